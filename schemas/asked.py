@@ -21,12 +21,16 @@ _WORD = re.compile(r"\w+")
 
 
 class Stored(NamedTuple):
-    """A table under a name of readers': its own name, its layer, its columns with their types in DuckDB, and by which it is cut."""
+    """A table under a name of readers': its own name, its layer, its columns with their types in DuckDB, and by which it is cut.
+
+    `ends`: the column that says when a row was over, of a table of intervals.
+    """
 
     table: str
     layer: str
     columns: Mapping[str, str]
     cut: tuple[str, ...]
+    ends: str
 
 
 @cache

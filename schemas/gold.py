@@ -12,7 +12,7 @@ from schemas import tables
 from schemas.gold_histories import HISTORY_TABLES, INTERVAL
 from schemas.table import Step, Table
 
-__all__ = ("HISTORY_TABLES", "INTERVAL", "REPORT_TABLES", "TABLES", "made_by")
+__all__ = ("HISTORY_TABLES", "INTERVAL", "INTERVAL_TABLES", "REPORT_TABLES", "TABLES", "made_by")
 
 _MODULES = (import_module(f"{tables.__name__}.{module.name}") for module in iter_modules(tables.__path__))
 _FOUND: tuple[Table, ...] = tuple(of for module in _MODULES for of in vars(module).values() if isinstance(of, Table))
@@ -20,11 +20,13 @@ _DEFINED = tuple(table for table in _FOUND if table.layer != "bronze")
 REPORT_TABLES = tuple(table for table in _DEFINED if table.made_by is not None)
 """The tables of a day that are no histories: what became of events, and what an operator should know about it."""
 TABLES = (*HISTORY_TABLES, *REPORT_TABLES, *(table for table in _DEFINED if table.made_by is None))
+INTERVAL_TABLES = tuple(table for table in TABLES if table.has_intervals)
+"""The histories, and what lasts and is told."""
 _BY_NAME = {table.name.upper(): table for table in TABLES}
 
 
 def made_by(step: Step) -> tuple[Table, ...]:
-    """Return the tables of which a step of a day's replay writes the slices."""
+    """Return the tables of which a step of a day's replay writes the rows."""
     return tuple(table for table in REPORT_TABLES if table.made_by == step)
 
 

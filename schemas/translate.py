@@ -77,6 +77,7 @@ def texts() -> Iterator[tuple[str, str]]:
             "layer": table.layer,
             "columns": {column.name: _type(column.type) for column in table.delta_schema},
             "cut": table.partition_by,
+            "ends": table.span[1],
         }
         for name, table in stored_tables().items()
     }

@@ -1,8 +1,8 @@
 """The SQL that readers meet, one statement a file, in Spark's dialect: views and table functions.
 
-Below them lie the tables as they were published (`findings` as `findings_slices`; `runs` and `restatements` as
-`<name>_committed`; one with columns that follow from others as `<name>_stored`), `known_run` (finished_time: of the run as of
-which is read), and `coverage_spans` (what is recorded, and so to be said of each instant).
+Below them lie the tables as they were published (`runs` and `restatements` as `<name>_committed`; one with columns that follow
+from others as `<name>_stored`), `known_run` (finished_time: of the run as of which is read), and `coverage_spans` (what is
+recorded, and so to be said of each instant).
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ VIEW_NAMES = (
     "client_routes",
     "cause_events",
     "causes",
-    "orphaned_intervals",
     "broker_lives",
     "queue_changes",
     "address_changes",
@@ -112,8 +111,7 @@ class Statement:
 def stored_tables() -> dict[str, Table]:
     """Return the tables by the name under which readers' SQL finds their rows as they were published."""
     committed = (gold.RUNS, gold.RESTATEMENTS)
-    under = {f"{gold.FINDINGS.name}_slices": gold.FINDINGS}
-    under |= {f"{table.name}_committed": table for table in committed}
+    under = {f"{table.name}_committed": table for table in committed}
     under |= {f"{table.name}_stored": table for table in bronze.TABLES if table.derived}
     others = (table for table in (*gold.TABLES, *bronze.TABLES) if table not in under.values())
     return under | {table.name: table for table in others}
@@ -122,7 +120,6 @@ def stored_tables() -> dict[str, Table]:
 def statements() -> dict[str, Statement]:
     """Return every statement by the name of what it makes, those first that others use."""
     made = [
-        Statement("findings", query("findings/readers_view")),
         *(Statement(name, query(f"ledger/{name}")) for name in ("runs", "restatements")),
         *(Statement(table.name, _with_derived(table)) for table in bronze.TABLES if table.derived),
         *views(),

@@ -15,7 +15,7 @@ from schemas.table import Table
 
 
 def on_days(warehouse: Path, table: Table) -> pa.Table:
-    """Return the rows of a history on all published days, with the `day`."""
+    """Return the intervals of a table on all published days, with the `day`."""
     house = Warehouse(str(warehouse), PipelineConf(), "look", dt.datetime.now(dt.timezone.utc))
     found = [
         files_of(house, [table, gold.LAST_HEARTBEATS], [day], published=True).on(table, day)

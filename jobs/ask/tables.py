@@ -7,7 +7,7 @@ from typing import Final
 
 from schemas import asked
 
-_FOR_OTHERS = ("_slices", "_committed", "_stored", "_rows_at", "_rows_between", "utc")
+_FOR_OTHERS = ("_committed", "_stored", "_rows_at", "_rows_between", "utc")
 FUNCTIONS: Final = {
     "topicQueueTable": "topic_queue_table_at",
     "brokerAddrTable": "broker_addr_table_at",

@@ -45,8 +45,7 @@ _ASKS_FOR_NAMES = frozenset({"show", "list"})
 class Views:
     """The names that a session has, as the tables were when the last published run, or an earlier one, left them.
 
-    `findings` has two: `findings_slices`, as stored, cut by day; and `findings`, a row for each. A table that the run did not know
-    is empty.
+    A table that the run did not know is empty.
     """
 
     def __init__(

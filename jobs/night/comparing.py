@@ -10,47 +10,53 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.night.judging import Judged
-from jobs.night.opened import files_of
+from jobs.night.opened import Files
+from jobs.store.files import read_files
+from jobs.store.intervals import write_intervals
 from jobs.store.warehouse import Warehouse
-from namesrv_day.across.restate import compare
-from namesrv_day.arrow.digest import Digest, Slice, slices_of
-from namesrv_day.arrow.rows import conformed
+from namesrv_day.across.restate import HELD, compare, ends_otherwise
+from namesrv_day.arrow.digest import Digest, Slice
 from namesrv_day.flags.between import across, together
-from namesrv_day.flags.findings import stand_otherwise
 from schemas import gold
-from schemas.findings import BETWEEN
 
 _COMPARED = ("namesrv_id", "broker_name", "topic", "valid_from", "valid_to", "opened_by", "closed_by")
+_EACH = gold.FINDINGS
 
 
 def told_together(house: Warehouse, day: dt.date, judged: Sequence[Judged]) -> tuple[list[Judged], dict[Slice, Digest]]:
-    """Write the findings that comparing name servers tells; return what was judged, these compared, too, and their digests."""
-    each = gold.FINDINGS
-    compared = together(done.compared for done in judged if done.compared is not None)
+    """Write the findings that comparing name servers tells; return what was judged, with these, and their digests."""
+    history = gold.TOPIC_QUEUE_HISTORY
+    written = tuple(file for done in judged if done.intervals for file in done.intervals[history.name].files)
 
     def queues(names: Sequence[str], brokers: pa.Array) -> pa.Table:
         where = pc.field("namesrv_id").isin(names) & pc.field("broker_name").isin(brokers)
-        history = gold.TOPIC_QUEUE_HISTORY
-        return files_of(house, [history], [day]).on(history, day, _COMPARED, where)
+        return Files(house.path, {history.name: written}).on(history, day, _COMPARED, where)
 
-    found = conformed(across(compared, queues, day, house.conf.thresholds), each)
-    if found.num_rows:
-        house.write(each, found, day)
-    again = [_compared_again(house, day, done) for done in judged] if day in house.ledger().days else list(judged)
-    return again, slices_of(each.name, found) if found.num_rows else {}
+    found = across(
+        together(done.compared for done in judged if done.compared is not None), queues, day, house.conf.thresholds
+    )
+    there, known = (house.files(_EACH), house.published_files(_EACH)), dict[Slice, Digest]()
+    again = []
+    for done in judged:
+        rows = found.filter(pc.field("namesrv_id") == done.namesrv_id)
+        told = write_intervals(house.path, _EACH, rows, done.namesrv_id, day, house.run_id, there, "between")
+        known |= told.digests
+        both = done.intervals[_EACH.name].and_also(told)
+        again.append(replace(done, intervals={**done.intervals, _EACH.name: both}))
+    return [_compared_again(house, day, done) for done in again], known
 
 
 def _compared_again(house: Warehouse, day: dt.date, done: Judged) -> Judged:
-    """Return what was judged of a published day with the findings that comparing name servers told."""
-    if done.compared is None or done.told_then is None:
+    """Return what was judged of a day, of one that was published with the findings that comparing name servers told."""
+    if done.published_findings is None:
         return done
-    own = pc.field("namesrv_id") == done.namesrv_id
-    new, old = (of(gold.FINDINGS, [day], None, own) for of in (house.rows, house.published_rows))
-    others = (of_table for of_table in done.differing if of_table["table_name"] != gold.FINDINGS.name)
-    differing = [*others, *compare({gold.FINDINGS.name: new}, {gold.FINDINGS.name: old}, day)]
-    told, then = (
-        pa.concat_tables([before, of_day]).filter(pc.field("code").isin(BETWEEN))
-        for before, of_day in ((done.compared.told, new), (done.told_then, old))
+    new = {_EACH.name: read_files(house.path, _EACH, done.intervals[_EACH.name].files)}
+    old = {_EACH.name: done.published_findings}
+    others = (of_table for of_table in done.differing if of_table["table_name"] != _EACH.name)
+    is_other = ends_otherwise(new, old, {_EACH: HELD[_EACH]})
+    return replace(
+        done,
+        differing=[*others, *compare(new, old, day)],
+        holds_otherwise=done.holds_otherwise or is_other,
+        ends_otherwise=done.ends_otherwise or is_other,
     )
-    ends_otherwise = done.ends_otherwise or stand_otherwise(told, then, day)
-    return replace(done, differing=differing, ends_otherwise=ends_otherwise)

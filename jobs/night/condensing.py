@@ -185,7 +185,7 @@ def _leases(work: CondenseWork, day: dt.date) -> pa.Table:
     said = {}
     for table in (gold.BROKER_LIVE_HISTORY, bronze.REGISTRATIONS):
         files = [piece.file for piece in work.leases[day] if piece.table is table]
-        is_open = alive(day - _ONE_DAY, still=True) if table is gold.BROKER_LIVE_HISTORY else None
+        is_open = alive(table, day - _ONE_DAY, still=True) if table.has_intervals else None
         said[table] = read_files(work.root, table, files, _LEASES, is_open)
     return condense.leases_from(said[gold.BROKER_LIVE_HISTORY], said[bronze.REGISTRATIONS])
 

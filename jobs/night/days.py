@@ -27,7 +27,7 @@ from schemas.table import Table
 from schemas.times import day_of, day_start_us
 
 _ONE_DAY = dt.timedelta(days=1)
-_HISTORIES = frozenset(table.name for table in gold.HISTORY_TABLES)
+_INTERVALS = frozenset(table.name for table in gold.INTERVAL_TABLES)
 _RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
 # No lease of a broker is meant to be longer than thirty years.
 _LONGEST_LEASE_MS = 10**12
@@ -160,8 +160,8 @@ def starting_slices(house: Warehouse, days: Days) -> dict[Slice, Digest]:
 
 
 def is_start(cut: Slice, starts: Collection[dt.date]) -> bool:
-    """Return whether a gold slice tells how one of some days ended: of histories what was there on it, or later."""
-    if cut.table in _HISTORIES:
+    """Return whether a gold slice tells how one of some days ended: of intervals what was there on it, or later."""
+    if cut.table in _INTERVALS:
         return cut.day is None or cut.day >= min(starts)
     return cut.day in starts
 

@@ -35,7 +35,7 @@ def suggested_days(house: Warehouse) -> list[dt.date]:
     is_line = (pc.field("code") == "SAME_PROCESS_SUSPECTED") & pc.match_substring(
         pc.field("detail"), '"] addresses = ["'
     )
-    return sorted(set(house.published_rows(gold.FINDINGS, None, ["day"], is_line)["day"].to_pylist()))
+    return sorted(set(house.published_rows(gold.FINDINGS, None, ["told_on"], is_line)["told_on"].to_pylist()))
 
 
 def _may_be_one(night: Night, days: Days) -> list[list[str]]:

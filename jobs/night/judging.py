@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.night.opened import TABLES, Files, OfNamesrv
+from jobs.night.opened import Files, OfNamesrv
 from jobs.night.work import (
     NamesrvReplayed,
     NamesrvWork,
@@ -31,13 +31,13 @@ from jobs.night.work import (
     topics_refused,
     written,
 )
-from jobs.store.files import DataFile, closed_days
+from jobs.store.files import DataFile
 from jobs.store.intervals import Written, write_intervals
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_core.inference.settings import namesrv_of
 from namesrv_core.machine.profile import Namesrv
 from namesrv_day.across.numbers import outcome_counts
-from namesrv_day.across.restate import FLAGS_HANDED_ON, HANDED_ON, HELD, LIVES, compare, ends_otherwise
+from namesrv_day.across.restate import HANDED_ON, HELD, LIVES, compare, ends_otherwise
 from namesrv_day.arrow.digest import Digest, Slice, slices_of
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
@@ -45,7 +45,7 @@ from namesrv_day.day.alive import beats_of, on_a_day, stored
 from namesrv_day.day.coverage import Extent, extent_of, recorded_day
 from namesrv_day.day.day_events import BEATS, Frames
 from namesrv_day.flags.between import Compared, compared, served
-from namesrv_day.flags.findings import About, stand_otherwise
+from namesrv_day.flags.findings import About
 from namesrv_day.flags.flags import FlagInput, flag, unsettled_until_start
 from namesrv_day.flags.registered import Recorded
 from namesrv_day.gate.rules import Measurement, measure
@@ -54,30 +54,26 @@ from namesrv_day.settle.settings import settings_of
 from namesrv_day.verify.map_capacities import map_capacities
 from namesrv_day.verify.verify import VerifyInput, verdicts
 from schemas import bronze, gold
-from schemas.findings import BETWEEN, Thresholds
+from schemas.findings import Thresholds
 from schemas.rule import words
 from schemas.table import TIMESTAMP, Table
 from schemas.tables.event_outcomes import SYNTHETIC_OPERATIONS
 from schemas.times import day_start_seq
 
-WRITES = tuple(table for step in ("flags", "outcomes", "verify") for table in gold.made_by(step))
-"""The tables whose slices are written."""
+JUDGED = tuple(table for step in ("outcomes", "flags", "verify") for table in gold.made_by(step) if table.is_by_day)
+"""The tables cut by day of which judging a day writes the slice."""
 
 
 @dataclass(frozen=True)
 class JudgeWork:
     """One name server's day.
 
-    `slices`: files of the day's gold tables but histories; `told`: files of findings and expired_brokers of days before, and of
-    orphaned_topics of the last one; `published_told`: of findings of days before, as they were published. `published`: files of
-    the day's gold tables as they were published; None: they never were. `opened`: of intervals that are published as open.
-    `unread`: see `VerifyInput`.
+    `told`: files of expired_brokers of days before. `published`: files of the day's gold tables as they were published; None: they
+    never were. `opened`: of intervals that are published as open. `unread`: see `VerifyInput`.
     """
 
     of: NamesrvWork
-    slices: Files
     told: Files
-    published_told: Files
     published: Files | None
     opened: Files
     unread: tuple[tuple[int, int | None], ...] = ()
@@ -88,11 +84,11 @@ class JudgeWork:
 class Judged:
     """What was judged of a name server's day.
 
-    Files that were written, and of histories what became of them; `events` that the core took, and those by outcome;
-    `reconsidered_since`: see `NamesrvReplayed`; what is compared with other name servers, None of one that is gone; what is
-    recorded of it (`coverage.recorded_day`). Of a day that was published: what of days before had been told by comparing; slices
-    that differ (`restate.compare`), whether what it hands on to the next day does, and whether that does at which any later day
-    may look, or the intervals that are open at its end. Others had no end before.
+    Files that were written, and what became of its intervals; `events` that the core took, and those by outcome;
+    `reconsidered_since`: see `NamesrvReplayed`; what is compared with other name servers, None if nothing is; what is
+    recorded of it (`coverage.recorded_day`). Of a day that was published: the findings that it had; slices that differ
+    (`restate.compare`), whether what it hands on to the next day does, and whether that does at which any later day may look, or
+    the intervals that are open at its end. Others had no end before.
     """
 
     namesrv_id: str
@@ -103,7 +99,7 @@ class Judged:
     reconsidered_since: int | None
     compared: Compared | None
     coverage: list[dict[str, Any]] = field(default_factory=list)
-    told_then: pa.Table | None = None
+    published_findings: pa.Table | None = None
     differing: list[dict[str, Any]] = field(default_factory=list)
     ends_otherwise: bool = True
     lives_otherwise: bool = True
@@ -130,27 +126,26 @@ def replay_namesrvs(work: Sequence[JudgeWork]) -> JudgedTogether:
     digests = {
         cut: digest for of in judged for written in of.intervals.values() for cut, digest in written.digests.items()
     }
-    for table in gold.REPORT_TABLES:
+    for table in (table for table in gold.REPORT_TABLES if table.is_by_day):
         digests |= slices_of(table.name, slices[table.name])
     return JudgedTogether(judged, digests, _measured(work, slices))
 
 
 def _judged(work: JudgeWork, done: NamesrvReplayed) -> tuple[Judged, dict[str, pa.Table]]:
     """Return what is judged of one name server's day that was replayed, and its slices."""
-    of, own = work.of, work.slices.having(done.files).of(work.of.namesrv_id)
-    slices = {**{table.name: own.rows(table) for table in gold.REPORT_TABLES}, **done.histories}
+    of = work.of
+    slices = {**done.tables, **done.histories}
     namesrv = namesrv_of(settings_of(slices[gold.NAMESRV_SETTINGS.name]), day_start_seq(of.day))
     extent = _extent(of)
-    made = _outcomes(of, done.outcomes, namesrv, slices)
-    made |= _flags(work, namesrv, {**slices, **made}, extent)
-    made |= _verdicts(work, namesrv, {**slices, **made})
-    slices |= made
+    slices |= _outcomes(of, done.outcomes, namesrv, slices)
+    slices |= _flags(work, namesrv, slices, extent)
+    slices |= _verdicts(work, namesrv, slices)
     recorded = _recorded_day(of, slices, extent)
     judged = Judged(
         of.namesrv_id,
-        {**done.files, **written(of, {TABLES[name]: rows for name, rows in made.items()})},
+        {**done.files, **written(of, {table: slices[table.name] for table in JUDGED})},
         done.events,
-        {table.name: _intervals(work, table, slices[table.name]) for table in gold.HISTORY_TABLES},
+        {table.name: _intervals(work, table, slices[table.name]) for table in gold.INTERVAL_TABLES},
         outcome_counts(slices),
         done.reconsidered_since,
         _compared(work, slices, recorded),
@@ -160,12 +155,9 @@ def _judged(work: JudgeWork, done: NamesrvReplayed) -> tuple[Judged, dict[str, p
 
 
 def _intervals(work: JudgeWork, table: Table, rows: pa.Table) -> Written:
-    """Write what a day has made of a history: what closed on it, and of what is open what is not there as it is."""
+    """Write what a day has made of intervals: what closed on it, and of what is open what is not there as it is."""
     of = work.of
-    there = [
-        [file for file in files.of(of.namesrv_id).files_of(table) if closed_days(file) is None]
-        for files in (of.before, work.opened)
-    ]
+    there = [files.of(of.namesrv_id).files_of(table) for files in (of.before, work.opened)]
     return write_intervals(of.before.root, table, stored(table, rows), of.namesrv_id, of.day, of.run_id, there)
 
 
@@ -173,15 +165,15 @@ def _differing(work: JudgeWork, judged: Judged, slices: Frames, published: Files
     """Return what was judged of a day that was published, with what is different now."""
     name = judged.namesrv_id
     before = {table.name: published.of(name).on(table, work.of.day) for table in DATA_TABLES}
-    holds_otherwise = ends_otherwise(slices, before, HELD)
+    # Of findings that is known when name servers were compared.
+    held = {table: rows for table, rows in HELD.items() if table is not gold.FINDINGS}
+    holds_otherwise = ends_otherwise(slices, before, held)
     return replace(
         judged,
-        told_then=work.published_told.of(name).rows(gold.FINDINGS, where=pc.field("code").isin(BETWEEN)),
+        published_findings=before[gold.FINDINGS.name],
         differing=compare(slices, before, work.of.day),
         holds_otherwise=holds_otherwise,
-        ends_otherwise=holds_otherwise
-        or ends_otherwise(slices, before, HANDED_ON)
-        or _flags_otherwise(work, slices, before),
+        ends_otherwise=holds_otherwise or ends_otherwise(slices, before, HANDED_ON),
         lives_otherwise=ends_otherwise(slices, before, LIVES),
     )
 
@@ -201,9 +193,14 @@ def _recorded_day(of: NamesrvWork, slices: Frames, extent: Extent | None) -> lis
 
 def _compared(work: JudgeWork, slices: Frames, recorded: Sequence[dict[str, Any]]) -> Compared:
     about = About(work.of.namesrv_id, work.of.day, work.thresholds)
-    told = work.told.of(about.namesrv_id).rows(gold.FINDINGS)
+    told = _stood(work.of)[gold.FINDINGS.name]
     spans = served(recorded, unsettled_until_start(slices))
     return compared(slices, told, spans, topics_refused(work.of), about)
+
+
+def _stood(of: NamesrvWork) -> Frames:
+    """Return what was told and not over when the day began."""
+    return of.before.of(of.namesrv_id).frames([gold.FINDINGS, gold.ORPHANED_TOPICS], of.start, still=True)
 
 
 def _outcomes(of: NamesrvWork, outcomes: pa.Table, namesrv: Namesrv, slices: Frames) -> dict[str, pa.Table]:
@@ -221,7 +218,7 @@ def _flags(work: JudgeWork, namesrv: Namesrv, slices: Frames, extent: Extent | N
     of = work.of
     events = {bronze.NAMESRV_EVENTS.name: of.today.of(of.namesrv_id).rows(bronze.NAMESRV_EVENTS), "hours": hours_of(of)}
     events["suspected"] = of.suspected
-    told = work.told.of(of.namesrv_id).frames([gold.FINDINGS, gold.EXPIRED_BROKERS, gold.ORPHANED_TOPICS])
+    told = {**_stood(of), gold.EXPIRED_BROKERS.name: work.told.of(of.namesrv_id).rows(gold.EXPIRED_BROKERS)}
     own = of.today.of(of.namesrv_id)
 
     def arrivals(ids: pa.Array) -> pa.Table:
@@ -249,19 +246,6 @@ def _flags(work: JudgeWork, namesrv: Namesrv, slices: Frames, extent: Extent | N
             None if extent is None else extent.last,
         )
     )
-
-
-def _flags_otherwise(work: JudgeWork, slices: Frames, before: Frames) -> bool:
-    """Return whether the flags of the next day start from another state than was published."""
-    own, published = work.told.of(work.of.namesrv_id), work.published_told.of(work.of.namesrv_id)
-    told, then = (
-        pa.concat_tables([files.rows(gold.FINDINGS), of_day[gold.FINDINGS.name]]).filter(
-            ~pc.field("code").isin(BETWEEN)
-        )
-        for files, of_day in ((own, slices), (published, before))
-    )
-    away = {gold.EXPIRED_BROKERS: pc.field("returned_time").is_null()}
-    return ends_otherwise(slices, before, {**FLAGS_HANDED_ON, **away}) or stand_otherwise(told, then, work.of.day)
 
 
 def _verdicts(work: JudgeWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa.Table]:
@@ -294,8 +278,8 @@ def _measured(work: Sequence[JudgeWork], slices: Frames) -> list[Measurement]:
     """Return the rules of the day's slices, counted. `work`: the days of some name servers; `slices`: all of theirs."""
     names, day = [one.of.namesrv_id for one in work], work[0].of.day
     # Rules about intervals look at those that were there on the day.
-    histories = {table.name: conformed(slices[table.name], on_a_day(table), day=day) for table in gold.HISTORY_TABLES}
-    frames = {**slices, **histories, **_recorded(work[0].of.today.of(*names), day, slices)}
+    intervals = {table.name: conformed(slices[table.name], on_a_day(table), day=day) for table in gold.INTERVAL_TABLES}
+    frames = {**slices, **intervals, **_recorded(work[0].of.today.of(*names), day, slices)}
     return measure(frames, slices, [day], which=lambda rule: rule.scope != "table")
 
 

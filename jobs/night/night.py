@@ -21,7 +21,7 @@ from jobs.errors import TamperedError
 from jobs.night.comparing import told_together
 from jobs.night.condensing import Condensed, condensed
 from jobs.night.days import Days, is_start, starting_slices
-from jobs.night.judging import WRITES, Judged, JudgedTogether, JudgeWork, replay_namesrvs
+from jobs.night.judging import JUDGED, Judged, JudgedTogether, JudgeWork, replay_namesrvs
 from jobs.night.opened import Files, files_of
 from jobs.night.suspected import suspected_on
 from jobs.night.together import count_together
@@ -51,7 +51,7 @@ _ONE_DAY = dt.timedelta(days=1)
 # What fewer rows cost is a task, and what is asked of a group at once.
 _ROWS_PER_TASK = 20_000
 
-_CARRIED = (*gold.HISTORY_TABLES, gold.LAST_HEARTBEATS, gold.PAST_KNOWLEDGE, gold.MAP_CAPACITIES)
+_CARRIED = (*gold.INTERVAL_TABLES, gold.LAST_HEARTBEATS, gold.PAST_KNOWLEDGE, gold.MAP_CAPACITIES)
 # A broker that was removed is waited for so long (`schemas.findings.Thresholds`).
 _WAITED_DAYS = 7
 _UNREAD = """
@@ -59,7 +59,7 @@ SELECT namesrv_id, epoch_us(min(seen.event_time)) AS from_us, epoch_us(min(ends.
 FROM seen LEFT JOIN ends USING (channel_id) GROUP BY namesrv_id, channel_id ORDER BY from_us
 """
 _BRONZE = frozenset(table.name for table in bronze.TABLES)
-_HISTORIES = frozenset(table.name for table in gold.HISTORY_TABLES)
+_INTERVALS = frozenset(table.name for table in gold.INTERVAL_TABLES)
 _DATA = frozenset(table.name for table in DATA_TABLES)
 _RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
 _EVENTS = frozenset(table.name for table in bronze.EVENT_TABLES)
@@ -77,9 +77,8 @@ class Night:
         self.starts: dict[Slice, Digest] = {}
         self._judged: dict[dt.date, list[Judged]] = {}
         self._counted: dict[dt.date, list[JudgedTogether]] = {}
-        self._across: dict[Slice, Digest] = {}
         self._ends_here = False
-        """Whether histories end with the last day that was replayed; else they go on as they were published."""
+        """Whether intervals end with the last day that was replayed; else they go on as they were published."""
         self._asked: frozenset[dt.date] = frozenset()
         self._suspected: dict[dt.date, pa.Table] = {}
 
@@ -87,12 +86,12 @@ class Night:
         """Read what is recorded on the days that are wanted.
 
         Raises TamperedError where the night would start from other rows than were published: the gold slices of the days before,
-        what histories have of them and of later ones, and of days with new rows what was there.
+        what intervals there are of them and of later ones, and of days with new rows what was there.
         """
         self._asked = days.asked
         self._house.hold((table for table in bronze.TABLES if table.partition_by), days.touched)
         expected = starting_slices(self._house, days)
-        starts = {cut.day for cut in expected if cut.day is not None and cut.table not in _HISTORIES}
+        starts = {cut.day for cut in expected if cut.day is not None and cut.table not in _INTERVALS}
         found = self.condense(days.wanted, starts).digests
         self.starts = {
             cut: digest for cut, digest in found.items() if starts and cut.table in _DATA and is_start(cut, starts)
@@ -163,17 +162,13 @@ class Night:
     @property
     def outputs(self) -> dict[Slice, Digest]:
         """Return the digests of the slices of the days that were replayed, and of all intervals that are open."""
-        counted = [(cut, digest) for of in self._all_counted for cut, digest in of.digests.items()]
-        found = {cut: digest for cut, digest in counted if cut.day is not None}
-        found |= self._open() if self._ends_here else self._house.slices_in_force({None})
-        for cut, digest in self._across.items():
-            found[cut] = found.get(cut, Digest()) + digest
+        found = {} if self._ends_here else self._house.slices_in_force({None})
+        for day, counted in self._counted.items():
+            is_last = self._ends_here and day == max(self._counted)
+            for cut, digest in (of for one in counted for of in one.digests.items()):
+                if cut.day is not None or is_last:
+                    found[cut] = found.get(cut, Digest()) + digest
         return found
-
-    def _open(self) -> dict[Slice, Digest]:
-        """Return the digests of all intervals that were open when the last day ended."""
-        last = self._counted[max(self._counted)]
-        return {cut: digest for of in last for cut, digest in of.digests.items() if cut.day is None}
 
     # -- condense ------------------------------------------------------------------------------------------------------
 
@@ -325,7 +320,7 @@ class Night:
     def _hold(self, tables: Sequence[Table], days: Collection[dt.date]) -> None:
         """Hold what is published of some days, but of gold tables those that this run makes anew.
 
-        What histories had when a day ended is theirs that this run has replayed, too.
+        What intervals there were when a day ended is theirs that this run has replayed, too.
         """
         for table in tables:
             self._house.hold([table], {*days} - (self.replayed if table.name in _DATA else set()))
@@ -352,23 +347,14 @@ class Night:
     def _judgements(self, day: dt.date) -> list[JudgeWork]:
         """Return what is to be judged of each name server's day."""
         house = self._house
-        slices = files_of(house, gold.REPORT_TABLES, [day])
-        start = self.start_of(day)
-        told = [d for d in days_of(house.recorded()) if d < day]
-        before = (
-            self._held([gold.FINDINGS], told)
-            .having(self._held([gold.EXPIRED_BROKERS], told[-_WAITED_DAYS:]).named)
-            .having(self._held([gold.ORPHANED_TOPICS], [start] if start else []).named)
-        )
+        before = [d for d in days_of(house.recorded()) if d < day]
+        told = self._held([gold.EXPIRED_BROKERS], before[-_WAITED_DAYS:])
         unread, published = self._unread(), self._published(day)
-        opened = files_of(house, gold.HISTORY_TABLES, [dt.date.max], published=True)
-        told_then = files_of(house, [gold.FINDINGS] if published else [], told, published=True)
+        opened = files_of(house, gold.INTERVAL_TABLES, [dt.date.max], published=True)
         return [
             JudgeWork(
                 of,
-                slices,
-                before,
-                told_then,
+                told,
                 published,
                 opened,
                 tuple(unread.get(of.namesrv_id, ())),
@@ -391,23 +377,22 @@ class Night:
     def _note_judged(self, day: dt.date, together: Sequence[JudgedTogether], work: Sequence[JudgeWork]) -> None:
         """Take over what tasks have written, and compare name servers."""
         judged = sorted((of for group in together for of in group.each), key=lambda of: of.namesrv_id)
-        self._replace(day, WRITES, judged)
-        gone = [*self._gone(day, work)]
-        self._note_intervals(day, judged, is_other=bool(gone) or any(done.holds_otherwise for done in judged))
+        self._replace(day, JUDGED, judged)
+        gone, digests = [*self._gone(day, work)], dict[Slice, Digest]()
         if judged:
             judged, digests = told_together(self._house, day, judged)
-            self._across = {**{cut: of for cut, of in self._across.items() if cut.day != day}, **digests}
-        self._judged[day], self._counted[day] = [*judged, *gone], [*together]
+        self._note_intervals(day, judged, is_other=bool(gone) or any(done.holds_otherwise for done in judged))
+        self._judged[day], self._counted[day] = [*judged, *gone], [*together, JudgedTogether(digests=digests)]
         self.replayed.add(day)
 
     def _note_intervals(self, day: dt.date, judged: Sequence[Judged], *, is_other: bool) -> None:
-        """Have histories hold what closed on a day, and end with it, unless they go on behind it as they were published.
+        """Have tables hold what closed on a day, and end with it, unless they go on behind it as they were published.
 
         `is_other`: what is open when the day ends is other than was published.
         """
         published = self._house.ledger().days
         self._ends_here, ended_before = is_other or day not in published or day == max(published), self._ends_here
-        for table in gold.HISTORY_TABLES:
+        for table in gold.INTERVAL_TABLES:
             written = [done.intervals[table.name] for done in judged]
             replace_closed(self._house, table, day, [file for of in written for file in of.closed])
             if self._ends_here:

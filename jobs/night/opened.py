@@ -48,14 +48,14 @@ class _OnDays:
         *,
         still: bool = False,
     ) -> pa.Table:
-        """Return the rows of a table on a day; of a history the intervals that were there on it as they were known when it ended.
+        """Return the rows of a table on a day; of intervals those that were there on it as they were known when it ended.
 
         `still`: those that were open then; None: there was no such day. Raises as `Files.rows`.
         """
         if not table.has_intervals or day is None:
             return self.rows(table, columns, where)
         names = list(columns or table.column_names)
-        there = alive(day, still=still) if where is None else alive(day, still=still) & where
+        there = alive(table, day, still=still) if where is None else alive(table, day, still=still) & where
         found = self.rows(table, columns_for(table, names), there)
         beats = empty(gold.LAST_HEARTBEATS)
         if table is gold.BROKER_LIVE_HISTORY:
@@ -195,7 +195,7 @@ def files_of(
 ) -> Files:
     """Return the files of some days (None: all) as this run sees them, or as the last published run left them.
 
-    Of histories those with intervals that were there on the first of the days, or later.
+    Of intervals those that were there on the first of the days, or later.
     """
     found = house.published_files if published else house.files
     named = {table.name: found(table, days) for table in tables}

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow.compute as pc
+
 from jobs.errors import GateError
 from jobs.ingest.ingest import IN_ORDER
 from jobs.night.days import Days, holes
@@ -124,10 +126,12 @@ def _rows(digests: Mapping[str, Digest]) -> dict[str, int]:
 
 def _report(house: Warehouse, days: Sequence[dt.date]) -> dict[str, Any]:
     wanted = {
-        gold.FINDINGS: ["code"],
+        gold.FINDINGS: ["code", "told_on", "ended_on"],
         gold.ANSWER_CHECKS: None,
         gold.ROUTE_MISMATCHES: ["answer_time", "namesrv_id", "code", "subject", "event_id", "classification"],
         gold.ORDER_DECISIONS: ["decision_id"],
         gold.NAMESRV_SETTINGS: None,
     }
-    return report_of({table.name: house.rows(table, days, columns) for table, columns in wanted.items()}, days)
+    rows = {table.name: house.rows(table, days, columns) for table, columns in wanted.items()}
+    told = pc.field("told_on").isin(days) | pc.field("ended_on").isin(days)
+    return report_of({**rows, gold.FINDINGS.name: rows[gold.FINDINGS.name].filter(told)}, days)

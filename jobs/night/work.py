@@ -18,7 +18,7 @@ from jobs.store.files import DataFile, write_file
 from jobs.store.places import table_path
 from namesrv_core.inference.settings import Value
 from namesrv_core.machine.codes import ResponseCode
-from namesrv_day.arrow.rows import empty
+from namesrv_day.arrow.rows import conformed, empty
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import DURING
 from namesrv_day.day.day_events import BEATS, EVENTS, OTHERS, RESPONSE_COLUMNS, day_events, moved
@@ -77,12 +77,13 @@ class NamesrvWork:
 class NamesrvReplayed:
     """What a name server's day came to, before it is judged.
 
-    `files`: its rows of all tables that are written so far; `histories`: its intervals; `outcomes`: its rows of event_outcomes;
-    `events`: how many the core took. `reconsidered_since`: from that position on earlier days were replayed with a value that
-    turns out wrong.
+    `tables`: its rows of those tables that are written so far, in `files`; `histories`: its intervals; `outcomes`: its rows of
+    event_outcomes; `events`: how many the core took. `reconsidered_since`: from that position on earlier days were replayed with a
+    value that turns out wrong.
     """
 
     files: dict[str, tuple[DataFile, ...]]
+    tables: dict[str, pa.Table]
     histories: dict[str, pa.Table]
     outcomes: pa.Table
     events: int
@@ -114,7 +115,8 @@ def replayed(work: NamesrvWork) -> NamesrvReplayed:
     rows |= {table: done.tables[table.name] for table in REPLAYED}
     outcomes = done.tables[gold.EVENT_OUTCOMES.name]
     histories = {table.name: done.tables[table.name] for table in gold.HISTORY_TABLES}
-    return NamesrvReplayed(written(work, rows), histories, outcomes, done.events, settled.reconsidered_since)
+    tables = {table.name: conformed(of_table, table) for table, of_table in rows.items()}
+    return NamesrvReplayed(written(work, rows), tables, histories, outcomes, done.events, settled.reconsidered_since)
 
 
 def written(work: NamesrvWork, rows: Mapping[Table, pa.Table]) -> dict[str, tuple[DataFile, ...]]:

@@ -66,8 +66,8 @@ class Version:
             "low": "min.namesrv_id",
             "high": "max.namesrv_id",
             "nulls": "null_count.namesrv_id",
-            "first": "min.valid_to",
-            "last": "max.valid_to",
+            "first": f"min.{self.table.span[1]}",
+            "last": f"max.{self.table.span[1]}",
         }
         nothing = pa.nulls(found.num_rows)
         return pa.table({name: found[of] if of in found.column_names else nothing for name, of in names.items()})
@@ -85,19 +85,21 @@ class Version:
     def _file(self, row: Mapping[str, Any]) -> DataFile:
         if row["rows"] is None:
             return described(self.root, self.table, row["path"], row["day"])
-        first, last = (_text_of(row[name]) for name in ("first", "last"))
+        ends, first, last = self.table.span[1], *(_text_of(row[name]) for name in ("first", "last"))
         stats = {
             "numRecords": row["rows"],
-            "minValues": {"namesrv_id": row["low"], "valid_to": first},
-            "maxValues": {"namesrv_id": row["high"], "valid_to": last},
+            "minValues": {"namesrv_id": row["low"], ends: first},
+            "maxValues": {"namesrv_id": row["high"], ends: last},
             "nullCount": {"namesrv_id": row["nulls"]},
         }
         return DataFile(row["path"], row["size"], row["rows"], row["day"], json.dumps(stats))
 
 
-def _text_of(value: dt.datetime | str | None) -> str | None:
-    """Return an instant of a log's statistics as the log has it."""
-    return value.astimezone(dt.timezone.utc).isoformat() if isinstance(value, dt.datetime) else value
+def _text_of(value: dt.date | str | None) -> str | None:
+    """Return an instant, or a day, of a log's statistics as the log has it."""
+    if isinstance(value, dt.datetime):
+        return value.astimezone(dt.timezone.utc).isoformat()
+    return value.isoformat() if isinstance(value, dt.date) else value
 
 
 def open_version(root: str, table: Table, number: int) -> Version:

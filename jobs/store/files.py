@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from jobs.errors import TamperedError, first_line
 from jobs.store.places import filesystem_of, table_path
 from namesrv_day.arrow.rows import conformed, derived_of, plain, with_derived
+from schemas import gold
 from schemas.table import CLOSED_MONTH, Table
 
 # Rows that are read or left out together: those of a name server or a broker lie in few of so many.
@@ -33,10 +34,12 @@ _UNIQUE: Final = frozenset({"event_id", "quarantine_id"})
 # Long, and much alike: each is written once for many rows, however many there are.
 _LONG: Final = frozenset({"body"})
 _LONG_LEVEL, _DICTIONARY_BYTES = 9, 64 << 20
+_ENDS: Final = frozenset(table.span[1] for table in gold.INTERVAL_TABLES)
 _BOUNDED: Final = frozenset(
     {
+        *_ENDS,
         *("namesrv_id", "cluster_name", "broker_name", "broker_addr", "topic", "run_id"),
-        *("seq", "event_time", "effect_time", "valid_from", "valid_to", "from_time", "to_time", "hour"),
+        *("seq", "event_time", "effect_time", "valid_from", "from_time", "to_time", "hour"),
     }
 )
 """Columns by whose least and greatest values readers leave files out."""
@@ -55,7 +58,7 @@ class DataFile(NamedTuple):
     """A data file: its path below the table's folder, its bytes and rows, its day (None: the table is not cut by day).
 
     `stats`: rows, and least and greatest values, as JSON in the form of Delta's log. Of a file that was found in a log
-    these are those of namesrv_id, and of valid_to where its rows are intervals.
+    these are those of namesrv_id, and of when its rows were over where they are intervals.
     """
 
     path: str
@@ -237,7 +240,10 @@ def bounds_of(file: DataFile) -> tuple[str | None, str | None]:
 def closed_days(file: DataFile) -> tuple[dt.date, dt.date] | None:
     """Return the first and the last day on which intervals of a file closed; None: they are open."""
     stats = json.loads(file.stats or "{}")
-    low, high = (stats.get(which, {}).get("valid_to") for which in ("minValues", "maxValues"))
+    low, high = (
+        next((value for name, value in stats.get(which, {}).items() if name in _ENDS), None)
+        for which in ("minValues", "maxValues")
+    )
     return None if low is None else (dt.date.fromisoformat(low[:10]), dt.date.fromisoformat((high or low)[:10]))
 
 
@@ -322,11 +328,13 @@ def _floor(value: Any) -> Any:
     """Return a value of Delta's statistics that is no greater: texts are cut, instants are whole milliseconds."""
     if isinstance(value, dt.datetime):
         return f"{value.astimezone(dt.timezone.utc).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
+    if isinstance(value, dt.date):
+        return value.isoformat()
     return value[:_STATS_CHARS] if isinstance(value, str) else value
 
 
 def _ceiling(value: Any) -> Any:
     """Return one that is no less; None for a longer text."""
-    if isinstance(value, dt.datetime):
-        return _floor(value if value.microsecond % 1000 == 0 else value + _MS)
-    return None if isinstance(value, str) and len(value) > _STATS_CHARS else value
+    if isinstance(value, dt.datetime) and value.microsecond % 1000:
+        return _floor(value + _MS)
+    return None if isinstance(value, str) and len(value) > _STATS_CHARS else _floor(value)

@@ -1,12 +1,12 @@
-"""Histories on disk: a file for what closed of a name server on a day; of the files of open intervals those that differ are new."""
+"""Intervals on disk: a file for what closed of a name server on a day; of the files of open ones those that differ are new."""
 
 from __future__ import annotations
 
 import datetime as dt
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,24 +17,38 @@ from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.digest import Digest, Slice, digests_by, sum_of
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
-from schemas.table import TIMESTAMP, Table
-from schemas.times import day_start_us
+from namesrv_day.day.alive import start_in
+from schemas.table import Table
 
 # A change rewrites the file in which it lies.
 _ROWS_A_FILE: Final = 250_000
-_PART = re.compile(r"-open-(\d+)-of-(\d+)-")
+_PART = re.compile(r"-(open|between)-(\d+)-of-(\d+)-")
+Kind = Literal["open", "between"]
+"""What files of open intervals are called: those that a name server's task wrote, and of what comparing name servers told."""
 
 
 class Written(NamedTuple):
-    """What became of one history of one name server on a day.
+    """What became of the intervals of one name server in a table on a day.
 
-    `closed`: files of the intervals that closed on it; `opened`: files of open ones, new or as they were. `digests`: of both
-    slices.
+    `closed`: files of those that closed on it; `opened`: files of open ones, new or as they were. `digests`: of both slices.
     """
 
     closed: tuple[DataFile, ...]
     opened: tuple[DataFile, ...]
-    digests: dict[Slice, Digest]
+    digests: Mapping[Slice, Digest]
+
+    def and_also(self, other: Written) -> Written:
+        """Return both."""
+        digests = {
+            cut: sum_of(of[cut] for of in (self.digests, other.digests) if cut in of)
+            for cut in (*self.digests, *other.digests)
+        }
+        return Written((*self.closed, *other.closed), (*self.opened, *other.opened), digests)
+
+    @property
+    def files(self) -> tuple[DataFile, ...]:
+        """Return the files of all intervals that were there on the day."""
+        return (*self.closed, *self.opened)
 
 
 def write_intervals(
@@ -45,17 +59,18 @@ def write_intervals(
     day: dt.date,
     run_id: str,
     there: Iterable[Iterable[DataFile]],
+    kind: Kind = "open",
 ) -> Written:
     """Write the intervals that a name server had on a day: those that closed on it, and of the open ones what differs from `there`.
 
     `rows`: as they are stored; `there`: files that may hold its open intervals, as the run sees them and as they were published.
-    Files of several name servers are not kept.
+    Files of several name servers, and of another kind, are not kept.
     """
     rows = conformed(rows, table)
-    is_open = pc.is_null(rows["valid_to"])
+    is_open = pc.is_null(rows[table.span[1]])
     closed, opened = rows.filter(pc.invert(is_open)), rows.filter(is_open)
     of_closed = [write_file(closed, root, table, day, run_id)] if closed.num_rows else []
-    known = [_parts_of(files, namesrv_id) for files in there]
+    known = [_parts_of(files, namesrv_id, kind) for files in there]
     count = _count(opened.num_rows, next((part.of for parts in known for part in parts), None))
     of_opened, found = list[DataFile](), list[Digest]()
     for part, some in _parted(opened, table, count):
@@ -65,7 +80,7 @@ def write_intervals(
             file.path: file for parts in known if (file := parts.get(part)) is not None and file.rows == digest.rows
         }
         same = next((file for file in before.values() if digest_of(root, table, [file]) == digest), None)
-        name = f"{run_id}-open-{part.number}-of-{part.of}"
+        name = f"{run_id}-{kind}-{part.number}-of-{part.of}"
         of_opened.append(same or write_file(some, root, table, None, name))
     digests = {Slice(table.name, day, namesrv_id): sum_of(digests_by(closed).values())} if closed.num_rows else {}
     if found:
@@ -80,16 +95,14 @@ class _Part(NamedTuple):
     of: int
 
 
-def _parts_of(files: Iterable[DataFile], namesrv_id: str) -> dict[_Part, DataFile]:
-    """Return a name server's own files of open intervals, by what they hold; nothing unless they are cut alike."""
-    found: dict[_Part, DataFile] = {}
-    own = [file for file in files if set(bounds_of(file)) == {namesrv_id}]
-    for file in own:
-        said = _PART.search(posixpath.basename(file.path))
-        if said is None:
-            return {}
-        found[_Part(int(said[1]), int(said[2]))] = file
-    return found if len(found) == len(own) and len({part.of for part in found}) <= 1 else {}
+def _parts_of(files: Iterable[DataFile], namesrv_id: str, kind: Kind) -> dict[_Part, DataFile]:
+    """Return a name server's own files of open intervals of a kind, by what they hold; nothing unless they are cut alike."""
+    own = [file for file in files if closed_days(file) is None and set(bounds_of(file)) == {namesrv_id}]
+    named = [(said, file) for file in own if (said := _PART.search(posixpath.basename(file.path)))]
+    if len(named) < len(own):
+        return {}
+    parts = [(_Part(int(said[2]), int(said[3])), file) for said, file in named if said[1] == kind]
+    return dict(parts) if len({part.of for part, _ in parts}) <= 1 and len(dict(parts)) == len(parts) else {}
 
 
 def _count(rows: int, now: int | None) -> int:
@@ -122,12 +135,12 @@ def replace_closed(house: Warehouse, table: Table, day: dt.date, files: Iterable
         closed = closed_days(file)
         if closed is not None and closed[0] <= day <= closed[1]:
             gone.append(file)
-            left += _rest(house, table, file, ~_closed_from(day) | _closed_from(day + _ONE_DAY))
+            left += _rest(house, table, file, ~_closed_from(table, day) | _closed_from(table, day + _ONE_DAY))
     house.change(table, [*files, *left], gone)
 
 
 def end_with(house: Warehouse, table: Table, day: dt.date, opened: Iterable[DataFile] = ()) -> None:
-    """Have a history end with a day: nothing closed later, and open are the intervals of `opened`."""
+    """Have a table end with a day: nothing closed later, and open are the intervals of `opened`."""
     gone, left, wanted = list[DataFile](), list[DataFile](), {file.path: file for file in opened}
     for file in house.files(table):
         closed = closed_days(file)
@@ -135,12 +148,12 @@ def end_with(house: Warehouse, table: Table, day: dt.date, opened: Iterable[Data
             gone.append(file)
         elif closed is not None and closed[1] > day:
             gone.append(file)
-            left += _rest(house, table, file, ~_closed_from(day + _ONE_DAY))
+            left += _rest(house, table, file, ~_closed_from(table, day + _ONE_DAY))
     house.change(table, [*wanted.values(), *left], gone)
 
 
 def go_on_as_published(house: Warehouse, table: Table, day: dt.date) -> None:
-    """Have a history that ended with a day go on as the last published run has it."""
+    """Have a table that ended with a day go on as the last published run has it."""
     end_with(house, table, day)
     back = list[DataFile]()
     for file in house.published_files(table):
@@ -148,7 +161,7 @@ def go_on_as_published(house: Warehouse, table: Table, day: dt.date) -> None:
         if closed is None or closed[0] > day:
             back.append(file)
         elif closed[1] > day:
-            back += _rest(house, table, file, _closed_from(day + _ONE_DAY))
+            back += _rest(house, table, file, _closed_from(table, day + _ONE_DAY))
     house.change(table, back)
 
 
@@ -162,5 +175,5 @@ def _rest(house: Warehouse, table: Table, file: DataFile, where: pc.Expression) 
         yield write_file(rows, house.path, table, closed[0], house.run_id)
 
 
-def _closed_from(day: dt.date) -> pc.Expression:
-    return pc.field("valid_to") >= pa.scalar(day_start_us(day), pa.int64()).cast(TIMESTAMP)
+def _closed_from(table: Table, day: dt.date) -> pc.Expression:
+    return pc.field(table.span[1]) >= start_in(table, day)

@@ -106,11 +106,10 @@ class Names:
 
     def _make_rows(self, name: str, table: asked.Stored) -> None:
         rows = self._rows_of(name)
-        made = (
-            {"closed_month": "strftime(timezone('UTC', valid_to), '%Y-%m')"}
-            if "closed_month" in table.cut and rows
-            else {}
-        )
+        made = {}
+        if "closed_month" in table.cut and rows:
+            ended = table.ends if table.columns[table.ends] == "DATE" else f"timezone('UTC', {table.ends})"
+            made["closed_month"] = f"strftime({ended}, '%Y-%m')"
         value, rows = ("NULL", "(SELECT 1) WHERE FALSE") if rows is None else ("{}", rows)
         columns = (
             f"CAST({made.get(column, value.format(column))} AS {of}) AS {column}"

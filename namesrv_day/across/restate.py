@@ -39,20 +39,19 @@ SHOWN = (
 Rows = Mapping[Table, pc.Expression]
 """Which rows of which tables."""
 IS_SCAN_LIFE = pc.field("outcome").isin(SCAN_LIFE)
-_OPEN, _ALL = pc.field("closed_by").is_null(), pc.scalar(True)
+_ALL = pc.scalar(True)
 LIVES: Rows = {gold.EVENT_OUTCOMES: IS_SCAN_LIFE}
 """Of any earlier day, what a replay may look at."""
-HELD: Rows = dict.fromkeys(gold.HISTORY_TABLES, _OPEN)
-"""What a name server's tables hold at the end of a day."""
+HELD: Rows = {table: pc.field(table.span[1]).is_null() for table in gold.INTERVAL_TABLES}
+"""What is open at the end of a day: what a name server's tables hold, and what is told and not over."""
 HANDED_ON: Rows = {
     gold.PAST_KNOWLEDGE: _ALL,
     gold.MAP_CAPACITIES: _ALL,
     gold.NAMESRV_SETTINGS: _ALL,
+    gold.EXPIRED_BROKERS: pc.field("returned_time").is_null(),
     **LIVES,
 }
-"""What the replay of a day takes over from the day before beside that."""
-FLAGS_HANDED_ON: Rows = {gold.ORPHANED_TOPICS: _OPEN}
-"""What the flags of a day take over from the day before."""
+"""What a day takes over from the day before beside that."""
 
 
 def ends_otherwise(new: Frames, old: Frames, what: Rows) -> bool:
@@ -164,8 +163,8 @@ def settings_differ(new: pa.Table, old: pa.Table) -> bool:
 def compare(new: Frames, old: Frames, day: dt.date) -> list[dict[str, Any]]:
     """Return the slices of a day that differ, as rows of `restatements` without what a run has to say of them.
 
-    Both have all tables; of a history what was there on the day, as it was known when it ended. Rows are compared whole, and equal
-    ones count as often as they are there.
+    Both have all tables; of intervals those that were there on the day, as they were known when it ended. Rows are compared
+    whole, and equal ones count as often as they are there.
     """
     found = []
     for table in COMPARED:

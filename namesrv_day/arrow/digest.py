@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_day.arrow.sql import ask
+from schemas import gold
 from schemas.bronze import HEARTBEATS, REGISTRATIONS
-from schemas.gold_histories import HISTORY_TABLES
 
 Rows: TypeAlias = "pa.Table | duckdb.DuckDBPyRelation"
 """Rows at hand, or rows that DuckDB (this thread's) reads when it is asked."""
@@ -26,7 +26,7 @@ _ROWS_NAME = ("event_id", "nth", "stated_id", "source_file", "source_offset", "i
 UNSAID: Final = {"heartbeats": _ROWS_NAME, "route_observations": (*_ROWS_NAME, "seq_rest", "request_rest")}
 """Columns, by table, of which the digests of its slices say nothing."""
 _COLUMNS = {table.name: table.column_names for table in (HEARTBEATS, REGISTRATIONS)}
-_INTERVALS = frozenset(table.name for table in HISTORY_TABLES)
+_ENDS = {table.name: table.span[1] for table in gold.INTERVAL_TABLES}
 _WHEN = ("seq", "event_time", "effect_time")
 APART: Final = {"heartbeats": _WHEN, "registrations": (*_WHEN, *_ROWS_NAME[:1], *_ROWS_NAME[3:])}
 """Columns, by table, that are other ones in each row, while thousands of rows are equal in the others: hashed by themselves."""
@@ -129,7 +129,7 @@ def hash_of(columns: Iterable[str]) -> str:
 class Slice(NamedTuple):
     """What a table holds of one name server on one day; of a piece of quarantine the name server may be unknown.
 
-    Of a history: the intervals that closed on the day; `day` None: those that are open.
+    Of intervals: those that closed on the day; `day` None: those that are open.
     """
 
     table: str
@@ -139,18 +139,19 @@ class Slice(NamedTuple):
 
 def slices_of(table: str, rows: Rows) -> dict[Slice, Digest]:
     """Return the digest of each slice that rows of `table` make up, as the ledger has it; parts of a slice add up."""
-    if table in _INTERVALS:
+    if table in _ENDS:
+        with_day = _with_day(rows, _ENDS[table])
         return {
             Slice(table, *key): digest
-            for key, digest in digests_by(_with_day(rows), "day", "namesrv_id", without=["day"]).items()
+            for key, digest in digests_by(with_day, "day", "namesrv_id", without=["day"]).items()
         }
     apart = APART.get(table, ())
     found = digests_by(rows, "day", "namesrv_id", without=UNSAID.get(table, ()), apart=apart)
     return {Slice(table, *key): digest for key, digest in found.items()}
 
 
-def _with_day(rows: Rows) -> Rows:
+def _with_day(rows: Rows, ends: str) -> Rows:
     """Return intervals with the day on which they closed."""
     if isinstance(rows, pa.Table):
-        return rows.append_column("day", pc.cast(rows["valid_to"], pa.date32()))
-    return rows.project("*, CAST(valid_to AS DATE) AS day")
+        return rows.append_column("day", pc.cast(rows[ends], pa.date32()))
+    return rows.project(f"*, CAST({ends} AS DATE) AS day")

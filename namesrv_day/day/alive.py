@@ -16,33 +16,37 @@ from schemas.table import TIMESTAMP, Table
 from schemas.times import day_start_us
 
 _ONE_DAY = dt.timedelta(days=1)
-_ENDS = ("valid_to", "closed_by", "closed_at")
+_ENDS = ("valid_to", "closed_by", "closed_at", "to_time", "ended_on")
 _LAST = "last_update_time"
 _ENTRY = ("namesrv_id", "cluster_name", "broker_addr", "first_update_time")
 
 
-def alive(day: dt.date, *, still: bool = False) -> pc.Expression:
+def alive(table: Table, day: dt.date, *, still: bool = False) -> pc.Expression:
     """Return the condition that an interval was there at some time of a day; `still`: when it ended."""
-    begin, end = _start(day + _ONE_DAY if still else day), _start(day + _ONE_DAY)
-    return (pc.field("valid_from") < end) & (pc.field("valid_to").is_null() | (pc.field("valid_to") >= begin))
+    begins, ends = map(pc.field, table.span)
+    begin, end = start_in(table, day + _ONE_DAY if still else day), start_in(table, day + _ONE_DAY)
+    return (begins < end) & (ends.is_null() | (ends >= begin))
 
 
 def columns_for(table: Table, columns: Sequence[str]) -> list[str]:
-    """Return the columns of a history that are read to know some of them as they were."""
-    more = ["valid_from", "valid_to", *(_ENTRY if table is gold.BROKER_LIVE_HISTORY and _LAST in columns else ())]
+    """Return the columns of a table of intervals that are read to know some of them as they were."""
+    more = [*table.span, *(_ENTRY if table is gold.BROKER_LIVE_HISTORY and _LAST in columns else ())]
+    more += ["begun_with"] if "begun_with" in table.column_names else []
     return list(dict.fromkeys([*columns, *more]))
 
 
 def as_of(table: Table, rows: pa.Table, day: dt.date, beats: pa.Table) -> pa.Table:
     """Return intervals that were there on a day as they were known when it ended.
 
-    What ended later was open then, and what became known later was believed. `beats`: rows of last_heartbeats of that day, which
-    say of live entries that were open when they had been renewed last.
+    What ended later was open then, and what became known later was believed; a finding had the evidence with which it began.
+    `beats`: rows of last_heartbeats of that day, which say of live entries that were open when they had been renewed last.
     """
-    end = _start(day + _ONE_DAY)
-    goes_on = pc.fill_null(pc.greater_equal(rows["valid_to"], end), fill_value=False)
+    end = start_in(table, day + _ONE_DAY)
+    goes_on = pc.fill_null(pc.greater_equal(rows[table.span[1]], end), fill_value=False)
     if pc.any(goes_on).as_py():
         masked = {name: _without(rows[name], goes_on) for name in _ENDS if name in rows.column_names}
+        if "evidence" in rows.column_names and "begun_with" in rows.column_names:
+            masked["evidence"] = _first_evidence(rows, goes_on)
         rows = with_columns(rows, **masked)
     if "known_from" in rows.column_names:
         later = pc.fill_null(pc.greater_equal(rows["known_from"], end), fill_value=False)
@@ -75,5 +79,14 @@ def _without(values: pa.ChunkedArray, gone: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(gone, pa.scalar(None, values.type), values)
 
 
-def _start(day: dt.date) -> pa.Scalar:
+def _first_evidence(rows: pa.Table, goes_on: pa.ChunkedArray) -> pa.Array:
+    columns = (values.to_pylist() for values in (rows["evidence"], rows["begun_with"], goes_on))
+    found = [ids[:count] if is_open else ids for ids, count, is_open in zip(*columns, strict=True)]
+    return pa.array(found, rows["evidence"].type)
+
+
+def start_in(table: Table, day: dt.date) -> pa.Scalar:
+    """Return the first value of a day in the columns `table.span`: of intervals, which are instants, or days."""
+    if pa.types.is_date(table.schema.field(table.span[1]).type):
+        return pa.scalar(day)
     return pa.scalar(day_start_us(day), pa.int64()).cast(TIMESTAMP)

@@ -36,10 +36,10 @@ def extent_of(seen: Iterable[pa.ChunkedArray | pa.Array]) -> Extent | None:
 def recorded_day(namesrv_id: str, day: dt.date, tables: Frames, extent: Extent | None) -> list[dict[str, Any]]:
     """Return the day's row of `runs.coverage`; none for a name server of which nothing is recorded on it (no `extent`).
 
-    `tables`: its namesrv_events, event_outcomes and findings of the day.
+    `tables`: its namesrv_events and event_outcomes of the day, and the findings that it had on it.
     """
     if extent is None:
         return []
-    marks = ask(query("day/marks"), {name: tables[name] for name in _TABLES}).to_pylist()
+    marks = ask(query("day/marks"), {name: tables[name] for name in _TABLES}, day=day).to_pylist()
     times = {"first_time": extent.first, "last_time": extent.last}
     return [{"namesrv_id": namesrv_id, "day": day, **times, "marks": marks}]

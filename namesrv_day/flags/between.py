@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
-from namesrv_day.flags.findings import About, Unsettled, of_findings, standing_from, start_of, told_of
+from namesrv_day.flags.findings import About, Unsettled, start_of, told_of
 from schemas.findings import BETWEEN, CATALOGUE, Thresholds
-from schemas.gold import BROKER_ADDR_HISTORY, DATA_VERSION_HISTORY, TOPIC_QUEUE_HISTORY
+from schemas.gold import BROKER_ADDR_HISTORY, DATA_VERSION_HISTORY, FINDINGS, TOPIC_QUEUE_HISTORY
 from schemas.sql_files import query
 from schemas.times import instant_us
 
@@ -41,7 +42,8 @@ class Compared(NamedTuple):
 
     `versions`: when each data version was first recorded. `routed`: of each broker name since when (`at_us`) how many topics
     it had, and the exclusive-or of their hashes. `addresses`: of brokers, with their clusters. `served`: from when to when (µs)
-    the registry was there and known. `told`: findings of days before that were told by comparing. `refused`: as `REFUSED`.
+    the registry was there and known. `told`: findings that were told by comparing and stood when the day began. `refused`: as
+    `REFUSED`.
     """
 
     versions: pa.Table
@@ -57,7 +59,7 @@ def compared(
 ) -> Compared:
     """Return what of one name server's day is compared.
 
-    `slices`: its histories; `told_before`: `findings` of days before; `refused`: as `REFUSED`.
+    `slices`: its histories; `told_before`: `findings` that stood when the day began; `refused`: as `REFUSED`.
     """
     start = start_of(about.day)
     versions = {DATA_VERSION_HISTORY.name: slices[DATA_VERSION_HISTORY.name]}
@@ -110,43 +112,44 @@ def served(recorded: Sequence[Mapping[str, Any]], unsettled: Unsettled | None) -
 
 
 def across(of: Compared, queues: Queues, day: dt.date, thresholds: Thresholds) -> pa.Table:
-    """Return the rows of `findings` of `day` that show only where name servers are compared. `of`: what all of them left."""
+    """Return the rows of `findings` on `day` that show only where name servers are compared. `of`: what all of them left."""
     clocks = ask(query("between/clocks_apart"), {"first_versions": of.versions})
-    found = [of_findings(clocks, day=day)]
-    fleets = _fleets(of)
+    found = [conformed(clocks, FINDINGS, told_on=day, ended_on=day)]
+    fleets, diverged = _fleets(of), dict[str, pa.Table]()
     for names in fleets:
         if len(names) > 1:
-            found += _divergence(Compared(*(_of(table, names) for table in of)), queues, day, thresholds)
-    return pa.concat_tables([*found, *_split(of, fleets, queues, About("", day, thresholds))])
+            diverged |= _divergence(Compared(*(_of(table, names) for table in of)), queues, day, thresholds)
+    split = _split(of, fleets, queues, About("", day, thresholds))
+    for code, told in ((_DIVERGENCE.code, diverged), (_SPLIT.code, split)):
+        # What nobody asks for stands as it did.
+        rest = of.told.filter((pc.field("code") == code) & ~pc.field("namesrv_id").isin(pa.array(told, pa.string())))
+        found += [*told.values(), rest]
+    return pa.concat_tables(found)
 
 
-def _split(of: Compared, fleets: Sequence[Sequence[str]], queues: Queues, about: About) -> list[pa.Table]:
-    """Return what name servers refused that others of their cluster, with which they share no broker, routed."""
+def _split(of: Compared, fleets: Sequence[Sequence[str]], queues: Queues, about: About) -> dict[str, pa.Table]:
+    """Return by name server what those refused that others of their cluster, with which they share no broker, routed."""
     stands = of.told.filter(pc.field("code") == _SPLIT.code)
     if len(fleets) < 2 or not (of.refused.num_rows or stands.num_rows):
-        return []
+        return {}
     fleet = {name: number for number, names in enumerate(fleets) for name in names}
     members = of.addresses.filter(pc.field("namesrv_id").isin([*fleet]) & pc.field("cluster_name").is_valid())
     numbers = pa.array([fleet[name] for name in members["namesrv_id"].to_pylist()], pa.int64())
     apart = ask(_APART, {"members": members.append_column("fleet", numbers)})
     names = apart["namesrv_id"].unique().to_pylist()
-    standing = {name: standing_from(_of(stands, [name]), about.day) for name in names}
     if not names:
-        return []
+        return {}
     brokers = apart["broker_name"].unique()
     given = {
         "fleets": apart,
         "queues": queues(names, brokers.combine_chunks() if isinstance(brokers, pa.ChunkedArray) else brokers),
         "served": of.served,
         "refused": of.refused,
-        "standing": pa.concat_tables([_named(rows, name) for name, rows in standing.items()]),
+        "standing": _of(stands, names),
     }
     things = ask(_SPLIT.sql, given, start=start_of(about.day), diverged_us=about.thresholds.diverged_us)
     things = things.append_column("code", pa.repeat(_SPLIT.code, things.num_rows))
-    return [
-        told_of(_of(things, [name]).drop_columns(["namesrv_id"]), standing[name], about._replace(namesrv_id=name))
-        for name in names
-    ]
+    return {name: _told(things, stands, about._replace(namesrv_id=name)) for name in names}
 
 
 _APART = """
@@ -155,24 +158,23 @@ WHERE cluster_name IN (SELECT cluster_name FROM members GROUP BY cluster_name HA
 """
 
 
-def _divergence(of: Compared, queues: Queues, day: dt.date, thresholds: Thresholds) -> list[pa.Table]:
-    """Return what name servers that share brokers lacked of what others of them had, a table for each."""
+def _divergence(of: Compared, queues: Queues, day: dt.date, thresholds: Thresholds) -> dict[str, pa.Table]:
+    """Return by name server what those that share brokers lacked of what others of them had."""
     tables = {"routed": of.routed, "served": of.served}
     apart = ask(query("between/apart"), tables, diverged_us=thresholds.diverged_us)["broker_name"].combine_chunks()
     names = of.served["namesrv_id"].unique().to_pylist()
-    told = of.told.filter(pc.field("code") == _DIVERGENCE.code)
-    standing = {name: standing_from(_of(told, [name]), day) for name in names}
-    stands = pa.concat_tables([_named(rows, name) for name, rows in standing.items()])
+    stands = _of(of.told.filter(pc.field("code") == _DIVERGENCE.code), names)
     if not len(apart) and not stands.num_rows:
-        return []
+        return {}
     given = {"queues": queues(names, apart), "served": of.served, "standing": stands}
     things = ask(_DIVERGENCE.sql, given, start=start_of(day), diverged_us=thresholds.diverged_us)
     things = things.append_column("code", pa.repeat(_DIVERGENCE.code, things.num_rows))
-    abouts = {name: About(name, day, thresholds) for name in names}
-    return [
-        told_of(_of(things, [name]).drop_columns(["namesrv_id"]), standing[name], about)
-        for name, about in abouts.items()
-    ]
+    return {name: _told(things, stands, About(name, day, thresholds)) for name in names}
+
+
+def _told(things: pa.Table, standing: pa.Table, about: About) -> pa.Table:
+    own = _of(things, [about.namesrv_id]).drop_columns(["namesrv_id"])
+    return told_of(own, _of(standing, [about.namesrv_id]), about)
 
 
 def _fleets(of: Compared) -> list[list[str]]:

@@ -1,4 +1,4 @@
-"""What an operator should know about a day: one finding a cause, told on the day it begins, and again on the day it ends.
+"""What an operator should know about a day: one finding a cause, from the day on which it begins to that on which it ends.
 
 The catalogue's queries say what is so of each thing. Things that have one cause are told together: those that outlast a day
 by what they are known by (`schemas.findings.Finding.lasts`), the others if they begin soon after each other.
@@ -20,7 +20,7 @@ from namesrv_day.day.day_events import Frames
 from namesrv_day.flags.expired import HEARD
 from namesrv_day.flags.registered import SEEN
 from namesrv_day.flags.suspected import SUSPECTED
-from schemas.findings import CATALOGUE, Finding, Having, Thresholds
+from schemas.findings import BETWEEN, CATALOGUE, Finding, Having, Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS
 from schemas.sql_files import query
 from schemas.table import TIMESTAMP
@@ -44,14 +44,14 @@ class About(NamedTuple):
 
 
 def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Table:
-    """Return the rows of `findings` of one name server's day: what began on it, and what of earlier days ended on it.
+    """Return the rows of `findings` that one name server has on a day: what stood when it began, and what began on it.
 
     `tables`: the day's slices of the tables that the catalogue reads, `expired.HEARD`, and what is `registered`. `news`: of the
-    histories, the rows opened or closed on the day. `told`: `findings` and `expired_brokers` of days before. Of the first, rows
-    may be missing that were over on the day on which they began; of the second, those of brokers that were back on their day,
-    and those that `Thresholds.waited_us` leaves out.
+    histories, the rows opened or closed on the day. `told`: `findings` that were open when the day began, and `expired_brokers` of
+    days before; of these, rows may be missing of brokers that were back on their day, and those that `Thresholds.waited_us` leaves
+    out.
     """
-    standing = standing_from(told.get(FINDINGS.name, empty(FINDINGS)), about.day)
+    standing = told.get(FINDINGS.name, empty(FINDINGS)).filter(~pc.field("code").isin(BETWEEN))
     tables = {
         **_SEEN,
         **tables,
@@ -59,42 +59,27 @@ def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Tab
         "about": pa.table({"namesrv_id": [about.namesrv_id], "seen_until": pa.array([about.seen_until], TIMESTAMP)}),
     }
     values = {**asdict(about.thresholds), "start": start_of(about.day)}
-    things, asked = [_NO_THINGS], []
+    things, asked = [_NO_THINGS], set[str]()
     for finding in CATALOGUE:
         if finding.is_between:
             continue
         stands = standing.filter(pc.field("code") == finding.code)
         if _may_be(finding, tables, news, stands):
             things.append(_things(finding, {**tables, "standing": stands}, values))
-            asked.append(stands)
-    return told_of(
-        pa.concat_tables(things, promote_options="default"), pa.concat_tables([standing.slice(0, 0), *asked]), about
-    )
+            asked.add(finding.code)
+    is_asked = pc.field("code").isin(pa.array(asked, pa.string()))
+    told_now = told_of(pa.concat_tables(things, promote_options="default"), standing.filter(is_asked), about)
+    return pa.concat_tables([told_now, standing.filter(~is_asked)])
 
 
 def told_of(things: pa.Table, standing: pa.Table, about: About) -> pa.Table:
-    """Return the rows of `findings` that are told of what is so. `standing`: what of the codes asked for had not ended."""
+    """Return the rows of `findings` that are there on the day. `standing`: what of the codes asked for had not ended."""
     if not things.num_rows and not standing.num_rows:
         return empty(FINDINGS)
     given = {"things": things, "standing": standing, "kinds": _KINDS}
     since_us, until_us = about.unsettled or (None, None)
-    rows = ask(query("findings/told"), given, start=start_of(about.day), since_us=since_us, until_us=until_us)
-    return of_findings(rows, namesrv_id=about.namesrv_id, day=about.day)
-
-
-def standing_from(told: pa.Table, day: dt.date) -> pa.Table:
-    """Return those of the findings told on days before `day` that had not ended then. `told`: rows of one name server."""
-    return ask(query("findings/standing"), {"told": told}, day=day)
-
-
-def stand_otherwise(new: pa.Table, old: pa.Table, day: dt.date) -> bool:
-    """Return whether other findings stand when `day` ends by what is told now than by what was told: the next day needs both.
-
-    Both: `findings` of one name server, of all days up to `day`.
-    """
-    order = [(name, "ascending") for name in ("code", "subject", "from_time", "severity", "detail")]
-    now, then = (standing_from(told, day + dt.timedelta(days=1)).sort_by(order) for told in (new, old))
-    return not now.equals(then)
+    values = {"day": about.day, "start": start_of(about.day), "since_us": since_us, "until_us": until_us}
+    return conformed(ask(query("findings/told"), given, **values), FINDINGS, namesrv_id=about.namesrv_id)
 
 
 def _may_be(finding: Finding, tables: Frames, news: Frames, standing: pa.Table) -> bool:
@@ -128,11 +113,6 @@ def start_of(day: dt.date) -> dt.datetime:
     return dt.datetime.combine(day, dt.time(), dt.timezone.utc)
 
 
-def of_findings(rows: pa.Table, **same: Any) -> pa.Table:
-    """Return rows as `findings` has them; `same`: columns that have one value in all rows."""
-    return conformed(rows, FINDINGS, **same)
-
-
 _SEEN = {name: schema.empty_table() for name, schema in {"heard": HEARD, "suspected": SUSPECTED, **SEEN}.items()}
-_NO_THINGS = empty(FINDINGS).drop_columns(["namesrv_id", "day", "brokers", "topics"])
+_NO_THINGS = empty(FINDINGS).drop_columns(["namesrv_id", "brokers", "topics", "begun_with", "told_on", "ended_on"])
 _KINDS = pa.table({name: [getattr(one, name) for one in CATALOGUE] for name in ("code", "lasts", "near_us")})

@@ -24,6 +24,7 @@ from schemas import bronze, gold
 from schemas.findings import Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, ROUTE_CHANGES
 from schemas.table import Table, tables_in
+from schemas.times import day_start_us
 
 _OF_THE_DAY = (
     *(*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE, gold.NAMESRV_SETTINGS, bronze.NAMESRV_EVENTS),
@@ -36,8 +37,8 @@ class FlagInput:
 
     `today`: its slices of the histories, `event_outcomes`, `past_knowledge`, `namesrv_settings`, `namesrv_events`, its `hours`,
     and what is `suspected` of it (`suspected.SUSPECTED`). A table that is missing has no rows. `recorded` is asked only where
-    something may have changed. `before`: what was said of days before: `orphaned_topics` of the last day; `findings` and
-    `expired_brokers` as `findings.findings` takes them. `seen_until`: when something was recorded of it last.
+    something may have changed. `before`: `orphaned_topics` and `findings` that were open when the day began, and
+    `expired_brokers` of days before, as `findings.findings` takes them. `seen_until`: when something was recorded of it last.
     """
 
     namesrv_id: str
@@ -63,7 +64,7 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
     unsettled = _unsettled(today[gold.PAST_KNOWLEDGE.name])
     found = {
         ROUTE_CHANGES.name: _of(given.namesrv_id, _with_learned(routes.changes, outcomes), ROUTE_CHANGES),
-        ORPHANED_TOPICS.name: _of(given.namesrv_id, _settled(routes.orphans, unsettled), ORPHANED_TOPICS),
+        ORPHANED_TOPICS.name: _of(given.namesrv_id, _settled(routes.orphans, unsettled, given.day), ORPHANED_TOPICS),
         EXPIRED_BROKERS.name: expired_brokers(today),
         **{table.name: _of_sql(table, table.sql, today) for table in gold.made_by("flags") if table.sql is not None},
     }
@@ -97,12 +98,13 @@ def unsettled_until_start(today: Frames) -> Unsettled | None:
     return unsettled._replace(until_us=min([unsettled.until_us, *(us for us in starts if us >= unsettled.since_us)]))
 
 
-def _settled(orphans: pa.Table, unsettled: Unsettled | None) -> pa.Table:
-    """Return the intervals without those that ended while the name server's state was not settled."""
+def _settled(orphans: pa.Table, unsettled: Unsettled | None, day: dt.date) -> pa.Table:
+    """Return the intervals without those of the day that ended while the name server's state was not settled."""
     if unsettled is None:
         return orphans
-    ends = with_microseconds(orphans)["valid_to"]
+    begins, ends = (with_microseconds(orphans)[name] for name in ("valid_from", "valid_to"))
     kept = pc.or_(pc.greater(ends, unsettled.until_us), pc.less_equal(ends, unsettled.since_us))
+    kept = pc.or_(kept, pc.less(begins, day_start_us(day)))
     return orphans.filter(pc.fill_null(kept, fill_value=True))
 
 

@@ -68,7 +68,7 @@ def swept_routes(
     """Return how one name server's routes changed on `day`, and when topics could not be served as their route looks.
 
     `slices`: the day's histories, `namesrv_settings` and `namesrv_events`; `news`: rows of histories that were opened or closed
-    on the day; `orphans`: `orphaned_topics` of the last day before, or of more; `namesrv`: what it was when the day began, and
+    on the day; `orphans`: `orphaned_topics` that were open when it began; `namesrv`: what it was when the day began, and
     became later. The rows found have no `namesrv_id`; a change that was only learned is not told from others.
     """
     carried = open_orphans(orphans)
@@ -95,8 +95,8 @@ def swept_routes(
             rows = (*turns, *parts.rows(topic))
             found.append((topic, sweep_route(topic, rows, namesrv, start_us=start_us, open_orphans=before)))
     return Routes(
-        _of_all(classes, [(topic, _change_rows(of.changes)) for topic, of in found], ROUTE_CHANGES, day),
-        _of_all(classes, [(topic, _orphan_rows(of.orphans)) for topic, of in found], ORPHANED_TOPICS, day),
+        _of_all(classes, [(topic, _change_rows(of.changes)) for topic, of in found], ROUTE_CHANGES, day=day),
+        _of_all(classes, [(topic, _orphan_rows(of.orphans)) for topic, of in found], ORPHANED_TOPICS),
     )
 
 
@@ -195,10 +195,10 @@ def _some_at_a_time(classes: pa.Table) -> Iterator[list[str | None]]:
 
 
 def _of_all(
-    classes: pa.Table, found: Sequence[tuple[str | None, list[dict[str, Any]]]], table: Table, day: dt.date
+    classes: pa.Table, found: Sequence[tuple[str | None, list[dict[str, Any]]]], table: Table, **same: Any
 ) -> pa.Table:
     """Return the rows found of the topics that were swept, for each topic that is like one of them."""
-    swept = table_of((row for _, rows in found for row in rows), table, day=day)
+    swept = table_of((row for _, rows in found for row in rows), table, **same)
     counts = np.array([len(rows) for _, rows in found], np.int64)
     place = {topic: number for number, (topic, _) in enumerate(found)}
     of = np.array([place[topic] for topic in classes["alike"].to_pylist()], np.int64)

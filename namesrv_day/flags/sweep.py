@@ -56,11 +56,10 @@ def route_parts(tables: Iterable[tuple[RouteTable, pa.Table]]) -> RouteParts:
 
 
 def open_orphans(orphaned_topics: pa.Table) -> dict[str | None, list[Orphan]]:
-    """Return what stood open when the last day of these rows of `orphaned_topics` ended, by topic."""
+    """Return rows of `orphaned_topics` that are open, by topic."""
     found = defaultdict(list)
-    for row in rows_of(orphaned_topics.filter(pc.field("day") == pc.max(orphaned_topics["day"]))):
-        if row["closed_by"] is None:
-            found[row["topic"]].append(Orphan(row["reason"], row["broker_name"], row["valid_from"], row["opened_by"]))
+    for row in rows_of(orphaned_topics.filter(pc.field("closed_by").is_null())):
+        found[row["topic"]].append(Orphan(row["reason"], row["broker_name"], row["valid_from"], row["opened_by"]))
     return found
 
 

@@ -87,7 +87,8 @@ class FrameCutter:
         None, and nothing is taken, where it is not as simple as that: `feed` is to be asked.
         """
         buffer, size = self.buffer, len(data)
-        if not self.synced or self.skip:
+        is_length_known = not buffer or self.need > 4
+        if not self.synced or self.skip or not is_length_known:
             return None
         if not buffer:
             length = int.from_bytes(data[:4], "big")
@@ -97,8 +98,6 @@ class FrameCutter:
                 self.position += size
                 return data
             self.need = 4 + length
-        elif self.need <= 4:  # not even its length is known yet
-            return None
         left = self.need - len(buffer) - size
         if left > 0:
             buffer += data

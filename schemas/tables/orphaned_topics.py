@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from schemas.gold_histories import DAY
 from schemas.recorded import NAMESRV_ID
 from schemas.rule import INTERVAL_DOES_NOT_RUN_BACK, LIVES_IN_ITS_SLICE, is_one_of, known_event, query
-from schemas.table import STRING, TIMESTAMP, Column, Rule, Table, required
+from schemas.table import CLOSED_MONTH, STRING, TIMESTAMP, Column, Rule, Table, required
 
 _OR_REGISTRATION = " UNION ALL SELECT day, namesrv_id, event_id FROM registrations"
 _REASONS = (
@@ -31,12 +30,12 @@ ORPHANED_TOPICS = Table(
             "stale_order_conf",
         ),
         required("valid_from", TIMESTAMP, "Start, inclusive"),
-        Column("valid_to", TIMESTAMP, "End, exclusive; NULL = open at the end of the day"),
+        Column("valid_to", TIMESTAMP, "End, exclusive; NULL = open"),
         required("opened_by", STRING, "event_id that began it"),
         Column("closed_by", STRING, "event_id that ended it; NULL = open"),
-        DAY,
     ),
-    key=("day", "namesrv_id", "topic", "broker_name", "reason", "valid_from", "opened_by"),
+    key=("namesrv_id", "topic", "broker_name", "reason", "valid_from", "opened_by"),
+    partition_by=(CLOSED_MONTH,),
     made_by="flags",
     shows_changes=True,
     rules=(
@@ -60,7 +59,7 @@ ORPHANED_TOPICS = Table(
         query(
             "does_not_overlap",
             "next_from IS NULL OR (valid_to IS NOT NULL AND valid_to <= next_from)",
-            "Intervals of one topic, broker and reason do not overlap within a slice.",
+            "Intervals of one topic, broker and reason do not overlap.",
             """
             SELECT day, namesrv_id, topic, broker_name, reason, valid_from, valid_to,
                    lead(valid_from) OVER (

@@ -57,7 +57,8 @@ def write(house: Warehouse, rows: Mapping[Table, Sequence[Row]]) -> None:
 def _day_of(table: Table, row: Row) -> dt.date | None:
     """Return the day of a row; of an interval that on which it closed."""
     if table.has_intervals:
-        return row["valid_to"].date() if row.get("valid_to") else None
+        end = row.get(table.span[1])
+        return end.date() if isinstance(end, dt.datetime) else end
     return row["day"] if table.is_by_day else None
 
 

@@ -22,7 +22,16 @@ DAY = dt.date(2026, 3, 1)
 
 def finding(ns: str, clock: str, until: str | None, severity: str = "warning", **values: Any) -> Row:
     begin, end = (None if at is None else dt.datetime.fromisoformat(f"2026-03-01 {at}") for at in (clock, until))
-    what = {"code": "NO_MASTER", "severity": severity, "subject": "broker-a", "detail": f"on {ns}", "day": DAY}
+    what = {
+        "code": "NO_MASTER",
+        "severity": severity,
+        "subject": "broker-a",
+        "detail": f"on {ns}",
+        "told_on": DAY,
+        "ended_on": DAY if until else None,
+        "begun_with": 2,
+        "day": DAY,
+    }
     touched = {"brokers": 1, "broker_names": ["broker-a"], "topics": 0, "topic_names": []}
     return {
         "namesrv_id": ns,

@@ -24,6 +24,20 @@ _ARRIVED = pa.schema([("event_id", pa.string()), ("event_time", pa.timestamp("us
 DAY, NEXT_DAY = dt.date(2026, 3, 1), dt.date(2026, 3, 2)
 
 
+def news(found: pa.Table, day: dt.date) -> pa.Table:
+    """Return the findings that begin or end on a day."""
+    return found.filter((pc.field("told_on") == day) | (pc.field("ended_on") == day))
+
+
+def still_so(told: pa.Table) -> pa.Table:
+    """Return the findings that are not over by what was told of days, one after the other."""
+    last = {
+        (row["code"], row["subject"], row["from_time"], row["told_on"], *row["evidence"][: row["begun_with"]]): number
+        for number, row in enumerate(told.to_pylist())
+    }
+    return told.take(sorted(last.values())).filter(pc.field("ended_on").is_null())
+
+
 def event(event_id: str, clock: str, day: dt.date = DAY) -> Event:
     """Return an event and when it took effect."""
     return event_id, dt.datetime.combine(day, dt.time.fromisoformat(clock), dt.timezone.utc)

@@ -10,7 +10,7 @@ import pyarrow as pa
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.day.alive import on_a_day
 from schemas import gold
-from schemas.gold import HISTORY_TABLES
+from schemas.gold import INTERVAL_TABLES
 from schemas.rules import TABLES
 from tests.day.row_values import (
     E1,
@@ -88,16 +88,16 @@ def good_rows() -> dict[str, list[dict]]:
 
 
 def frames(rows: dict[str, list[dict]]) -> dict[str, pa.Table]:
-    """Return the tables of `rows`, histories with the `day`; answers that are not explained are recorded, but for nobody's."""
+    """Return the tables of `rows`, intervals with the `day`; answers that are not explained are recorded, but for nobody's."""
     answers = {r["event_id"] for r in rows.get("route_mismatches", ())} - {digest("nobody")}
     if answers:
         recorded = [row("route_observations", event_id=event_id) for event_id in sorted(answers)]
         rows = rows | {"route_observations": rows["route_observations"] + recorded}
     for name in TIMED & rows.keys():
         rows = rows | {name: [of | {"stated_id": of["event_id"]} for of in rows[name]]}
-    histories = {
+    intervals = {
         table.name: pa.Table.from_pylist(rows[table.name], on_a_day(table))
-        for table in HISTORY_TABLES
+        for table in INTERVAL_TABLES
         if table.name in rows
     }
-    return {name: table_of(of, TABLES[name]) for name, of in rows.items()} | histories
+    return {name: table_of(of, TABLES[name]) for name, of in rows.items()} | intervals

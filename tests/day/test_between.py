@@ -13,11 +13,27 @@ from namesrv_day.flags.findings import About, Unsettled
 from schemas import gold
 from schemas.findings import Thresholds
 from schemas.times import instant_us
-from tests.day.flag_rows import DAY, NEXT_DAY, NS, Event, Row, alive, clock, event, member, queues, seq, tables
+from tests.day.flag_rows import (
+    DAY,
+    NEXT_DAY,
+    NS,
+    Event,
+    Row,
+    alive,
+    clock,
+    event,
+    member,
+    news,
+    queues,
+    seq,
+    still_so,
+    tables,
+)
 
 OTHER_NS, THIRD_NS = "10.0.0.2:9876", "10.0.0.7:9876"
 ADDR = "10.0.0.1:10911"
 UP = event("up", "08:00")
+IDENTITY = ("namesrv_id", "code", "subject", "from_time", "told_on")
 
 
 def us(at: str, day: dt.date = DAY) -> int:
@@ -34,8 +50,11 @@ def found_in(
     addrs: dict[str, str] | None = None,
     refused: dict[str, list[Row]] | None = None,
 ) -> pa.Table:
-    """Return what comparing name servers tells. `servers`: rows of topic_queue_history; all have broker-a at one address."""
-    before = tables({})["findings"] if told is None else told
+    """Return what comparing name servers tells that begins or ends on a day.
+
+    `servers`: rows of topic_queue_history; all have broker-a at one address. `told`: the same of days before.
+    """
+    before = tables({})["findings"] if told is None else still_so(told)
     slices = {
         name: tables(
             {
@@ -61,7 +80,11 @@ def found_in(
         rows = pa.concat_tables([slices[name]["topic_queue_history"] for name in names])
         return rows.filter(pc.field("broker_name").isin(brokers))
 
-    return across(together(parts), read, day, Thresholds())
+    found = across(together(parts), read, day, Thresholds())
+    stand = [*zip(*(before[name].to_pylist() for name in IDENTITY), strict=True)]
+    there = [*zip(*(found[name].to_pylist() for name in IDENTITY), strict=True)]
+    assert set(stand) <= set(there), "what stood when the day began is there, over or not"
+    return news(found, day)
 
 
 def spans_of(found: pa.Table, *columns: str) -> list[tuple[Any, ...]]:

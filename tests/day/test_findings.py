@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 
+from namesrv_day.across.restate import HELD, ends_otherwise
 from namesrv_day.arrow.rows import table_of
-from namesrv_day.flags.findings import About, Unsettled, findings, stand_otherwise
+from namesrv_day.flags.findings import About, Unsettled, findings
 from schemas import bronze, gold
 from schemas.findings import CATALOGUE
 from schemas.table import Table
@@ -27,9 +28,11 @@ from tests.day.flag_rows import (
     event,
     live,
     member,
+    news,
     outcome,
     queues,
     seq,
+    still_so,
     tables,
 )
 
@@ -49,10 +52,13 @@ class Case(NamedTuple):
 def found_in(
     rows: dict[Table, list[Row]], told: pa.Table | None = None, day: dt.date = DAY, until: dt.datetime | None = None
 ) -> pa.Table:
-    """Return the findings of a day of which nothing else is known, recorded `until` then, or else to its end."""
-    before = {} if told is None else {gold.FINDINGS.name: told}
+    """Return what begins and ends on a day of which nothing else is known, recorded `until` then, or else to its end.
+
+    `told`: the same of days before, one after the other.
+    """
+    before = {} if told is None else {gold.FINDINGS.name: still_so(told)}
     end = until or clock("23:59:59.999999", day)
-    return findings(tables(rows), {}, before, About(NS, day, seen_until=end))
+    return news(findings(tables(rows), {}, before, About(NS, day, seen_until=end)), day)
 
 
 def of_code(found: pa.Table, code: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -537,7 +543,7 @@ def test_a_broker_that_is_away_is_waited_for() -> None:
 
     def on(day: int, *lives: Row) -> list[tuple[Any, ...]]:
         about = About(NS, dt.date(2026, 3, day))
-        found = findings(tables({gold.BROKER_LIVE_HISTORY: list(lives)}), {}, told, about)
+        found = news(findings(tables({gold.BROKER_LIVE_HISTORY: list(lives)}), {}, told, about), about.day)
         return of_code(found, "EXPIRED_BROKER", "subject", "from_time", "to_time", "evidence")
 
     a_back = live("a:1", event("a-back", "01:00", dt.date(2026, 3, 2)), broker_name="a")
@@ -581,8 +587,9 @@ def test_wiped_permission_ends_with_the_last_topic_that_has_it_back() -> None:
     )
     all_back = [queues(topic, "a", wipe, back, perm=4) for topic in "TU"]
     second = found_in({gold.TOPIC_QUEUE_HISTORY: all_back}, first, NEXT_DAY)
-    assert of_code(second, "WRITE_PERM_LEFT_WIPED", "from_time", "to_time", "evidence") == [
-        (wipe[1], back[1], ["wipe", "back"])
+    columns = ("from_time", "to_time", "evidence", "begun_with", "told_on", "ended_on")
+    assert of_code(second, "WRITE_PERM_LEFT_WIPED", *columns) == [
+        (wipe[1], back[1], ["wipe", "back"], 1, DAY, NEXT_DAY)
     ]
 
 
@@ -631,18 +638,23 @@ def test_the_next_day_is_to_be_told_again_if_other_findings_stand() -> None:
         {gold.ORPHANED_TOPICS: [orphan("no_live_broker", "T", UP), orphan("no_live_broker", "V", SECOND, DOWN)]}
     )
     none = found_in({})
-    assert [stand_otherwise(new, alone, DAY) for new in (none, more, over, alone)] == [True, True, False, False]
-    assert stand_otherwise(alone, none, DAY)
+    held = {gold.FINDINGS: HELD[gold.FINDINGS]}
+
+    def otherwise(new: pa.Table, old: pa.Table) -> bool:
+        return ends_otherwise({gold.FINDINGS.name: new}, {gold.FINDINGS.name: old}, held)
+
+    assert [otherwise(new, alone) for new in (none, more, over, alone)] == [True, True, False, False]
+    assert otherwise(alone, none)
 
 
 def test_what_nothing_has_touched_goes_on_unasked() -> None:
-    """Without news in a code's history nothing is told of it, neither a new finding nor the end of one that stands."""
+    """Without news in a code's history nothing is told of it, neither a new finding nor the end of one that stands as it is."""
     rows = {gold.BROKER_ADDR_HISTORY: [member("a", 1, ADDR, UP)], gold.BROKER_LIVE_HISTORY: [live(ADDR, UP)]}
     told = {gold.FINDINGS.name: found_in({gold.BROKER_ADDR_HISTORY: [member("b", 1, ADDR, UP)]})}
     of_day = tables(rows)
     no_news = {table.name: of_day[table.name].slice(0, 0) for table in gold.HISTORY_TABLES}
     found = findings(of_day, no_news, told, About(NS, NEXT_DAY))
-    assert of_code(found, "NO_MASTER", "subject") == []
+    assert of_code(found, "NO_MASTER", "subject", "to_time", "told_on", "ended_on") == [("b", None, DAY, None)]
     found = findings(of_day, {}, told, About(NS, NEXT_DAY))
     assert of_code(found, "NO_MASTER", "subject", "to_time") == [("b", clock("00:00", NEXT_DAY)), ("a", None)]
 

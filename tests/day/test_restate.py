@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 from namesrv_day.across.restate import (
-    FLAGS_HANDED_ON,
     HANDED_ON,
     HELD,
     LIVES,
@@ -51,7 +50,7 @@ def finding(subject: str, detail: str | None = "d", namesrv_id: str = NS, day: d
         "detail": detail,
         "evidence": [f"of {subject}"],
     }
-    return {"namesrv_id": namesrv_id, **what, "from_time": at(1.234567, day), "day": day}
+    return {"namesrv_id": namesrv_id, **what, "from_time": at(1.234567, day), "told_on": day}
 
 
 def findings(*rows: Row) -> dict[str, pa.Table]:
@@ -89,11 +88,12 @@ def test_changed_rows_are_json() -> None:
     (row,) = compare(findings(finding("ü/\n", None)), findings(), DAY)
     assert row["changes"] == [
         {
-            "key": '{"code":"NO_MASTER","subject":"ü/\\n","from_time":"2026-03-01T00:00:00.001Z","evidence":["of ü/\\n"]}',
+            "key": '{"code":"NO_MASTER","subject":"ü/\\n","from_time":"2026-03-01T00:00:00.001Z",'
+            '"evidence":["of ü/\\n"],"told_on":"2026-03-01"}',
             "change": "added",
             "before": None,
             "after": '{"severity":"info","to_time":null,"detail":null,"brokers":null,"broker_names":null,"topics":null,'
-            '"topic_names":null}',
+            '"topic_names":null,"begun_with":null,"ended_on":null}',
         }
     ]
     member = {"broker_name": "b", "opened_by": "e", "opened_at": {"seq": 1, "no": 0}, "namesrv_id": NS, "day": DAY}
@@ -236,8 +236,8 @@ def test_settings_differ_by_their_values() -> None:
     assert settings_differ(rows, other)
 
 
-OPEN = {"namesrv_id": NS, "topic": "T", "opened_by": "e", "day": DAY}
-CLOSED = {**OPEN, "closed_by": "f"}
+OPEN = {"namesrv_id": NS, "topic": "T", "opened_by": "e"}
+CLOSED = {**OPEN, "closed_by": "f", "valid_to": at(1)}
 OUTCOME = {"namesrv_id": NS, "event_id": "e", "outcome": "started", "day": DAY}
 
 
@@ -248,12 +248,14 @@ OUTCOME = {"namesrv_id": NS, "event_id": "e", "outcome": "started", "day": DAY}
         (HELD, gold.TOPIC_QUEUE_HISTORY, CLOSED, False),
         (HANDED_ON, gold.PAST_KNOWLEDGE, {"namesrv_id": NS, "what": "known", "day": DAY}, True),
         (HANDED_ON, gold.NAMESRV_SETTINGS, {"namesrv_id": NS, "setting": "version", "day": DAY}, True),
+        (HELD, gold.FINDINGS, finding("f"), True),
+        (HELD, gold.FINDINGS, {**finding("f"), "ended_on": DAY}, False),
         (HANDED_ON, gold.FINDINGS, finding("f"), False),
         (LIVES, gold.EVENT_OUTCOMES, OUTCOME, True),
         (LIVES, gold.EVENT_OUTCOMES, {**OUTCOME, "outcome": "applied"}, False),
         (LIVES, gold.TOPIC_QUEUE_HISTORY, OPEN, False),
-        (FLAGS_HANDED_ON, gold.ORPHANED_TOPICS, OPEN, True),
-        (FLAGS_HANDED_ON, gold.ORPHANED_TOPICS, CLOSED, False),
+        (HELD, gold.ORPHANED_TOPICS, OPEN, True),
+        (HELD, gold.ORPHANED_TOPICS, CLOSED, False),
     ],
 )
 def test_a_day_ends_otherwise_if_it_hands_on_other_rows(

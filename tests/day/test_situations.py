@@ -26,8 +26,10 @@ from tests.day.flag_rows import (
     event,
     live,
     member,
+    news,
     outcome,
     queues,
+    still_so,
     tables,
 )
 from tests.day.test_findings import in_cluster
@@ -51,9 +53,9 @@ KINDS = {
 def told(
     rows: dict[Table, list[Row]], before: pa.Table | None = None, day: dt.date = DAY, **seen: pa.Table
 ) -> pa.Table:
-    """Return the findings of a day; `seen`: what registrations show."""
-    given = {} if before is None else {gold.FINDINGS.name: before}
-    return findings({**tables(rows), **seen}, {}, given, About(NS, day))
+    """Return what begins and ends on a day; `before`: the same of days before; `seen`: what registrations show."""
+    given = {} if before is None else {gold.FINDINGS.name: still_so(before)}
+    return news(findings({**tables(rows), **seen}, {}, given, About(NS, day)), day)
 
 
 def of(found: pa.Table, code: str, *columns: str) -> list[tuple[Any, ...]]:

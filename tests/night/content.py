@@ -6,7 +6,7 @@ and took light heartbeats for known to 4.9.7. Of `order_decisions` the evidence 
 Since then the changes of an event are numbered over all brokers, and an outer key
 has the age that it has among all of them.
 Left out are the ledger and `findings`, which are told otherwise now, and `last_heartbeats`, of which the rows of live entries
-tell; histories are cut by day, as they were then.
+tell; histories and orphaned topics are cut by day, as they were then.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LEFT_OUT = {table.name for table in (gold.RUNS, gold.RESTATEMENTS, gold.FINDING
 
 def content_of(warehouse: Path) -> dict[str, str]:
     """Return rows and SHA-256 of each gold table as it was published."""
-    tables = tables_of(warehouse) | {table.name: on_days(warehouse, table) for table in gold.HISTORY_TABLES}
+    tables = tables_of(warehouse) | {table.name: on_days(warehouse, table) for table in gold.INTERVAL_TABLES}
     return {name: _sum(rows) for name, rows in tables.items() if name not in _LEFT_OUT}
 
 

@@ -98,7 +98,7 @@ def test_the_difference_of_all_tables(ask) -> None:
 def test_findings_and_any_question_in_spark_s_words(ask) -> None:
     """The view and a statement over it agree."""
     found = ask("findings")
-    (counted,) = ask("sql", "SELECT count(*) AS n FROM findings WHERE day = DATE'2026-11-21'")
+    (counted,) = ask("sql", "SELECT count(*) AS n FROM findings WHERE told_on = DATE'2026-11-21'")
     assert counted == {"n": len(found)}
 
 
@@ -147,7 +147,7 @@ def test_the_names_that_there_are_can_be_asked_for(ask) -> None:
     kinds = {row["name"]: row["kind"] for row in ask("sql", "show tables;")}
     assert {"findings", "runs", "registrations", "why", "topic_queue_history"} <= set(kinds)
     assert (kinds["route_at"], kinds["events"], kinds["runs"]) == ("function", "table or view", "table or view")
-    assert not [name for name in kinds if "." in name or name.endswith(("_slices", "_rows_at"))]
+    assert not [name for name in kinds if "." in name or name.endswith(("_committed", "_rows_at"))]
     for name in (name for name, kind in kinds.items() if kind != "function"):
         assert ask("sql", f"DESCRIBE {name}")
 

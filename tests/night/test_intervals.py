@@ -1,4 +1,4 @@
-"""Histories as any engine reads them: each interval once, whatever the nights; and as they were known when a day ended."""
+"""Intervals as any engine reads them: each once, whatever the nights; and as they were known when a day ended."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
@@ -16,6 +17,7 @@ from jobs.store.files import closed_days
 from jobs.store.maintain import maintain as maintained
 from schemas import gold
 from schemas.table import Table
+from tests.boundaries import CrashError, Dying
 from tests.ingest.given import BEAT, DAY, FIRST, Line, at, broker, write
 from tests.night.nights import digests, house_at, night, rows
 from tests.night.test_late import IDENTIFIED, LONG, STARTED, in_order
@@ -79,7 +81,7 @@ def test_any_cut_of_the_days_gives_the_same_tables(tmp_path: Path) -> None:
         "backwards": [in_order(first, fourth), third, second],
         "in-parts": [first, second[:1], second[1:], in_order(third, fourth)],
     }
-    found = {name: digests(run(tmp_path / name, *days), gold.HISTORY_TABLES) for name, days in cuts.items()}
+    found = {name: digests(run(tmp_path / name, *days), gold.INTERVAL_TABLES) for name, days in cuts.items()}
     assert len({tuple(of.values()) for of in found.values()}) == 1, found
     assert all(check(house_at(tmp_path / name)).wrong == [] for name in cuts)
 
@@ -90,7 +92,7 @@ def test_a_day_is_what_it_was_when_it_was_the_last(tmp_path: Path) -> None:
     whole = run(tmp_path / "whole", *BY_DAY)
     for number, day in enumerate(DAYS):
         until = run(tmp_path / f"until-{number}", *BY_DAY[: number + 1])
-        for table in gold.HISTORY_TABLES:
+        for table in gold.INTERVAL_TABLES:
             then, now = (
                 [row for row in on_days(path, table).to_pylist() if row["day"] == day] for path in (until, whole)
             )
@@ -99,6 +101,91 @@ def test_a_day_is_what_it_was_when_it_was_the_last(tmp_path: Path) -> None:
     # On the second day nothing tells of the wipe, which is a day off.
     assert [(row["broker_name"], row["topic"]) for row in of_day if row["valid_to"] is None] != []
     assert all(row["closed_by"] is None and row["closed_at"] is None for row in of_day)
+
+
+GIVEN = {"kind": "admin", "code": 327, "broker_name": "broker-b", "response_code": 0}
+LASTING: list[list[Line]] = [
+    [*BY_DAY[0], at(10, WIPED)],
+    [at(26, BEAT)],
+    [at(49, BEAT), at(60, GIVEN)],
+    [at(74, BEAT)],
+]
+"""On the first day the write permission of broker-b is taken, which leaves V without any; on the third it is given back."""
+
+
+def stored(path: Path, table: Table, **where: str) -> list[dict[str, Any]]:
+    """Return rows of a table as Delta's own reader has them, whatever a run pins."""
+    read: pa.Table = DeltaTable(str(path / table.layer / table.name)).to_pyarrow_table()
+    return [row for row in read.to_pylist() if all(row[name] == value for name, value in where.items())]
+
+
+def lasting(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the one row of the topic that was orphaned, and that of the finding of it."""
+    [orphan] = stored(path, gold.ORPHANED_TOPICS, reason="no_writable_queue")
+    [finding] = stored(path, gold.FINDINGS, code="NO_WRITABLE_QUEUE")
+    return orphan, finding
+
+
+@pytest.mark.slow
+def test_what_is_told_for_three_days_is_one_row(tmp_path: Path) -> None:
+    """Open on the first two days, with the same columns, closed once on the third; what follows leaves it as it is."""
+    path, seen, files = tmp_path / "w", [], []
+    for number, lines in enumerate(LASTING):
+        night(path, write(tmp_path / f"{number}.jsonl", lines))
+        seen.append(lasting(path))
+        files.append(open_files(path, gold.FINDINGS))
+    assert seen[0] == seen[1], "nothing is carried from day to day"
+    assert files[0] == files[1], "nor written again"
+    assert seen[2] == seen[3]
+    ended = (
+        {"valid_to", "closed_by", "closed_month"},
+        {"to_time", "ended_on", "closed_month", "evidence"},
+    )
+    for first, last, changed in zip(seen[0], seen[2], ended, strict=True):
+        assert {name for name in first if first[name] != last[name]} == changed
+        assert {first[name] for name in changed - {"evidence"}} == {None}
+        assert last["closed_month"] == f"{DAYS[2]:%Y-%m}"
+    orphan, finding = seen[2]
+    assert (finding["told_on"], finding["ended_on"]) == (DAYS[0], DAYS[2])
+    assert (finding["from_time"], finding["to_time"]) == (orphan["valid_from"], orphan["valid_to"])
+    assert finding["evidence"] == [orphan["opened_by"], orphan["closed_by"]]
+    assert seen[0][1]["evidence"] == finding["evidence"][: finding["begun_with"]]
+    assert {row["ended_on"] for row in stored(path, gold.FINDINGS, code="SINGLE_BROKER_TOPIC")} == {None}
+
+    whole = digests(path, gold.INTERVAL_TABLES)
+    assert night(path, tmp_path / "0.jsonl").status == "nothing_to_do"
+    assert night(path, first=DAYS[0], last=DAYS[-1]).days == [day.isoformat() for day in DAYS]
+    assert digests(path, gold.INTERVAL_TABLES) == whole
+    assert check(house_at(path)).wrong == []
+
+
+@pytest.mark.slow
+def test_a_late_event_restates_what_is_told_for_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the first day broker-b has one topic more, so that two are orphaned: as if all had been read at once.
+
+    Merged months are taken apart for it; a run that dies between two tables is made good by the next.
+    """
+    monkeypatch.setattr(maintain, "_CROWD", 1)
+    path, late = run(tmp_path / "w", *LASTING), [at(5, broker("b", "TVY", 2) | LONG)]
+    [before] = stored(path, gold.FINDINGS, code="NO_WRITABLE_QUEUE")
+    maintained(house_at(path))
+    given = write(tmp_path / "late.jsonl", late)
+    with monkeypatch.context() as patched:
+        Dying(patched).point = "findings:after"
+        with pytest.raises(CrashError):
+            night(path, given)
+    [still] = [row for row in rows(path, gold.FINDINGS) if row["code"] == "NO_WRITABLE_QUEUE"]
+    assert still["topics"] == before["topics"] == 1, "whoever reads pins sees what was published"
+    night(path, given)
+    orphans = stored(path, gold.ORPHANED_TOPICS, reason="no_writable_queue")
+    assert sorted(row["topic"] for row in orphans) == ["V", "Y"]
+    [after] = stored(path, gold.FINDINGS, code="NO_WRITABLE_QUEUE")
+    assert (after["topics"], after["told_on"], after["ended_on"]) == (2, DAYS[0], DAYS[2])
+    lines = in_order(*LASTING, late)
+    assert digests(path, gold.INTERVAL_TABLES) == digests(run(tmp_path / "again", lines), gold.INTERVAL_TABLES)
+    restated = {row["day"] for row in rows(path, gold.RESTATEMENTS) if row["table_name"] == "findings"}
+    assert restated == set(DAYS), "what is open on the last day names the topic, too"
+    assert check(house_at(path)).wrong == []
 
 
 @pytest.mark.slow

@@ -90,7 +90,7 @@ def test_what_a_question_touches_comes_before_what_is_made_of_it() -> None:
     found = asked.needed("SELECT * FROM WHY('T', now())", asked.names(), made_by)
     assert found[-1] == "why"
     assert {"events", "registrations", "route_changes", "event_outcomes"} <= set(found)
-    assert not {"routes_at", "topic_queue_history_slices", "findings"} & set(found)
+    assert not {"routes_at", "orphaned_topics", "findings"} & set(found)
     for place, name in enumerate(found):
         words = set(re.findall(r"\w+", made_by(name).lower())) & asked.names() - {name}
         assert words <= set(found[:place]), name

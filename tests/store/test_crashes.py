@@ -13,10 +13,10 @@ from jobs.store.maintain import maintain
 from jobs.store.warehouse import Warehouse
 from schemas import gold
 from tests.boundaries import CrashError, Dying
-from tests.store.tiny import DAY, FINDINGS, HEARTBEATS, NOW, ONE, beat, finding, house_at, ingest, opened, publish, put
+from tests.store.tiny import DAY, EXPIRED, HEARTBEATS, NOW, ONE, beat, house_at, ingest, opened, publish, put, removal
 
 DAYS = [DAY + dt.timedelta(days=number) for number in range(4)]
-STEPS = ("heartbeats", "sources", "findings", "orphaned_topics", "ledger")
+STEPS = ("heartbeats", "sources", "expired_brokers", "route_changes", "ledger")
 POINTS = [f"{step}:{when}" for step in STEPS for when in ("before", "after")]
 
 
@@ -27,8 +27,8 @@ def run(house: Warehouse, day: dt.date, number: int) -> set[dt.date]:
     covered = house.ledger().covered
     days = {day for source in house.recorded() if source.ingest_run not in covered for day in source.days}
     for each in sorted(days):
-        put(house, FINDINGS, each, finding(f"{number}"))
-        put(house, gold.ORPHANED_TOPICS, each, {"namesrv_id": ONE, "topic": f"{number}"})
+        put(house, EXPIRED, each, removal(f"{number}"))
+        put(house, gold.ROUTE_CHANGES, each, {"namesrv_id": ONE, "topic": f"{number}"})
     house.commit()
     publish(house, days)
     return days
@@ -37,7 +37,7 @@ def run(house: Warehouse, day: dt.date, number: int) -> set[dt.date]:
 def published(path: Path) -> dict[str, set[tuple[dt.date, str]]]:
     """Return what readers see of the gold tables: the runs' numbers by day."""
     house = house_at(path)
-    columns = {FINDINGS: "code", gold.ORPHANED_TOPICS: "topic"}
+    columns = {EXPIRED: "broker_name", gold.ROUTE_CHANGES: "topic"}
     found = {table: house.published_rows(table, columns=["day", name]) for table, name in columns.items()}
     return {
         table.name: set(zip(*(column.to_pylist() for column in rows.columns), strict=True))
@@ -72,11 +72,11 @@ def test_runs_that_die_anywhere_leave_what_is_published(
         expected |= dict.fromkeys(days, f"{number}")
         if point not in ("heartbeats:before", "heartbeats:after", "sources:before"):
             beats.append(number)
-        if chance.random() < 0.1 and house_at(tmp_path).files(FINDINGS):
-            opened(tmp_path, FINDINGS).optimize.compact()
+        if chance.random() < 0.1 and house_at(tmp_path).files(EXPIRED):
+            opened(tmp_path, EXPIRED).optimize.compact()
         if chance.random() < 0.1:
             maintain(house_at(tmp_path, f"care-{number}", NOW + dt.timedelta(days=500)))
-        assert published(tmp_path) == {name: set(expected.items()) for name in ("findings", "orphaned_topics")}
+        assert published(tmp_path) == {name: set(expected.items()) for name in ("expired_brokers", "route_changes")}
         seen = house_at(tmp_path).rows(HEARTBEATS, columns=["seq"]).column("seq").to_pylist()
         assert sorted(seen) == beats
     assert check(house_at(tmp_path)).wrong == []

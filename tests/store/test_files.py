@@ -32,7 +32,7 @@ from schemas.table import (
     map_of,
     struct_of,
 )
-from tests.store.tiny import DAY, FINDINGS, HEARTBEATS, NEXT, NUMBERS, ONE, TWO, beat, finding, house_at, write
+from tests.store.tiny import DAY, EXPIRED, HEARTBEATS, NEXT, NUMBERS, ONE, TWO, beat, house_at, removal, write
 
 ALL_TABLES = (*bronze.TABLES, *gold.TABLES)
 MS = dt.timedelta(milliseconds=1)
@@ -122,11 +122,11 @@ def test_statistics_bound_every_row(tmp_path: Path) -> None:
 def test_files_of_other_name_servers_are_not_opened(tmp_path: Path) -> None:
     """What is asked of one name server is read where it can be; rows without a name server may be anywhere."""
     house = house_at(tmp_path)
-    of_one, of_two = (write(house, FINDINGS, DAY, finding("X", namesrv_id)) for namesrv_id in (ONE, TWO))
-    (Path(table_path(house.path, FINDINGS)) / of_two.path).unlink()
-    read = read_files(house.path, FINDINGS, [of_one, of_two], filter=pc.field("namesrv_id") == ONE)
+    of_one, of_two = (write(house, EXPIRED, DAY, removal("X", namesrv_id)) for namesrv_id in (ONE, TWO))
+    (Path(table_path(house.path, EXPIRED)) / of_two.path).unlink()
+    read = read_files(house.path, EXPIRED, [of_one, of_two], filter=pc.field("namesrv_id") == ONE)
     assert read.column("namesrv_id").to_pylist() == [ONE]
-    assert namesrvs_in(house.path, FINDINGS, [of_one, of_two]) == {ONE, TWO}
+    assert namesrvs_in(house.path, EXPIRED, [of_one, of_two]) == {ONE, TWO}
     nobody = write(house, bronze.QUARANTINE, DAY, {"namesrv_id": None}, {"namesrv_id": ONE})
     found = read_files(house.path, bronze.QUARANTINE, [nobody], filter=pc.field("namesrv_id").is_null())
     assert found.num_rows == 1
@@ -219,12 +219,12 @@ def test_a_digest_can_be_added_to_and_taken_from() -> None:
 def test_a_file_of_another_engine_reads_alike(tmp_path: Path) -> None:
     """Times in the old 96-bit form, columns in another order, and a day that the file itself has."""
     at = dt.datetime(2026, 11, 21, 1, 2, 3, 456_789, tzinfo=dt.timezone.utc)
-    folder = Path(table_path(str(tmp_path), FINDINGS)) / f"day={DAY}"
+    folder = Path(table_path(str(tmp_path), EXPIRED)) / f"day={DAY}"
     folder.mkdir(parents=True)
-    rows = table_of([{**finding("X"), "from_time": at}], FINDINGS, day=DAY).select(
-        list(reversed(FINDINGS.column_names))
+    rows = table_of([{**removal("X"), "last_beat_time": at}], EXPIRED, day=DAY).select(
+        list(reversed(EXPIRED.column_names))
     )
     pq.write_table(rows, folder / "other.parquet", use_deprecated_int96_timestamps=True)
     file = DataFile(f"day={DAY}/other.parquet", 0, 1, DAY, "")
-    (row,) = read_files(str(tmp_path), FINDINGS, [file]).to_pylist()
-    assert (row["from_time"], row["day"], row["code"]) == (at, DAY, "X")
+    (row,) = read_files(str(tmp_path), EXPIRED, [file]).to_pylist()
+    assert (row["last_beat_time"], row["day"], row["broker_name"]) == (at, DAY, "X")

@@ -19,19 +19,19 @@ from namesrv_day.arrow.digest import Digest, Slice
 from schemas import bronze, gold
 from tests.store.tiny import (
     DAY,
-    FINDINGS,
+    EXPIRED,
     HEARTBEATS,
     NEXT,
     NOW,
     ONE,
     TWO,
     beat,
-    finding,
     house_at,
     ingest,
     night,
     publish,
     put,
+    removal,
     write,
 )
 
@@ -45,10 +45,12 @@ def three_nights(tmp_path: Path) -> Path:
         house = house_at(tmp_path, f"run-{number}")
         house.start_from_published()
         ingest(house, day, beat(number, ONE), beat(10 + number, TWO))
-        put(house, FINDINGS, day, finding(f"of {number}"))
+        put(house, EXPIRED, day, removal(f"of {number}"))
         house.commit()
         counts = {HALTED: 1} if number == 2 else {"outcome.started": 1, "outcome.stopped": 0}
-        publish(house, [day], counts=counts if number < 3 else {}, digests={"findings": str(Digest(number, 2, 3))})
+        publish(
+            house, [day], counts=counts if number < 3 else {}, digests={"expired_brokers": str(Digest(number, 2, 3))}
+        )
     refused = house_at(tmp_path, "run-4")
     refused.note_run([NEXT], {"status": "refused", "gate": "a rule"})
     return tmp_path
@@ -61,8 +63,13 @@ def test_the_ledger_says_what_published_runs_say_together(three_nights: Path) ->
     assert (set(ledger.days), set(ledger.halting_days), set(ledger.scan_days)) == ({DAY, NEXT}, {NEXT}, {DAY, NEXT})
     last = ledger.last
     assert last is not None
-    assert (last.run_id, last.days, last.digests, last.report) == ("run-3", [DAY], {"findings": Digest(3, 2, 3)}, {})
-    assert last.versions == {"heartbeats": 2, "sources": 2, "findings": 2}
+    assert (last.run_id, last.days, last.digests, last.report) == (
+        "run-3",
+        [DAY],
+        {"expired_brokers": Digest(3, 2, 3)},
+        {},
+    )
+    assert last.versions == {"heartbeats": 2, "sources": 2, "expired_brokers": 2}
     assert last.finished_time.tzinfo is not None
 
 
@@ -90,7 +97,7 @@ def test_a_day_is_as_the_last_run_left_it(three_nights: Path) -> None:
     found = house.slices_in_force()
     assert {(cut.table, cut.day, cut.namesrv_id) for cut in found} == {
         *(("heartbeats", day, name) for day in (DAY, NEXT) for name in (ONE, TWO)),
-        *(("findings", day, ONE) for day in (DAY, NEXT)),
+        *(("expired_brokers", day, ONE) for day in (DAY, NEXT)),
     }
     assert found[Slice("heartbeats", DAY, ONE)].rows == 2
     assert set(house.slices_in_force([NEXT])) == {cut for cut in found if cut.day == NEXT}
@@ -98,13 +105,15 @@ def test_a_day_is_as_the_last_run_left_it(three_nights: Path) -> None:
     first = run_known_at(house.rows(gold.RUNS), "run-1")
     earlier = house.slices_in_force(known_at=first)
     assert {cut.day for cut in earlier} == {DAY}
-    assert earlier[Slice("findings", DAY, ONE)] != found[Slice("findings", DAY, ONE)]
+    assert earlier[Slice("expired_brokers", DAY, ONE)] != found[Slice("expired_brokers", DAY, ONE)]
 
 
 def test_slices_from_which_a_run_started_are_not_in_force(tmp_path: Path) -> None:
     """A gold slice among the inputs of another day is what was read, not what was written."""
     house = house_at(tmp_path)
-    read = as_rows({Slice("findings", DAY, ONE): Digest(7, 7, 7), Slice("heartbeats", NEXT, None): Digest(1, 1, 1)})
+    read = as_rows(
+        {Slice("expired_brokers", DAY, ONE): Digest(7, 7, 7), Slice("heartbeats", NEXT, None): Digest(1, 1, 1)}
+    )
     publish(house, [DAY, NEXT], inputs=read, outputs=[])
     assert house.slices_in_force() == {Slice("heartbeats", NEXT, None): Digest(1, 1, 1)}
 
@@ -177,15 +186,15 @@ def test_nothing_published_is_nothing_to_check(tmp_path: Path) -> None:
 def test_a_file_that_was_exchanged_is_found(three_nights: Path) -> None:
     """Rows that changed under the log's back: the slice is named."""
     house = house_at(three_nights)
-    (file,) = house.files(FINDINGS, [NEXT])
-    other = write(house, FINDINGS, NEXT, finding("other"))
-    folder = Path(table_path(house.path, FINDINGS))
+    (file,) = house.files(EXPIRED, [NEXT])
+    other = write(house, EXPIRED, NEXT, removal("other"))
+    folder = Path(table_path(house.path, EXPIRED))
     (folder / other.path).rename(folder / file.path)
     (wrong,) = check(house).wrong
-    assert wrong.startswith(f"findings of {NEXT} ({ONE}): its rows have digest 1-")
+    assert wrong.startswith(f"expired_brokers of {NEXT} ({ONE}): its rows have digest 1-")
 
 
-@pytest.mark.parametrize("table", [FINDINGS, HEARTBEATS, bronze.SOURCES], ids=lambda table: table.name)
+@pytest.mark.parametrize("table", [EXPIRED, HEARTBEATS, bronze.SOURCES], ids=lambda table: table.name)
 def test_a_pinned_table_that_cannot_be_read_is_found(three_nights: Path, table: Any) -> None:
     """A table that is not cut by day has no digest, but must be readable; the others are checked all the same."""
     house = house_at(three_nights)
@@ -200,7 +209,7 @@ def test_a_pinned_table_that_cannot_be_read_is_found(three_nights: Path, table: 
 def test_what_a_dead_run_left_does_not_matter_to_the_check(three_nights: Path) -> None:
     """What is checked is what is pinned."""
     dead = house_at(three_nights, "dead")
-    put(dead, FINDINGS, DAY, finding("dead"))
+    put(dead, EXPIRED, DAY, removal("dead"))
     dead.commit()
     assert check(house_at(three_nights)).wrong == []
 
@@ -211,20 +220,20 @@ def test_the_row_of_a_run_can_say_everything(tmp_path: Path) -> None:
     said = {
         "counts": {"frames": 3},
         "seconds": {"ingest": 0.5},
-        "report": json.dumps({"findings": {}}),
+        "report": json.dumps({"expired_brokers": {}}),
         "sources": ["a"],
     }
     publish(house, [DAY], **said)
     last = house.ledger().last
     assert last is not None
-    assert (last.counts, last.report, last.config_sha256) == ({"frames": 3}, {"findings": {}}, house.conf.sha256)
+    assert (last.counts, last.report, last.config_sha256) == ({"frames": 3}, {"expired_brokers": {}}, house.conf.sha256)
     (row,) = house.rows(gold.RUNS).to_pylist()
     assert (row["seconds"], row["sources"], row["started_time"]) == ([("ingest", 0.5)], ["a"], NOW)
 
 
 def test_a_second_night_sees_the_first(tmp_path: Path) -> None:
     """What one run publishes is what the next one reads, without anything kept in between."""
-    night(tmp_path, "run-1", DAY, finding("first"))
+    night(tmp_path, "run-1", DAY, removal("first"))
     ledger = house_at(tmp_path).ledger()
     assert ledger.last is not None
     assert ledger.last.run_id == "run-1"

@@ -22,7 +22,7 @@ from schemas import bronze, gold
 from tests.boundaries import CrashError, Dying
 from tests.store.tiny import (
     DAY,
-    FINDINGS,
+    EXPIRED,
     HEARTBEATS,
     NEXT,
     NOTES,
@@ -31,15 +31,15 @@ from tests.store.tiny import (
     ONE,
     TWO,
     beat,
-    codes,
-    finding,
     house_at,
     ingest,
+    names,
     night,
     numbers,
     opened,
     publish,
     put,
+    removal,
     somebody_appends,
     write,
 )
@@ -123,21 +123,21 @@ def test_a_table_without_rows_is_created_and_not_written_again(tmp_path: Path) -
 def test_a_new_table_is_an_ordinary_one(tmp_path: Path) -> None:
     """The oldest protocol, comments on the table and its columns, properties, days as partitions, and who wrote it."""
     house = house_at(tmp_path, "run-7")
-    put(house, FINDINGS, DAY, finding("X"))
+    put(house, EXPIRED, DAY, removal("X"))
     house.commit()
-    table = opened(tmp_path, FINDINGS)
+    table = opened(tmp_path, EXPIRED)
     protocol, known = table.protocol(), table.metadata()
     assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
-    assert (known.description, known.partition_columns) == (FINDINGS.grain, ["day"])
+    assert (known.description, known.partition_columns) == (EXPIRED.grain, ["day"])
     assert known.configuration["delta.deletedFileRetentionDuration"] == "interval 400 days"
     assert known.configuration["delta.logRetentionDuration"] == "interval 400 days"
     assert known.configuration["delta.enableExpiredLogCleanup"] == "false"
     assert known.configuration["delta.enableDeletionVectors"] == "false"
     comments = {field.name: field.metadata["comment"] for field in table.schema().fields}
-    assert comments == {column.name: column.comment for column in FINDINGS.columns}
+    assert comments == {column.name: column.comment for column in EXPIRED.columns}
     assert all(field.nullable for field in table.schema().fields)
     assert [commit["userMetadata"] for commit in table.history()] == ["namesrv-history run-7"]
-    assert table.to_pyarrow_table().column("code").to_pylist() == ["X"]
+    assert table.to_pyarrow_table().column("broker_name").to_pylist() == ["X"]
 
 
 def test_later_commits_say_who_made_them_and_keep_the_comments(tmp_path: Path) -> None:
@@ -169,78 +169,83 @@ def test_many_commits_are_read_from_checkpoints(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "point", ["findings:before", "findings:after", "route_changes:before", "ledger:before", "runs:before"]
+    "point", ["expired_brokers:before", "expired_brokers:after", "route_changes:before", "ledger:before", "runs:before"]
 )
 def test_of_a_night_that_died_nobody_sees_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
     """Wherever it died: readers see the night before, the next night starts from that, and its commit leaves out the rest."""
 
     def change(house: Warehouse, code: str) -> Warehouse:
         house.start_from_published()
-        put(house, FINDINGS, DAY, finding(code))
-        put(house, FINDINGS, NEXT, finding(f"{code} next"))
+        put(house, EXPIRED, DAY, removal(code))
+        put(house, EXPIRED, NEXT, removal(f"{code} next"))
         put(house, gold.ROUTE_CHANGES, DAY, {"namesrv_id": ONE, "topic": code})
         house.commit()
         publish(house, [DAY, NEXT])
         return house
 
-    night(tmp_path, "run-1", DAY, finding("first"))
+    night(tmp_path, "run-1", DAY, removal("first"))
     dying = Dying(monkeypatch)
     dying.point = point
     with pytest.raises(CrashError):
         change(house_at(tmp_path, "run-2", LATER), "second")
     dying.point = ""
     looking = house_at(tmp_path, "look")
-    assert codes(looking, published=True) == ["first"]
+    assert names(looking, published=True) == ["first"]
     looking.start_from_published()
-    assert codes(looking) == ["first"]
+    assert names(looking) == ["first"]
     assert looking.rows(gold.ROUTE_CHANGES).num_rows == 0
     after = change(house_at(tmp_path, "run-3", LATER), "third")
-    assert codes(after) == codes(house_at(tmp_path), published=True) == ["third", "third next"]
+    assert names(after) == names(house_at(tmp_path), published=True) == ["third", "third next"]
     assert after.rows(gold.ROUTE_CHANGES).column("topic").to_pylist() == ["third"]
-    assert sorted(opened(tmp_path, FINDINGS).to_pyarrow_table().column("code").to_pylist()) == ["third", "third next"]
+    assert sorted(opened(tmp_path, EXPIRED).to_pyarrow_table().column("broker_name").to_pylist()) == [
+        "third",
+        "third next",
+    ]
 
 
 def test_the_next_commit_brings_back_what_a_dead_run_replaced(tmp_path: Path) -> None:
     """A day that the next run does not touch is again what was published, in the same single commit, with its statistics."""
-    night(tmp_path, "run-1", DAY, finding("first"))
+    night(tmp_path, "run-1", DAY, removal("first"))
     dead = house_at(tmp_path, "run-2")
-    put(dead, FINDINGS, DAY, finding("dead"))
-    put(dead, FINDINGS, NEXT, finding("dead"))
+    put(dead, EXPIRED, DAY, removal("dead"))
+    put(dead, EXPIRED, NEXT, removal("dead"))
     dead.commit()
-    assert codes(house_at(tmp_path)) == ["dead", "dead"]  # who steps by hand goes on from what there is
-    house = night(tmp_path, "run-3", NEXT, finding("third"))
-    assert house.versions()["findings"] == head_of(house.path, FINDINGS) == 2
-    assert sorted(opened(tmp_path, FINDINGS).to_pyarrow_table().column("code").to_pylist()) == ["first", "third"]
-    back = [a["add"] for a in actions(tmp_path, FINDINGS, 2) if "add" in a and f"day={DAY}" in a["add"]["path"]]
-    assert [json.loads(add["stats"])["minValues"]["from_time"] for add in back] == ["2026-11-23T00:00:00.000Z"]
+    assert names(house_at(tmp_path)) == ["dead", "dead"]  # who steps by hand goes on from what there is
+    house = night(tmp_path, "run-3", NEXT, removal("third"))
+    assert house.versions()["expired_brokers"] == head_of(house.path, EXPIRED) == 2
+    assert sorted(opened(tmp_path, EXPIRED).to_pyarrow_table().column("broker_name").to_pylist()) == ["first", "third"]
+    back = [a["add"] for a in actions(tmp_path, EXPIRED, 2) if "add" in a and f"day={DAY}" in a["add"]["path"]]
+    assert [json.loads(add["stats"])["minValues"]["broker_name"] for add in back] == ["first"]
 
 
 def test_a_table_that_only_a_dead_run_has_written_is_empty(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The first night died: the table is there, and holds nothing for the next one; the log says that it is left out."""
     dead = house_at(tmp_path, "run-1")
-    put(dead, FINDINGS, DAY, finding("dead"))
+    put(dead, EXPIRED, DAY, removal("dead"))
     dead.commit()
     house = house_at(tmp_path, "run-2")
     with caplog.at_level(logging.WARNING):
         house.start_from_published()
-    assert codes(house) == []
-    assert [record.getMessage() for record in caplog.records] == ["taken back, since no run has published it: findings"]
-    assert codes(night(tmp_path, "run-3", NEXT, finding("new"))) == ["new"]
+    assert names(house) == []
+    assert [record.getMessage() for record in caplog.records] == [
+        "taken back, since no run has published it: expired_brokers"
+    ]
+    assert names(night(tmp_path, "run-3", NEXT, removal("new"))) == ["new"]
 
 
 def test_what_a_dead_run_has_committed_is_not_pinned(tmp_path: Path) -> None:
     """A table that the next run leaves alone is published as it was."""
-    night(tmp_path, "run-1", DAY, finding("first"))
+    night(tmp_path, "run-1", DAY, removal("first"))
     dead = house_at(tmp_path, "run-2")
-    put(dead, FINDINGS, DAY, finding("dead"))
+    put(dead, EXPIRED, DAY, removal("dead"))
     dead.commit()
     house = house_at(tmp_path, "run-3")
     house.start_from_published()
     put(house, gold.ROUTE_CHANGES, DAY)
     house.commit()
     publish(house, [DAY])
-    assert house.versions() == {"findings": 0, "route_changes": 0}
-    assert codes(house_at(tmp_path), published=True) == ["first"]
+    assert house.versions() == {"expired_brokers": 0, "route_changes": 0}
+    assert names(house_at(tmp_path), published=True) == ["first"]
 
 
 def test_events_of_a_reading_that_noted_no_file_are_left_out(tmp_path: Path) -> None:
@@ -273,15 +278,15 @@ def test_what_runs_left_in_staging_goes(tmp_path: Path) -> None:
 
 def test_rows_that_somebody_else_changed_are_refused(tmp_path: Path) -> None:
     """A published slice was written to: the error names it and what takes it back, and readers see what was published."""
-    night(tmp_path, "run-1", DAY, finding("first"))
-    opened(tmp_path, FINDINGS).update({"detail": "'x'"}, predicate=f"day = DATE '{DAY}'")
+    night(tmp_path, "run-1", DAY, removal("first"))
+    opened(tmp_path, EXPIRED).update({"cluster_name": "'x'"}, predicate=f"day = DATE '{DAY}'")
     house = house_at(tmp_path, "run-2")
-    with pytest.raises(TamperedError, match=f"findings of {DAY} .* the ledger says 1-") as refused:
+    with pytest.raises(TamperedError, match=f"expired_brokers of {DAY} .* the ledger says 1-") as refused:
         house.start_from_published()
-    assert house_at(tmp_path).published_rows(FINDINGS).column("detail").to_pylist() == [None]
+    assert house_at(tmp_path).published_rows(EXPIRED).column("cluster_name").to_pylist() == [None]
     ((path, version),) = re.findall(r"RESTORE TABLE delta.`(.*)` TO VERSION AS OF (\d+)", str(refused.value))
     DeltaTable(path).restore(int(version))
-    assert codes(night(tmp_path, "run-3", NEXT, finding("next"))) == ["first", "next"]
+    assert names(night(tmp_path, "run-3", NEXT, removal("next"))) == ["first", "next"]
 
 
 def test_events_that_somebody_else_changed_are_refused(tmp_path: Path) -> None:
@@ -307,31 +312,31 @@ def test_rows_that_somebody_else_adds_to_events_are_seen(tmp_path: Path) -> None
 
 def test_rearranged_files_are_nobodys_harm(tmp_path: Path) -> None:
     """Files put together, old ones deleted, properties set: a night starts from that, and does not bring the old files back."""
-    house = night(tmp_path, "run-1", DAY, finding("first"))
-    house.change(FINDINGS, [write(house, FINDINGS, DAY, finding("second")) for _ in range(2)])
+    house = night(tmp_path, "run-1", DAY, removal("first"))
+    house.change(EXPIRED, [write(house, EXPIRED, DAY, removal("second")) for _ in range(2)])
     house.commit()
     publish(house, [DAY])
-    table = opened(tmp_path, FINDINGS)
+    table = opened(tmp_path, EXPIRED)
     table.optimize.compact()
     table.vacuum(0, dry_run=False, enforce_retention_duration=False)
     table.alter.set_table_properties({"delta.logRetentionDuration": "interval 500 days"})
-    (file,) = opened(tmp_path, FINDINGS).file_uris()
+    (file,) = opened(tmp_path, EXPIRED).file_uris()
     house = house_at(tmp_path, "run-2", LATER)
     house.start_from_published()
-    assert [Path(found.path).name for found in house.files(FINDINGS)] == [Path(file).name]
-    assert codes(night(tmp_path, "run-3", NEXT, finding("next"), at=LATER)) == ["first", "next", "second", "second"]
-    assert len(opened(tmp_path, FINDINGS).file_uris()) == 2
+    assert [Path(found.path).name for found in house.files(EXPIRED)] == [Path(file).name]
+    assert names(night(tmp_path, "run-3", NEXT, removal("next"), at=LATER)) == ["first", "next", "second", "second"]
+    assert len(opened(tmp_path, EXPIRED).file_uris()) == 2
 
 
 def test_files_without_statistics_are_files_too(tmp_path: Path) -> None:
     """Their rows are counted in the file itself."""
-    house = night(tmp_path, "run-1", DAY, finding("first"))
-    path = Path(table_path(house.path, FINDINGS)) / "_delta_log" / f"{0:020d}.json"
+    house = night(tmp_path, "run-1", DAY, removal("first"))
+    path = Path(table_path(house.path, EXPIRED)) / "_delta_log" / f"{0:020d}.json"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     for line in lines:
         line.get("add", {}).pop("stats", None)
     path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    (file,) = house_at(tmp_path).files(FINDINGS)
+    (file,) = house_at(tmp_path).files(EXPIRED)
     assert (file.rows, json.loads(file.stats)["maxValues"]["namesrv_id"]) == (1, ONE)
 
 
@@ -356,105 +361,107 @@ def test_a_table_that_is_more_than_its_files_is_refused_by_name(
     tmp_path: Path, said: dict[str, Any], named: str
 ) -> None:
     """Rows that a deletion vector hides are in the files: a reader that does not know it would be wrong in silence."""
-    night(tmp_path, "run-1", DAY, finding("first"))
+    night(tmp_path, "run-1", DAY, removal("first"))
     said["protocol"]["writerFeatures"] = said["protocol"]["readerFeatures"]
-    log = Path(table_path(str(tmp_path), FINDINGS)) / "_delta_log"
+    log = Path(table_path(str(tmp_path), EXPIRED)) / "_delta_log"
     (log / f"{1:020d}.json").write_text(json.dumps(said), encoding="utf-8")
-    with pytest.raises((TableFeatureError, BrokenLogError), match=f"^findings: .*{named}"):
-        house_at(tmp_path).files(FINDINGS)
-    assert codes(house_at(tmp_path), published=True) == ["first"]
+    with pytest.raises((TableFeatureError, BrokenLogError), match=f"^expired_brokers: .*{named}"):
+        house_at(tmp_path).files(EXPIRED)
+    assert names(house_at(tmp_path), published=True) == ["first"]
 
 
 def test_mapped_columns_are_refused(tmp_path: Path) -> None:
     """Names in the files are others then; the same protocol without mapping is read."""
-    night(tmp_path, "run-1", DAY, finding("first"))
-    log = Path(table_path(str(tmp_path), FINDINGS)) / "_delta_log"
-    known = next(action for action in actions(tmp_path, FINDINGS, 0) if "metaData" in action)
+    night(tmp_path, "run-1", DAY, removal("first"))
+    log = Path(table_path(str(tmp_path), EXPIRED)) / "_delta_log"
+    known = next(action for action in actions(tmp_path, EXPIRED, 0) if "metaData" in action)
     lines = [{"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}, known]
     (log / f"{1:020d}.json").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    assert codes(house_at(tmp_path)) == ["first"]
+    assert names(house_at(tmp_path)) == ["first"]
     schema = json.loads(known["metaData"]["schemaString"])
     for number, field in enumerate(schema["fields"]):
         field["metadata"] |= {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": field["name"]}
     known["metaData"]["schemaString"] = json.dumps(schema)
     known["metaData"]["configuration"]["delta.columnMapping.mode"] = "name"
     (log / f"{1:020d}.json").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    with pytest.raises(TableFeatureError, match=r"findings: .* columnMapping"):
-        house_at(tmp_path).files(FINDINGS)
+    with pytest.raises(TableFeatureError, match=r"expired_brokers: .* columnMapping"):
+        house_at(tmp_path).files(EXPIRED)
 
 
 def test_a_table_that_is_cut_otherwise_is_refused(tmp_path: Path) -> None:
     """Somebody has written it anew, by name server: days could no longer be replaced."""
-    rows = table_of([finding("X")], FINDINGS, day=DAY)
-    write_deltalake(table_path(str(tmp_path), FINDINGS), rows, partition_by=["namesrv_id"])
+    rows = table_of([removal("X")], EXPIRED, day=DAY)
+    write_deltalake(table_path(str(tmp_path), EXPIRED), rows, partition_by=["namesrv_id"])
     with pytest.raises(TableFeatureError, match="cut by namesrv_id; it was cut by day"):
-        house_at(tmp_path).files(FINDINGS)
+        house_at(tmp_path).files(EXPIRED)
 
 
 def test_a_table_that_only_its_maker_can_write_is_refused_by_name(tmp_path: Path) -> None:
     """It is read, and what must not be guessed at is not written."""
-    night(tmp_path, "run-1", DAY, finding("first"))
-    log = Path(table_path(str(tmp_path), FINDINGS)) / "_delta_log"
+    night(tmp_path, "run-1", DAY, removal("first"))
+    log = Path(table_path(str(tmp_path), EXPIRED)) / "_delta_log"
     said = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["checkpointProtection"]}}
     (log / f"{1:020d}.json").write_text(json.dumps(said), encoding="utf-8")
-    assert codes(house_at(tmp_path)) == ["first"]
-    with pytest.raises(TableFeatureError, match=r"findings: cannot be written: .*checkpointProtection.* from a backup"):
-        night(tmp_path, "run-2", NEXT, finding("second"))
+    assert names(house_at(tmp_path)) == ["first"]
+    with pytest.raises(
+        TableFeatureError, match=r"expired_brokers: cannot be written: .*checkpointProtection.* from a backup"
+    ):
+        night(tmp_path, "run-2", NEXT, removal("second"))
 
 
 @pytest.mark.parametrize("harm", ["cut", "missing", "gone"])
 def test_a_log_that_cannot_be_read_is_said_to_be(tmp_path: Path, harm: str) -> None:
     """A commit that is cut short or missing, or no log at all where the ledger pins a version."""
     for number in (1, 2, 3):
-        night(tmp_path, f"run-{number}", DAY, finding("X"), at=NOW + dt.timedelta(hours=number))
-    log = Path(table_path(str(tmp_path), FINDINGS)) / "_delta_log"
+        night(tmp_path, f"run-{number}", DAY, removal("X"), at=NOW + dt.timedelta(hours=number))
+    log = Path(table_path(str(tmp_path), EXPIRED)) / "_delta_log"
     commit = log / f"{1:020d}.json"
     if harm == "cut":
         commit.write_text(commit.read_text(encoding="utf-8")[:200], encoding="utf-8")
     else:
         for path in [commit] if harm == "missing" else sorted(log.iterdir()):
             path.unlink()
-    with pytest.raises(TamperedError, match=r"^findings: ") as said:
-        house_at(tmp_path).files(FINDINGS)
+    with pytest.raises(TamperedError, match=r"^expired_brokers: ") as said:
+        house_at(tmp_path).files(EXPIRED)
     assert "\n" not in str(said.value)
 
 
 def test_a_table_that_went_back_is_refused(tmp_path: Path) -> None:
     """The ledger pins a version that is not there: a folder was brought back from an old backup."""
     for number in (1, 2):
-        night(tmp_path, f"run-{number}", DAY, finding("X"), at=NOW + dt.timedelta(hours=number))
-    (Path(table_path(str(tmp_path), FINDINGS)) / "_delta_log" / f"{1:020d}.json").unlink()
-    with pytest.raises(TamperedError, match="findings: the ledger pins version 1, but the table is at 0"):
+        night(tmp_path, f"run-{number}", DAY, removal("X"), at=NOW + dt.timedelta(hours=number))
+    (Path(table_path(str(tmp_path), EXPIRED)) / "_delta_log" / f"{1:020d}.json").unlink()
+    with pytest.raises(TamperedError, match="expired_brokers: the ledger pins version 1, but the table is at 0"):
         house_at(tmp_path).start_from_published()
 
 
 def test_a_commit_of_somebody_else_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     """Rows that came while a run was at work end it; files that were only rearranged do not."""
-    night(tmp_path, "run-1", DAY, finding("first"))
+    night(tmp_path, "run-1", DAY, removal("first"))
     house, other = house_at(tmp_path, "run-2"), house_at(tmp_path, "run-3")
     for run in (house, other):
         run.start_from_published()
-        put(run, FINDINGS, NEXT, finding(run.run_id))
-    opened(tmp_path, FINDINGS).alter.set_table_properties({"delta.logRetentionDuration": "interval 500 days"})
-    assert house.commit() == {"findings": 2}
-    with pytest.raises(WarehouseBusyError, match="findings: somebody else"):
+        put(run, EXPIRED, NEXT, removal(run.run_id))
+    opened(tmp_path, EXPIRED).alter.set_table_properties({"delta.logRetentionDuration": "interval 500 days"})
+    assert house.commit() == {"expired_brokers": 2}
+    with pytest.raises(WarehouseBusyError, match="expired_brokers: somebody else"):
         other.commit()
 
 
 def test_two_commits_on_one_version_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in the instant between looking and committing: the second is refused and leaves nothing."""
-    night(tmp_path, "run-1", DAY, finding("first"))
+    night(tmp_path, "run-1", DAY, removal("first"))
     house = house_at(tmp_path, "run-2")
-    put(house, FINDINGS, NEXT, finding("ours"))
+    put(house, EXPIRED, NEXT, removal("ours"))
 
     def meanwhile(*_: object) -> list[object]:
-        opened(tmp_path, FINDINGS).delete("true", commit_properties=CommitProperties({"userMetadata": "theirs"}))
+        opened(tmp_path, EXPIRED).delete("true", commit_properties=CommitProperties({"userMetadata": "theirs"}))
         return []
 
     monkeypatch.setattr(delta_log, "commits_of", meanwhile)
-    with pytest.raises(WarehouseBusyError, match="findings: somebody else"):
+    with pytest.raises(WarehouseBusyError, match="expired_brokers: somebody else"):
         house.commit()
-    assert opened(tmp_path, FINDINGS).history(1)[0]["userMetadata"] == "theirs"
+    assert opened(tmp_path, EXPIRED).history(1)[0]["userMetadata"] == "theirs"
 
 
 # -- what has been recorded ------------------------------------------------------------------------------------------
@@ -483,8 +490,8 @@ def test_bronze_tables_are_pinned_as_finished_runs_left_them(tmp_path: Path) -> 
     ingest(house, DAY, beat(1, run="run-1"))
     publish(house, [DAY])
     ingest(house_at(tmp_path, "run-2"), DAY, beat(2), finish=False)
-    house = night(tmp_path, "run-3", DAY, finding("X"), at=LATER)
+    house = night(tmp_path, "run-3", DAY, removal("X"), at=LATER)
     last = house.ledger().last
     assert last is not None
-    assert last.versions == {"heartbeats": 0, "sources": 0, "findings": 0}
+    assert last.versions == {"heartbeats": 0, "sources": 0, "expired_brokers": 0}
     assert bronze.SOURCES.name in house.versions()

@@ -31,7 +31,7 @@ NUMBERS = Table(
     key=("n",),
 )
 NOTES = Table("notes", "gold", "one note", NUMBERS.columns[1:], key=("n",), partition_by=())
-FINDINGS, HEARTBEATS = gold.FINDINGS, bronze.HEARTBEATS
+EXPIRED, HEARTBEATS = gold.EXPIRED_BROKERS, bronze.HEARTBEATS
 
 
 def house_at(path: Path, run_id: str = "run", at: dt.datetime = NOW) -> Warehouse:
@@ -55,9 +55,9 @@ def numbers(house: Warehouse, table: Table = NUMBERS, days: Sequence[dt.date] | 
     return sorted(house.rows(table, days, ["n"]).column("n").to_pylist())
 
 
-def finding(code: str, namesrv_id: str = ONE) -> dict[str, Any]:
-    """Return a row of findings."""
-    return {"namesrv_id": namesrv_id, "code": code, "from_time": NOW, "evidence": [code]}
+def removal(name: str, namesrv_id: str = ONE) -> dict[str, Any]:
+    """Return a row of expired_brokers."""
+    return {"namesrv_id": namesrv_id, "broker_name": name, "removed_time": NOW, "topics_lost": [name]}
 
 
 def beat(number: int, namesrv_id: str = ONE, run: str = "run") -> dict[str, Any]:
@@ -65,10 +65,10 @@ def beat(number: int, namesrv_id: str = ONE, run: str = "run") -> dict[str, Any]
     return {"namesrv_id": namesrv_id, "seq": number, "event_id": f"{number:032x}", "code": 322, "ingest_run": run}
 
 
-def codes(house: Warehouse, *, published: bool = False) -> list[str]:
-    """Return the codes in findings that a run sees, or that are published."""
-    rows = house.published_rows(FINDINGS) if published else house.rows(FINDINGS)
-    return sorted(rows.column("code").to_pylist())
+def names(house: Warehouse, *, published: bool = False) -> list[str]:
+    """Return the broker names in expired_brokers that a run sees, or that are published."""
+    rows = house.published_rows(EXPIRED) if published else house.rows(EXPIRED)
+    return sorted(rows.column("broker_name").to_pylist())
 
 
 def ingest(house: Warehouse, day: dt.date, *rows: Mapping[str, Any], finish: bool = True) -> None:
@@ -101,10 +101,10 @@ def publish(house: Warehouse, days: Iterable[dt.date], **said: Any) -> None:
 
 
 def night(path: Path, run_id: str, day: dt.date, *rows: Mapping[str, Any], at: dt.datetime = NOW) -> Warehouse:
-    """Publish a day's findings; return the warehouse of the run."""
+    """Publish a day's removals; return the warehouse of the run."""
     house = house_at(path, run_id, at)
     house.start_from_published()
-    put(house, FINDINGS, day, *rows)
+    put(house, EXPIRED, day, *rows)
     house.commit()
     publish(house, [day])
     return house

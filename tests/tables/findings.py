@@ -14,6 +14,8 @@ GOOD = {
     "severity": "info",
     "from_time": NOON,
     "evidence": [E1],
+    "begun_with": 1,
+    "told_on": DAY,
     "day": DAY,
 }
 
@@ -26,7 +28,10 @@ NULLED = "subject"
 PLANTED = {
     "code_has_its_form": {"code": "no master"},
     "severity_is_known": {"severity": "dreadful"},
-    "time_does_not_run_back": {"to_time": NOON - MINUTE},
+    "time_does_not_run_back": {"to_time": NOON - MINUTE, "ended_on": DAY},
     "begins_by_its_day": {"from_time": NOON + ONE_DAY},
-    "has_evidence": {"evidence": []},
+    "closes_whole": {"to_time": NOON},
+    "was_there_on_the_day": {"to_time": NOON, "ended_on": DAY + ONE_DAY},
+    "keeps_its_beginning": {"evidence": [E1, E1]},
+    "has_evidence": {"evidence": [], "begun_with": 0},
 }

@@ -17,7 +17,7 @@ SELECT
     min(seen_time) AS from_time, max(seen_time) AS to_time,
     'the second recorded the same ' || count(*) || ' data versions by ' || round(median(seconds), 3)
         || ' s later (the median)' AS detail,
-    list_sort(list(seen_by))[1:20] AS evidence, 0 AS brokers, [] AS broker_names, 0 AS topics, [] AS topic_names
+    list_sort(list(seen_by))[1:20] AS evidence, len(evidence) AS begun_with, 0 AS brokers, [] AS broker_names, 0 AS topics, [] AS topic_names
 FROM apart
 GROUP BY namesrv_id, other_id
 HAVING count(*) >= 3 AND abs(median(seconds)) > 5

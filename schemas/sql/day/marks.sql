@@ -13,5 +13,6 @@ UNION ALL
 SELECT 'gap', begin, until FROM gaps
 UNION ALL
 SELECT 'doubt', from_time, to_time FROM findings
-WHERE code = 'LOG_GAP' AND NOT list_has_any(evidence, (SELECT coalesce(list(event_id), []) FROM gaps))
+WHERE code = 'LOG_GAP' AND (told_on = $day OR ended_on = $day)
+    AND NOT list_has_any(evidence, (SELECT coalesce(list(event_id), []) FROM gaps))
 ORDER BY "at", kind

@@ -1,4 +1,4 @@
--- What is to be told of the day: causes that begin on it, and the ends of those that stood when it began. `things`: what the
+-- What is there on the day: causes that begin on it, and those that stood when it began, over or not. `things`: what the
 -- catalogue's queries found; `kinds`: the catalogue; `standing`: the findings that had not ended. A thing outlasts its day if
 -- it is still so when the day ends, or was when it began: then what it is known by tells its cause. Others have one cause if
 -- they begin soon after each other. What ended between $since_us and $until_us may only have been unknown so long.
@@ -82,12 +82,15 @@ told AS (
         coalesce(s.subject, f.subject) AS subject, coalesce(s.from_time, f.from_time) AS from_time,
         -- what does not show any more had ended when the day began
         if(f.code IS NULL, $start, f.to_time) AS to_time, coalesce(s.detail, f.detail) AS detail,
-        coalesce(
-            s.evidence || list_filter(f.evidence, lambda id: NOT list_contains(s.evidence, id))[1:20], s.evidence, f.evidence
-        ) AS evidence
+        coalesce(s.evidence, f.evidence) AS first_evidence,
+        if(s.code IS NULL OR f.to_time IS NULL, [], list_filter(f.evidence, lambda id: NOT list_contains(s.evidence, id))[1:20]) AS later,
+        coalesce(s.told_on, CAST($day AS DATE)) AS told_on
     FROM found AS f
     FULL JOIN open AS s ON s.code = f.code AND s.known_by = f.known_by
-    WHERE s.code IS NULL OR f.code IS NULL OR f.to_time IS NOT NULL
 )
 
-SELECT DISTINCT ON (code, subject, from_time, evidence) * FROM told ORDER BY code, subject, from_time, evidence, severity
+SELECT DISTINCT ON (code, subject, from_time, first_evidence, told_on)
+    * EXCLUDE (first_evidence, later), first_evidence || later AS evidence, len(first_evidence) AS begun_with,
+    if(to_time IS NULL, NULL, CAST($day AS DATE)) AS ended_on
+FROM told
+ORDER BY code, subject, from_time, first_evidence, told_on, severity, to_time NULLS LAST

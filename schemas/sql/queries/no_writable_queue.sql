@@ -14,11 +14,11 @@
 -- column source_file: file in which it is recorded; NULL for a scan
 -- column source_offset: packet or line in that file
 SELECT
-    i.namesrv_id, i.topic, i.from_time, i.to_time, c.operation, c.broker_name, c.broker_addr, i.opened_by AS event_id,
-    c.source_file, c.source_offset
-FROM orphaned_intervals AS i
+    i.namesrv_id, i.topic, i.valid_from AS from_time, i.valid_to AS to_time, c.operation, c.broker_name, c.broker_addr,
+    i.opened_by AS event_id, c.source_file, c.source_offset
+FROM orphaned_topics AS i
 LEFT JOIN causes AS c ON c.namesrv_id = i.namesrv_id AND c.event_id = i.opened_by
-WHERE i.reason = 'no_writable_queue' AND (:until IS NULL OR i.from_time < :until)
-    AND (:since IS NULL OR i.to_time IS NULL OR i.to_time > :since)
+WHERE i.reason = 'no_writable_queue' AND (:until IS NULL OR i.valid_from < :until)
+    AND (:since IS NULL OR i.valid_to IS NULL OR i.valid_to > :since)
     AND (:topic IS NULL OR i.topic = :topic)
-ORDER BY i.from_time, i.topic, i.namesrv_id
+ORDER BY i.valid_from, i.topic, i.namesrv_id

@@ -12,9 +12,10 @@
 -- column event_id: event that did it
 -- column closed_by: event that ended it
 SELECT
-    i.namesrv_id, i.topic, i.reason, i.from_time, i.to_time, c.operation, c.broker_name, i.opened_by AS event_id, i.closed_by
-FROM orphaned_intervals AS i
+    i.namesrv_id, i.topic, i.reason, i.valid_from AS from_time, i.valid_to AS to_time, c.operation, c.broker_name,
+    i.opened_by AS event_id, i.closed_by
+FROM orphaned_topics AS i
 LEFT JOIN causes AS c ON c.namesrv_id = i.namesrv_id AND c.event_id = i.opened_by
-WHERE i.reason IN ('no_broker_address', 'no_live_broker', 'no_master') AND (:until IS NULL OR i.from_time < :until)
-    AND (:since IS NULL OR i.to_time IS NULL OR i.to_time > :since)
-ORDER BY i.from_time, i.topic, i.namesrv_id, i.reason
+WHERE i.reason IN ('no_broker_address', 'no_live_broker', 'no_master') AND (:until IS NULL OR i.valid_from < :until)
+    AND (:since IS NULL OR i.valid_to IS NULL OR i.valid_to > :since)
+ORDER BY i.valid_from, i.topic, i.namesrv_id, i.reason

@@ -10,8 +10,8 @@
 -- column to_time: end, exclusive; NULL = not over
 -- column event_id: that registration
 -- column closed_by: event that ended it
-SELECT namesrv_id, broker_name, topic, from_time, to_time, opened_by AS event_id, closed_by
-FROM orphaned_intervals
-WHERE reason = 'residual' AND (:broker IS NULL OR broker_name = :broker) AND (:until IS NULL OR from_time < :until)
-    AND (:since IS NULL OR to_time IS NULL OR to_time > :since)
+SELECT namesrv_id, broker_name, topic, valid_from AS from_time, valid_to AS to_time, opened_by AS event_id, closed_by
+FROM orphaned_topics
+WHERE reason = 'residual' AND (:broker IS NULL OR broker_name = :broker) AND (:until IS NULL OR valid_from < :until)
+    AND (:since IS NULL OR valid_to IS NULL OR valid_to > :since)
 ORDER BY from_time, namesrv_id, broker_name, topic

@@ -10,12 +10,13 @@
 -- column event_id: event that did it
 -- column closed_by: event that ended it
 SELECT
-    i.namesrv_id, i.topic, max(k.config_value) AS order_conf, i.from_time, i.to_time, i.opened_by AS event_id, i.closed_by
-FROM orphaned_intervals AS i
+    i.namesrv_id, i.topic, max(k.config_value) AS order_conf, i.valid_from AS from_time, i.valid_to AS to_time,
+    i.opened_by AS event_id, i.closed_by
+FROM orphaned_topics AS i
 LEFT JOIN kv_config_history AS k
     ON k.namesrv_id = i.namesrv_id AND k.namespace = 'ORDER_TOPIC_CONFIG' AND k.config_key = i.topic
-    AND k.valid_from <= i.from_time AND (k.valid_to IS NULL OR k.valid_to > i.from_time)
-WHERE i.reason = 'stale_order_conf' AND (:until IS NULL OR i.from_time < :until)
-    AND (:since IS NULL OR i.to_time IS NULL OR i.to_time > :since)
-GROUP BY i.namesrv_id, i.topic, i.from_time, i.to_time, i.opened_by, i.closed_by
-ORDER BY i.from_time, i.namesrv_id, i.topic
+    AND k.valid_from <= i.valid_from AND (k.valid_to IS NULL OR k.valid_to > i.valid_from)
+WHERE i.reason = 'stale_order_conf' AND (:until IS NULL OR i.valid_from < :until)
+    AND (:since IS NULL OR i.valid_to IS NULL OR i.valid_to > :since)
+GROUP BY i.namesrv_id, i.topic, i.valid_from, i.valid_to, i.opened_by, i.closed_by
+ORDER BY i.valid_from, i.namesrv_id, i.topic
