@@ -23,7 +23,7 @@ class ReadFile(NamedTuple):
     counts: Mapping[str, int]
 
 
-def days_of(read: Iterable[ReadFile], first: dt.date | None = None, last: dt.date | None = None) -> list[dt.date]:
-    """Return the days with recorded rows, from `first` to `last`."""
+def days_of(read: Iterable[ReadFile], first: dt.date | None = None) -> list[dt.date]:
+    """Return the days with recorded rows, from `first` on."""
     days = {day for source in read for day in source.days}
-    return sorted(d for d in days if (first is None or d >= first) and (last is None or d <= last))
+    return sorted(d for d in days if first is None or d >= first)

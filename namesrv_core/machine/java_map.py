@@ -185,6 +185,6 @@ def nested_get(rows: JavaMap[str | None, JavaMap[str | None, V]], outer: str | N
     return None if values is None else values.get(inner)
 
 
-def string_map(capacity: int = 16, *, concurrent: bool = False, computes: bool = False) -> JavaMap[str | None, V]:
+def string_map(capacity: int = 16, *, concurrent: bool = False) -> JavaMap[str | None, V]:
     """Return an empty map with string keys; `capacity` in buckets, already rounded to a power of two."""
-    return JavaMap(capacity, string_hash, concurrent=concurrent, computes=computes)
+    return JavaMap(capacity, string_hash, concurrent=concurrent)

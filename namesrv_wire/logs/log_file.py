@@ -16,7 +16,7 @@ from namesrv_wire.compression import is_packed, unpacked
 from namesrv_wire.errors import CaptureError, DecodeError, Reason
 from namesrv_wire.limits import FIRST_BYTES, MAX_LINE_BYTES
 from namesrv_wire.logs.event_log import Positions
-from namesrv_wire.logs.known_lines import TOPICS, Cut, KnownLine, KnownLines, Shape, cuts_of, line_in
+from namesrv_wire.logs.known_lines import TOPICS, KnownLines, Shape
 from namesrv_wire.logs.line_columns import Alike, Lines
 from namesrv_wire.rows import QUARANTINE, Row, Values, digest_id, quarantine_row
 
@@ -131,46 +131,40 @@ class _Reader:
         """Read lines that follow those that were read."""
         if text.content is None:
             return
-        cuts = cuts_of(text.content, text.start, text.end)
+        lines = text.content[text.start : text.end].split(b"\n")
         first = self.block.first + self.block.count
-        self.block.count += len(cuts)
-        self.block.frames += len(cuts)
-        for number, (known, cut) in enumerate(zip(_KNOWN[0].of_all(cuts), cuts, strict=True), first):
-            if known is None or known.topics is not None:
-                self._read_one(number, cut, text.beyond)
-            else:
-                self._add(number, known, known.shape.own(cut))
+        self.block.count += len(lines)
+        self.block.frames += len(lines)
+        for number, line in enumerate(lines, first):
+            self._read_line(number, line, text.beyond)
 
-    def _read_one(self, number: int, cut: Cut, beyond: int) -> None:
-        """Read a line of which it is not told at once what it says."""
-        line = line_in(cut)
-        if line.startswith(_BOM):  # in front of the first line, or of one of a file that was put behind another
-            line = line.removeprefix(_BOM)
-            cut = (*cut[:-1], line)
-        if not line or line.isspace():
-            self.block.frames -= 1
-            return
-        if line in self._refused and not beyond:
-            self.block.rows.append((number, self._refused[line]))
-            return
-        known, values = _KNOWN[0].find(cut) if len(line) <= MAX_LINE_BYTES else (None, ())
+    def _read_line(self, number: int, line: bytes, beyond: int) -> None:
+        known, values = _KNOWN[0].find(line) if len(line) <= MAX_LINE_BYTES else (None, ())
         if known is None:
-            rows = _rows_or_refusal(line, len(line) + beyond, (self._source_file, number))
-            if rows[0].table == QUARANTINE and len(line) < FIRST_BYTES and len(self._refused) < _REFUSED_LINES:
-                self._refused[line] = rows[0]
-            self.block.rows += [(number, row) for row in rows if row.table != TOPICS or _is_news(row, self._told)]
+            self._read_other(number, line, beyond)
             return
         if known.topics is not None and _is_news(known.topics, self._told):
             self.block.rows.append((number, known.topics))
-        self._add(number, known, values)
-
-    def _add(self, number: int, known: KnownLine, values: Cut) -> None:
         found = self._alike.get(known.shape)
         if found is None:
             found = self._alike[known.shape] = Alike(known.shape)
         found.numbers.append(number)
         found.known.append(known)
         found.values.append(values)
+
+    def _read_other(self, number: int, line: bytes, beyond: int) -> None:
+        """Read a line of which nothing is known."""
+        if line.startswith(_BOM):  # in front of the first line, or of one of a file that was put behind another
+            self._read_line(number, line.removeprefix(_BOM), beyond)
+        elif not line or line.isspace():
+            self.block.frames -= 1
+        elif line in self._refused and not beyond:
+            self.block.rows.append((number, self._refused[line]))
+        else:
+            rows = _rows_or_refusal(line, len(line) + beyond, (self._source_file, number))
+            if rows[0].table == QUARANTINE and len(line) < FIRST_BYTES and len(self._refused) < _REFUSED_LINES:
+                self._refused[line] = rows[0]
+            self.block.rows += [(number, row) for row in rows if row.table != TOPICS or _is_news(row, self._told)]
 
     def ended(self) -> Block:
         """Return the block, of which all lines were read."""

@@ -20,7 +20,7 @@ from namesrv_core.asking.queries import RouteBroker, TopicRouteData
 from namesrv_core.machine.rows import QueueData, TopicQueueMappingInfo
 from schemas import gold
 from tests.cli.rows import house_at, publish
-from tests.sides.client import (
+from tests.oracle.client import (
     UnusableRouteError,
     find_broker_address_in_subscribe,
     static_topic_endpoints,

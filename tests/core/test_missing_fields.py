@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from namesrv_core.machine.java_map import JavaMap, string_map
+from namesrv_core.machine.java_map import JavaMap, string_hash, string_map
 from namesrv_core.machine.rows import LiveKey, live_key_hash
 from tools.trace.trace import Trace
 
@@ -46,7 +46,7 @@ def test_newest_of_clusters_in_one_bucket_comes_first() -> None:
 
 def test_map_of_computed_keys_grows_one_key_later() -> None:
     """Such a map looks at the size before it adds a key, put afterwards."""
-    computed: JavaMap[str | None, bool] = string_map(16, computes=True)
+    computed: JavaMap[str | None, bool] = JavaMap(16, string_hash, concurrent=False, computes=True)
     put: JavaMap[str | None, bool] = string_map(16)
     for i in range(14):
         assert (computed.capacity, put.capacity) == (16, 32 if i == 13 else 16), i

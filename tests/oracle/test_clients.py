@@ -19,18 +19,15 @@ from namesrv_core import PROFILES, Namesrv, Profile
 from namesrv_core.asking.answers import route_json
 from namesrv_core.asking.queries import RouteBroker, TopicRouteData
 from namesrv_core.machine.rows import QueueData, TopicQueueMappingInfo
-from tests.oracle.jvm import Jvm, compiled, jars
-from tests.sides.client import (
+from tests.oracle.client import (
     MessageQueue,
     TopicPublishInfo,
     UnusableRouteError,
     find_broker_address_in_subscribe,
-    is_need_update_topic_route_info,
-    producer_route,
     topic_publish_info,
-    topic_route_data_changed,
     topic_subscribe_info,
 )
+from tests.oracle.jvm import Jvm, compiled, jars
 
 pytestmark = pytest.mark.jvm
 
@@ -95,28 +92,13 @@ def random_mapping(name: str, chance: random.Random) -> TopicQueueMappingInfo:
     )
 
 
-def changed_a_little(route: TopicRouteData, chance: random.Random) -> TopicRouteData:
-    """Return a route that differs in one respect, or only in order, or not at all."""
-    other = random_route(chance)
-    changes = {name: getattr(other, name) for name in chance.sample(TopicRouteData._fields, chance.choice((0, 0, 1)))}
-    shuffled = chance.sample(route.queue_datas, len(route.queue_datas))
-    moved = {broker.broker_name: broker._replace(cluster_name="E", zone_name="y") for broker in route.broker_datas}
-    same = route._replace(
-        queue_datas=tuple(shuffled),
-        broker_datas=tuple(moved[broker.broker_name] for broker in reversed(route.broker_datas))
-        if len(moved) == len(route.broker_datas)
-        else route.broker_datas,
-    )
-    return same._replace(**changes)
-
-
-def text_of(route: TopicRouteData | None) -> str:
+def text_of(route: TopicRouteData) -> str:
     """Return the route as a 5.4.0 name server writes it: a 4.9.7 one leaves out what only 5.x clients look at.
 
     What is not ASCII is escaped: where the text holds it as it is, as name servers write it, the JSON reader of a 5.4.0
     client fails at some maps and misreads others. This is about what a client makes of a route that it could read.
     """
-    text = "" if route is None else route_json(route, Namesrv(PROFILES["5.4.0"]), standard=True)
+    text = route_json(route, Namesrv(PROFILES["5.4.0"]), standard=True)
     return re.sub("[^ -~]", lambda found: json.dumps(found[0])[1:-1], text)
 
 
@@ -124,14 +106,14 @@ def texts(queues: Sequence[MessageQueue]) -> str:
     return "\t".join(f"{queue.broker_name}\t{queue.queue_id}" for queue in queues)
 
 
-def published_text(info: TopicPublishInfo | None) -> str:
-    return "none" if info is None else f"{str(info.order_topic).lower()}\t{texts(info.message_queues)}"
+def published_text(info: TopicPublishInfo) -> str:
+    return f"{str(info.order_topic).lower()}\t{texts(info.message_queues)}"
 
 
-def published(topic: str, route: TopicRouteData | None, client: Profile) -> str:
+def published(topic: str, route: TopicRouteData, client: Profile) -> str:
     """Return what the pure function says, as the Java side writes it."""
     try:
-        return published_text(None if route is None else topic_publish_info(topic, route, client))
+        return published_text(topic_publish_info(topic, route, client))
     except UnusableRouteError:
         return "!"
 
@@ -160,60 +142,6 @@ def test_publish_and_subscribe_information(client: Profile, ask: Ask) -> None:
     assert without_exception_names(ask([f"subscribe\t{line}" for line in lines])) == [
         subscribed("T", route, client) for route in routes
     ]
-
-
-@pytest.mark.slow
-def test_a_changed_route(client: Profile, ask: Ask) -> None:
-    """10,000 pairs of routes, most of them alike: a client sees a change where the pure function does."""
-    chance = random.Random(2)
-    pairs = [(route, changed_a_little(route, chance)) for route in (random_route(chance) for _ in range(10_000))]
-    lines = [f"changed\t{text_of(old)}\t{text_of(new)}" for old, new in pairs]
-
-    expected = [str(topic_route_data_changed(old, new, client)).lower() for old, new in pairs]
-    assert ask(lines) == expected
-    assert 0.2 < expected.count("true") / len(pairs) < 0.8
-
-
-def test_what_a_client_takes_and_has(client: Profile, ask: Ask) -> None:
-    """1,000 topics, each told of six routes: taken or not, and what producer and consumer have after each."""
-    chance = random.Random(3)
-    lines, expected = [], []
-    for number in range(1_000):
-        topic, old, info, queues = f"T{number}", None, None, None
-        route = random_route(chance)
-        for _ in range(6):
-            route = changed_a_little(route, chance) if chance.random() < 0.9 else random_route(chance)
-            lines.append(f"update\t{topic}\t{text_of(route)}")
-            taken = str(
-                topic_route_data_changed(old, route, client)
-                or is_need_update_topic_route_info([info], [queues is not None])
-            ).lower()
-            if taken == "true":
-                try:
-                    # in this order: a 5.x client looks for a static topic's queues first, and fails there
-                    subscribe = topic_subscribe_info(topic, route, client)
-                    info, queues, old = topic_publish_info(topic, route, client), subscribe, route
-                except UnusableRouteError:
-                    taken = "!"
-            expected.append("|".join((taken, published_text(info), "none" if queues is None else texts(queues))))
-
-    assert ask(lines) == expected
-
-
-def test_the_route_that_a_first_message_goes_by(client: Profile, ask: Ask) -> None:
-    """2,000 topics, with and without a route of their own: the default topic stands in, its queues cut down."""
-    chance = random.Random(4)
-    lines, expected = [], []
-    for number in range(2_000):
-        topic = f"first-{number}"
-        own, default_topic = (random_route(chance) if chance.random() < 0.5 else None for _ in range(2))
-        queue_nums = chance.choice((-1, 0, 1, 2, 3, 4))
-        lines.append(f"send\t{topic}\t{text_of(own)}\t{text_of(default_topic)}\t{queue_nums}")
-        route = producer_route(own, default_topic, queue_nums)
-        unusable = route is not None and subscribed(topic, route, client) == "!"
-        expected.append("!" if unusable else published(topic, route, client))
-
-    assert without_exception_names(ask(lines)) == expected
 
 
 def test_where_a_consumer_reads(ask: Ask) -> None:

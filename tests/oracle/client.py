@@ -16,7 +16,6 @@ from namesrv_core.machine.java_map import JavaMap, string_hash, string_map
 from namesrv_core.machine.profile import Profile
 from namesrv_core.machine.rows import MASTER_ID, PERM_READ, PERM_WRITE, BrokerData, QueueData, TopicQueueMappingInfo
 
-DEFAULT_TOPIC_QUEUE_NUMS = 4  # defaultTopicQueueNums of a producer
 METADATA_SCOPE_GLOBAL = "__global__"
 LOGICAL_QUEUE_MOCK_BROKER_PREFIX = "__syslo__"
 LOGICAL_QUEUE_MOCK_BROKER_NAME_NOT_EXIST = "__syslo__none__"
@@ -135,49 +134,6 @@ def static_topic_endpoints(topic: str, route: TopicRouteData) -> JavaMap[Message
     return endpoints
 
 
-def topic_route_data_changed(old: TopicRouteData | None, new: TopicRouteData, client: Profile) -> bool:
-    """Return whether a client takes `new` for another route than `old`, the one it has; None: it has none.
-
-    Queue data and groups are compared sorted by broker name, so another order in the answer is no change. Nor is
-    another cluster, zone or acting-master flag of a group: a group equals another by name and addresses.
-
-    Source: RocketMQ 4.9.7 MQClientInstance.topicRouteDataIsChange; 5.4.0 TopicRouteData.topicRouteDataChanged.
-    """
-    return old is None or _comparable(old, client) != _comparable(new, client)
-
-
-def is_need_update_topic_route_info(published: Iterable[TopicPublishInfo | None], subscribed: Iterable[bool]) -> bool:
-    """Return whether a client takes a route although it has not changed.
-
-    It does if one of its producers has no queue to send to: `published` is what each has, None for nothing yet. And if
-    one of its consumers that subscribe to the topic does not have the topic's queues: `subscribed`, one for each.
-
-    Source: RocketMQ 4.9.7 and 5.4.0 MQClientInstance.isNeedUpdateTopicRouteInfo,
-    DefaultMQProducerImpl.isPublishTopicNeedUpdate, DefaultMQPushConsumerImpl.isSubscribeTopicNeedUpdate and its kind.
-    """
-    return any(info is None or not info.message_queues for info in published) or not all(subscribed)
-
-
-def producer_route(
-    own: TopicRouteData | None,
-    default_topic: TopicRouteData | None,
-    default_topic_queue_nums: int = DEFAULT_TOPIC_QUEUE_NUMS,
-) -> TopicRouteData | None:
-    """Return the route that a producer sends by: the topic's own, else that of the default topic, cut down.
-
-    A topic that has a route never falls back, not even if it has no queue to write to. Of the default topic each broker
-    name keeps at most `default_topic_queue_nums` of its *read* queues, to read as well as to write. 4.9.7 asks for the
-    topic named by the producer's createTopicKey, 5.4.0 always for TBW102. None: sending fails with "No route info".
-
-    Source: RocketMQ 4.9.7 and 5.4.0 DefaultMQProducerImpl.tryToFindTopicPublishInfo,
-    MQClientInstance.updateTopicRouteInfoFromNameServer.
-    """
-    if own is not None or default_topic is None:
-        return own
-    limited = tuple((name, _limited(data, default_topic_queue_nums)) for name, data in default_topic.queue_datas)
-    return default_topic._replace(queue_datas=limited)
-
-
 def find_broker_address_in_subscribe(
     broker_addrs: Iterable[tuple[int, str | None]], broker_id: int, *, only_this_broker: bool
 ) -> FindBrokerResult | None:
@@ -250,31 +206,3 @@ def _message_queue_hash(queue: MessageQueue) -> int:
     value = 31 + string_hash(queue.broker_name)
     value = 31 * value + queue.queue_id
     return (31 * value + string_hash(queue.topic)) & _INT_MASK
-
-
-def _limited(data: QueueData, queue_nums: int) -> QueueData:
-    kept = min(queue_nums, data.read_queue_nums)
-    return data._replace(read_queue_nums=kept, write_queue_nums=kept)
-
-
-def _comparable(route: TopicRouteData, client: Profile) -> tuple[object, ...]:
-    """Return what a client compares of a route, as it arrives: an answer leaves out nulls."""
-    mappings = route.topic_queue_mapping_by_broker if client.stores_topic_queue_mapping else None
-    return (
-        route.order_topic_conf,
-        sorted(route.queue_datas, key=lambda entry: _java_order(entry[0] or "")),
-        sorted(
-            (
-                (broker.broker_name, {member: addr for member, addr in broker.broker_addrs if addr is not None})
-                for broker in route.broker_datas
-            ),
-            key=lambda broker: _java_order(broker[0] or ""),
-        ),
-        {addr: servers for addr, servers in route.filter_server_table if servers is not None},
-        None
-        if mappings is None
-        else {
-            name: info._replace(scope=_scope(info), curr_id_map=None)._asdict() | {"curr_id_map": info.queue_ids}
-            for name, info in mappings
-        },
-    )
