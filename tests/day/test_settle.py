@@ -16,7 +16,7 @@ from namesrv_day.settle.evidence import votes
 from namesrv_day.settle.settings import known_settings
 from namesrv_day.settle.settle import Settled, settle
 from schemas import gold
-from tests.day.settle_given import DAY, Given, Row, answered, asked_to, ended, life, registered, seq_at
+from tests.day.settle_given import DAY, Given, Row, answered, asked_to, ended, life, registered, row, seq_at
 
 TOMORROW = DAY + dt.timedelta(days=1)
 DELETION, ORDERED = "delete_topic_with_broker_registration", "order_message_enable"
@@ -207,29 +207,54 @@ def test_a_longer_idle_limit_is_told_by_answers_after_the_default_one(
     assert list(zip(found["kind"].to_pylist(), found["event_id"].to_pylist(), strict=True)) == kept
 
 
-@pytest.mark.parametrize("is_seen", [True, False], ids=["mid-life", "a log that does not say since when"])
-@pytest.mark.parametrize(("tick_ms", "phases"), [(123_300, [(3_500_500, "inferred", 5)]), (120_700, [])])
-def test_a_guessed_tick_that_answers_contradict_is_weighed_again(
-    tick_ms: float, phases: list[tuple[int, str, int]], *, is_seen: bool
-) -> None:
-    """A broker whose lease has ended stands in routes until a scan that no packet shows, at 123.3 s and not at 120.5 s."""
+def silent(tick_ms: float) -> dict[str, list[Row]]:
+    """Return a day of a broker with a lease of ten seconds that is silent from 109.1 s on; it stands in routes until `tick_ms`."""
     server = Server(DAY, NamesrvConfig())
-    server.registered(999, "TV", 1)
-    begin = [life(1_000, "seen", "observed_from"), life(1_001, "version", "identified", version=493)][not is_seen :]
     server.registered(109_100, "TV", 1)
-    beats = [{**beat, "heartbeat_timeout_ms": 10_000} for beat in server.rows["registrations"][1:]]
+    beats = [{**beat, "heartbeat_timeout_ms": 10_000} for beat in server.rows["registrations"]]
     for ms in range(115_000, 130_000, 1_000):
         if ms > tick_ms:
             end = events.UnregisterBroker("C", "10.0.0.2:10911", "broker-a", 0)
             take(server.registry, end, seq_at(ms, DAY) // 1_000_000, server.namesrv)
         server.asked(ms + 1, "T")
-    rows = {"namesrv_events": begin, "registrations": beats, "route_observations": server.rows["route_observations"]}
-    found = [
-        (int(r["value"]), r["source"], r["answers_for"])
-        for r in settle(Given(rows, first_seen_seq=seq_at(500)).input).settings.to_pylist()
-        if r["setting"] == "scan_phase_us"
-    ]
-    assert found == phases
+    return {"registrations": beats, "route_observations": server.rows["route_observations"]}
+
+
+def phases(rows: dict[str, list[Row]]) -> list[tuple[int, str, int]]:
+    """Return the phase of scans that is settled, how it is known, and the answers for it."""
+    settled = settle(Given(rows, first_seen_seq=seq_at(500)).input).settings.to_pylist()
+    return [(int(r["value"]), r["source"], r["answers_for"]) for r in settled if r["setting"] == "scan_phase_us"]
+
+
+@pytest.mark.parametrize("is_seen", [True, False], ids=["mid-life", "a log that does not say since when"])
+@pytest.mark.parametrize(("tick_ms", "found"), [(123_300, [(3_500_500, "inferred", 5)]), (120_700, [])])
+def test_a_guessed_tick_that_answers_contradict_is_corrected(
+    tick_ms: float, found: list[tuple[int, str, int]], *, is_seen: bool
+) -> None:
+    """A broker whose lease has ended stands in routes until a scan that no packet shows, at 123.3 s and not at 120.5 s."""
+    begin = [life(1_000, "seen", "observed_from"), life(1_001, "version", "identified", version=493)][not is_seen :]
+    assert phases({**silent(tick_ms), "namesrv_events": begin}) == found
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"registrations": [registered(119_500, "again", "TV", heartbeat_timeout_ms=10_000)]},
+        {"registrations": [registered(100_000, "shorter", "TV", heartbeat_timeout_ms=9_000)]},
+        {"heartbeats": [row(119_050, "light", broker_addr="10.0.0.2:10911", cluster_name="C", code=904)]},
+        {"channel_events": [ended(119_000, "lost", channel_id="c#1")]},
+        {"unregistrations": [row(119_050, "left", broker_addr="10.0.0.2:10911", broker_name="broker-a", broker_id=0)]},
+        {"namesrv_events": [life(119_050, "again", "started")]},
+        {"namesrv_events": [life(119_050, "gap", "recording_gap")]},
+    ],
+    ids=["beats", "another lease", "light", "closed", "unregistered", "restart", "gap"],
+)
+def test_answers_tell_of_scans_only_what_nothing_else_can_have_done(rows: dict[str, list[Row]]) -> None:
+    """The lease did not end, or is not known, or the broker was out before it did."""
+    begin = [life(1_000, "seen", "observed_from"), life(1_001, "version", "identified", version=493)]
+    given = {"namesrv_events": begin, **silent(123_300)}
+    assert phases(given) != []
+    assert phases({name: [*given.get(name, ()), *rows.get(name, ())] for name in {*given, *rows}}) == []
 
 
 def test_a_quiet_day_is_settled_without_its_single_beats() -> None:
