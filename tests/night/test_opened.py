@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.night.opened import Files
-from tests.store.tiny import DAY, FINDINGS, ONE, TWO, finding, house_at, write
+from tests.store.tiny import DAY, EXPIRED, ONE, TWO, house_at, removal, write
 
 
 @pytest.fixture
@@ -16,18 +16,18 @@ def files(tmp_path: Path) -> Files:
     """Return files of one name server, of the other, and of both."""
     house = house_at(tmp_path)
     rows = [(("a", ONE), ("b", ONE)), (("c", TWO),), (("d", ONE), ("e", TWO))]
-    written = (write(house, FINDINGS, DAY, *(finding(code, of) for code, of in some)) for some in rows)
-    return Files(house.path, {FINDINGS.name: tuple(written)})
+    written = (write(house, EXPIRED, DAY, *(removal(code, of) for code, of in some)) for some in rows)
+    return Files(house.path, {EXPIRED.name: tuple(written)})
 
 
 def codes(rows: pa.Table) -> list[str]:
-    found: list[str] = rows["code"].to_pylist()
+    found: list[str] = rows["broker_name"].to_pylist()
     return found
 
 
 def test_rows_are_one_name_server_s_whatever_files_they_are_in(files: Files) -> None:
     """In the order of the files; a file of nobody else need not say whose its rows are."""
-    assert codes(files.of(ONE).rows(FINDINGS)) == ["a", "b", "d"]
-    assert codes(files.of(TWO).rows(FINDINGS, ["code"])) == ["c", "e"]
-    assert codes(files.of(TWO).rows(FINDINGS, ["code"], pa.compute.field("code") > "c")) == ["e"]
-    assert files.of("10.0.0.3:9876").rows(FINDINGS, ["code"]).schema == files.of(ONE).rows(FINDINGS, ["code"]).schema
+    assert codes(files.of(ONE).rows(EXPIRED)) == ["a", "b", "d"]
+    assert codes(files.of(TWO).rows(EXPIRED, ["broker_name"])) == ["c", "e"]
+    assert codes(files.of(TWO).rows(EXPIRED, ["broker_name"], pa.compute.field("broker_name") > "c")) == ["e"]
+    assert files.of("10.0.0.3:9876").rows(EXPIRED, ["broker_name"]).schema == files.of(ONE).rows(EXPIRED, ["broker_name"]).schema
