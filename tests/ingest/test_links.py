@@ -14,7 +14,7 @@ from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.refused import forget
 from tests.examples import first_quick
-from tests.ingest.given import content, house_at, packets, read_in
+from tests.ingest.given import BEAT, at, broker, content, house_at, packets, read_in, write
 from tests.wire.capture_files import block, section
 from tests.wire.capture_files import interface as described
 from tests.wire.wrapped import COMPRESSIONS, COOKED, WRAPPINGS, ethernet, vxlan
@@ -139,3 +139,16 @@ def test_standard_input_is_a_file(tmp_path: Path, plain: dict[str, object], monk
     read: Ingested = ingest(house_at(tmp_path / "w", "run"), ["-"])
     assert (read.sources, read.errors) == (["standard-input"], [])
     assert content(tmp_path / "w") == plain
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_an_event_log_comes_through_a_pipe_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str
+) -> None:
+    """Compressed or not: its lines are those of the file."""
+    path = write(tmp_path / "a.jsonl", [at(0, broker("a", "xyz", 1)), at(0.01, BEAT)])
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(COMPRESSIONS[compression](path.read_bytes()))))
+    read = ingest(house_at(tmp_path / "w", "run"), ["-"])
+    assert (read.sources, read.errors, read.events) == (["standard-input"], [], 2)
+    assert read_in(tmp_path / "w2", path).errors == []
+    assert content(tmp_path / "w") == content(tmp_path / "w2")

@@ -83,6 +83,11 @@ def _blocks(page: str) -> list[Block]:
     return [block for block in found if block.is_ours]
 
 
+def plain_blocks(page: str) -> list[str]:
+    """Return the lines of a page that are to be typed, whosever commands they are, block by block."""
+    return [lines for kind, lines in _BLOCK.findall((CHECKOUT / page).read_text(encoding="utf-8")) if not kind]
+
+
 def _different(blocks: list[Block]) -> list[Block]:
     """Return the blocks without those of which all commands stand in one other, that takes as many or more: typed once will do."""
     found: list[Block] = []

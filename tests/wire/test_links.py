@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import random
 import struct
 from itertools import islice, zip_longest
 from pathlib import Path
 
 import pytest
+from backports import zstd
 from dpkt import pcap as dpkt_pcap
 from pcapng import FileScanner
 from scapy.layers.inet import IP, TCP
@@ -356,6 +358,20 @@ def test_compressed_files_may_be_joined_padded_and_torn(tmp_path: Path, plain: l
         assert found == all_of_it[: len(found)]
     assert found == all_of_it
     assert found[0] == plain[0]
+
+
+@pytest.mark.parametrize("compression", ["xz", "zstd"])
+def test_what_takes_too_much_memory_is_not_unpacked(tmp_path: Path, compression: str) -> None:
+    """Files that say that they need a window of 256 MiB: refused for that, whatever they hold."""
+    if compression == "xz":
+        packed = lzma.compress(pcap(PACKETS), filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 28}])
+    else:
+        compressor = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: 28})
+        packed = compressor.compress(pcap(PACKETS), compressor.FLUSH_BLOCK) + compressor.flush()
+    path = tmp_path / "a"
+    path.write_bytes(packed)
+    with pytest.raises(CaptureError, match=r"takes more than 128 MiB to unpack"):
+        list(read_capture(path))
 
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])
