@@ -52,8 +52,8 @@ class Block(NamedTuple):
 
     @property
     def is_ours(self) -> bool:
-        """Return whether there is a command of this project, and none that goes on for good (`test_register` starts that)."""
-        return COMMAND in self.lines and "HiveThriftServer2" not in self.lines
+        """Return whether there is a command of this project, none that goes on for good (see `test_register`) and none that records."""
+        return COMMAND in self.lines and not re.search(r"HiveThriftServer2|\btcpdump -", self.lines)
 
     @property
     def commands(self) -> set[str]:
