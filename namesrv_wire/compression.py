@@ -106,9 +106,10 @@ class _Unpacked(RawIOBase):
         try:
             found = self._read(min(len(buffer), _PIECE))
         except _ERRORS as error:
-            raise OSError(
-                f"the compressed data is damaged or ends early ({str(error) or type(error).__name__})"
-            ) from error
+            why = str(error) or type(error).__name__
+            is_large = "memory" in why.lower()  # as xz and Zstandard say it
+            what = f"takes more than {MAX_WINDOW_BYTES >> 20} MiB to unpack" if is_large else "is damaged or ends early"
+            raise OSError(f"the compressed data {what} ({why})") from error
         buffer[: len(found)] = found
         return len(found)
 

@@ -52,6 +52,8 @@ MAX_NESTED = 8
 """IP headers of a packet, one inside the other: a tunnel in a tunnel."""
 MAX_HEADERS = 40
 """Headers of a packet in front of TCP: tags, labels, extensions, those of tunnels."""
+MAX_LEFT_OUT = 16_384
+"""Kinds and ports by which packets that were left out are counted."""
 MAX_FRAGMENT_BYTES = 8 * MIB
 MAX_FRAGMENTED = 1_024
 MAX_FRAGMENT_PARTS = 64

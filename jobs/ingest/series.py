@@ -351,6 +351,9 @@ class _Reader:
         elif hidden:
             whole = {one: count for one, count in stats.left_out.items() if one.what in {each.what for each in hidden}}
             error = f"of its {stats.packets:,} packets some were not read: {told(whole)}"
+            if any(one.port for one in hidden):  # what conf/ can help: it is told until it is read
+                row["verdict"] = bronze.UNREAD
+                error += f". Name the port there, then give it again, forgotten (`refused --forget {name}`)"
         if error and not row["error"]:
             row["error"] = f"{name}: {error}"
 

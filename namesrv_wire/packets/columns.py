@@ -10,11 +10,13 @@ from typing import Final
 
 import numpy as np
 
+from namesrv_wire.limits import MAX_LEFT_OUT
 from namesrv_wire.packets.capture import INCOMING, OUTGOING, Endpoints, Segment
 from namesrv_wire.packets.container import Ints, Position, Records, Truths, read_records
 from namesrv_wire.packets.fragments import Fragments
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, LINUX_SLL, LINUX_SLL2, LeftOut, Peeled
 
+_OTHERS: Final = f"more than {MAX_LEFT_OUT:,} other kinds and ports"
 _SLL_OUTGOING: Final = 4
 """What the first cooked format says of a packet that this host sent."""
 
@@ -92,10 +94,20 @@ class CaptureStats:
         self.packets += len(records.start)
         self.segments += segments
         self.left_out.update(left_out)
+        if len(self.left_out) > MAX_LEFT_OUT:
+            self._forget_ports()
         times = records.time_ns[records.is_timed]
         if len(times):
             self.first_time_ns = int(times[0]) if self.first_time_ns is None else self.first_time_ns
             self.last_time_ns = int(times[-1])
+
+    def _forget_ports(self) -> None:
+        """Keep of what was left out the most frequent by name and port, of the rest how many there are."""
+        known = self.left_out.most_common(MAX_LEFT_OUT // 2)
+        rest = self.left_out - Counter(dict(known))
+        self.left_out = Counter(dict(known))
+        for one, count in rest.items():
+            self.left_out[LeftOut(_OTHERS, 0, one.may_hide)] += count
 
 
 def read_columns(

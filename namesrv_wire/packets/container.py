@@ -28,6 +28,8 @@ Truths: TypeAlias = NDArray[np.bool_]
 CHUNK_BYTES: Final = 4 << 20
 CHUNK_PACKETS: Final = 1 << 16
 """How much of a capture is in memory together."""
+_FIRST_BYTES: Final = 1 << 20
+"""Of the first such piece: often no more is wanted, and what was unpacked beyond it was unpacked in vain."""
 PADDING: Final = 64
 _SECOND_NS: Final = 1_000_000_000
 _DAY_S: Final = 86_400
@@ -151,10 +153,11 @@ class _Source:
     def more(self, done: int = 0) -> None:
         """Let go of so many bytes of `data`, and add some to it."""
         parts, added, self.offset, why = [self.data[done : self.size]], 0, self.offset + done, None
+        most = CHUNK_BYTES if self._stream else min(CHUNK_BYTES, _FIRST_BYTES)
         try:
             self._stream = self._stream or unpacked(self._file)
-            while added < CHUNK_BYTES and not self.is_end:
-                parts.append(self._stream.read1(CHUNK_BYTES - added))
+            while added < most and not self.is_end:
+                parts.append(self._stream.read1(most - added))
                 added += len(parts[-1])
                 self.is_end = not parts[-1]
         except OSError as error:

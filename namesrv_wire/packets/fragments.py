@@ -10,12 +10,16 @@ from namesrv_wire.limits import FRAGMENT_NS, MAX_FRAGMENT_BYTES, MAX_FRAGMENT_PA
 
 @dataclass(slots=True)
 class _Cut:
-    """What there is of a packet: bytes by offset, of so many fragments; how long it is, once the last one was there."""
+    """What there is of a packet: bytes by offset, of so many fragments; how long it is, once the last one was there.
+
+    Once it is whole no bytes are kept: `told` has its fragments by offset and hash, since some may be there twice.
+    """
 
     since_ns: int
     count: int = 0
     parts: dict[int, bytes] = field(default_factory=dict)
     size: int | None = None
+    told: frozenset[tuple[int, int]] = frozenset()
 
     def whole(self) -> bytes | None:
         """Return all of it, if nothing is missing; of what is there twice, the first."""
@@ -43,9 +47,17 @@ class Fragments:
         return sum(cut.count for cut in self._cut.values())
 
     def add(self, key: bytes, offset: int, data: bytes, time_ns: int, *, is_last: bool) -> bytes | None:
-        """Add a fragment of the packet that `key` stands for; return the packet if that is all of it now."""
+        """Add a fragment of the packet that `key` stands for; return the packet if that is all of it now.
+
+        One more sighting of a fragment of a packet that was whole is none of the next packet with the same number.
+        """
         self._give_up(time_ns)
         cut = self._cut.setdefault(key, _Cut(time_ns))
+        if cut.told:
+            if (offset, hash(data)) in cut.told:
+                return None
+            self._drop(key)
+            cut = self._cut[key] = _Cut(time_ns)
         cut.count += 1
         if offset not in cut.parts and offset + len(data) <= 1 << 16:
             cut.parts[offset] = data
@@ -54,7 +66,9 @@ class Fragments:
             cut.size = offset + len(data)
         whole = cut.whole()
         if whole is not None:
+            told = frozenset((at, hash(part)) for at, part in cut.parts.items())
             self._drop(key)
+            self._cut[key] = _Cut(time_ns, told=told)
         elif len(cut.parts) > MAX_FRAGMENT_PARTS:
             self.lost += self._drop(key)
         return whole

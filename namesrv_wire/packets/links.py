@@ -65,6 +65,9 @@ class Kind(IntEnum):
     """A fragment: its packet goes on with the last one of them."""
     NOT_TOLD = -10
     """UDP to a port that is not said to be VXLAN's, though it looks like that, and holds TCP."""
+    PPP_PROTOCOL = -11
+    NEXT = -12
+    """What VXLAN says that it holds, where it holds something else than Ethernet."""
 
 
 # Source: the list of link types of tcpdump.org; 14 is raw IP where systems of old say so.
@@ -125,6 +128,7 @@ _TUNNELS: Final = {
 }
 _MAY_HIDE: Final = frozenset({Kind.LINK_TYPE, Kind.TOO_DEEP, Kind.NO_TIME})
 _NAMED_TYPES: Final = {0x0806: "ARP", 0x88CC: "LLDP", 0x88E5: "MACsec", 0x8863: "PPPoE discovery", 0x894F: "NSH"}
+_NSH: Final = 4
 _NAMED_PROTOCOLS: Final = {
     1: "ICMP",
     2: "IGMP",
@@ -148,8 +152,8 @@ _BY_LINK: Final = _table(1 << 16, _LINKS, Kind.LINK_TYPE)
 _BY_ETHER_TYPE: Final = _table(1 << 16, _ETHER_TYPES, Kind.ETHER_TYPE)
 _BY_PROTOCOL: Final = _table(256, _PROTOCOLS, Kind.PROTOCOL)
 _BY_HEADER: Final = _table(256, {**_PROTOCOLS, **_EXTENSIONS}, Kind.PROTOCOL)
-_BY_PPP: Final = _table(1 << 16, _PPP, Kind.PROTOCOL)
-_BY_GPE: Final = _table(256, _GPE, Kind.PROTOCOL)
+_BY_PPP: Final = _table(1 << 16, _PPP, Kind.PPP_PROTOCOL)
+_BY_GPE: Final = _table(256, _GPE, Kind.NEXT)
 
 
 class LeftOut(NamedTuple):
@@ -199,6 +203,7 @@ class Peeled:
         self.addr, self.width = np.zeros(size, np.int64), np.zeros(size, np.int64)
         self.number = records.link_type.copy()
         self.outer, self.suspect, self._depth = (np.zeros(size, np.int64) for _ in range(3))
+        self._headers = 0
         self._ports = _table(1 << 16, {**_PORTS, **dict.fromkeys(vxlan_ports, Kind.VXLAN)}, Kind.UDP_PORT)
 
     # -- reading -------------------------------------------------------------------------------------------------------------
@@ -254,7 +259,7 @@ class Peeled:
             Kind.GENEVE: (8, self._geneve),
             Kind.ETHERIP: (2, self._etherip),
         }
-        for _ in range(MAX_HEADERS):
+        for self._headers in range(MAX_HEADERS):
             going = np.flatnonzero((self.kind > 0) & (self.kind != Kind.TCP))
             if not len(going):
                 break
@@ -374,7 +379,10 @@ class Peeled:
             self._join(index, key, offset & 0xFFF8, is_last=not offset & 1)
 
     def _join(self, index: int, key: bytes, offset: int, *, is_last: bool) -> None:
-        """Take a fragment; with the last one that was missing, the packet goes on with all of them."""
+        """Take a fragment; with the last one that was missing, the packet goes on with all of them.
+
+        Behind as many headers only: of packets with more of them fragments come later, whatever their order in the file.
+        """
         kind, at, end, stop = (int(column[index]) for column in (self.kind, self.at, self.end, self.stop))
         if kind < 0:
             return
@@ -382,7 +390,9 @@ class Peeled:
         if stop > end:  # of which not all was kept
             return
         self.kind[index] = Kind.WAITS
-        whole = self._fragments.add(key, offset, self.data[at:end], int(self._records.time_ns[index]), is_last=is_last)
+        whole = self._fragments.add(
+            bytes([self._headers]) + key, offset, self.data[at:end], int(self._records.time_ns[index]), is_last=is_last
+        )
         if whole is not None:
             place = self.append(whole)
             self.kind[index], self.at[index] = kind, place
@@ -403,7 +413,7 @@ class Peeled:
     def _pppoe(self, which: Ints) -> None:
         protocol = self.two(self.at[which] + 6)
         self.number[which] = protocol
-        self._go(which, 8, np.where(self.two(self.at[which]) == 0x1100, _BY_PPP[protocol], int(Kind.PROTOCOL)))
+        self._go(which, 8, np.where(self.two(self.at[which]) == 0x1100, _BY_PPP[protocol], int(Kind.PPP_PROTOCOL)))
 
     def _ppp(self, which: Ints) -> None:
         """Addresses and control may be there, and a protocol below 256 may be one byte (RFC 1661, 6.5)."""
@@ -418,8 +428,9 @@ class Peeled:
         """A tunnel is known by the port that it goes to; what looks like VXLAN at another one is looked into, to be named."""
         at = self.at[which]
         source, port = self.two(at), self.two(at + 2)
-        kind, flags = self._ports[port], self.four(at + 8)
-        looks = (kind == Kind.UDP_PORT) & (flags == 0x08000000) & (self.one(at + 15) == 0) & (self.suspect[which] == 0)
+        # The highest bit: a group policy, which has a number behind it.
+        kind, flags = self._ports[port], self.one(at + 8) & 0x7F
+        looks = (kind == Kind.UDP_PORT) & (flags == 8) & (self.one(at + 15) == 0) & (self.suspect[which] == 0)
         looks &= (at + 58 <= self.end[which]) & np.isin(
             _BY_ETHER_TYPE[self.two(at + 28)], (Kind.IPV4, Kind.IPV6, Kind.VLAN)
         )
@@ -501,6 +512,8 @@ def _named(kind: int, number: int, outer: int, suspect: int) -> LeftOut:
         Kind.LINK_TYPE: f"frames of link type {number}",
         Kind.ETHER_TYPE: _NAMED_TYPES.get(number) or (f"ether type {number:#06x}" if number else "no IP"),
         Kind.PROTOCOL: _NAMED_PROTOCOLS.get(number, f"IP protocol {number}"),
+        Kind.PPP_PROTOCOL: f"PPP protocol {number:#06x}",
+        Kind.NEXT: "NSH" if number == _NSH else f"protocol {number}",
         Kind.FRAGMENT: "IP fragments",
         Kind.MALFORMED: "damaged or cut headers",
         Kind.TOO_DEEP: f"tunnels more than {MAX_NESTED} deep",

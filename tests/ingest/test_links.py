@@ -12,8 +12,9 @@ from jobs.conf import PipelineConf, load_conf
 from jobs.errors import ConfError
 from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
+from jobs.ingest.refused import forget
 from tests.examples import first_quick
-from tests.ingest.given import content, house_at, packets, read_in
+from tests.ingest.given import BEAT, at, broker, content, house_at, packets, read_in, write
 from tests.wire.capture_files import block, section
 from tests.wire.capture_files import interface as described
 from tests.wire.wrapped import COMPRESSIONS, COOKED, WRAPPINGS, ethernet, vxlan
@@ -93,15 +94,21 @@ def hidden(folder: Path, port: int) -> Path:
 
 
 def test_what_may_be_a_name_server_and_is_not_read_is_an_error(tmp_path: Path, plain: dict[str, object]) -> None:
-    """Named with tunnel and port; with the port in conf/ everything is read."""
+    """Named with tunnel and port, each night; with the port in conf/ everything is read, of a file that was forgotten too."""
     path = hidden(tmp_path, 14_789)
     read = read_in(tmp_path / "w", path)
     (error,) = read.errors
     half = len(RECORDS) - len(RECORDS) // 2
     assert f"{half:,} in VXLAN to UDP port 14789 (not in vxlan_ports), of which {half:,} of port " in error
-    read = read_in(tmp_path / "told", path, conf=PipelineConf(vxlan_ports=frozenset({14_789})))
-    assert read.errors == []
+    told = PipelineConf(vxlan_ports=frozenset({14_789}))
+    assert read_in(tmp_path / "told", path, conf=told).errors == []
     assert content(tmp_path / "told") == plain
+    # Until then each run says so.
+    (again,) = read_in(tmp_path / "w", path).errors
+    assert again.startswith(error)
+    forget(house_at(tmp_path / "w", "forgetting"), [path.name])
+    assert ingest(house_at(tmp_path / "w", "once-more", told), [str(path)]).errors == []
+    assert content(tmp_path / "w") == plain
 
 
 @pytest.mark.parametrize("said", ["[0]", "[70000]", '["4789"]', "4789", "[true]"])
@@ -132,3 +139,16 @@ def test_standard_input_is_a_file(tmp_path: Path, plain: dict[str, object], monk
     read: Ingested = ingest(house_at(tmp_path / "w", "run"), ["-"])
     assert (read.sources, read.errors) == (["standard-input"], [])
     assert content(tmp_path / "w") == plain
+
+
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_an_event_log_comes_through_a_pipe_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str
+) -> None:
+    """Compressed or not: its lines are those of the file."""
+    path = write(tmp_path / "a.jsonl", [at(0, broker("a", "xyz", 1)), at(0.01, BEAT)])
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(COMPRESSIONS[compression](path.read_bytes()))))
+    read = ingest(house_at(tmp_path / "w", "run"), ["-"])
+    assert (read.sources, read.errors, read.events) == (["standard-input"], [], 2)
+    assert read_in(tmp_path / "w2", path).errors == []
+    assert content(tmp_path / "w") == content(tmp_path / "w2")

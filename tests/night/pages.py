@@ -52,8 +52,8 @@ class Block(NamedTuple):
 
     @property
     def is_ours(self) -> bool:
-        """Return whether there is a command of this project, and none that goes on for good (`test_register` starts that)."""
-        return COMMAND in self.lines and "HiveThriftServer2" not in self.lines
+        """Return whether there is a command of this project, and none that records or goes on for good (`test_register`)."""
+        return COMMAND in self.lines and not re.search(r"HiveThriftServer2|\btcpdump -", self.lines)
 
     @property
     def commands(self) -> set[str]:
@@ -81,6 +81,11 @@ def _blocks(page: str) -> list[Block]:
     found = [Block(page, lines, answer) for (kind, lines), answer in zip(blocks, answers, strict=False) if not kind]
     found += [Block(page, f"{' '.join(line.split())}\n", "") for line in _INLINE.findall(text)]
     return [block for block in found if block.is_ours]
+
+
+def plain_blocks(page: str) -> list[str]:
+    """Return the lines of a page that are to be typed, whosever commands they are, block by block."""
+    return [lines for kind, lines in _BLOCK.findall((CHECKOUT / page).read_text(encoding="utf-8")) if not kind]
 
 
 def _different(blocks: list[Block]) -> list[Block]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -11,11 +14,25 @@ import pytest
 from jobs.ask.engine import Answers
 from schemas.dialect import duckdb_queries
 from tests.night.nights import CHECKOUT, Capture
-from tests.night.pages import BLOCKS, DIFFERENT, PAGES, Block, named, typed, user_folder
+from tests.night.pages import BLOCKS, DIFFERENT, PAGES, Block, named, plain_blocks, typed, user_folder
 from tests.night.stock import stock
+from tests.wire.capture_files import PAYLOADS, pcap
+from tests.wire.wrapped import WRAPPINGS
 
 _SQL = re.compile(r"```sql\n(.*?)```", re.DOTALL)
 _STOCK = re.compile(r"```duckdb\n(.*?)```", re.DOTALL)
+_TCPDUMP = re.compile(r"^(?!\|).*?\btcpdump (-.*)$", re.MULTILINE)
+_FILTER = re.compile(r"""['"]([^'"]*\bport \d[^'"]*)['"]""")
+_TUNNELS = ("VXLAN", "VXLAN of Linux", "Geneve", "GRE", "ERSPAN II", "ERSPAN III", "IP in IP", "IP in IPv6")
+TAKES = {
+    "tcp port 9876": ("ethernet",),
+    "tcp port 9876 or (vlan and tcp port 9876)": ("ethernet", "VLAN"),
+    "udp port 4789 or udp port 8472 or udp port 6081 or proto 47 or proto 4 or proto 41": _TUNNELS,
+    "mpls and tcp port 9876": ("MPLS",),
+    "pppoes and tcp port 9876": ("PPPoE",),
+    "tcp port 9876 or (ip[6:2] & 0x1fff != 0)": ("ethernet",),
+}
+"""The filters that the pages have for tcpdump, and what they take a packet out of."""
 STATEMENTS = [
     sql
     for page in PAGES
@@ -61,6 +78,23 @@ def test_commands_of_the_pages_end_well(whole: Capture, block: Block, tmp_path: 
     done = typed(block, user_folder(tmp_path, block.page, whole))
     assert done.returncode == 0, done.stdout + done.stderr
     assert [line for line in block.answer.splitlines() if line.strip() not in done.stdout] == []
+
+
+def test_filters_of_the_pages_take_what_the_pages_say(tmp_path: Path) -> None:
+    """Each is known here; where tcpdump is installed it takes packets out of what it is for, and `tcp port` none of a tunnel."""
+    blocks = chain.from_iterable(plain_blocks(page) for page in PAGES)
+    lines = [line for block in blocks for line in _TCPDUMP.findall(block)]
+    filters = {part for line in lines for part in _FILTER.findall(line)}
+    assert len(lines) > 6
+    assert filters == TAKES.keys()
+    if shutil.which("tcpdump") is None:
+        pytest.skip("tcpdump is not installed")
+    path = tmp_path / "a.pcap"
+    for wanted, names in [*TAKES.items(), ("tcp port 9876", ())]:
+        for name in names or _TUNNELS:
+            path.write_bytes(pcap([WRAPPINGS[name].frame(bytes(PAYLOADS["v4"]))] * 3))
+            done = subprocess.run(["tcpdump", "-nn", "-r", path, wanted], capture_output=True, text=True, check=True)
+            assert len(re.findall(r"^\d\d:", done.stdout, re.MULTILINE)) == (3 if names else 0), (wanted, name)
 
 
 @pytest.mark.slow

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import gzip
+import lzma
 import random
 import struct
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from pathlib import Path
 
 import pytest
+from backports import zstd
 from dpkt import pcap as dpkt_pcap
 from pcapng import FileScanner
 from scapy.layers.inet import IP, TCP
 
 from namesrv_wire import CaptureError, CaptureStats, Segment, read_capture
-from namesrv_wire.limits import MAX_FRAGMENTED, MAX_NESTED
+from namesrv_wire.limits import MAX_FRAGMENTED, MAX_LEFT_OUT, MAX_NESTED
 from namesrv_wire.packets.columns import read_columns
 from namesrv_wire.packets.container import read_records
-from namesrv_wire.packets.links import told
+from namesrv_wire.packets.links import LeftOut, told
 from tests.wire.capture_files import PAYLOADS, V4, block, enhanced, interface, pcap, section
 from tests.wire.wrapped import (
     COMPRESSIONS,
     COOKED,
+    MACS,
     WRAPPINGS,
     ethernet,
     ipv4,
@@ -93,6 +96,30 @@ def test_whatever_a_packet_lies_in_it_is_the_same_segment(
     assert segments(tmp_path / "a", COMPRESSIONS[compression](as_pcapng)) == plain
 
 
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], list[Segment]]:
+    """Return the first IP packets of the bundled capture, which is of Ethernet, and their segments."""
+    (records,) = islice(read_records(CAPTURE), 1)
+    data, starts, kept = records.data, records.start.tolist(), records.kept.tolist()
+    found = [data[at + 14 : at + size] for at, size in zip(starts, kept, strict=True)]
+    return found, segments(tmp_path_factory.mktemp("recorded") / "a", pcap(found, 101, stated_snap=1 << 18))
+
+
+@pytest.mark.parametrize("compression", [name for name in COMPRESSIONS if name != "plain"])
+@pytest.mark.parametrize(
+    "name", ["VXLAN", "Geneve", "GRE, key and more", "ERSPAN II", "IP in IP", "MPLS", "PPPoE", "cooked v2, VLAN"]
+)
+def test_real_traffic_is_the_same_in_tunnels_and_compressed(
+    tmp_path: Path, recorded: tuple[list[bytes], list[Segment]], name: str, compression: str
+) -> None:
+    """All segments of a piece of the bundled capture: whatever is made of them does not tell how they came."""
+    packets, expected = recorded
+    assert len(expected) > 2_000
+    link_type, frame = ALL[name]
+    content = pcap([frame(packet) for packet in packets], link_type, stated_snap=1 << 18)
+    assert segments(tmp_path / "a", COMPRESSIONS[compression](content)) == expected
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_of_a_packet_that_was_cut_what_is_there_is_read(tmp_path: Path, plain: list[Segment], name: str) -> None:
     """At every byte: a segment and what is lost of it, as long as its TCP header is there."""
@@ -158,6 +185,24 @@ def test_fragments_are_put_together(tmp_path: Path, plain: list[Segment], outer:
     assert left_out(tmp_path / "a", pcap(frames)) == (1, "")
 
 
+@pytest.mark.parametrize("ways", [("direct", "direct"), ("direct", "VXLAN"), ("VXLAN", "direct")])
+def test_a_fragment_that_was_seen_twice_is_none_of_the_next_packet(tmp_path: Path, ways: tuple[str, str]) -> None:
+    """Each fragment seen twice, one sighting behind the other: with the same number the next packet is whole all the same.
+
+    Direct and in a tunnel it is there twice, as any other packet is.
+    """
+    frames, expected = list[bytes](), list[bytes]()
+    for letter in b"abc":
+        body = PACKETS[2][20:].replace(b"x", bytes([letter]))
+        expected += [bytes([letter]) * 300] * len(set(ways))
+        for at, part in pieces(body, 160):
+            cut = ipv4(6, part, part=at // 8 | (0x2000 if at + len(part) < len(body) else 0))
+            cut = cut[:12] + PACKETS[2][12:20] + cut[20:]
+            frames += [ethernet(cut if way == "direct" else vxlan(ethernet(cut))) for way in ways]
+    assert [segment.payload for segment in segments(tmp_path / "a", pcap(frames))] == expected
+    assert left_out(tmp_path / "a", pcap(frames)) == (len(expected), "")
+
+
 def test_fragments_of_ipv6_are_put_together(tmp_path: Path, plain: list[Segment]) -> None:
     """Behind an extension header; of one that is missing the others are named."""
     packet = PACKETS[1]
@@ -178,15 +223,17 @@ def test_fragments_that_never_become_a_packet_are_few_in_memory(tmp_path: Path) 
     assert left_out(tmp_path / "a", pcap(frames)) == (0, f"{count:,} in IP fragments")
 
 
+@pytest.mark.parametrize("tunnel", ["IP in IP", "VXLAN, VLAN inside", "Geneve", "GRE, Ethernet", "ERSPAN II"])
 @pytest.mark.parametrize("depth", [2, MAX_NESTED - 1, MAX_NESTED, 20])
-def test_a_tunnel_in_a_tunnel_has_an_end(tmp_path: Path, depth: int) -> None:
-    """Those deeper than `MAX_NESTED` are named."""
+def test_a_tunnel_in_a_tunnel_has_an_end(tmp_path: Path, depth: int, tunnel: str) -> None:
+    """Those deeper than `MAX_NESTED` are named, whatever they are."""
     packet = PACKETS[0]
     for _ in range(depth):
-        packet = ipv4(4, packet)
+        packet = WRAPPINGS[tunnel].frame(packet)[14:]
     is_read = depth < MAX_NESTED
-    expected = (1, "") if is_read else (0, f"1 in tunnels more than {MAX_NESTED} deep")
-    assert left_out(tmp_path / "a", pcap([ethernet(packet)])) == expected
+    name = {"IP in IP": "", "Geneve": " in Geneve", "GRE, Ethernet": " in GRE", "ERSPAN II": " in ERSPAN"}
+    said = f"1 in tunnels more than {MAX_NESTED} deep{name.get(tunnel, ' in VXLAN')}"
+    assert left_out(tmp_path / "a", pcap([ethernet(packet)])) == ((1, "") if is_read else (0, said))
 
 
 def test_tags_without_end_are_no_work_without_end(tmp_path: Path) -> None:
@@ -205,6 +252,10 @@ def test_vxlan_to_another_port_is_named_and_read_once_its_port_is(tmp_path: Path
         ethernet(ipv4(17, udp(53, b""))),
     ]
     content = pcap(frames)
+    policed = ethernet(
+        vxlan(ethernet(PACKETS[0]), 14_789).replace(b"\x08" + bytes(5) + b"\x2a", b"\x88\x00\x00\x05\0\0\x2a")
+    )
+    assert left_out(tmp_path / "a", pcap([policed]))[1].startswith("1 in VXLAN to UDP port 14789 (not in vxlan_ports)")
     hidden = "3 in VXLAN to UDP port 14789 (not in vxlan_ports), of which 2 of port 9876, 1 of port 10911"
     what = f"{hidden}; 2 in UDP, of which 2 of port 53"
     assert left_out(tmp_path / "a", content) == (0, what)
@@ -219,10 +270,27 @@ def test_what_is_left_out_is_named(tmp_path: Path) -> None:
         ethernet(ipv4(17, udp(53, bytes(9)))),
         ethernet(vxlan(ethernet(ipv4(1, bytes(40))))),
         b"short",
+        MACS + b"\x88\x64" + struct.pack(">BBHHH", 0x11, 0, 9, 4, 0xC021) + bytes(40),
+        ethernet(ipv4(17, udp(4790, b"\x0c\x00\x00\x04" + bytes(44)))),
     ]
-    said = "1 in ARP; 1 in ESP; 1 in ICMP in VXLAN; 1 in UDP, of which 1 of port 53; 1 in damaged or cut headers"
+    said = (
+        "1 in ARP; 1 in ESP; 1 in ICMP in VXLAN; 1 in NSH in VXLAN-GPE; 1 in PPP protocol 0xc021 in PPPoE; "
+        "1 in UDP, of which 1 of port 53; 1 in damaged or cut headers"
+    )
     assert left_out(tmp_path / "a", pcap(frames)) == (0, said)
-    assert left_out(tmp_path / "a", pcap(frames, 147)) == (0, "5 in frames of link type 147")
+    assert left_out(tmp_path / "a", pcap(frames, 147)) == (0, "7 in frames of link type 147")
+
+
+def test_what_is_left_out_is_counted_by_so_many_names_at_most(tmp_path: Path) -> None:
+    """However many ports there are: the most frequent keep their names, of the others there is one number."""
+    often, count = 3 * [ethernet(ipv4(17, udp(53, b"")))], MAX_LEFT_OUT + 1_000
+    each = [ethernet(ipv4(17, struct.pack(">HHHH", 60_000, 1_000 + n % 50_000, 8, 0), ident=n)) for n in range(count)]
+    path, stats = tmp_path / "a", CaptureStats()
+    path.write_bytes(pcap(often + each + often))
+    assert not list(read_capture(path, stats))
+    assert (stats.left_out[LeftOut("UDP", 53)], stats.left_out.total()) == (6, count + 6)
+    assert len(stats.left_out) <= MAX_LEFT_OUT
+    assert f" in more than {MAX_LEFT_OUT:,} other kinds and ports" in told(stats.left_out)
 
 
 def test_interfaces_of_other_links_are_read_beside_each_other(tmp_path: Path, plain: list[Segment]) -> None:
@@ -290,6 +358,20 @@ def test_compressed_files_may_be_joined_padded_and_torn(tmp_path: Path, plain: l
         assert found == all_of_it[: len(found)]
     assert found == all_of_it
     assert found[0] == plain[0]
+
+
+@pytest.mark.parametrize("compression", ["xz", "zstd"])
+def test_what_takes_too_much_memory_is_not_unpacked(tmp_path: Path, compression: str) -> None:
+    """Files that say that they need a window of 256 MiB: refused for that, whatever they hold."""
+    if compression == "xz":
+        packed = lzma.compress(pcap(PACKETS), filters=[{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 28}])
+    else:
+        compressor = zstd.ZstdCompressor(options={zstd.CompressionParameter.window_log: 28})
+        packed = compressor.compress(pcap(PACKETS), compressor.FLUSH_BLOCK) + compressor.flush()
+    path = tmp_path / "a"
+    path.write_bytes(packed)
+    with pytest.raises(CaptureError, match=r"takes more than 128 MiB to unpack"):
+        list(read_capture(path))
 
 
 @pytest.mark.parametrize("compression", ["zstd", "lz4"])
