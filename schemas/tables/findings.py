@@ -21,7 +21,7 @@ FINDINGS = Table(
             STRING,
             "Broker, topic, cluster or key concerned; of several with one cause the first, and how many more",
         ),
-        required("from_time", TIMESTAMP, "Start, also where its end is told"),
+        required("from_time", TIMESTAMP, "Day of its start, also where only its end is reported"),
         Column("to_time", TIMESTAMP, "End; NULL = not over when its day ended"),
         Column("detail", STRING, "In words, with the first few of what it touches"),
         required("evidence", STRINGS, "event ids, that which began it first; of many the first 20"),

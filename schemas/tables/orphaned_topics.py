@@ -60,7 +60,7 @@ ORPHANED_TOPICS = Table(
         query(
             "does_not_overlap",
             "next_from IS NULL OR (valid_to IS NOT NULL AND valid_to <= next_from)",
-            "Intervals of one topic, broker and reason do not overlap within a slice.",
+            "Intervals of one topic, broker and reason do not overlap within a partition.",
             """
             SELECT day, namesrv_id, topic, broker_name, reason, valid_from, valid_to,
                    lead(valid_from) OVER (

@@ -235,7 +235,11 @@ def test_without_an_instant_all_is_proved_and_no_table_listed(
     """The attestation has both proofs, and is verified as any other."""
     file, where = tmp_path / "a.json", ["--warehouse", nights.path]
     code, told, _ = ran(capsys, "--output", file, *where)
-    assert (code, "replayed from nothing: " in told, f"{len(DATA_TABLES)} tables, as published" in told) == (EXIT_OK, True, True)
+    assert (code, "replayed from nothing: " in told, f"{len(DATA_TABLES)} tables, as published" in told) == (
+        EXIT_OK,
+        True,
+        True,
+    )
     assert json.loads(file.read_text())["tables"] == {}
     assert ran(capsys, "--check", file, *where)[0] == EXIT_OK
 
