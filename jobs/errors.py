@@ -1,4 +1,4 @@
-"""Every failure that is known: its message is one sentence for a person, its exit code is for whoever started the run."""
+"""Known failures: a message of one sentence for the user, and an exit code for the scheduler (docs/reference.md has the table)."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ class JobError(Exception):
 
     @property
     def sentence(self) -> str:
-        """Return what the user is told."""
+        """Return the message for the user."""
         return str(self)
 
 
 class UsageError(JobError):
-    """An argument that cannot be."""
+    """A wrong argument."""
 
     exit_code = EXIT_USAGE
 
 
 class ConfError(UsageError):
-    """A configuration that says something unknown or impossible."""
+    """An unknown key, or an impossible value, in the configuration."""
 
 
 class SnapshotUnknownError(UsageError):
-    """The tables do not say what the name server held at the instant."""
+    """The tables do not tell the name server's whole state at the instant."""
 
 
 class GateError(JobError):
-    """Critical rules are broken; nothing was published. `is_of_files`: what some file says may be why."""
+    """A critical rule is broken; nothing was published. `is_of_files`: the content of an input file may be the cause."""
 
     exit_code = EXIT_GATE
 
@@ -46,12 +46,12 @@ class GateError(JobError):
 
     @property
     def sentence(self) -> str:
-        """Return what the user is told."""
+        """Return the message for the user."""
         return f"the quality gate refused: {self}. Nothing was published."
 
 
 class PublishedError(JobError):
-    """What could not be done behind a run that is published."""
+    """A step after publication failed; the run itself is published."""
 
     def __init__(self, said: str, exit_code: int) -> None:
         super().__init__(said)
@@ -77,19 +77,19 @@ class NoLongerReadableError(JobError):
 
 
 class MissingDayError(JobError):
-    """A day was asked for on which nothing is recorded."""
+    """Nothing is recorded on the day that was asked for."""
 
     exit_code = EXIT_MISSING_DAY
 
 
 class NotRecordedError(MissingDayError):
-    """An instant was asked for of which nothing is recorded."""
+    """Nothing is recorded at the instant that was asked for."""
 
 
 class TamperedError(JobError):
-    """Rows on disk are not those that a published run read or wrote, or cannot be read.
+    """Rows on disk differ from those that a published run read or wrote, or cannot be read.
 
-    `said`: what is wrong, and where; `remedy`: what brings it back.
+    `said`: what is wrong, and where; `remedy`: how to restore it.
     """
 
     exit_code = EXIT_TAMPERED
@@ -103,15 +103,15 @@ class TamperedError(JobError):
 
 
 class BrokenLogError(TamperedError):
-    """A Delta log lacks a commit that it must have, or has one that cannot be read."""
+    """A Delta log lacks a commit, or has one that cannot be read."""
 
 
 class TableFeatureError(TamperedError):
-    """Somebody gave a table a feature with which it is more than its files, or that nobody but him can write."""
+    """Somebody enabled a Delta feature on a table that this software cannot read or write."""
 
 
 class LedgerBehindError(TamperedError):
-    """The ledger lacks a run that was published, or says something else of it than was noted outside the ledger."""
+    """The ledger lacks a published run, or differs from `last_run.json`."""
 
 
 class CompactionError(TamperedError):
@@ -119,17 +119,17 @@ class CompactionError(TamperedError):
 
 
 class LayoutError(JobError):
-    """The warehouse was written by a version of this software that lays it out otherwise."""
+    """The warehouse has the layout of another version of this software."""
 
     exit_code = EXIT_LAYOUT
 
 
 class ClockError(JobError):
-    """A source's clock goes back by more than it may, and there was nothing else to read."""
+    """The clocks of all input captures jump back too far (`late.limit_days`)."""
 
     exit_code = EXIT_CLOCK
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of what an error says."""
+    """Return the first line of an error's message."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -39,6 +39,13 @@ class Parameter:
     comment: str
     default: str | None
 
+    @property
+    def described(self) -> str:
+        """Return the comment, with the default of what need not be given; NULL leaves nothing out."""
+        if self.default is None:
+            return self.comment
+        return f"{self.comment} (default: {'all' if self.default == 'NULL' else self.default})"
+
 
 @dataclass(frozen=True, slots=True)
 class Query:

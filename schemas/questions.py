@@ -39,7 +39,7 @@ QUESTIONS = (
         """,
     ),
     Question(
-        "Which brokers fell silent, how were they removed, how late was it noticed, and when were they back?",
+        "Which brokers fell silent, how and how late were they removed, and when were they back?",
         """
         SELECT broker_name, broker_addr, cause, last_beat_time, removed_time, detection_lag_ms, returned_time,
             size(topics_lost) AS topics_lost

@@ -136,7 +136,7 @@ DAY_OF_EFFECT = Rule("day_is_day_of_effect", is_day_of("effect_time"), "day is t
 LIVES_IN_ITS_SLICE = Rule(
     "lives_in_its_slice",
     "CAST(valid_from AS DATE) <= day AND (valid_to IS NULL OR CAST(valid_to AS DATE) = day)",
-    "A slice holds intervals that were alive during its day.",
+    "A partition holds intervals that were alive during its day.",
 )
 INTERVAL_DOES_NOT_RUN_BACK = Rule(
     "time_does_not_run_back", "valid_to IS NULL OR valid_from <= valid_to", "valid_from is not after valid_to."

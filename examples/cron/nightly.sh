@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 #
-# One night for cron: reads what has arrived, keeps a log of each run, and speaks up only when a person should know.
+# One run for cron: reads what has arrived, keeps a log of each run, and speaks up only when a person should know.
 #
 #   INCOMING    folder into which captures and event logs arrive; files that were read before cost nothing
 #   WAREHOUSE   folder of the tables
@@ -8,7 +8,7 @@
 #   KEEP_DAYS   how long logs and summaries stay            (default: 30)
 #   NAMESRV     the wrapper                                 (default: that of the checkout in which this file lies)
 #
-# cron mails what a job prints, so a good night prints nothing. The exit code is that of the job.
+# cron mails what a job prints, so a good run prints nothing. The exit code is that of the job.
 
 set -euo pipefail
 
@@ -36,10 +36,10 @@ case $status in
   3) echo "namesrv-history: published, but some input could not be read" ;;
   13) echo "namesrv-history: an input folder is empty: is $INCOMING mounted?" ;;
   14) echo "namesrv-history: published, but more answers do not match than allowed: the first are named below" ;;
-  10) echo "namesrv-history: a disk is full; whether the night is published is said below" ;;
-  4) echo "namesrv-history: the quality gate refused; readers see the night before. Why: $WAREHOUSE/data_docs" ;;
+  10) echo "namesrv-history: a disk is full; see below whether the run is published" ;;
+  4) echo "namesrv-history: the quality gate refused; readers see the run before. Why: $WAREHOUSE/data_docs" ;;
   5) echo "namesrv-history: another run is writing to $WAREHOUSE" ;;
-  *) echo "namesrv-history: exit code $status; readers see the night before" ;;
+  *) echo "namesrv-history: exit code $status; readers see the run before" ;;
 esac
 echo "The end of $log:"
 tail -n 20 "$log"

@@ -253,7 +253,7 @@ class Answers:
         where = path_of(self.warehouse, "gold", "runs")
         if as_known_at is None:
             return NothingPublishedError(f"{where}: no run with status 'published'; run the nightly job first")
-        return NothingPublishedError(f"{where}: no published run is or was known at {as_known_at}")
+        return NothingPublishedError(f"{where}: no run had been published by {as_known_at}")
 
     # -- what a question touches -------------------------------------------------------------------------------------------
 

@@ -65,7 +65,7 @@ def rerun(conf: PipelineConf, folder: Path, console: Shows) -> Answers:
     house = Warehouse(str(folder), conf, "audit", dt.datetime.now(dt.timezone.utc))
     summary = nightly.run(house, InProcess(), Asked(), console)
     if summary.status == "refused":
-        raise TamperedError(f"a night from the recorded events alone is refused: {summary.gate}")
+        raise TamperedError(f"a run from the recorded events alone is refused: {summary.gate}")
     return Answers(str(folder), is_closed=False)  # what is recorded lies elsewhere
 
 

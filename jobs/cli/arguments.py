@@ -22,13 +22,13 @@ _QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("topic", "time"),
     ),
     "diff": ("what differs between the routes at two instants, and the event that changed it", ("t1", "t2")),
-    "findings": ("what an operator should know", ()),
+    "findings": ("problems worth an operator's attention, one row per root cause", ()),
     "incidents": ("findings of one cause on several name servers as one row, with what to do", ()),
     "prometheus": ("ongoing incidents, and how far is known, as a Prometheus text file", ()),
     "history": ("every change of a topic's route, and its cause", ("topic",)),
     "explain": ("a topic's route at an instant, the event behind it, and its recorded bytes", ("topic", "time")),
     "restated": (
-        "what an earlier report (--as-known-at) said of a table at an instant, what is said now, and the late events behind it",
+        "how a table at an instant differs between an earlier run (--as-known-at) and now, and the late events that changed it",
         ("table", "time"),
     ),
     "query": ("a saved query by its name; `queries` lists them", ("name",)),
@@ -38,12 +38,12 @@ _MOST, _MOST_DAYS, _MOST_MIB = 2**31 - 1, 100_000, 1 << 20
 _INPUT = "captures or event logs, files, folders or URLs (s3://); - is standard input"
 _SNAPSHOT = "states to start from where a recording begins in the middle of a name server's life"
 _NAMESRVS = (
-    "what is known of name servers, which are found in the traffic all the same: their addresses and versions, e.g. "
+    "addresses and versions of name servers, where the traffic does not show them, e.g. "
     "10.0.0.1:9876,10.0.0.9:9876=5.4.0 is one process; 10.0.0.1:9876/10.0.0.2:9876 are two"
 )
-_PARAM = "what a saved query is asked for"
+_PARAM = "a parameter of the saved query"
 _SUMMARY = "write the run's numbers as JSON"
-_WHEN = "instant: ISO 8601, with an offset or the name of a zone behind it, else UTC"
+_WHEN = "instant: ISO 8601, UTC unless followed by an offset or a time zone's name"
 _ASKED_FOR = {
     "topic": "topic",
     "table": "topicQueueTable, brokerAddrTable, clusterAddrTable, brokerLiveTable, filterServerTable or kvConfigTable",
@@ -62,9 +62,9 @@ def parser() -> argparse.ArgumentParser:
         "oracle, trace, simulate, fuzz, bench, bench-core (each has --help). "
         "Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 some input could not be read (the rest was "
         "published), 4 quality gate refused (nothing published), 5 warehouse busy, 6 nothing published yet, 7 a day that was asked "
-        "for is not recorded, 8 rows on disk are not what was published, 9 warehouse of another layout, 10 disk full, "
-        "11 no input with an order in time, 12 an incident is ongoing (ask incidents --fail-on), 13 an input folder without a file "
-        "(the rest was published), 14 published, but more answers do not match than [verify] allows.",
+        "for is not recorded, 8 rows on disk were changed after they were published, 9 warehouse of another layout, 10 disk full, "
+        "11 the captures' clocks jump back too far, 12 an incident is ongoing (ask incidents --fail-on), 13 an "
+        "input folder without a file (the rest was published), 14 published, but more answers do not match than [verify] allows.",
     )
     top.add_argument("--version", action="version", version=f"namesrv-history {__version__}")
     jobs = top.add_subparsers(dest="job", metavar="JOB", required=True)
@@ -74,24 +74,26 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add_nights(jobs: Jobs) -> None:
-    """Add the night, and reading alone."""
-    demo = jobs.add_parser("demo", help="run the nightly job on the bundled capture and show what comes of it")
+    """Add a run, and reading alone."""
+    demo = jobs.add_parser("demo", help="run on the bundled capture, and show three questions with their answers")
     demo.add_argument(
         "--warehouse", help="folder for the tables (default: warehouse/demo in the checkout, emptied first)"
     )
     demo.add_argument("--summary", metavar="FILE", help=_SUMMARY)
     _engine_option(demo)
     demo.set_defaults(snapshot=(), first=None, last=None)
-    nightly = jobs.add_parser("nightly", help="all steps in one session, published at the end")
+    nightly = jobs.add_parser(
+        "nightly", help="read what is new, recompute the days that it touches, check them, publish"
+    )
     _several(nightly, "--input", "PATH", _INPUT)
-    _days_options(nightly, "day to recompute even if nothing new is known of it", "")
+    _days_options(nightly, "day to recompute even without new input", "")
     _warehouse_options(nightly)
     _namesrv_options(nightly)
     _series_option(nightly)
     nightly.add_argument(
         "--join-addresses",
         action="store_true",
-        help="in this run, name servers of which SAME_PROCESS_SUSPECTED says that they may be one are, as if it stood in conf/",
+        help="in this run, treat name servers that SAME_PROCESS_SUSPECTED reports as one, as if conf/ said so",
     )
     _engine_option(nightly)
     nightly.add_argument("--summary", metavar="FILE", help=_SUMMARY)
@@ -108,10 +110,12 @@ def _add_nights(jobs: Jobs) -> None:
 
 def _add_care(jobs: Jobs) -> None:
     """Add what checks and maintains a warehouse."""
-    check = jobs.add_parser("check", help="hold every slice of the last published run against its digest in the ledger")
+    check = jobs.add_parser(
+        "check", help="compare every partition of the last published run with its digest in the ledger"
+    )
     _warehouse_options(check)
     refused = jobs.add_parser(
-        "refused", help="list the files that were refused, or of which not most could be read, and why; forget them"
+        "refused", help="list the files that were refused, or mostly unreadable, and why; forget them"
     )
     _warehouse_options(refused)
     _several(
@@ -132,9 +136,9 @@ def _add_care(jobs: Jobs) -> None:
         type=_days,
         default=400,
         metavar="N",
-        help="what runs of the last N days published stays readable; what the last run published always does (default: 400)",
+        help="keep runs of the last N days readable; the last published run always stays (default: 400)",
     )
-    care.add_argument("--dry-run", action="store_true", help="change nothing, only say what would be deleted")
+    care.add_argument("--dry-run", action="store_true", help="change nothing, only print what would be deleted")
 
 
 def _add_readers(jobs: Jobs) -> None:
@@ -152,7 +156,7 @@ def _add_readers(jobs: Jobs) -> None:
     _warehouse_options(sql)
     _answer_options(sql)
     names = jobs.add_parser(
-        "register", help="give a metastore views and functions of what is published; again after a night"
+        "register", help="add the views and functions to your metastore, as of the last run; repeat after each run"
     )
     names.add_argument("--database", required=True, metavar="NAME", help="database to put them in; made if need be")
     _warehouse_options(names)
@@ -161,7 +165,7 @@ def _add_readers(jobs: Jobs) -> None:
         jobs.add_parser("audit", help="prove what is published from what was recorded, and attest tables at an instant")
     )
     _add_report(
-        jobs.add_parser("report", help="write what happened in a stretch of time as one HTML file, without Java")
+        jobs.add_parser("report", help="write what happened between two instants as one HTML file, without Java")
     )
     export = jobs.add_parser("export", help="write the recorded events as a JSON-lines event log")
     _warehouse_options(export)
@@ -208,7 +212,7 @@ def _add_report(report: argparse.ArgumentParser) -> None:
 def _add_ask(ask: argparse.ArgumentParser) -> None:
     """Add the questions that are answered without a JVM."""
     questions = ask.add_subparsers(dest="question", metavar="QUESTION", required=True)
-    questions.add_parser("queries", help="list the saved queries: what they answer, and what they are asked for")
+    questions.add_parser("queries", help="list the saved queries: what they answer, and their parameters")
     for name, (text, arguments) in _QUESTIONS.items():
         question = questions.add_parser(name, help=text, description=text)
         for argument in arguments:
@@ -248,7 +252,7 @@ def _answer_options(job: argparse.ArgumentParser) -> None:
     job.add_argument(
         "--verified",
         action="store_true",
-        help="hold the tables that are asked, all their slices, against their digests in the ledger first",
+        help="first compare the tables that the question reads with their digests in the ledger",
     )
     job.add_argument(
         "--format",

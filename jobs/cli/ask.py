@@ -131,10 +131,7 @@ def _list_queries() -> None:
             group = query.group
         sys.stdout.write(f"  {query.name}: {query.question}\n")
         for parameter in query.parameters:
-            needed = "" if parameter.default is None else "; may be left out"
-            if parameter.default not in (None, "NULL"):
-                needed = f" (default: {parameter.default})"
-            sys.stdout.write(f"      {parameter.name} {parameter.type}: {parameter.comment}{needed}\n")
+            sys.stdout.write(f"      {parameter.name} {parameter.type}: {parameter.described}\n")
         if query.unknown:
             sys.stdout.write(f"      not known: {query.unknown}\n")
 

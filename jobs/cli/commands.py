@@ -190,12 +190,12 @@ def _check(command: Command) -> int:
     for sentence in checked.wrong:
         command.console.line(sentence)
     command.console.line(
-        f"{checked.slices:,} slices of {checked.tables} tables checked, as run {checked.run_id} published them"
+        f"{checked.slices:,} partitions of {checked.tables} tables checked against what run {checked.run_id} published"
     )
     if checked.wrong:
-        raise TamperedError(
-            f"{command.house.path}: {len(checked.wrong)} slice(s) or table(s) are not what was published", FROM_BACKUP
-        )
+        count = len(checked.wrong)
+        changed = "1 partition or table was" if count == 1 else f"{count:,} partitions or tables were"
+        raise TamperedError(f"{command.house.path}: {changed} changed after publication, see above", FROM_BACKUP)
     return EXIT_OK
 
 
@@ -205,7 +205,7 @@ def _refused(command: Command) -> int:
         house.start_from_published()
         if given.unpublished:
             house.take_back()
-            command.console.line("What was read and not published is taken back: it may be given again")
+            command.console.line("What was read and not published has been removed: it may be given again")
         gone = forget(house, given.forget) if given.forget else []
         left = told(house)
     for source in gone:

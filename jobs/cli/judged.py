@@ -1,4 +1,4 @@
-"""Arguments are judged before anything is started: a typing mistake costs no JVM, and no second."""
+"""Validate arguments first, so that a typo fails before Spark starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`report`, and the pages that a night leaves in its warehouse."""
+"""`report`, and the pages that a run leaves in its warehouse."""
 
 from __future__ import annotations
 

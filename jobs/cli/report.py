@@ -43,14 +43,14 @@ _EXPLANATIONS = {
     "unseen_broker": "show brokers that nobody registered: there were connections that cannot be read (TLS)",
     "removal_under_way": "show a broker whose removal had begun just before the question",
     "one_way_under_way": "show what was before a one-way request that had come just before the question",
-    "unknown_past": "differ only in what was not known yet: the recording began in the middle of a life",
+    "unknown_past": "differ only in what was not known yet: the recording began after the name server had started",
 }
 
 
 _REFUSALS = {
-    Reason.TOO_LATE.value: "that came later than late.limit_days",
+    Reason.TOO_LATE.value: "that came later than late.limit_days allows",
     Reason.AHEAD_OF_CLOCK.value: "later than the run by more than late.ahead_limit_minutes",
-    Reason.CLOCK_WENT_BACK.value: "further back than late.limit_days behind what came before them in their file",
+    Reason.CLOCK_WENT_BACK.value: "whose clock jumps back by more than late.limit_days within a file",
 }
 
 
@@ -61,9 +61,7 @@ def show_run(summary: Summary, console: Console) -> None:
     """Show a night: what was read, what the tables hold, what was found, and whether the answers agree."""
     console.line()
     if summary.status == "nothing_to_do":
-        console.line(
-            f"Nothing to do: {_why_nothing(summary)}, and everything recorded is published. The last run said:"
-        )
+        console.line(_why_nothing(summary))
     servers = ", ".join(f"{name} ({version})" for name, version in sorted(summary.namesrvs.items()))
     known = [f"(read before: {', '.join(summary.known_sources)})"] if summary.known_sources else []
     console.line(f"Read         {' '.join([', '.join(summary.sources) or 'nothing new', *known])}")
@@ -90,19 +88,25 @@ def _show_read(summary: Summary, console: Console) -> None:
         console.line(f"             quarantined: {_listed(summary.reasons)}")
     if summary.sightings:
         console.line(
-            f"             {summary.sightings:,} of {summary.packets:,} packets were seen before: {_SIGHTINGS}"
+            f"             {summary.sightings:,} of {summary.packets:,} packets were captured twice: {_SIGHTINGS}"
         )
     for reason, count in summary.refused.items():
         console.line(f"REFUSED      {count:,} {_REFUSALS[reason]} ({reason}): see quarantine")
     if summary.restated:
-        console.line(f"Restated     {summary.restated:,} published slices of tables are others now: see restatements")
+        console.line(f"Restated     {summary.restated:,} published partitions of tables were changed: see restatements")
     _show_not_read(summary, console)
 
 
 def _why_nothing(summary: Summary) -> str:
     if summary.empty and not (summary.sources or summary.known_sources):
-        return "there is no input"
-    return "nothing in what was read belongs to the history" if summary.errors else "every input was read before"
+        why = "No input: the folders that were given hold no files."
+    elif summary.errors:
+        why = "Nothing usable: what could be read of the input adds nothing (see NOT READ below)."
+    elif summary.last_run:
+        why = f"Nothing new since run {summary.last_run}."
+    else:
+        why = "No input, and nothing recorded yet."
+    return f"{why} Tables and answers below are those of the last run." if summary.last_run else why
 
 
 def _show_not_read(read: Read, console: Console) -> None:
@@ -113,15 +117,17 @@ def _show_not_read(read: Read, console: Console) -> None:
         for sentence in sentences:
             console.line(f"{what:<12} {sentence}")
     for address in read.never_met:
-        console.line(f"Warning      {address} is named as a name server's address, and nothing that was read shows it")
+        console.line(
+            f"Warning      {address} is configured as a name server's address, but does not appear in what was read"
+        )
 
 
 def _balance(read: Read) -> str:
     """Return the law of conservation in figures."""
-    pieces = f" and {read.pieces:,} piece(s) that are none" if read.pieces else ""
+    incomplete = f" (+{read.pieces:,} incomplete)" if read.pieces else ""
     return (
-        f"{read.frames:,}{pieces} = {read.events:,} events + {read.observations:,} answers + {read.duplicates:,} duplicates + "
-        f"{read.quarantined:,} quarantined + {sum(read.ignored.values()):,} ignored by rule"
+        f"{read.frames:,}{incomplete}: {read.events:,} events, {read.observations:,} answers, {read.duplicates:,} duplicates, "
+        f"{sum(read.ignored.values()):,} ignored by rule, {read.quarantined:,} quarantined"
     )
 
 
@@ -171,7 +177,7 @@ def show_refused(files: Sequence[ReadFile], console: Console) -> None:
     for source in files:
         console.line(f"{source.verdict}  {source.sha256[:12]}  {source.ingest_run}  {source.error}")
     if not files:
-        console.line("No file was refused, and most of each could be read")
+        console.line("No file was refused or mostly unreadable")
 
 
 def show_warnings(warnings: Sequence[str], docs_dir: Path, console: Console) -> None:

@@ -257,7 +257,7 @@ def run_in_force(house: Warehouse, as_known_at: str | dt.datetime | None) -> Run
     known = last if as_known_at is None else run_known_at(house.rows(gold.RUNS), as_known_at)
     if known is None:
         raise NothingPublishedError(
-            f"{where}: no published run is or was known at {as_known_at}; the last one is {last.run_id}"
+            f"{where}: no run had been published by {as_known_at}; the last one is {last.run_id}"
         )
     if as_known_at is not None:
         runs = open_version(house.path, gold.RUNS, head_of(house.path, gold.RUNS))

@@ -1,4 +1,4 @@
-"""How a capture lies to what was read before: behind it, over its end, or somewhere earlier."""
+"""Where a capture falls relative to what was already ingested: after it, overlapping its end, or before it."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def as_staged(rows: pa.RecordBatch, namesrv_of: Mapping[str, str]) -> pa.RecordB
 
 
 def named(rows: pa.RecordBatch, namesrv_of: Mapping[str, str]) -> pa.RecordBatch:
-    """Return rows of an address with it, and with the name server whose it is: readers know addresses alone."""
+    """Add namesrv_addr, and map it to its namesrv_id."""
     if "namesrv_addr" not in rows.schema.names:
         return rows
     names = rows["namesrv_id"].cast(STRING)

@@ -97,7 +97,7 @@ def commit_read(house: Warehouse, result: Ingested) -> None:
     """Commit what was read. Raises ClockError if all there was to read were files without order."""
     house.commit(IN_ORDER)
     if result.unordered and not result.events + result.observations + result.duplicates:
-        raise ClockError(f"{'; '.join(result.errors)}. There was nothing else to read")
+        raise ClockError(f"{'; '.join(result.errors)}. Nothing could be used: the captures' clocks jump back too far")
 
 
 def read(

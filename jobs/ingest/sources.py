@@ -134,7 +134,7 @@ def expand(inputs: Iterable[str]) -> Found:
             files = sorted(_files_below(path, found.errors))
             found.files += files
             if not files:
-                found.empty.append(f"input {name}: there is no file in it: is it the right folder, and mounted?")
+                found.empty.append(f"input {name} holds no files: is it the right folder, and mounted?")
         elif path.is_file():
             found.files.append(path)
         else:

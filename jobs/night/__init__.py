@@ -1,1 +1,1 @@
-"""A night: which days, the passes over them, what is published."""
+"""A run: which days, the passes over them, what is published."""

@@ -49,8 +49,8 @@ class Shows(Protocol):
 class Summary(Read):
     """A run in numbers; the fields are the keys of the summary file.
 
-    A run that has nothing to do shows what the last published one said. `tables` counts rows, bronze and gold, of all
-    days; `findings` and `verify` are about the days that were recomputed. `verify`: answers and matched of questions
+    A run that has nothing to do shows the figures of the last published one, `last_run`. `tables` counts rows, bronze and
+    gold, of all days; `findings` and `verify` are about the days that were recomputed. `verify`: answers and matched of questions
     about routes, clusters and topics; `others` counts the rest by request. All answers = all matched + the sum of
     `explained` + mismatched. `seconds` by step. `restated`: published slices that the run changed, rows of
     `restatements`. `settings`: by name server and setting, the last value and how it is known. `gate`: why it refused, if
@@ -58,6 +58,7 @@ class Summary(Read):
     """
 
     run_id: str = ""
+    last_run: str = ""
     status: str = "nothing_to_do"
     gate: str = ""
     restated: int = 0
@@ -211,7 +212,7 @@ class _Nightly:
         if any(source.verdict != bronze.ACCEPTED for source in house.recorded()):
             require_sound(house, measured_small(house, []))
         if (known := house.ledger().last) is not None:
-            summary.digests = gold_digests(known.digests)
+            summary.last_run, summary.digests = known.run_id, gold_digests(known.digests)
             summary.note_report(known.report)
 
     def _note_refused(self, ingested: Ingested, error: Exception) -> None:
@@ -231,7 +232,7 @@ class _Nightly:
         fresh = list(dict.fromkeys(source.sha256 for source in given.sources if source.sha256 not in known))
         if not fresh or (isinstance(error, GateError) and not error.is_of_files) or self._fails(given, []) is not None:
             return None
-        log.warning("the night is tried without some of its %d new files, since %s", len(fresh), first_line(error))
+        log.warning("trying the run without some of its %d new files, because: %s", len(fresh), first_line(error))
         named = {source.sha256: source.path.name for source in given.sources}
         wrong = self._wrong(given, [], fresh, error)
         return {sha256: f"{named[sha256]}: refused: {why}" for sha256, why in wrong.items()}

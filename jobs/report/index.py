@@ -19,7 +19,9 @@ def index(run_id: str, finished: dt.datetime, reports: Sequence[str], docs: str 
         f'<li><a href="{REPORTS}/{escape(name)}">{escape(name.removesuffix(".html"))}</a></li>' for name in reports
     )
     data_docs = (
-        f'<li><a href="{escape(docs)}">Data Docs</a>: every rule, as the last nights judged it</li>' if docs else ""
+        f'<li><a href="{escape(docs)}">Data Docs</a>: every data-quality rule, with its results in the last runs</li>'
+        if docs
+        else ""
     )
     proof = f"<li>Proof of an instant: {code('audit --at TIME --namesrv ADDR')}</li>"
     return page(
@@ -27,7 +29,7 @@ def index(run_id: str, finished: dt.datetime, reports: Sequence[str], docs: str 
         f'<header><h1>Name servers</h1><p class="soft">Last published: run {code(run_id)}, {time(finished).html} UTC</p></header>'
         f'<main id="content"><h2>What happened</h2><ul>{days or "<li>No report yet</li>"}</ul><h2>What can be asked</h2><ul>'
         f'<li><a href="{CATALOGUE}">Saved queries</a>: {code("ask query NAME")}</li></ul>'
-        f"<h2>Can it be trusted</h2><ul>{data_docs}{proof}</ul></main>",
+        f"<h2>Data quality</h2><ul>{data_docs}{proof}</ul></main>",
     )
 
 
@@ -48,12 +50,12 @@ def _query(query: Query) -> str:
         f"--param {one.name}={one.name.upper()}" if one.default is None else f"[--param {one.name}=...]"
         for one in query.parameters
     )
-    listed = "".join(f"<li>{code(one.name)} {escape(one.type)}: {text(one.comment)}</li>" for one in query.parameters)
+    listed = "".join(f"<li>{code(one.name)} {escape(one.type)}: {text(one.described)}</li>" for one in query.parameters)
     columns = "".join(f"<li>{code(name)}: {text(comment)}</li>" for name, comment in query.columns.items())
     unknown = f'<p class="soft">Not known: {text(query.unknown)}</p>' if query.unknown else ""
     command = code(f"ask query {query.name} {asked}".strip())
     return (
         f"<details><summary><b>{text(query.question)}</b></summary><p>{command}</p>{unknown}"
-        f"{f'<p>Asked for:</p><ul>{listed}</ul>' if listed else ''}<p>Columns:</p><ul>{columns}</ul>"
+        f"{f'<p>Parameters:</p><ul>{listed}</ul>' if listed else ''}<p>Columns:</p><ul>{columns}</ul>"
         f"<pre><code>{escape(query.sql)}</code></pre></details>"
     )

@@ -26,7 +26,7 @@ _STAY_LEGEND = {
 }
 _CHANGE_LEGEND = {word: ("■", colour) for word, colour in charts.CHANGES.items()}
 _GAP_LEGEND = {
-    "a beat came": ("●", "var(--accent)"),
+    "a heartbeat came": ("●", "var(--accent)"),
     "removed by a scan": ("✚", "var(--critical)"),
     "removed with its silent connection": ("◆", "var(--warning)"),
     "the lease": ("┅", "var(--critical)"),
@@ -47,7 +47,7 @@ def report(facts: Facts) -> str:
         f'<header><h1>{text(title)}</h1><p class="soft">{_span(facts.scope)}. All times are UTC. '
         f"As run {code(facts.known['run_id'])} published it.</p>"
         f'<nav aria-label="Sections"><ul>{links}</ul></nav>'
-        '<p><button type="button" id="theme" class="tool" hidden>Dark or light</button></p></header>'
+        '<p><button type="button" id="theme" class="tool" hidden>Theme</button></p></header>'
     )
     return page(title, f'{head}<main id="content">{_tiles(facts)}{body}</main>')
 
@@ -61,7 +61,7 @@ def _sections(facts: Facts) -> Iterator[tuple[str, str, Callable[[Facts], str]]]
     if facts.scope.namesrv is None:
         yield "divergence", "Where name servers disagreed", _divergence
     yield "heartbeats", "Heartbeats against their limit", _heartbeats
-    yield "source", "What this rests on", _source
+    yield "source", "Sources", _source
 
 
 def _title(scope: Scope) -> str:
@@ -118,9 +118,9 @@ def _incident(row: Row) -> str:
 
 
 def _touched(row: Row) -> str:
-    """Return what an incident touches, the first few of each, and the other codes that it was told under."""
+    """Return what an incident touches, the first few of each, and the other codes that it was reported under."""
     others = [code for code in row["codes"] if code != row["code"]]
-    parts = [f"Also told as {text(', '.join(others))}."] if others else []
+    parts = [f"Also reported as {text(', '.join(others))}."] if others else []
     for what in ("broker", "topic"):
         number, names = row[f"{what}s"], row[f"{what}_names"]
         if number:
@@ -174,7 +174,7 @@ def _when(row: Row) -> tuple[dt.datetime, str]:
     return row["to_time"], str(row["broker_addr"])
 
 
-_GONE = ("Went", "Broker", "Address", "How", "Had come", "Event")
+_GONE = ("Left", "Broker", "Address", "How", "Registered", "Event")
 
 
 def _eventful(stays: Sequence[Row], facts: Facts) -> tuple[list[Row], list[Row]]:
@@ -309,7 +309,7 @@ def _some(names: Sequence[str], count: int) -> str:
 def _heartbeats(facts: Facts) -> str:
     if facts.beats > MOST_BEATS:
         return _empty(
-            f"{facts.beats:,} beats are more than a page looks at: narrow it with --namesrv or --from and --to."
+            f"{facts.beats:,} heartbeats are too many for one page: narrow it with --namesrv or --from and --to."
         )
     if not facts.gaps:
         return _empty("No broker was silent for more than half of its lease.")
@@ -326,7 +326,9 @@ def _heartbeats(facts: Facts) -> str:
             Cell(f"{row['gap_ms'] / 1000:,.1f} s", "number"),
             time(row["after_time"], day=day),
             text(
-                {"beat": "a beat came", "scan": "removed by a scan"}.get(row["ended_by"], "removed with its connection")
+                {"beat": "a heartbeat came", "scan": "removed by a scan"}.get(
+                    row["ended_by"], "removed with its connection"
+                )
             ),
         )
         for row in facts.gaps
@@ -342,13 +344,13 @@ def _source(facts: Facts) -> str:
         answers = checked.get(namesrv["namesrv_id"])
         counts = [number(int(answers[name])) if answers else number(0) for name in ("answers", "matched", "mismatched")]
         rows.append((address(namesrv["namesrv_id"]), text(namesrv["version"]), *counts))
-    heads = ("Name server", "Version", "Answers recorded", "As the tables say", "Otherwise")
+    heads = ("Name server", "Version", "Answers recorded", "Matched", "Mismatched")
     when = time(facts.known["finished_time"]).html
     return (
-        f"<p>Run {code(facts.known['run_id'])}, published {when}; {facts.beats:,} beats of these days; "
+        f"<p>Run {code(facts.known['run_id'])}, published {when}; {facts.beats:,} heartbeats on these days; "
         f"namesrv-history {escape(__version__)}. An event's packet: <code>ask explain TOPIC TIME --capture FILE</code>; "
         "proof of an instant: <code>audit --at TIME --namesrv ADDR</code>.</p>"
-        + table("checks", "Answers that the name servers gave, held against the tables", heads, rows)
+        + table("checks", "Answers that the name servers gave, checked against the tables", heads, rows)
     )
 
 

@@ -126,6 +126,6 @@ class Holder:
             return
         wrong = differences(self._house, TABLES[name], self._run, self._expected)
         if wrong:
-            more = f" ({len(wrong) - 1} more slices differ)" if len(wrong) > 1 else ""
+            more = f" ({len(wrong) - 1} more partitions differ)" if len(wrong) > 1 else ""
             raise TamperedError(f"{wrong[0]}{more}")
         self._held.add(name)

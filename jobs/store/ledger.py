@@ -120,8 +120,8 @@ def require_same(found: Mapping[Slice, Digest], expected: Mapping[Slice, Digest]
     """Raise TamperedError, naming the first slice that differs and the remedy, if `found` is not what the ledger expects."""
     wrong = differing(found, expected)
     if wrong:
-        more = f" ({len(wrong) - 1} more slices differ)" if len(wrong) > 1 else ""
-        raise TamperedError(f"{wrong[0]}{more}. Nothing was published. `check` lists every such slice", remedy)
+        more = f" ({len(wrong) - 1} more partitions differ)" if len(wrong) > 1 else ""
+        raise TamperedError(f"{wrong[0]}{more}. Nothing was published. `check` lists all of them", remedy)
 
 
 def differing(found: Mapping[Slice, Digest], expected: Mapping[Slice, Digest]) -> list[str]:

@@ -1,4 +1,4 @@
-"""A name server's whole configuration, as it shows it (GET_NAMESRV_CONFIG), without what is nobody's business.
+"""The configuration a name server reports (GET_NAMESRV_CONFIG), with secrets removed.
 
 A configuration is text, one `name=value` a line, in the order of the answers. Values are kept of RocketMQ's own numbers and
 switches; of all others (paths, and whatever an operator's file has beside) stands a digest that is too short to tell them, and

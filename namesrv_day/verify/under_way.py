@@ -1,4 +1,4 @@
-"""What other threads do: an answer that was asked for just behind it may show the state before.
+"""Removals run on another thread: a query received just after one may still see the old state.
 
 A one-way request is worked off by another thread, and no response tells when. A connection has ended, and its broker is taken out
 by another thread, in 5.x by a second one after that; that one also takes out who has unregistered, and been answered.

@@ -23,7 +23,7 @@ HEARTBEATS = events(
     *REQUEST,
     *BROKER,
     Column("data_version", DATA_VERSION, "Version sent; NULL for 904"),
-    required("nth", INT, "Of its connection's beats with its code and event_time the first is 0"),
+    required("nth", INT, "Number among its connection's heartbeats with the same code and event_time, from 0"),
     STATED_ID,
     derived={"event_id": FOLLOWING_ID.format(time="event_time")},
     rules=(

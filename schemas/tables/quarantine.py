@@ -1,4 +1,4 @@
-"""The table quarantine: one piece of input that could not be decoded or broke a rule."""
+"""The table quarantine: one part of the input that could not be decoded or broke a rule."""
 
 # ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
 
@@ -23,7 +23,7 @@ QUARANTINE_FLOOR = 10
 QUARANTINE = Table(
     "quarantine",
     "bronze",
-    "one piece of input that could not be decoded or broke a rule",
+    "one part of the input that could not be decoded or broke a rule",
     (
         required("quarantine_id", STRING, "Deterministic id, 32 hex digits"),
         Column("namesrv_id", STRING, "Name server, if known"),
@@ -39,8 +39,8 @@ QUARANTINE = Table(
             "capture has cut",
         ),
         Column("detail", STRING, "What was met and what was expected; broken_rule: the table and its rules"),
-        required("length", LONG, "Bytes of the refused piece; broken_rule: of the row as JSON"),
-        required("sha256", STRING, "SHA-256 of the refused piece, hex"),
+        required("length", LONG, "Bytes of the refused part; broken_rule: of the row as JSON"),
+        required("sha256", STRING, "SHA-256 of the refused part, hex"),
         required("first_bytes", STRING, "First bytes, hex, secrets blotted out; at most 256"),
         required("decoder_version", STRING, "Version of the decoder that refused it"),
         *SOURCE,

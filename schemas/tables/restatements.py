@@ -9,13 +9,13 @@ from schemas.table import DATE, LONG, STRING, STRINGS, Rule, Table, list_of, req
 RESTATEMENTS = Table(
     "restatements",
     "gold",
-    "one slice - a table's day of one name server - that a run published with other rows than the run before it",
+    "one partition - a table's day of one name server - that a run published with other rows than the run before it",
     (
         required("run_id", STRING, "Run that changed it"),
         required("previous_run", STRING, "Published run before it, whose rows were others"),
         required("table_name", STRING, "Gold table"),
         NAMESRV_ID,
-        required("rows_before", LONG, "Rows of the slice in the previous run"),
+        required("rows_before", LONG, "Rows of the partition in the previous run"),
         required("rows_after", LONG, "Rows of it now"),
         required("rows_added", LONG, "Rows that were not there before; a changed row is one added and one removed"),
         required("rows_removed", LONG, "Rows that are gone"),
@@ -41,7 +41,7 @@ RESTATEMENTS = Table(
         Rule(
             "something_changed",
             "rows_added + rows_removed > 0 AND least(rows_added, rows_removed) >= 0",
-            "A restated slice has rows that were added or removed.",
+            "A restated partition has rows that were added or removed.",
         ),
         Rule(
             "rows_add_up",

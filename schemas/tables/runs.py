@@ -47,14 +47,14 @@ RUNS = Table(
         required(
             "inputs",
             SLICES,
-            "What it read, cut by table, day and name server: the events of its days, and the gold slices from which it "
+            "What it read, by table, day and name server: the events of its days, and the gold partitions from which it "
             "started; digests are rows-sum-xor of 64-bit row hashes",
         ),
         required(
             "outputs",
             SLICES,
-            "The slices of gold tables that it wrote, likewise: of a history the intervals that closed on a day, and with no day "
-            "all that are open now",
+            "The partitions of gold tables that it wrote, likewise: of a history the intervals that closed on a day, and, without "
+            "a day, all that are open now",
         ),
         required(
             "coverage",

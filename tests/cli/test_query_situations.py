@@ -193,7 +193,7 @@ def situations() -> dict[str, tuple[dict[Any, list[Row]], list[str], list[Row]]]
             [],
             [{"namesrv_id": NS1, "answers": 1, "beats": 0, "last_beat_time": UP[1], "event_id": "up"}],
         ),
-        "exposed_clients": (
+        "stale_route_summary": (
             {
                 gold.ROUTE_CHANGES: [changed(UP, "appeared"), changed(wiped, "vanished")],
                 bronze.ROUTE_OBSERVATIONS: [

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
+
+import pytest
 
 from jobs.cli.console import Console
 from jobs.cli.report import show_run
@@ -31,6 +34,37 @@ def test_files_that_were_known_are_not_said_to_be_read() -> None:
     assert line == "Read         b (read before: a)"
     (line,) = (line for line in shown(Summary(known_sources=["a"])) if line.startswith("Read"))
     assert line == "Read         nothing new (read before: a)"
+
+
+@pytest.mark.parametrize(
+    ("summary", "why"),
+    [
+        (
+            Summary(known_sources=["a"], last_run="r"),
+            "Nothing new since run r. Tables and answers below are those of the last run.",
+        ),
+        (Summary(empty=["input x holds no files"]), "No input: the folders that were given hold no files."),
+        (
+            Summary(sources=["a"], errors=["a: cannot be read"]),
+            "Nothing usable: what could be read of the input adds nothing (see NOT READ below).",
+        ),
+        (Summary(), "No input, and nothing recorded yet."),
+    ],
+)
+def test_a_run_that_does_nothing_says_which_reason_it_has(summary: Summary, why: str) -> None:
+    """Known files, empty folders, files without use and no input at all are different things, and have different sentences."""
+    assert shown(summary)[1] == why
+
+
+def test_frames_are_shown_with_what_became_of_them() -> None:
+    """One line with each class of the law of conservation; what is no whole frame is counted apart."""
+    read = Summary(
+        frames=28_021, pieces=1, events=142, observations=13_877, quarantined=1, ignored=Counter(known=14_002)
+    )
+    assert (
+        "Frames       28,021 (+1 incomplete): 142 events, 13,877 answers, 0 duplicates, 14,002 ignored by rule, 1 quarantined"
+        in shown(read)
+    )
 
 
 def test_mismatches_are_those_of_all_answers_shown() -> None:

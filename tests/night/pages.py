@@ -20,6 +20,8 @@ COMMAND = "./spark-submit.sh "
 TRACE = CHECKOUT / "tests" / "core" / "traces" / "5.4.0" / "000.jsonl.gz"
 EVENTS = 50
 """So many events are replayed by the line that replays a trace."""
+FOLLOWED = ("docs/sres.md", "docs/auditors.md", "docs/data-engineers.md")
+"""Pages that are typed from the first line to the last, after README's first command."""
 
 _BLOCK = re.compile(r"^```([a-z ]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _INLINE = re.compile(r"`((?:\w+=\S+ )?\./spark-submit\.sh [^`]+)`")
@@ -34,7 +36,6 @@ _LESS = (
     (r"(bench-core)", r"\1 --help"),  # its exit code tells whether bars were met, which a test may not ask
     (r"(bench)(?= *#)", r"\1 --only hourly --scale small"),
     (r"(bench --scale full)", r"\1 --help"),  # hours; the line above measures
-    (r"SELECT \.\.\.", "SELECT code, subject, detail FROM findings"),
 )
 
 
@@ -106,17 +107,23 @@ def user_folder(folder: Path, page: str, whole: Capture) -> Path:
     (folder / "spark-submit.sh").symlink_to(CHECKOUT / "spark-submit.sh")
     (folder / "conf").symlink_to(CHECKOUT / "conf")
     (folder / "captures").mkdir()
-    for place in ("capture.pcap.gz", "captures/capture.pcap.gz"):
-        (folder / place).symlink_to(CAPTURE)
-    for name in {"README.md": ("warehouse/demo",), "docs/snapshot.md": ("old",)}.get(
-        page, ("warehouse", "old-warehouse")
+    (folder / "captures" / CAPTURE.name).symlink_to(CAPTURE)
+    (folder / "examples").symlink_to(CHECKOUT / "examples")
+    others = {
+        "docs/auditors.md": ("old-warehouse",),
+        "docs/data-engineers.md": ("warehouse",),
+        "docs/snapshot.md": ("old",),
+    }
+    places = ("README.md", *FOLLOWED)
+    for name in (
+        *others.get(page, () if page in places else ("warehouse",)),
+        *(("warehouse/demo",) if page in places else ()),
     ):
         shutil.copytree(whole.path, folder / name, copy_function=os.link)
     if page == "docs/data-engineers.md":
         notes = folder / "notes.jsonl"
         notes.write_text('{"schema": "namesrv-event/1", "kind": "notes"}\n' * 300, encoding="utf-8")
         night(folder / "warehouse", notes)
-    (folder / "incident.sql").write_text("SELECT 1 AS one;\nSELECT count(*) AS runs FROM runs\n", encoding="utf-8")
     with gzip.open(TRACE, "rb") as traced:
         (folder / "trace.jsonl").write_bytes(b"".join(itertools.islice(traced, EVENTS)))
     return folder

@@ -107,7 +107,7 @@ def test_saved_queries_are_listed_and_answered(ask, capsys: pytest.CaptureFixtur
     assert main(["ask", "queries"]) == EXIT_OK
     listed = capsys.readouterr().out
     assert "departures: How did each broker leave" in listed
-    assert "broker STRING: only this broker name; may be left out" in listed
+    assert "broker STRING: only this broker name (default: all)" in listed
     found = ask("query", "departures", "--param", "broker=broker-c", "since=2026-11-21 09:00")
     assert [row["operation"] for row in found] == ["channel_close"]
 
@@ -315,7 +315,7 @@ def test_nothing_published_and_a_damaged_file_have_their_exit_codes(
     assert code == EXIT_UNPUBLISHED
     assert "run the nightly job first" in said
     code, said = refused(capsys, "findings", "--warehouse", str(nights.path), "--as-known-at", "nobody")
-    assert (code, "known at nobody" in said) == (EXIT_UNPUBLISHED, True)
+    assert (code, "no run had been published by nobody" in said) == (EXIT_UNPUBLISHED, True)
     shutil.copytree(nights.path, tmp_path / "w")
     for path in (tmp_path / "w" / "gold" / "findings").rglob("*.parquet"):
         path.write_bytes(b"no parquet")

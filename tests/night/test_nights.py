@@ -51,7 +51,7 @@ def test_a_repeated_run_changes_nothing(nights: Nights) -> None:
     """Inputs that were read before give no new version of any table, the ledger's neither, and the last run's numbers."""
     before, last = heads(nights.path), nights.summaries[-1]
     again = night(nights.path, *nights.logs)
-    assert (again.status, again.days) == ("nothing_to_do", [])
+    assert (again.status, again.days, again.last_run) == ("nothing_to_do", [], nights.summaries[-1].run_id)
     assert (again.digests, again.tables, again.verify) == (last.digests, last.tables, last.verify)
     assert (again.settings, again.namesrvs) == (last.settings, last.namesrvs)
     assert heads(nights.path) == before

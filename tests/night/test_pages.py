@@ -14,7 +14,7 @@ import pytest
 from jobs.ask.engine import Answers
 from schemas.dialect import duckdb_queries
 from tests.night.nights import CHECKOUT, Capture
-from tests.night.pages import BLOCKS, DIFFERENT, PAGES, Block, named, plain_blocks, typed, user_folder
+from tests.night.pages import BLOCKS, DIFFERENT, FOLLOWED, PAGES, Block, named, plain_blocks, typed, user_folder
 from tests.night.stock import stock
 from tests.wire.capture_files import PAYLOADS, pcap
 from tests.wire.wrapped import WRAPPINGS
@@ -72,7 +72,9 @@ def test_what_the_pages_ask_of_any_duckdb_is_answered(whole: Capture) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", [block for block in DIFFERENT if not block.needs_java], ids=named)
+@pytest.mark.parametrize(
+    "block", [block for block in DIFFERENT if not block.needs_java and block.page not in FOLLOWED], ids=named
+)
 def test_commands_of_the_pages_end_well(whole: Capture, block: Block, tmp_path: Path) -> None:
     """As they stand there, through the wrapper; where an answer is shown below them, they give it line by line."""
     done = typed(block, user_folder(tmp_path, block.page, whole))

@@ -7,21 +7,17 @@ from pathlib import Path
 import pytest
 
 from tests.night.nights import Capture
-from tests.night.pages import BLOCKS, DIFFERENT, Block, named, typed, user_folder
+from tests.night.pages import BLOCKS, DIFFERENT, FOLLOWED, Block, named, typed, user_folder
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
 
-SHELL = "./spark-submit.sh sql --warehouse warehouse\n"
+SHELL = "./spark-submit.sh sql --warehouse warehouse/demo\n"
 TESTED_IN_TEST_REGISTER = ("./spark-submit.sh register", 'eval "$(./spark-submit.sh shell-env)"\n"$SPARK_HOME')
 
 
 @pytest.mark.parametrize(
     "block",
-    [
-        block
-        for block in DIFFERENT
-        if block.needs_java and block.lines != SHELL and not block.lines.startswith(TESTED_IN_TEST_REGISTER)
-    ],
+    [block for block in DIFFERENT if block.needs_java and block.page not in FOLLOWED],
     ids=named,
 )
 def test_commands_of_the_pages_end_well(whole: Capture, block: Block, tmp_path: Path) -> None:
@@ -30,6 +26,17 @@ def test_commands_of_the_pages_end_well(whole: Capture, block: Block, tmp_path: 
     assert done.returncode == 0, done.stdout + done.stderr
     if block.is_for_a_cluster:
         assert "PYSPARK_SUBMIT_ARGS" in done.stdout
+
+
+@pytest.mark.parametrize("page", FOLLOWED)
+def test_a_page_can_be_followed_from_the_first_line_to_the_last(whole: Capture, page: str, tmp_path: Path) -> None:
+    """After README's first command, in one folder, in order; where an answer is shown, it is given line by line."""
+    folder = user_folder(tmp_path, page, whole)
+    blocks = [block for block in BLOCKS if block.page == page and block.lines != SHELL]
+    for block in (block for block in blocks if not block.lines.startswith(TESTED_IN_TEST_REGISTER)):
+        done = typed(block, folder)
+        assert done.returncode == 0, f"{block.lines}{done.stdout}{done.stderr}"
+        assert [line for line in block.answer.splitlines() if line.strip() not in done.stdout] == []
 
 
 def test_the_shell_takes_statements_from_a_pipe(whole: Capture, tmp_path: Path) -> None:

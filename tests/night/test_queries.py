@@ -69,7 +69,11 @@ def test_the_answer_has_the_columns_that_are_described(answers: Answers, name: s
 HAPPENED: dict[str, tuple[tuple[str, ...], dict[str, Any], int]] = {
     "no_route_info": (("topic=TopicD", "t=2026-11-21 09:00"), {"state": "vanished", "source_offset": 8868}, 1),
     "no_writable_queue": (("topic=TopicC",), {"operation": "register_broker", "broker_name": "broker-c"}, 1),
-    "exposure": ((), {"change": "appeared", "stale_ms": 573, "event_id": "e09a910f05f738b2aa468341550c5bcd"}, 56),
+    "stale_route_clients": (
+        (),
+        {"change": "appeared", "stale_ms": 573, "event_id": "e09a910f05f738b2aa468341550c5bcd"},
+        56,
+    ),
     "queue_changes_of": ((), {"perm_before": 6, "perm_after": 4, "event_id": WIPED}, 6),
     "queue_spread": ((), {"broker_name": "broker-a", "write_queue_nums": 16, "write_before": 8}, 3),
     "recovery": ((), {"name": "broker-c 127.0.0.5:10941", "lag_ms": 28_701}, 28),

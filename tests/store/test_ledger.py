@@ -143,7 +143,7 @@ def test_what_differs_is_said_slice_by_slice() -> None:
     ]
     assert "its rows have digest 0-0000000000000000-0000000000000000, the ledger says 2-" in sentences[1]
     with pytest.raises(
-        TamperedError, match=rf"^b of {DAY} .* \(1 more slices differ\)\. Nothing was published.* from a backup"
+        TamperedError, match=rf"^b of {DAY} .* \(1 more partitions differ\)\. Nothing was published.* from a backup"
     ):
         require_same(found, expected)
     require_same(found, found)

@@ -21,12 +21,12 @@ from tools.fleet.simulate import simulate
 _MOST_DAYS = 100_000
 _FLEET: dict[str, tuple[type, str]] = {
     "brokers": (int, "brokers (default: 12)"),
-    "namesrvs": (int, "name servers; every broker beats to each (default: 2)"),
+    "namesrvs": (int, "name servers; every broker sends heartbeats to each (default: 2)"),
     "topics": (int, "topics of each broker (default: 8)"),
-    "beats-per-minute": (int, "beats of a broker in a minute (default: 2)"),
+    "beats-per-minute": (int, "heartbeats of a broker in a minute (default: 2)"),
     "jitter-ms": (
         int,
-        "how much later than planned a beat may come (default: so little that brokers keep their order)",
+        "how much later than planned a heartbeat may come (default: so little that brokers keep their order)",
     ),
     "timeout-ms": (
         int,
@@ -36,7 +36,7 @@ _FLEET: dict[str, tuple[type, str]] = {
     "outages": (float, "share of broker-hours in which a broker is silent for a while (default: 0)"),
     "partitions": (float, "times a day that a name server loses a quarter of its brokers (default: 0)"),
     "restarts": (float, "times a day that a name server restarts (default: 0)"),
-    "registrations": (float, "share of beats that are registrations although nothing asks for it (default: 0)"),
+    "registrations": (float, "share of heartbeats that are registrations although nothing asks for it (default: 0)"),
     "late": (float, "share of events that are delivered with the next day's (default: 0)"),
     "duplicates": (float, "share of events that are delivered with the next day's once more (default: 0)"),
     "seed": (int, "what all chance depends on (default: 1)"),
@@ -65,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
         "--form",
         choices=("register", "query", "light"),
         default=argparse.SUPPRESS,
-        help="a beat is a full registration, a data-version query, or 5.x's light heartbeat (default: query)",
+        help="a heartbeat is a full registration, a data-version query, or 5.x's light heartbeat (default: query)",
     )
     fleet.add_argument(
         "--outage-s",

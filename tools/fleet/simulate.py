@@ -71,7 +71,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class TopicsWork:
-    """Topic tables, each said by whose it is and its version, for one task. `known`: digests of those that are stored."""
+    """Work item: (broker, version) pairs whose topic tables one task writes. `known`: digests of those that are stored."""
 
     delivery: Delivery
     tables: Sequence[tuple[int, int]]
@@ -80,7 +80,7 @@ class TopicsWork:
 
 @dataclass(frozen=True)
 class BeatsWork:
-    """Beats with these numbers at one name server, for one task. `digests`: as `EventRows` has them."""
+    """Heartbeats with these numbers at one name server, for one task. `digests`: as `EventRows` has them."""
 
     delivery: Delivery
     n: int

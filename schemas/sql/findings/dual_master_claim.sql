@@ -1,5 +1,5 @@
 -- Times in which two addresses claimed to be one group's master: one was refused for an older state version, or they took the
--- place from each other. A master that is replaced once is none. Brokers beat every 30 s; claims two minutes apart are others.
+-- place from each other. A master that is replaced once is none. Brokers send heartbeats every 30 s; claims two minutes apart are others.
 -- meaning: two addresses that claim to be the master of one group
 -- severity: critical
 -- remedy: Stop one of the two; look whether a controller or a script started a second master

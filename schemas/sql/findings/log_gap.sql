@@ -1,5 +1,5 @@
 -- Times of which nothing was recorded. Where the recorder says so, or connections went on that a silent name server would have
--- closed, nothing is made up for the gap; where all brokers at once only fell silent, it cannot be told from an outage.
+-- closed, nothing is made up for the gap; where all brokers at once only fell silent, it cannot be distinguished from an outage.
 -- meaning: nothing was recorded
 -- severity: warning
 -- remedy: Look at the recorder; what happened meanwhile is only believed

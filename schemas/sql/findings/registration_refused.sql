@@ -1,4 +1,4 @@
--- Brokers whose registrations were refused, until one was taken. A single topic that 5.x refuses is told elsewhere.
+-- Brokers whose registrations were refused, until one was taken. A single topic that 5.x refuses is PARTIAL_FIRST_REGISTRATION.
 -- meaning: registrations of a broker were refused
 -- severity: critical
 -- remedy: Look at the reason: a 4.x name server reads no compressed registration of a 5.x broker (compressedRegister)

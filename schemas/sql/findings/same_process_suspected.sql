@@ -1,4 +1,4 @@
--- Name servers whose answers show brokers that beat at another one alone: they may be one process under several addresses.
+-- Name servers whose answers show brokers that send heartbeats to another one alone: they may be one process under several addresses.
 -- meaning: name servers that seem to be one with several addresses: not joined unless conf/ or --join-addresses says so
 -- severity: warning
 -- remedy: Put the lines of the detail into conf/, or name them in apart there if they are two; once: nightly --join-addresses

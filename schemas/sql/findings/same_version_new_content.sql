@@ -1,4 +1,4 @@
--- Brokers that told other topics with a data version with which they had told some of them before.
+-- Brokers that reported other topics under a data version that they had used for some of them before.
 -- meaning: a broker that changed its topics and kept its data version, so that name servers need not take them over
 -- severity: warning
 -- remedy: Let the broker count its version on: change a topic on it, or restart it

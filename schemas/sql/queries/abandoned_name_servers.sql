@@ -1,13 +1,13 @@
--- Is a name server asked for routes in hours in which no broker beats to it any more?
+-- Is a name server asked for routes in hours in which no broker sends it heartbeats any more?
 -- group: name servers that disagree
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column hour: hour
 -- column answers: answers that it gave
--- column beats: beats and registrations that it got
--- column last_beat_time: last beat before the end of the hour; NULL = none ever
--- column event_id: that beat
+-- column beats: heartbeats and registrations that it got
+-- column last_beat_time: last heartbeat before the end of the hour; NULL = none ever
+-- column event_id: that heartbeat
 WITH answered AS (
     SELECT namesrv_id, date_trunc('HOUR', effect_time) AS hour, count(*) AS answers, max(effect_time) AS last_time
     FROM route_observations

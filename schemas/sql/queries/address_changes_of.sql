@@ -1,8 +1,8 @@
 -- Which brokers changed their address, and how many topics vanished when the old one went?
 -- group: identity and roles
 -- parameter broker STRING = NULL: only this broker name
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column broker_name: broker name
 -- column broker_id: broker id, 0 = master

@@ -1,7 +1,7 @@
 -- Did one address stand under two broker ids or two broker names at the same time?
 -- group: identity and roles
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column broker_addr: broker address
 -- column first: broker name and id that it had

@@ -1,7 +1,7 @@
 -- Which broker name is claimed by two clusters, or by two addresses in turn, and who overwrote whom when?
 -- group: identity and roles
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column what: two clusters, or address
 -- column broker_name: broker name

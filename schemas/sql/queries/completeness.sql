@@ -4,7 +4,7 @@
 -- column subject: which kind, or of which name server
 -- column number: how many
 -- column first_time: the first; NULL where only counts are kept
--- column event_id: its event, or its piece of input
+-- column event_id: its event, or its quarantined input
 SELECT what, subject, number, first_time, event_id
 FROM (
     SELECT

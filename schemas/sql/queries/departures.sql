@@ -1,8 +1,8 @@
 -- How did each broker leave: scan, lost connection or unregistration; how late was it noticed, and what was lost?
 -- group: liveness
 -- parameter broker STRING = NULL: only this broker name
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column broker_name: broker name
 -- column broker_addr: broker address
@@ -10,8 +10,8 @@
 -- column left_time: when it left
 -- column operation: what that event was
 -- column outcome: what became of it
--- column last_beat_time: last beat, of a broker that had fallen silent
--- column detection_lag_ms: milliseconds from that beat to the removal
+-- column last_beat_time: last heartbeat, of a broker that had fallen silent
+-- column detection_lag_ms: milliseconds from that heartbeat to the removal
 -- column topics_lost: topics that lost queues with it, of one that had fallen silent
 -- column event_id: event that did it
 -- column source_file: file in which it is recorded; NULL for a scan

@@ -1,7 +1,7 @@
 -- Which topics disappeared, how many at once, and was it an admin, a registration, or the loss of a broker?
 -- group: topics
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column effect_time: when
 -- column topics: how many lost their route

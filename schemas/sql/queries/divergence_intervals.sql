@@ -1,8 +1,8 @@
 -- When did name servers disagree about a topic's brokers for longer than some seconds, and which of them lacked it?
 -- group: name servers that disagree
--- parameter seconds INT = 60: shorter disagreements are left out; brokers beat every 30 s
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter seconds INT = 60: shorter disagreements are left out; brokers send heartbeats every 30 s
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column topic: topic
 -- column broker_name: broker name
 -- column from_time: start

@@ -1,7 +1,7 @@
 -- Which registrations were rejected for an older state version, and which took the place of another master?
 -- group: identity and roles
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column what: rejected, or master replaced
 -- column broker_name: broker name

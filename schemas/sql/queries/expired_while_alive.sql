@@ -1,8 +1,8 @@
 -- Which brokers were back within some seconds of their removal, which of them were alive meanwhile, and how long were they away?
 -- group: liveness
 -- parameter seconds INT = 60: back within so many seconds
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column broker_name: broker name
 -- column broker_addr: broker address
@@ -10,7 +10,7 @@
 -- column removed_time: when it was removed
 -- column returned_time: when it was back
 -- column away_ms: milliseconds between them
--- column heard: its beats at any name server between a second after its last here and its removal; 0: frozen or cut off
+-- column heard: its heartbeats at any name server between a second after its last here and its removal; 0: frozen or cut off
 -- column removed_by: event that removed it
 -- column returned_by: registration with which it was back
 SELECT

@@ -1,8 +1,8 @@
 -- Which brokers come and go, three times and more within an hour, stops of the name server left out?
 -- group: liveness
 -- parameter times INT = 3: departures within an hour
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column broker_name: broker name
 -- column broker_addr: broker address

@@ -1,7 +1,7 @@
 -- How fast do topics, queue rows and brokers grow, and what does the route table weigh, day by day?
 -- group: versions, load and audit
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column day: day
 -- column topics: topics routed when the day ended, or ever that day

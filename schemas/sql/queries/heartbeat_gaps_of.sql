@@ -1,18 +1,18 @@
--- What are the gaps between each broker's beats (median, p99, longest) against its lease?
+-- What are the gaps between each broker's heartbeats (median, p99, longest) against its lease?
 -- group: liveness
 -- parameter broker STRING = NULL: only this broker name
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column broker_name: broker name
 -- column broker_addr: broker address
--- column beats: gaps between beats
+-- column beats: gaps between heartbeats
 -- column p50_ms: median gap in milliseconds
 -- column p99_ms: gap that one in a hundred exceeds
 -- column max_ms: longest gap
 -- column lease_ms: lease in milliseconds
 -- column max_share: longest gap in percent of the lease
--- column event_id: beat that ended the longest gap
+-- column event_id: heartbeat that ended the longest gap
 SELECT
     namesrv_id, broker_name, broker_addr, count(*) AS beats,
     round(CAST(percentile(gap_ms, 0.5) AS DOUBLE), 1) AS p50_ms,

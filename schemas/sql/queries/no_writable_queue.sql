@@ -1,7 +1,7 @@
 -- Which topics had no writable queue, on which name server, since when, and which event did it?
 -- group: availability
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- parameter topic STRING = NULL: only this topic
 -- column namesrv_id: name server
 -- column topic: topic

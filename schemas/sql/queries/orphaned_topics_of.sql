@@ -1,7 +1,7 @@
 -- Which topics are routed to a broker that has no address or no live entry?
 -- group: topics
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column topic: topic
 -- column reason: no_broker_address, no_live_broker or no_master

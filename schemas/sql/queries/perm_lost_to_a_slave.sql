@@ -1,7 +1,7 @@
 -- Did the registration of a slave take the write permission from the topics of a broker?
 -- group: permissions
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column broker_name: broker name
 -- column effect_time: when

@@ -1,8 +1,8 @@
 -- Was a change of permission seen on every name server, and how late on each?
 -- group: permissions
 -- parameter topic STRING = NULL: only this topic
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column topic: topic
 -- column broker_name: broker name
 -- column perm_before: permission bits before

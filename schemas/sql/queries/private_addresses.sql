@@ -1,7 +1,7 @@
 -- Which registered addresses can other machines hardly reach: loopback, unspecified, link-local, a container's, without a port?
 -- group: identity and roles
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column cluster_name: cluster
 -- column broker_name: broker name

@@ -1,8 +1,8 @@
 -- When did the queues or the permission of a topic last change, coming and going left out, and whose registration did it?
 -- group: availability
 -- parameter topic STRING: topic
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column broker_name: broker name
 -- column effect_time: when

@@ -1,7 +1,7 @@
 -- After a name server started, how long until each broker and each topic was back, and which that it had before never came?
 -- group: availability
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column started_time: when it started
 -- column started_by: event that shows it

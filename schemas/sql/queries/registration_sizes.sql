@@ -1,7 +1,7 @@
 -- Which brokers' registrations come near the 16 MiB that a frame may have?
 -- group: versions, load and audit
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column broker_name: broker name
 -- column broker_addr: broker address

@@ -1,8 +1,8 @@
 -- Who sends full registrations in storms, more than some in a minute?
 -- group: versions, load and audit
 -- parameter times INT = 5: registrations in a minute
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column broker_name: broker name
 -- column broker_addr: broker address

@@ -1,7 +1,7 @@
 -- How many brokers went with one event, and how many topics lost their routes with them?
 -- group: liveness
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column effect_time: when
 -- column operation: what that event was

@@ -1,4 +1,4 @@
--- What did a later run change of what an earlier report said, and because of which late events?
+-- What did a later run change in days that an earlier one had published, and because of which late events?
 -- How it was then is asked with --as-known-at and the previous run.
 -- group: versions, load and audit
 -- parameter day STRING = NULL: only this day, YYYY-MM-DD

@@ -1,7 +1,7 @@
 -- Which topics that an admin deleted came back, and who brought them?
 -- group: topics
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column topic: topic
 -- column deleted_time: when it was deleted

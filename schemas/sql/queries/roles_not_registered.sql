@@ -1,13 +1,13 @@
--- Whose beats claim another broker id than the name server holds for its address?
+-- Which brokers send heartbeats with another id than the registered one?
 -- group: identity and roles
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column broker_name: broker name
 -- column broker_addr: broker address
--- column claimed_id: broker id in its beats
+-- column claimed_id: broker id in its heartbeats
 -- column held_id: id under which the name server has the address
--- column first_time: first such beat
+-- column first_time: first such heartbeat
 -- column last_time: last one
 -- column beats: how many
 -- column event_id: the first of them

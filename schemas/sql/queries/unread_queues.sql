@@ -1,7 +1,7 @@
 -- Where are there fewer queues to read from than to write to, so that messages stay unread, and for how long?
 -- group: availability
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column topic: topic
 -- column broker_name: broker name

@@ -1,8 +1,8 @@
 -- Where did a data version go backwards, or stay equal while the topics in the registration changed?
 -- group: versions, load and audit
 -- parameter broker STRING = NULL: only this broker name
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column what: went back, or same version, other topics
 -- column broker_name: broker name

@@ -1,8 +1,8 @@
 -- Which brokers' topics lost the permission to be written to, what took it, and did they get it back?
 -- group: permissions
 -- parameter broker STRING = NULL: only this broker name
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column topic: topic
 -- column broker_name: broker name

@@ -1,8 +1,8 @@
--- After each change of a topic's route, how many clients went on with what they had been told before, and for how long?
+-- After each change of a topic's route, how many clients kept using the old route, and for how long?
 -- group: availability
 -- parameter topic STRING: topic
--- parameter since TIMESTAMP = NULL: start of the time that is looked at; all of it if not given
--- parameter until TIMESTAMP = NULL: end of it, exclusive
+-- parameter since TIMESTAMP = NULL: start of the time range
+-- parameter until TIMESTAMP = NULL: end of the time range, exclusive
 -- column namesrv_id: name server
 -- column changed_time: when the route changed
 -- column change: what it was
@@ -13,9 +13,9 @@
 -- column longest_ms: the longest
 -- column last_time: when the last of them asked again
 -- column event_id: event that changed the route
-WITH told AS (
+WITH answered AS (
     SELECT
-        namesrv_id, channel_id, effect_time AS told_time, lead(effect_time) OVER polls AS asked_time
+        namesrv_id, channel_id, effect_time AS answered_time, lead(effect_time) OVER polls AS asked_time
     FROM route_observations
     WHERE code = 105 AND subject = :topic
     WINDOW polls AS (PARTITION BY namesrv_id, channel_id ORDER BY seq)
@@ -28,8 +28,8 @@ SELECT
     max(timestampdiff(MILLISECOND, c.effect_time, t.asked_time)) AS longest_ms, max(t.asked_time) AS last_time,
     c.caused_by AS event_id
 FROM route_changes AS c
-JOIN told AS t
-    ON t.namesrv_id = c.namesrv_id AND t.told_time <= c.effect_time
+JOIN answered AS t
+    ON t.namesrv_id = c.namesrv_id AND t.answered_time <= c.effect_time
     AND (t.asked_time IS NULL OR t.asked_time > c.effect_time)
 WHERE c.topic = :topic AND (:since IS NULL OR c.effect_time >= :since) AND (:until IS NULL OR c.effect_time < :until)
 GROUP BY c.namesrv_id, c.effect_time, c.change, c.seq, c.caused_by
