@@ -50,17 +50,17 @@ def at_commits(patched: pytest.MonkeyPatch, passed: Callable[[str], None]) -> No
     """Call `passed` with each boundary of what warehouses commit."""
     committed, note_run, write_history = Warehouse._committed, Warehouse.note_run, Warehouse.write_history
 
-    def around_table(house: Warehouse, table: Table) -> int:
+    def around_table(warehouse: Warehouse, table: Table) -> int:
         with _around(table.name, passed):
-            return committed(house, table)
+            return committed(warehouse, table)
 
-    def around_ledger(house: Warehouse, *said: Any) -> None:
+    def around_ledger(warehouse: Warehouse, *said: Any) -> None:
         with _around("ledger", passed):
-            note_run(house, *said)
+            note_run(warehouse, *said)
 
-    def around_history(house: Warehouse) -> None:
+    def around_history(warehouse: Warehouse) -> None:
         with _around(HISTORY, passed):
-            write_history(house)
+            write_history(warehouse)
 
     patched.setattr(Warehouse, "_committed", around_table)
     patched.setattr(Warehouse, "write_history", around_history)

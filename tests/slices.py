@@ -16,12 +16,12 @@ from schemas.table import Table
 
 def on_days(warehouse: Path, table: Table) -> pa.Table:
     """Return the intervals of a table on all published days, with the `day`."""
-    house = Warehouse(str(warehouse), PipelineConf(), "look", dt.datetime.now(dt.timezone.utc))
+    opened = Warehouse(str(warehouse), PipelineConf(), "look", dt.datetime.now(dt.timezone.utc))
     found = [
-        files_of(house, [table, gold.LAST_HEARTBEATS], [day], published=True).on(table, day)
-        for day in sorted(house.ledger().days)
+        files_of(opened, [table, gold.LAST_HEARTBEATS], [day], published=True).on(table, day)
+        for day in sorted(opened.ledger().days)
     ]
     days = [
-        pa.repeat(pa.scalar(day), rows.num_rows) for day, rows in zip(sorted(house.ledger().days), found, strict=True)
+        pa.repeat(pa.scalar(day), rows.num_rows) for day, rows in zip(sorted(opened.ledger().days), found, strict=True)
     ]
     return pa.concat_tables(rows.append_column("day", of) for rows, of in zip(found, days, strict=True))

@@ -42,14 +42,14 @@ Json = dict[str, Any]
 
 def attest(
     answers: Answers,
-    house: Warehouse,
+    warehouse: Warehouse,
     at: tuple[str, dt.datetime] | None,
     tables: Sequence[str],
     console: Shows,
 ) -> Json:
     """Prove what is published and return the attestation.
 
-    `answers`, `house`: the warehouse as of a run, and with the settings that the night is to have; `at`: a name server and an
+    `answers`, `warehouse`: the warehouse as of a run, and with the settings that the night is to have; `at`: a name server and an
     instant of which `tables` (names of `jobs.ask.tables.FUNCTIONS`) are attested row by row. Raises NotRecordedError for an
     instant of which nothing is recorded, SnapshotUnknownError for an unknown name server, TamperedError where what was recorded
     is not what was read, or cannot be replayed.
@@ -59,8 +59,8 @@ def attest(
     told, again = asked.published(answers), asked.asked_again(answers)
     (run,) = answers.ask(_RUN, run=answers.known.run_id).dicts()
     with tempfile.TemporaryDirectory(prefix="namesrv-audit-") as folder:
-        files = rerun.linked(house, answers.known.run_id, Path(folder))
-        conf = rerun.configured(answers, house.conf)
+        files = rerun.linked(warehouse, answers.known.run_id, Path(folder))
+        conf = rerun.configured(answers, warehouse.conf)
         made = rerun.rerun(conf, Path(folder), console)
         contents = rerun.differing(answers, made)
         rows = {} if at is None else {name: tuple(_rows(of, name, *at) for of in (made, answers)) for name in tables}

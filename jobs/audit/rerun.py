@@ -33,23 +33,23 @@ Files = dict[str, dict[str, str]]
 """By bronze table and path below the warehouse: the SHA-256 of the bytes."""
 
 
-def linked(house: Warehouse, run_id: str, folder: Path) -> Files:
+def linked(warehouse: Warehouse, run_id: str, folder: Path) -> Files:
     """Make in `folder` the bronze tables that a published run of a warehouse has pinned, of links; return their files.
 
     Raises TamperedError where one of the tables is not what the ledger says.
     """
-    run = run_known_at(house.rows(gold.RUNS), run_id)
+    run = run_known_at(warehouse.rows(gold.RUNS), run_id)
     if run is None:
-        raise TamperedError(f"{table_path(house.path, gold.RUNS)}: run {run_id} is not in it any more")
-    holder, files = Holder(house, run), Files()
+        raise TamperedError(f"{table_path(warehouse.path, gold.RUNS)}: run {run_id} is not in it any more")
+    holder, files = Holder(warehouse, run), Files()
     # Rows are taken for read where the run that wrote them has noted its files.
-    read_by = read_files(house.path, bronze.SOURCES, house.files_of(run, bronze.SOURCES), ["ingest_run"])
-    again = Warehouse(str(folder), house.conf, read_by["ingest_run"][0].as_py(), house.started)
+    read_by = read_files(warehouse.path, bronze.SOURCES, warehouse.files_of(run, bronze.SOURCES), ["ingest_run"])
+    again = Warehouse(str(folder), warehouse.conf, read_by["ingest_run"][0].as_py(), warehouse.started)
     for table in bronze.TABLES:
         holder.hold(table.name)
-        pinned = house.files_of(run, table)
+        pinned = warehouse.files_of(run, table)
         for file in pinned:
-            source = Path(table_path(house.path, table), file.path).resolve()
+            source = Path(table_path(warehouse.path, table), file.path).resolve()
             link = Path(table_path(again.path, table), file.path)
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(source)
@@ -62,8 +62,8 @@ def linked(house: Warehouse, run_id: str, folder: Path) -> Files:
 
 def rerun(conf: PipelineConf, folder: Path, console: Shows) -> Answers:
     """Run the night over what was `linked`, and return what it has published. Raises TamperedError where it is refused."""
-    house = Warehouse(str(folder), conf, "audit", dt.datetime.now(dt.timezone.utc))
-    summary = nightly.run(house, InProcess(), Asked(), console)
+    warehouse = Warehouse(str(folder), conf, "audit", dt.datetime.now(dt.timezone.utc))
+    summary = nightly.run(warehouse, InProcess(), Asked(), console)
     if summary.status == "refused":
         raise TamperedError(f"a run from the recorded events alone is refused: {summary.gate}")
     return Answers(str(folder), is_closed=False)  # what is recorded lies elsewhere

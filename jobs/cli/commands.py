@@ -70,7 +70,7 @@ class Command:
         path = arguments.warehouse or str(DEMO_WAREHOUSE)
         started = dt.datetime.now(dt.timezone.utc)
         run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
-        self.house = Warehouse(path, arguments.conf, run_id, started)
+        self.warehouse = Warehouse(path, arguments.conf, run_id, started)
         self._sessions = [session] if session is not None else []
 
     @cached_property
@@ -86,7 +86,7 @@ class Command:
     def passes(self) -> Passes:
         """Return who calls the passes; Spark begins to start now."""
         is_here = getattr(self.arguments, "in_process", False)
-        return InProcess() if is_here else OnSpark(self.session.get, self.house.path)
+        return InProcess() if is_here else OnSpark(self.session.get, self.warehouse.path)
 
     def wait_for_spark(self) -> None:
         """Wait until Spark has started if it is starting."""
@@ -114,7 +114,7 @@ def run_command(arguments: argparse.Namespace, session: SessionLater | None = No
         try:
             return _COMMANDS[arguments.job](command)
         except Exception as error:
-            told = known_failure(error, command.house.path, PUBLISHED) if command.house.is_published else None
+            told = known_failure(error, command.warehouse.path, PUBLISHED) if command.warehouse.is_published else None
             if told is None or isinstance(error, JobError):
                 raise
             raise PublishedError(*told) from error
@@ -128,7 +128,7 @@ def _nightly(command: Command) -> int:
     # A JVM that starts has work for all cores; until its first tasks run, for one.
     prepare(command.wait_for_spark)
     asked = nightly.Asked(given.input, given.snapshot, given.first, given.last)
-    summary = nightly.run(command.house, command.passes, asked, command.console)
+    summary = nightly.run(command.warehouse, command.passes, asked, command.console)
     command.ask_no_more()
     if given.summary:
         summary.write(Path(given.summary))
@@ -136,11 +136,11 @@ def _nightly(command: Command) -> int:
     if summary.status == "refused":
         raise GateError(summary.gate)
     days = [dt.date.fromisoformat(day) for day in summary.days] if summary.status == "published" else []
-    index = write_pages(command.house.path, days, Path(summary.data_docs))
+    index = write_pages(command.warehouse.path, days, Path(summary.data_docs))
     if index is not None:
         command.console.line(f"Pages        {index}")
-    if command.house.unnoted is not None:
-        raise command.house.unnoted
+    if command.warehouse.unnoted is not None:
+        raise command.warehouse.unnoted
     return _code_of(command, summary)
 
 
@@ -151,32 +151,32 @@ def _code_of(command: Command, summary: nightly.Summary) -> int:
         codes.append(EXIT_INPUT)
     if summary.empty:
         codes.append(EXIT_NO_INPUT)
-    if summary.status == "published" and are_too_many(summary.verify, command.house.conf):
+    if summary.status == "published" and are_too_many(summary.verify, command.warehouse.conf):
         codes.append(EXIT_MISMATCHED)
     return max(codes)
 
 
 def _demo(command: Command) -> int:
     if command.arguments.warehouse is None:
-        with locked(command.house.path):
-            for path in Path(command.house.path).iterdir():
+        with locked(command.warehouse.path):
+            for path in Path(command.warehouse.path).iterdir():
                 if path.is_dir():
                     shutil.rmtree(path)
                 elif path.name == LAST_RUN:
                     path.unlink()
     command.arguments.input = [str(DEMO_CAPTURE)]
     code = _nightly(command)
-    report.show_questions(command.house, command.console)
+    report.show_questions(command.warehouse, command.console)
     return code
 
 
 def _ingest(command: Command) -> int:
-    given, house = command.arguments, command.house
-    with locked(house.path):
-        house.start_from_published()
-        require_whole(house)
-        ingested = ingest(house, given.input, given.snapshot, command.console.progress, Processes(cores()))
-        house.clear_staging()
+    given, warehouse = command.arguments, command.warehouse
+    with locked(warehouse.path):
+        warehouse.start_from_published()
+        require_whole(warehouse)
+        ingested = ingest(warehouse, given.input, given.snapshot, command.console.progress, Processes(cores()))
+        warehouse.clear_staging()
     report.show_ingested(ingested, command.console)
     return EXIT_NO_INPUT if ingested.empty else EXIT_INPUT if ingested.errors else EXIT_OK
 
@@ -185,8 +185,8 @@ def _ingest(command: Command) -> int:
 
 
 def _check(command: Command) -> int:
-    with read_locked(command.house.path):
-        checked = check(command.house)
+    with read_locked(command.warehouse.path):
+        checked = check(command.warehouse)
     for sentence in checked.wrong:
         command.console.line(sentence)
     command.console.line(
@@ -195,19 +195,19 @@ def _check(command: Command) -> int:
     if checked.wrong:
         count = len(checked.wrong)
         changed = "1 partition or table was" if count == 1 else f"{count:,} partitions or tables were"
-        raise TamperedError(f"{command.house.path}: {changed} changed after publication, see above", FROM_BACKUP)
+        raise TamperedError(f"{command.warehouse.path}: {changed} changed after publication, see above", FROM_BACKUP)
     return EXIT_OK
 
 
 def _refused(command: Command) -> int:
-    given, house = command.arguments, command.house
-    with locked(house.path):
-        house.start_from_published()
+    given, warehouse = command.arguments, command.warehouse
+    with locked(warehouse.path):
+        warehouse.start_from_published()
         if given.unpublished:
-            house.take_back()
+            warehouse.take_back()
             command.console.line("What was read and not published has been removed: it may be given again")
-        gone = forget(house, given.forget) if given.forget else []
-        left = told(house)
+        gone = forget(warehouse, given.forget) if given.forget else []
+        left = told(warehouse)
     for source in gone:
         command.console.line(f"forgotten: {source.name}: it may be given again")
     report.show_refused(left, command.console)
@@ -216,8 +216,8 @@ def _refused(command: Command) -> int:
 
 def _maintain(command: Command) -> int:
     given = command.arguments
-    with locked(command.house.path):
-        done = maintain(command.house, given.retain_days, dry_run=given.dry_run)
+    with locked(command.warehouse.path):
+        done = maintain(command.warehouse, given.retain_days, dry_run=given.dry_run)
     report.show_maintained(done, command.console, dry_run=given.dry_run)
     return EXIT_OK
 
@@ -228,21 +228,21 @@ def _maintain(command: Command) -> int:
 def _sql(command: Command) -> int:
     given = command.arguments
     if given.query is None and sys.stdin.isatty():
-        run_in_force(command.house, given.as_known_at)
+        run_in_force(command.warehouse, given.as_known_at)
         opened_once = cache(
-            partial(Views, house=command.house, as_known_at=given.as_known_at, is_verified=given.verified)
+            partial(Views, warehouse=command.warehouse, as_known_at=given.as_known_at, is_verified=given.verified)
         )
         shell(lambda: opened_once(for_questions(command.session.get())), given, command.console)
         return EXIT_OK
     statements = report.statements_of(_sql_text(given)) if given.saved is None else [given.query]
     if not statements:
         raise UsageError("no SQL: give statements as an argument, in a file (--file), or on standard input")
-    run_in_force(command.house, given.as_known_at)  # a warehouse of which nothing can be asked costs no JVM
+    run_in_force(command.warehouse, given.as_known_at)  # a warehouse of which nothing can be asked costs no JVM
     spark = for_questions(command.session.get())
     spark.sparkContext.setLogLevel(
         "OFF"
     )  # what fails is said in one sentence; Spark would say it in a hundred lines before
-    views = register_views(spark, command.house, given.as_known_at, statements, is_verified=given.verified)
+    views = register_views(spark, command.warehouse, given.as_known_at, statements, is_verified=given.verified)
     require_within(views.coverage, *time_of(getattr(given, "values", {})))
     report.show_sql(spark, statements, views, given, command.console)
     return EXIT_OK
@@ -258,11 +258,13 @@ def _register(command: Command) -> int:
     from jobs.cli.permanent import register  # noqa: PLC0415  as above
 
     database = command.arguments.database
-    run_in_force(command.house, None)
+    run_in_force(command.warehouse, None)
     spark = command.session.get()
     spark.sparkContext.setLogLevel("ERROR")  # for each path Hive is asked for a database of the name `delta`, and warns
-    number = register(spark, command.house, database)
-    command.console.line(f"Registered   {number} views and functions of {command.house.path} in database {database}")
+    number = register(spark, command.warehouse, database)
+    command.console.line(
+        f"Registered   {number} views and functions of {command.warehouse.path} in database {database}"
+    )
     return EXIT_OK
 
 
@@ -271,16 +273,16 @@ def _audit(command: Command) -> int:
 
     Raises TamperedError where what is published does not follow from what was recorded, or is not what was attested.
     """
-    given, house = command.arguments, command.house
-    if "://" in house.path:
-        raise UsageError(f"{house.path}: `audit` reads local folders")
+    given, warehouse = command.arguments, command.warehouse
+    if "://" in warehouse.path:
+        raise UsageError(f"{warehouse.path}: `audit` reads local folders")
     if given.check is not None:
         return _check_attestation(command)
     if (given.at is None) != (given.of is None) or (given.at is None and given.table != "all"):
         raise UsageError("audit: a table at an instant needs both --at TIME and --namesrv ADDR")
     tables = list(FUNCTIONS) if given.table == "all" else [table_named(given.table)]
     at = None if given.at is None else (given.of, given.at)
-    made = attest(Answers(house.path, given.as_known_at), house, at, tables, command.console)
+    made = attest(Answers(warehouse.path, given.as_known_at), warehouse, at, tables, command.console)
     with opened(Path(given.output)) if given.output else contextlib.nullcontext(sys.stdout) as out:
         out.write(json.dumps(made, indent=1, ensure_ascii=False) + "\n")
     if given.output:
@@ -291,12 +293,12 @@ def _audit(command: Command) -> int:
 
 
 def _check_attestation(command: Command) -> int:
-    given, house = command.arguments, command.house
+    given, warehouse = command.arguments, command.warehouse
     told = read_attestation(Path(given.check))
     asked = told["asked"]
     at = None if asked is None else (asked["namesrv_id"], instant(asked["at"]))
     tables = [] if asked is None else asked["tables"]
-    again = attest(Answers(house.path, told["run"]["run_id"]), house, at, tables, command.console)
+    again = attest(Answers(warehouse.path, told["run"]["run_id"]), warehouse, at, tables, command.console)
     report.show_attested(told, command.console)
     if told["code"]["sha256"] != again["code"]["sha256"]:
         command.console.line(f"  other code    attested by {told['code']['version']} ({told['code']['sha256'][:16]})")
@@ -307,14 +309,14 @@ def _check_attestation(command: Command) -> int:
 
 
 def _export(command: Command) -> int:
-    lines = export(command.house, Path(command.arguments.output))
-    command.console.line(f"{command.arguments.output}: {lines:,} lines; {summary(command.house.coverage())}")
+    lines = export(command.warehouse, Path(command.arguments.output))
+    command.console.line(f"{command.arguments.output}: {lines:,} lines; {summary(command.warehouse.coverage())}")
     return EXIT_OK
 
 
 def _snapshot(command: Command) -> int:
     given = command.arguments
-    text = snapshot_at(command.house, given.of, given.at)
+    text = snapshot_at(command.warehouse, given.of, given.at)
     with opened(Path(given.output)) as file:
         file.write(text)
     command.console.line(f"{given.output}: {given.of} at {text_of(given.at)}")

@@ -18,30 +18,32 @@ from namesrv_wire.rows import Row
 from schemas import bronze
 
 
-def export(house: Warehouse, output: Path) -> int:
+def export(warehouse: Warehouse, output: Path) -> int:
     """Write every recorded event and answer to `output`, ordered by name server and position; return the lines.
 
     Raises TamperedError; MissingDayError where nothing is recorded.
     """
-    stored = house.rows(bronze.TOPIC_CONFIGS_TABLE)
-    require_configs(house.path, stored)
+    stored = warehouse.rows(bronze.TOPIC_CONFIGS_TABLE)
+    require_configs(warehouse.path, stored)
     configs = {row["topic_config_digest"]: row for row in rows_of(stored)}
-    days = days_of(house.recorded())
+    days = days_of(warehouse.recorded())
     if not days:
-        raise MissingDayError(f"{house.path}: nothing is recorded at all")
+        raise MissingDayError(f"{warehouse.path}: nothing is recorded at all")
     lines = 0
     with opened(output) as file:
-        for namesrv_id in sorted({name for day in days for name in house.namesrvs_on(day)}):
+        for namesrv_id in sorted({name for day in days for name in warehouse.namesrvs_on(day)}):
             for day in days:
-                for row in _events_of(house, namesrv_id, day):
+                for row in _events_of(warehouse, namesrv_id, day):
                     file.write(line_of(row, configs.get(row.values.get("topic_config_digest"))) + "\n")
                     lines += 1
     return lines
 
 
-def _events_of(house: Warehouse, namesrv_id: str, day: dt.date) -> list[Row]:
+def _events_of(warehouse: Warehouse, namesrv_id: str, day: dt.date) -> list[Row]:
     own = pc.field("namesrv_id") == namesrv_id
     found = [
-        Row(table.name, row) for table in bronze.RECORDED_TABLES for row in rows_of(house.rows(table, [day], None, own))
+        Row(table.name, row)
+        for table in bronze.RECORDED_TABLES
+        for row in rows_of(warehouse.rows(table, [day], None, own))
     ]
     return sorted(found, key=lambda row: (row.values["seq"], row.values["event_id"]))

@@ -187,9 +187,9 @@ def show_warnings(warnings: Sequence[str], docs_dir: Path, console: Console) -> 
     console.line(f"Data Docs    {docs_dir / 'index.html'}")
 
 
-def show_questions(house: Warehouse, console: Console) -> None:
+def show_questions(warehouse: Warehouse, console: Console) -> None:
     """Show the demo's questions with their SQL and their answers."""
-    answers = Answers(house.path)
+    answers = Answers(warehouse.path)
     for number, question in enumerate(QUESTIONS, start=1):
         console.line()
         console.line(f"Question {number}. {question.text}")

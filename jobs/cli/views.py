@@ -51,7 +51,7 @@ class Views:
     def __init__(
         self,
         spark: SparkSession,
-        house: Warehouse,
+        warehouse: Warehouse,
         as_known_at: str | dt.datetime | None = None,
         *,
         is_verified: bool = False,
@@ -61,12 +61,12 @@ class Views:
         `is_verified`, or the session's setting `spark.namesrvHistory.verified`: tables are held against the ledger before they
         are asked. Raises as `run_in_force`, LedgerBehindError.
         """
-        _require_reader(spark, house.path)
-        self.spark, self._house = spark, house
-        self._run = run_in_force(house, as_known_at)
+        _require_reader(spark, warehouse.path)
+        self.spark, self._warehouse = spark, warehouse
+        self._run = run_in_force(warehouse, as_known_at)
         self._opened: dict[str, int] = {}
         is_verified |= str(spark.conf.get(VERIFIED, "false")).lower() == "true"
-        self._holder = Holder(house, self._run) if is_verified else None
+        self._holder = Holder(warehouse, self._run) if is_verified else None
         self._stored, self._statements = stored_tables(), statements()
         self._of_ledger: dict[str, Callable[[], object]] = {
             "known_run": self._make_known_run,
@@ -87,7 +87,7 @@ class Views:
     @cached_property
     def coverage(self) -> list[Covered]:
         """Return what is recorded of each name server, as the run knew it."""
-        return self._house.coverage(self._run)
+        return self._warehouse.coverage(self._run)
 
     @property
     def made(self) -> int:
@@ -137,10 +137,12 @@ class Views:
         version = self._version_of(table)
         if version is None:
             return self.spark.createDataFrame([], table.spark_schema)
-        opened = open_version(self._house.path, table, version)  # what is wrong with a log Spark says in other words
+        opened = open_version(
+            self._warehouse.path, table, version
+        )  # what is wrong with a log Spark says in other words
         self._opened[table.name] = version
         if table.name in self._run.versions:
-            require_all(self._house.path, self._run, table, opened.files())
+            require_all(self._warehouse.path, self._run, table, opened.files())
         if self._holder is not None:
             self._holder.hold(table.name)
         files = _named_files(opened)
@@ -150,18 +152,18 @@ class Views:
 
     def _path_of(self, table: Table) -> str:
         # Hadoop's name for it.
-        return table_path(self._house.path, table).replace("s3://", "s3a://", 1)
+        return table_path(self._warehouse.path, table).replace("s3://", "s3a://", 1)
 
     def _version_of(self, table: Table) -> int | None:
         """Return the version of a table that is read; of the ledger's own tables the newest. None: there is none."""
         if table not in (gold.RUNS, gold.RESTATEMENTS):
             return self._run.versions.get(table.name)
-        head = head_of(self._house.path, table)
+        head = head_of(self._warehouse.path, table)
         return head if head >= 0 else None
 
     def require_readable(self, said: str) -> None:
         """Raise TamperedError if it is a file of a registered table that has led Spark to say this."""
-        require_readable(self._house.path, self._opened, said)
+        require_readable(self._warehouse.path, self._opened, said)
 
     def _make_known_run(self) -> None:
         at = pa.table({"finished_time": pa.array([self._run.finished_time], pa.timestamp("us", tz="UTC"))})
@@ -174,14 +176,14 @@ class Views:
 
 def register_views(
     spark: SparkSession,
-    house: Warehouse,
+    warehouse: Warehouse,
     as_known_at: str | dt.datetime | None = None,
     texts: Iterable[str] | None = None,
     *,
     is_verified: bool = False,
 ) -> Views:
     """Make the views and functions that some texts touch, or all, and return what made them. Raises as `Views`, TamperedError."""
-    views = Views(spark, house, as_known_at, is_verified=is_verified)
+    views = Views(spark, warehouse, as_known_at, is_verified=is_verified)
     views.register(None if texts is None else "\n".join(texts))
     return views
 
@@ -245,21 +247,21 @@ def _require_reader(spark: SparkSession, path: str) -> None:
         ) from error
 
 
-def run_in_force(house: Warehouse, as_known_at: str | dt.datetime | None) -> Run:
+def run_in_force(warehouse: Warehouse, as_known_at: str | dt.datetime | None) -> Run:
     """Return the run as of which is read.
 
     Raises NothingPublishedError where there is none, NoLongerReadableError where maintenance has deleted what it pinned.
     """
-    last = house.ledger().last
-    where = table_path(house.path, gold.RUNS)
+    last = warehouse.ledger().last
+    where = table_path(warehouse.path, gold.RUNS)
     if last is None:
         raise NothingPublishedError(f"{where}: no run with status 'published'; run the nightly job first")
-    known = last if as_known_at is None else run_known_at(house.rows(gold.RUNS), as_known_at)
+    known = last if as_known_at is None else run_known_at(warehouse.rows(gold.RUNS), as_known_at)
     if known is None:
         raise NothingPublishedError(
             f"{where}: no run had been published by {as_known_at}; the last one is {last.run_id}"
         )
     if as_known_at is not None:
-        runs = open_version(house.path, gold.RUNS, head_of(house.path, gold.RUNS))
+        runs = open_version(warehouse.path, gold.RUNS, head_of(warehouse.path, gold.RUNS))
         require_kept(runs.delta, known.run_id, known.versions)
     return known

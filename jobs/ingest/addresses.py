@@ -32,12 +32,12 @@ _ONE_DAY = dt.timedelta(days=1)
 class Addresses:
     """What is known of the addresses of name servers: rows of the table `addresses`, as they are, and as they are to be."""
 
-    def __init__(self, house: Warehouse) -> None:
-        self._house = house
-        self._stored = {row["namesrv_addr"]: row for row in rows_of(house.rows(bronze.ADDRESSES))}
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._warehouse = warehouse
+        self._stored = {row["namesrv_addr"]: row for row in rows_of(warehouse.rows(bronze.ADDRESSES))}
         self._named, self._renamed_ids = _namesrv_of(self._stored.values()), set[str]()
-        given = house.conf.namesrv_of
-        self._listed = {*given, *(name for name, said in house.conf.namesrvs.items() if said.addresses is not None)}
+        given = warehouse.conf.namesrv_of
+        self._listed = {*given, *(name for name, said in warehouse.conf.namesrvs.items() if said.addresses is not None)}
         self._rows = {address: row for address, row in self._stored.items() if self._holds(row)}
         for address, name in given.items():
             self._take(address, name, "given")
@@ -45,10 +45,10 @@ class Addresses:
     def _holds(self, row: Values) -> bool:
         """Return whether a stored row may stand: what conf/ said is no more than it says now, and wins over other sources."""
         address, name = row["namesrv_addr"], row["namesrv_id"]
-        if row["source"] == "given" or (row["source"] == "joined" and not self._house.conf.join_addresses):
+        if row["source"] == "given" or (row["source"] == "joined" and not self._warehouse.conf.join_addresses):
             return False
         own = {name, address, *(other for other, of in self._named.items() if of == name)}
-        return self._listed.isdisjoint((address, name)) and not any(pair <= own for pair in self._house.conf.apart)
+        return self._listed.isdisjoint((address, name)) and not any(pair <= own for pair in self._warehouse.conf.apart)
 
     def _take(self, address: str, name: str, source: str) -> None:
         """Have an address be another one of a name server, and so all that were the address's own."""
@@ -90,23 +90,25 @@ class Addresses:
         """
         if changed := self._renamed():
             # What was carried through later days has changed as well.
-            changed = {day for day in (*days_of(self._house.recorded()), *days, *changed) if day >= min(changed)}
+            changed = {day for day in (*days_of(self._warehouse.recorded()), *days, *changed) if day >= min(changed)}
         several = {*self.namesrv_of.values(), *self._renamed_ids}
         if several and (days or changed):
             for day in sorted({*days, *changed}):
-                _place(self._house, several, day)
-            changed |= _told_once(self._house, several, min({*days, *changed}))
+                _place(self._warehouse, several, day)
+            changed |= _told_once(self._warehouse, several, min({*days, *changed}))
         if self._rows != self._stored:
-            rows = [{**row, "ingest_run": row.get("ingest_run") or self._house.run_id} for row in self._rows.values()]
+            rows = [
+                {**row, "ingest_run": row.get("ingest_run") or self._warehouse.run_id} for row in self._rows.values()
+            ]
             noted = table_of(sorted(rows, key=itemgetter("namesrv_addr")), bronze.ADDRESSES)
-            self._house.write(bronze.ADDRESSES, noted, instead=self._house.files(bronze.ADDRESSES))
+            self._warehouse.write(bronze.ADDRESSES, noted, instead=self._warehouse.files(bronze.ADDRESSES))
         return changed
 
     # -- rows that change --------------------------------------------------------------------------------------------------
 
     def _renamed(self) -> set[dt.date]:
         """Have the rows belong to whom they do now; return the days on which some have changed."""
-        before, now, house = self._named, self.namesrv_of, self._house
+        before, now, warehouse = self._named, self.namesrv_of, self._warehouse
         moved = {addr for addr in before.keys() | now.keys() if before.get(addr, addr) != now.get(addr, addr)}
         ids = {before.get(addr, addr) for addr in moved}
         self._named = now
@@ -116,41 +118,41 @@ class Addresses:
         whose = {addr: now.get(addr, addr) for addr in sorted(moved)}
         changed: set[dt.date] = set()
         for table in _NAMED:
-            files = [file for file in house.files(table) if _may_have(file, ids)]
-            changed |= _set(house, table, files, "namesrv_id", whose, by="namesrv_addr")
-        names = house.rows(bronze.WATERMARKS)
+            files = [file for file in warehouse.files(table) if _may_have(file, ids)]
+            changed |= _set(warehouse, table, files, "namesrv_id", whose, by="namesrv_addr")
+        names = warehouse.rows(bronze.WATERMARKS)
         if names.num_rows:
             marks: dict[str, Values] = {}
             for row in sorted(rows_of(names), key=lambda row: row["latest_time"]):
                 name = now.get(row["namesrv_id"], row["namesrv_id"])
                 marks[name] = {**row, "namesrv_id": name}
             kept = table_of(marks.values(), bronze.WATERMARKS)
-            house.write(bronze.WATERMARKS, kept, instead=house.files(bronze.WATERMARKS))
+            warehouse.write(bronze.WATERMARKS, kept, instead=warehouse.files(bronze.WATERMARKS))
         return changed
 
 
-def _told_once(house: Warehouse, names: Collection[str], first: dt.date) -> set[dt.date]:
+def _told_once(warehouse: Warehouse, names: Collection[str], first: dt.date) -> set[dt.date]:
     """Have each fact since `first` about the life of name servers that have several addresses count once; return days changed."""
     is_life = pc.field("kind").isin([*_LIFE, *(f"address_{kind}" for kind in _LIFE)])
     columns = ["namesrv_id", "namesrv_addr", "seq", "event_id", "kind", "properties", "day"]
     days: set[dt.date] = set()
     for name in sorted(names):
         own = is_life & (pc.field("namesrv_id") == name)
-        facts = sorted(rows_of(house.rows(bronze.NAMESRV_EVENTS, None, columns, own)), key=itemgetter("seq"))
+        facts = sorted(rows_of(warehouse.rows(bronze.NAMESRV_EVENTS, None, columns, own)), key=itemgetter("seq"))
         lives = [fact["kind"] for fact in facts if fact["day"] < first and fact["kind"] in _LIFE[:3]]
         fresh = [fact for fact in facts if fact["day"] >= first]
         told = {fact["day"] for fact in fresh if "stop" in fact["kind"] or "gap" in fact["kind"]}
-        answered = _answered(house, name, min(told), max(told) + _ONE_DAY) if told else {}
+        answered = _answered(warehouse, name, min(told), max(told) + _ONE_DAY) if told else {}
         kinds = addresses.told_once(fresh, answered, is_up=lives[-1] != "stopped" if lives else None)
         changed = {fact["day"] for fact in fresh if fact["event_id"] in kinds}
-        _set(house, bronze.NAMESRV_EVENTS, house.files(bronze.NAMESRV_EVENTS, changed), "kind", kinds)
+        _set(warehouse, bronze.NAMESRV_EVENTS, warehouse.files(bronze.NAMESRV_EVENTS, changed), "kind", kinds)
         days |= changed
     return days
 
 
-def note_renamed(house: Warehouse, addresses: Addresses, days: Collection[dt.date]) -> None:
+def note_renamed(warehouse: Warehouse, addresses: Addresses, days: Collection[dt.date]) -> None:
     """Note in `sources` that rows of `days` have other ids now although no file was read: the days are to be replayed."""
-    said = f"{house.run_id} {sorted(addresses.namesrv_of.items())}"
+    said = f"{warehouse.run_id} {sorted(addresses.namesrv_of.items())}"
     row = {
         "content_sha256": hashlib.sha256(said.encode()).hexdigest(),
         "source_file": "addresses",
@@ -159,7 +161,7 @@ def note_renamed(house: Warehouse, addresses: Addresses, days: Collection[dt.dat
         "frames": 0,
         "verdict": bronze.ACCEPTED,
     }
-    house.write(bronze.SOURCES, table_of([row], bronze.SOURCES, days=sorted(days), ingest_run=house.run_id))
+    warehouse.write(bronze.SOURCES, table_of([row], bronze.SOURCES, days=sorted(days), ingest_run=warehouse.run_id))
 
 
 def _namesrv_of(rows: Iterable[Values]) -> dict[str, str]:
@@ -169,13 +171,13 @@ def _namesrv_of(rows: Iterable[Values]) -> dict[str, str]:
 # -- what was answered at each address ----------------------------------------------------------------------------------------
 
 
-def _answered(house: Warehouse, name: str, first: dt.date, last: dt.date) -> dict[str, list[int]]:
+def _answered(warehouse: Warehouse, name: str, first: dt.date, last: dt.date) -> dict[str, list[int]]:
     """Return by address the positions at which a name server answered on some days, in order."""
     found: dict[str, list[int]] = {}
     own = pc.field("namesrv_id") == name
     for table in (bronze.ROUTE_OBSERVATIONS, bronze.HEARTBEATS, bronze.REGISTRATIONS):
-        days = {file.day for file in house.files(table) if file.day is not None and first <= file.day <= last}
-        rows = house.rows(table, days, ["namesrv_addr", "seq"], own & pc.field("response_code").is_valid())
+        days = {file.day for file in warehouse.files(table) if file.day is not None and first <= file.day <= last}
+        rows = warehouse.rows(table, days, ["namesrv_addr", "seq"], own & pc.field("response_code").is_valid())
         for address in pc.unique(rows["namesrv_addr"]).to_pylist():
             found.setdefault(address, []).extend(rows.filter(pc.field("namesrv_addr") == address)["seq"].to_pylist())
     return {address: sorted(seqs) for address, seqs in found.items()}
@@ -184,14 +186,14 @@ def _answered(house: Warehouse, name: str, first: dt.date, last: dt.date) -> dic
 # -- rewriting -------------------------------------------------------------------------------------------------------------
 
 
-def _place(house: Warehouse, names: Collection[str], day: dt.date) -> None:
+def _place(warehouse: Warehouse, names: Collection[str], day: dt.date) -> None:
     """Have no two events of a day of name servers with several addresses stand at one position."""
     own = pc.field("namesrv_id").isin(sorted(names))
-    while _clash(house.rows(table, [day], ["namesrv_id", "seq"], own) for table in bronze.EVENT_TABLES):
-        events = pa.concat_tables(house.rows(table, [day], PLACED.names, own) for table in bronze.EVENT_TABLES)
+    while _clash(warehouse.rows(table, [day], ["namesrv_id", "seq"], own) for table in bronze.EVENT_TABLES):
+        events = pa.concat_tables(warehouse.rows(table, [day], PLACED.names, own) for table in bronze.EVENT_TABLES)
         moved = addresses.own_positions(events)
         for table in bronze.EVENT_TABLES:
-            _set(house, table, house.files(table, [day]), "seq", moved)
+            _set(warehouse, table, warehouse.files(table, [day]), "seq", moved)
 
 
 def _clash(parts: Iterable[pa.Table]) -> bool:
@@ -200,7 +202,7 @@ def _clash(parts: Iterable[pa.Table]) -> bool:
 
 
 def _set(
-    house: Warehouse,
+    warehouse: Warehouse,
     table: Table,
     files: Iterable[DataFile],
     column: str,
@@ -211,21 +213,21 @@ def _set(
     new = pa.table({"key": list(values), "new": list(values.values())})
     days: set[dt.date] = set()
     for file in files:
-        known = read_files(house.path, table, [file], [by, column])
+        known = read_files(warehouse.path, table, [file], [by, column])
         at = pc.index_in(known[by], value_set=new["key"])
         wanted = pc.coalesce(pc.take(new["new"], at), known[column])
         if wanted.equals(known[column]):
             continue
-        rows = read_files(house.path, table, [file])
-        _rewrite(house, table, file, with_columns(rows, **{column: wanted}))
+        rows = read_files(warehouse.path, table, [file])
+        _rewrite(warehouse, table, file, with_columns(rows, **{column: wanted}))
         days |= set() if file.day is None else {file.day}
     return days
 
 
-def _rewrite(house: Warehouse, table: Table, file: DataFile, rows: pa.Table) -> None:
+def _rewrite(warehouse: Warehouse, table: Table, file: DataFile, rows: pa.Table) -> None:
     """Have `rows`, in their order, instead of a file."""
     order = [(name, "ascending") for name in ("namesrv_id", "seq", table.key[0]) if name in table.column_names]
-    house.write(table, rows.sort_by(order), file.day, [file])
+    warehouse.write(table, rows.sort_by(order), file.day, [file])
 
 
 def _may_have(file: DataFile, ids: Collection[str]) -> bool:

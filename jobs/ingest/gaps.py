@@ -24,7 +24,7 @@ _GAPS = ("recording_gap", "address_recording_gap")
 _SHORTEST_NS = CHANNEL_MAX_IDLE_MS * NS_PER_MS + RECORDING_GAP_NS
 
 
-def fill_gaps(house: Warehouse, days: Collection[dt.date]) -> set[dt.date]:
+def fill_gaps(warehouse: Warehouse, days: Collection[dt.date]) -> set[dt.date]:
     """Have gaps in which `days` have rows by now be what is left of them; return the days on which facts have changed.
 
     That is the time before what came late, and behind it, if it is longer than a minute; and what reading both at once would
@@ -33,16 +33,16 @@ def fill_gaps(house: Warehouse, days: Collection[dt.date]) -> set[dt.date]:
     table, changed = bronze.NAMESRV_EVENTS, set[dt.date]()
     if not days:
         return changed
-    first = min(days) - dt.timedelta(days=house.conf.late_limit_days)
-    looked_at = {file.day for file in house.files(table) if file.day is not None and first <= file.day <= max(days)}
-    gaps = list(rows_of(house.rows(table, looked_at, filter=pc.field("kind").isin(_GAPS[:1]))))
+    first = min(days) - dt.timedelta(days=warehouse.conf.late_limit_days)
+    looked_at = {file.day for file in warehouse.files(table) if file.day is not None and first <= file.day <= max(days)}
+    gaps = list(rows_of(warehouse.rows(table, looked_at, filter=pc.field("kind").isin(_GAPS[:1]))))
     # Gaps may lie over each other, and what is left of two begin behind the same event.
     taken = {(gap["namesrv_id"], gap["seq"]) for gap in gaps}
     for gap in gaps:
         is_step = _until_ns(gap) - gap["seq"] <= SMALL_HOLE_NS
-        if not is_step and day_of(_until_ns(gap) // NS_PER_US) >= min(days) and (seen := _seen_in(house, gap)):
+        if not is_step and day_of(_until_ns(gap) // NS_PER_US) >= min(days) and (seen := _seen_in(warehouse, gap)):
             left = _left_of(gap, seen, taken)
-            _replace(house, gap, left)
+            _replace(warehouse, gap, left)
             changed |= {gap["day"], *(row["day"] for row in left)}
     return changed
 
@@ -51,20 +51,20 @@ def _until_ns(gap: Mapping[str, Any]) -> int:
     return gap_end_ms(gap["properties"]) * NS_PER_MS
 
 
-def _seen_in(house: Warehouse, gap: Mapping[str, Any]) -> list[int]:
+def _seen_in(warehouse: Warehouse, gap: Mapping[str, Any]) -> list[int]:
     """Return the positions of what was recorded of the name server in a gap, in order."""
     until = _until_ns(gap)
     within = (pc.field("namesrv_id") == gap["namesrv_id"]) & (pc.field("seq") > gap["seq"]) & (pc.field("seq") < until)
     first, last = gap["day"], day_of(until // NS_PER_US)
     found: set[int] = set()
     for table in bronze.RECORDED_TABLES:
-        days = {file.day for file in house.files(table) if file.day is not None and first <= file.day <= last}
+        days = {file.day for file in warehouse.files(table) if file.day is not None and first <= file.day <= last}
         where = within
         if table is bronze.CHANNEL_EVENTS:
             where &= pc.field("closed_by") != "timer"
         elif table is bronze.NAMESRV_EVENTS:
             where &= ~pc.field("kind").isin(_GAPS)
-        found.update(house.rows(table, days, ["seq"], where)["seq"].to_pylist())
+        found.update(warehouse.rows(table, days, ["seq"], where)["seq"].to_pylist())
     return sorted(found)
 
 
@@ -86,12 +86,12 @@ def _left_of(gap: Mapping[str, Any], seen: list[int], taken: set[tuple[str, int]
     return rows
 
 
-def _replace(house: Warehouse, gap: Mapping[str, Any], left: list[dict[str, Any]]) -> None:
+def _replace(warehouse: Warehouse, gap: Mapping[str, Any], left: list[dict[str, Any]]) -> None:
     table = bronze.NAMESRV_EVENTS
-    for file in house.files(table, [gap["day"]]):
-        rows = read_files(house.path, table, [file])
+    for file in warehouse.files(table, [gap["day"]]):
+        rows = read_files(warehouse.path, table, [file])
         kept = rows.filter(pc.not_equal(rows["event_id"], gap["event_id"]))
         if kept.num_rows < rows.num_rows:
-            house.write(table, kept, gap["day"], [file])
+            warehouse.write(table, kept, gap["day"], [file])
     for day in sorted({row["day"] for row in left}):
-        house.write(table, table_of([row for row in left if row["day"] == day], table), day)
+        warehouse.write(table, table_of([row for row in left if row["day"] == day], table), day)

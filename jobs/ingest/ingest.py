@@ -61,20 +61,20 @@ class Given:
 
 
 @contextmanager
-def given_files(house: Warehouse, inputs: Sequence[str], snapshots: Sequence[str] = ()) -> Iterator[Given]:
+def given_files(warehouse: Warehouse, inputs: Sequence[str], snapshots: Sequence[str] = ()) -> Iterator[Given]:
     """Give `inputs` and `snapshots`, files, folders or URLs, while they are at hand. Raises FileNotFoundError for a missing one."""
-    names = house.rows(bronze.SOURCES, None, ["fingerprint", "content_sha256"], pc.field("fingerprint").is_valid())
+    names = warehouse.rows(bronze.SOURCES, None, ["fingerprint", "content_sha256"], pc.field("fingerprint").is_valid())
     known = dict(zip(*names.to_pydict().values(), strict=True))
     with at_hand(inputs, known) as files, at_hand(snapshots, known) as states:
         found, fingerprints = expand(files.inputs), files.fingerprints | states.fingerprints
         paths = found.files, expand(states.inputs).files
-        sources, digests = sources_of(*paths, house.until_us, known, fingerprints)
+        sources, digests = sources_of(*paths, warehouse.until_us, known, fingerprints)
         digests += [*files.known, *states.known]
         yield Given(sources, found, digests, are_copies=bool(fingerprints))
 
 
 def ingest(
-    house: Warehouse,
+    warehouse: Warehouse,
     inputs: Sequence[str],
     snapshots: Sequence[str] = (),
     tell: Tell = nobody,
@@ -87,21 +87,21 @@ def ingest(
     Raises ClockError if all there was to read were files without order; GateError, before
     anything is committed, if a frame is unaccounted for.
     """
-    with given_files(house, inputs, snapshots) as given:
-        result = read(house, given, tell, passes)
-        commit_read(house, result)
+    with given_files(warehouse, inputs, snapshots) as given:
+        result = read(warehouse, given, tell, passes)
+        commit_read(warehouse, result)
     return result
 
 
-def commit_read(house: Warehouse, result: Ingested) -> None:
+def commit_read(warehouse: Warehouse, result: Ingested) -> None:
     """Commit what was read. Raises ClockError if all there was to read were files without order."""
-    house.commit(IN_ORDER)
+    warehouse.commit(IN_ORDER)
     if result.unordered and not result.events + result.observations + result.duplicates:
         raise ClockError(f"{'; '.join(result.errors)}. Nothing could be used: the captures' clocks jump back too far")
 
 
 def read(
-    house: Warehouse,
+    warehouse: Warehouse,
     given: Given,
     tell: Tell = nobody,
     passes: Passes | None = None,
@@ -114,18 +114,18 @@ def read(
     nothing is published, and what they have read is taken up; a file of theirs is no duplicate.
     """
     left_out, runner = dict(refused or {}), passes or InProcess()
-    if (given.are_copies or local_path(house.staging) is None) and not isinstance(runner, InProcess):
+    if (given.are_copies or local_path(warehouse.staging) is None) and not isinstance(runner, InProcess):
         runner = Processes(cores())
     with rarely_collected(), given_back():
         while True:
             result = Ingested(empty=list(given.found.empty), errors=list(given.found.errors))
-            fresh = _fresh_sources(house, given, result, waiting)
+            fresh = _fresh_sources(warehouse, given, result, waiting)
             wanted = [source for source in fresh if source.sha256 not in left_out]
-            rows, wrong, no_logs = _read(house, wanted, result, tell, runner)
+            rows, wrong, no_logs = _read(warehouse, wanted, result, tell, runner)
             left_out |= wrong | no_logs
             if not wrong:
                 break
-            house.discard()
+            warehouse.discard()
     for source in fresh:
         if source.sha256 in left_out:
             rows.append(source.unread(left_out[source.sha256], bronze.REFUSED))
@@ -135,42 +135,42 @@ def read(
         counts, none = list(result.counts.items()), list[object]()
         days = [none if row["verdict"] == bronze.REFUSED else result.days for row in rows]
         listed = [{**row, "days": of} for row, of in zip(rows, days, strict=True)]
-        house.write(bronze.SOURCES, table_of(listed, bronze.SOURCES, counts=counts, ingest_run=house.run_id))
-    house.hold_replaced()
+        warehouse.write(bronze.SOURCES, table_of(listed, bronze.SOURCES, counts=counts, ingest_run=warehouse.run_id))
+    warehouse.hold_replaced()
     return result
 
 
 def _read(
-    house: Warehouse, sources: Sequence[Source], result: Ingested, tell: Tell, passes: Passes
+    warehouse: Warehouse, sources: Sequence[Source], result: Ingested, tell: Tell, passes: Passes
 ) -> tuple[list[Values], dict[str, str], dict[str, str]]:
     """Read files; return their rows for `sources`, and digests with reasons: of those that may not stay, and of refused logs.
 
     Of the first something was written, of the second nothing.
     """
-    addresses = Addresses(house)
+    addresses = Addresses(warehouse)
     if not sources:
         if addresses.are_new and (days := addresses.apply(())):
-            note_renamed(house, addresses, days)
+            note_renamed(warehouse, addresses, days)
         return [], {}, {}
-    watermarks = {row["namesrv_id"]: row["latest_time"] for row in rows_of(house.rows(bronze.WATERMARKS))}
+    watermarks = {row["namesrv_id"]: row["latest_time"] for row in rows_of(warehouse.rows(bronze.WATERMARKS))}
     namesrv_of = addresses.namesrv_of
     of_addresses = {addr: watermarks[name] for addr, name in namesrv_of.items() if name in watermarks}
-    lateness = Lateness(watermarks | of_addresses, house.conf.late_limit_days, house.until_us)
-    shared = local_path(house.staging)
-    folder = shared or Path(tempfile.gettempdir()) / house.run_id
-    with staging_in(folder, house.run_id, house.started.date(), namesrv_of) as staging:
-        reading = Reading(house, staging, lateness, result, Progress(sources, tell), passes)
+    lateness = Lateness(watermarks | of_addresses, warehouse.conf.late_limit_days, warehouse.until_us)
+    shared = local_path(warehouse.staging)
+    folder = shared or Path(tempfile.gettempdir()) / warehouse.run_id
+    with staging_in(folder, warehouse.run_id, warehouse.started.date(), namesrv_of) as staging:
+        reading = Reading(warehouse, staging, lateness, result, Progress(sources, tell), passes)
         files = reading.read(sources)
         rows = [file.row for file in files]
         has_logs = any(source.kind == "event_log" for source in sources)
         # What is new is told by what is there, and gets its place beside it.
-        house.hold(bronze.RECORDED_TABLES, staging.days)
+        warehouse.hold(bronze.RECORDED_TABLES, staging.days)
         pa.default_memory_pool().release_unused()
-        settle_staged(house, staging, has_logs=has_logs)
+        settle_staged(warehouse, staging, has_logs=has_logs)
         addresses.state(reading.stated)
-        last_day = times.day_of(max(watermarks.values())) if watermarks else house.started.date()
-        write_staged(house, staging, result, last_day, passes)
-        wrong = judged(house.conf, staging, files, result)
+        last_day = times.day_of(max(watermarks.values())) if watermarks else warehouse.started.date()
+        write_staged(warehouse, staging, result, last_day, passes)
+        wrong = judged(warehouse.conf, staging, files, result)
     if wrong:
         return rows, wrong, reading.refused
     if result.unaccounted:
@@ -179,32 +179,32 @@ def _read(
             "counts as read"
         )
     result.days = sorted({*result.days, *addresses.apply(result.days)})
-    result.days = sorted({*result.days, *fill_gaps(house, result.days)})
-    _upsert(house, bronze.OPEN_STREAMS, reading.open_streams)
+    result.days = sorted({*result.days, *fill_gaps(warehouse, result.days)})
+    _upsert(warehouse, bronze.OPEN_STREAMS, reading.open_streams)
     # Never beyond the run's own clock: else one event from the future would make everything after it too late.
     reached: dict[str, int] = {}
     for addr, us in sorted(lateness.latest_us.items(), key=itemgetter(1)):
-        reached[addresses.namesrv_of.get(addr, addr)] = min(us, times.instant_us(house.started))
+        reached[addresses.namesrv_of.get(addr, addr)] = min(us, times.instant_us(warehouse.started))
     moved = [
         {"namesrv_id": name, "latest_time": us} for name, us in sorted(reached.items()) if us > watermarks.get(name, -1)
     ]
-    _upsert(house, bronze.WATERMARKS, moved)
+    _upsert(warehouse, bronze.WATERMARKS, moved)
     met = lateness.latest_us.keys() | watermarks.keys() | namesrv_of.keys()
-    result.never_met = sorted(house.conf.named - met)
+    result.never_met = sorted(warehouse.conf.named - met)
     return [row for row in rows if row["content_sha256"] not in reading.unused], {}, reading.refused
 
 
-def join_addresses(house: Warehouse, groups: Sequence[Sequence[str]]) -> None:
+def join_addresses(warehouse: Warehouse, groups: Sequence[Sequence[str]]) -> None:
     """Have the name servers of each group be one, called by the first; the days of their rows are to be replayed."""
-    addresses = Addresses(house)
+    addresses = Addresses(warehouse)
     addresses.join(groups)
-    note_renamed(house, addresses, addresses.apply(()))
-    house.hold_replaced()
+    note_renamed(warehouse, addresses, addresses.apply(()))
+    warehouse.hold_replaced()
 
 
-def _fresh_sources(house: Warehouse, given: Given, result: Ingested, waiting: Collection[str]) -> list[Source]:
+def _fresh_sources(warehouse: Warehouse, given: Given, result: Ingested, waiting: Collection[str]) -> list[Source]:
     """Return the files that no run has noted, each content once, in order of time; note the others in `result`."""
-    known = {source.sha256: source for source in house.recorded()} if given.sources or given.known else {}
+    known = {source.sha256: source for source in warehouse.recorded()} if given.sources or given.known else {}
     fresh: dict[str, Source] = {}
     names = [(source.sha256, source.path.name) for source in given.sources]
     for source in given.sources:
@@ -224,9 +224,9 @@ def _fresh_sources(house: Warehouse, given: Given, result: Ingested, waiting: Co
     return list(fresh.values())
 
 
-def _upsert(house: Warehouse, table: Table, rows: Sequence[dict[str, Any]]) -> None:
+def _upsert(warehouse: Warehouse, table: Table, rows: Sequence[dict[str, Any]]) -> None:
     """Have `rows` in a small table, which is not cut by day, instead of those with their keys."""
     if rows:
-        added, key = table_of(rows, table, ingest_run=house.run_id), table.key[0]
-        others = house.rows(table, filter=~pc.field(key).isin(added[key]))
-        house.write(table, pa.concat_tables([others, added]), instead=house.files(table))
+        added, key = table_of(rows, table, ingest_run=warehouse.run_id), table.key[0]
+        others = warehouse.rows(table, filter=~pc.field(key).isin(added[key]))
+        warehouse.write(table, pa.concat_tables([others, added]), instead=warehouse.files(table))

@@ -19,7 +19,7 @@ from schemas.sql_files import query
 _COLUMNS = ("namesrv_id", "event_id", "seq")
 
 
-def give_own_positions(house: Warehouse, staging: Staging) -> None:
+def give_own_positions(warehouse: Warehouse, staging: Staging) -> None:
     """Make the positions of the staged events unique among themselves and those that are stored on the same days.
 
     A stored event keeps its position, a given one goes before a made one, an earlier line before a later one. What has to
@@ -35,11 +35,11 @@ def give_own_positions(house: Warehouse, staging: Staging) -> None:
     staging.ask(f"CREATE TABLE events AS {' UNION ALL '.join(found)}")
     staging.ask("CREATE TABLE neighbours (namesrv_id VARCHAR, event_id VARCHAR, seq BIGINT)")
     for table in EVENT_TABLES:
-        for files in parts_of(house.files(table, staging.days)):
+        for files in parts_of(warehouse.files(table, staging.days)):
             staging.ask(
                 f"""INSERT INTO neighbours SELECT namesrv_id, event_id, seq FROM stored
                 WHERE (namesrv_id, event_id) IN (SELECT (namesrv_id, event_id) FROM events)
                    OR (namesrv_id, seq // {NS_PER_US}) IN (SELECT (namesrv_id, micros) FROM events)""",
-                stored=read_files(house.path, table, files, _COLUMNS),
+                stored=read_files(warehouse.path, table, files, _COLUMNS),
             )
     staging.ask(query("ingest/moved"))

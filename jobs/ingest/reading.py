@@ -40,7 +40,7 @@ class Reading:
 
     def __init__(
         self,
-        house: Warehouse,
+        warehouse: Warehouse,
         staging: Staging,
         lateness: Lateness,
         result: Ingested,
@@ -51,21 +51,21 @@ class Reading:
         self._lateness = lateness
         self._result = result
         self._passes = passes
-        self._conf = house.conf
+        self._conf = warehouse.conf
         self._before = Before(
-            house.conf,
-            house.path,
-            house.files(bronze.OPEN_STREAMS),
-            _ranges(house),
-            _known_from(house),
+            warehouse.conf,
+            warehouse.path,
+            warehouse.files(bronze.OPEN_STREAMS),
+            _ranges(warehouse),
+            _known_from(warehouse),
             lateness.watermarks_us,
-            house.until_us,
+            warehouse.until_us,
         )
         self._progress = progress
         self.open_streams: list[Values] = []
         self.stated: dict[str, str] = {}
         self.refused: dict[str, str] = {}
-        self._until_us = house.until_us
+        self._until_us = warehouse.until_us
         self._behind = 0
         self.unused: set[str] = set()
 
@@ -232,20 +232,20 @@ class Reading:
         return None
 
 
-def _ranges(house: Warehouse) -> list[tuple[int, int]]:
+def _ranges(warehouse: Warehouse) -> list[tuple[int, int]]:
     """Return when captures that were read begin and end, in nanoseconds."""
     columns, is_capture = ["first_time", "last_time"], pc.field("kind") == "capture"
-    times = with_microseconds(house.rows(bronze.SOURCES, None, columns, is_capture)).drop_null()
+    times = with_microseconds(warehouse.rows(bronze.SOURCES, None, columns, is_capture)).drop_null()
     return [
         (first * NS_PER_US, last * NS_PER_US + NS_PER_US)
         for first, last in zip(*times.to_pydict().values(), strict=True)
     ]
 
 
-def _known_from(house: Warehouse) -> dict[str, int]:
+def _known_from(warehouse: Warehouse) -> dict[str, int]:
     """Return the position from which each address of a name server is known."""
     is_beginning = pc.field("kind").isin(["started", "observed_from", "address_started", "address_observed_from"])
-    known = house.rows(bronze.NAMESRV_EVENTS, columns=["namesrv_addr", "seq"], filter=is_beginning)
+    known = warehouse.rows(bronze.NAMESRV_EVENTS, columns=["namesrv_addr", "seq"], filter=is_beginning)
     first = known.group_by("namesrv_addr").aggregate([("seq", "min")])
     return dict(zip(first["namesrv_addr"].to_pylist(), first["seq_min"].to_pylist(), strict=True))
 

@@ -13,29 +13,29 @@ from jobs.store.warehouse import Warehouse
 from schemas import bronze
 
 
-def told(house: Warehouse) -> list[ReadFile]:
+def told(warehouse: Warehouse) -> list[ReadFile]:
     """Return such files, by name."""
-    found = (source for source in house.recorded() if source.verdict != bronze.ACCEPTED)
+    found = (source for source in warehouse.recorded() if source.verdict != bronze.ACCEPTED)
     return sorted(found, key=lambda source: (source.name, source.sha256))
 
 
-def forget(house: Warehouse, wanted: Sequence[str]) -> list[ReadFile]:
+def forget(warehouse: Warehouse, wanted: Sequence[str]) -> list[ReadFile]:
     """Have nobody know such files, named or by the first digits of their digests, and commit it; return them.
 
     Given again they are read again. Raises UsageError for one that is not there.
     """
     gone: dict[str, ReadFile] = {}
     for name in wanted:
-        found = [source for source in told(house) if name == source.name or source.sha256.startswith(name.lower())]
+        found = [source for source in told(warehouse) if name == source.name or source.sha256.startswith(name.lower())]
         if not name or not found:
             raise UsageError(f"{name!r}: no file of this name, or with such a digest, was refused or unread")
         gone |= {source.sha256: source for source in found}
-    _leave_out(house, gone.keys())
-    house.commit([bronze.SOURCES])
+    _leave_out(warehouse, gone.keys())
+    warehouse.commit([bronze.SOURCES])
     return list(gone.values())
 
 
-def _leave_out(house: Warehouse, digests: Collection[str]) -> None:
-    rows = house.rows(bronze.SOURCES)
+def _leave_out(warehouse: Warehouse, digests: Collection[str]) -> None:
+    rows = warehouse.rows(bronze.SOURCES)
     kept = rows.filter(~pc.field("content_sha256").isin(pa.array(sorted(digests))))
-    house.write(bronze.SOURCES, kept, instead=house.files(bronze.SOURCES))
+    warehouse.write(bronze.SOURCES, kept, instead=warehouse.files(bronze.SOURCES))

@@ -39,7 +39,7 @@ _NOT_SAID = (*_WHENCE, "day", "nth", "stated_id", "seq_rest", "request_rest", "n
 Values = Mapping[str, Any]
 
 
-def settle_staged(house: Warehouse, staging: Staging, *, has_logs: bool) -> None:
+def settle_staged(warehouse: Warehouse, staging: Staging, *, has_logs: bool) -> None:
     """Have the staged rows be there once each, at positions of their own.
 
     `has_logs`: some rows come from event logs; the positions of captures' rows are their own anyway.
@@ -47,18 +47,18 @@ def settle_staged(house: Warehouse, staging: Staging, *, has_logs: bool) -> None
     for name in staging.tables - {bronze.QUARANTINE.name}:
         staging.settle(name, placed=has_logs)
     if has_logs:
-        give_own_positions(house, staging)
+        give_own_positions(warehouse, staging)
 
 
-def write_staged(house: Warehouse, staging: Staging, result: Ingested, last_day: dt.date, passes: Passes) -> None:
+def write_staged(warehouse: Warehouse, staging: Staging, result: Ingested, last_day: dt.date, passes: Passes) -> None:
     """Have what is new in the settled rows in the tables, and then what they refused, and count both in `result`.
 
     Nothing is committed. `last_day`: under which refused pieces are filed if nothing else is there.
     """
-    days = _revoke(house, staging)
-    plain = _write_plain(house, staging, passes)
+    days = _revoke(warehouse, staging)
+    plain = _write_plain(warehouse, staging, passes)
     for name in sorted(staging.tables & WRITTEN.keys()):
-        counted = plain.get(name) or _write_new(house, staging, WRITTEN[name])
+        counted = plain.get(name) or _write_new(warehouse, staging, WRITTEN[name])
         if name == bronze.ROUTE_OBSERVATIONS.name:
             result.observations += counted["new"]
         else:
@@ -72,12 +72,12 @@ def write_staged(house: Warehouse, staging: Staging, result: Ingested, last_day:
         staging.settle(bronze.QUARANTINE.name, max(days))
         for rows in staging.rows(bronze.QUARANTINE.name):
             result.reasons.update(rows["reason"].to_pylist())
-        counted = _write_new(house, staging, bronze.QUARANTINE)
+        counted = _write_new(warehouse, staging, bronze.QUARANTINE)
         result.quarantined += counted["new"] + counted["repeated"]
     result.days = sorted(days)
 
 
-def _revoke(house: Warehouse, staging: Staging) -> set[dt.date]:
+def _revoke(warehouse: Warehouse, staging: Staging) -> set[dt.date]:
     """Take back stored rows that later packets have proved wrong; return the days that they were on."""
     if REVOKED not in staging.tables:
         return set()
@@ -86,22 +86,22 @@ def _revoke(house: Warehouse, staging: Staging) -> set[dt.date]:
     for row in revoked:
         table = WRITTEN[row["table"]]
         # Mostly they are of the last day.
-        days |= _take_out(house, table, row["ids"], reversed(house.files(table)))
+        days |= _take_out(warehouse, table, row["ids"], reversed(warehouse.files(table)))
     return days
 
 
-def _take_out(house: Warehouse, table: Table, keys: Iterable[str], files: Iterable[DataFile]) -> set[dt.date]:
+def _take_out(warehouse: Warehouse, table: Table, keys: Iterable[str], files: Iterable[DataFile]) -> set[dt.date]:
     """Have `files` without the rows of these keys, of which each is there once; return the days that they were on."""
     left, days = set(keys), set[dt.date]()
     for file in files:
         if not left:
             break
         is_one = pc.field(table.key[0]).isin(sorted(left))
-        found = read_files(house.path, table, [file], table.key, is_one)[0]
+        found = read_files(warehouse.path, table, [file], table.key, is_one)[0]
         if len(found):
-            rest = read_files(house.path, table, [file], filter=~is_one)
-            added = [write_file(rest, house.path, table, file.day, house.run_id)] if len(rest) else []
-            house.change(table, added, [file])
+            rest = read_files(warehouse.path, table, [file], filter=~is_one)
+            added = [write_file(rest, warehouse.path, table, file.day, warehouse.run_id)] if len(rest) else []
+            warehouse.change(table, added, [file])
             left.difference_update(found.to_pylist())
             days.update([file.day] if file.day else [])
     return days
@@ -152,7 +152,7 @@ def _shown(at: dt.datetime) -> str:
     return f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
-def _write_plain(house: Warehouse, staging: Staging, passes: Passes) -> dict[str, Values]:
+def _write_plain(warehouse: Warehouse, staging: Staging, passes: Passes) -> dict[str, Values]:
     """Have the staged rows in those tables of which all are new, once each and in their place; return what `_write_new` does.
 
     They are written as they are read, in one pass. Large files are written by tasks beside each other, unless some row of
@@ -161,11 +161,11 @@ def _write_plain(house: Warehouse, staging: Staging, passes: Passes) -> dict[str
     tables = [
         table
         for table in bronze.RECORDED_TABLES
-        if table.name in staging.tables and staging.files(table.name) and not _are_met(house, staging, table)
+        if table.name in staging.tables and staging.files(table.name) and not _are_met(warehouse, staging, table)
     ]
     found = {table.name: Plain() for table in tables}
     parts = [
-        PlainPart(house.path, house.run_id, table.name, files)
+        PlainPart(warehouse.path, warehouse.run_id, table.name, files)
         for table in (tables if passes.width > 1 else ())
         for files in _large(staging.files(table.name))
     ]
@@ -177,9 +177,9 @@ def _write_plain(house: Warehouse, staging: Staging, passes: Passes) -> dict[str
     for table in tables:
         plain = found[table.name]
         for rows in _in_memory(_unrefused(staging, table, plain)):
-            plain.files += _of_days(rows, house.path, table, house.run_id)
+            plain.files += _of_days(rows, warehouse.path, table, warehouse.run_id)
         if plain.files:
-            house.change(table, plain.files)
+            warehouse.change(table, plain.files)
     return {name: plain.counted() for name, plain in found.items()}
 
 
@@ -199,10 +199,12 @@ def _frames_in(rows: pa.Table) -> int:
     return len(rows) - int(rows["_frame"].null_count)
 
 
-def _are_met(house: Warehouse, staging: Staging, table: Table) -> bool:
+def _are_met(warehouse: Warehouse, staging: Staging, table: Table) -> bool:
     """Return whether keys of staged rows are stored."""
     query = _MET.format(key=table.key[0], kept=f"kept_{table.name}")
-    keys = (pa.concat_tables(_keys_of(house, table, part)) for part in parts_of(house.files(table, staging.days)))
+    keys = (
+        pa.concat_tables(_keys_of(warehouse, table, part)) for part in parts_of(warehouse.files(table, staging.days))
+    )
     return any(staging.ask(query, keys=some).num_rows for some in keys)
 
 
@@ -250,7 +252,7 @@ def write_plain(part: PlainPart) -> Plain | None:
     return found
 
 
-def _write_new(house: Warehouse, staging: Staging, table: Table) -> Values:
+def _write_new(warehouse: Warehouse, staging: Staging, table: Table) -> Values:
     """Have the kept rows in `table` that it does not hold yet or holds otherwise, unless they are refused.
 
     Returns the frames for which rows stand: new, repeated, refused; and the days of new and changed rows, before and after.
@@ -260,13 +262,13 @@ def _write_new(house: Warehouse, staging: Staging, table: Table) -> Values:
     key, is_judged = table.key[0], table in bronze.RECORDED_TABLES
     staging.ask(_FACTS)
     # Neither a piece of quarantine nor a topic table has one day on which it would be found again.
-    files = house.files(table, staging.days if is_judged else None)
+    files = warehouse.files(table, staging.days if is_judged else None)
     for part in parts_of(files):
         met = staging.ask(
-            _MET.format(key=key, kept=f"kept_{table.name}"), keys=pa.concat_tables(_keys_of(house, table, part))
+            _MET.format(key=key, kept=f"kept_{table.name}"), keys=pa.concat_tables(_keys_of(warehouse, table, part))
         )
         found = (
-            read_files(house.path, table, [part[of["file"]]], filter=pc.field(key).isin(of["keys"]))
+            read_files(warehouse.path, table, [part[of["file"]]], filter=pc.field(key).isin(of["keys"]))
             for of in met.to_pylist()
         )
         for stored in _in_memory(found):
@@ -283,10 +285,12 @@ def _write_new(house: Warehouse, staging: Staging, table: Table) -> Values:
         facts = f"{key}, {day}, {content}, _n, _frames, _seq_is_given, _is_refused"
         staging.ask(f"INSERT INTO facts SELECT {facts} FROM judged", judged=judged)
     staging.ask(_OUTCOMES)
-    _take_out(house, table, staging.ask("SELECT key FROM outcomes WHERE outcome = 'changed'")["key"].to_pylist(), files)
-    added = list(_new_files(house, staging, table))
+    _take_out(
+        warehouse, table, staging.ask("SELECT key FROM outcomes WHERE outcome = 'changed'")["key"].to_pylist(), files
+    )
+    added = list(_new_files(warehouse, staging, table))
     if added:
-        house.change(table, added)
+        warehouse.change(table, added)
     return dict(staging.ask(_COUNTED).to_pylist()[0])
 
 
@@ -316,17 +320,17 @@ FROM (SELECT *, outcome IN ('new', 'changed') AS is_changed FROM outcomes)
 _WANTED = "SELECT _n, _n FROM outcomes WHERE outcome IN ('new', 'changed')"
 
 
-def _keys_of(house: Warehouse, table: Table, files: Iterable[DataFile]) -> Iterator[pa.Table]:
+def _keys_of(warehouse: Warehouse, table: Table, files: Iterable[DataFile]) -> Iterator[pa.Table]:
     for number, file in enumerate(files):
-        keys = read_files(house.path, table, [file], table.key).rename_columns(["key"])
+        keys = read_files(warehouse.path, table, [file], table.key).rename_columns(["key"])
         yield keys.append_column("file", pa.repeat(number, len(keys)))
 
 
-def _new_files(house: Warehouse, staging: Staging, table: Table) -> Iterator[DataFile]:
+def _new_files(warehouse: Warehouse, staging: Staging, table: Table) -> Iterator[DataFile]:
     """Write the wanted rows of `table` in files of one day, in which they are in order, and yield these."""
     wanted = (staging.of_batch(rows, _WANTED)[0] for rows in staging.rows(table.name))
     for rows in _in_memory(wanted):
-        yield from _of_days(rows, house.path, table, house.run_id)
+        yield from _of_days(rows, warehouse.path, table, warehouse.run_id)
 
 
 def _of_days(rows: pa.Table, root: str, table: Table, run_id: str) -> Iterator[DataFile]:

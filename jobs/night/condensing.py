@@ -104,30 +104,30 @@ class Condensed:
 
 
 def condensed(
-    house: Warehouse,
+    warehouse: Warehouse,
     passes: Passes,
     days: Sequence[dt.date],
     starts: Collection[dt.date] = (),
 ) -> Condensed:
     """Read what is recorded on `days`, and the gold slices of `starts`, once."""
     by_day = [table for table in bronze.TABLES if table.partition_by]
-    pieces = [Piece(table.name, file) for table in by_day for file in house.files(table, days)]
+    pieces = [Piece(table.name, file) for table in by_day for file in warehouse.files(table, days)]
     if starts:
-        named = files_of(house, (*gold.HISTORY_TABLES, *gold.REPORT_TABLES), starts).named
+        named = files_of(warehouse, (*gold.HISTORY_TABLES, *gold.REPORT_TABLES), starts).named
         pieces += [Piece(name, file) for name, files in named.items() for file in files]
-    ledger = house.ledger()
-    house.hold([bronze.REGISTRATIONS], {day - _ONE_DAY for day in days} - {*days})
-    leases = {day: tuple(_lease_pieces(house, day, starts)) for day in days}
+    ledger = warehouse.ledger()
+    warehouse.hold([bronze.REGISTRATIONS], {day - _ONE_DAY for day in days} - {*days})
+    leases = {day: tuple(_lease_pieces(warehouse, day, starts)) for day in days}
     work = [
-        CondenseWork(house.path, tuple(some), leases, ledger.days, ledger.covered, house.staging)
+        CondenseWork(warehouse.path, tuple(some), leases, ledger.days, ledger.covered, warehouse.staging)
         for some in _shared_out(pieces, passes.width * _ROUNDS, lambda piece: piece.file.size)
     ]
     total = Condensed()
     for found in passes.each(condense_files, work):
         total.add(found)
-    files = files_of(house, bronze.RECORDED_TABLES, days)
-    topics = files_of(house, [bronze.TOPIC_CONFIGS_TABLE], None)
-    together = to_count(files.having(topics.named), total.rows, house.staging)
+    files = files_of(warehouse, bronze.RECORDED_TABLES, days)
+    topics = files_of(warehouse, [bronze.TOPIC_CONFIGS_TABLE], None)
+    together = to_count(files.having(topics.named), total.rows, warehouse.staging)
     total.to_count = [tuple(some) for some in _shared_out(together, passes.width, lambda one: one.rows)]
     return total
 
@@ -171,13 +171,13 @@ def _of_recorded(work: CondenseWork, piece: Piece, day: dt.date, leases: Callabl
     return found
 
 
-def _lease_pieces(house: Warehouse, day: dt.date, starts: Iterable[dt.date]) -> Iterator[Piece]:
+def _lease_pieces(warehouse: Warehouse, day: dt.date, starts: Iterable[dt.date]) -> Iterator[Piece]:
     """Yield the files that say for how long an address lives on `day`: who registered, then or on the day before, or was live."""
-    for file in house.files(bronze.REGISTRATIONS, [day - _ONE_DAY, day]):
+    for file in warehouse.files(bronze.REGISTRATIONS, [day - _ONE_DAY, day]):
         yield Piece(bronze.REGISTRATIONS.name, file)
     last = max((start for start in starts if start < day), default=None)
     live = gold.BROKER_LIVE_HISTORY
-    for file in files_of(house, [live], [last]).named[live.name] if last else ():
+    for file in files_of(warehouse, [live], [last]).named[live.name] if last else ():
         yield Piece(live.name, file)
 
 

@@ -48,21 +48,21 @@ class Days:
     asked: frozenset[dt.date] = frozenset()
 
 
-def days_to_do(house: Warehouse, asked: Collection[dt.date] = ()) -> Days:
+def days_to_do(warehouse: Warehouse, asked: Collection[dt.date] = ()) -> Days:
     """Return what is to be done: nothing, if every source is covered and no day was asked for.
 
     With another configuration or version of this software than last time, every day is recomputed.
     """
-    read, ledger = house.recorded(), house.ledger()
+    read, ledger = warehouse.recorded(), warehouse.ledger()
     left = [source for source in read if source.ingest_run not in ledger.covered]
     recorded = days_of(read)
     touched = frozenset(day for source in left for day in source.days)
     last = ledger.last
-    changed = last is not None and (last.config_sha256, last.code_version) != (house.conf.sha256, __version__)
+    changed = last is not None and (last.config_sha256, last.code_version) != (warehouse.conf.sha256, __version__)
     wanted = set(recorded) if changed else touched | set(asked)
     ingest_runs = sorted({source.ingest_run for source in left})
-    wanted |= _rescheduled(house, touched, ingest_runs, recorded)
-    wanted |= _reopened(house, sorted(wanted), recorded)
+    wanted |= _rescheduled(warehouse, touched, ingest_runs, recorded)
+    wanted |= _reopened(warehouse, sorted(wanted), recorded)
     sources = sorted(source.sha256 for source in left)
     return Days(sorted(wanted), recorded, touched, ingest_runs, sources, frozenset(asked))
 
@@ -84,44 +84,46 @@ def before(day: dt.date, recorded: Sequence[dt.date]) -> dt.date | None:
 
 
 def _rescheduled(
-    house: Warehouse, touched: Collection[dt.date], ingest_runs: Collection[str], recorded: Sequence[dt.date]
+    warehouse: Warehouse, touched: Collection[dt.date], ingest_runs: Collection[str], recorded: Sequence[dt.date]
 ) -> set[dt.date]:
     """Return the days after late events that tell when scans tick on them: that is not seen in the rows which days hand on.
 
     Those are starts of a name server, and its first events. A phase that closes tell is handed on.
     """
-    published = house.ledger().days
+    published = warehouse.ledger().days
     late = [day for day in touched if published and day < max(published)]
     if not late:
         return set()
     is_late = pc.field("ingest_run").isin(sorted(ingest_runs))
-    telling = {row["day"] for row in _where(house, bronze.NAMESRV_EVENTS, late, is_late)}
+    telling = {row["day"] for row in _where(warehouse, bronze.NAMESRV_EVENTS, late, is_late)}
     first: dict[str, dt.date] = {}
-    for name, day in heard_in(house.slices_in_force()):
+    for name, day in heard_in(warehouse.slices_in_force()):
         first[name] = min(day, first.get(name, day))
     for table in bronze.RECORDED_TABLES:
-        rows = _where(house, table, late, is_late)
+        rows = _where(warehouse, table, late, is_late)
         telling |= {row["day"] for row in rows if row["day"] <= first.get(row["namesrv_id"], dt.date.max)}
     return {day for day in recorded if telling and day > min(telling)}
 
 
-def _where(house: Warehouse, table: Table, days: Collection[dt.date], condition: pc.Expression) -> list[dict[str, Any]]:
+def _where(
+    warehouse: Warehouse, table: Table, days: Collection[dt.date], condition: pc.Expression
+) -> list[dict[str, Any]]:
     """Return the distinct (namesrv_id, day) of rows."""
-    rows = house.rows(table, days, ["namesrv_id", "day"], condition)
+    rows = warehouse.rows(table, days, ["namesrv_id", "day"], condition)
     return list(rows_of(rows.group_by(["namesrv_id", "day"]).aggregate([])))
 
 
-def _reopened(house: Warehouse, wanted: Sequence[dt.date], recorded: Sequence[dt.date]) -> set[dt.date]:
+def _reopened(warehouse: Warehouse, wanted: Sequence[dt.date], recorded: Sequence[dt.date]) -> set[dt.date]:
     """Return published days that end otherwise, now that it is known that their name servers went on.
 
     A lease that ended after the last event of a day was left open: nobody knew whether a scan followed.
     """
     ends = {end for day in wanted if (end := before(day, recorded)) is not None and end not in wanted}
-    overdue = _overdue(house, ends)
+    overdue = _overdue(warehouse, ends)
     if not overdue:
         return set()
-    heard = heard_in(house.slices_in_force())
-    went_on = {name for day in wanted for name in house.namesrvs_on(day)}
+    heard = heard_in(warehouse.slices_in_force())
+    went_on = {name for day in wanted for name in warehouse.namesrvs_on(day)}
     reopened: set[dt.date] = set()
     for name, since in overdue.items():
         if name in went_on:
@@ -131,14 +133,14 @@ def _reopened(house: Warehouse, wanted: Sequence[dt.date], recorded: Sequence[dt
     return reopened - set(wanted)
 
 
-def _overdue(house: Warehouse, ends: Collection[dt.date]) -> dict[str, dt.date]:
+def _overdue(warehouse: Warehouse, ends: Collection[dt.date]) -> dict[str, dt.date]:
     """Return the name servers with a lease that had run out when one of `ends` was over, and the day of the first such end."""
     columns = ["namesrv_id", "last_update_time", "heartbeat_timeout_ms"]
     tables = (gold.BROKER_LIVE_HISTORY, gold.LAST_HEARTBEATS)
     since: dict[str, dt.date] = {}
-    house.hold(tables, ends)
+    warehouse.hold(tables, ends)
     for day in sorted(ends):
-        live = files_of(house, tables, [day], published=True).on(gold.BROKER_LIVE_HISTORY, day, columns, still=True)
+        live = files_of(warehouse, tables, [day], published=True).on(gold.BROKER_LIVE_HISTORY, day, columns, still=True)
         for row in rows_of(live):
             lease_us = min(row["heartbeat_timeout_ms"], _LONGEST_LEASE_MS) * US_PER_MS
             end = row["last_update_time"] + lease_us
@@ -147,15 +149,15 @@ def _overdue(house: Warehouse, ends: Collection[dt.date]) -> dict[str, dt.date]:
     return since
 
 
-def starting_slices(house: Warehouse, days: Days) -> dict[Slice, Digest]:
+def starting_slices(warehouse: Warehouse, days: Days) -> dict[Slice, Digest]:
     """Return the gold slices from which the night starts, as the ledger has them."""
     starts = {start for day in days.wanted if (start := before(day, days.recorded)) is not None} - set(days.wanted)
-    published = house.ledger().days
+    published = warehouse.ledger().days
     starts &= published
     if not starts:
         return {}
     gold_names = {table.name for table in DATA_TABLES}
-    in_force = house.slices_in_force({None, *(day for day in published if day >= min(starts))})
+    in_force = warehouse.slices_in_force({None, *(day for day in published if day >= min(starts))})
     return {cut: digest for cut, digest in in_force.items() if cut.table in gold_names and is_start(cut, starts)}
 
 

@@ -26,11 +26,11 @@ RARE = (bronze.SNAPSHOTS, bronze.QUARANTINE)
 _BRONZE = frozenset(table.name for table in bronze.TABLES)
 
 
-def measured_small(house: Warehouse, days: Collection[dt.date]) -> list[Measurement]:
+def measured_small(warehouse: Warehouse, days: Collection[dt.date]) -> list[Measurement]:
     """Return the rules of the tables that are not cut by day, and of what is rare on `days`, counted."""
-    frames = {table.name: house.rows(table) for table in SMALL}
-    frames |= {table.name: house.rows(table, days) for table in RARE}
-    frames[bronze.SOURCES.name] = _of_days(frames[bronze.SOURCES.name], days, house.run_id)
+    frames = {table.name: warehouse.rows(table) for table in SMALL}
+    frames |= {table.name: warehouse.rows(table, days) for table in RARE}
+    frames[bronze.SOURCES.name] = _of_days(frames[bronze.SOURCES.name], days, warehouse.run_id)
     return measure(frames)
 
 
@@ -41,9 +41,9 @@ def _of_days(sources: pa.Table, days: Collection[dt.date], run_id: str) -> pa.Ta
     return sources.filter(pc.or_(on_days, of_run))
 
 
-def require_sound(house: Warehouse, measurements: Sequence[Measurement]) -> list[str]:
+def require_sound(warehouse: Warehouse, measurements: Sequence[Measurement]) -> list[str]:
     """Judge what was counted, and write the Data Docs; return warnings. Raises GateError if a critical rule is broken."""
-    verdict = judge(measurements, docs_dir(house))
+    verdict = judge(measurements, docs_dir(warehouse))
     broken = [*verdict.critical, *(f"{rule} (not judged)" for rule in verdict.skipped)]
     if broken:
         raise GateError(f"{'; '.join(broken)}; see {verdict.docs_path}", is_of_files=are_of_files(measurements))
@@ -77,6 +77,6 @@ def are_too_many(verify: Mapping[str, Any], conf: PipelineConf) -> bool:
     return bool(wrong > conf.mismatched_min and wrong > conf.mismatched_share_max * answers)
 
 
-def docs_dir(house: Warehouse) -> Path:
+def docs_dir(warehouse: Warehouse) -> Path:
     """Return the folder of the Data Docs."""
-    return (local_path(house.path) or Path.cwd()) / "data_docs"
+    return (local_path(warehouse.path) or Path.cwd()) / "data_docs"

@@ -14,28 +14,28 @@ from jobs.store.warehouse import Warehouse
 from schemas import gold
 
 
-def begun(house: Warehouse, passes: Passes, days: Days) -> tuple[Night, Days]:
+def begun(warehouse: Warehouse, passes: Passes, days: Days) -> tuple[Night, Days]:
     """Return a night that has read the days it is to do, and these: with `join_addresses` more than were wanted.
 
     Raises TamperedError as `Night.begin`.
     """
-    night = Night(house, passes)
+    night = Night(warehouse, passes)
     night.begin(days)
-    while house.conf.join_addresses and (groups := _may_be_one(night, days)):
-        join_addresses(house, groups)
-        days, night = days_to_do(house, days.wanted), Night(house, passes)
+    while warehouse.conf.join_addresses and (groups := _may_be_one(night, days)):
+        join_addresses(warehouse, groups)
+        days, night = days_to_do(warehouse, days.wanted), Night(warehouse, passes)
         night.begin(days)
     return night, days
 
 
-def suggested_days(house: Warehouse) -> list[dt.date]:
+def suggested_days(warehouse: Warehouse) -> list[dt.date]:
     """Return the days of which a published finding suggests to join addresses, if that is asked for."""
-    if not house.conf.join_addresses or house.ledger().last is None:
+    if not warehouse.conf.join_addresses or warehouse.ledger().last is None:
         return []
     is_line = (pc.field("code") == "SAME_PROCESS_SUSPECTED") & pc.match_substring(
         pc.field("detail"), '"] addresses = ["'
     )
-    return sorted(set(house.published_rows(gold.FINDINGS, None, ["told_on"], is_line)["told_on"].to_pylist()))
+    return sorted(set(warehouse.published_rows(gold.FINDINGS, None, ["told_on"], is_line)["told_on"].to_pylist()))
 
 
 def _may_be_one(night: Night, days: Days) -> list[list[str]]:

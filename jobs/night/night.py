@@ -69,8 +69,8 @@ _IS_BEGINNING = pc.field("kind").isin(BEGINNINGS)
 class Night:
     """The days of one run. `Warehouse` knows what it has changed so far."""
 
-    def __init__(self, house: Warehouse, passes: Passes) -> None:
-        self._house, self._passes = house, passes
+    def __init__(self, warehouse: Warehouse, passes: Passes) -> None:
+        self._warehouse, self._passes = warehouse, passes
         self._read = Condensed()
         self._condensed: set[dt.date] = set()
         self.replayed: set[dt.date] = set()
@@ -89,8 +89,8 @@ class Night:
         what intervals there are of them and of later ones, and of days with new rows what was there.
         """
         self._asked = days.asked
-        self._house.hold((table for table in bronze.TABLES if table.partition_by), days.touched)
-        expected = starting_slices(self._house, days)
+        self._warehouse.hold((table for table in bronze.TABLES if table.partition_by), days.touched)
+        expected = starting_slices(self._warehouse, days)
         starts = {cut.day for cut in expected if cut.day is not None and cut.table not in _INTERVALS}
         found = self.condense(days.wanted, starts).digests
         self.starts = {
@@ -98,13 +98,13 @@ class Night:
         }
         require_same(self.starts, expected)
         self.require_as_published(days)
-        self._house.note_held(DATA_TABLES, starts)
+        self._warehouse.note_held(DATA_TABLES, starts)
 
     def require_as_published(self, days: Days) -> None:
         """Raise TamperedError unless what was read of published days without new rows is what their runs read, in whole files."""
-        untouched = self._house.ledger().days - days.touched
+        untouched = self._warehouse.ledger().days - days.touched
         read = {cut: of for cut, of in self._read.digests.items() if cut.table in _BRONZE and cut.day in untouched}
-        known = self._house.slices_in_force(untouched & self._condensed)
+        known = self._warehouse.slices_in_force(untouched & self._condensed)
         require_same(read, {cut: of for cut, of in known.items() if cut.table in _BRONZE})
         for sentence in self._read.damaged:
             raise TamperedError(f"{sentence}. Nothing was published")
@@ -162,7 +162,7 @@ class Night:
     @property
     def outputs(self) -> dict[Slice, Digest]:
         """Return the digests of the slices of the days that were replayed, and of all intervals that are open."""
-        found = {} if self._ends_here else self._house.slices_in_force({None})
+        found = {} if self._ends_here else self._warehouse.slices_in_force({None})
         for day, counted in self._counted.items():
             is_last = self._ends_here and day == max(self._counted)
             for cut, digest in (of for one in counted for of in one.digests.items()):
@@ -176,7 +176,7 @@ class Night:
         """Read what is recorded on days, and the gold slices of `starts`; return all that was read so far."""
         fresh = [day for day in days if day not in self._condensed]
         if fresh or starts:
-            self._read.add(condensed(self._house, self._passes, fresh, starts))
+            self._read.add(condensed(self._warehouse, self._passes, fresh, starts))
             self._condensed.update(fresh)
         return self._read
 
@@ -184,7 +184,7 @@ class Night:
         """Return what a day that was condensed tells of name servers being one, or several, as `flags.suspected.SUSPECTED`."""
         if day not in self._suspected:
             hours = [place for (of, _), places in sorted(self._read.hours.items()) if of == day for place in places]
-            self._suspected[day] = suspected_on(self._house, day, list(dict.fromkeys(hours)))
+            self._suspected[day] = suspected_on(self._warehouse, day, list(dict.fromkeys(hours)))
         return self._suspected[day]
 
     # -- replay --------------------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ class Night:
         self._replace(day, (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS), done)
         since = min((of.reconsidered_since for of in done if of.reconsidered_since is not None), default=None)
         if since is not None:
-            earlier = [d for d in days_of(self._house.recorded(), first=day_of(since // 1_000)) if d < day]
+            earlier = [d for d in days_of(self._warehouse.recorded(), first=day_of(since // 1_000)) if d < day]
             if earlier:
                 return earlier
         self._replace(day, REPLAYED, done)
@@ -211,7 +211,7 @@ class Night:
     def _replace(self, day: dt.date, tables: Iterable[Table], done: Sequence[Judged]) -> None:
         """Take over the files of tables that tasks have written."""
         for table in tables:
-            self._house.replace(table, [day], [file for of in done for file in of.files[table.name]])
+            self._warehouse.replace(table, [day], [file for of in done for file in of.files[table.name]])
 
     def _each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
         """Call a task for each piece of work; along with them goes what is still to be counted of all days' rules."""
@@ -243,25 +243,25 @@ class Night:
 
     def _namesrvs(self, day: dt.date) -> Iterator[NamesrvWork]:
         """Yield what is to be settled: each name server that was heard of on the day, or whose state is carried through it."""
-        house = self._house
+        warehouse = self._warehouse
         start = self.start_of(day)
         starts = [] if start is None else [start]
         heard = self._heard(day)
-        later_days = days_of(house.recorded(), first=day + _ONE_DAY)
+        later_days = days_of(warehouse.recorded(), first=day + _ONE_DAY)
         self._hold([gold.NAMESRV_SETTINGS], [*starts, *later_days])
-        settings = house.rows(gold.NAMESRV_SETTINGS, starts) if starts else empty(gold.NAMESRV_SETTINGS)
-        later = house.rows(gold.NAMESRV_SETTINGS, later_days)
-        scan_life, addresses = self._scan_life(day, start), house.rows(bronze.ADDRESSES)
+        settings = warehouse.rows(gold.NAMESRV_SETTINGS, starts) if starts else empty(gold.NAMESRV_SETTINGS)
+        later = warehouse.rows(gold.NAMESRV_SETTINGS, later_days)
+        scan_life, addresses = self._scan_life(day, start), warehouse.rows(bronze.ADDRESSES)
         suspected = self.suspected(day)
-        today = files_of(house, [*(t for t in bronze.TABLES if t.partition_by), bronze.TOPIC_CONFIGS_TABLE], [day])
+        today = files_of(warehouse, [*(t for t in bronze.TABLES if t.partition_by), bronze.TOPIC_CONFIGS_TABLE], [day])
         # What was refused lies under the last day of the run that read it.
-        read = {file.day for file in house.files(bronze.QUARANTINE) if file.day is not None and file.day >= day}
+        read = {file.day for file in warehouse.files(bronze.QUARANTINE) if file.day is not None and file.day >= day}
         today = today.having(self._held([bronze.QUARANTINE], sorted(read)).named)
         before = self._held(_CARRIED, starts)
         ever = self._ever(day)
         # The last ones to end are small.
         names = sorted(heard.keys() | set(settings["namesrv_id"].to_pylist()), key=lambda name: (-heard[name], name))
-        going_on = house.going_on(names, day)
+        going_on = warehouse.going_on(names, day)
         begun = set(ever.rows(bronze.NAMESRV_EVENTS, ["namesrv_id"], _IS_BEGINNING)["namesrv_id"].to_pylist())
         for name in names:
             own = pc.field("namesrv_id") == name
@@ -269,7 +269,7 @@ class Night:
             yield NamesrvWork(
                 name,
                 day,
-                house.run_id,
+                warehouse.run_id,
                 today,
                 start,
                 before,
@@ -281,7 +281,7 @@ class Night:
                 scan_life.filter(own),
                 said,
                 suspected.filter(own),
-                house.conf.given([name, *said["namesrv_addr"].to_pylist()]),
+                warehouse.conf.given([name, *said["namesrv_addr"].to_pylist()]),
                 None if name in begun else self._first_seen(name),
                 name in going_on,
             )
@@ -297,7 +297,7 @@ class Night:
     def start_of(self, day: dt.date) -> dt.date | None:
         """Return the last day before `day` that was replayed; every name server's state is carried through each such day."""
         written = {
-            file.day for file in self._house.files(gold.NAMESRV_SETTINGS) if file.day is not None and file.day < day
+            file.day for file in self._warehouse.files(gold.NAMESRV_SETTINGS) if file.day is not None and file.day < day
         }
         return max(written, default=None)
 
@@ -308,14 +308,14 @@ class Night:
         """
         if start is None:
             return empty(gold.EVENT_OUTCOMES)
-        ledger = self._house.ledger()
-        unpublished = {d for d in days_of(self._house.recorded()) if d not in ledger.days} | self.replayed
+        ledger = self._warehouse.ledger()
+        unpublished = {d for d in days_of(self._warehouse.recorded()) if d not in ledger.days} | self.replayed
         failed = min((d for d in ledger.halting_days if d < day), default=day)
         days = {d for d in ledger.scan_days if failed <= d < day}
         first = min({start, *unpublished})
-        days |= {d for d in days_of(self._house.recorded(), first=first) if d < day}
+        days |= {d for d in days_of(self._warehouse.recorded(), first=first) if d < day}
         self._hold([gold.EVENT_OUTCOMES], days)
-        return self._house.rows(gold.EVENT_OUTCOMES, days, None, IS_SCAN_LIFE)
+        return self._warehouse.rows(gold.EVENT_OUTCOMES, days, None, IS_SCAN_LIFE)
 
     def _hold(self, tables: Sequence[Table], days: Collection[dt.date]) -> None:
         """Hold what is published of some days, but of gold tables those that this run makes anew.
@@ -323,34 +323,34 @@ class Night:
         What intervals there were when a day ended is theirs that this run has replayed, too.
         """
         for table in tables:
-            self._house.hold([table], {*days} - (self.replayed if table.name in _DATA else set()))
+            self._warehouse.hold([table], {*days} - (self.replayed if table.name in _DATA else set()))
 
     def _held(self, tables: Sequence[Table], days: Collection[dt.date]) -> Files:
         """Return the files of other days than the one that is replayed."""
         self._hold(tables, days)
-        return files_of(self._house, tables, days)
+        return files_of(self._warehouse, tables, days)
 
     def _ever(self, day: dt.date) -> Files:
         """Return what tells when name servers began."""
-        until = [d for d in days_of(self._house.recorded()) if d <= day]
+        until = [d for d in days_of(self._warehouse.recorded()) if d <= day]
         return self._held((bronze.NAMESRV_EVENTS, bronze.SNAPSHOTS), until)
 
     def _first_seen(self, name: str) -> int | None:
         """Return the position of a name server's first recorded event."""
-        cuts = {*self._house.slices_in_force(), *self._read.rows}
+        cuts = {*self._warehouse.slices_in_force(), *self._read.rows}
         days = {cut.day for cut in cuts if cut.namesrv_id == name and cut.table in _EVENTS and cut.day is not None}
         own, first = pc.field("namesrv_id") == name, [min(days)] if days else []
         self._hold(bronze.EVENT_TABLES, first)
-        rows = (self._house.rows(table, first, ["seq"], own)["seq"] for table in bronze.EVENT_TABLES)
+        rows = (self._warehouse.rows(table, first, ["seq"], own)["seq"] for table in bronze.EVENT_TABLES)
         return min((seq for seqs in rows if (seq := pc.min(seqs).as_py()) is not None), default=None)
 
     def _judgements(self, day: dt.date) -> list[JudgeWork]:
         """Return what is to be judged of each name server's day."""
-        house = self._house
-        before = [d for d in days_of(house.recorded()) if d < day]
+        warehouse = self._warehouse
+        before = [d for d in days_of(warehouse.recorded()) if d < day]
         told = self._held([gold.EXPIRED_BROKERS], before[-_WAITED_DAYS:])
         unread, published = self._unread(), self._published(day)
-        opened = files_of(house, gold.INTERVAL_TABLES, [dt.date.max], published=True)
+        opened = files_of(warehouse, gold.INTERVAL_TABLES, [dt.date.max], published=True)
         return [
             JudgeWork(
                 of,
@@ -358,7 +358,7 @@ class Night:
                 published,
                 opened,
                 tuple(unread.get(of.namesrv_id, ())),
-                house.conf.thresholds,
+                warehouse.conf.thresholds,
             )
             for of in self._namesrvs(day)
         ]
@@ -368,11 +368,11 @@ class Night:
 
         Damaged ones are refused, unless the day was asked for: so they are made anew.
         """
-        if day not in self._house.ledger().days:
+        if day not in self._warehouse.ledger().days:
             return None
         if day not in self._asked:
-            self._house.hold(DATA_TABLES, [day])
-        return files_of(self._house, DATA_TABLES, [day], published=True)
+            self._warehouse.hold(DATA_TABLES, [day])
+        return files_of(self._warehouse, DATA_TABLES, [day], published=True)
 
     def _note_judged(self, day: dt.date, together: Sequence[JudgedTogether], work: Sequence[JudgeWork]) -> None:
         """Take over what tasks have written, and compare name servers."""
@@ -380,7 +380,7 @@ class Night:
         self._replace(day, JUDGED, judged)
         gone, digests = [*self._gone(day, work)], dict[Slice, Digest]()
         if judged:
-            judged, digests = told_together(self._house, day, judged)
+            judged, digests = told_together(self._warehouse, day, judged)
         self._note_intervals(day, judged, is_other=bool(gone) or any(done.holds_otherwise for done in judged))
         self._judged[day], self._counted[day] = [*judged, *gone], [*together, JudgedTogether(digests=digests)]
         self.replayed.add(day)
@@ -390,22 +390,22 @@ class Night:
 
         `is_other`: what is open when the day ends is other than was published.
         """
-        published = self._house.ledger().days
+        published = self._warehouse.ledger().days
         self._ends_here, ended_before = is_other or day not in published or day == max(published), self._ends_here
         for table in gold.INTERVAL_TABLES:
             written = [done.intervals[table.name] for done in judged]
-            replace_closed(self._house, table, day, [file for of in written for file in of.closed])
+            replace_closed(self._warehouse, table, day, [file for of in written for file in of.closed])
             if self._ends_here:
-                end_with(self._house, table, day, [file for of in written for file in of.opened])
+                end_with(self._warehouse, table, day, [file for of in written for file in of.opened])
             elif ended_before:
-                go_on_as_published(self._house, table, day)
+                go_on_as_published(self._warehouse, table, day)
 
     def _gone(self, day: dt.date, work: Sequence[JudgeWork]) -> Iterator[Judged]:
         """Yield what differs of name servers of which the day had slices and has none: other addresses of one that is there."""
         published = self._published(day)
         if published is None:
             return
-        then = {cut.namesrv_id for cut in self._house.slices_in_force([day]) if cut.table in _DATA}
+        then = {cut.namesrv_id for cut in self._warehouse.slices_in_force([day]) if cut.table in _DATA}
         for name in sorted(name for name in then - {one.of.namesrv_id for one in work} if name is not None):
             before = {table.name: published.of(name).on(table, day) for table in DATA_TABLES}
             differing = compare({table.name: empty(table) for table in DATA_TABLES}, before, day)
@@ -413,15 +413,15 @@ class Night:
 
     def _unread(self) -> dict[str, list[tuple[int, int | None]]]:
         """Return from when and until when connections were open that cannot be read, by name server (see `VerifyInput`)."""
-        self._house.hold([bronze.QUARANTINE])
+        self._warehouse.hold([bronze.QUARANTINE])
         is_tls = (pc.field("reason") == Reason.TLS.value) & pc.field("namesrv_id").is_valid()
-        seen = self._house.rows(bronze.QUARANTINE, None, ["namesrv_id", "channel_id", "event_time"], is_tls)
+        seen = self._warehouse.rows(bronze.QUARANTINE, None, ["namesrv_id", "channel_id", "event_time"], is_tls)
         found: dict[str, list[tuple[int, int | None]]] = {}
         if not seen.num_rows:
             return found
-        self._house.hold([bronze.CHANNEL_EVENTS])
+        self._warehouse.hold([bronze.CHANNEL_EVENTS])
         named = pc.field("channel_id").isin(seen["channel_id"].combine_chunks())
-        ends = self._house.rows(bronze.CHANNEL_EVENTS, None, ["channel_id", "event_time"], named)
+        ends = self._warehouse.rows(bronze.CHANNEL_EVENTS, None, ["channel_id", "event_time"], named)
         for span in ask(_UNREAD, {"seen": seen, "ends": ends}).to_pylist():
             found.setdefault(span["namesrv_id"], []).append((span["from_us"], span["until_us"]))
         return found

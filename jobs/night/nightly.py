@@ -112,38 +112,44 @@ class Asked:
     last: dt.date | None = None
 
 
-def run(house: Warehouse, passes: Passes, asked: Asked, console: Shows) -> Summary:
+def run(warehouse: Warehouse, passes: Passes, asked: Asked, console: Shows) -> Summary:
     """Run the night and return its summary: read the inputs, recompute what that changes and the days that are asked for.
 
     A file that breaks a rule is left out, and named. Raises UsageError
     where executors do not see the warehouse, MissingDayError, TamperedError, LayoutError or WarehouseBusyError; what
     was published before stays published. A night that the gate refuses all the same raises nothing: its summary says so.
     """
-    summary = Summary(run_id=house.run_id)
-    with locked(house.path):
+    summary = Summary(run_id=warehouse.run_id)
+    with locked(warehouse.path):
         passes.require_shared()
-        _Nightly(house, passes, asked, console, summary).run()
-        house.clear_staging()
-    summary.data_docs = str(docs_dir(house) / "index.html")
+        _Nightly(warehouse, passes, asked, console, summary).run()
+        warehouse.clear_staging()
+    summary.data_docs = str(docs_dir(warehouse) / "index.html")
     return summary
 
 
 class _Nightly:
     """One night, tried without some of its files if the gate refuses it with them."""
 
-    def __init__(self, house: Warehouse, passes: Passes, asked: Asked, console: Shows, summary: Summary) -> None:
-        self._house, self._passes, self._asked, self._console, self._summary = house, passes, asked, console, summary
+    def __init__(self, warehouse: Warehouse, passes: Passes, asked: Asked, console: Shows, summary: Summary) -> None:
+        self._warehouse, self._passes, self._asked, self._console, self._summary = (
+            warehouse,
+            passes,
+            asked,
+            console,
+            summary,
+        )
         self._step = partial(timed, summary, console)
         self._replayed: list[dt.date] = []
 
     def run(self) -> None:
         """Run the night, and fill in its summary."""
-        house, summary = self._house, self._summary
+        warehouse, summary = self._warehouse, self._summary
         with ExitStack() as held:
             with self._step("ingest"):
-                house.start_from_published()
-                require_whole(house)
-                given = held.enter_context(given_files(house, self._asked.inputs, self._asked.snapshots))
+                warehouse.start_from_published()
+                require_whole(warehouse)
+                given = held.enter_context(given_files(warehouse, self._asked.inputs, self._asked.snapshots))
                 ingested, failed = Ingested(), None
                 try:
                     ingested = self._read(given, {})
@@ -166,12 +172,12 @@ class _Nightly:
 
     def _read(self, given: Given, refused: Mapping[str, str], only: Collection[str] | None = None) -> Ingested:
         """Read what is new of files, or of those with these digests, and take up what a run has read that published nothing."""
-        house = self._house
-        house.discard()
+        warehouse = self._warehouse
+        warehouse.discard()
         if only is not None:
             given = replace(given, sources=[source for source in given.sources if source.sha256 in only])
-        waiting = house.waiting()
-        ingested = read(house, given, self._console.progress, for_files(self._passes), refused, waiting.keys())
+        waiting = warehouse.waiting()
+        ingested = read(warehouse, given, self._console.progress, for_files(self._passes), refused, waiting.keys())
         for of_run in waiting.values():
             ingested.take_up(of_run[0].counts)
             ingested.sources += [source.name for source in of_run if source.verdict == bronze.ACCEPTED]
@@ -180,38 +186,38 @@ class _Nightly:
         return ingested
 
     def _days(self, *, is_trial: bool = False) -> Days:
-        house, asked = self._house, self._asked
-        suggested = suggested_days(house)
+        warehouse, asked = self._warehouse, self._asked
+        suggested = suggested_days(warehouse)
         if not (asked.first or asked.last):
-            return days_to_do(house, suggested)
+            return days_to_do(warehouse, suggested)
         try:
-            return days_to_do(house, [*asked_days(house.recorded(), asked.first, asked.last), *suggested])
+            return days_to_do(warehouse, [*asked_days(warehouse.recorded(), asked.first, asked.last), *suggested])
         except MissingDayError:
             if is_trial:
-                return days_to_do(house, suggested)
+                return days_to_do(warehouse, suggested)
             raise
 
     def _publish(self, ingested: Ingested) -> None:
         """Publish what there is to publish, or note what was read."""
-        house, summary = self._house, self._summary
+        warehouse, summary = self._warehouse, self._summary
         days = self._days()
         if days.wanted:
             with self._step("condense"):
-                night, days = begun(house, self._passes, days)
+                night, days = begun(warehouse, self._passes, days)
             with self._step("replay"):
                 night.replay_days(days.wanted, days.recorded)
             self._replayed = sorted(night.replayed)
             with self._step("publish"):
-                published = publish(house, night, days, ingested.counts, summary.seconds)
+                published = publish(warehouse, night, days, ingested.counts, summary.seconds)
             summary.status, summary.digests = "published", published.digests
             summary.days = [day.isoformat() for day in published.days]
             summary.restated, summary.warnings = published.restated, published.warnings
             summary.note_report(published.report)
             return
-        commit_read(house, ingested)
-        if any(source.verdict != bronze.ACCEPTED for source in house.recorded()):
-            require_sound(house, measured_small(house, []))
-        if (known := house.ledger().last) is not None:
+        commit_read(warehouse, ingested)
+        if any(source.verdict != bronze.ACCEPTED for source in warehouse.recorded()):
+            require_sound(warehouse, measured_small(warehouse, []))
+        if (known := warehouse.ledger().last) is not None:
             summary.last_run, summary.digests = known.run_id, gold_digests(known.digests)
             summary.note_report(known.report)
 
@@ -219,16 +225,16 @@ class _Nightly:
         """Note that the gate refused the night, and why. Raises `error` if it did not."""
         if not isinstance(error, GateError):
             raise error
-        house, summary = self._house, self._summary
-        note_refused(house, self._replayed, error, ingested.counts, summary.seconds)
+        warehouse, summary = self._warehouse, self._summary
+        note_refused(warehouse, self._replayed, error, ingested.counts, summary.seconds)
         summary.status, summary.gate = "refused", str(error)
 
     # -- files that the gate refuses -----------------------------------------------------------------------------------
 
     def _refused(self, given: Given, error: Exception) -> dict[str, str] | None:
         """Return the digests of the new files without which the gate lets the night pass, and why; None: it is not for them."""
-        self._house.discard()
-        known = {source.sha256 for source in self._house.recorded()}
+        self._warehouse.discard()
+        known = {source.sha256 for source in self._warehouse.recorded()}
         fresh = list(dict.fromkeys(source.sha256 for source in given.sources if source.sha256 not in known))
         if not fresh or (isinstance(error, GateError) and not error.is_of_files) or self._fails(given, []) is not None:
             return None
@@ -252,17 +258,17 @@ class _Nightly:
 
     def _fails(self, given: Given, files: Sequence[str]) -> Exception | None:
         """Return why a night with these of its new files alone would not be published; None: it would."""
-        house = self._house
+        warehouse = self._warehouse
         try:
             self._read(given, {}, files)
             days = self._days(is_trial=True)
             if days.wanted:
-                night, days = begun(house, self._passes, days)
+                night, days = begun(warehouse, self._passes, days)
                 night.replay_days(days.wanted, days.recorded)
-                require_unbroken([*measured_small(house, sorted(night.replayed)), *night.measurements])
+                require_unbroken([*measured_small(warehouse, sorted(night.replayed)), *night.measurements])
         except OF_FILES as error:
             return error
         finally:
-            house.clear_staging()
-            house.discard()
+            warehouse.clear_staging()
+            warehouse.discard()
         return None

@@ -191,18 +191,18 @@ class _Frames(Mapping[str, pa.Table]):
 
 
 def files_of(
-    house: Warehouse, tables: Collection[Table], days: Collection[dt.date] | None, *, published: bool = False
+    warehouse: Warehouse, tables: Collection[Table], days: Collection[dt.date] | None, *, published: bool = False
 ) -> Files:
     """Return the files of some days (None: all) as this run sees them, or as the last published run left them.
 
     Of intervals those that were there on the first of the days, or later.
     """
-    found = house.published_files if published else house.files
+    found = warehouse.published_files if published else warehouse.files
     named = {table.name: found(table, days) for table in tables}
     for table in tables:
         if table.has_intervals and days is not None:
             named[table.name] = [file for file in named[table.name] if days and is_alive(file, min(days))]
-    return Files(house.path, {name: tuple(files) for name, files in named.items()})
+    return Files(warehouse.path, {name: tuple(files) for name, files in named.items()})
 
 
 def is_alive(file: DataFile, day: dt.date) -> bool:

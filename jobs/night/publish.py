@@ -40,7 +40,7 @@ class Published:
 
 
 def publish(
-    house: Warehouse, night: Night, days: Days, counts: Mapping[str, int], seconds: Mapping[str, float]
+    warehouse: Warehouse, night: Night, days: Days, counts: Mapping[str, int], seconds: Mapping[str, float]
 ) -> Published:
     """Judge what the night made and, if it passes, commit it and write the run into the ledger: from then on readers see it.
 
@@ -49,18 +49,18 @@ def publish(
     """
     done = sorted(night.replayed)
     inputs = {cut: digest for cut, digest in night.read.digests.items() if cut.table in _BRONZE}
-    known = house.slices_in_force({None, *done})
+    known = warehouse.slices_in_force({None, *done})
     night.require_as_published(days)
     measurements = night.measurements
-    for cut, digest in note_unusable(house, night, days, [*measured_small(house, done), *measurements]).items():
+    for cut, digest in note_unusable(warehouse, night, days, [*measured_small(warehouse, done), *measurements]).items():
         inputs[cut] = inputs.get(cut, Digest()) + digest
-    warnings = require_sound(house, [*measured_small(house, done), *measurements])
-    restated = note_restatements(house, night, done)
+    warnings = require_sound(warehouse, [*measured_small(warehouse, done), *measurements])
+    restated = note_restatements(warehouse, night, done)
     outputs = night.outputs
-    digests = {**_whole(house.ledger(), known, {**inputs, **outputs}), **_of_small(house)}
-    report = {**_report(house, done), "tables": _rows(digests)}
-    house.commit([*DATA_TABLES, gold.RESTATEMENTS, *IN_ORDER])
-    house.note_run(
+    digests = {**_whole(warehouse.ledger(), known, {**inputs, **outputs}), **_of_small(warehouse)}
+    report = {**_report(warehouse, done), "tables": _rows(digests)}
+    warehouse.commit([*DATA_TABLES, gold.RESTATEMENTS, *IN_ORDER])
+    warehouse.note_run(
         done,
         {
             "status": "published",
@@ -76,16 +76,20 @@ def publish(
             "report": json.dumps(report, sort_keys=True),
         },
     )
-    warnings += holes(inputs, house.slices_in_force)
+    warnings += holes(inputs, warehouse.slices_in_force)
     return Published(done, gold_digests(digests), report, warnings, restated)
 
 
 def note_refused(
-    house: Warehouse, days: Sequence[dt.date], error: GateError, counts: Mapping[str, int], seconds: Mapping[str, float]
+    warehouse: Warehouse,
+    days: Sequence[dt.date],
+    error: GateError,
+    counts: Mapping[str, int],
+    seconds: Mapping[str, float],
 ) -> None:
     """Note in the ledger that the gate refused a run."""
-    house.discard()
-    house.note_run(days, {"status": "refused", "gate": str(error), "counts": counts, "seconds": seconds})
+    warehouse.discard()
+    warehouse.note_run(days, {"status": "refused", "gate": str(error), "counts": counts, "seconds": seconds})
 
 
 def gold_digests(digests: Mapping[str, Digest]) -> dict[str, str]:
@@ -104,15 +108,15 @@ def _whole(ledger: Ledger, replaced: Mapping[Slice, Digest], written: Mapping[Sl
     return {name: before.get(name, Digest()) - of(name, replaced) + of(name, written) for name in names}
 
 
-def _of_small(house: Warehouse) -> dict[str, Digest]:
+def _of_small(warehouse: Warehouse) -> dict[str, Digest]:
     """Return the digest of each table that is not cut by day, from that of the last run and the files that have changed."""
-    last, found = house.ledger().last, {}
+    last, found = warehouse.ledger().last, {}
     for table in SMALL:
-        now = {file.path: file for file in house.files(table)}
+        now = {file.path: file for file in warehouse.files(table)}
         known = None if last is None else last.digests.get(table.name)
-        was = {} if known is None else {file.path: file for file in house.published_files(table)}
+        was = {} if known is None else {file.path: file for file in warehouse.published_files(table)}
         added, gone = ([of[path] for path in sorted(of.keys() - other)] for of, other in ((now, was), (was, now)))
-        of_added, of_gone = (digest_of(house.path, table, files) for files in (added, gone))
+        of_added, of_gone = (digest_of(warehouse.path, table, files) for files in (added, gone))
         found[table.name] = (known or Digest()) - of_gone + of_added
     return found
 
@@ -124,7 +128,7 @@ def _rows(digests: Mapping[str, Digest]) -> dict[str, int]:
     return {name: rows[name] for name in (*first, *sorted(rows.keys() - set(first)))}
 
 
-def _report(house: Warehouse, days: Sequence[dt.date]) -> dict[str, Any]:
+def _report(warehouse: Warehouse, days: Sequence[dt.date]) -> dict[str, Any]:
     wanted = {
         gold.FINDINGS: ["code", "told_on", "ended_on"],
         gold.ANSWER_CHECKS: None,
@@ -132,6 +136,6 @@ def _report(house: Warehouse, days: Sequence[dt.date]) -> dict[str, Any]:
         gold.ORDER_DECISIONS: ["decision_id"],
         gold.NAMESRV_SETTINGS: None,
     }
-    rows = {table.name: house.rows(table, days, columns) for table, columns in wanted.items()}
+    rows = {table.name: warehouse.rows(table, days, columns) for table, columns in wanted.items()}
     told = pc.field("told_on").isin(days) | pc.field("ended_on").isin(days)
     return report_of({**rows, gold.FINDINGS.name: rows[gold.FINDINGS.name].filter(told)}, days)

@@ -23,33 +23,35 @@ from namesrv_day.across.restate import causes_of, restatements, settings_differ
 from schemas import gold
 
 
-def _leave_out_unpublished(house: Warehouse) -> None:
+def _leave_out_unpublished(warehouse: Warehouse) -> None:
     """Leave out the rows of runs that died before they were published."""
-    table, published = gold.RESTATEMENTS, pa.array(sorted(house.ledger().runs))
-    for file in house.files(table):
-        if PurePosixPath(file.path).name.rpartition("-")[0] in house.ledger().runs:
+    table, published = gold.RESTATEMENTS, pa.array(sorted(warehouse.ledger().runs))
+    for file in warehouse.files(table):
+        if PurePosixPath(file.path).name.rpartition("-")[0] in warehouse.ledger().runs:
             continue  # a file is called by the run that wrote it
-        runs = read_files(house.path, table, [file], ["run_id"])["run_id"]
+        runs = read_files(warehouse.path, table, [file], ["run_id"])["run_id"]
         if not pc.all(pc.is_in(runs, published)).as_py():
-            kept = read_files(house.path, table, [file], filter=pc.field("run_id").isin(published))
-            house.change(
-                table, [write_file(kept, house.path, table, file.day, house.run_id)] if len(kept) else [], [file]
+            kept = read_files(warehouse.path, table, [file], filter=pc.field("run_id").isin(published))
+            warehouse.change(
+                table,
+                [write_file(kept, warehouse.path, table, file.day, warehouse.run_id)] if len(kept) else [],
+                [file],
             )
 
 
-def note_restatements(house: Warehouse, night: Night, days: Sequence[dt.date]) -> int:
+def note_restatements(warehouse: Warehouse, night: Night, days: Sequence[dt.date]) -> int:
     """Add the rows of `restatements` for those of `days` that were published before; return how many slices have changed.
 
     No reader sees them until the run is published.
     """
-    ledger, last = house.ledger(), house.ledger().last
+    ledger, last = warehouse.ledger(), warehouse.ledger().last
     if last is None:
         return 0
-    _leave_out_unpublished(house)
+    _leave_out_unpublished(warehouse)
     each = gold.NAMESRV_SETTINGS
 
     def resettled(day: dt.date, of: pc.Expression | None = None) -> bool:
-        return settings_differ(house.rows(each, [day], None, of), house.published_rows(each, [day], None, of))
+        return settings_differ(warehouse.rows(each, [day], None, of), warehouse.published_rows(each, [day], None, of))
 
     renamed = {day for day in ledger.days & set(days) if resettled(day, pc.field("setting") == ADDRESSES)}
     # A day on which name servers became one, or several, has not merely gone on.
@@ -59,15 +61,15 @@ def note_restatements(house: Warehouse, night: Night, days: Sequence[dt.date]) -
         if key[0] in days
     }
     others = {
-        "configuration": bool(renamed) or last.config_sha256 != house.conf.sha256,
+        "configuration": bool(renamed) or last.config_sha256 != warehouse.conf.sha256,
         "code": last.code_version != __version__,
     }
     causes = causes_of(days, ledger.days, fresh, others, resettled)
     if causes is None:
         return 0
     compared = (row for of in night.judged for row in of.differing)
-    rows = restatements(compared, fresh, causes, max(ledger.days), run_id=house.run_id, previous_run=last.run_id)
+    rows = restatements(compared, fresh, causes, max(ledger.days), run_id=warehouse.run_id, previous_run=last.run_id)
     for day in pc.unique(rows["day"]).to_pylist():
         of_day = rows.filter(pc.field("day") == day)
-        house.write(gold.RESTATEMENTS, of_day, day)
+        warehouse.write(gold.RESTATEMENTS, of_day, day)
     return int(rows.num_rows)

@@ -23,17 +23,17 @@ _MOST = 2_000
 """Answers that are looked at of a name server's day: the last ones."""
 
 
-def suspected_on(house: Warehouse, day: dt.date, hours: Sequence[str]) -> pa.Table:
+def suspected_on(warehouse: Warehouse, day: dt.date, hours: Sequence[str]) -> pa.Table:
     """Return what a day tells of name servers being one, or several, as `SUSPECTED`; `hours`: where beats are stashed."""
-    told = _told(house, day)
+    told = _told(warehouse, day)
     if not told.num_rows:
         return SUSPECTED.empty_table()
     columns = ["namesrv_id", "broker_addr", "first_seq", "last_seq"]
     beats = stash.take(hours, "hours", None, columns) if hours else HEARD.empty_table()
-    given = {row["namesrv_addr"]: row["namesrv_id"] for row in house.rows(bronze.ADDRESSES).to_pylist()}
-    apart = {frozenset(given.get(address, address) for address in pair) for pair in house.conf.apart}
+    given = {row["namesrv_addr"]: row["namesrv_id"] for row in warehouse.rows(bronze.ADDRESSES).to_pylist()}
+    apart = {frozenset(given.get(address, address) for address in pair) for pair in warehouse.conf.apart}
     # All addresses of these are listed.
-    listed = {name for name, said in house.conf.namesrvs.items() if said.addresses is not None}
+    listed = {name for name, said in warehouse.conf.namesrvs.items() if said.addresses is not None}
     names = {*told["namesrv_id"].to_pylist(), *beats["namesrv_id"].to_pylist()}
     apart |= {frozenset((name, other)) for name in listed & names for other in names - {name}}
 
@@ -48,22 +48,22 @@ def suspected_on(house: Warehouse, day: dt.date, hours: Sequence[str]) -> pa.Tab
             )
 
         parts = [
-            ask_file(house.path, bronze.REGISTRATIONS, file, of_file).cast(REGISTERED)
-            for file in house.files(bronze.REGISTRATIONS, [day])
+            ask_file(warehouse.path, bronze.REGISTRATIONS, file, of_file).cast(REGISTERED)
+            for file in warehouse.files(bronze.REGISTRATIONS, [day])
         ]
         return pa.concat_tables([REGISTERED.empty_table(), *parts])
 
-    return suspected(ask(_HEARD, {"beats": beats}).cast(HEARD), told, registered, apart, house.conf.namesrvs)
+    return suspected(ask(_HEARD, {"beats": beats}).cast(HEARD), told, registered, apart, warehouse.conf.namesrvs)
 
 
-def _told(house: Warehouse, day: dt.date) -> pa.Table:
+def _told(warehouse: Warehouse, day: dt.date) -> pa.Table:
     def of_file(rows: DuckDBPyRelation) -> pa.Table:
         whole = rows.filter("code = 106 AND response_code = 0 AND body IS NOT NULL")
         return whole.aggregate("namesrv_id, body, list({'seq': seq, 'event_id': event_id}) AS answers").to_arrow_table()
 
     parts = [
-        ask_file(house.path, bronze.ROUTE_OBSERVATIONS, file, of_file).cast(_BODIES)
-        for file in house.files(bronze.ROUTE_OBSERVATIONS, [day])
+        ask_file(warehouse.path, bronze.ROUTE_OBSERVATIONS, file, of_file).cast(_BODIES)
+        for file in warehouse.files(bronze.ROUTE_OBSERVATIONS, [day])
     ]
     return ask(query("flags/whole"), {"bodies": pa.concat_tables([_BODIES.empty_table(), *parts])}, most=_MOST).cast(
         TOLD

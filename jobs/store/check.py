@@ -23,32 +23,32 @@ class Checked:
     wrong: list[str]
 
 
-def check(house: Warehouse) -> Checked:
+def check(warehouse: Warehouse) -> Checked:
     """Read every table as the last published run pins it, and compare every slice with its digest.
 
     Bronze tables may have got rows since, which are no part of that run; what somebody else has changed since, and the next
     night would refuse, is wrong, too. Raises NothingPublishedError, LedgerBehindError.
     """
-    last = house.ledger().last
+    last = warehouse.ledger().last
     if last is None:
-        raise NothingPublishedError(f"{house.path}/gold/runs: no run with status 'published'; nothing to check")
-    house.require_ledger()
-    expected = house.slices_in_force()
+        raise NothingPublishedError(f"{warehouse.path}/gold/runs: no run with status 'published'; nothing to check")
+    warehouse.require_ledger()
+    expected = warehouse.slices_in_force()
     judged = [table for table in WRITTEN_TABLES if table.name in last.versions]
-    wrong = dict.fromkeys(sentence for table in judged for sentence in _wrong(house, table, last, expected))
+    wrong = dict.fromkeys(sentence for table in judged for sentence in _wrong(warehouse, table, last, expected))
     try:
-        require_restatements(house, deep=True)
+        require_restatements(warehouse, deep=True)
     except TamperedError as error:
         wrong[error.said] = None
     return Checked(last.run_id, len(judged), len(expected), list(wrong))
 
 
-def _wrong(house: Warehouse, table: Table, run: Run, expected: Mapping[Slice, Digest]) -> Iterator[str]:
+def _wrong(warehouse: Warehouse, table: Table, run: Run, expected: Mapping[Slice, Digest]) -> Iterator[str]:
     try:
-        found = differences(house, table, run, expected)
+        found = differences(warehouse, table, run, expected)
         yield from found
-        house.require_published(table)
-        if not found and house.rearranged(table) != run.versions[table.name]:
-            house.hold([table])  # the same rows in other files, from which the next night starts
+        warehouse.require_published(table)
+        if not found and warehouse.rearranged(table) != run.versions[table.name]:
+            warehouse.hold([table])  # the same rows in other files, from which the next night starts
     except TamperedError as error:
         yield error.said

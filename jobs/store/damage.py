@@ -49,41 +49,41 @@ def require_files(root: str, table: Table, files: Sequence[DataFile], said: str 
                 pass
 
 
-def differences(house: Warehouse, table: Table, run: Run, expected: Mapping[Slice, Digest]) -> list[str]:
+def differences(warehouse: Warehouse, table: Table, run: Run, expected: Mapping[Slice, Digest]) -> list[str]:
     """Return a sentence for each slice of a table, as a run pinned it, that is not what the ledger says. Raises TamperedError.
 
     `expected`: the slices in force as of that run; of a table that is not cut by day the run has the digest.
     """
-    files = house.files_of(run, table, house.ledger().days)
+    files = warehouse.files_of(run, table, warehouse.ledger().days)
     if table.partition_by:
         slices = {cut: digest for cut, digest in expected.items() if cut.table == table.name}
-        wrong = differing(digests_of(house.path, table, files), slices)
+        wrong = differing(digests_of(warehouse.path, table, files), slices)
     else:
-        known, found = run.digests.get(table.name), digest_of(house.path, table, files)
-        where = table_path(house.path, table)
+        known, found = run.digests.get(table.name), digest_of(warehouse.path, table, files)
+        where = table_path(warehouse.path, table)
         is_same = known in (None, found)
         wrong = [] if is_same else [f"{table.name}: rows of {where} have digest {found}, the ledger says {known}"]
     if not wrong:
-        require_intact(house.path, table, files)
+        require_intact(warehouse.path, table, files)
     return wrong
 
 
-def require_whole(house: Warehouse) -> None:
+def require_whole(warehouse: Warehouse) -> None:
     """Raise TamperedError unless every file that the last run published is there, and the small tables are what it left.
 
     Of topic_configs, which may be large, each row is held against its digest where it is used.
     """
-    last = house.ledger().last
+    last = warehouse.ledger().last
     if last is None:
         return
     for name in last.versions:
-        files = house.files_of(last, TABLES[name])
-        require_all(house.path, last, TABLES[name], files)
-        require_files(house.path, TABLES[name], files)
-    require_restatements(house)
+        files = warehouse.files_of(last, TABLES[name])
+        require_all(warehouse.path, last, TABLES[name], files)
+        require_files(warehouse.path, TABLES[name], files)
+    require_restatements(warehouse)
     for table in bronze.TABLES:
         if not table.partition_by and table is not bronze.TOPIC_CONFIGS_TABLE:
-            for wrong in differences(house, table, last, {}):
+            for wrong in differences(warehouse, table, last, {}):
                 raise TamperedError(wrong)
 
 
@@ -94,37 +94,37 @@ def require_all(root: str, run: Run, table: Table, files: Sequence[DataFile]) ->
     require_rows(table.name, [file.rows for file in files], said, table_path(root, table))
 
 
-def require_restatements(house: Warehouse, *, deep: bool = False) -> None:
+def require_restatements(warehouse: Warehouse, *, deep: bool = False) -> None:
     """Raise TamperedError unless the files of restatements, which no run pins, are there; `deep`: whole."""
-    files = house.files(gold.RESTATEMENTS)
-    require_files(house.path, gold.RESTATEMENTS, files)
+    files = warehouse.files(gold.RESTATEMENTS)
+    require_files(warehouse.path, gold.RESTATEMENTS, files)
     if deep:
-        require_intact(house.path, gold.RESTATEMENTS, files)
+        require_intact(warehouse.path, gold.RESTATEMENTS, files)
 
 
 class Holder:
     """Holds tables against the ledger before they are asked, each once."""
 
-    def __init__(self, house: Warehouse, run: Run) -> None:
+    def __init__(self, warehouse: Warehouse, run: Run) -> None:
         """Hold the ledger itself; `run`: as of which is asked. Raises LedgerBehindError."""
-        house.require_ledger()
-        self._house, self._run, self._held = house, run, set[str]()
-        self._expected = house.slices_in_force(known_at=run)
+        warehouse.require_ledger()
+        self._warehouse, self._run, self._held = warehouse, run, set[str]()
+        self._expected = warehouse.slices_in_force(known_at=run)
 
     @classmethod
     def at(cls, warehouse: str, run_id: str) -> Holder:
         """Return one for a published run of a warehouse."""
-        house = Warehouse(warehouse, PipelineConf(), "held", dt.datetime.now(dt.timezone.utc))
-        run = run_known_at(house.rows(gold.RUNS), run_id)
+        opened = Warehouse(warehouse, PipelineConf(), "held", dt.datetime.now(dt.timezone.utc))
+        run = run_known_at(opened.rows(gold.RUNS), run_id)
         if run is None:
             raise TamperedError(f"{table_path(warehouse, gold.RUNS)}: run {run_id} is not in it any more")
-        return cls(house, run)
+        return cls(opened, run)
 
     def hold(self, name: str) -> None:
         """Raise TamperedError unless all slices of a table are what the ledger says; the ledger's own tables were held before."""
         if name in self._held or name not in self._run.versions:
             return
-        wrong = differences(self._house, TABLES[name], self._run, self._expected)
+        wrong = differences(self._warehouse, TABLES[name], self._run, self._expected)
         if wrong:
             more = f" ({len(wrong) - 1} more partitions differ)" if len(wrong) > 1 else ""
             raise TamperedError(f"{wrong[0]}{more}")

@@ -128,51 +128,51 @@ def _parted(rows: pa.Table, table: Table, count: int) -> Iterator[tuple[_Part, p
 # -- what a run sees -------------------------------------------------------------------------------------------------
 
 
-def replace_closed(house: Warehouse, table: Table, day: dt.date, files: Iterable[DataFile]) -> None:
+def replace_closed(warehouse: Warehouse, table: Table, day: dt.date, files: Iterable[DataFile]) -> None:
     """Have `files` in place of the intervals that closed on a day."""
     gone, left = list[DataFile](), list[DataFile]()
-    for file in house.files(table):
+    for file in warehouse.files(table):
         closed = closed_days(file)
         if closed is not None and closed[0] <= day <= closed[1]:
             gone.append(file)
-            left += _rest(house, table, file, ~_closed_from(table, day) | _closed_from(table, day + _ONE_DAY))
-    house.change(table, [*files, *left], gone)
+            left += _rest(warehouse, table, file, ~_closed_from(table, day) | _closed_from(table, day + _ONE_DAY))
+    warehouse.change(table, [*files, *left], gone)
 
 
-def end_with(house: Warehouse, table: Table, day: dt.date, opened: Iterable[DataFile] = ()) -> None:
+def end_with(warehouse: Warehouse, table: Table, day: dt.date, opened: Iterable[DataFile] = ()) -> None:
     """Have a table end with a day: nothing closed later, and open are the intervals of `opened`."""
     gone, left, wanted = list[DataFile](), list[DataFile](), {file.path: file for file in opened}
-    for file in house.files(table):
+    for file in warehouse.files(table):
         closed = closed_days(file)
         if closed is None and wanted.pop(file.path, None) is None:
             gone.append(file)
         elif closed is not None and closed[1] > day:
             gone.append(file)
-            left += _rest(house, table, file, ~_closed_from(table, day + _ONE_DAY))
-    house.change(table, [*wanted.values(), *left], gone)
+            left += _rest(warehouse, table, file, ~_closed_from(table, day + _ONE_DAY))
+    warehouse.change(table, [*wanted.values(), *left], gone)
 
 
-def go_on_as_published(house: Warehouse, table: Table, day: dt.date) -> None:
+def go_on_as_published(warehouse: Warehouse, table: Table, day: dt.date) -> None:
     """Have a table that ended with a day go on as the last published run has it."""
-    end_with(house, table, day)
+    end_with(warehouse, table, day)
     back = list[DataFile]()
-    for file in house.published_files(table):
+    for file in warehouse.published_files(table):
         closed = closed_days(file)
         if closed is None or closed[0] > day:
             back.append(file)
         elif closed[1] > day:
-            back += _rest(house, table, file, _closed_from(table, day + _ONE_DAY))
-    house.change(table, back)
+            back += _rest(warehouse, table, file, _closed_from(table, day + _ONE_DAY))
+    warehouse.change(table, back)
 
 
 _ONE_DAY = dt.timedelta(days=1)
 
 
-def _rest(house: Warehouse, table: Table, file: DataFile, where: pc.Expression) -> Iterator[DataFile]:
+def _rest(warehouse: Warehouse, table: Table, file: DataFile, where: pc.Expression) -> Iterator[DataFile]:
     """Yield a file with those of a file's closed intervals that are left, if any are."""
-    rows, closed = read_files(house.path, table, [file], filter=where), closed_days(file)
+    rows, closed = read_files(warehouse.path, table, [file], filter=where), closed_days(file)
     if rows.num_rows and closed is not None:
-        yield write_file(rows, house.path, table, closed[0], house.run_id)
+        yield write_file(rows, warehouse.path, table, closed[0], warehouse.run_id)
 
 
 def _closed_from(table: Table, day: dt.date) -> pc.Expression:

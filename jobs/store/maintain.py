@@ -79,16 +79,16 @@ class Maintained:
         )
 
 
-def maintain(house: Warehouse, retain_days: int = delta_log.KEPT_DAYS, *, dry_run: bool = False) -> Maintained:
+def maintain(warehouse: Warehouse, retain_days: int = delta_log.KEPT_DAYS, *, dry_run: bool = False) -> Maintained:
     """Compact, then delete what no run published in the last `retain_days` days, nor the last published one, needs.
 
     To be called under the lock. With `dry_run` nothing is changed, and files that compaction would replace count as they
     are. Raises CompactionError before anything is deleted, BrokenLogError for a log with a hole, LayoutError.
     """
-    house.require_ledger()  # another layout, or a ledger that was taken back, is refused before anything is changed
-    root = house.path
+    warehouse.require_ledger()  # another layout, or a ledger that was taken back, is refused before anything is changed
+    root = warehouse.path
     for table in WRITTEN_TABLES:
-        house.published_files(
+        warehouse.published_files(
             table
         )  # of a log that is behind, or has a hole, files that are needed would look like rubbish
     existing = {
@@ -96,8 +96,8 @@ def maintain(house: Warehouse, retain_days: int = delta_log.KEPT_DAYS, *, dry_ru
         for table in _ALL_TABLES
         if (head := delta_log.head_of(root, table)) >= 0
     }
-    pinned = pinned_by(house.rows(gold.RUNS, columns=["status", "finished_time", "versions"]))
-    oldest = oldest_versions(pinned, house.started - dt.timedelta(days=retain_days))
+    pinned = pinned_by(warehouse.rows(gold.RUNS, columns=["status", "finished_time", "versions"]))
+    oldest = oldest_versions(pinned, warehouse.started - dt.timedelta(days=retain_days))
     if gold.RUNS.name in existing:
         # What an earlier maintenance with a shorter retention has deleted stays deleted.
         gone = oldest_kept(existing[gold.RUNS.name][1].delta)
@@ -107,15 +107,15 @@ def maintain(house: Warehouse, retain_days: int = delta_log.KEPT_DAYS, *, dry_ru
     before = {name: _usage(_files(root, table)) for name, (table, _) in existing.items()}
     if not dry_run:
         for name, (table, version) in existing.items():
-            compacted = _compacted(house, table, version, crowded[name])
-            delta_log.set_properties(compacted, delta_log.properties(retain_days), house.run_id)
+            compacted = _compacted(warehouse, table, version, crowded[name])
+            delta_log.set_properties(compacted, delta_log.properties(retain_days), warehouse.run_id)
         if gold.RUNS.name in existing:
             runs = delta_log.open_version(root, gold.RUNS, delta_log.head_of(root, gold.RUNS))
             # Only these versions, and later ones, are readable from now on.
-            delta_log.set_properties(runs, {OLDEST: json.dumps(oldest, sort_keys=True)}, house.run_id)
-        house.clear_staging()
+            delta_log.set_properties(runs, {OLDEST: json.dumps(oldest, sort_keys=True)}, warehouse.run_id)
+        warehouse.clear_staging()
         # It names files of the ledger's tables that are as good as deleted now.
-        house.write_history()
+        warehouse.write_history()
     for name, (table, version) in existing.items():
         first = version.number if name in _UNPINNED else oldest.get(name, 0)
         left = _cleaned(root, table, first, dry_run=dry_run)
@@ -169,16 +169,16 @@ def _crowded(version: Version) -> dict[dt.date | None, list[DataFile]]:
 
 
 def _compacted(
-    house: Warehouse, table: Table, version: Version, crowded: Mapping[dt.date | None, list[DataFile]]
+    warehouse: Warehouse, table: Table, version: Version, crowded: Mapping[dt.date | None, list[DataFile]]
 ) -> Version:
     """Put the small files together, prove that their rows are what they were, and return the version that has them so."""
     groups = [group for files in crowded.values() for group in _groups_of(files)]
     if not groups:
         return version
-    add = [_rewritten(house, table, group) for group in groups]
+    add = [_rewritten(warehouse, table, group) for group in groups]
     remove = [file for group in groups for file in group]
-    number = delta_log.commit(version, add, remove, house.run_id, rows_change=False)
-    return delta_log.open_version(house.path, table, number)
+    number = delta_log.commit(version, add, remove, warehouse.run_id, rows_change=False)
+    return delta_log.open_version(warehouse.path, table, number)
 
 
 def _groups_of(files: Iterable[DataFile]) -> Iterator[list[DataFile]]:
@@ -193,18 +193,18 @@ def _groups_of(files: Iterable[DataFile]) -> Iterator[list[DataFile]]:
         yield group
 
 
-def _rewritten(house: Warehouse, table: Table, files: Sequence[DataFile]) -> DataFile:
+def _rewritten(warehouse: Warehouse, table: Table, files: Sequence[DataFile]) -> DataFile:
     before: list[Digest] = []
 
     def parts() -> Iterator[pa.Table]:
-        for rows in batches_of(house.path, table, files):
+        for rows in batches_of(warehouse.path, table, files):
             before.append(_digest(rows))
             yield rows
 
     closed = closed_days(files[0])
     day = files[0].day if closed is None else closed[0]
-    written = write_file(parts(), house.path, table, day, f"compacted-{house.run_id}")
-    after = [_digest(rows) for rows in batches_of(house.path, table, [written])]
+    written = write_file(parts(), warehouse.path, table, day, f"compacted-{warehouse.run_id}")
+    after = [_digest(rows) for rows in batches_of(warehouse.path, table, [written])]
     if sum_of(before) != sum_of(after):
         raise CompactionError(f"compaction has changed rows of {table.name}; nothing was deleted", "Run `check`")
     return written

@@ -33,7 +33,7 @@ _ROW = {
 }  # fmt: skip
 
 
-def house_at(path: Path, run_id: str = "run") -> Warehouse:
+def warehouse_at(path: Path, run_id: str = "run") -> Warehouse:
     """Return the warehouse for one run."""
     return Warehouse(str(path), PipelineConf(), run_id, dt.datetime.now(dt.timezone.utc))
 
@@ -73,7 +73,7 @@ def forty_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse with 40 days, one file a table, one commit and one published run each."""
     path = tmp_path_factory.mktemp("forty") / "runs-of-40-days"
     for number in range(DAYS):
-        publish(house_at(path, f"run-{number:02}"), of_day(number))
+        publish(warehouse_at(path, f"run-{number:02}"), of_day(number))
     return path
 
 
@@ -81,7 +81,7 @@ def forty_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def views(spark: SparkSession, forty_days: Path) -> SparkSession:
     """The functions that are asked, over them, in a session as questions have it."""
     session = for_questions(spark.newSession())
-    register_views(session, house_at(forty_days), texts=["topic_queue_table_at why"])
+    register_views(session, warehouse_at(forty_days), texts=["topic_queue_table_at why"])
     return session
 
 

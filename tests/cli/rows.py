@@ -38,20 +38,22 @@ def interval(opened: Event, closed: Event | None = None) -> Row:
     return {**begin, "valid_to": closed[1], "closed_by": closed[0], "closed_at": {"seq": seq(closed[1]), "no": 0}}
 
 
-def house_at(path: Path | str, run_id: str) -> Warehouse:
+def warehouse_at(path: Path | str, run_id: str) -> Warehouse:
     """Return a warehouse as one run sees it."""
     return Warehouse(str(path), PipelineConf(), run_id, NOW)
 
 
-def write(house: Warehouse, rows: Mapping[Table, Sequence[Row]]) -> None:
+def write(warehouse: Warehouse, rows: Mapping[Table, Sequence[Row]]) -> None:
     """Commit rows of tables, one version a table; what a row does not say is NULL."""
     for table, some in rows.items():
         by_day: dict[dt.date | None, list[Row]] = {}
         for row in some:
             by_day.setdefault(_day_of(table, row), []).append(row)
         for day in sorted(by_day, key=str):
-            house.change(table, [write_file(table_of(by_day[day], table), house.path, table, day, house.run_id)])
-    house.commit()
+            warehouse.change(
+                table, [write_file(table_of(by_day[day], table), warehouse.path, table, day, warehouse.run_id)]
+            )
+    warehouse.commit()
 
 
 def _day_of(table: Table, row: Row) -> dt.date | None:
@@ -62,9 +64,9 @@ def _day_of(table: Table, row: Row) -> dt.date | None:
     return row["day"] if table.is_by_day else None
 
 
-def publish(house: Warehouse, rows: Mapping[Table, Sequence[Row]]) -> None:
+def publish(warehouse: Warehouse, rows: Mapping[Table, Sequence[Row]]) -> None:
     """Commit rows and publish them; their digests are made up."""
-    write(house, rows)
+    write(warehouse, rows)
     cuts = {
         (table.name, _day_of(table, row), row["namesrv_id"])
         for table, some in rows.items()
@@ -78,7 +80,7 @@ def publish(house: Warehouse, rows: Mapping[Table, Sequence[Row]]) -> None:
     days = sorted({day for _, day in by_day})
     of_days = [recorded_day(ns, day) for ns, day in sorted(set(by_day))]
     said = {"outputs": outputs, "coverage": of_days}
-    house.note_run(days, {"status": "published", "gate": "passed", "counts": {}, "seconds": {}, **said})
+    warehouse.note_run(days, {"status": "published", "gate": "passed", "counts": {}, "seconds": {}, **said})
 
 
 def recorded_day(namesrv_id: str, day: dt.date, *marks: tuple[str, dt.datetime, dt.datetime | None]) -> Row:

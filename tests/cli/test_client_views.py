@@ -19,7 +19,7 @@ from namesrv_core.asking.answers import route_json
 from namesrv_core.asking.queries import RouteBroker, TopicRouteData
 from namesrv_core.machine.rows import QueueData, TopicQueueMappingInfo
 from schemas import gold
-from tests.cli.rows import house_at, publish
+from tests.cli.rows import publish, warehouse_at
 from tests.oracle.client import (
     UnusableRouteError,
     find_broker_address_in_subscribe,
@@ -127,14 +127,14 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
             sizes = (int(hour > 10), int(found is not None), 0, len(text))
             said = (NAMESRV[profile.name], topic, hour, AT[hour], f"event-{hour}", "changed", parts, *sizes, DAY)
             rows.append(dict(zip(gold.ROUTE_CHANGES.column_names, said, strict=True)))
-    publish(house_at(warehouse, "1"), {gold.ROUTE_CHANGES: rows})
+    publish(warehouse_at(warehouse, "1"), {gold.ROUTE_CHANGES: rows})
     return warehouse
 
 
 @pytest.fixture(scope="module")
 def published(spark: SparkSession, warehouse: str) -> SparkSession:
     """Give a session in which the routes are published."""
-    register_views(spark, house_at(warehouse, "reader"))
+    register_views(spark, warehouse_at(warehouse, "reader"))
     spark.createDataFrame([(topic,) for topic in ROUTES], "topic STRING").createOrReplaceTempView("asked")
     return spark
 

@@ -14,7 +14,7 @@ from jobs.ask.engine import Answers
 from jobs.errors import EXIT_OK, EXIT_ONGOING
 from schemas import bronze, gold
 from schemas.findings import CATALOGUE
-from tests.cli.rows import Row, house_at, publish
+from tests.cli.rows import Row, publish, warehouse_at
 
 NS1, NS2 = "10.0.0.9:9876", "10.0.0.8:9876"
 DAY = dt.date(2026, 3, 1)
@@ -66,7 +66,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Publish the findings, and how far ns-1 is known."""
     path = tmp_path_factory.mktemp("incidents")
     known = {"namesrv_id": NS1, "latest_time": dt.datetime(2026, 3, 1, 12), "ingest_run": "r"}  # noqa: DTZ001  UTC
-    publish(house_at(path, "1"), {gold.FINDINGS: ROWS, bronze.WATERMARKS: [known]})
+    publish(warehouse_at(path, "1"), {gold.FINDINGS: ROWS, bronze.WATERMARKS: [known]})
     return path
 
 
@@ -90,7 +90,7 @@ def test_what_begins_together_is_one_incident(warehouse: Path, capsys: pytest.Ca
 
 def test_what_one_event_brought_about_is_one_incident(tmp_path: Path) -> None:
     """Findings of several codes, on several name servers: the most severe is shown, with all that is touched."""
-    publish(house_at(tmp_path, "1"), {gold.FINDINGS: [*ROWS[:2], LOSS]})
+    publish(warehouse_at(tmp_path, "1"), {gold.FINDINGS: [*ROWS[:2], LOSS]})
     ((code, codes, namesrvs, brokers, broker_names, topics, topic_names, state, findings),) = (
         Answers(str(tmp_path))
         .ask(
@@ -115,12 +115,12 @@ def test_an_incident_begins_when_what_its_code_tells_of_began(tmp_path: Path) ->
     lone = finding(NS1, "10:00:05", None, "critical", evidence=["scan"])
     late = finding(NS2, "10:00:20", None, "critical", evidence=["scan-2"])
     early = finding(NS2, "10:00:02", None, evidence=["scan-2"])
-    publish(house_at(tmp_path, "1"), {gold.FINDINGS: [silent, lone, late]})
+    publish(warehouse_at(tmp_path, "1"), {gold.FINDINGS: [silent, lone, late]})
     asked = "SELECT code, first_time, detail, codes FROM incidents"
     assert [(code, f"{at:%T}", codes) for code, at, _, codes in Answers(str(tmp_path)).ask(asked).rows] == [
         ("NO_MASTER", "10:00:05", ["EXPIRED_BROKER", "NO_MASTER"])
     ]
-    publish(house_at(tmp_path, "2"), {gold.FINDINGS: [silent, lone, early]})
+    publish(warehouse_at(tmp_path, "2"), {gold.FINDINGS: [silent, lone, early]})
     ((_, begun, detail, _),) = Answers(str(tmp_path)).ask(asked).rows
     assert (f"{begun:%T}", detail) == ("10:00:02", f"on {NS1}"), "with that code first seen elsewhere"
 
@@ -128,7 +128,7 @@ def test_an_incident_begins_when_what_its_code_tells_of_began(tmp_path: Path) ->
 def test_a_condition_of_a_cluster_is_one_row(tmp_path: Path) -> None:
     """However often it was told, and apart from what the same event brought about."""
     rows = [finding(ns, clock, None, "info", **PRIVATE) for ns in (NS1, NS2) for clock in ("09:00:00", "11:00:00")]
-    publish(house_at(tmp_path, "1"), {gold.FINDINGS: [*rows, finding(NS1, "10:00:00", "10:05:00")]})
+    publish(warehouse_at(tmp_path, "1"), {gold.FINDINGS: [*rows, finding(NS1, "10:00:00", "10:05:00")]})
     found = list(Answers(str(tmp_path)).ask("SELECT code, namesrvs, findings FROM incidents ORDER BY code").rows)
     assert found == [("NO_MASTER", 1, 1), ("PRIVATE_ADDR", 2, 4)]
 
@@ -145,7 +145,7 @@ def test_an_ongoing_incident_is_an_exit_code(
 
 def test_resolved_incidents_are_no_exit_code(tmp_path: Path) -> None:
     """Nor is one that is less severe than was asked."""
-    publish(house_at(tmp_path, "1"), {gold.FINDINGS: [finding(NS1, "10:00:00", None)]})
+    publish(warehouse_at(tmp_path, "1"), {gold.FINDINGS: [finding(NS1, "10:00:00", None)]})
     assert main(["ask", "incidents", "--warehouse", str(tmp_path), "--fail-on", "critical"]) == EXIT_OK
     assert main(["ask", "incidents", "--warehouse", str(tmp_path), "--fail-on", "warning"]) == EXIT_ONGOING
 

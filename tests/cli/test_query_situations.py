@@ -13,7 +13,7 @@ import pytest
 from jobs.ask.engine import Answers
 from jobs.ask.saved import query_named, values_of
 from schemas import asked, bronze, gold
-from tests.cli.rows import Event, Row, event, house_at, interval, publish, seq
+from tests.cli.rows import Event, Row, event, interval, publish, seq, warehouse_at
 
 NS1, NS2 = "10.0.0.9:9876", "10.0.0.8:9876"
 A, B, OTHER = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
@@ -530,7 +530,7 @@ def further_situations() -> list[tuple[str, dict[Any, list[Row]], list[str], lis
 def test_a_query_finds_what_happened(name: str, situation: Any, tmp_path: Any) -> None:
     """No more rows and no fewer; the values and the evidence that were planted."""
     rows, params, expected = situation
-    publish(house_at(tmp_path, "1"), rows)
+    publish(warehouse_at(tmp_path, "1"), rows)
     query = query_named(name)
     found = Answers(str(tmp_path)).ask(asked.statement(f"query.{name}") or "", **values_of(query, params))
     answer = [dict(zip(found.names, row, strict=True)) for row in found.rows]

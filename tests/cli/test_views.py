@@ -23,7 +23,7 @@ from schemas import bronze, gold
 from schemas.questions import QUESTIONS
 from schemas.views import FUNCTION_NAMES, VIEW_NAMES
 from tests.cli.both import asked, everything, on_spark
-from tests.cli.rows import house_at, publish, write
+from tests.cli.rows import publish, warehouse_at, write
 from tests.cli.two_days import (
     ADDR,
     ADDR5,
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Publish version 0 of every table, and write a version 1 that no run has published."""
     warehouse = str(tmp_path_factory.mktemp("published"))
-    publish(house_at(warehouse, "1"), ROWS)
-    refused = house_at(warehouse, "2")
+    publish(warehouse_at(warehouse, "1"), ROWS)
+    refused = warehouse_at(warehouse, "2")
     write(refused, {gold.TOPIC_QUEUE_HISTORY: [alive(NS4, DOWN, **queues(99))]})
     refused.note_run([DAY2], {"status": "refused", "gate": "no", "counts": {}, "seconds": {}})
     return warehouse
@@ -60,7 +60,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def published(spark: SparkSession, warehouse: str) -> SparkSession:
     """Give a session in which all names are registered."""
-    register_views(spark, house_at(warehouse, "reader"))
+    register_views(spark, warehouse_at(warehouse, "reader"))
     return spark
 
 
@@ -74,7 +74,7 @@ def test_a_warehouse_without_published_run_says_so(
 ) -> None:
     """There is nothing to show before the first publication, and the error says what to do."""
     with pytest.raises(NothingPublishedError, match="run the nightly job first"):
-        register_views(spark, house_at(tmp_path_factory.mktemp("empty"), "reader"))
+        register_views(spark, warehouse_at(tmp_path_factory.mktemp("empty"), "reader"))
 
 
 def test_a_history_has_one_row_for_each_interval(published: SparkSession) -> None:
@@ -194,7 +194,7 @@ def test_files_are_read_by_name_wherever_they_lie(published: SparkSession, wareh
     odd = tmp_path / "a [b] {c} $d * 'e'"
     shutil.copytree(warehouse, odd)
     session = published.newSession()
-    register_views(session, house_at(odd, "reader"))
+    register_views(session, warehouse_at(odd, "reader"))
     for table, name in (
         (gold.TOPIC_QUEUE_HISTORY, "topic_queue_history"),
         (bronze.HEARTBEATS, "heartbeats_stored"),
@@ -210,7 +210,7 @@ def test_registering_again_restores_what_was_replaced_and_makes_nothing_else_ane
 ) -> None:
     """A view and a function of the user's own under our names go, one that was dropped comes back; others are left as they are."""
     session = published.newSession()
-    register_views(session, house_at(warehouse, "reader"))
+    register_views(session, warehouse_at(warehouse, "reader"))
     wanted = {
         sql: on_spark(session, sql)
         for sql in ("SELECT * FROM coverage", "SELECT * FROM routes_at(TIMESTAMP'2026-03-02')")
@@ -227,7 +227,7 @@ def test_registering_again_restores_what_was_replaced_and_makes_nothing_else_ane
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(session, "sql", asking)
-        register_views(session, house_at(warehouse, "reader"))
+        register_views(session, warehouse_at(warehouse, "reader"))
     made = [
         name
         for name in (*VIEW_NAMES, *FUNCTION_NAMES)
@@ -251,7 +251,7 @@ def test_a_file_outside_of_its_partition_is_read_by_what_the_log_says(
         file.rename(folder / file.name)
     log.write_text(log.read_text("utf-8").replace('"closed_month=2026-03/', '"'), "utf-8")
     session = spark.newSession()
-    register_views(session, house_at(moved, "reader"), texts=["topic_queue_history"])
+    register_views(session, warehouse_at(moved, "reader"), texts=["topic_queue_history"])
     given = session.table("topic_queue_history")
     assert _asks_delta(given)
     assert sorted(str(row.closed_month) for row in given.collect()) == ["2026-03", "2026-03", "None"]

@@ -31,7 +31,7 @@ def fleet_like(fleet: Fleet, **other: object) -> Fleet:
     return fleet_of({name: getattr(fleet, name) for name in fleet.__dataclass_fields__} | other)
 
 
-def house_at(path: Path, run: str) -> Warehouse:
+def warehouse_at(path: Path, run: str) -> Warehouse:
     """Return a warehouse for one run."""
     return Warehouse(str(path), PipelineConf(), run, dt.datetime.now(dt.timezone.utc))
 

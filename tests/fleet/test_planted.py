@@ -11,7 +11,7 @@ from jobs.night import nightly
 from jobs.passes import InProcess
 from namesrv_day.arrow.sql import ask
 from schemas import bronze, gold
-from tests.fleet.fleets import DAY, TROUBLED, fleet_like, house_at
+from tests.fleet.fleets import DAY, TROUBLED, fleet_like, warehouse_at
 from tools.fleet.holes import HOLES
 from tools.fleet.simulate import LATE, ON_TIME, deliver, simulate
 
@@ -37,15 +37,15 @@ class Silent:
 
 def night(path: Path, run: str) -> nightly.Summary:
     """Run a night on what has been delivered."""
-    return nightly.run(house_at(path, run), InProcess(2), nightly.Asked(), Silent())
+    return nightly.run(warehouse_at(path, run), InProcess(2), nightly.Asked(), Silent())
 
 
 def assert_truth_is_found(path: Path) -> None:
     """Every hole longer than the lease is one removal at a tick that it allows; no other removal is claimed."""
-    house = house_at(path, "reader")
+    warehouse = warehouse_at(path, "reader")
     tables: dict[str, pa.Table] = {
-        "holes": house.rows(HOLES),
-        "expired": house.published_rows(gold.EXPIRED_BROKERS),
+        "holes": warehouse.rows(HOLES),
+        "expired": warehouse.published_rows(gold.EXPIRED_BROKERS),
     }
     counted = f"(SELECT count(*) FROM expired e WHERE {_BELONGS})"
     holes = ask(f"SELECT kind, expiries_min, expiries_max, {counted} AS found FROM holes h", tables)
@@ -61,9 +61,9 @@ def assert_truth_is_found(path: Path) -> None:
 def test_removals_of_4x_are_the_planted_ones_when_events_come_late_and_twice(tmp_path: Path) -> None:
     """A night without the late events, then one with them and with repeated ones: the expiries are those of the plan."""
     fleet = fleet_like(TROUBLED, late=0.03, duplicates=0.03)
-    events = deliver(house_at(tmp_path, "on-time"), InProcess(), fleet, DAY, ON_TIME)
+    events = deliver(warehouse_at(tmp_path, "on-time"), InProcess(), fleet, DAY, ON_TIME)
     first = night(tmp_path, "first")
-    late = deliver(house_at(tmp_path, "late"), InProcess(), fleet, DAY, LATE)
+    late = deliver(warehouse_at(tmp_path, "late"), InProcess(), fleet, DAY, LATE)
     second = night(tmp_path, "second")
     assert (first.status, second.status) == ("published", "published")
     beats = sum(second.tables[table.name] for table in (bronze.HEARTBEATS, bronze.REGISTRATIONS))
@@ -85,6 +85,6 @@ def test_removals_of_5x_with_light_heartbeats_are_the_planted_ones(tmp_path: Pat
         outages=0.2,
         outage_s=(20, 120),
     )
-    simulate(house_at(tmp_path, "on-time"), InProcess(), fleet, [DAY])
+    simulate(warehouse_at(tmp_path, "on-time"), InProcess(), fleet, [DAY])
     assert night(tmp_path, "night").status == "published"
     assert_truth_is_found(tmp_path)

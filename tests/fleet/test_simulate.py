@@ -18,7 +18,7 @@ from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import rows_of, table_of
 from schemas import bronze
 from schemas.table import Table
-from tests.fleet.fleets import DAY, NEXT, TROUBLED, fleet_like, house_at
+from tests.fleet.fleets import DAY, NEXT, TROUBLED, fleet_like, warehouse_at
 from tools.fleet.fleet import Fleet, FleetError
 from tools.fleet.holes import HOLES
 from tools.fleet.plan import plan_of
@@ -30,13 +30,13 @@ WRITTEN = (*BEATS, bronze.NAMESRV_EVENTS, bronze.TOPIC_CONFIGS_TABLE, bronze.SOU
 
 def run(path: Path, fleet: Fleet, *days: dt.date, name: str = "run", width: int = 1) -> Simulated:
     """Simulate days with a run of its own."""
-    return simulate(house_at(path, name), InProcess(width), fleet, days)
+    return simulate(warehouse_at(path, name), InProcess(width), fleet, days)
 
 
 def contents(path: Path, tables: Iterable[Table] = WRITTEN) -> dict[str, list[str]]:
     """Return all that the tables say, but for the run that wrote it, in an order of its own."""
-    house = house_at(path, "reader")
-    found = {table.name: rows_of(house.rows(table)) for table in tables}
+    warehouse = warehouse_at(path, "reader")
+    found = {table.name: rows_of(warehouse.rows(table)) for table in tables}
     return {
         name: sorted(str({column: value for column, value in row.items() if column != "ingest_run"}) for row in rows)
         for name, rows in found.items()
@@ -47,13 +47,13 @@ def test_a_day_is_delivered_once(tmp_path: Path) -> None:
     """A repeated call writes nothing; another fleet is refused; brokers change when the plan says so."""
     fleet = fleet_like(TROUBLED, churn=1.0, brokers=2, namesrvs=1)
     assert list(run(tmp_path, fleet, DAY, NEXT).events) == ["2026-01-01 on time", "2026-01-02 on time"]
-    before = house_at(tmp_path, "reader").versions()
+    before = warehouse_at(tmp_path, "reader").versions()
     again = run(tmp_path, fleet, NEXT, DAY, name="again")
     assert again == Simulated({}, ["2026-01-01 on time", "2026-01-02 on time"])
-    assert house_at(tmp_path, "reader").versions() == before
+    assert warehouse_at(tmp_path, "reader").versions() == before
     with pytest.raises(FleetError, match=r": 2026-01-01 was simulated with other options$"):
         run(tmp_path, fleet_like(fleet, seed=2), DAY, name="other")
-    rows = house_at(tmp_path, "reader").rows(bronze.REGISTRATIONS)
+    rows = warehouse_at(tmp_path, "reader").rows(bronze.REGISTRATIONS)
     told = {(row["broker_name"], row["data_version"]["counter"]) for row in rows_of(rows)}
     assert told == {("broker-00000", 0), ("broker-00000", 1), ("broker-00000", 2)} | {
         ("broker-00001", version) for version in range(3)
@@ -63,14 +63,14 @@ def test_a_day_is_delivered_once(tmp_path: Path) -> None:
 def test_counts_are_of_what_was_written(tmp_path: Path) -> None:
     """Events by day, the rows by which a night finds them, and rows of the tables are as many; days add up."""
     done = run(tmp_path, TROUBLED, DAY, NEXT)
-    house = house_at(tmp_path, "reader")
+    warehouse = warehouse_at(tmp_path, "reader")
     events = (*BEATS, bronze.NAMESRV_EVENTS)
-    assert sum(done.events.values()) == sum(len(house.rows(table)) for table in events)
-    sources = sorted(rows_of(house.rows(bronze.SOURCES)), key=lambda source: source["source_file"])
+    assert sum(done.events.values()) == sum(len(warehouse.rows(table)) for table in events)
+    sources = sorted(rows_of(warehouse.rows(bronze.SOURCES)), key=lambda source: source["source_file"])
     assert [source["source_file"] for source in sources] == [
         f"fleet-{day}-{n}" for day in ("20260101", "20260102") for n in (0, 1)
     ]
-    of_files = pc.value_counts(pa.concat_tables(house.rows(table, columns=["source_file"]) for table in events)[0])
+    of_files = pc.value_counts(pa.concat_tables(warehouse.rows(table, columns=["source_file"]) for table in events)[0])
     counts = {row["values"]: row["counts"] for row in of_files.to_pylist()}
     assert {source["source_file"]: source["frames"] for source in sources} == counts
     assert [(source["kind"], source["bytes"], source["days"]) for source in sources] == [
@@ -86,12 +86,12 @@ def test_rows_are_the_same_in_however_many_pieces(tmp_path: Path) -> None:
     done = [run(tmp_path / str(width), fleet, DAY, NEXT, width=width) for width in (1, 14)]
     assert done[0] == done[1]
     assert contents(tmp_path / "1") == contents(tmp_path / "14")
-    house = house_at(tmp_path / "14", "reader")
-    files = house.files(bronze.HEARTBEATS, [NEXT])
+    warehouse = warehouse_at(tmp_path / "14", "reader")
+    files = warehouse.files(bronze.HEARTBEATS, [NEXT])
     assert len(files) == 3 * 5
     for file in files:
         low, high = bounds_of(file)
-        seq = read_files(house.path, bronze.HEARTBEATS, [file], ["seq"])["seq"].to_numpy()
+        seq = read_files(warehouse.path, bronze.HEARTBEATS, [file], ["seq"])["seq"].to_numpy()
         assert low == high
         assert (np.diff(seq) > 0).all()
 
@@ -99,17 +99,17 @@ def test_rows_are_the_same_in_however_many_pieces(tmp_path: Path) -> None:
 def test_late_and_repeated_events_come_with_the_next_day(tmp_path: Path) -> None:
     """After that the tables say what they would if all had come on time: what was lacking is there, and nothing twice."""
     fleet = fleet_like(TROUBLED, late=0.03, duplicates=0.03, churn=0.5, registrations=0.1)
-    house = house_at(tmp_path / "late", "on-time")
-    on_time = deliver(house, InProcess(), fleet, DAY, ON_TIME)
-    before = sum(len(house.rows(table)) for table in BEATS)
-    late = deliver(house_at(tmp_path / "late", "late"), InProcess(2), fleet, DAY, LATE)
+    warehouse = warehouse_at(tmp_path / "late", "on-time")
+    on_time = deliver(warehouse, InProcess(), fleet, DAY, ON_TIME)
+    before = sum(len(warehouse.rows(table)) for table in BEATS)
+    late = deliver(warehouse_at(tmp_path / "late", "late"), InProcess(2), fleet, DAY, LATE)
     punctual = fleet_like(fleet, late=0.0, duplicates=0.0)
-    everything = deliver(house_at(tmp_path / "all", "all"), InProcess(), punctual, DAY, ON_TIME)
+    everything = deliver(warehouse_at(tmp_path / "all", "all"), InProcess(), punctual, DAY, ON_TIME)
     tables = (*BEATS, bronze.NAMESRV_EVENTS, bronze.TOPIC_CONFIGS_TABLE, HOLES)
     assert contents(tmp_path / "late", tables) == contents(tmp_path / "all", tables)
     came_late = everything - on_time
     assert 0.02 < came_late / everything < 0.04 < late / everything < 0.08
-    reader = house_at(tmp_path / "late", "reader")
+    reader = warehouse_at(tmp_path / "late", "reader")
     of_runs = {
         row["ingest_run"]
         for table in BEATS
@@ -134,7 +134,7 @@ def test_late_events_wait_for_the_next_day(tmp_path: Path) -> None:
 
 def test_the_slices_of_its_days_belong_to_the_fleet(tmp_path: Path) -> None:
     """What somebody else has put there goes, on its days alone; a topic table that is stored is not stored again."""
-    house = house_at(tmp_path, "somebody")
+    warehouse = warehouse_at(tmp_path, "somebody")
     topics = TROUBLED.topic_table(0, 0)
     told = {"topic_config_digest": topics.digest, "topics": topics.topics, "mappings": [], "topic_count": 3}
     for table, day, row in (
@@ -144,10 +144,10 @@ def test_the_slices_of_its_days_belong_to_the_fleet(tmp_path: Path) -> None:
         (bronze.SOURCES, None, {"content_sha256": "c", "source_file": "c.pcap", "ingest_run": "somebody", "days": []}),
     ):
         rows = table_of([row], table, **({"day": day} if day else {}))
-        house.change(table, [write_file(rows, house.path, table, day, "somebody")])
-    house.commit()
+        warehouse.change(table, [write_file(rows, warehouse.path, table, day, "somebody")])
+    warehouse.commit()
     run(tmp_path, TROUBLED, DAY)
-    reader = house_at(tmp_path, "reader")
+    reader = warehouse_at(tmp_path, "reader")
     other = reader.rows(bronze.HEARTBEATS, filter=pc.field("namesrv_id") == "10.0.0.1:9876")
     assert other["event_id"].to_pylist() == ["b"]
     assert sorted(reader.rows(bronze.TOPIC_CONFIGS_TABLE)["topic_config_digest"].to_pylist()) == sorted(
@@ -159,12 +159,12 @@ def test_a_day_without_heartbeats_is_a_day(tmp_path: Path) -> None:
     """If every beat is a registration there is a table of heartbeats without rows, and one broker is a fleet, too."""
     fleet = fleet_like(TROUBLED, form="register", brokers=1, namesrvs=1, topics=0, beats_per_minute=2)
     done = run(tmp_path, fleet, DAY)
-    house = house_at(tmp_path, "reader")
-    assert {table.name: len(house.rows(table)) for table in BEATS} == {
+    warehouse = warehouse_at(tmp_path, "reader")
+    assert {table.name: len(warehouse.rows(table)) for table in BEATS} == {
         "heartbeats": 0,
-        "registrations": done.events["2026-01-01 on time"] - len(house.rows(bronze.NAMESRV_EVENTS)),
+        "registrations": done.events["2026-01-01 on time"] - len(warehouse.rows(bronze.NAMESRV_EVENTS)),
     }
-    assert len(house.rows(bronze.TOPIC_CONFIGS_TABLE)) == 1
+    assert len(warehouse.rows(bronze.TOPIC_CONFIGS_TABLE)) == 1
 
 
 @pytest.mark.slow
@@ -173,23 +173,23 @@ def test_what_a_dead_run_has_left_does_no_harm(tmp_path: Path, monkeypatch, deli
     """It died between two commits: readers see nothing of it, and the next run delivers the day, no event twice."""
     fleet = fleet_like(TROUBLED, late=0.1, duplicates=0.1)
     if delivery == LATE:
-        deliver(house_at(tmp_path / "died", "before"), InProcess(), fleet, DAY, ON_TIME)
-    deliver(house_at(tmp_path / "lived", "one"), InProcess(), fleet, DAY, ON_TIME)
+        deliver(warehouse_at(tmp_path / "died", "before"), InProcess(), fleet, DAY, ON_TIME)
+    deliver(warehouse_at(tmp_path / "lived", "one"), InProcess(), fleet, DAY, ON_TIME)
     if delivery == LATE:
-        deliver(house_at(tmp_path / "lived", "two"), InProcess(), fleet, DAY, LATE)
+        deliver(warehouse_at(tmp_path / "lived", "two"), InProcess(), fleet, DAY, LATE)
     before = contents(tmp_path / "died")
 
-    def dies(house: Warehouse, tables: Iterable[Table]) -> None:
-        commit(house, itertools.islice(tables, 1))
+    def dies(warehouse: Warehouse, tables: Iterable[Table]) -> None:
+        commit(warehouse, itertools.islice(tables, 1))
         raise KeyboardInterrupt
 
     commit = Warehouse.commit
     with monkeypatch.context() as patched:
         patched.setattr(Warehouse, "commit", dies)
         with pytest.raises(KeyboardInterrupt):
-            deliver(house_at(tmp_path / "died", "dies"), InProcess(), fleet, DAY, delivery)
+            deliver(warehouse_at(tmp_path / "died", "dies"), InProcess(), fleet, DAY, delivery)
     assert contents(tmp_path / "died") == before
-    deliver(house_at(tmp_path / "died", "after"), InProcess(), fleet, DAY, delivery)
+    deliver(warehouse_at(tmp_path / "died", "after"), InProcess(), fleet, DAY, delivery)
     assert contents(tmp_path / "died") == contents(tmp_path / "lived")
 
 
@@ -197,7 +197,7 @@ def test_holes_are_in_the_truth(tmp_path: Path) -> None:
     """Each hole in which beats were lost, of each name server, once."""
     fleet = fleet_like(TROUBLED, outages=0.3, restarts=0)
     run(tmp_path, fleet, DAY, NEXT, width=9)
-    rows = house_at(tmp_path, "reader").rows(HOLES, columns=["day", "namesrv_id"])
+    rows = warehouse_at(tmp_path, "reader").rows(HOLES, columns=["day", "namesrv_id"])
     expected = {
         (day, f"10.255.0.{n + 1}:9876"): int((holes.k_to > holes.k_from).sum())
         for day, hours in ((DAY, range(24)), (NEXT, range(24, 48)))

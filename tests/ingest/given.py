@@ -70,21 +70,21 @@ def piece(path: Path, first: int, last: int) -> Path:
     return path
 
 
-def house_at(path: Path, run_id: str, conf: PipelineConf | None = None) -> Warehouse:
+def warehouse_at(path: Path, run_id: str, conf: PipelineConf | None = None) -> Warehouse:
     """Return a warehouse for one run."""
     return Warehouse(str(path), conf or PipelineConf(), run_id, dt.datetime.now(dt.timezone.utc))
 
 
 def read_in(warehouse: Path, *paths: Path, conf: PipelineConf | None = None) -> Ingested:
     """Ingest files in a run that is called as the first; every frame is accounted for."""
-    read = ingest(house_at(warehouse, paths[0].stem, conf), [str(path) for path in paths])
+    read = ingest(warehouse_at(warehouse, paths[0].stem, conf), [str(path) for path in paths])
     assert read.unaccounted == 0
     return read
 
 
 def stored(warehouse: Path, table: str, *columns: str) -> list[tuple[Any, ...]]:
     """Return columns of a bronze table, as the next run sees them, in order."""
-    rows = house_at(warehouse, "look").rows(TABLES[table], columns=columns)
+    rows = warehouse_at(warehouse, "look").rows(TABLES[table], columns=columns)
     return sorted(zip(*rows.to_pydict().values(), strict=True))
 
 

@@ -22,7 +22,7 @@ from jobs.ingest.writing import write_staged
 from namesrv_wire.packets.columns import read_columns
 from schemas import bronze
 from schemas.rules import BROKEN_RULE
-from tests.ingest.given import BEAT, CAPTURE, TABLES, Line, at, broker, house_at, piece, read_in, stored, write
+from tests.ingest.given import BEAT, CAPTURE, TABLES, Line, at, broker, piece, read_in, stored, warehouse_at, write
 
 BROKER = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "10.0.0.2:10911"}
 CHANNEL = {"channel_id": "10.0.0.2:40000#1767323000000000000"}
@@ -157,10 +157,10 @@ def test_a_file_is_read_once_whatever_it_is_called(tmp_path: Path) -> None:
     copy = Path(shutil.copy(first, tmp_path / "copy.jsonl"))
     read = read_in(tmp_path / "w", copy)
     assert (read.frames, read.duplicates, read.sources, read.known_sources) == (1, 1, [], ["copy.jsonl"])
-    assert set(house_at(tmp_path / "w", "look").versions().values()) == {0}
+    assert set(warehouse_at(tmp_path / "w", "look").versions().values()) == {0}
     again = read_in(tmp_path / "w", other, copy, Path(shutil.copy(other, tmp_path / "twin.jsonl")))
     assert (again.frames, again.events, again.duplicates, again.sources) == (2, 1, 1, ["b.jsonl"])
-    versions = house_at(tmp_path / "w", "look").versions()
+    versions = warehouse_at(tmp_path / "w", "look").versions()
     assert versions == {"registrations": 1, "sources": 1, "topic_configs": 0, "watermarks": 0}
     assert stored(tmp_path / "w", "sources", "source_file", "ingest_run", "frames") == [
         ("a.jsonl", "a", 1),
@@ -184,7 +184,7 @@ def test_frames_that_got_lost_are_an_error_until_they_are_found(
         for _ in range(2):
             with pytest.raises(GateError, match="1 frames are neither events"):
                 read_in(tmp_path / "w", path)
-    assert house_at(tmp_path / "w", "look").versions() == {}
+    assert warehouse_at(tmp_path / "w", "look").versions() == {}
     read = read_in(tmp_path / "w", path)
     assert (read.events, read.duplicates) == (len(GOOD) - 1, 0)
 
@@ -197,7 +197,7 @@ def test_a_run_that_dies_before_it_notes_its_file_leaves_nothing(tmp_path: Path,
     for name in ("whole", "w"):
         read_in(tmp_path / name, paths[0])
     whole = read_in(tmp_path / "whole", paths[1])
-    before = house_at(tmp_path / "w", "look").versions()
+    before = warehouse_at(tmp_path / "w", "look").versions()
     script = (
         "import sys; from pathlib import Path; from tests.boundaries import killed_at; from tests.ingest.given import read_in; "
         "killed_at(sys.argv[1]); read_in(*map(Path, sys.argv[2:]))"
@@ -208,8 +208,8 @@ def test_a_run_that_dies_before_it_notes_its_file_leaves_nothing(tmp_path: Path,
         check=False,
     )
     assert died.returncode == -signal.SIGKILL
-    assert house_at(tmp_path / "w", "look").versions() == before
-    assert ingest(house_at(tmp_path / "w", "nothing"), []) == Ingested()
+    assert warehouse_at(tmp_path / "w", "look").versions() == before
+    assert ingest(warehouse_at(tmp_path / "w", "nothing"), []) == Ingested()
 
     # As another run: by now it has another name.
     read = read_in(tmp_path / "w", Path(shutil.copy(paths[1], tmp_path / "again.pcap")))
@@ -239,7 +239,7 @@ def test_a_capture_keeps_the_law_of_conservation_in_any_pieces(tmp_path: Path) -
     for table in bronze.RECORDED_TABLES:
         said = [name for name in table.column_names if name not in ("ingest_run", "source_file", "source_offset")]
         rows = [
-            sorted(map(repr, house_at(tmp_path / name, "look").rows(table, columns=said).to_pylist()))
+            sorted(map(repr, warehouse_at(tmp_path / name, "look").rows(table, columns=said).to_pylist()))
             for name in ("w", "whole")
         ]
         assert rows[0] == rows[1], table.name
@@ -250,7 +250,7 @@ def test_beats_of_a_run_lie_in_the_order_in_which_they_are_read(tmp_path: Path) 
     """A file has one day, and is sorted by name server and position."""
     lines = [at(hours, BEAT | {"namesrv_id": f"10.0.0.{n}:9876"}) for hours in (30, 3, 29, 1) for n in (2, 1)]
     read_in(tmp_path / "w", write(tmp_path / "log.jsonl", lines))
-    house = house_at(tmp_path / "w", "look")
-    assert [file.rows for file in house.files(bronze.HEARTBEATS)] == [4, 4]
-    rows = house.rows(bronze.HEARTBEATS, columns=["day", "namesrv_id", "seq"]).to_pylist()
+    warehouse = warehouse_at(tmp_path / "w", "look")
+    assert [file.rows for file in warehouse.files(bronze.HEARTBEATS)] == [4, 4]
+    rows = warehouse.rows(bronze.HEARTBEATS, columns=["day", "namesrv_id", "seq"]).to_pylist()
     assert rows == sorted(rows, key=lambda row: (row["day"], row["namesrv_id"], row["seq"]))

@@ -11,7 +11,7 @@ import pytest
 
 from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
-from tests.ingest.given import house_at, piece, stored
+from tests.ingest.given import piece, stored, warehouse_at
 
 LONG_AGO_NS = 1_700_000_000_000_000_000
 
@@ -24,7 +24,7 @@ def of_long_ago(path: Path) -> Path:
 
 def in_run(warehouse: Path, run_id: str, *inputs: object) -> Ingested:
     """Read inputs in a run of this name."""
-    return ingest(house_at(warehouse, run_id), [str(name) for name in inputs])
+    return ingest(warehouse_at(warehouse, run_id), [str(name) for name in inputs])
 
 
 def test_a_known_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

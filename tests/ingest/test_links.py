@@ -14,7 +14,7 @@ from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.refused import forget
 from tests.examples import first_quick
-from tests.ingest.given import BEAT, at, broker, content, house_at, packets, read_in, write
+from tests.ingest.given import BEAT, at, broker, content, packets, read_in, warehouse_at, write
 from tests.wire.capture_files import block, section
 from tests.wire.capture_files import interface as described
 from tests.wire.wrapped import COMPRESSIONS, COOKED, WRAPPINGS, ethernet, vxlan
@@ -106,8 +106,8 @@ def test_what_may_be_a_name_server_and_is_not_read_is_an_error(tmp_path: Path, p
     # Until then each run says so.
     (again,) = read_in(tmp_path / "w", path).errors
     assert again.startswith(error)
-    forget(house_at(tmp_path / "w", "forgetting"), [path.name])
-    assert ingest(house_at(tmp_path / "w", "once-more", told), [str(path)]).errors == []
+    forget(warehouse_at(tmp_path / "w", "forgetting"), [path.name])
+    assert ingest(warehouse_at(tmp_path / "w", "once-more", told), [str(path)]).errors == []
     assert content(tmp_path / "w") == plain
 
 
@@ -136,7 +136,7 @@ def test_blocks_without_a_time_are_not_read_and_that_is_said(tmp_path: Path) -> 
 def test_standard_input_is_a_file(tmp_path: Path, plain: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
     """What comes through a pipe, compressed or not, is read up to its end."""
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(COMPRESSIONS["zstd"](DATA))))
-    read: Ingested = ingest(house_at(tmp_path / "w", "run"), ["-"])
+    read: Ingested = ingest(warehouse_at(tmp_path / "w", "run"), ["-"])
     assert (read.sources, read.errors) == (["standard-input"], [])
     assert content(tmp_path / "w") == plain
 
@@ -148,7 +148,7 @@ def test_an_event_log_comes_through_a_pipe_too(
     """Compressed or not: its lines are those of the file."""
     path = write(tmp_path / "a.jsonl", [at(0, broker("a", "xyz", 1)), at(0.01, BEAT)])
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(COMPRESSIONS[compression](path.read_bytes()))))
-    read = ingest(house_at(tmp_path / "w", "run"), ["-"])
+    read = ingest(warehouse_at(tmp_path / "w", "run"), ["-"])
     assert (read.sources, read.errors, read.events) == (["standard-input"], [], 2)
     assert read_in(tmp_path / "w2", path).errors == []
     assert content(tmp_path / "w") == content(tmp_path / "w2")

@@ -16,7 +16,7 @@ from jobs.passes import Processes
 from schemas import bronze
 from tests.examples import first_quick
 from tests.ingest.compare_bronze import rows_of
-from tests.ingest.given import BEAT, CAPTURE, START_MS, at, house_at, read_in, stored, write
+from tests.ingest.given import BEAT, CAPTURE, START_MS, at, read_in, stored, warehouse_at, write
 
 BLOCK = 1 << 18
 
@@ -26,7 +26,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the bundled capture as an event log."""
     folder = tmp_path_factory.mktemp("log")
     read_in(folder / "w", CAPTURE)
-    export(house_at(folder / "w", "export"), folder / "whole.jsonl")
+    export(warehouse_at(folder / "w", "export"), folder / "whole.jsonl")
     return folder / "whole.jsonl"
 
 
@@ -66,7 +66,7 @@ def test_so_many_tasks_read_the_same(
     tmp_path: Path, log: Path, whole: dict[str, list[tuple[object, ...]]], width: int
 ) -> None:
     """Rows, ids, positions, lines' numbers and what is counted are those of one task."""
-    read = ingest(house_at(tmp_path / "w", "run"), [str(log)], passes=Processes(width))
+    read = ingest(warehouse_at(tmp_path / "w", "run"), [str(log)], passes=Processes(width))
     assert read.unaccounted == 0
     assert (read.frames, read.duplicates, read.quarantined) == (log.read_bytes().count(b"\n"), 0, 0)
     assert said(tmp_path / "w") == whole
@@ -90,7 +90,7 @@ def test_files_may_be_cut_packed_and_in_any_order(
     for number, (first, last) in enumerate(zip([0, *cuts], [*cuts, len(lines)], strict=True)):
         paths.append(tmp_path / f"{rng.random()}-{number}.jsonl")
         paths[-1].write_bytes(rng.choice(packing)(b"".join(lines[first:last])))
-    read = ingest(house_at(tmp_path / "w", "run"), [str(path) for path in paths], passes=Processes(width))
+    read = ingest(warehouse_at(tmp_path / "w", "run"), [str(path) for path in paths], passes=Processes(width))
     assert (read.unaccounted, read.frames, read.errors) == (0, len(lines), [])
     assert said(tmp_path / "w") == whole
 
@@ -104,7 +104,7 @@ def test_a_clock_that_goes_back_is_seen_over_the_edges_of_parts(tmp_path: Path) 
     lines += [{**at(1, long), "time": START_MS - 30 * 86_400_000}, at(48.5, long)]
     path = write(tmp_path / "a.jsonl", lines)
     for width in (1, 2):
-        read = ingest(house_at(tmp_path / f"w{width}", "run"), [str(path)], passes=Processes(width))
+        read = ingest(warehouse_at(tmp_path / f"w{width}", "run"), [str(path)], passes=Processes(width))
         assert (read.unaccounted, read.refused) == (0, {"clock_went_back": 1})
         steps = stored(tmp_path / f"w{width}", "namesrv_events", "kind", "source_offset")
         assert ("clock_went_back", 501) in steps

@@ -16,7 +16,7 @@ from namesrv_day.arrow.sql import ask
 from namesrv_day.day.timed import topic_tables_of
 from schemas import bronze, codec
 from schemas.sql_files import query
-from tests.ingest.given import BEAT, START_MS, Line, at, broker, house_at, read_in, stored, write
+from tests.ingest.given import BEAT, START_MS, Line, at, broker, read_in, stored, warehouse_at, write
 
 GAP: Line = {"kind": "namesrv", "event": "recording_gap", "properties": f"until_ms={START_MS + 30 * 3_600_000}"}
 LONGS = (-(1 << 63), (1 << 63) - 1)
@@ -101,7 +101,7 @@ def test_many_bad_lines_are_few_rows(tmp_path: Path) -> None:
     bad = b"{}\n" * 70_000 + b"".join(b'{"a":%d}\n' % number for number in range(40_000))
     good = json.dumps(at(1, broker("a", "xy", 1))).encode() + b"\n"
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(good + bad + good))
-    read = ingest(house_at(tmp_path / "w", "run", PipelineConf(1.0)), [str(tmp_path / "a.jsonl.gz")])
+    read = ingest(warehouse_at(tmp_path / "w", "run", PipelineConf(1.0)), [str(tmp_path / "a.jsonl.gz")])
     assert (read.frames, read.events, read.duplicates, read.quarantined) == (110_002, 1, 1, 110_000)
     assert read.unaccounted == 0
     assert len(stored(tmp_path / "w", "quarantine", "quarantine_id")) == 40_001

@@ -14,7 +14,7 @@ from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
 from namesrv_wire import Segment
 from tests.examples import first_quick
-from tests.ingest.given import content, house_at, read_in, stored
+from tests.ingest.given import content, read_in, stored, warehouse_at
 from tests.ingest.test_networks import written
 from tests.wire.forge import EPOCH_NS, SECOND_NS, Talk
 from tests.wire.test_columns import HEAD, WHOLE
@@ -36,7 +36,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> One:
     folder = tmp_path_factory.mktemp("one")
     whole = folder / "whole.pcap"
     whole.write_bytes(HEAD + b"".join(WHOLE))
-    return One(ingest(house_at(folder / "w", "run"), [str(whole)]), content(folder / "w"))
+    return One(ingest(warehouse_at(folder / "w", "run"), [str(whole)]), content(folder / "w"))
 
 
 def rotated(folder: Path, seed: int) -> list[Path]:
@@ -56,7 +56,7 @@ def rotated(folder: Path, seed: int) -> list[Path]:
 @pytest.mark.parametrize("seed", first_quick(2, 1, 7))
 def test_files_of_a_night_in_any_order_are_one_capture(tmp_path: Path, one: One, seed: int) -> None:
     """Ids, positions and times of all events and answers are those of the whole in one file."""
-    read = ingest(house_at(tmp_path / "w", "run"), [str(path) for path in rotated(tmp_path, seed)])
+    read = ingest(warehouse_at(tmp_path / "w", "run"), [str(path) for path in rotated(tmp_path, seed)])
     assert (read.unaccounted, read.errors) == (0, [])
     assert (read.frames, read.packets, read.events, read.duplicates) == (
         one.read.frames,
@@ -72,7 +72,7 @@ def test_nights_out_of_order_lose_and_double_no_frame(tmp_path: Path, one: One) 
     """Each file is a night, and they come in any order: all frames are accounted for, and no row is there twice."""
     total = 0
     for number, path in enumerate(rotated(tmp_path, 0)):
-        read = ingest(house_at(tmp_path / "w", f"run{number}"), [str(path)])
+        read = ingest(warehouse_at(tmp_path / "w", f"run{number}"), [str(path)])
         assert (read.unaccounted, read.duplicates) == (0, 0)
         total += read.frames
     assert total == one.read.frames

@@ -10,7 +10,7 @@ import pytest
 from jobs.ingest.ingest import ingest
 from jobs.ingest.series import Series
 from jobs.passes import InProcess, Passes, Processes
-from tests.ingest.given import content, house_at, packets, stored
+from tests.ingest.given import content, packets, stored, warehouse_at
 
 HERE, THERE = bytes((127, 0, 0, 1)), bytes((10, 9, 8, 7))
 
@@ -43,7 +43,7 @@ def piece(folder: Path, name: str, first: int, last: int, address: bytes = HERE)
 
 def read(warehouse: Path, *inputs: Path, passes: Passes | None = None) -> dict[str, Any]:
     """Return the events, answers and facts of a warehouse into which some inputs were read; every frame is accounted for."""
-    found = ingest(house_at(warehouse, "run"), [str(path) for path in inputs], passes=passes)
+    found = ingest(warehouse_at(warehouse, "run"), [str(path) for path in inputs], passes=passes)
     assert (found.unaccounted, found.errors) == (0, [])
     facts = {
         "watermarks": stored(warehouse, "watermarks", "namesrv_id", "latest_time"),
@@ -97,6 +97,6 @@ def test_a_further_file_goes_on_where_its_point_has_ended(tmp_path: Path) -> Non
         piece(tmp_path / "two" / name, f"{name}-2.pcap", 3_000, 8_000, address)
     both = read(tmp_path / "w-1", *(tmp_path / f"{n}" / name for n in ("one", "two") for name in "ab"))
     for number, name in enumerate(("one/a", "one/b", "two/b", "two/a")):
-        ingest(house_at(tmp_path / "w", f"run-{number}"), [str(tmp_path / name)])
+        ingest(warehouse_at(tmp_path / "w", f"run-{number}"), [str(tmp_path / name)])
     assert content(tmp_path / "w") == {name: both[name] for name in content(tmp_path / "w")}
     assert stored(tmp_path / "w", "watermarks", "namesrv_id", "latest_time") == both["watermarks"]

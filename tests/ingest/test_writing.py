@@ -29,10 +29,10 @@ from tests.ingest.given import (
     Line,
     at,
     broker,
-    house_at,
     piece,
     read_in,
     stored,
+    warehouse_at,
     write,
 )
 
@@ -67,30 +67,30 @@ def test_revoked_rows_are_taken_out_of_their_files(tmp_path: Path) -> None:
     """Rows that later packets prove wrong go, with their files where nothing is left, and their days are named."""
     lines = [at(hours, BEAT | {"event_id": str(number) * 32}) for number, hours in enumerate((1, 2, 26))]
     read_in(tmp_path / "w", write(tmp_path / "first.jsonl", lines))
-    house, result = house_at(tmp_path / "w", "second"), Ingested()
+    warehouse, result = warehouse_at(tmp_path / "w", "second"), Ingested()
     with staging_in(tmp_path / "staging", "second", FIRST + 9 * DAY) as staging:
         for number in (0, 2, 3):
             row = Row(REVOKED, {"table": "heartbeats", "event_id": str(number) * 32})
             staging.add(row, frame=None)
-        settle_staged(house, staging, has_logs=False)
-        write_staged(house, staging, result, FIRST, InProcess())
+        settle_staged(warehouse, staging, has_logs=False)
+        write_staged(warehouse, staging, result, FIRST, InProcess())
     assert result == Ingested(days=[FIRST, FIRST + DAY])
-    assert [(file.day, file.rows) for file in house.files(bronze.HEARTBEATS)] == [(FIRST, 1)]
-    assert house.rows(bronze.HEARTBEATS)["event_id"].to_pylist() == ["1" * 32]
+    assert [(file.day, file.rows) for file in warehouse.files(bronze.HEARTBEATS)] == [(FIRST, 1)]
+    assert warehouse.rows(bronze.HEARTBEATS)["event_id"].to_pylist() == ["1" * 32]
     assert not (tmp_path / "staging").exists()
 
 
 def test_of_copies_the_last_stands_for_all_the_frames(tmp_path: Path) -> None:
     """A frame that gives the same row twice is one frame; rows that stand for none count for none."""
-    house, result = house_at(tmp_path / "w", "run"), Ingested()
+    warehouse, result = warehouse_at(tmp_path / "w", "run"), Ingested()
     with staging_in(tmp_path / "staging", "run", FIRST) as staging:
         for number, frame in enumerate((1, 1, 2, None)):
             values = {"topic_config_digest": "a" * 32, "topics": [], "mappings": [], "topic_count": number}
             staging.add(Row("topic_configs", values), frame=frame)
-        settle_staged(house, staging, has_logs=False)
-        write_staged(house, staging, result, FIRST, InProcess())
+        settle_staged(warehouse, staging, has_logs=False)
+        write_staged(warehouse, staging, result, FIRST, InProcess())
     assert (result.events, result.duplicates, result.days) == (1, 1, [])
-    assert house.rows(bronze.TOPIC_CONFIGS_TABLE)["topic_count"].to_pylist() == [3]
+    assert warehouse.rows(bronze.TOPIC_CONFIGS_TABLE)["topic_count"].to_pylist() == [3]
 
 
 def mixed() -> list[list[Line]]:
@@ -118,7 +118,7 @@ def test_rows_do_not_depend_on_how_many_are_in_memory(tmp_path: Path, monkeypatc
     assert counted["parts"] == counted["whole"]
     assert all(read.events and read.quarantined and read.duplicates for read in counted["whole"])
     assert compare_bronze.main(tmp_path / "whole", tmp_path / "parts") == 0
-    one_row_each = house_at(tmp_path / "parts", "look").files(bronze.HEARTBEATS)
+    one_row_each = warehouse_at(tmp_path / "parts", "look").files(bronze.HEARTBEATS)
     assert {file.rows for file in one_row_each} == {1}
 
 
@@ -139,9 +139,11 @@ def test_a_snapshot_is_stored_once_and_a_broken_one_is_named(tmp_path: Path) -> 
     text = snapshot_text(Registry(PROFILES["5.4.0"]), NAMESRV, (START_MS + HOUR_MS) * 1_000)
     good.write_text(text, encoding="utf-8")
     bad.write_text("{}", encoding="utf-8")
-    read = ingest(house_at(tmp_path / "w", "first"), [], [str(good), str(bad)])
+    read = ingest(warehouse_at(tmp_path / "w", "first"), [], [str(good), str(bad)])
     assert (read.frames, read.days, len(read.errors)) == (0, [FIRST], 1)
-    assert ingest(house_at(tmp_path / "w", "second"), [], [str(Path(shutil.copy(good, tmp_path / "copy")))]).days == []
+    assert (
+        ingest(warehouse_at(tmp_path / "w", "second"), [], [str(Path(shutil.copy(good, tmp_path / "copy")))]).days == []
+    )
     at_one = dt.datetime(2026, 1, 2, 1, tzinfo=dt.timezone.utc)
     assert stored(tmp_path / "w", "snapshots", "effect_time", "source_file", "day") == [(at_one, "good.json", FIRST)]
     errors = dict(stored(tmp_path / "w", "sources", "source_file", "error"))

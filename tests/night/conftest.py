@@ -9,7 +9,7 @@ import pytest
 
 from jobs.cli.export import export
 from jobs.ingest.ingest import ingest
-from tests.night.nights import ANSWERS, CAPTURE, Capture, Nights, house_at, night
+from tests.night.nights import ANSWERS, CAPTURE, Capture, Nights, night, warehouse_at
 from tests.night.three_days import DAYS, LOGS, write_log
 
 
@@ -17,7 +17,7 @@ from tests.night.three_days import DAYS, LOGS, write_log
 def read_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a warehouse into which the bundled capture was read, and nothing more was done."""
     path = tmp_path_factory.mktemp("read-in") / "w"
-    assert ingest(house_at(path, "read-in"), [str(CAPTURE)]).unaccounted == 0
+    assert ingest(warehouse_at(path, "read-in"), [str(CAPTURE)]).unaccounted == 0
     return path
 
 
@@ -32,7 +32,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Capture:
 def log_of_the_capture(read_in: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the bundled capture as an event log."""
     path = tmp_path_factory.mktemp("log") / "events.jsonl"
-    assert export(house_at(read_in), path) > ANSWERS
+    assert export(warehouse_at(read_in), path) > ANSWERS
     return path
 
 

@@ -82,7 +82,7 @@ def capture_in_two(seconds: int) -> tuple[bytes, bytes]:
     return data[:offset], data[:24] + data[offset:]
 
 
-def house_at(warehouse: Path, run_id: str = "look", conf: PipelineConf | None = None) -> Warehouse:
+def warehouse_at(warehouse: Path, run_id: str = "look", conf: PipelineConf | None = None) -> Warehouse:
     """Return a warehouse for one run, or to look at."""
     return Warehouse(str(warehouse), conf or PipelineConf(), run_id, dt.datetime.now(dt.timezone.utc))
 
@@ -96,11 +96,11 @@ def night(
     **asked: Any,
 ) -> Summary:
     """Run a night with a name of its own and return its summary; `asked`: further fields of `Asked`."""
-    house = house_at(warehouse, f"run-{next(_numbers):04}", conf)
+    opened = warehouse_at(warehouse, f"run-{next(_numbers):04}", conf)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(gate, "judge", judge or counted)
         paths = [str(path) for path in inputs]
-        return nightly.run(house, passes or InProcess(), Asked(paths, **asked), silent())
+        return nightly.run(opened, passes or InProcess(), Asked(paths, **asked), silent())
 
 
 def audited(
@@ -112,7 +112,7 @@ def audited(
     """Return the attestation of what is published, and of tables of a name server at an instant."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(gate, "judge", counted)
-        return attest(Answers(str(warehouse), known_at), house_at(warehouse), at, list(tables), silent())
+        return attest(Answers(str(warehouse), known_at), warehouse_at(warehouse), at, list(tables), silent())
 
 
 def silent() -> Console:
@@ -134,15 +134,15 @@ def counted(measurements: Iterable[Measurement], docs_dir: Path) -> Verdict:
 
 def rows(warehouse: Path, table: Table, run_id: str | None = None) -> list[Row]:
     """Return the rows of a table as the last published run left them, or as an earlier one; instants in microseconds."""
-    house = house_at(warehouse)
+    opened = warehouse_at(warehouse)
     if table in (gold.RUNS, gold.RESTATEMENTS):
-        return list(rows_of(house.rows(table)))
+        return list(rows_of(opened.rows(table)))
     if run_id is None:
-        return list(rows_of(house.published_rows(table)))
-    run = run_known_at(house.rows(gold.RUNS), run_id)
+        return list(rows_of(opened.published_rows(table)))
+    run = run_known_at(opened.rows(gold.RUNS), run_id)
     assert run is not None, run_id
-    files = house._files_at(table, run.versions[table.name], None)
-    return list(rows_of(read_files(house.path, table, files)))
+    files = opened._files_at(table, run.versions[table.name], None)
+    return list(rows_of(read_files(opened.path, table, files)))
 
 
 def topics(warehouse: Path, at: str, run_id: str | None = None) -> list[str]:
@@ -160,12 +160,12 @@ def topics(warehouse: Path, at: str, run_id: str | None = None) -> list[str]:
 
 def heads(warehouse: Path) -> dict[str, int]:
     """Return the newest version of each table that was ever written."""
-    house = house_at(warehouse)
+    opened = warehouse_at(warehouse)
     tables = (*WRITTEN_TABLES, gold.RUNS, gold.RESTATEMENTS)
-    return {table.name: head for table in tables if (head := house._base(table)) >= 0}
+    return {table.name: head for table in tables if (head := opened._base(table)) >= 0}
 
 
 def digests(warehouse: Path, tables: Iterable[Table]) -> dict[str, Digest]:
     """Return the digests of whole tables as they were published, read from their rows."""
-    house = house_at(warehouse)
-    return {table.name: sum_of(slices_of(table.name, house.published_rows(table)).values()) for table in tables}
+    opened = warehouse_at(warehouse)
+    return {table.name: sum_of(slices_of(table.name, opened.published_rows(table)).values()) for table in tables}

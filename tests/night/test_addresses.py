@@ -12,7 +12,7 @@ from jobs.conf import NamesrvConf, PipelineConf
 from jobs.night.nightly import Summary
 from schemas import bronze, gold
 from tests.night.content import content_of
-from tests.night.nights import Capture, house_at, night, rows
+from tests.night.nights import Capture, night, rows, warehouse_at
 from tests.night.worlds import (
     BALANCER,
     FIRST,
@@ -183,6 +183,6 @@ def test_conf_wins_over_what_was_joined(tmp_path: Path, at_once: Capture) -> Non
 
 def test_an_event_log_of_a_warehouse_says_whose_addresses_are_whose(tmp_path: Path, at_once: Capture) -> None:
     """Exported and read back, all is the same, though nothing is joined; unless conf/ says that they are apart."""
-    export(house_at(at_once.path), tmp_path / "all.jsonl")
+    export(warehouse_at(at_once.path), tmp_path / "all.jsonl")
     assert addresses_of(night(tmp_path / "w", tmp_path / "all.jsonl")) == {FIRST: ONE}
     assert content_of(tmp_path / "w") == content_of(at_once.path)

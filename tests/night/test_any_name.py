@@ -27,7 +27,7 @@ from jobs.cli.views import register_views
 from jobs.errors import EXIT_OK, EXIT_USAGE
 from schemas import asked, bronze, gold
 from tests.ingest.given import NAMESRV, Line, at, broker, write
-from tests.night.nights import house_at, night, rows
+from tests.night.nights import night, rows, warehouse_at
 
 HOSTILE = {
     "single quote": "it's",
@@ -216,7 +216,7 @@ def test_an_attestation_and_an_export_have_them_as_they_are(warehouse: Path, tmp
     assert main(words) == EXIT_OK
     assert main(["audit", "--check", str(out), "--warehouse", str(warehouse)]) == EXIT_OK
     log = tmp_path / "export.jsonl"
-    assert export(house_at(warehouse), log)
+    assert export(warehouse_at(warehouse), log)
     night(tmp_path / "again", log)
     for table in (gold.TOPIC_QUEUE_HISTORY, gold.ROUTE_CHANGES):
         first, again = (sorted(map(str, _content(path, table))) for path in (warehouse, tmp_path / "again"))
@@ -240,15 +240,15 @@ def test_files_and_warehouses_may_have_any_name(tmp_path: Path, capsys: pytest.C
     folder = tmp_path / name
     folder.mkdir()
     log = write_beats(folder / f"{name}.jsonl")
-    house = str(folder / "w")
+    warehouse = str(folder / "w")
     night(folder / "w", log)
-    words = ["T", INSTANT, "--warehouse", house]
+    words = ["T", INSTANT, "--warehouse", warehouse]
     assert main(["ask", "explain", *words, "--format", "json", "--capture", str(log)]) == EXIT_OK
     (told,) = objects(capsys.readouterr().out)
     assert told["source_file"].endswith(log.name)
     assert json.loads(bytes.fromhex(told["recorded"]))["kind"] == "registration"
     page = folder / f"{name}.html"
-    assert main(["report", "--output", str(page), "--warehouse", house]) == EXIT_OK
+    assert main(["report", "--output", str(page), "--warehouse", warehouse]) == EXIT_OK
     tags = _Elements(page.read_text(encoding="utf-8")).tags
     assert not any(tag == "img" or key.startswith("on") for tag, attrs in tags for key, _ in attrs)
     assert {path.name for path in folder.iterdir()} == {"w", log.name, page.name}
@@ -261,11 +261,11 @@ def test_of_a_file_with_steering_in_its_name_text_is_shown(
     """It is read; the table and the page have its name as text. A warehouse there Delta could not read: that is said."""
     log = write_beats(tmp_path / f"{name}.jsonl")
     night(tmp_path / "w", log)
-    house = str(tmp_path / "w")
-    assert main(["ask", "explain", "T", INSTANT, "--warehouse", house]) == EXIT_OK
+    warehouse = str(tmp_path / "w")
+    assert main(["ask", "explain", "T", INSTANT, "--warehouse", warehouse]) == EXIT_OK
     assert not CONTROL.search(capsys.readouterr().out.replace("\n", ""))
     page = tmp_path / "page.html"
-    assert main(["report", "--output", str(page), "--warehouse", house]) == EXIT_OK
+    assert main(["report", "--output", str(page), "--warehouse", warehouse]) == EXIT_OK
     assert not CONTROL.search(page.read_text(encoding="utf-8"))
     (tmp_path / name).mkdir()
     assert main(["ask", "findings", "--warehouse", str(tmp_path / name)]) == EXIT_USAGE
@@ -280,7 +280,7 @@ def write_beats(path: Path) -> Path:
 
 def test_spark_binds_them(warehouse: Path, spark: SparkSession) -> None:
     """As an argument of a function, and every name in a condition; what is asked is that name and no other."""
-    register_views(spark, house_at(warehouse), texts=["route_at topic_queue_history"])
+    register_views(spark, warehouse_at(warehouse), texts=["route_at topic_queue_history"])
     for kind in ("injection", "parameters", "backtick", "NUL"):
         sql = "SELECT broker_name FROM route_at(:topic, TIMESTAMP'2026-01-02 01:30:00')"
         found = asked_of_spark(spark, sql, {"topic": HOSTILE[kind]}).collect()

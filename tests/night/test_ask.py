@@ -20,7 +20,7 @@ from jobs.__main__ import main
 from jobs.ask.engine import Answers
 from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_UNPUBLISHED, EXIT_USAGE
 from schemas import gold
-from tests.night.nights import CAPTURE, Capture, Nights, house_at, rows
+from tests.night.nights import CAPTURE, Capture, Nights, rows, warehouse_at
 
 LINE = dict[str, object]
 WIPED = "ef2f684d4a9ed42e7e016226517fbd11"
@@ -264,9 +264,9 @@ _UNPRIVILEGED = [
 )
 def test_who_reads_needs_no_right_to_write(whole: Capture, tmp_path: Path) -> None:
     """A warehouse in which nobody may write is asked, reported and audited; a page that would go into it is refused, in words."""
-    house, page, proof = tmp_path / "w", tmp_path / "page.html", tmp_path / "proof.json"
-    shutil.copytree(whole.path, house)
-    folders = [house, *(path for path in house.rglob("*") if path.is_dir())]
+    warehouse, page, proof = tmp_path / "w", tmp_path / "page.html", tmp_path / "proof.json"
+    shutil.copytree(whole.path, warehouse)
+    folders = [warehouse, *(path for path in warehouse.rglob("*") if path.is_dir())]
     for path in folders:
         path.chmod(0o555)
     noon = "2026-11-21 08:58"
@@ -276,13 +276,13 @@ def test_who_reads_needs_no_right_to_write(whole: Capture, tmp_path: Path) -> No
         ["report", "--output", str(page)],
         ["audit", "--at", noon, "--namesrv", "127.0.0.1:9876", "--output", str(proof)],
         ["audit", "--check", str(proof)],
-        ["report", "--output", str(house / "page.html")],
+        ["report", "--output", str(warehouse / "page.html")],
     ]
     try:
         rights = [] if os.geteuid() else _UNPRIVILEGED
         done = [
             subprocess.run(
-                [*rights, sys.executable, "-m", "jobs", *words, "--warehouse", str(house)],
+                [*rights, sys.executable, "-m", "jobs", *words, "--warehouse", str(warehouse)],
                 capture_output=True,
                 text=True,
                 check=False,
@@ -293,7 +293,7 @@ def test_who_reads_needs_no_right_to_write(whole: Capture, tmp_path: Path) -> No
         for path in folders:
             path.chmod(0o755)
     assert [one.returncode for one in done] == [EXIT_OK] * 5 + [EXIT_USAGE], [one.stderr for one in done]
-    assert done[-1].stderr == f"namesrv-history: output {house}/page.html: cannot be written: Permission denied\n"
+    assert done[-1].stderr == f"namesrv-history: output {warehouse}/page.html: cannot be written: Permission denied\n"
     assert page.stat().st_size > 0
 
 
@@ -301,9 +301,9 @@ def test_only_what_is_published_is_seen(nights: Nights, tmp_path: Path) -> None:
     """Rows that nobody published, in a newer version of a table, are not there."""
     shutil.copytree(nights.path, tmp_path / "w")
     before = list(Answers(str(tmp_path / "w")).ask("SELECT count(*) FROM event_outcomes").rows)
-    house = house_at(tmp_path / "w", "somebody")
-    house.replace(gold.EVENT_OUTCOMES, None, [])
-    house.commit()
+    warehouse = warehouse_at(tmp_path / "w", "somebody")
+    warehouse.replace(gold.EVENT_OUTCOMES, None, [])
+    warehouse.commit()
     assert list(Answers(str(tmp_path / "w")).ask("SELECT count(*) FROM event_outcomes").rows) == before
 
 

@@ -31,7 +31,7 @@ from namesrv_day.verify.verify import Verified, verdicts
 from schemas import gold
 from tests.ingest.given import FIRST
 from tests.ingest.given import NAMESRV as LATE_NAMESRV
-from tests.night.nights import CAPTURE, Capture, Nights, audited, counted, house_at, night, silent
+from tests.night.nights import CAPTURE, Capture, Nights, audited, counted, night, silent, warehouse_at
 from tests.night.test_late import LATE, ORDERLY, run
 from tests.night.three_days import DAYS, LOGS, NAMESRV, write_log
 
@@ -56,7 +56,7 @@ def attested(
 def again_from_events(warehouse: Path, folder: Path, conf: PipelineConf | None = None) -> tuple[Answers, Answers]:
     """Return a warehouse, and what a night from its recorded events alone makes of them."""
     answers = Answers(str(warehouse))
-    rerun.linked(house_at(warehouse), answers.known.run_id, folder)
+    rerun.linked(warehouse_at(warehouse), answers.known.run_id, folder)
     return answers, rerun.rerun(rerun.configured(answers, conf or PipelineConf()), folder, silent())
 
 
@@ -167,7 +167,7 @@ def test_what_was_forged_with_digests_that_fit_is_found(tmp_path: Path, monkeypa
         lying.setattr("jobs.night.judging.write_intervals", forged)
         lying.setattr("jobs.night.judging.verdicts", miscounted)
         night(tmp_path / "w", CAPTURE)
-    assert check(house_at(tmp_path / "w")).wrong == []
+    assert check(warehouse_at(tmp_path / "w")).wrong == []
     made = attested(tmp_path / "w", "2026-11-21T08:58:00", tables=["brokerLiveTable"])
     (answers,) = (one for one in made["wrong"] if one.startswith("answers "))
     assert answers.startswith(f"answers of {SERVER} to 105 on 2026-11-21: published are ")

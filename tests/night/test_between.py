@@ -38,13 +38,13 @@ def test_what_a_name_server_lacks_is_told_over_midnight_and_taken_back(tmp_path:
     ]
     both = [line for of in (ONE, OTHER) for line in beats("a", of, -5, 5)]
     log = write(tmp_path / "one.jsonl", [*started, *both, *beats("b", ONE, -5, 5), *beats("b", OTHER, 2, 5)])
-    house = tmp_path / "w"
-    night(house, log)
-    assert told(house) == [(OTHER, "broker-b", 0, 1)]
-    [found] = [row for row in rows(house, gold.FINDINGS) if row["code"] == "NS_DIVERGENCE"]
+    warehouse = tmp_path / "w"
+    night(warehouse, log)
+    assert told(warehouse) == [(OTHER, "broker-b", 0, 1)]
+    [found] = [row for row in rows(warehouse, gold.FINDINGS) if row["code"] == "NS_DIVERGENCE"]
     assert found["to_time"] - found["from_time"] == 7 * 60_000_000
     assert (found["topics"], found["topic_names"], found["begun_with"], len(found["evidence"])) == (2, ["T", "U"], 1, 2)
-    night(house, write(tmp_path / "late.jsonl", beats("b", OTHER, -5, 0)))
-    assert told(house) == []
-    changed = {row["day"] for row in rows(house, gold.RESTATEMENTS) if row["table_name"] == "findings"}
+    night(warehouse, write(tmp_path / "late.jsonl", beats("b", OTHER, -5, 0)))
+    assert told(warehouse) == []
+    changed = {row["day"] for row in rows(warehouse, gold.RESTATEMENTS) if row["table_name"] == "findings"}
     assert len(changed) == 2

@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.passes import Call, InProcess, OnSpark
-from tests.fleet.fleets import house_at
+from tests.fleet.fleets import warehouse_at
 from tests.night.nights import night
 from tools.fleet.fleet import Fleet
 from tools.fleet.simulate import simulate
@@ -61,7 +61,7 @@ def test_a_day_is_one_pass(tmp_path: Path) -> None:
     """A task carries a name server's day to its end; rules about several rows are counted beside it, of all days once."""
     days = [FIRST, FIRST + dt.timedelta(days=1)]
     fleet = Fleet(FIRST, brokers=3, namesrvs=2, topics=2, beats_per_minute=1, outages=0.1, outage_s=(30, 900))
-    simulate(house_at(tmp_path, "fleet"), InProcess(), fleet, days)
+    simulate(warehouse_at(tmp_path, "fleet"), InProcess(), fleet, days)
     watched = Watched(2)
     assert night(tmp_path, passes=watched).status == "published"
     condensing, first, second = (pass_ for pass_ in watched.seen if pass_)
@@ -78,7 +78,7 @@ def test_random_fleets_are_the_same_to_both(seed: int, tmp_path: Path, spark: Sp
     for day in (FIRST, FIRST + dt.timedelta(days=1)):
         said = {}
         for name, passes in (("in-process", InProcess()), ("on-spark", OnSpark(lambda: spark))):
-            simulate(house_at(tmp_path / name, f"fleet-{day}"), InProcess(), fleet, [day])
+            simulate(warehouse_at(tmp_path / name, f"fleet-{day}"), InProcess(), fleet, [day])
             said[name] = night(tmp_path / name, passes=passes)
         one, other = said.values()
         assert one.status == "published"

@@ -19,7 +19,7 @@ from jobs.ingest.ingest import ingest
 from jobs.passes import OnSpark
 from schemas import gold
 from tests.night.content import EXPECTED, content_of
-from tests.night.nights import Capture, house_at, night
+from tests.night.nights import Capture, night, warehouse_at
 
 VARIABLE = "NAMESRV_CAPTURES"
 """Names the folder of the captures that are too large to be part of this repository."""
@@ -71,7 +71,7 @@ def test_other_captures_give_what_they_gave(name: str, tmp_path: Path) -> None:
 def test_spark_gives_of_other_captures_what_one_process_gives(name: str, tmp_path: Path, spark: SparkSession) -> None:
     """Tasks of a Spark job: the digest of every gold table is that of one process."""
     read = tmp_path / "in-process"
-    assert ingest(house_at(read, "read-in"), [str(file_of(name))]).unaccounted == 0
+    assert ingest(warehouse_at(read, "read-in"), [str(file_of(name))]).unaccounted == 0
     shutil.copytree(read, tmp_path / "on-spark")
     said, on_spark = night(read, conf=JOINED), night(tmp_path / "on-spark", conf=JOINED, passes=OnSpark(lambda: spark))
     assert (on_spark.digests, on_spark.verify) == (said.digests, said.verify)

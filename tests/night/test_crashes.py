@@ -18,7 +18,7 @@ from jobs.store.published import HISTORY
 from jobs.store.warehouse import DATA_TABLES
 from schemas import bronze, gold
 from tests.boundaries import CrashError, at_commits, at_steps
-from tests.night.nights import CHECKOUT, Nights, house_at, night, rows, topics
+from tests.night.nights import CHECKOUT, Nights, night, rows, topics, warehouse_at
 from tests.night.stock import run_of
 from tests.night.three_days import DAYS, MONTH_MS, registration, write_log
 
@@ -113,10 +113,10 @@ def test_a_night_after_a_crash_gives_the_same_tables(deaths: Deaths, point: str)
     files = files_in(path)
     if files not in deaths.found:
         assert topics(path, AT) == KNOWN
-        assert check(house_at(path)).wrong == []
+        assert check(warehouse_at(path)).wrong == []
         again = night(path, deaths.late)
         told = again.days, again.digests, again.restated, restatements(path, again.run_id), topics(path, AT)
-        deaths.found[files] = *told, numbers(again), counts(path), check(house_at(path)).wrong
+        deaths.found[files] = *told, numbers(again), counts(path), check(warehouse_at(path)).wrong
     said = deaths.undisturbed
     made = said.days, said.digests, said.restated, deaths.restated, NEW
     assert deaths.found[files] == (*made, numbers(said), deaths.counts, [])
@@ -150,7 +150,7 @@ def test_nights_that_die_one_after_the_other_leave_no_more_than_one(
             night(path, deaths.late)
         assert topics(path, AT) == KNOWN
     assert night(path, deaths.late).digests == deaths.undisturbed.digests
-    assert check(house_at(path)).wrong == []
+    assert check(warehouse_at(path)).wrong == []
 
 
 @pytest.mark.parametrize("point", ["sources:before", "ledger:before"])

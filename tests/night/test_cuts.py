@@ -10,7 +10,7 @@ import pytest
 
 from jobs.store.check import check
 from tests.ingest.given import DAY_MS, HOUR_MS, START_MS, Line, write
-from tests.night.nights import house_at, night
+from tests.night.nights import night, warehouse_at
 
 DAYS = 4
 NAMESRVS = {"10.0.0.1:9876": 407, "10.0.0.2:9876": 493}
@@ -112,4 +112,4 @@ def test_no_table_tells_in_which_nights_days_were_told(tmp_path: Path, seed: int
     at_once = night(tmp_path / "once", write(tmp_path / "once.jsonl", lines))
     assert at_once.quarantined == 0
     assert said[-1].digests == at_once.digests
-    assert check(house_at(tmp_path / "nights")).wrong == []
+    assert check(warehouse_at(tmp_path / "nights")).wrong == []

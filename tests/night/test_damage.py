@@ -25,7 +25,7 @@ from jobs.store.published import LAST_RUN
 from schemas import bronze, gold
 from schemas.table import Table
 from tests.boundaries import CrashError, Dying
-from tests.night.nights import Nights, heads, house_at, night, rows
+from tests.night.nights import Nights, heads, night, rows, warehouse_at
 from tests.night.three_days import DAYS, beat, write_log
 
 QUEUES, CONFIGS, SOURCES = gold.TOPIC_QUEUE_HISTORY, bronze.TOPIC_CONFIGS_TABLE, bronze.SOURCES
@@ -74,7 +74,7 @@ def log_of(warehouse: Path, table: Table, number: int = -1) -> Path:
 
 def data_of(warehouse: Path, table: Table, day: dt.date | None = None) -> Path:
     """Return a published data file; of a history that of its open intervals."""
-    files = house_at(warehouse).published_files(table, None if day is None else [day])
+    files = warehouse_at(warehouse).published_files(table, None if day is None else [day])
     return Path(table_path(str(warehouse), table), files[-1 if table.has_intervals else 0].path)
 
 
@@ -141,7 +141,7 @@ def test_maintenance_of_a_table_that_is_behind_deletes_nothing(
     code, line = said(capsys, copied, "maintain")
     assert (code, str(kept) in line) == (EXIT_TAMPERED, True)
     kept.write_bytes(text)
-    assert check(house_at(copied)).wrong == []
+    assert check(warehouse_at(copied)).wrong == []
 
 
 @pytest.mark.slow
@@ -179,7 +179,7 @@ def test_small_tables_are_held_against_the_ledger(
 ) -> None:
     """Of tables that are not cut by day the last run has the digest: `check` and the next night compare it."""
     rewrite(data_of(copied, table), column, lambda _: value)
-    (wrong,) = check(house_at(copied)).wrong
+    (wrong,) = check(warehouse_at(copied)).wrong
     assert wrong.startswith(f"{table.name}: rows of {table_path(str(copied), table)} have digest ")
     assert nightly(capsys, copied, more)[0] == EXIT_TAMPERED
 
@@ -204,12 +204,12 @@ def test_a_topic_configuration_is_what_its_digest_says(
     That the file has another size, which a night would see first, is left aside: a size can be kept.
     """
     monkeypatch.setattr("jobs.store.damage.require_files", lambda *_: None)
-    for file in house_at(copied).published_files(CONFIGS):
+    for file in warehouse_at(copied).published_files(CONFIGS):
         rewrite(Path(table_path(str(copied), CONFIGS), file.path), column, change)
     with pytest.raises(TamperedError, match=r"topic_configs: .*topic_configs does not hold what was read as"):
         night(copied, first=DAYS[0], last=DAYS[0])
     assert said(capsys, copied, "export", "--output", tmp_path / "out.jsonl")[0] == EXIT_TAMPERED
-    (wrong,) = check(house_at(copied)).wrong
+    (wrong,) = check(warehouse_at(copied)).wrong
     assert wrong.startswith("topic_configs: ")
 
 
@@ -220,7 +220,7 @@ def test_rows_taken_out_of_a_small_table_are_refused_with_what_brings_them_back(
     """`sources` at an earlier version, by a commit that is not ours: files would be read again. A new version of ours would do."""
     version = DeltaTable(table_path(str(copied), SOURCES)).version()
     DeltaTable(table_path(str(copied), SOURCES)).restore(version - 1)
-    (wrong,) = check(house_at(copied)).wrong
+    (wrong,) = check(warehouse_at(copied)).wrong
     assert wrong == "sources: rows that were there are gone or changed"
     code, line = nightly(capsys, copied, more)
     assert (code, line.endswith(f"TO VERSION AS OF {version}")) == (EXIT_TAMPERED, True)
@@ -271,7 +271,7 @@ def test_a_crash_between_the_ledger_and_its_note_harms_nobody(
         with pytest.raises(CrashError):
             night(copied, more)
     assert (last_run(copied), len(rows(copied, gold.RUNS))) == (before, 4)
-    assert check(house_at(copied)).wrong == []
+    assert check(warehouse_at(copied)).wrong == []
     assert said(capsys, copied, *TOUCHING) == (EXIT_OK, "")
     assert night(copied, nights.logs[0]).status == "nothing_to_do"
     assert json.loads(last_run(copied) or "")["run_id"] == str(max(run["run_id"] for run in rows(copied, gold.RUNS)))
@@ -281,10 +281,10 @@ def test_a_note_that_nobody_has_written_is_refused(copied: Path) -> None:
     """Half a note is damage, too; without one the ledger is believed, and the next night writes it."""
     (copied / LAST_RUN).write_text('{"run_id', encoding="utf-8")
     with pytest.raises(LedgerBehindError, match=f"{LAST_RUN}: cannot be read"):
-        house_at(copied).ledger()
+        warehouse_at(copied).ledger()
     (copied / LAST_RUN).unlink()
     head = heads(copied)
-    house_at(copied).start_from_published()
+    warehouse_at(copied).start_from_published()
     assert (heads(copied), json.loads(last_run(copied) or "")["digest"][:2]) == (head, "3-")
 
 

@@ -18,7 +18,7 @@ from jobs.cli.views import VERIFIED, Views, register_views
 from jobs.errors import LedgerBehindError, TamperedError, UsageError
 from jobs.store.places import table_path
 from schemas import gold
-from tests.night.nights import house_at
+from tests.night.nights import warehouse_at
 from tests.night.test_damage import QUEUES, data_of, log_of, rewrite, tear
 from tests.night.three_days import DAYS
 
@@ -31,7 +31,7 @@ CLOSED = f"SELECT count(*) AS n FROM topic_queue_history WHERE closed_month = '{
 
 def asked(spark: SparkSession, warehouse: Path, sql: str, *, is_verified: bool = False) -> str:
     """Ask Spark as `sql` does; return what it writes."""
-    return told(spark, sql, register_views(spark, house_at(warehouse), None, [sql], is_verified=is_verified))
+    return told(spark, sql, register_views(spark, warehouse_at(warehouse), None, [sql], is_verified=is_verified))
 
 
 def told(spark: SparkSession, sql: str, views: Views) -> str:
@@ -62,7 +62,7 @@ def test_only_what_touches_the_damage_fails(
     Nothing of the stacks of Spark's attempts is shown.
     """
     sql = READ
-    views = register_views(spark, house_at(copied), None, [sql])
+    views = register_views(spark, warehouse_at(copied), None, [sql])
     path = data_of(copied, QUEUES, DAYS[-1])
     whole = path.read_bytes()
     for damage in (tear, Path.unlink):  # what is registered already tells of it, too

@@ -25,7 +25,7 @@ from jobs.store.places import table_path
 from jobs.store.relations import digests_of
 from schemas import asked, bronze, gold
 from schemas.table import Table
-from tests.night.nights import Nights, house_at, night, rows
+from tests.night.nights import Nights, night, rows, warehouse_at
 from tests.night.three_days import DAYS, NAMESRV
 
 AT = dt.datetime.combine(DAYS[-1], dt.time(11), dt.timezone.utc)
@@ -74,7 +74,7 @@ def test_no_column_is_read_off_the_folders_above_a_warehouse(nights: Nights, tmp
         assert found, function
         assert found == list(here.ask(sql, t=AT).rows)
     for table in (bronze.REGISTRATIONS, gold.BROKER_ADDR_HISTORY):
-        one, other = (house_at(path) for path in (nights.path, deep / "w"))
+        one, other = (warehouse_at(path) for path in (nights.path, deep / "w"))
         assert rows(deep / "w", table) == rows(nights.path, table)
         assert digests_of(other.path, table, other.files(table)) == digests_of(one.path, table, one.files(table))
     assert night(deep / "w", nights.logs[0]).status == "nothing_to_do"

@@ -18,7 +18,7 @@ from jobs.store.published import LAST_RUN
 from jobs.store.warehouse import WRITTEN_TABLES
 from schemas import bronze, gold
 from schemas.table import Table
-from tests.night.nights import Nights, house_at, night, rows
+from tests.night.nights import Nights, night, rows, warehouse_at
 from tests.night.three_days import DAYS, beat, registration, write_log
 
 LATE_DAY = DAYS[1]
@@ -38,7 +38,8 @@ def published_files(warehouse: Path, table: Table) -> list[Path]:
     """Return the published files that a night with a late event of `LATE_DAY` reads."""
     days = [LATE_DAY] if table.partition_by else None
     return [
-        Path(table_path(str(warehouse), table), file.path) for file in house_at(warehouse).published_files(table, days)
+        Path(table_path(str(warehouse), table), file.path)
+        for file in warehouse_at(warehouse).published_files(table, days)
     ]
 
 
@@ -71,9 +72,9 @@ def test_no_flip_is_published(copied: Path, late: Path, name: str) -> None:
         whole = path.read_bytes()
         flipped(path, chance.randrange(len(whole)), chance.randrange(8))
         assert refused(copied, late).startswith(f"{name}"), path
-        assert any(sentence.startswith(f"{name}") for sentence in check(house_at(copied)).wrong)
+        assert any(sentence.startswith(f"{name}") for sentence in check(warehouse_at(copied)).wrong)
         path.write_bytes(whole)
-        assert check(house_at(copied)).wrong == []
+        assert check(warehouse_at(copied)).wrong == []
 
 
 def occurrences(data: bytes, text: bytes) -> Iterator[int]:
@@ -111,7 +112,7 @@ def test_a_flip_in_what_a_day_starts_from_is_refused(copied: Path, tmp_path: Pat
         (gold.NAMESRV_SETTINGS, DAYS[-1]),
         (gold.FINDINGS, LATE_DAY),
     ):
-        *_, file = house_at(copied).published_files(table, [day])
+        *_, file = warehouse_at(copied).published_files(table, [day])
         path = Path(table_path(str(copied), table), file.path)
         whole = path.read_bytes()
         flipped(path, len(whole) // 3, 2)
@@ -124,7 +125,7 @@ def test_a_flip_in_a_compacted_file_is_refused(copied: Path, tmp_path: Path) -> 
     """Maintenance has put files together, and the next night starts from these: they hold what was published, or it is refused."""
     for hour in (14, 15, 16):
         night(copied, write_log(tmp_path, DAYS[-1], [beat(f"{hour}:00:00")], f"-{hour}"))
-    maintain(house_at(copied, "care"))
+    maintain(warehouse_at(copied, "care"))
     (path,) = Path(table_path(str(copied), bronze.HEARTBEATS)).rglob("compacted-*.parquet")
     whole = path.read_bytes()
     flipped(path, len(whole) // 2, 0)
@@ -133,7 +134,7 @@ def test_a_flip_in_a_compacted_file_is_refused(copied: Path, tmp_path: Path) -> 
     with pytest.raises(TamperedError, match="heartbeats"):
         night(copied, log)
     assert (copied / LAST_RUN).read_text(encoding="utf-8") == before
-    assert any(sentence.startswith("heartbeats") for sentence in check(house_at(copied)).wrong)
+    assert any(sentence.startswith("heartbeats") for sentence in check(warehouse_at(copied)).wrong)
     path.write_bytes(whole)
     assert night(copied, log).status == "published"
 
@@ -145,7 +146,7 @@ def test_a_footer_over_which_arrow_ends_the_process_is_named(copied: Path) -> No
     footer = len(whole) - 8 - int.from_bytes(whole[-8:-4], "little")
     for place in range(footer, len(whole) - 8, 97):
         flipped(path, place, 0)
-        (wrong,) = check(house_at(copied)).wrong
+        (wrong,) = check(warehouse_at(copied)).wrong
         assert wrong.startswith("sources: ")
         path.write_bytes(whole)
 
@@ -157,11 +158,11 @@ def test_a_flip_in_restatements_is_told_by_check(copied: Path, late: Path, night
     (path, *_) = Path(table_path(str(copied), gold.RESTATEMENTS)).rglob("*.parquet")
     whole = path.read_bytes()
     flipped(path, len(whole) // 2, 1)
-    (wrong,) = check(house_at(copied)).wrong
+    (wrong,) = check(warehouse_at(copied)).wrong
     assert wrong.startswith("restatements: cannot be read: ")
     path.unlink()
     with pytest.raises(TamperedError, match="restatements"):
         night(copied, nights.logs[0])
     path.write_bytes(whole)
     shutil.rmtree(copied / "_staging", ignore_errors=True)
-    assert check(house_at(copied)).wrong == []
+    assert check(warehouse_at(copied)).wrong == []

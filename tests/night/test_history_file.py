@@ -17,7 +17,7 @@ from schemas import asked, gold
 from schemas.queries import Query, queries
 from schemas.views import statements
 from tests.cli.both import everything, lines
-from tests.night.nights import Capture, Nights, house_at, night, topics
+from tests.night.nights import Capture, Nights, night, topics, warehouse_at
 from tests.night.stock import run_of, stock
 from tests.night.test_queries import GIVEN, given
 
@@ -157,7 +157,7 @@ def test_maintenance_deletes_nothing_that_it_names(copied: Path, nights: Nights)
     with stock(copied) as connection:
         wanted = {name: connection.execute(f"SELECT * FROM {name} ORDER BY ALL").fetchall() for name in asked.stored()}
     for number in range(3):
-        maintain(house_at(copied, f"care-{number}"), retain_days=0)
+        maintain(warehouse_at(copied, f"care-{number}"), retain_days=0)
         with stock(copied) as connection:
             for name, rows in wanted.items():
                 assert connection.execute(f"SELECT * FROM {name} ORDER BY ALL").fetchall() == rows, name
@@ -174,7 +174,7 @@ def test_ask_makes_its_own_where_it_cannot_have_this_one(copied: Path, nights: N
     elif what == "it is damaged":
         path.write_bytes(path.read_bytes()[:5_000])
     elif what == "the ledger went on":
-        house_at(copied, "later").note_run([], {"status": "refused", "gate": "no"})
+        warehouse_at(copied, "later").note_run([], {"status": "refused", "gate": "no"})
     else:
         with duckdb.connect(str(path)) as connection:
             connection.execute("UPDATE files.run SET made_with = 'something else'")
@@ -202,11 +202,11 @@ def test_what_cannot_be_made_is_made_by_the_next_command(
 
 def test_rows_of_dead_runs_are_not_in_it(copied: Path) -> None:
     """What somebody has committed beyond the last run is not named."""
-    house = house_at(copied, "somebody")
-    house.replace(gold.EVENT_OUTCOMES, None, [])
-    house.commit()
+    warehouse = warehouse_at(copied, "somebody")
+    warehouse.replace(gold.EVENT_OUTCOMES, None, [])
+    warehouse.commit()
     (copied / HISTORY).unlink()
-    house_at(copied, "next").note_last()
+    warehouse_at(copied, "next").note_last()
     with stock(copied) as connection:
         ((count,),) = connection.execute("SELECT count(*) FROM event_outcomes").fetchall()
     assert count > 0

@@ -19,7 +19,7 @@ from schemas import gold
 from schemas.table import Table
 from tests.boundaries import CrashError, Dying
 from tests.ingest.given import BEAT, DAY, FIRST, Line, at, broker, write
-from tests.night.nights import digests, house_at, night, rows
+from tests.night.nights import digests, night, rows, warehouse_at
 from tests.night.test_late import IDENTIFIED, LONG, STARTED, in_order
 from tests.slices import on_days
 
@@ -52,7 +52,7 @@ def queues_of(found: Any) -> list[tuple[Any, ...]]:
 
 def open_files(path: Path, table: Table = QUEUES) -> set[str]:
     """Return the published files of open intervals."""
-    return {file.path for file in house_at(path).published_files(table) if closed_days(file) is None}
+    return {file.path for file in warehouse_at(path).published_files(table) if closed_days(file) is None}
 
 
 @pytest.mark.slow
@@ -83,7 +83,7 @@ def test_any_cut_of_the_days_gives_the_same_tables(tmp_path: Path) -> None:
     }
     found = {name: digests(run(tmp_path / name, *days), gold.INTERVAL_TABLES) for name, days in cuts.items()}
     assert len({tuple(of.values()) for of in found.values()}) == 1, found
-    assert all(check(house_at(tmp_path / name)).wrong == [] for name in cuts)
+    assert all(check(warehouse_at(tmp_path / name)).wrong == [] for name in cuts)
 
 
 @pytest.mark.slow
@@ -156,7 +156,7 @@ def test_what_is_told_for_three_days_is_one_row(tmp_path: Path) -> None:
     assert night(path, tmp_path / "0.jsonl").status == "nothing_to_do"
     assert night(path, first=DAYS[0], last=DAYS[-1]).days == [day.isoformat() for day in DAYS]
     assert digests(path, gold.INTERVAL_TABLES) == whole
-    assert check(house_at(path)).wrong == []
+    assert check(warehouse_at(path)).wrong == []
 
 
 @pytest.mark.slow
@@ -168,7 +168,7 @@ def test_a_late_event_restates_what_is_told_for_days(tmp_path: Path, monkeypatch
     monkeypatch.setattr(maintain, "_CROWD", 1)
     path, late = run(tmp_path / "w", *LASTING), [at(5, broker("b", "TVY", 2) | LONG)]
     [before] = stored(path, gold.FINDINGS, code="NO_WRITABLE_QUEUE")
-    maintained(house_at(path))
+    maintained(warehouse_at(path))
     given = write(tmp_path / "late.jsonl", late)
     with monkeypatch.context() as patched:
         Dying(patched).point = "findings:after"
@@ -185,7 +185,7 @@ def test_a_late_event_restates_what_is_told_for_days(tmp_path: Path, monkeypatch
     assert digests(path, gold.INTERVAL_TABLES) == digests(run(tmp_path / "again", lines), gold.INTERVAL_TABLES)
     restated = {row["day"] for row in rows(path, gold.RESTATEMENTS) if row["table_name"] == "findings"}
     assert restated == set(DAYS), "what is open on the last day names the topic, too"
-    assert check(house_at(path)).wrong == []
+    assert check(warehouse_at(path)).wrong == []
 
 
 @pytest.mark.slow
@@ -202,7 +202,7 @@ def test_a_night_writes_what_it_changes(tmp_path: Path) -> None:
     assert open_files(path) == before
     lines = in_order(*BY_DAY[:3], [at(74, BEAT), at(31, BEAT)], PASSING)
     assert digests(path, gold.HISTORY_TABLES) == digests(run(tmp_path / "again", lines), gold.HISTORY_TABLES)
-    assert check(house_at(path)).wrong == []
+    assert check(warehouse_at(path)).wrong == []
 
 
 @pytest.mark.slow
@@ -228,11 +228,11 @@ def test_a_late_event_takes_its_day_out_of_merged_months(tmp_path: Path, monkeyp
     monkeypatch.setattr(maintain, "_CROWD", 2)
     second = [at(26, BEAT), at(30, {**WIPED, "broker_name": "broker-a"})]
     path = run(tmp_path / "w", BY_DAY[0], second, BY_DAY[2])
-    maintained(house_at(path))
-    [merged] = [file for file in house_at(path).files(QUEUES) if closed_days(file) is not None]
+    maintained(warehouse_at(path))
+    [merged] = [file for file in warehouse_at(path).files(QUEUES) if closed_days(file) is not None]
     assert "compacted" in merged.path
     late = [at(29, broker("a", "TUX", 2) | LONG)]
     run(tmp_path / "w", late)
     lines = in_order(BY_DAY[0], second, BY_DAY[2], late)
     assert digests(path, gold.HISTORY_TABLES) == digests(run(tmp_path / "again", lines), gold.HISTORY_TABLES)
-    assert check(house_at(path)).wrong == []
+    assert check(warehouse_at(path)).wrong == []

@@ -12,7 +12,7 @@ from jobs.night.nightly import Summary
 from jobs.store.check import check
 from schemas import gold
 from tests.ingest.given import BEAT, DAY, DAY_MS, FIRST, NAMESRV, START_MS, Line, at, broker, write
-from tests.night.nights import house_at, night, rows
+from tests.night.nights import night, rows, warehouse_at
 
 DAYS = [(FIRST + n * DAY).isoformat() for n in range(3)]
 LONG = {"heartbeat_timeout_ms": 20 * DAY_MS}
@@ -133,7 +133,7 @@ def test_one_late_event_restates_no_other_name_server(tmp_path: Path) -> None:
         if row["run_id"] == agreed.run_id and row["namesrv_id"] == "10.0.0.1:9876"
     ]
     assert [(row["table_name"], row["rows_added"], row["rows_removed"]) for row in gone] == [("findings", 0, 1)]
-    assert check(house_at(tmp_path / "w")).wrong == []
+    assert check(warehouse_at(tmp_path / "w")).wrong == []
 
 
 # -- what a day hands on beside its rows -----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 from jobs.cli.snapshot import snapshot_at
 from namesrv_core.asking.answers import ROUTE_QUESTIONS
 from schemas import bronze, gold
-from tests.night.nights import Capture, capture_in_two, house_at, night, rows
+from tests.night.nights import Capture, capture_in_two, night, rows, warehouse_at
 from tests.night.three_days import DAYS, MONTH_MS, Line, registration, write_log
 
 # Ten seconds before, a topic was deleted; brokers hold topics that their registrations do not name.
@@ -64,7 +64,7 @@ def test_a_snapshot_takes_the_place_of_the_beginning(whole: Capture, cut: Captur
     )
     begin = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(microseconds=begin_us)
     state = tmp_path / "state.json"
-    state.write_text(snapshot_at(house_at(whole.path), namesrv_id, begin), encoding="utf-8")
+    state.write_text(snapshot_at(warehouse_at(whole.path), namesrv_id, begin), encoding="utf-8")
     said = night(tmp_path / "w", capture_from(BEGIN_S, tmp_path / "cut.pcap"), snapshots=[str(state)])
     unknown = said.verify["explained"].get("unknown_past", 0)
     assert (said.verify["answers"], said.verify["mismatched"]) == (cut.summary.verify["answers"], 0)

@@ -18,7 +18,7 @@ from jobs.store.published import LAYOUT
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.arrow.digest import Slice
 from schemas import bronze, gold
-from tests.night.nights import Nights, digests, heads, house_at, night, rows, topics
+from tests.night.nights import Nights, digests, heads, night, rows, topics, warehouse_at
 from tests.night.three_days import DAYS, LOGS, NAMESRV, beat, write_log
 
 FOURTH = DAYS[-1] + dt.timedelta(days=1)
@@ -146,16 +146,16 @@ def test_readers_see_what_an_earlier_run_said(nights: Nights) -> None:
 def test_what_earlier_runs_said_is_kept_as_long_as_is_asked(nights: Nights, copied: Path, tmp_path: Path) -> None:
     """Maintenance changes no row that a run has pinned within its retention, and the next night goes on from what it left."""
     before = {said.run_id: topics(copied, "2026-03-02 23:59:59", said.run_id) for said in nights.summaries[1:]}
-    done = maintain(house_at(copied, "care"))
+    done = maintain(warehouse_at(copied, "care"))
     assert (done.readable, done.runs) == (3, 3)
     assert {run: topics(copied, "2026-03-02 23:59:59", run) for run in before} == before
-    assert check(house_at(copied)).wrong == []
+    assert check(warehouse_at(copied)).wrong == []
     log = write_log(tmp_path, FOURTH, [beat("12:00:00")])
     again = night(copied, log)
     assert again.days == [FOURTH.isoformat()]
     assert again.digests == night(tmp_path / "at-once", *nights.logs, log).digests
-    maintain(house_at(copied, "more-care"), 0)
-    assert check(house_at(copied)).wrong == []
+    maintain(warehouse_at(copied, "more-care"), 0)
+    assert check(warehouse_at(copied)).wrong == []
 
 
 # -- days --------------------------------------------------------------------------------------------------------------

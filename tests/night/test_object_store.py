@@ -22,7 +22,7 @@ from jobs.__main__ import main
 from jobs.store import places
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.arrow.digest import slices_of, sum_of
-from tests.night.nights import CHECKOUT, capture_in_two, digests, house_at, night
+from tests.night.nights import CHECKOUT, capture_in_two, digests, night, warehouse_at
 
 ID, SECRET = "planted-key-4711", "planted-secret-0815"
 WAREHOUSE = "s3://bucket/wh"
@@ -116,9 +116,9 @@ def test_nights_in_a_store_give_the_same_tables(store: Any, local: Path, tmp_pat
 
 def digests_in(warehouse: str) -> dict[str, Any]:
     """Return the digests of the gold tables, as they were published in a store."""
-    house = house_at(Path("unused"))
-    house.path = warehouse
-    return {table.name: sum_of(slices_of(table.name, house.published_rows(table)).values()) for table in DATA_TABLES}
+    opened = warehouse_at(Path("unused"))
+    opened.path = warehouse
+    return {table.name: sum_of(slices_of(table.name, opened.published_rows(table)).values()) for table in DATA_TABLES}
 
 
 def assert_no_secret(store: Any, folder: Path) -> None:

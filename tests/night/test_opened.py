@@ -8,16 +8,16 @@ import pyarrow as pa
 import pytest
 
 from jobs.night.opened import Files
-from tests.store.tiny import DAY, EXPIRED, ONE, TWO, house_at, removal, write
+from tests.store.tiny import DAY, EXPIRED, ONE, TWO, removal, warehouse_at, write
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
     """Return files of one name server, of the other, and of both."""
-    house = house_at(tmp_path)
+    warehouse = warehouse_at(tmp_path)
     rows = [(("a", ONE), ("b", ONE)), (("c", TWO),), (("d", ONE), ("e", TWO))]
-    written = (write(house, EXPIRED, DAY, *(removal(name, of) for name, of in some)) for some in rows)
-    return Files(house.path, {EXPIRED.name: tuple(written)})
+    written = (write(warehouse, EXPIRED, DAY, *(removal(name, of) for name, of in some)) for some in rows)
+    return Files(warehouse.path, {EXPIRED.name: tuple(written)})
 
 
 def names(rows: pa.Table) -> list[str]:

@@ -18,7 +18,7 @@ from namesrv_core.machine.profile import profile_named
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_wire.codes import VERSION_NAMES
 from schemas import gold
-from tests.ingest.given import NAMESRV, START_MS, Line, house_at, write
+from tests.ingest.given import NAMESRV, START_MS, Line, warehouse_at, write
 from tests.night.nights import audited, night, rows
 
 TOPICS = ("T", "U", "W", "X")
@@ -252,10 +252,10 @@ def test_each_process_of_a_day_is_told_by_its_own_rules(happened: str, stops: bo
     assert sorted(found, key=str) == sorted(unserved, key=str)
 
     assert audited(path)["wrong"] == []
-    house = house_at(path, "look")
+    warehouse = warehouse_at(path, "look")
     for at_ms, state in server.states.items():
         at = dt.datetime.fromtimestamp(at_ms / 1_000, dt.timezone.utc)
-        snapshot = json.loads(snapshot_at(house, NAMESRV, at))
+        snapshot = json.loads(snapshot_at(warehouse, NAMESRV, at))
         process = first if at_ms < TEN_MS + UPGRADE_S * 1_000 else second
         # Whether there was more in the file with which the first process started is not recorded.
         assert snapshot["profile"] == process.release

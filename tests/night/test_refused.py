@@ -31,7 +31,7 @@ from jobs.store.published import LAYOUT
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.arrow.rows import table_of
 from schemas import bronze, gold
-from tests.night.nights import Nights, digests, heads, house_at, night, rows, topics
+from tests.night.nights import Nights, digests, heads, night, rows, topics, warehouse_at
 from tests.night.three_days import DAYS, LOGS, beat, write_log
 
 FOURTH = DAYS[-1].replace(day=4)
@@ -88,7 +88,11 @@ def test_a_broken_rule_keeps_the_gate_shut_until_it_holds(
 
     The row was brought by another tool: a heartbeat of the new day that lies on the day before.
     """
-    wrong = house_at(copied).rows(bronze.HEARTBEATS).to_pylist()[-1] | {"stated_id": "f" * 32, "day": FOURTH, "seq": 7}
+    wrong = warehouse_at(copied).rows(bronze.HEARTBEATS).to_pylist()[-1] | {
+        "stated_id": "f" * 32,
+        "day": FOURTH,
+        "seq": 7,
+    }
     stored = table_of([wrong], bronze.HEARTBEATS).select(bronze.HEARTBEATS.stored_schema.names)
     write_deltalake(opened(copied, bronze.HEARTBEATS), stored, mode="append")
     before = digests(copied, DATA_TABLES)
@@ -148,12 +152,12 @@ def _of_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_of_one_size")
 def test_a_file_that_was_exchanged_is_found(copied: Path, more: Path) -> None:
     """Rows that changed under the log's back: `check` names the slice, and a night that starts from it is refused."""
-    *_, file = house_at(copied).published_files(gold.BROKER_ADDR_HISTORY)
+    *_, file = warehouse_at(copied).published_files(gold.BROKER_ADDR_HISTORY)
     path = copied / "gold" / "broker_addr_history" / file.path
     found = pq.read_table(path)
     zone = found.schema.get_field_index("zone_name")
     pq.write_table(found.set_column(zone, found.schema.field(zone), [["x"] * found.num_rows]), path)
-    (wrong,) = check(house_at(copied)).wrong
+    (wrong,) = check(warehouse_at(copied)).wrong
     assert wrong.startswith("broker_addr_history of what is open ")
     with pytest.raises(TamperedError, match="broker_addr_history of what is open "):
         night(copied, more)
@@ -175,12 +179,12 @@ def test_events_that_changed_under_a_recomputed_day_are_refused(copied: Path) ->
 @pytest.mark.slow
 def test_a_gold_file_that_is_gone_is_named(nights: Nights, copied: Path) -> None:
     """Of a night that starts from it the message says which file; with it back, all is as it was."""
-    *_, file = house_at(copied).files(gold.TOPIC_QUEUE_HISTORY)
+    *_, file = warehouse_at(copied).files(gold.TOPIC_QUEUE_HISTORY)
     path = copied / "gold" / "topic_queue_history" / file.path
     kept = path.rename(copied / "kept.parquet")
     with pytest.raises(TamperedError, match=f"topic_queue_history.*{path.name}"):
         night(copied, first=DAYS[2])
-    assert check(house_at(copied)).wrong != []
+    assert check(warehouse_at(copied)).wrong != []
     kept.rename(path)
     assert night(copied, first=DAYS[2]).digests == nights.summaries[-1].digests
 

@@ -21,7 +21,7 @@ from jobs.store import warehouse
 from namesrv_core import V4_9_7, Namesrv, NamesrvConfig, Question, Registry, answer
 from schemas import bronze, gold
 from tests.ingest.given import Line, at, broker, content, piece, read_in, stored, write
-from tests.night.nights import counted, house_at, night, rows
+from tests.night.nights import counted, night, rows, warehouse_at
 from tests.night.three_days import DAYS, LOGS, NAMESRV, beat, write_log
 
 Answers = Callable[[int], Path]
@@ -193,7 +193,7 @@ def test_a_summary_that_cannot_be_written_does_not_unpublish_a_night(
 def test_what_was_read_by_hand_is_told_once_by_the_night_that_publishes_it(tmp_path: Path) -> None:
     """Whoever has read it: the ledger's counts are those of one run, and the same file is no duplicate of itself."""
     log = write_log(tmp_path, DAYS[0], [*LOGS[0], beat("11:00:00"), beat("11:00:00")])
-    ingest(house_at(tmp_path / "w", "by-hand"), [str(log)])
+    ingest(warehouse_at(tmp_path / "w", "by-hand"), [str(log)])
     said, alone = night(tmp_path / "w", log), night(tmp_path / "alone", log)
     names = ("frames", "events", "observations", "duplicates", "quarantined", "sources", "known_sources")
     assert [getattr(said, name) for name in names] == [getattr(alone, name) for name in names]

@@ -14,7 +14,7 @@ from namesrv_day.arrow.rows import with_columns
 from namesrv_wire.protocol.bodies import content_digest
 from schemas import bronze, gold
 from schemas.table import Table
-from tests.ingest.given import BEAT, FIRST, Line, at, broker, house_at, read_in, write
+from tests.ingest.given import BEAT, FIRST, Line, at, broker, read_in, warehouse_at, write
 from tests.night.nights import night, rows
 
 ANSWERED = {"response_code": 0, "response_fields": {}, "request_version": 493}
@@ -23,38 +23,38 @@ STATIC = {"topic": "x", "bname": "broker-a", "total_queues": 1, "curr_id_map": {
 ASKED = {"kind": "observation", "code": 105, "subject": "none", "response_code": 17, "response_version": 493}
 
 
-def rewritten(house: Warehouse, table: Table, **columns: Any) -> None:
+def rewritten(warehouse: Warehouse, table: Table, **columns: Any) -> None:
     """Put rows with other values in some columns in place of those of a table: `columns` makes them of the old ones."""
-    for file in house.files(table):
-        old = read_files(house.path, table, [file])
+    for file in warehouse.files(table):
+        old = read_files(warehouse.path, table, [file])
         said = old.to_pylist()
         made = {name: pa.array(map(of, said), old.schema.field(name).type) for name, of in columns.items()}
         new = with_columns(old, **made)
-        house.change(table, [write_file(new, house.path, table, file.day, house.run_id)], [file])
+        warehouse.change(table, [write_file(new, warehouse.path, table, file.day, warehouse.run_id)], [file])
 
 
 def stored_so(warehouse: Path, log: Path) -> None:
     """Read a log, and have an answer's fields and a static topic's queue map be what an earlier reader took unread."""
     read_in(warehouse, log)
-    house = house_at(warehouse, log.stem)
+    opened = warehouse_at(warehouse, log.stem)
 
     def with_map(row: dict[str, Any]) -> list[dict[str, Any]]:
         return [{**one, "curr_id_map": "{oops"} for one in row["mappings"]]
 
     digest = {}
-    for row in house.rows(bronze.TOPIC_CONFIGS_TABLE).to_pylist():
+    for row in opened.rows(bronze.TOPIC_CONFIGS_TABLE).to_pylist():
         of_both = ([tuple(one.values()) for one in records] for records in (row["topics"], with_map(row)))
         digest[row["topic_config_digest"]] = content_digest(*of_both)
     rewritten(
-        house,
+        opened,
         bronze.TOPIC_CONFIGS_TABLE,
         topic_config_digest=lambda row: digest[row["topic_config_digest"]],
         mappings=with_map,
     )
-    rewritten(house, bronze.REGISTRATIONS, topic_config_digest=lambda row: digest[row["topic_config_digest"]])
-    rewritten(house, bronze.HEARTBEATS, response_fields=lambda row: "{oops" if row["code"] == 322 else None)
-    rewritten(house, bronze.ROUTE_OBSERVATIONS, response_fields=lambda _: '{"a":{}}')
-    house.commit()
+    rewritten(opened, bronze.REGISTRATIONS, topic_config_digest=lambda row: digest[row["topic_config_digest"]])
+    rewritten(opened, bronze.HEARTBEATS, response_fields=lambda row: "{oops" if row["code"] == 322 else None)
+    rewritten(opened, bronze.ROUTE_OBSERVATIONS, response_fields=lambda _: '{"a":{}}')
+    opened.commit()
 
 
 def noted(warehouse: Path) -> list[tuple[str, str, str, int]]:
@@ -100,4 +100,4 @@ def test_a_stored_row_of_which_a_part_cannot_be_read_costs_that_part(tmp_path: P
     assert noted(tmp_path / "w") == NOTED
     assert night(tmp_path / "w", first=FIRST, last=FIRST).status == "published"
     assert noted(tmp_path / "w") == NOTED
-    assert check(house_at(tmp_path / "w", "look")).wrong == []
+    assert check(warehouse_at(tmp_path / "w", "look")).wrong == []

@@ -23,7 +23,7 @@ from jobs.store.check import check
 from schemas import bronze, gold
 from schemas.rules import RULES
 from schemas.table import Rule
-from tests.night.nights import Nights, counted, house_at, night, rows
+from tests.night.nights import Nights, counted, night, rows, warehouse_at
 from tests.night.three_days import DAYS, MONTH_MS, beat, registration, write_log
 
 FOURTH = DAYS[-1].replace(day=4)
@@ -95,7 +95,7 @@ def test_two_wrong_files_among_many_are_left_out(tmp_path: Path) -> None:
     fourth = write_log(tmp_path / "in", FOURTH, [beat("12:00:00")])
     again, alone = night(tmp_path / "w", tmp_path / "in"), night(tmp_path / "alone", fourth)
     assert (again.days, again.digests, len(again.errors)) == ([FOURTH.isoformat()], alone.digests, 2)
-    assert check(house_at(tmp_path / "w")).wrong == []
+    assert check(warehouse_at(tmp_path / "w")).wrong == []
 
 
 @pytest.mark.usefixtures("_no_broker_x")
@@ -118,7 +118,7 @@ def test_files_with_which_the_gate_refuses_are_found_among_others(nights: Nights
     assert [row["status"] for row in rows(copied, gold.RUNS)] == ["published"] * 4
     again = night(copied, *good, *wrong)
     assert (again.status, len(again.errors), again.digests) == ("nothing_to_do", 2, said.digests)
-    assert check(house_at(copied)).wrong == []
+    assert check(warehouse_at(copied)).wrong == []
 
 
 @pytest.mark.usefixtures("_no_broker_x")
@@ -179,16 +179,16 @@ def test_what_was_refused_can_be_looked_at_forgotten_and_given_again(
     conf = PipelineConf(quarantine_frames_min=120)
     again = night(path, wrong, conf=conf)
     assert (again.quarantined, len(again.errors)) == (120, 1), "read this time; and not most of it could be"
-    assert check(house_at(path, conf=conf)).wrong == []
+    assert check(warehouse_at(path, conf=conf)).wrong == []
 
 
 @pytest.mark.usefixtures("_no_broker_x")
 def test_what_was_read_by_hand_can_be_taken_back(copied: Path, tmp_path: Path, nights: Nights) -> None:
     """A night that is refused for what `ingest` has left says so (4), until that is taken back."""
     wrong = write_log(tmp_path, FOURTH, [registration(BAD, "11:30:00", "X", MONTH_MS)])
-    house = house_at(copied, "by-hand")
-    house.start_from_published()
-    ingest(house, [str(wrong)])
+    warehouse = warehouse_at(copied, "by-hand")
+    warehouse.start_from_published()
+    ingest(warehouse, [str(wrong)])
     for _ in range(2):
         said = night(copied)
         assert (said.status, said.gate.split(";")[0]) == ("refused", "broker_addr_history.is_not_x")
@@ -196,7 +196,7 @@ def test_what_was_read_by_hand_can_be_taken_back(copied: Path, tmp_path: Path, n
     good = write_log(tmp_path, FOURTH, [beat("12:00:00")], "-good")
     path = Path(shutil.copytree(nights.path, tmp_path / "alone"))
     assert night(copied, good).digests == night(path, good).digests
-    assert check(house_at(copied)).wrong == []
+    assert check(warehouse_at(copied)).wrong == []
 
 
 # -- files that cannot be read -------------------------------------------------------------------------------------------

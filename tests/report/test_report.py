@@ -24,7 +24,7 @@ from jobs.report.markup import MOST_ROWS, table, text, weightiest
 from jobs.report.page import report
 from schemas import bronze, gold
 from schemas.queries import queries
-from tests.cli.rows import house_at, publish
+from tests.cli.rows import publish, warehouse_at
 from tests.cli.test_query_situations import UP, A, at, live, registration, sent
 from tests.ingest.given import write
 from tests.night.nights import Capture, night
@@ -145,7 +145,7 @@ def test_brokers_at_one_address_are_silent_each_for_itself_and_answers_are_time_
             {**sent(at("asked", "10:30")), "code": 105, "response_code": 0, "seq_rest": 0, "stated_id": "asked"}
         ],
     }
-    publish(house_at(tmp_path, "1"), rows)
+    publish(warehouse_at(tmp_path, "1"), rows)
     start = dt.datetime(2026, 3, 1, tzinfo=UTC)
     facts = facts_of(Answers(str(tmp_path)), Scope(start, start + dt.timedelta(days=1)))
     assert [(row["broker_name"], row["broker_addr"], row["gap_ms"]) for row in facts.gaps] == [("broker-b", A, 90_000)]

@@ -32,7 +32,7 @@ from schemas.table import (
     map_of,
     struct_of,
 )
-from tests.store.tiny import DAY, EXPIRED, HEARTBEATS, NEXT, NUMBERS, ONE, TWO, beat, house_at, removal, write
+from tests.store.tiny import DAY, EXPIRED, HEARTBEATS, NEXT, NUMBERS, ONE, TWO, beat, removal, warehouse_at, write
 
 ALL_TABLES = (*bronze.TABLES, *gold.TABLES)
 MS = dt.timedelta(milliseconds=1)
@@ -76,7 +76,7 @@ def test_rows_of_every_table_are_read_as_they_were_written(tmp_path: Path, table
 
 def test_attempts_do_not_write_over_each_other(tmp_path: Path) -> None:
     """Two attempts of one task give two files, beside each other in the folder of their day."""
-    first, second = (write(house_at(tmp_path), NUMBERS, DAY, {"n": n}) for n in (1, 2))
+    first, second = (write(warehouse_at(tmp_path), NUMBERS, DAY, {"n": n}) for n in (1, 2))
     assert first.path != second.path
     assert {Path(file.path).parent.name for file in (first, second)} == {f"day={DAY}"}
     assert read_files(str(tmp_path), NUMBERS, [second, first], ["n"]).column("n").to_pylist() == [2, 1]
@@ -110,7 +110,7 @@ def test_statistics_bound_every_row(tmp_path: Path) -> None:
         {**beat(5, TWO), "broker_name": "b" * 40, "effect_time": at},
         {**beat(3, ONE), "effect_time": at + MS},
     ]
-    stats = json.loads(write(house_at(tmp_path), HEARTBEATS, DAY, *rows).stats)
+    stats = json.loads(write(warehouse_at(tmp_path), HEARTBEATS, DAY, *rows).stats)
     assert stats["numRecords"] == 3
     low, high, nulls = stats["minValues"], stats["maxValues"], stats["nullCount"]
     assert (low["namesrv_id"], high["namesrv_id"], low["seq"], high["seq"]) == (ONE, TWO, 2, 5)
@@ -121,33 +121,33 @@ def test_statistics_bound_every_row(tmp_path: Path) -> None:
 
 def test_files_of_other_name_servers_are_not_opened(tmp_path: Path) -> None:
     """What is asked of one name server is read where it can be; rows without a name server may be anywhere."""
-    house = house_at(tmp_path)
-    of_one, of_two = (write(house, EXPIRED, DAY, removal("X", namesrv_id)) for namesrv_id in (ONE, TWO))
-    (Path(table_path(house.path, EXPIRED)) / of_two.path).unlink()
-    read = read_files(house.path, EXPIRED, [of_one, of_two], filter=pc.field("namesrv_id") == ONE)
+    warehouse = warehouse_at(tmp_path)
+    of_one, of_two = (write(warehouse, EXPIRED, DAY, removal("X", namesrv_id)) for namesrv_id in (ONE, TWO))
+    (Path(table_path(warehouse.path, EXPIRED)) / of_two.path).unlink()
+    read = read_files(warehouse.path, EXPIRED, [of_one, of_two], filter=pc.field("namesrv_id") == ONE)
     assert read.column("namesrv_id").to_pylist() == [ONE]
-    assert namesrvs_in(house.path, EXPIRED, [of_one, of_two]) == {ONE, TWO}
-    nobody = write(house, bronze.QUARANTINE, DAY, {"namesrv_id": None}, {"namesrv_id": ONE})
-    found = read_files(house.path, bronze.QUARANTINE, [nobody], filter=pc.field("namesrv_id").is_null())
+    assert namesrvs_in(warehouse.path, EXPIRED, [of_one, of_two]) == {ONE, TWO}
+    nobody = write(warehouse, bronze.QUARANTINE, DAY, {"namesrv_id": None}, {"namesrv_id": ONE})
+    found = read_files(warehouse.path, bronze.QUARANTINE, [nobody], filter=pc.field("namesrv_id").is_null())
     assert found.num_rows == 1
-    assert namesrvs_in(house.path, bronze.QUARANTINE, [nobody]) == {ONE}
+    assert namesrvs_in(warehouse.path, bronze.QUARANTINE, [nobody]) == {ONE}
 
 
 def test_what_is_asked_may_name_other_columns_than_are_shown(tmp_path: Path) -> None:
     """Also the day, which is in no file."""
-    house = house_at(tmp_path)
-    found = [write(house, NUMBERS, day, {"n": n}) for day, n in ((DAY, 1), (NEXT, 2))]
-    read = read_files(house.path, NUMBERS, found, ["n"], pc.field("day") == pa.scalar(NEXT))
+    warehouse = warehouse_at(tmp_path)
+    found = [write(warehouse, NUMBERS, day, {"n": n}) for day, n in ((DAY, 1), (NEXT, 2))]
+    read = read_files(warehouse.path, NUMBERS, found, ["n"], pc.field("day") == pa.scalar(NEXT))
     assert read.to_pylist() == [{"n": 2}]
-    assert read_files(house.path, NUMBERS, [], ["n"]).to_pylist() == []
+    assert read_files(warehouse.path, NUMBERS, [], ["n"]).to_pylist() == []
 
 
 @pytest.mark.parametrize("harm", ["missing", "empty", "cut", "flipped"])
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, harm: str) -> None:
     """One sentence with the table and the file, wherever reading breaks: no file, no footer, or a page that cannot be unpacked."""
-    house = house_at(tmp_path)
-    good, bad = (write(house, NUMBERS, DAY, *({"n": n, "text": f"{n * n}"} for n in range(500))) for _ in range(2))
-    path = Path(table_path(house.path, NUMBERS)) / bad.path
+    warehouse = warehouse_at(tmp_path)
+    good, bad = (write(warehouse, NUMBERS, DAY, *({"n": n, "text": f"{n * n}"} for n in range(500))) for _ in range(2))
+    path = Path(table_path(warehouse.path, NUMBERS)) / bad.path
     data = path.read_bytes()
     if harm == "missing":
         path.unlink()
@@ -156,30 +156,30 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, harm: str) -> None:
         path.write_bytes(harmed[harm])
     pattern = rf"^numbers: cannot be read: {path}: .*"
     with pytest.raises(TamperedError, match=pattern) as said:
-        read_files(house.path, NUMBERS, [good, bad])
+        read_files(warehouse.path, NUMBERS, [good, bad])
     assert "\n" not in str(said.value)
     with pytest.raises(TamperedError, match=pattern):
-        list(batches_of(house.path, NUMBERS, [good, bad]))
+        list(batches_of(warehouse.path, NUMBERS, [good, bad]))
     with pytest.raises(TamperedError, match=pattern):
-        ask_file(house.path, NUMBERS, bad, lambda rows: rows.aggregate("sum(n), max(text)").fetchall())
+        ask_file(warehouse.path, NUMBERS, bad, lambda rows: rows.aggregate("sum(n), max(text)").fetchall())
     if harm != "flipped":
         with pytest.raises(TamperedError, match=pattern):
-            described(house.path, NUMBERS, bad.path, DAY)
+            described(warehouse.path, NUMBERS, bad.path, DAY)
 
 
 def test_a_wrong_question_is_no_tampering(tmp_path: Path) -> None:
     """A filter that cannot be evaluated says so, and blames no file."""
-    house = house_at(tmp_path)
+    warehouse = warehouse_at(tmp_path)
     with pytest.raises(pa.ArrowException):
-        read_files(house.path, NUMBERS, [write(house, NUMBERS, DAY, {"n": 1})], filter=pc.field("n") == "text")
+        read_files(warehouse.path, NUMBERS, [write(warehouse, NUMBERS, DAY, {"n": 1})], filter=pc.field("n") == "text")
 
 
 def test_digests_of_files_are_those_of_their_rows(tmp_path: Path) -> None:
     """However rows are spread over files; of a heartbeat its name and source do not count."""
-    house = house_at(tmp_path)
+    warehouse = warehouse_at(tmp_path)
     rows = [beat(1, ONE), beat(2, TWO), beat(3, ONE)]
-    found = [write(house, HEARTBEATS, DAY, *rows[:2]), write(house, HEARTBEATS, DAY, *rows[2:])]
-    digests = digests_of(house.path, HEARTBEATS, found)
+    found = [write(warehouse, HEARTBEATS, DAY, *rows[:2]), write(warehouse, HEARTBEATS, DAY, *rows[2:])]
+    digests = digests_of(warehouse.path, HEARTBEATS, found)
     assert digests == slices_of("heartbeats", table_of(rows, HEARTBEATS, day=DAY))
     assert {cut.namesrv_id: digest.rows for cut, digest in digests.items()} == {ONE: 2, TWO: 1}
     renamed = [{**row, "stated_id": "other", "nth": 1, "source_file": "other", "ingest_run": "other"} for row in rows]

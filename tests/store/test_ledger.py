@@ -26,12 +26,12 @@ from tests.store.tiny import (
     ONE,
     TWO,
     beat,
-    house_at,
     ingest,
     night,
     publish,
     put,
     removal,
+    warehouse_at,
     write,
 )
 
@@ -42,23 +42,26 @@ MINUTE = dt.timedelta(minutes=1)
 def three_nights(tmp_path: Path) -> Path:
     """Give a warehouse of three nights: one of the first day, one of the second, and one that recomputes the first."""
     for number, day in ((1, DAY), (2, NEXT), (3, DAY)):
-        house = house_at(tmp_path, f"run-{number}")
-        house.start_from_published()
-        ingest(house, day, beat(number, ONE), beat(10 + number, TWO))
-        put(house, EXPIRED, day, removal(f"of {number}"))
-        house.commit()
+        warehouse = warehouse_at(tmp_path, f"run-{number}")
+        warehouse.start_from_published()
+        ingest(warehouse, day, beat(number, ONE), beat(10 + number, TWO))
+        put(warehouse, EXPIRED, day, removal(f"of {number}"))
+        warehouse.commit()
         counts = {HALTED: 1} if number == 2 else {"outcome.started": 1, "outcome.stopped": 0}
         publish(
-            house, [day], counts=counts if number < 3 else {}, digests={"expired_brokers": str(Digest(number, 2, 3))}
+            warehouse,
+            [day],
+            counts=counts if number < 3 else {},
+            digests={"expired_brokers": str(Digest(number, 2, 3))},
         )
-    refused = house_at(tmp_path, "run-4")
+    refused = warehouse_at(tmp_path, "run-4")
     refused.note_run([NEXT], {"status": "refused", "gate": "a rule"})
     return tmp_path
 
 
 def test_the_ledger_says_what_published_runs_say_together(three_nights: Path) -> None:
     """The last one, in their order; covered readings, days, and days with a scan's life; refused runs say nothing."""
-    ledger = house_at(three_nights).ledger()
+    ledger = warehouse_at(three_nights).ledger()
     assert ledger.covered == {"run-1", "run-2", "run-3"}
     assert (set(ledger.days), set(ledger.halting_days), set(ledger.scan_days)) == ({DAY, NEXT}, {NEXT}, {DAY, NEXT})
     last = ledger.last
@@ -75,7 +78,7 @@ def test_the_ledger_says_what_published_runs_say_together(three_nights: Path) ->
 
 def test_a_run_names_the_one_that_it_builds_on(three_nights: Path) -> None:
     """Its parent is the last published run; times are in order whatever the clock says."""
-    rows = sorted(house_at(three_nights).rows(gold.RUNS).to_pylist(), key=lambda row: str(row["run_id"]))
+    rows = sorted(warehouse_at(three_nights).rows(gold.RUNS).to_pylist(), key=lambda row: str(row["run_id"]))
     assert [row["parent_run"] for row in rows] == [None, "run-1", "run-2", "run-3"]
     assert [row["layout"] for row in rows] == [LAYOUT] * 4
     assert [row["finished_time"] for row in rows] == sorted(row["finished_time"] for row in rows)
@@ -93,34 +96,34 @@ def test_runs_are_in_order_whatever_the_clock_says() -> None:
 
 def test_a_day_is_as_the_last_run_left_it(three_nights: Path) -> None:
     """Bronze as read and gold as written; of some days, or as an earlier run knew it."""
-    house = house_at(three_nights)
-    found = house.slices_in_force()
+    warehouse = warehouse_at(three_nights)
+    found = warehouse.slices_in_force()
     assert {(cut.table, cut.day, cut.namesrv_id) for cut in found} == {
         *(("heartbeats", day, name) for day in (DAY, NEXT) for name in (ONE, TWO)),
         *(("expired_brokers", day, ONE) for day in (DAY, NEXT)),
     }
     assert found[Slice("heartbeats", DAY, ONE)].rows == 2
-    assert set(house.slices_in_force([NEXT])) == {cut for cut in found if cut.day == NEXT}
-    assert house.slices_in_force([]) == {}
-    first = run_known_at(house.rows(gold.RUNS), "run-1")
-    earlier = house.slices_in_force(known_at=first)
+    assert set(warehouse.slices_in_force([NEXT])) == {cut for cut in found if cut.day == NEXT}
+    assert warehouse.slices_in_force([]) == {}
+    first = run_known_at(warehouse.rows(gold.RUNS), "run-1")
+    earlier = warehouse.slices_in_force(known_at=first)
     assert {cut.day for cut in earlier} == {DAY}
     assert earlier[Slice("expired_brokers", DAY, ONE)] != found[Slice("expired_brokers", DAY, ONE)]
 
 
 def test_slices_from_which_a_run_started_are_not_in_force(tmp_path: Path) -> None:
     """A gold slice among the inputs of another day is what was read, not what was written."""
-    house = house_at(tmp_path)
+    warehouse = warehouse_at(tmp_path)
     read = as_rows(
         {Slice("expired_brokers", DAY, ONE): Digest(7, 7, 7), Slice("heartbeats", NEXT, None): Digest(1, 1, 1)}
     )
-    publish(house, [DAY, NEXT], inputs=read, outputs=[])
-    assert house.slices_in_force() == {Slice("heartbeats", NEXT, None): Digest(1, 1, 1)}
+    publish(warehouse, [DAY, NEXT], inputs=read, outputs=[])
+    assert warehouse.slices_in_force() == {Slice("heartbeats", NEXT, None): Digest(1, 1, 1)}
 
 
 def test_a_run_is_found_by_its_name_or_by_when_it_was_known(three_nights: Path) -> None:
     """Refused runs are not published; before the first there is none."""
-    runs = house_at(three_nights).rows(gold.RUNS)
+    runs = warehouse_at(three_nights).rows(gold.RUNS)
     second = run_known_at(runs, "run-2")
     assert second is not None
     assert (second.run_id, second.days) == ("run-2", [NEXT])
@@ -156,15 +159,15 @@ def test_what_differs_is_said_slice_by_slice() -> None:
 )
 def test_another_layout_is_refused(tmp_path: Path, layout: int | None, words: str) -> None:
     """A ledger without the layout's number is of the oldest version; nothing is read into such a warehouse."""
-    house = house_at(tmp_path)
+    warehouse = warehouse_at(tmp_path)
     row = {"run_id": "1", "status": "published", "layout": layout, "finished_time": NOW, "days": [DAY]}
-    file = write(house, gold.RUNS, None, row)
+    file = write(warehouse, gold.RUNS, None, row)
     if layout is None:
-        path = Path(table_path(house.path, gold.RUNS)) / file.path
+        path = Path(table_path(warehouse.path, gold.RUNS)) / file.path
         pq.write_table(pq.read_table(path).drop_columns("layout"), path)
-    house.change(gold.RUNS, [file])
+    warehouse.change(gold.RUNS, [file])
     with pytest.raises(LayoutError, match=words):
-        house.ledger()
+        warehouse.ledger()
 
 
 # -- check -----------------------------------------------------------------------------------------------------------
@@ -172,68 +175,72 @@ def test_another_layout_is_refused(tmp_path: Path, layout: int | None, words: st
 
 def test_an_intact_warehouse_passes_the_check(three_nights: Path) -> None:
     """Every slice of every table is as published; rows that came since are no part of that."""
-    ingest(house_at(three_nights, "read"), DAY, beat(99))
-    checked = check(house_at(three_nights))
+    ingest(warehouse_at(three_nights, "read"), DAY, beat(99))
+    checked = check(warehouse_at(three_nights))
     assert (checked.run_id, checked.wrong, checked.tables, checked.slices) == ("run-3", [], 3, 6)
 
 
 def test_nothing_published_is_nothing_to_check(tmp_path: Path) -> None:
     """The error says where the ledger would be."""
     with pytest.raises(NothingPublishedError, match="gold/runs: no run with status 'published'"):
-        check(house_at(tmp_path))
+        check(warehouse_at(tmp_path))
 
 
 def test_a_file_that_was_exchanged_is_found(three_nights: Path) -> None:
     """Rows that changed under the log's back: the slice is named."""
-    house = house_at(three_nights)
-    (file,) = house.files(EXPIRED, [NEXT])
-    other = write(house, EXPIRED, NEXT, removal("other"))
-    folder = Path(table_path(house.path, EXPIRED))
+    warehouse = warehouse_at(three_nights)
+    (file,) = warehouse.files(EXPIRED, [NEXT])
+    other = write(warehouse, EXPIRED, NEXT, removal("other"))
+    folder = Path(table_path(warehouse.path, EXPIRED))
     (folder / other.path).rename(folder / file.path)
-    (wrong,) = check(house).wrong
+    (wrong,) = check(warehouse).wrong
     assert wrong.startswith(f"expired_brokers of {NEXT} ({ONE}): its rows have digest 1-")
 
 
 @pytest.mark.parametrize("table", [EXPIRED, HEARTBEATS, bronze.SOURCES], ids=lambda table: table.name)
 def test_a_pinned_table_that_cannot_be_read_is_found(three_nights: Path, table: Any) -> None:
     """A table that is not cut by day has no digest, but must be readable; the others are checked all the same."""
-    house = house_at(three_nights)
-    house.ledger()
-    file = house.published_files(table)[0]
-    path = Path(table_path(house.path, table)) / file.path
+    warehouse = warehouse_at(three_nights)
+    warehouse.ledger()
+    file = warehouse.published_files(table)[0]
+    path = Path(table_path(warehouse.path, table)) / file.path
     path.write_bytes(path.read_bytes()[:-20])
-    (wrong,) = check(house).wrong
+    (wrong,) = check(warehouse).wrong
     assert wrong.startswith(f"{table.name}: cannot be read: {path}: ")
 
 
 def test_what_a_dead_run_left_does_not_matter_to_the_check(three_nights: Path) -> None:
     """What is checked is what is pinned."""
-    dead = house_at(three_nights, "dead")
+    dead = warehouse_at(three_nights, "dead")
     put(dead, EXPIRED, DAY, removal("dead"))
     dead.commit()
-    assert check(house_at(three_nights)).wrong == []
+    assert check(warehouse_at(three_nights)).wrong == []
 
 
 def test_the_row_of_a_run_can_say_everything(tmp_path: Path) -> None:
     """Maps, slices and reports come back as they were given."""
-    house = house_at(tmp_path)
+    warehouse = warehouse_at(tmp_path)
     said = {
         "counts": {"frames": 3},
         "seconds": {"ingest": 0.5},
         "report": json.dumps({"expired_brokers": {}}),
         "sources": ["a"],
     }
-    publish(house, [DAY], **said)
-    last = house.ledger().last
+    publish(warehouse, [DAY], **said)
+    last = warehouse.ledger().last
     assert last is not None
-    assert (last.counts, last.report, last.config_sha256) == ({"frames": 3}, {"expired_brokers": {}}, house.conf.sha256)
-    (row,) = house.rows(gold.RUNS).to_pylist()
+    assert (last.counts, last.report, last.config_sha256) == (
+        {"frames": 3},
+        {"expired_brokers": {}},
+        warehouse.conf.sha256,
+    )
+    (row,) = warehouse.rows(gold.RUNS).to_pylist()
     assert (row["seconds"], row["sources"], row["started_time"]) == ([("ingest", 0.5)], ["a"], NOW)
 
 
 def test_a_second_night_sees_the_first(tmp_path: Path) -> None:
     """What one run publishes is what the next one reads, without anything kept in between."""
     night(tmp_path, "run-1", DAY, removal("first"))
-    ledger = house_at(tmp_path).ledger()
+    ledger = warehouse_at(tmp_path).ledger()
     assert ledger.last is not None
     assert ledger.last.run_id == "run-1"

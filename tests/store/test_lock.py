@@ -29,7 +29,7 @@ from jobs.errors import (
 )
 from jobs.store.disk import full_disk, known_failure, not_allowed
 from jobs.store.lock import locked, read_locked
-from tests.store.tiny import DAY, NUMBERS, house_at, put
+from tests.store.tiny import DAY, NUMBERS, put, warehouse_at
 
 
 def test_a_second_run_is_told_who_is_writing(tmp_path: Path) -> None:
@@ -125,23 +125,23 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_disk_that_fills_up_is_named_by_rows_and_by_commits(small_disk: Path) -> None:
     """Whether the rows or the log find no more room; what was committed before stays."""
-    house = house_at(small_disk)
-    put(house, NUMBERS, DAY, {"n": 1})
-    house.commit()
+    warehouse = warehouse_at(small_disk)
+    put(warehouse, NUMBERS, DAY, {"n": 1})
+    warehouse.commit()
     with pytest.raises(OSError, match="No space left") as of_rows:
-        put(house, NUMBERS, DAY, *({"n": n, "text": os.urandom(20).hex()} for n in range(60_000)))
+        put(warehouse, NUMBERS, DAY, *({"n": n, "text": os.urandom(20).hex()} for n in range(60_000)))
     with (small_disk / "filler").open("wb", buffering=0) as filler:
-        house.replace(NUMBERS, [DAY], [])
+        warehouse.replace(NUMBERS, [DAY], [])
         with pytest.raises(OSError, match="No space"):  # noqa: PT012  as much as goes in
             while True:
                 filler.write(bytes(4096))
     with pytest.raises(Exception, match="No space left") as of_log:
-        house.commit()
+        warehouse.commit()
     for error in (of_rows.value, of_log.value):
         said, code = known_failure(error, str(small_disk)) or ("", 0)
         assert re.match(f"the disk of {small_disk} ", said)
         assert code == EXIT_DISK_FULL
-    assert house_at(small_disk).rows(NUMBERS).column("n").to_pylist() == [1]
+    assert warehouse_at(small_disk).rows(NUMBERS).column("n").to_pylist() == [1]
 
 
 def test_every_known_failure_has_its_exit_code() -> None:

@@ -20,7 +20,7 @@ from jobs.store.published import LAYOUT, require_kept
 from namesrv_day.arrow.digest import Digest, digests_by, sum_of
 from schemas import gold
 from schemas.table import DATE, INT, STRING, Column, Table
-from tests.store.tiny import house_at, opened, somebody_appends, write
+from tests.store.tiny import opened, somebody_appends, warehouse_at, write
 
 NOW = dt.datetime(2026, 11, 21, tzinfo=dt.timezone.utc)
 FACTS = Table(
@@ -35,22 +35,22 @@ NOTES = Table("notes", "gold", "one note", FACTS.columns, key=("name",), partiti
 
 def night(path: Path, number: int) -> dict[str, int]:
     """Write the two days up to `number` days from the first, and publish; return the versions that the run has pinned."""
-    house = house_at(path, f"run-{number}", NOW - dt.timedelta(days=70 - 10 * number))
+    warehouse = warehouse_at(path, f"run-{number}", NOW - dt.timedelta(days=70 - 10 * number))
     days = [dt.date(2026, 1, 1) + dt.timedelta(days=number - back) for back in (1, 0)]
-    house.replace(FACTS, days, [write(house, FACTS, day, {"name": f"{day}", "value": number}) for day in days])
-    house.change(NOTES, [write(house, NOTES, None, {"name": f"{days[1]}", "value": number, "day": days[1]})])
-    house.commit()
-    versions = {table.name: head_of(house.path, table) for table in (FACTS, NOTES)}
+    warehouse.replace(FACTS, days, [write(warehouse, FACTS, day, {"name": f"{day}", "value": number}) for day in days])
+    warehouse.change(NOTES, [write(warehouse, NOTES, None, {"name": f"{days[1]}", "value": number, "day": days[1]})])
+    warehouse.commit()
+    versions = {table.name: head_of(warehouse.path, table) for table in (FACTS, NOTES)}
     row = {
         **dict.fromkeys(("days", "ingest_runs", "digests", "counts"), ()),
         "layout": LAYOUT,
-        "run_id": house.run_id,
+        "run_id": warehouse.run_id,
         "status": "published",
-        "finished_time": house.started,
+        "finished_time": warehouse.started,
         "versions": [*versions.items()],
     }
-    house.change(gold.RUNS, [write(house, gold.RUNS, None, row)])
-    house.commit()
+    warehouse.change(gold.RUNS, [write(warehouse, gold.RUNS, None, row)])
+    warehouse.commit()
     return versions
 
 
@@ -72,7 +72,7 @@ def digests_at(path: Path, versions: Mapping[str, int]) -> dict[str, Digest]:
 
 def ledger(path: Path) -> list[str]:
     """Return the rows of the ledger as text."""
-    return sorted(map(str, house_at(path).rows(gold.RUNS).to_pylist()))
+    return sorted(map(str, warehouse_at(path).rows(gold.RUNS).to_pylist()))
 
 
 class Maintained(NamedTuple):
@@ -109,9 +109,9 @@ def maintained(tmp_path_factory: pytest.TempPathFactory) -> Maintained:
     (path / "_staging" / "run-crashed" / "rows.parquet").write_bytes(b"x")
     (Path(table_path(str(path), FACTS)) / "day=2026-01-01" / "of-a-dead-run.parquet").write_bytes(b"x")
     files = sorted(path.rglob("*"))
-    planned = maintain(house_at(path, "dry", NOW), retain_days=45, dry_run=True)
+    planned = maintain(warehouse_at(path, "dry", NOW), retain_days=45, dry_run=True)
     touched = sorted(path.rglob("*")) != files
-    done = maintain(house_at(path, "care", NOW), retain_days=45)
+    done = maintain(warehouse_at(path, "care", NOW), retain_days=45)
     return Maintained(path, pinned, digests, rows, planned, touched, done)
 
 
@@ -167,9 +167,9 @@ def test_delta_itself_never_cleans_a_table_of_ours(maintained: Maintained) -> No
 def test_a_longer_retention_brings_nothing_back(tmp_path: Path) -> None:
     """What an earlier maintenance deleted is still said to be gone, and the next one does not ask the log for it."""
     pinned = [night(tmp_path, number) for number in range(1, 5)]
-    maintain(house_at(tmp_path, "care", NOW), retain_days=45)
+    maintain(warehouse_at(tmp_path, "care", NOW), retain_days=45)
     for _ in range(2):
-        again = maintain(house_at(tmp_path, "again", NOW), retain_days=500)
+        again = maintain(warehouse_at(tmp_path, "again", NOW), retain_days=500)
         assert (again.readable, again.runs) == (2, 4)
         with pytest.raises(NoLongerReadableError, match="run run-2 is older"):
             _require_kept(tmp_path, run_of(2, pinned[1]))
@@ -180,9 +180,9 @@ def test_a_second_maintenance_commits_nothing(tmp_path: Path) -> None:
     """Where there is nothing to do, no table gets a version."""
     for number in range(1, 5):
         night(tmp_path, number)
-    maintain(house_at(tmp_path, "care", NOW), retain_days=45)
+    maintain(warehouse_at(tmp_path, "care", NOW), retain_days=45)
     heads = [head_of(str(tmp_path), table) for table in (FACTS, NOTES, gold.RUNS)]
-    maintain(house_at(tmp_path, "again", NOW), retain_days=45)
+    maintain(warehouse_at(tmp_path, "again", NOW), retain_days=45)
     assert [head_of(str(tmp_path), table) for table in (FACTS, NOTES, gold.RUNS)] == heads
 
 
@@ -190,7 +190,7 @@ def test_a_night_goes_on_from_compacted_files(tmp_path: Path) -> None:
     """The next run adds to them; the pinned version before stays readable."""
     pinned = [night(tmp_path, number) for number in range(1, 5)]
     before = digests_at(tmp_path, pinned[-1])
-    maintain(house_at(tmp_path, "care", NOW), retain_days=45)
+    maintain(warehouse_at(tmp_path, "care", NOW), retain_days=45)
     after = night(tmp_path, 5)
     assert len(open_version(str(tmp_path), NOTES, after["notes"]).files()) == 2
     assert digests_at(tmp_path, pinned[-1]) == before
@@ -204,19 +204,19 @@ def test_compaction_that_changes_rows_is_refused(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(maintenance, "_digest", lambda _: Digest(next(numbers), 0, 0))
     files = sorted(tmp_path.rglob("*.json"))
     with pytest.raises(CompactionError, match="rows of notes"):
-        maintain(house_at(tmp_path, "care", NOW), retain_days=45)
+        maintain(warehouse_at(tmp_path, "care", NOW), retain_days=45)
     assert sorted(tmp_path.rglob("*.json")) == files
 
 
 def test_rows_that_somebody_else_brought_are_maintained_alike(tmp_path: Path) -> None:
     """Files with other names and encodings are put together with ours."""
     night(tmp_path, 1)
-    rows = house_at(tmp_path).rows(NOTES)
+    rows = warehouse_at(tmp_path).rows(NOTES)
     for _ in range(4):
         somebody_appends(tmp_path, NOTES, rows)
-    maintain(house_at(tmp_path, "care", NOW))
-    house = house_at(tmp_path)
-    assert (len(house.files(NOTES)), house.rows(NOTES).num_rows) == (1, 5)
+    maintain(warehouse_at(tmp_path, "care", NOW))
+    warehouse = warehouse_at(tmp_path)
+    assert (len(warehouse.files(NOTES)), warehouse.rows(NOTES).num_rows) == (1, 5)
 
 
 def test_a_log_with_a_hole_is_refused(tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ from tests.store.tiny import (
     ONE,
     TWO,
     beat,
-    house_at,
     ingest,
     names,
     night,
@@ -41,6 +40,7 @@ from tests.store.tiny import (
     put,
     removal,
     somebody_appends,
+    warehouse_at,
     write,
 )
 
@@ -58,45 +58,45 @@ def actions(path: Path, table: Any, version: int) -> list[dict[str, Any]]:
 
 def test_a_run_sees_its_changes_before_they_are_committed(tmp_path: Path) -> None:
     """Nobody else does; a commit a table makes them everybody's, and what is not asked for is not committed."""
-    house = house_at(tmp_path)
-    assert numbers(house) == []
-    put(house, NUMBERS, DAY, {"n": 1}, {"n": 2})
-    put(house, NUMBERS, NEXT, {"n": 3})
-    house.replace(NOTES, None, [write(house, NOTES, None, {"n": 9})])
-    assert (numbers(house), numbers(house, days=[NEXT]), numbers(house, NOTES)) == ([1, 2, 3], [3], [9])
-    assert numbers(house_at(tmp_path)) == []
-    assert house.commit([NUMBERS]) == {"numbers": 0}
-    assert (numbers(house_at(tmp_path)), numbers(house_at(tmp_path), NOTES)) == ([1, 2, 3], [])
-    assert house.commit() == {"notes": 0}
-    assert house.commit() == {}
+    warehouse = warehouse_at(tmp_path)
+    assert numbers(warehouse) == []
+    put(warehouse, NUMBERS, DAY, {"n": 1}, {"n": 2})
+    put(warehouse, NUMBERS, NEXT, {"n": 3})
+    warehouse.replace(NOTES, None, [write(warehouse, NOTES, None, {"n": 9})])
+    assert (numbers(warehouse), numbers(warehouse, days=[NEXT]), numbers(warehouse, NOTES)) == ([1, 2, 3], [3], [9])
+    assert numbers(warehouse_at(tmp_path)) == []
+    assert warehouse.commit([NUMBERS]) == {"numbers": 0}
+    assert (numbers(warehouse_at(tmp_path)), numbers(warehouse_at(tmp_path), NOTES)) == ([1, 2, 3], [])
+    assert warehouse.commit() == {"notes": 0}
+    assert warehouse.commit() == {}
 
 
 def test_a_day_is_replaced_and_others_stay(tmp_path: Path) -> None:
     """Also by nothing, and twice before a commit; files of the day that were never committed are nobody's."""
-    house = house_at(tmp_path)
-    put(house, NUMBERS, DAY, {"n": 1})
-    put(house, NUMBERS, NEXT, {"n": 2})
-    house.commit()
-    house = house_at(tmp_path)
-    put(house, NUMBERS, DAY, {"n": 3})
-    put(house, NUMBERS, DAY, {"n": 4})
-    assert house.commit() == {"numbers": 1}
-    assert numbers(house) == numbers(house_at(tmp_path)) == [2, 4]
-    house.replace(NUMBERS, [NEXT], [])
-    assert house.commit() == {"numbers": 2}
-    assert numbers(house) == numbers(house_at(tmp_path)) == [4]
+    warehouse = warehouse_at(tmp_path)
+    put(warehouse, NUMBERS, DAY, {"n": 1})
+    put(warehouse, NUMBERS, NEXT, {"n": 2})
+    warehouse.commit()
+    warehouse = warehouse_at(tmp_path)
+    put(warehouse, NUMBERS, DAY, {"n": 3})
+    put(warehouse, NUMBERS, DAY, {"n": 4})
+    assert warehouse.commit() == {"numbers": 1}
+    assert numbers(warehouse) == numbers(warehouse_at(tmp_path)) == [2, 4]
+    warehouse.replace(NUMBERS, [NEXT], [])
+    assert warehouse.commit() == {"numbers": 2}
+    assert numbers(warehouse) == numbers(warehouse_at(tmp_path)) == [4]
 
 
 def test_files_are_exchanged_one_by_one(tmp_path: Path) -> None:
     """What is added and left out again before a commit is not in it."""
-    house = house_at(tmp_path)
-    one, two, three = (write(house, NUMBERS, DAY, {"n": n}) for n in (1, 2, 3))
-    house.change(NUMBERS, [one, two])
-    house.commit()
-    house.change(NUMBERS, [three], [file for file in house.files(NUMBERS) if file.path == one.path])
-    house.change(NUMBERS, [], [three])
-    house.commit()
-    assert numbers(house_at(tmp_path)) == [2]
+    warehouse = warehouse_at(tmp_path)
+    one, two, three = (write(warehouse, NUMBERS, DAY, {"n": n}) for n in (1, 2, 3))
+    warehouse.change(NUMBERS, [one, two])
+    warehouse.commit()
+    warehouse.change(NUMBERS, [three], [file for file in warehouse.files(NUMBERS) if file.path == one.path])
+    warehouse.change(NUMBERS, [], [three])
+    warehouse.commit()
+    assert numbers(warehouse_at(tmp_path)) == [2]
     assert [kind for action in actions(tmp_path, NUMBERS, 1) for kind in action] == ["commitInfo", "remove"]
 
 
@@ -104,27 +104,27 @@ def test_small_files_of_what_every_run_adds_to_are_put_together(tmp_path: Path) 
     """Every run adds a row and reads them all: there are never many files, and no row is lost or moved."""
     counts = []
     for number in range(40):
-        house = house_at(tmp_path, f"run-{number}")
-        house.append(NOTES, table_of([{"n": number}], NOTES))
-        house.commit()
-        counts.append(len(house_at(tmp_path).files(NOTES)))
+        warehouse = warehouse_at(tmp_path, f"run-{number}")
+        warehouse.append(NOTES, table_of([{"n": number}], NOTES))
+        warehouse.commit()
+        counts.append(len(warehouse_at(tmp_path).files(NOTES)))
     assert (max(counts), counts[15:18], counts[-1]) == (16, [16, 1, 2], 8)
-    assert numbers(house_at(tmp_path), NOTES) == list(range(40))
+    assert numbers(warehouse_at(tmp_path), NOTES) == list(range(40))
 
 
 def test_a_table_without_rows_is_created_and_not_written_again(tmp_path: Path) -> None:
     """Readers find a table for everything that a run has looked at; what changes nothing makes no version."""
-    house = house_at(tmp_path)
+    warehouse = warehouse_at(tmp_path)
     for _ in range(2):
-        house.replace(NUMBERS, [DAY], [])
-        assert house.commit() == {"numbers": 0}
+        warehouse.replace(NUMBERS, [DAY], [])
+        assert warehouse.commit() == {"numbers": 0}
 
 
 def test_a_new_table_is_an_ordinary_one(tmp_path: Path) -> None:
     """The oldest protocol, comments on the table and its columns, properties, days as partitions, and who wrote it."""
-    house = house_at(tmp_path, "run-7")
-    put(house, EXPIRED, DAY, removal("X"))
-    house.commit()
+    warehouse = warehouse_at(tmp_path, "run-7")
+    put(warehouse, EXPIRED, DAY, removal("X"))
+    warehouse.commit()
     table = opened(tmp_path, EXPIRED)
     protocol, known = table.protocol(), table.metadata()
     assert (protocol.min_reader_version, protocol.min_writer_version) == (1, 2)
@@ -143,9 +143,9 @@ def test_a_new_table_is_an_ordinary_one(tmp_path: Path) -> None:
 def test_later_commits_say_who_made_them_and_keep_the_comments(tmp_path: Path) -> None:
     """A commit is files added and removed, nothing else."""
     for number in (1, 2):
-        house = house_at(tmp_path, f"run-{number}")
-        put(house, NUMBERS, DAY, {"n": number})
-        house.commit()
+        warehouse = warehouse_at(tmp_path, f"run-{number}")
+        put(warehouse, NUMBERS, DAY, {"n": number})
+        warehouse.commit()
     said = actions(tmp_path, NUMBERS, 1)
     assert sorted(kind for action in said for kind in action) == ["add", "commitInfo", "remove"]
     assert [a["commitInfo"]["userMetadata"] for a in said if "commitInfo" in a] == ["namesrv-history run-2"]
@@ -155,12 +155,12 @@ def test_later_commits_say_who_made_them_and_keep_the_comments(tmp_path: Path) -
 def test_many_commits_are_read_from_checkpoints(tmp_path: Path) -> None:
     """Every twentieth version leaves one, and what is read through it is the same."""
     for number in range(45):
-        house = house_at(tmp_path)
-        house.change(NUMBERS, [write(house, NUMBERS, DAY + dt.timedelta(days=number), {"n": number})])
-        house.commit()
-    house = house_at(tmp_path)
-    assert numbers(house) == list(range(45))
-    assert numbers(house, days=[DAY, NEXT]) == [0, 1]
+        warehouse = warehouse_at(tmp_path)
+        warehouse.change(NUMBERS, [write(warehouse, NUMBERS, DAY + dt.timedelta(days=number), {"n": number})])
+        warehouse.commit()
+    warehouse = warehouse_at(tmp_path)
+    assert numbers(warehouse) == list(range(45))
+    assert numbers(warehouse, days=[DAY, NEXT]) == [0, 1]
     log = Path(table_path(str(tmp_path), NUMBERS)) / "_delta_log"
     assert len(list(log.glob("*.checkpoint.parquet"))) == 2
 
@@ -174,28 +174,28 @@ def test_many_commits_are_read_from_checkpoints(tmp_path: Path) -> None:
 def test_of_a_night_that_died_nobody_sees_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
     """Wherever it died: readers see the night before, the next night starts from that, and its commit leaves out the rest."""
 
-    def change(house: Warehouse, code: str) -> Warehouse:
-        house.start_from_published()
-        put(house, EXPIRED, DAY, removal(code))
-        put(house, EXPIRED, NEXT, removal(f"{code} next"))
-        put(house, gold.ROUTE_CHANGES, DAY, {"namesrv_id": ONE, "topic": code})
-        house.commit()
-        publish(house, [DAY, NEXT])
-        return house
+    def change(warehouse: Warehouse, code: str) -> Warehouse:
+        warehouse.start_from_published()
+        put(warehouse, EXPIRED, DAY, removal(code))
+        put(warehouse, EXPIRED, NEXT, removal(f"{code} next"))
+        put(warehouse, gold.ROUTE_CHANGES, DAY, {"namesrv_id": ONE, "topic": code})
+        warehouse.commit()
+        publish(warehouse, [DAY, NEXT])
+        return warehouse
 
     night(tmp_path, "run-1", DAY, removal("first"))
     dying = Dying(monkeypatch)
     dying.point = point
     with pytest.raises(CrashError):
-        change(house_at(tmp_path, "run-2", LATER), "second")
+        change(warehouse_at(tmp_path, "run-2", LATER), "second")
     dying.point = ""
-    looking = house_at(tmp_path, "look")
+    looking = warehouse_at(tmp_path, "look")
     assert names(looking, published=True) == ["first"]
     looking.start_from_published()
     assert names(looking) == ["first"]
     assert looking.rows(gold.ROUTE_CHANGES).num_rows == 0
-    after = change(house_at(tmp_path, "run-3", LATER), "third")
-    assert names(after) == names(house_at(tmp_path), published=True) == ["third", "third next"]
+    after = change(warehouse_at(tmp_path, "run-3", LATER), "third")
+    assert names(after) == names(warehouse_at(tmp_path), published=True) == ["third", "third next"]
     assert after.rows(gold.ROUTE_CHANGES).column("topic").to_pylist() == ["third"]
     assert sorted(opened(tmp_path, EXPIRED).to_pyarrow_table().column("broker_name").to_pylist()) == [
         "third",
@@ -206,13 +206,13 @@ def test_of_a_night_that_died_nobody_sees_anything(tmp_path: Path, monkeypatch: 
 def test_the_next_commit_brings_back_what_a_dead_run_replaced(tmp_path: Path) -> None:
     """A day that the next run does not touch is again what was published, in the same single commit, with its statistics."""
     night(tmp_path, "run-1", DAY, removal("first"))
-    dead = house_at(tmp_path, "run-2")
+    dead = warehouse_at(tmp_path, "run-2")
     put(dead, EXPIRED, DAY, removal("dead"))
     put(dead, EXPIRED, NEXT, removal("dead"))
     dead.commit()
-    assert names(house_at(tmp_path)) == ["dead", "dead"]  # who steps by hand goes on from what there is
-    house = night(tmp_path, "run-3", NEXT, removal("third"))
-    assert house.versions()["expired_brokers"] == head_of(house.path, EXPIRED) == 2
+    assert names(warehouse_at(tmp_path)) == ["dead", "dead"]  # who steps by hand goes on from what there is
+    warehouse = night(tmp_path, "run-3", NEXT, removal("third"))
+    assert warehouse.versions()["expired_brokers"] == head_of(warehouse.path, EXPIRED) == 2
     assert sorted(opened(tmp_path, EXPIRED).to_pyarrow_table().column("broker_name").to_pylist()) == ["first", "third"]
     back = [a["add"] for a in actions(tmp_path, EXPIRED, 2) if "add" in a and f"day={DAY}" in a["add"]["path"]]
     assert [json.loads(add["stats"])["minValues"]["broker_name"] for add in back] == ["first"]
@@ -220,13 +220,13 @@ def test_the_next_commit_brings_back_what_a_dead_run_replaced(tmp_path: Path) ->
 
 def test_a_table_that_only_a_dead_run_has_written_is_empty(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The first night died: the table is there, and holds nothing for the next one; the log says that it is left out."""
-    dead = house_at(tmp_path, "run-1")
+    dead = warehouse_at(tmp_path, "run-1")
     put(dead, EXPIRED, DAY, removal("dead"))
     dead.commit()
-    house = house_at(tmp_path, "run-2")
+    warehouse = warehouse_at(tmp_path, "run-2")
     with caplog.at_level(logging.WARNING):
-        house.start_from_published()
-    assert names(house) == []
+        warehouse.start_from_published()
+    assert names(warehouse) == []
     assert [record.getMessage() for record in caplog.records] == [
         "taken back, since no run has published it: expired_brokers"
     ]
@@ -236,29 +236,29 @@ def test_a_table_that_only_a_dead_run_has_written_is_empty(tmp_path: Path, caplo
 def test_what_a_dead_run_has_committed_is_not_pinned(tmp_path: Path) -> None:
     """A table that the next run leaves alone is published as it was."""
     night(tmp_path, "run-1", DAY, removal("first"))
-    dead = house_at(tmp_path, "run-2")
+    dead = warehouse_at(tmp_path, "run-2")
     put(dead, EXPIRED, DAY, removal("dead"))
     dead.commit()
-    house = house_at(tmp_path, "run-3")
-    house.start_from_published()
-    put(house, gold.ROUTE_CHANGES, DAY)
-    house.commit()
-    publish(house, [DAY])
-    assert house.versions() == {"expired_brokers": 0, "route_changes": 0}
-    assert names(house_at(tmp_path), published=True) == ["first"]
+    warehouse = warehouse_at(tmp_path, "run-3")
+    warehouse.start_from_published()
+    put(warehouse, gold.ROUTE_CHANGES, DAY)
+    warehouse.commit()
+    publish(warehouse, [DAY])
+    assert warehouse.versions() == {"expired_brokers": 0, "route_changes": 0}
+    assert names(warehouse_at(tmp_path), published=True) == ["first"]
 
 
 def test_events_of_a_reading_that_noted_no_file_are_left_out(tmp_path: Path) -> None:
     """Bronze is as the last finished run left it, whoever looks; the next reading takes the dead rows out of the table."""
-    ingest(house_at(tmp_path, "read-1"), DAY, beat(1, run="read-1"))
-    ingest(house_at(tmp_path, "read-2"), DAY, beat(2, run="read-2"), finish=False)
-    assert house_at(tmp_path).rows(HEARTBEATS, columns=["seq"]).column("seq").to_pylist() == [1]
-    ingest(house_at(tmp_path, "read-3"), NEXT, beat(3, run="read-3"), finish=False)
-    ingest(house_at(tmp_path, "read-4"), NEXT, beat(4, run="read-4"))
-    house = house_at(tmp_path)
-    assert house.rows(HEARTBEATS, columns=["seq"]).column("seq").to_pylist() == [1, 4]
+    ingest(warehouse_at(tmp_path, "read-1"), DAY, beat(1, run="read-1"))
+    ingest(warehouse_at(tmp_path, "read-2"), DAY, beat(2, run="read-2"), finish=False)
+    assert warehouse_at(tmp_path).rows(HEARTBEATS, columns=["seq"]).column("seq").to_pylist() == [1]
+    ingest(warehouse_at(tmp_path, "read-3"), NEXT, beat(3, run="read-3"), finish=False)
+    ingest(warehouse_at(tmp_path, "read-4"), NEXT, beat(4, run="read-4"))
+    warehouse = warehouse_at(tmp_path)
+    assert warehouse.rows(HEARTBEATS, columns=["seq"]).column("seq").to_pylist() == [1, 4]
     assert sorted(opened(tmp_path, HEARTBEATS).to_pyarrow_table().column("seq").to_pylist()) == [1, 4]
-    assert [(source.ingest_run, source.days) for source in house.recorded()] == [
+    assert [(source.ingest_run, source.days) for source in warehouse.recorded()] == [
         ("read-1", frozenset({DAY})),
         ("read-4", frozenset({NEXT})),
     ]
@@ -267,9 +267,9 @@ def test_events_of_a_reading_that_noted_no_file_are_left_out(tmp_path: Path) -> 
 def test_what_runs_left_in_staging_goes(tmp_path: Path) -> None:
     """A night begins with an empty one."""
     (tmp_path / "_staging" / "run-0").mkdir(parents=True)
-    house = house_at(tmp_path)
-    assert house.staging == f"{tmp_path}/_staging/run"
-    house.start_from_published()
+    warehouse = warehouse_at(tmp_path)
+    assert warehouse.staging == f"{tmp_path}/_staging/run"
+    warehouse.start_from_published()
     assert not (tmp_path / "_staging").exists()
 
 
@@ -280,10 +280,10 @@ def test_rows_that_somebody_else_changed_are_refused(tmp_path: Path) -> None:
     """A published slice was written to: the error names it and what takes it back, and readers see what was published."""
     night(tmp_path, "run-1", DAY, removal("first"))
     opened(tmp_path, EXPIRED).update({"cluster_name": "'x'"}, predicate=f"day = DATE '{DAY}'")
-    house = house_at(tmp_path, "run-2")
+    warehouse = warehouse_at(tmp_path, "run-2")
     with pytest.raises(TamperedError, match=f"expired_brokers of {DAY} .* the ledger says 1-") as refused:
-        house.start_from_published()
-    assert house_at(tmp_path).published_rows(EXPIRED).column("cluster_name").to_pylist() == [None]
+        warehouse.start_from_published()
+    assert warehouse_at(tmp_path).published_rows(EXPIRED).column("cluster_name").to_pylist() == [None]
     ((path, version),) = re.findall(r"RESTORE TABLE delta.`(.*)` TO VERSION AS OF (\d+)", str(refused.value))
     DeltaTable(path).restore(int(version))
     assert names(night(tmp_path, "run-3", NEXT, removal("next"))) == ["first", "next"]
@@ -291,52 +291,52 @@ def test_rows_that_somebody_else_changed_are_refused(tmp_path: Path) -> None:
 
 def test_events_that_somebody_else_changed_are_refused(tmp_path: Path) -> None:
     """Of bronze days that are published; what is new on a day is no harm."""
-    house = house_at(tmp_path, "run-1")
-    ingest(house, DAY, beat(1, run="run-1"))
-    publish(house, [DAY])
-    ingest(house_at(tmp_path, "run-2"), NEXT, beat(2, run="run-2"))
+    warehouse = warehouse_at(tmp_path, "run-1")
+    ingest(warehouse, DAY, beat(1, run="run-1"))
+    publish(warehouse, [DAY])
+    ingest(warehouse_at(tmp_path, "run-2"), NEXT, beat(2, run="run-2"))
     opened(tmp_path, HEARTBEATS).delete(f"day = DATE '{NEXT}'")
-    house_at(tmp_path).start_from_published()
+    warehouse_at(tmp_path).start_from_published()
     opened(tmp_path, HEARTBEATS).delete(f"day = DATE '{DAY}'")
     with pytest.raises(TamperedError, match=f"heartbeats of {DAY} .*TO VERSION AS OF 1"):
-        house_at(tmp_path).start_from_published()
+        warehouse_at(tmp_path).start_from_published()
 
 
 def test_rows_that_somebody_else_adds_to_events_are_seen(tmp_path: Path) -> None:
     """Events are everybody's to bring; a run that died afterwards does not take them along."""
-    ingest(house_at(tmp_path, "read-1"), DAY, beat(1))
+    ingest(warehouse_at(tmp_path, "read-1"), DAY, beat(1))
     somebody_appends(tmp_path, HEARTBEATS, table_of([beat(2)], HEARTBEATS, day=NEXT))
-    ingest(house_at(tmp_path, "read-2"), NEXT, beat(3), finish=False)
-    assert house_at(tmp_path).rows(HEARTBEATS, columns=["seq"]).column("seq").to_pylist() == [1, 2]
+    ingest(warehouse_at(tmp_path, "read-2"), NEXT, beat(3), finish=False)
+    assert warehouse_at(tmp_path).rows(HEARTBEATS, columns=["seq"]).column("seq").to_pylist() == [1, 2]
 
 
 def test_rearranged_files_are_nobodys_harm(tmp_path: Path) -> None:
     """Files put together, old ones deleted, properties set: a night starts from that, and does not bring the old files back."""
-    house = night(tmp_path, "run-1", DAY, removal("first"))
-    house.change(EXPIRED, [write(house, EXPIRED, DAY, removal("second")) for _ in range(2)])
-    house.commit()
-    publish(house, [DAY])
+    warehouse = night(tmp_path, "run-1", DAY, removal("first"))
+    warehouse.change(EXPIRED, [write(warehouse, EXPIRED, DAY, removal("second")) for _ in range(2)])
+    warehouse.commit()
+    publish(warehouse, [DAY])
     table = opened(tmp_path, EXPIRED)
     table.optimize.compact()
     table.vacuum(0, dry_run=False, enforce_retention_duration=False)
     table.alter.set_table_properties({"delta.logRetentionDuration": "interval 500 days"})
     (file,) = opened(tmp_path, EXPIRED).file_uris()
-    house = house_at(tmp_path, "run-2", LATER)
-    house.start_from_published()
-    assert [Path(found.path).name for found in house.files(EXPIRED)] == [Path(file).name]
+    warehouse = warehouse_at(tmp_path, "run-2", LATER)
+    warehouse.start_from_published()
+    assert [Path(found.path).name for found in warehouse.files(EXPIRED)] == [Path(file).name]
     assert names(night(tmp_path, "run-3", NEXT, removal("next"), at=LATER)) == ["first", "next", "second", "second"]
     assert len(opened(tmp_path, EXPIRED).file_uris()) == 2
 
 
 def test_files_without_statistics_are_files_too(tmp_path: Path) -> None:
     """Their rows are counted in the file itself."""
-    house = night(tmp_path, "run-1", DAY, removal("first"))
-    path = Path(table_path(house.path, EXPIRED)) / "_delta_log" / f"{0:020d}.json"
+    warehouse = night(tmp_path, "run-1", DAY, removal("first"))
+    path = Path(table_path(warehouse.path, EXPIRED)) / "_delta_log" / f"{0:020d}.json"
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     for line in lines:
         line.get("add", {}).pop("stats", None)
     path.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    (file,) = house_at(tmp_path).files(EXPIRED)
+    (file,) = warehouse_at(tmp_path).files(EXPIRED)
     assert (file.rows, json.loads(file.stats)["maxValues"]["namesrv_id"]) == (1, ONE)
 
 
@@ -366,8 +366,8 @@ def test_a_table_that_is_more_than_its_files_is_refused_by_name(
     log = Path(table_path(str(tmp_path), EXPIRED)) / "_delta_log"
     (log / f"{1:020d}.json").write_text(json.dumps(said), encoding="utf-8")
     with pytest.raises((TableFeatureError, BrokenLogError), match=f"^expired_brokers: .*{named}"):
-        house_at(tmp_path).files(EXPIRED)
-    assert names(house_at(tmp_path), published=True) == ["first"]
+        warehouse_at(tmp_path).files(EXPIRED)
+    assert names(warehouse_at(tmp_path), published=True) == ["first"]
 
 
 def test_mapped_columns_are_refused(tmp_path: Path) -> None:
@@ -377,7 +377,7 @@ def test_mapped_columns_are_refused(tmp_path: Path) -> None:
     known = next(action for action in actions(tmp_path, EXPIRED, 0) if "metaData" in action)
     lines = [{"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}}, known]
     (log / f"{1:020d}.json").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    assert names(house_at(tmp_path)) == ["first"]
+    assert names(warehouse_at(tmp_path)) == ["first"]
     schema = json.loads(known["metaData"]["schemaString"])
     for number, field in enumerate(schema["fields"]):
         field["metadata"] |= {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": field["name"]}
@@ -385,7 +385,7 @@ def test_mapped_columns_are_refused(tmp_path: Path) -> None:
     known["metaData"]["configuration"]["delta.columnMapping.mode"] = "name"
     (log / f"{1:020d}.json").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
     with pytest.raises(TableFeatureError, match=r"expired_brokers: .* columnMapping"):
-        house_at(tmp_path).files(EXPIRED)
+        warehouse_at(tmp_path).files(EXPIRED)
 
 
 def test_a_table_that_is_cut_otherwise_is_refused(tmp_path: Path) -> None:
@@ -393,7 +393,7 @@ def test_a_table_that_is_cut_otherwise_is_refused(tmp_path: Path) -> None:
     rows = table_of([removal("X")], EXPIRED, day=DAY)
     write_deltalake(table_path(str(tmp_path), EXPIRED), rows, partition_by=["namesrv_id"])
     with pytest.raises(TableFeatureError, match="cut by namesrv_id; it was cut by day"):
-        house_at(tmp_path).files(EXPIRED)
+        warehouse_at(tmp_path).files(EXPIRED)
 
 
 def test_a_table_that_only_its_maker_can_write_is_refused_by_name(tmp_path: Path) -> None:
@@ -402,7 +402,7 @@ def test_a_table_that_only_its_maker_can_write_is_refused_by_name(tmp_path: Path
     log = Path(table_path(str(tmp_path), EXPIRED)) / "_delta_log"
     said = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["checkpointProtection"]}}
     (log / f"{1:020d}.json").write_text(json.dumps(said), encoding="utf-8")
-    assert names(house_at(tmp_path)) == ["first"]
+    assert names(warehouse_at(tmp_path)) == ["first"]
     with pytest.raises(
         TableFeatureError, match=r"expired_brokers: cannot be written: .*checkpointProtection.* from a backup"
     ):
@@ -422,7 +422,7 @@ def test_a_log_that_cannot_be_read_is_said_to_be(tmp_path: Path, harm: str) -> N
         for path in [commit] if harm == "missing" else sorted(log.iterdir()):
             path.unlink()
     with pytest.raises(TamperedError, match=r"^expired_brokers: ") as said:
-        house_at(tmp_path).files(EXPIRED)
+        warehouse_at(tmp_path).files(EXPIRED)
     assert "\n" not in str(said.value)
 
 
@@ -432,18 +432,18 @@ def test_a_table_that_went_back_is_refused(tmp_path: Path) -> None:
         night(tmp_path, f"run-{number}", DAY, removal("X"), at=NOW + dt.timedelta(hours=number))
     (Path(table_path(str(tmp_path), EXPIRED)) / "_delta_log" / f"{1:020d}.json").unlink()
     with pytest.raises(TamperedError, match="expired_brokers: the ledger pins version 1, but the table is at 0"):
-        house_at(tmp_path).start_from_published()
+        warehouse_at(tmp_path).start_from_published()
 
 
 def test_a_commit_of_somebody_else_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     """Rows that came while a run was at work end it; files that were only rearranged do not."""
     night(tmp_path, "run-1", DAY, removal("first"))
-    house, other = house_at(tmp_path, "run-2"), house_at(tmp_path, "run-3")
-    for run in (house, other):
+    warehouse, other = warehouse_at(tmp_path, "run-2"), warehouse_at(tmp_path, "run-3")
+    for run in (warehouse, other):
         run.start_from_published()
         put(run, EXPIRED, NEXT, removal(run.run_id))
     opened(tmp_path, EXPIRED).alter.set_table_properties({"delta.logRetentionDuration": "interval 500 days"})
-    assert house.commit() == {"expired_brokers": 2}
+    assert warehouse.commit() == {"expired_brokers": 2}
     with pytest.raises(WarehouseBusyError, match="expired_brokers: somebody else"):
         other.commit()
 
@@ -451,8 +451,8 @@ def test_a_commit_of_somebody_else_meanwhile_is_not_overwritten(tmp_path: Path) 
 def test_two_commits_on_one_version_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also in the instant between looking and committing: the second is refused and leaves nothing."""
     night(tmp_path, "run-1", DAY, removal("first"))
-    house = house_at(tmp_path, "run-2")
-    put(house, EXPIRED, NEXT, removal("ours"))
+    warehouse = warehouse_at(tmp_path, "run-2")
+    put(warehouse, EXPIRED, NEXT, removal("ours"))
 
     def meanwhile(*_: object) -> list[object]:
         opened(tmp_path, EXPIRED).delete("true", commit_properties=CommitProperties({"userMetadata": "theirs"}))
@@ -460,7 +460,7 @@ def test_two_commits_on_one_version_are_one(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(delta_log, "commits_of", meanwhile)
     with pytest.raises(WarehouseBusyError, match="expired_brokers: somebody else"):
-        house.commit()
+        warehouse.commit()
     assert opened(tmp_path, EXPIRED).history(1)[0]["userMetadata"] == "theirs"
 
 
@@ -473,25 +473,27 @@ def test_a_name_server_goes_on_if_anything_is_recorded_of_it_later(tmp_path: Pat
     heard = {"steady:1": days, "silent:1": [days[0], days[2], days[3]], "gone:1": days[:1]}
     for number, day in enumerate(days):
         beats = [beat(number, name) for name, on in heard.items() if day in on]
-        house = house_at(tmp_path, f"read-{number}")
-        ingest(house, day, *beats)
+        warehouse = warehouse_at(tmp_path, f"read-{number}")
+        ingest(warehouse, day, *beats)
         if number < 2:
-            publish(house, [day])
-    house = house_at(tmp_path)
-    assert [house.going_on([*heard, "never heard of"], day) for day in days] == [{"steady:1", "silent:1"}] * 3 + [set()]
-    assert [house.namesrvs_on(day) for day in days[:2]] == [set(heard), {"steady:1"}]
-    ingest(house, days[1], beat(9, TWO))
-    assert house.namesrvs_on(days[1]) == {"steady:1", TWO}
+            publish(warehouse, [day])
+    warehouse = warehouse_at(tmp_path)
+    assert [warehouse.going_on([*heard, "never heard of"], day) for day in days] == [{"steady:1", "silent:1"}] * 3 + [
+        set()
+    ]
+    assert [warehouse.namesrvs_on(day) for day in days[:2]] == [set(heard), {"steady:1"}]
+    ingest(warehouse, days[1], beat(9, TWO))
+    assert warehouse.namesrvs_on(days[1]) == {"steady:1", TWO}
 
 
 def test_bronze_tables_are_pinned_as_finished_runs_left_them(tmp_path: Path) -> None:
     """The ledger's row names the version of each table that there is, of the ones this run left alone too."""
-    house = house_at(tmp_path, "run-1")
-    ingest(house, DAY, beat(1, run="run-1"))
-    publish(house, [DAY])
-    ingest(house_at(tmp_path, "run-2"), DAY, beat(2), finish=False)
-    house = night(tmp_path, "run-3", DAY, removal("X"), at=LATER)
-    last = house.ledger().last
+    warehouse = warehouse_at(tmp_path, "run-1")
+    ingest(warehouse, DAY, beat(1, run="run-1"))
+    publish(warehouse, [DAY])
+    ingest(warehouse_at(tmp_path, "run-2"), DAY, beat(2), finish=False)
+    warehouse = night(tmp_path, "run-3", DAY, removal("X"), at=LATER)
+    last = warehouse.ledger().last
     assert last is not None
     assert last.versions == {"heartbeats": 0, "sources": 0, "expired_brokers": 0}
-    assert bronze.SOURCES.name in house.versions()
+    assert bronze.SOURCES.name in warehouse.versions()

@@ -34,25 +34,25 @@ NOTES = Table("notes", "gold", "one note", NUMBERS.columns[1:], key=("n",), part
 EXPIRED, HEARTBEATS = gold.EXPIRED_BROKERS, bronze.HEARTBEATS
 
 
-def house_at(path: Path, run_id: str = "run", at: dt.datetime = NOW) -> Warehouse:
+def warehouse_at(path: Path, run_id: str = "run", at: dt.datetime = NOW) -> Warehouse:
     """Return a warehouse for one run."""
     return Warehouse(str(path), PipelineConf(), run_id, at)
 
 
-def write(house: Warehouse, table: Table, day: dt.date | None, *rows: Mapping[str, Any]) -> DataFile:
+def write(warehouse: Warehouse, table: Table, day: dt.date | None, *rows: Mapping[str, Any]) -> DataFile:
     """Write literal rows as a file that no version names."""
     same = {} if day is None else {"day": day}
-    return write_file(table_of(rows, table, **same), house.path, table, day, house.run_id)
+    return write_file(table_of(rows, table, **same), warehouse.path, table, day, warehouse.run_id)
 
 
-def put(house: Warehouse, table: Table, day: dt.date, *rows: Mapping[str, Any]) -> None:
+def put(warehouse: Warehouse, table: Table, day: dt.date, *rows: Mapping[str, Any]) -> None:
     """Replace a day's slice by literal rows."""
-    house.replace(table, [day], [write(house, table, day, *rows)])
+    warehouse.replace(table, [day], [write(warehouse, table, day, *rows)])
 
 
-def numbers(house: Warehouse, table: Table = NUMBERS, days: Sequence[dt.date] | None = None) -> list[int]:
+def numbers(warehouse: Warehouse, table: Table = NUMBERS, days: Sequence[dt.date] | None = None) -> list[int]:
     """Return the numbers that a run sees in a table, sorted."""
-    return sorted(house.rows(table, days, ["n"]).column("n").to_pylist())
+    return sorted(warehouse.rows(table, days, ["n"]).column("n").to_pylist())
 
 
 def removal(name: str, namesrv_id: str = ONE) -> dict[str, Any]:
@@ -65,30 +65,35 @@ def beat(number: int, namesrv_id: str = ONE, run: str = "run") -> dict[str, Any]
     return {"namesrv_id": namesrv_id, "seq": number, "event_id": f"{number:032x}", "code": 322, "ingest_run": run}
 
 
-def names(house: Warehouse, *, published: bool = False) -> list[str]:
+def names(warehouse: Warehouse, *, published: bool = False) -> list[str]:
     """Return the broker names in expired_brokers that a run sees, or that are published."""
-    rows = house.published_rows(EXPIRED) if published else house.rows(EXPIRED)
+    rows = warehouse.published_rows(EXPIRED) if published else warehouse.rows(EXPIRED)
     return sorted(rows.column("broker_name").to_pylist())
 
 
-def ingest(house: Warehouse, day: dt.date, *rows: Mapping[str, Any], finish: bool = True) -> None:
+def ingest(warehouse: Warehouse, day: dt.date, *rows: Mapping[str, Any], finish: bool = True) -> None:
     """Add beats to a day and note, if the run gets so far, that it has read a source."""
-    house.change(HEARTBEATS, [write(house, HEARTBEATS, day, *rows)])
-    house.commit([HEARTBEATS])
+    warehouse.change(HEARTBEATS, [write(warehouse, HEARTBEATS, day, *rows)])
+    warehouse.commit([HEARTBEATS])
     if finish:
-        source = {"content_sha256": house.run_id, "ingest_run": house.run_id, "frames": len(rows), "days": [day]}
-        house.change(bronze.SOURCES, [write(house, bronze.SOURCES, None, source)])
-        house.commit([bronze.SOURCES])
+        source = {
+            "content_sha256": warehouse.run_id,
+            "ingest_run": warehouse.run_id,
+            "frames": len(rows),
+            "days": [day],
+        }
+        warehouse.change(bronze.SOURCES, [write(warehouse, bronze.SOURCES, None, source)])
+        warehouse.commit([bronze.SOURCES])
 
 
-def publish(house: Warehouse, days: Iterable[dt.date], **said: Any) -> None:
+def publish(warehouse: Warehouse, days: Iterable[dt.date], **said: Any) -> None:
     """Write the run's row as a night does."""
     listed = sorted(days)
     tables = (HEARTBEATS, *DATA_TABLES)
-    found = {table.name: digests_of(house.path, table, house.files(table, listed)) for table in tables}
+    found = {table.name: digests_of(warehouse.path, table, warehouse.files(table, listed)) for table in tables}
     read = as_rows(found.pop(HEARTBEATS.name))
     written = as_rows({cut: digest for of in found.values() for cut, digest in of.items()})
-    runs = [source.ingest_run for source in house.recorded() if source.ingest_run not in house.ledger().covered]
+    runs = [source.ingest_run for source in warehouse.recorded() if source.ingest_run not in warehouse.ledger().covered]
     row = {
         "status": "published",
         "gate": "passed",
@@ -97,17 +102,17 @@ def publish(house: Warehouse, days: Iterable[dt.date], **said: Any) -> None:
         "ingest_runs": runs,
         "report": "{}",
     }
-    house.note_run(listed, {**row, **said})
+    warehouse.note_run(listed, {**row, **said})
 
 
 def night(path: Path, run_id: str, day: dt.date, *rows: Mapping[str, Any], at: dt.datetime = NOW) -> Warehouse:
     """Publish a day's removals; return the warehouse of the run."""
-    house = house_at(path, run_id, at)
-    house.start_from_published()
-    put(house, EXPIRED, day, *rows)
-    house.commit()
-    publish(house, [day])
-    return house
+    warehouse = warehouse_at(path, run_id, at)
+    warehouse.start_from_published()
+    put(warehouse, EXPIRED, day, *rows)
+    warehouse.commit()
+    publish(warehouse, [day])
+    return warehouse
 
 
 def somebody_appends(path: Path, table: Table, rows: pa.Table) -> None:

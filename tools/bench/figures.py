@@ -114,14 +114,14 @@ def network(bench: Bench) -> list[Measured]:
     recorded = str(bench.captures / name / "host.pcap.xz")
 
     def whole(version: str) -> tuple[Ran, object]:
-        house = bench.fresh("network", version)
-        took = bench.run(version, "nightly", "--join-addresses", "--input", recorded, "--warehouse", house)
-        return took, bench.said(version, house)
+        warehouse = bench.fresh("network", version)
+        took = bench.run(version, "nightly", "--join-addresses", "--input", recorded, "--warehouse", warehouse)
+        return took, bench.said(version, warehouse)
 
     def after(version: str) -> tuple[Ran, object]:
-        house = bench.fresh("network-after", version, like="network-read")
-        took = bench.run(version, "nightly", "--in-process", "--join-addresses", "--warehouse", house)
-        return took, bench.said(version, house)
+        warehouse = bench.fresh("network-after", version, like="network-read")
+        took = bench.run(version, "nightly", "--in-process", "--join-addresses", "--warehouse", warehouse)
+        return took, bench.said(version, warehouse)
 
     for version in bench.versions:
         bench.run(version, "ingest", "--input", recorded, "--warehouse", bench.fresh("network-read", version))
@@ -135,12 +135,12 @@ def demo(bench: Bench) -> list[Measured]:
     """The bundled capture as a newcomer meets it, and one question in a process of its own."""
 
     def whole(version: str) -> tuple[Ran, object]:
-        house = bench.fresh("demo", version)
-        return bench.run(version, "demo", "--warehouse", house), bench.said(version, house)
+        warehouse = bench.fresh("demo", version)
+        return bench.run(version, "demo", "--warehouse", warehouse), bench.said(version, warehouse)
 
     def route(version: str) -> tuple[Ran, object]:
-        house = bench.path("demo", version)
-        took = bench.run(version, "ask", "route-at", "TopicA", "2026-11-21 08:58", "--warehouse", house)
+        warehouse = bench.path("demo", version)
+        took = bench.run(version, "ask", "route-at", "TopicA", "2026-11-21 08:58", "--warehouse", warehouse)
         return took, took.printed
 
     return [
@@ -156,10 +156,10 @@ def quiet(bench: Bench) -> list[Measured]:
         _two_days(bench, version, "quiet", [*size, *_QUIET])
 
     def night(version: str) -> tuple[Ran, object]:
-        house, summary = bench.fresh("quiet-night", version, like="quiet"), bench.folder / f"{version}.json"
-        took = bench.run(version, "nightly", "--from", NEXT, "--warehouse", house, "--summary", summary)
+        warehouse, summary = bench.fresh("quiet-night", version, like="quiet"), bench.folder / f"{version}.json"
+        took = bench.run(version, "nightly", "--from", NEXT, "--warehouse", warehouse, "--summary", summary)
         steps = json.loads(summary.read_text(encoding="utf-8"))["seconds"]
-        return took._replace(printed=json.dumps(steps)), bench.said(version, house)
+        return took._replace(printed=json.dumps(steps)), bench.said(version, warehouse)
 
     took = bench.each(night)[THIS]
     beats = _heartbeats(bench, "quiet")
@@ -191,8 +191,8 @@ def unknown(bench: Bench) -> list[Measured]:
     took: dict[str, list[Ran]] = {"known": [], "unknown": [], "unknown-double": []}
     for _ in range(bench.rounds):
         for name, runs in took.items():
-            house = bench.fresh("past", like=name)
-            runs.append(bench.run(THIS, "nightly", "--in-process", "--from", NEXT, "--warehouse", house))
+            warehouse = bench.fresh("past", like=name)
+            runs.append(bench.run(THIS, "nightly", "--in-process", "--from", NEXT, "--warehouse", warehouse))
     cpu = {name: [each.cpu_s for each in runs] for name, runs in took.items()}
     peak = {name: [each.peak_mib for each in runs] for name, runs in took.items()}
     return [
@@ -208,11 +208,11 @@ def queues(bench: Bench) -> list[Measured]:
     _two_days(bench, THIS, "queues", [*size, "--namesrvs", "1", "--shared-topics"])
     took, written = [], []
     for _ in range(bench.rounds):
-        house = bench.fresh("queues-night", like="queues")
-        before = _files(house / "gold")
-        took.append(bench.run(THIS, "nightly", "--from", NEXT, "--warehouse", house).wall_s)
-        written.append(sum(size for path, size in _files(house / "gold").items() if path not in before) / 1e6)
-    table = bench.spark().read.format("delta").load(str(house / "gold" / "topic_queue_history"))
+        warehouse = bench.fresh("queues-night", like="queues")
+        before = _files(warehouse / "gold")
+        took.append(bench.run(THIS, "nightly", "--from", NEXT, "--warehouse", warehouse).wall_s)
+        written.append(sum(size for path, size in _files(warehouse / "gold").items() if path not in before) / 1e6)
+    table = bench.spark().read.format("delta").load(str(warehouse / "gold" / "topic_queue_history"))
     rows = table.persist()
     notes = {"rows": rows.count()}
     plainly, _ = timed([Side("Spark", partial(plain.write, rows, bench.folder / "plain"))], bench.rounds)
@@ -250,10 +250,10 @@ def hourly(bench: Bench) -> list[Measured]:
         parts[-1].write_text("".join(hours[hour]), encoding="utf-8")
 
     def run(name: str, pieces: Sequence[Sequence[Path]]) -> str:
-        house = bench.fresh(name)
+        warehouse = bench.fresh(name)
         for files in pieces:
-            bench.run(THIS, "nightly", "--in-process", "--input", *files, "--warehouse", house)
-        return bench.said(THIS, house)
+            bench.run(THIS, "nightly", "--in-process", "--input", *files, "--warehouse", warehouse)
+        return bench.said(THIS, warehouse)
 
     sides = [
         Side("hourly", partial(run, "hourly", [[part] for part in parts])),
@@ -274,8 +274,8 @@ def reading(bench: Bench) -> list[Measured]:
         again = _as_pcapng(file)
 
         def ingest(input_file: Path, version: str) -> tuple[Ran, object]:
-            house = bench.fresh("reading", version)
-            took = bench.run(version, "ingest", "--input", input_file, "--warehouse", house)
+            warehouse = bench.fresh("reading", version)
+            took = bench.run(version, "ingest", "--input", input_file, "--warehouse", warehouse)
             return took, _counts(took.printed)
 
         took = bench.each(partial(ingest, file))
@@ -300,10 +300,10 @@ def versions_with(before: Path | None) -> dict[str, Path]:
 
 def _two_days(bench: Bench, version: str, name: str, fleet: Sequence[str]) -> None:
     """Have a warehouse with a published day of a fleet, and the next one recorded: steady state."""
-    house = bench.fresh(name, version)
-    simulate = ("simulate", "--start", START, *fleet, "--warehouse", str(house))
+    warehouse = bench.fresh(name, version)
+    simulate = ("simulate", "--start", START, *fleet, "--warehouse", str(warehouse))
     bench.run(version, *simulate)
-    bench.run(version, "nightly", "--from", START, "--warehouse", house)
+    bench.run(version, "nightly", "--from", START, "--warehouse", warehouse)
     bench.run(version, *simulate, "--from", NEXT)
 
 

@@ -96,9 +96,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         days = [first + dt.timedelta(days=n) for n in range(given.days)]
         started = dt.datetime.now(dt.timezone.utc)
         run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
-        house = Warehouse(warehouse_at(given.warehouse), load_conf(Path(DEFAULT_CONF), ()), run_id, started)
-        with locked(house.path):
-            done = simulate(house, InProcess(), fleet, days)
+        warehouse = Warehouse(warehouse_at(given.warehouse), load_conf(Path(DEFAULT_CONF), ()), run_id, started)
+        with locked(warehouse.path):
+            done = simulate(warehouse, InProcess(), fleet, days)
     except JobError as error:
         sys.stderr.write(f"namesrv-history: {error.sentence}\n")
         return error.exit_code

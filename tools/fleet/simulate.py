@@ -98,7 +98,7 @@ class Written:
     stashed: list[str]
 
 
-def simulate(house: Warehouse, passes: Passes, fleet: Fleet, days: Sequence[dt.date]) -> Simulated:
+def simulate(warehouse: Warehouse, passes: Passes, fleet: Fleet, days: Sequence[dt.date]) -> Simulated:
     """Deliver each of `days` in order: its events that come on time, then what is late of the day before.
 
     A day that this fleet has delivered is not written again. The slices of the days belong to the fleet: what else is
@@ -109,32 +109,32 @@ def simulate(house: Warehouse, passes: Passes, fleet: Fleet, days: Sequence[dt.d
         for delivered, name in ((day, ON_TIME), (day - dt.timedelta(days=1), LATE)):
             if delivered < fleet.start or (name == LATE and not (fleet.late or fleet.duplicates)):
                 continue
-            if _is_known(house, fleet, delivered, name):
+            if _is_known(warehouse, fleet, delivered, name):
                 done.known.append(f"{delivered} {name}")
             else:
-                done.events[f"{delivered} {name}"] = deliver(house, passes, fleet, delivered, name)
+                done.events[f"{delivered} {name}"] = deliver(warehouse, passes, fleet, delivered, name)
     return done
 
 
-def deliver(house: Warehouse, passes: Passes, fleet: Fleet, day: dt.date, name: str) -> int:
+def deliver(warehouse: Warehouse, passes: Passes, fleet: Fleet, day: dt.date, name: str) -> int:
     """Write one delivery of one day and note its sources; return the number of events in it.
 
     What comes late, and what comes a second time, goes the way of real input through `write_staged`.
     """
-    delivery = Delivery(fleet, day, name, house.path, house.run_id, house.staging)
-    digests = _stored_topics(house, passes, delivery)
+    delivery = Delivery(fleet, day, name, warehouse.path, warehouse.run_id, warehouse.staging)
+    digests = _stored_topics(warehouse, passes, delivery)
     work = [BeatsWork(delivery, *piece, digests) for piece in _pieces(fleet, day, passes.width)]
     written = passes.each(write_beats, work)
     counts: Counter[int] = Counter()
     for part in written:
         counts[part.n] += part.events
     if delivery.is_late:
-        _write_late(house, delivery, written)
+        _write_late(warehouse, delivery, written)
     else:
-        counts.update(_replace_day(house, delivery, written))
-    _note_sources(house, delivery, counts)
-    house.commit([*(table for table in bronze.TABLES if table is not bronze.SOURCES), HOLES, bronze.SOURCES])
-    house.clear_staging()
+        counts.update(_replace_day(warehouse, delivery, written))
+    _note_sources(warehouse, delivery, counts)
+    warehouse.commit([*(table for table in bronze.TABLES if table is not bronze.SOURCES), HOLES, bronze.SOURCES])
+    warehouse.clear_staging()
     return counts.total()
 
 
@@ -150,17 +150,17 @@ def _pieces(fleet: Fleet, day: dt.date, width: int) -> Iterator[tuple[int, range
 # -- topic tables ----------------------------------------------------------------------------------------------------
 
 
-def _stored_topics(house: Warehouse, passes: Passes, delivery: Delivery) -> tuple[pa.Array, pa.Array]:
+def _stored_topics(warehouse: Warehouse, passes: Passes, delivery: Delivery) -> tuple[pa.Array, pa.Array]:
     """Have all topic tables of the day stored, each once; return their digests by broker, before a change and after."""
     versions = versions_on(delivery.fleet, delivery.day)
     of_brokers = [tables_of(delivery.fleet, of.tolist()) for of in (versions.before, versions.after)]
     tables = sorted({table for of in of_brokers for table in of})
-    stored = house.rows(bronze.TOPIC_CONFIGS_TABLE, columns=["topic_config_digest"])
+    stored = warehouse.rows(bronze.TOPIC_CONFIGS_TABLE, columns=["topic_config_digest"])
     known = frozenset(stored.column(0).to_pylist())
     share = -(-len(tables) // passes.width)
     starts = range(0, len(tables), share)
     done = passes.each(write_topics, [TopicsWork(delivery, tables[at : at + share], known) for at in starts])
-    house.change(bronze.TOPIC_CONFIGS_TABLE, [file for _, files in done for file in files])
+    warehouse.change(bronze.TOPIC_CONFIGS_TABLE, [file for _, files in done for file in files])
     digests = dict(zip(tables, (digest for found, _ in done for digest in found), strict=True))
     before, after = (pa.array([digests[table] for table in of]) for of in of_brokers)
     return before, after
@@ -238,7 +238,7 @@ def _write(delivery: Delivery, table: Table, parts: Iterator[pa.Table] | Sequenc
 # -- what the driver does with them ----------------------------------------------------------------------------------
 
 
-def _replace_day(house: Warehouse, delivery: Delivery, written: Sequence[Written]) -> Counter[int]:
+def _replace_day(warehouse: Warehouse, delivery: Delivery, written: Sequence[Written]) -> Counter[int]:
     """Have what was written in place of what the day holds; return how many further events there are, by name server."""
     files: defaultdict[str, list[DataFile]] = defaultdict(list)
     for part in written:
@@ -248,21 +248,21 @@ def _replace_day(house: Warehouse, delivery: Delivery, written: Sequence[Written
     if lives.num_rows:
         files[bronze.NAMESRV_EVENTS.name].append(_write(delivery, bronze.NAMESRV_EVENTS, [lives]))
     for table in (*_BEATS, bronze.NAMESRV_EVENTS, HOLES):
-        house.replace(table, [delivery.day], files[table.name])
+        warehouse.replace(table, [delivery.day], files[table.name])
     sources = pc.value_counts(lives["source_file"]).to_pylist()
     numbers = {file: n for n, file in enumerate(_source_files(delivery.fleet, delivery.day))}
     return Counter({numbers[source["values"]]: source["counts"] for source in sources})
 
 
-def _write_late(house: Warehouse, delivery: Delivery, written: Sequence[Written]) -> None:
+def _write_late(warehouse: Warehouse, delivery: Delivery, written: Sequence[Written]) -> None:
     frames = count()
-    with staging_in(Path(f"{house.staging}/late"), house.run_id, delivery.day) as staging:
+    with staging_in(Path(f"{warehouse.staging}/late"), warehouse.run_id, delivery.day) as staging:
         places = [place for part in written for place in part.stashed]
         for place, table in product(places, _BEATS):
             for values in rows_of(stash.take([place], table.name)):
                 staging.add(Row(table.name, values), frame=next(frames))
-        settle_staged(house, staging, has_logs=False)
-        write_staged(house, staging, Ingested(), delivery.day, InProcess())
+        settle_staged(warehouse, staging, has_logs=False)
+        write_staged(warehouse, staging, Ingested(), delivery.day, InProcess())
 
 
 def _source_sha256(fleet: Fleet, file: str, name: str) -> str:
@@ -273,17 +273,17 @@ def _source_files(fleet: Fleet, day: dt.date) -> list[str]:
     return [f"{source_prefix(day)}{n}" for n in range(fleet.namesrvs)]
 
 
-def _is_known(house: Warehouse, fleet: Fleet, day: dt.date, name: str) -> bool:
+def _is_known(warehouse: Warehouse, fleet: Fleet, day: dt.date, name: str) -> bool:
     """Return whether this fleet's delivery was written. Raises FleetError if another fleet's was."""
     of_day = pc.starts_with(pc.field("source_file"), source_prefix(day))
-    found = set(house.rows(bronze.SOURCES, columns=["content_sha256"], filter=of_day).column(0).to_pylist())
+    found = set(warehouse.rows(bronze.SOURCES, columns=["content_sha256"], filter=of_day).column(0).to_pylist())
     files = _source_files(fleet, day)
     if found - {_source_sha256(fleet, file, d) for file in files for d in (ON_TIME, LATE)}:
-        raise FleetError(f"{house.path}: {day} was simulated with other options")
+        raise FleetError(f"{warehouse.path}: {day} was simulated with other options")
     return _source_sha256(fleet, files[0], name) in found
 
 
-def _note_sources(house: Warehouse, delivery: Delivery, counts: Counter[int]) -> None:
+def _note_sources(warehouse: Warehouse, delivery: Delivery, counts: Counter[int]) -> None:
     """Have the rows of `sources` by which a night finds the delivery."""
     rows = [
         {
@@ -298,6 +298,6 @@ def _note_sources(house: Warehouse, delivery: Delivery, counts: Counter[int]) ->
         "verdict": bronze.ACCEPTED,
         "bytes": 0,
         "days": [delivery.day],
-        "ingest_run": house.run_id,
+        "ingest_run": warehouse.run_id,
     }
-    house.append(bronze.SOURCES, table_of(rows, bronze.SOURCES, **same))
+    warehouse.append(bronze.SOURCES, table_of(rows, bronze.SOURCES, **same))
