@@ -6,7 +6,7 @@ Which endpoint is a name server, and which connection a segment belongs to.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from itertools import count
+from itertools import count, repeat
 from typing import Final
 
 from namesrv_wire.limits import MAX_CANDIDATES
@@ -20,7 +20,7 @@ from namesrv_wire.servers.flows import Flows, likely_servers
 from namesrv_wire.servers.recording import Hole
 from namesrv_wire.servers.server import Flow, Server
 from namesrv_wire.streams.connection import Connection
-from namesrv_wire.streams.sightings import BEGINNING_NS, Aside, Sightings, is_numbered_alike
+from namesrv_wire.streams.sightings import BEGINNING_NS, Aside, Sightings, is_at_its_side, is_numbered_alike
 from namesrv_wire.tally import Tally
 
 _OPENS_OR_ENDS: Final = SYN | FIN | RST
@@ -113,7 +113,8 @@ class Transcript:
 
     def _note(self, server: Server, connection: Connection, segment: Segment) -> None:
         """Remember a segment of a known connection, of which the first sighting may have been set aside."""
-        earlier = self._sightings.note(segment, (connection.client, server.id))
+        place = (segment.seq, segment.ack)
+        earlier = self._sightings.note(place, segment.time_ns, segment.payload, (connection.client, server.id))
         if earlier is not None and (waited := self._sightings.waited(earlier)):
             server.tally.sightings += len(waited)
             self._flows.also(server, connection, earlier)
@@ -126,7 +127,7 @@ class Transcript:
         Of the client's segments the later sighting is nearer to the name server: the first one waits for it.
         """
         flow = (segment.dst if from_server else segment.src, server.id)
-        earlier = self._sightings.note(segment, flow)
+        earlier = self._sightings.note((segment.seq, segment.ack), segment.time_ns, segment.payload, flow)
         known = None if earlier is None else self._flows.by_ends.get(earlier)
         if known is not None:
             known[0].tally.packets += 1
@@ -179,9 +180,9 @@ class Transcript:
         flows, pairs, data, last_ns = self._flows.by_ends, self._endpoints.pairs(packets.keys), packets.data, None
         rows: list[AnyRow] = []
         lost, numbers = packets.lost, packets.numbers or count(packets.first)
-        # Which of several sightings is taken is found out packet by packet.
-        is_plain = packets.interface is None and not self._sightings.is_waiting
+        sightings, aside = self._sightings, self._sightings.aside
         columns = (
+            packets.interface or repeat(0),
             pairs,
             packets.time_ns,
             packets.seq,
@@ -191,8 +192,17 @@ class Transcript:
             packets.stop,
             numbers,
         )
-        for index, (pair, time_ns, seq, ack, flags, start, stop, number) in enumerate(zip(*columns, strict=False)):
-            flow = flows.get(pair) if is_plain and pair and not flags & _OPENS_OR_ENDS and index not in lost else None
+        for index, (interface, pair, time_ns, seq, ack, flags, start, stop, number) in enumerate(
+            zip(*columns, strict=False)
+        ):
+            is_simple = pair and not flags & _OPENS_OR_ENDS and index not in lost and not aside
+            flow = flows.get(pair) if is_simple else None
+            if interface and flow is not None and flow[2] is not None:
+                # Which of several sightings is taken is found out packet by packet, until the name server's side is known.
+                if not is_at_its_side(flow[1], interface, source_file, from_server=flow[2]):
+                    flow = None
+                elif start < stop or flow[2]:
+                    sightings.note((seq, ack), time_ns, data[start:stop], (flow[1].client, flow[0].id))
             if flow is not None and flow[2] is not None:
                 last_ns = time_ns
                 self._packets += 1

@@ -51,6 +51,11 @@ def is_elsewhere(connection: Connection, segment: Segment, source_file: str, *, 
     return False
 
 
+def is_at_its_side(connection: Connection, interface: int, source_file: str, *, from_server: bool) -> bool:
+    """Return whether a segment was seen on the interface that is known to be the name server's: `is_elsewhere` says no."""
+    return connection.sighted_in == source_file and place_of(interface, from_server=from_server) == connection.side
+
+
 def is_numbered_alike(told: Iterable[tuple[Connection, Segment]]) -> bool:
     """Return whether what name servers say first in a further file is seen where their connections have their side."""
     places: dict[tuple[str, str, int], bool] = {}
@@ -90,44 +95,41 @@ class Sightings:
     """Which connections are one: equal numbers in both handshakes, or equal numbers and bytes at the same time."""
 
     def __init__(self) -> None:
-        self._recent: OrderedDict[tuple[int, int], tuple[Segment, Flow]] = OrderedDict()
-        """The last segments with payload or from a name server, by sequence number and acknowledgement."""
-        self._aside: OrderedDict[Flow, list[Aside]] = OrderedDict()
-        """First segments of connections that were open before the capture."""
+        self._recent: OrderedDict[tuple[int, int], tuple[int, bytes, Flow]] = OrderedDict()
+        """Times and payloads of the last segments with payload or from a name server, by sequence number and acknowledgement."""
+        self.aside: OrderedDict[Flow, list[Aside]] = OrderedDict()
+        """First segments of connections that were open before the capture: they wait."""
 
-    @property
-    def is_waiting(self) -> bool:
-        """Return whether a segment waits."""
-        return bool(self._aside)
+    def note(self, place: tuple[int, int], time_ns: int, payload: bytes, flow: Flow) -> Flow | None:
+        """Remember a segment; return of which other connection it was seen just before, if of any.
 
-    def note(self, segment: Segment, flow: Flow) -> Flow | None:
-        """Remember a segment; return of which other connection it was seen just before, if of any."""
-        place = (segment.seq, segment.ack)
+        `place`: its sequence number and acknowledgement.
+        """
         earlier = self._recent.get(place)
-        if earlier is not None and earlier[1] != flow:
-            before, of_flow = earlier
-            if before.payload == segment.payload and abs(segment.time_ns - before.time_ns) <= SIGHTING_NS:
+        if earlier is not None and earlier[2] != flow:
+            before_ns, before, of_flow = earlier
+            if before == payload and abs(time_ns - before_ns) <= SIGHTING_NS:
                 return of_flow
-        self._recent[place] = segment, flow
+        self._recent[place] = time_ns, payload, flow
         if len(self._recent) > _MAX_RECENT:
             self._recent.popitem(last=False)
         return None
 
     def set_aside(self, waiting: list[Aside], flow: Flow) -> None:
         """Let a client's segments on an unknown connection wait."""
-        self._aside[flow] = waiting
+        self.aside[flow] = waiting
 
     def waited(self, flow: Flow) -> list[Aside]:
         """Return the segments of a connection that wait, and let them wait no longer."""
-        return self._aside.pop(flow, [])
+        return self.aside.pop(flow, [])
 
     def due(self, time_ns: int | None) -> list[Aside]:
         """Return the segments that have waited long enough at `time_ns`; all of them for None."""
         due: list[Aside] = []
-        while self._aside:
-            waiting = next(iter(self._aside.values()))
+        while self.aside:
+            waiting = next(iter(self.aside.values()))
             is_waiting = time_ns is not None and 0 <= time_ns - waiting[0].segment.time_ns <= ASIDE_NS
-            if is_waiting and len(self._aside) <= _MAX_ASIDE and len(waiting) <= _MAX_ASIDE:
+            if is_waiting and len(self.aside) <= _MAX_ASIDE and len(waiting) <= _MAX_ASIDE:
                 break
-            due += self._aside.popitem(last=False)[1]
+            due += self.aside.popitem(last=False)[1]
         return due

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from namesrv_wire import Transcript
-from namesrv_wire.packets.capture import Endpoints
+from namesrv_wire.packets.capture import INCOMING, OUTGOING, Endpoints
 from namesrv_wire.packets.columns import Packets, read_columns
 from namesrv_wire.rows import AnyRow
 
+WAYS = ("plain", "one", "router", "host", "any", "changing")
 CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 
 
@@ -57,15 +58,38 @@ def cut_smaller(packets: Packets, chance: random.Random) -> Packets:
     return Packets(packets.first, packets.data, keys, time_ns, seq, ack, flags, begins, ends)
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_many_at_a_time_are_as_one_by_one(seed: int) -> None:
-    """Lost, repeated, late and cut segments, short idle limits and carried states: rows, order, counts and states are equal."""
+def sighted(packets: Packets, way: str, chance: random.Random) -> Packets:
+    """Return packets as seen on one interface, on both of a router, on a host that tells going from coming, or on any."""
+    endpoints, order, interfaces = Endpoints(), list[int](), list[int]()
+    for index, key in enumerate(packets.keys):
+        from_server = bool(key) and endpoints.pair(key)[0].endswith(":9876")
+        seen = {
+            "one": [3],
+            "router": [5, 2] if from_server else [2, 5],
+            "host": [OUTGOING if from_server else INCOMING],
+            "any": [chance.choice((2, 5))],
+        }[way]
+        order += [index] * len(seen)
+        interfaces += seen
+    found = packets.only(order)
+    found.interface, found.numbers = interfaces, None
+    return found
+
+
+@pytest.mark.parametrize(("seed", "way"), [(seed, WAYS[(5 * seed + seed // 6) % 6]) for seed in range(12)])
+def test_many_at_a_time_are_as_one_by_one(seed: int, way: str) -> None:
+    """Lost, repeated, late and cut segments, short idle limits and carried states: rows, order, counts and states are equal.
+
+    And wherever they were seen: `changing` by the part.
+    """
     chance, idle_ms = random.Random(seed), (120_000, 2_000, 500)[seed % 3]
     one_by_one, many = Transcript(idle_ms), Transcript(idle_ms)
     endpoints = Endpoints()
     for number, packets in enumerate(read_columns(CAPTURE)):
         for some in in_parts(cut_smaller(packets, chance) if seed % 2 else packets, chance):
-            fed = with_accidents(some, chance) if seed % 4 > 1 else some
+            here = chance.choice(("plain", "one", "router", "host")) if way == "changing" else way
+            seen = some if here == "plain" else sighted(some, here, chance)
+            fed = with_accidents(seen, chance) if seed % 4 > 1 else seen
             singly = [row for segment in fed.segments(endpoints) for row in one_by_one.feed(segment, f"{number}")]
             together, _ = many.feed_all(fed, f"{number}")
             assert told(together) == told(singly)
