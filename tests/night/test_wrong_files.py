@@ -269,7 +269,7 @@ def test_an_input_folder_without_a_file_has_a_code_of_its_own(
     (tmp_path / "in").mkdir()
     some_days(tmp_path / "in")
     assert nightly(tmp_path / "w", "--input", tmp_path / "mount") == EXIT_NO_INPUT
-    assert "there is no input" in capsys.readouterr().out
+    assert "No input: the folders that were given hold no files." in capsys.readouterr().out
     assert nightly(tmp_path / "w", "--input", tmp_path / "in", tmp_path / "mount") == EXIT_NO_INPUT
     assert f"NO INPUT     input {tmp_path / 'mount'} holds no files" in capsys.readouterr().out
     assert rows(tmp_path / "w", gold.RUNS)[0]["status"] == "published"
