@@ -1,4 +1,4 @@
-"""A day's answers for the core, which holds its replays against them: most days' replays are never asked for that."""
+"""A day's answers for the core, which holds the orders of a race against them: most days have none."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from namesrv_day.arrow.rows import empty, table_of
 from namesrv_day.settle.observations import Observations
 from namesrv_day.settle.settle import settle
 from schemas import bronze, codec
-from tests.day.settle_given import Given, answered, life, registered, seq_at
+from tests.day.settle_given import Given, answered, ended, life, registered, seq_at
 
 BODY = json.dumps({"brokerDatas": [], "queueDatas": []})
 ROWS = [
@@ -50,14 +50,14 @@ def test_a_day_without_answers_has_none() -> None:
     assert list(Observations(empty(bronze.ROUTE_OBSERVATIONS))) == []
 
 
-@pytest.mark.parametrize(("lease_ms", "are_made"), [(3_600_000, False), (10_000, True)])
-def test_answers_are_made_only_where_a_replay_is_held_against_them(
+@pytest.mark.parametrize(("close_ms", "are_made"), [(100_000, False), (2_001, True)])
+def test_answers_are_made_only_where_a_race_is_held_against_them(
     monkeypatch: pytest.MonkeyPatch,
-    lease_ms: int,
+    close_ms: int,
     *,
     are_made: bool,
 ) -> None:
-    """A scan that no packet shows is weighed by answers; where none removes anybody, there is nothing to weigh."""
+    """A one-way registration and the end of its connection race where they come together; nothing else asks for answers."""
     made, answer_of = [], codec.answer_of
 
     def noted(row: codec.Row) -> Answer:
@@ -68,7 +68,8 @@ def test_answers_are_made_only_where_a_replay_is_held_against_them(
     given = Given(
         {
             "namesrv_events": [life(1_000, "start", "started"), life(1_001, "version", "identified", version=493)],
-            "registrations": [registered(2_000, "r", "TU", heartbeat_timeout_ms=lease_ms)],
+            "registrations": [registered(2_000, "r", "TU", one_way=True, response_code=None)],
+            "channel_events": [ended(close_ms, "end")],
             "route_observations": [answered(200_000 + ms, f"a{ms}", 105, "T", BODY) for ms in (1, 20_000)],
         }
     )
