@@ -197,25 +197,25 @@ class Transcript:
         ):
             is_simple = pair and not flags & _OPENS_OR_ENDS and index not in lost and not aside
             flow = flows.get(pair) if is_simple else None
-            if interface and flow is not None and flow[2] is not None:
-                # Which of several sightings is taken is found out packet by packet, until the name server's side is known.
-                if not is_at_its_side(flow[1], interface, source_file, from_server=flow[2]):
-                    flow = None
-                elif start < stop or flow[2]:
-                    sightings.note((seq, ack), time_ns, data[start:stop], (flow[1].client, flow[0].id))
-            if flow is not None and flow[2] is not None:
-                last_ns = time_ns
-                self._packets += 1
-                self._first_ns = self._first_ns or time_ns
-                if flow[0].go_on(flow, time_ns, (source_file, number), (seq, ack, flags), data[start:stop]):
-                    continue
-            segment = packets.segment(index, self._endpoints)
-            if segment is not None:
-                last_ns = segment.time_ns
-                if flow is None or flow[2] is None:
+            # Which of several sightings is taken is found out packet by packet, until the name server's side is known.
+            if (
+                flow is None
+                or flow[2] is None
+                or (interface and not is_at_its_side(flow[1], interface, source_file, from_server=flow[2]))
+            ):
+                segment = packets.segment(index, self._endpoints)
+                if segment is not None:
+                    last_ns = segment.time_ns
                     rows += self.feed(segment, source_file)
-                else:
-                    self._take(flow[0], flow[1], segment, from_server=flow[2])
+                continue
+            payload, last_ns = data[start:stop], time_ns
+            if interface and (payload or flow[2]):
+                sightings.note((seq, ack), time_ns, payload, (flow[1].client, flow[0].id))
+            self._packets += 1
+            self._first_ns = self._first_ns or time_ns
+            is_done = flow[0].go_on(flow, time_ns, (source_file, number), (seq, ack, flags), payload)
+            if not is_done and (segment := packets.segment(index, self._endpoints)) is not None:
+                self._take(flow[0], flow[1], segment, from_server=flow[2])
         self._last_ns = packets.time_ns[-1] if packets.time_ns else self._last_ns
         for server in self._servers.values():
             rows += server.ledger.take()
