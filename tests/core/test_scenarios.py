@@ -122,7 +122,7 @@ class Story:
         step = take(self.registry, EVENTS[command](fields), self.at_ms, self.namesrv)
         return [f"{command}: {' '.join([step.outcome.value, *told(step)])}"]
 
-    def tables(self) -> list[str]:  # noqa: C901  one paragraph for each table
+    def tables(self) -> list[str]:
         """Return all rows, in the order in which the name server would meet them."""
         registry, lines = self.registry, []
         for cluster, names in registry.cluster_addr_table.java_items():
