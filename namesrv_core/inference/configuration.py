@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from namesrv_core.asking.requests import java_boolean, java_int, java_long
@@ -53,15 +53,13 @@ _DIGEST = re.compile(r"#[0-9a-f]{8}")
 
 def kept(name: str, value: str, *, again: bool = False) -> str:
     """Return what is kept of a value; of a number or a switch what the server makes of it. `again`: a digest stays one."""
-    number: int | None = None
+    is_number = name in _INTEGERS or name in _LONGS
+    if is_number and (number := (java_int if name in _INTEGERS else java_long)(value)) is not None:
+        return str(number)
     if name in _SWITCHES:
         return "true" if java_boolean(value) else "false"
-    if name in _INTEGERS or name in _LONGS:
-        number = (java_int if name in _INTEGERS else java_long)(value)
-    elif name == STORE_PATH and "\n" not in value:
+    if name == STORE_PATH and "\n" not in value:
         return value.strip().replace("\\", "/")
-    if number is not None:
-        return str(number)
     if again and (_DIGEST.fullmatch(value) or value == UNKNOWN):
         return value
     # 5.x takes blanks off the ends, 4.x shows them.
@@ -75,18 +73,43 @@ def shown_text(body: str, *, again: bool = False) -> str:
 
 def told_text(text: str, *, again: bool = False) -> str:
     """Return what is kept of the body of UPDATE_NAMESRV_CONFIG: a text of properties that sets the same names."""
-    said = properties_in(text)
-    if said is None:
-        return "\\u"  # as unreadable as the text was
-    return _text({_plain_name(name): kept(name, value, again=again) for name, value in said.items()})
+    told = _told(text, again=again)
+    return "\\u" if told is None else _text(told)  # as unreadable as the text was
 
 
 def lines_of(text: str, *, changes: bool) -> dict[str, str]:
     """Return by name what `shown_text` or, if it `changes` something, `told_text` have kept. It may have been written by hand."""
-    if not changes:
-        return _shown(text, again=True)
-    said = properties_in(text) or {}
-    return {_plain_name(name): kept(name, value, again=True) for name, value in said.items()}
+    return (_told(text, again=True) or {}) if changes else _shown(text, again=True)
+
+
+def _shown(body: str, *, again: bool) -> dict[str, str]:
+    """Return by name what is kept of an answer. The server writes values as they are: one may go on in the next line."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in body.split("\n"):
+        begins = _LINE.fullmatch(line)
+        if begins is not None:
+            name = begins[1]
+            found[name] = begins[2].lstrip(" \t")
+        elif line and name:
+            found[name] += f"\n{line}"
+    return {name: kept(name, value, again=again) for name, value in found.items()}
+
+
+def _told(text: str, *, again: bool) -> dict[str, str] | None:
+    told = properties_in(text)
+    if told is None:
+        return None
+    named = ((name if _NAME.fullmatch(name) else UNKNOWN + _digest(name), name, value) for name, value in told.items())
+    return {plain: kept(name, value, again=again) for plain, name, value in named}
+
+
+def _text(lines: Mapping[str, str]) -> str:
+    return "\n".join(f"{name}={value}" for name, value in lines.items())
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 class Configuration(NamedTuple):
@@ -109,13 +132,13 @@ class Configuration(NamedTuple):
         return "\n".join([*(() if self.is_whole else (UNKNOWN,)), *(f"{n}={v}" for n, v in self.lines.items())])
 
     def after_answer(self, lines: Mapping[str, str]) -> Configuration:
-        """Return what is known behind an answer; one that somebody wrote down may have few of its lines."""
+        """Return what is known after an answer; one that somebody wrote down may have few of its lines."""
         if lines.keys() >= _EVERYWHERE:
             return Configuration(lines)
         return Configuration({**self.lines, **lines}, self.is_whole)
 
     def after_change(self, lines: Mapping[str, str], *, is_certain: bool = True) -> Configuration:
-        """Return what is known behind a change: properties that the server has not are passed over, and what is no number."""
+        """Return what is known after a change: properties that the server has not are passed over, and what is no number."""
         changed = {
             name: value if is_certain else UNKNOWN
             for name, value in lines.items()
@@ -160,10 +183,10 @@ def statement_of(seq: int, event_id: str, text: str, *, changes: bool, is_certai
 def configurations(
     life: Life, said: Sequence[Statement], before: Mapping[str, Setting], version: Setting, *, has_file: bool
 ) -> list[Setting]:
-    """Return what was known of all properties through the life of a process; each holds from behind what says so.
+    """Return what was known of all properties through the life of a process; each holds from after what says so.
 
     A process starts with what the one before had in its file, or had itself started with, if it is of the same release: that is
-    a guess, as is everything behind a gap.
+    a guess, as is everything after a gap.
     """
     last = before.get(CONFIGURATION)
     now = None
@@ -183,58 +206,23 @@ def configurations(
 
 
 def _configured(now: Setting | None, statement: Statement, life: Life, *, has_file: bool) -> Setting | None:
-    """Return what is known behind a statement; None: nothing else than before."""
+    """Return what is known after a statement; None: nothing else than before."""
     if not statement.is_certain and not statement.changes:
         return None if now is None else now._replace(source=Source.INHERITED, from_seq=statement.seq)
-    known, restart = (
-        NOTHING_KNOWN if now is None else Configuration.of(str(value))
-        for value in (now and now.value, now and now.restart_value)
-    )
+    known = restart = NOTHING_KNOWN
+    if now is not None:
+        known, restart = Configuration.of(str(now.value)), Configuration.of(str(now.restart_value))
     is_guess = now is not None and now.source is Source.INHERITED
     if statement.changes:
-        after, source = known.after_change(statement.lines, is_certain=statement.is_certain), Source.CHANGED
+        after = known.after_change(statement.lines, is_certain=statement.is_certain)
+        source = Source.INHERITED if is_guess else Source.CHANGED
         # What goes into no file is not there at the next start.
         restart = after if has_file else restart
-        if after == known:
-            return None
     else:
         after, source = known.after_answer(statement.lines), Source.STATED
         # What a change had set before the first answer hides what was there at the start, and will be again.
-        hidden = {} if has_file or known.is_whole else dict.fromkeys(known.lines, UNKNOWN)
-        restart = after.after_change(hidden)
-        if after == known and not is_guess:
-            return None
-    source = Source.INHERITED if is_guess and statement.changes else source
+        restart = after.after_change({} if has_file or known.is_whole else dict.fromkeys(known.lines, UNKNOWN))
+    if after == known and (statement.changes or not is_guess):
+        return None
     own = (CONFIGURATION, after.text, source, statement.seq, life.from_seq)
     return Setting(*own, restart.text, (statement.event_id,), 1)
-
-
-def _shown(body: str, *, again: bool) -> dict[str, str]:
-    return {name: kept(name, value, again=again) for name, value in _values(body)}
-
-
-def _values(body: str) -> Iterator[tuple[str, str]]:
-    """Yield the properties that an answer shows. The server writes values as they are: one may go on in the next line."""
-    name, value = "", ""
-    for line in body.split("\n"):
-        found = _LINE.fullmatch(line)
-        if found is not None:
-            if name:
-                yield name, value
-            name, value = found[1], found[2].lstrip(" \t")
-        elif line:
-            value += f"\n{line}"
-    if name:
-        yield name, value
-
-
-def _plain_name(name: str) -> str:
-    return name if _NAME.fullmatch(name) else UNKNOWN + _digest(name)
-
-
-def _text(lines: Mapping[str, str]) -> str:
-    return "\n".join(f"{name}={value}" for name, value in lines.items())
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import NamedTuple, TypeVar
@@ -18,10 +19,9 @@ from typing import NamedTuple, TypeVar
 from namesrv_core.history.timeline import StateChange
 from namesrv_core.history.verification import Observed, chosen, judged
 from namesrv_core.inference.races import Day, Move, Race, key_of, owners_of, races_of
-from namesrv_core.inference.units import Unit, nodes_of, unit_around
-from namesrv_core.machine.events import BrokerHeartbeat, ChannelDestroyed, Event, NamesrvStarted, QueryDataVersion
+from namesrv_core.inference.units import nodes_of, unit_around
+from namesrv_core.machine.events import BrokerHeartbeat, ChannelDestroyed, NamesrvStarted, QueryDataVersion
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
-from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import LiveKey
 from namesrv_core.machine.schedule import TICK_LATE_NS
@@ -29,7 +29,7 @@ from namesrv_core.replay.loop import TimedEvent, replay
 
 MOST_ORDERS = 20
 """Orders of a unit's races that are carried at once: where there are more, only one race at a time is in another order."""
-# How far behind a race the registries of its orders are compared, in seconds.
+# How far after a race the registries of its orders are compared, in seconds.
 _HORIZONS_S = (0, 1, 5, 20, 60, 150, 600)
 _Timed = TypeVar("_Timed", TimedEvent, Observed)
 _BEATS = (BrokerHeartbeat, QueryDataVersion)
@@ -63,128 +63,81 @@ class Placed(NamedTuple):
 
 def decide(day: Day) -> tuple[list[Decided], list[Placed]]:
     """Return the decisions of a day by position, and the events that take effect elsewhere than recorded."""
-    recorded, day = day.timed_events, thawed(day)
+    recorded, day = {timed.event_id: timed for timed in day.timed_events}, thawed(day)
     waiting = sorted(races_of(day), key=lambda race: (race.span, race.decision_id))
     decided: list[Decided] = []
     registry, position = day.start(), day.from_seq - 1
     while waiting:
-        first = waiting[0].span[0]
-        replayed(day, registry, between(day.timed_events, position, first - 1), (position, first - 1))
-        position = first - 1
-        fork, waiting = _Fork.at(day, registry, waiting)
-        found = fork.decide()
+        span = position, waiting[0].span[0] - 1
+        replayed(day, registry, between(day.timed_events, *span), span)
+        position = span[1]
+        fork = _Fork(day, registry, waiting)
+        found, waiting = fork.decide(), fork.others
         decided += found
         if moves := [move for each in found for move in each.race.alternatives[each.chosen].moves]:
             day = day._replace(timed_events=ordered(day.timed_events, moves))
     decided.sort(key=lambda each: (each.race.seq, each.race.decision_id))
-    return decided, _placed(recorded, day.timed_events)
+    placed = [
+        Placed(timed.event_id, timed.seq, getattr(timed.event, "looked_up", None))
+        for timed in day.timed_events
+        if timed.seq != (was := recorded[timed.event_id]).seq or timed.event is not was.event
+    ]
+    return decided, placed
 
 
 class _Fork:
-    """The races of one unit that meet in time, decided together."""
+    """The races of one unit that meet in time, decided together; `others`: races that are still to be decided."""
 
-    def __init__(self, day: Day, registry: Registry, unit: Unit, races: Sequence[Race]) -> None:
-        """`registry`: as it is where the first of them begins."""
-        self._day, self._unit, self._registry = day, unit, registry
-        self._races = {race.decision_id: race for race in races}
-        self._first = min(race.span[0] for race in races)
-        self._last = max(race.span[1] for race in races) + _ROOM_NS
-        ahead = between(day.timed_events, self._first - 1, _bound(day, self._last))
-        self._events = [timed for timed in ahead if unit.concerns(timed.event)]
-        self._parts: dict[tuple[type, Question | Event, Answer], str | None] = {}
-
-    @classmethod
-    def at(cls, day: Day, registry: Registry, races: Sequence[Race]) -> tuple[_Fork, list[Race]]:
-        """Return the first of `races`, which are in order, with those that it meets, and all others."""
-        first, last = races[0].span
+    def __init__(self, day: Day, registry: Registry, waiting: Sequence[Race]) -> None:
+        """Take the first of the races `waiting`, which are in order; `registry`: as it is where that begins."""
+        first, last = waiting[0].span
         ahead = between(day.timed_events, first - 1, _bound(day, last))
-        own, others = [races[0]], []
-        met = {node for timed in races[0].timed_events for node in nodes_of(timed.event)}
-        unit = unit_around(registry, met, ahead)
-        for race in races[1:]:
-            is_own = any(nodes_of(timed.event) and unit.concerns(timed.event) for timed in race.timed_events)
+        met = {node for timed in waiting[0].timed_events for node in nodes_of(timed.event)}
+        self.unit = unit_around(registry, met, ahead)
+        self.races, self.others = {waiting[0].decision_id: waiting[0]}, list[Race]()
+        for race in waiting[1:]:
+            is_own = any(nodes_of(timed.event) and self.unit.concerns(timed.event) for timed in race.timed_events)
             if race.span[0] <= last and is_own:
-                own.append(race)
+                self.races[race.decision_id] = race
                 last = max(last, race.span[1])
             else:
-                others.append(race)
-        return cls(day, registry, unit, own), others
+                self.others.append(race)
+        self.day, self.start, self._registry = day, first - 1, registry
+        self._last = last + _ROOM_NS
+        self._bound = _bound(day, self._last)
+        ahead = between(day.timed_events, self.start, self._bound)
+        self.events = [timed for timed in ahead if self.unit.concerns(timed.event)]
+        # By type too: equal fields make requests to wipe and to add permissions equal.
+        self.part_of = lru_cache(None, typed=True)(self.unit.part_of)
 
     def decide(self) -> list[Decided]:
         """Return the decisions: of orders that explain as many answers the one that is nearest to the default."""
-        start = self._unit.own(self._registry)
+        start = self.unit.own(self._registry)
         courses = [_Course(self, choice, start.copy()) for choice in self._choices()]
         left = courses
-        for halt in self._halts():
+        for seconds in _HORIZONS_S:
+            halt = self._last + seconds * 10**9
+            for timed in between(self.events, halt, self._bound):  # nothing shall be under way there
+                if self.day.received.get(timed.event_id, timed.seq) <= halt:
+                    halt = timed.seq
             for course in left:
-                course.advance(halt)
+                course.advance(min(halt, self._bound))
             best = max(left, key=lambda course: len(course.explained))
             agree = [course.compare(best) for course in left]
             left = [course for course in left if len(course.explained) == len(best.explained)]
             if all(agree):
                 break
-        taken = left[0]
-        told = (self._decided(race, taken, courses) for race in self._races.values())
-        return [each for each in told if each is not None]
-
-    def _decided(self, race: Race, taken: _Course, courses: Sequence[_Course]) -> Decided | None:
-        """Return the decision with its evidence; None if no other order would have changed anything, or was likely."""
-        number = taken.choice[race.decision_id]
-        others = [course for course in courses if course.choice[race.decision_id] != number]
-        if number == 0 and (race.is_far or (others and all(course.did_the_same_as(taken) for course in others))):
-            return None
-        found = (
-            frozenset[str]().union(*(getattr(course, name) for course in others))
-            for name in ("only_others", "only_this")
-        )
-        return Decided(race, number, *(tuple(sorted(ids)) for ids in found))
+        return [each for race in self.races.values() if (each := _decided(race, left[0], courses)) is not None]
 
     def _choices(self) -> list[_Choice]:
         """Return the orders that are tried, the default first."""
-        numbers = {name: range(len(race.alternatives)) for name, race in self._races.items()}
+        numbers = {name: range(len(race.alternatives)) for name, race in self.races.items()}
         if prod(map(len, numbers.values())) <= MOST_ORDERS:
             tried = [dict(zip(numbers, each, strict=True)) for each in product(*numbers.values())]
             return sorted(tried, key=lambda choice: sum(map(bool, choice.values())))
         default = dict.fromkeys(numbers, 0)
         single = [default | {name: number} for name, of_race in numbers.items() for number in of_race[1:]]
         return [default, *single[1 - MOST_ORDERS :]]  # what came last is what is left
-
-    def _halts(self) -> Iterator[int]:
-        """Yield where the orders are compared: the end of the races, then further away, where nothing is under way."""
-        bound = _bound(self._day, self._last)
-        for seconds in _HORIZONS_S:
-            halt = self._last + seconds * 10**9
-            for timed in between(self._events, halt, bound):
-                if self._day.received.get(timed.event_id, timed.seq) <= halt:
-                    halt = timed.seq
-            yield min(halt, bound)
-
-    def course_of(self, choice: _Choice) -> list[TimedEvent]:
-        """Return the unit's events in an order."""
-        moves = [m for name, number in choice.items() for m in self._races[name].alternatives[number].moves]
-        return ordered(self._events, moves)
-
-    def explained(
-        self, before: Registry, registry: Registry, events: Sequence[TimedEvent], span: tuple[int, int]
-    ) -> tuple[frozenset[str], list[StateChange]]:
-        """Replay a stretch, and return which answers it explains, and what it changed."""
-        timeline, starts = replayed(self._day, registry, events, span)
-        observed = between(self._day.observations, *span)
-        asked = [seen for seen in observed if self.part_of(seen.question, seen.answered) is not None]
-        verdicts = judged(before, timeline, asked, self._day.namesrv, starts=starts, part_of=self.part_of)
-        return frozenset(one.observed.event_id for one in chosen(verdicts) if one.matched), timeline
-
-    @property
-    def start(self) -> int:
-        """Return the position from which on the orders differ."""
-        return self._first - 1
-
-    def part_of(self, question: Question | Event, answered: Answer) -> str | None:
-        """Return what an answer says of the unit."""
-        key = (type(question), question, answered)
-        if key not in self._parts:
-            self._parts[key] = self._unit.part_of(question, answered)
-        return self._parts[key]
 
 
 class _Course:
@@ -198,16 +151,20 @@ class _Course:
         self.choice = choice
         self.explained, self.only_this, self.only_others = frozenset[str](), frozenset[str](), frozenset[str]()
         self._fork, self._registry, self._position = fork, registry, fork.start
-        self._events = fork.course_of(choice)
+        moves = [m for name, number in choice.items() for m in fork.races[name].alternatives[number].moves]
+        self._events = ordered(fork.events, moves)
         self._changed: Counter[object] = Counter()
         self._has_differed = False
 
     def advance(self, until: int) -> None:
         """Replay on, until `until`, inclusive."""
-        span, self._position = (self._position, until), until
-        before, events = self._registry.copy(), between(self._events, *span)
-        matched, timeline = self._fork.explained(before, self._registry, events, span)
-        self.explained |= matched
+        fork, span, self._position = self._fork, (self._position, until), until
+        before = self._registry.copy()
+        timeline, starts = replayed(fork.day, self._registry, between(self._events, *span), span)
+        observed = between(fork.day.observations, *span)
+        asked = [seen for seen in observed if fork.part_of(seen.question, seen.answered) is not None]
+        verdicts = judged(before, timeline, asked, fork.day.namesrv, starts=starts, part_of=fork.part_of)
+        self.explained |= {one.observed.event_id for one in chosen(verdicts) if one.matched}
         self._changed.update(change for of in timeline for change in of.changes)
 
     def compare(self, best: _Course) -> bool:
@@ -224,18 +181,18 @@ class _Course:
         return not differs and self._changed == other._changed
 
 
+def _decided(race: Race, taken: _Course, courses: Sequence[_Course]) -> Decided | None:
+    """Return the decision with its evidence; None if no other order would have changed anything, or was likely."""
+    number = taken.choice[race.decision_id]
+    others = [course for course in courses if course.choice[race.decision_id] != number]
+    if number == 0 and (race.is_far or (others and all(course.did_the_same_as(taken) for course in others))):
+        return None
+    found = (frozenset[str]().union(*(getattr(one, name) for one in others)) for name in ("only_others", "only_this"))
+    return Decided(race, number, *(tuple(sorted(ids)) for ids in found))
+
+
 def _bound(day: Day, last: int) -> int:
     return max(last, min(day.until_seq, last + _HORIZONS_S[-1] * 10**9))
-
-
-def _placed(recorded: Iterable[TimedEvent], taken: Iterable[TimedEvent]) -> list[Placed]:
-    """Return the events whose position, or lookup, is not the recorded one."""
-    before = {timed.event_id: timed for timed in recorded}
-    return [
-        Placed(timed.event_id, timed.seq, getattr(timed.event, "looked_up", None))
-        for timed in taken
-        if timed.seq != before[timed.event_id].seq or timed.event is not before[timed.event_id].event
-    ]
 
 
 def replayed(
@@ -301,14 +258,11 @@ def ordered(timed_events: Iterable[TimedEvent], moves: Iterable[Move]) -> list[T
     found: list[TimedEvent] = []
     last = -1
     for timed in sorted(timed_events, key=place):
-        moved = _moved(timed, by_id[timed.event_id]) if timed.event_id in by_id else timed
-        last = max(moved.seq, last + 1)
-        found.append(moved._replace(seq=last))
+        if (move := by_id.get(timed.event_id)) is not None:
+            event = timed.event
+            if move.looked_up is not None and isinstance(event, ChannelDestroyed):
+                event = event._replace(looked_up=move.looked_up)
+            timed = timed._replace(seq=move.seq, effect_us=move.seq // NS_PER_US, event=event)  # noqa: PLW2901
+        last = max(timed.seq, last + 1)
+        found.append(timed._replace(seq=last))
     return found
-
-
-def _moved(timed: TimedEvent, move: Move) -> TimedEvent:
-    event = timed.event
-    if move.looked_up is not None and isinstance(event, ChannelDestroyed):
-        event = event._replace(looked_up=move.looked_up)
-    return timed._replace(seq=move.seq, effect_us=move.seq // NS_PER_US, event=event)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from namesrv_core.asking.body_json import read_json
@@ -132,9 +133,14 @@ def order_message_votes(answers: Iterable[RouteAnswer], order_confs: Iterable[Or
     for order_conf in sorted(order_confs, key=lambda conf: conf.seq):
         by_topic.setdefault(order_conf.topic, []).append(order_conf)
     for answer in answers:
-        if _carries_order_conf(answer.body):
+        if '"orderTopicConf"' in answer.body and "orderTopicConf" in _route(answer.body):
             yield Vote("order_message_enable", True, answer.seq, answer.event_id)
-        elif _has_order_conf(by_topic.get(answer.topic, ()), answer):
+            continue
+        # Whether the topic certainly had an order configuration while the question was answered.
+        confs = by_topic.get(answer.topic, ())
+        before = [conf.present for conf in confs if conf.seq <= answer.request_seq]
+        may_go = any(c.seq > answer.request_seq and c.arrival_seq <= answer.seq and not c.present for c in confs)
+        if before and before[-1] and not may_go:
             yield Vote("order_message_enable", False, answer.seq, answer.event_id)
 
 
@@ -156,7 +162,11 @@ def acting_master_votes(answers: Iterable[RouteAnswer], memberships: Iterable[Me
         for name, addrs in groups[answer.body]:
             if MASTER_ID not in addrs:
                 yield Vote("support_acting_master", False, answer.seq, answer.event_id)
-            elif _id_at(ids.get((name, addrs[MASTER_ID]), ()), answer) not in (None, MASTER_ID):
+                continue
+            own = ids.get((name, addrs[MASTER_ID]), ())
+            before = [m.broker_id for m in own if m.seq <= answer.request_seq][-1:]
+            meanwhile = (m.broker_id for m in own if answer.request_seq < m.seq <= answer.seq)
+            if before not in ([], [MASTER_ID]) and all(broker_id == before[0] for broker_id in meanwhile):
                 yield Vote("support_acting_master", True, answer.seq, answer.event_id)
 
 
@@ -167,7 +177,11 @@ def scan_period_votes(expiries: Sequence[Expiry], default_ms: int) -> Iterator[V
     it than do not, else the longest usual period is taken that nearly all fit; two closes are needed.
     """
     for period_ms in (default_ms, *reversed(_PERIODS_MS)):
-        fitting = _fitting(expiries, period_ms)
+        soon = [expiry for expiry in expiries if expiry.late_ms <= period_ms + _TICK_LATE_MS]
+        grids = (
+            [e for e in soon if _off_ns(e.seq - first.seq, period_ms * NS_PER_MS) <= TICK_LATE_NS] for first in soon
+        )
+        fitting: list[Expiry] = max(grids, key=len, default=[])
         enough = len(expiries) // 2 if period_ms == default_ms else len(expiries) * 3 // 4
         if len(fitting) > max(1, enough):
             yield from (Vote("scan_period_ms", period_ms, expiry.seq, expiry.event_id) for expiry in fitting)
@@ -177,8 +191,7 @@ def scan_period_votes(expiries: Sequence[Expiry], default_ms: int) -> Iterator[V
 def first_of_scans(expiries: Iterable[Expiry]) -> list[Expiry]:
     """Return the first close of each scan, in order: the others follow it closely."""
     ordered = sorted(expiries)
-    before = [None, *ordered]
-    return [e for e, last in zip(ordered, before, strict=False) if last is None or e.seq - last.seq > ONE_SCAN_NS]
+    return ordered[:1] + [after for one, after in pairwise(ordered) if after.seq - one.seq > ONE_SCAN_NS]
 
 
 def scan_phase_votes(expiries: Sequence[Expiry], period_ms: int, known_us: int | None = None) -> Iterator[Vote]:
@@ -232,21 +245,6 @@ def life_seq(starts: Sequence[int], seq: int) -> int:
     return starts[max(0, bisect_right(starts, seq) - 1)]
 
 
-def _carries_order_conf(body: str) -> bool:
-    return '"orderTopicConf"' in body and "orderTopicConf" in _route(body)
-
-
-def _has_order_conf(order_confs: Sequence[OrderConf], answer: RouteAnswer) -> bool:
-    """Return whether the topic certainly had an order configuration while the question was answered."""
-    present = False
-    for order_conf in order_confs:
-        if order_conf.seq <= answer.request_seq:
-            present = order_conf.present
-        elif order_conf.arrival_seq <= answer.seq and not order_conf.present:
-            return False
-    return present
-
-
 def _route(body: str) -> Mapping[str, Any]:
     try:
         route = read_json(body)
@@ -265,28 +263,6 @@ def _read_only_groups(body: str) -> Iterator[tuple[str | None, dict[int, str]]]:
         addrs = {int(broker_id): addr for broker_id, addr in group.get("brokerAddrs", {}).items()}
         if addrs and group.get("enableActingMaster") and group.get("brokerName") not in writable:
             yield group.get("brokerName"), addrs
-
-
-def _id_at(memberships: Sequence[Membership], answer: RouteAnswer) -> int | None:
-    """Return the id under which an address was registered at the time of the answer; None if that is not certain."""
-    found = None
-    for membership in memberships:
-        if membership.seq > answer.seq:
-            break
-        if membership.seq > answer.request_seq and membership.broker_id != found:
-            return None
-        found = membership.broker_id
-    return found
-
-
-def _fitting(expiries: Sequence[Expiry], period_ms: int) -> list[Expiry]:
-    """Return the closes that fit the grid of this period that most of them fit."""
-
-    def on_grid_of(first: Expiry) -> list[Expiry]:
-        return [e for e in soon if _off_ns(e.seq - first.seq, period_ms * NS_PER_MS) <= TICK_LATE_NS]
-
-    soon = [expiry for expiry in expiries if expiry.late_ms <= period_ms + _TICK_LATE_MS]
-    return max(map(on_grid_of, soon), key=len, default=[])
 
 
 def _off_ns(distance_ns: int, period_ns: int) -> int:

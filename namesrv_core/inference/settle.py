@@ -26,7 +26,7 @@ from namesrv_core.inference.settings import (
     Votes,
     default_of,
 )
-from namesrv_core.machine.profile import Profile, profile_named
+from namesrv_core.machine.profile import profile_named
 
 _ENOUGH = 2
 
@@ -37,11 +37,32 @@ def settle(known: Known) -> list[Setting]:
     found: list[Setting] = []
     for life, until_seq in zip(known.lives, [*(life.from_seq for life in known.lives[1:]), None], strict=True):
         said = [s for s in known.statements if life.from_seq <= s.seq and (until_seq is None or s.seq < until_seq)]
-        version = _version(known, life, latest.get(VERSION))
+        seen = None
+        if life.version is not None:
+            ids = () if life.version_id is None else (life.version_id,)
+            seen = _started(VERSION, life.version, Source.STATED, life, ids, (1, 0))
+        version = _at_start(known, life, VERSION, seen, latest.get(VERSION), known.fallback_version)
         profile = profile_named(str(version.value))
-        own = [option for option in OPTIONS.values() if option.in_4x or profile.live_key_has_cluster]
-        starts = [_at_start(known, life, option.name, said, latest.get(option.name), profile) for option in own]
-        has_file = _has_file(said, starts, profile)
+        starts = []
+        for option in OPTIONS.values():
+            if option.in_4x or profile.live_key_has_cluster:
+                first = next((statement for statement in said if option.name in statement.values), None)
+                stated = None
+                if (
+                    first is not None and not first.changes
+                ):  # what the server says of itself before anything was changed
+                    value = first.values[option.name]
+                    stated = _started(option.name, value, Source.STATED, life, (first.event_id,), (1, 0))
+                default = default_of(option.name, profile)
+                starts.append(_at_start(known, life, option.name, stated, latest.get(option.name), default))
+        # A change is written to the file named at the start (`-c`), and the next start reads it from there. Without one it is
+        # written to a place where no start looks. The process says whether it has one, or something is not the default.
+        told = [statement.has_file for statement in said if statement.has_file is not None]
+        has_file = (
+            told[-1]
+            if told
+            else any(one.source is not Source.CHANGED and one.value != default_of(one.name, profile) for one in starts)
+        )
         settings = [version]
         for start in starts:
             settings += _through(start, said, has_file=has_file)
@@ -67,42 +88,26 @@ def reconsidered(settled: Iterable[Setting], before: Mapping[str, Setting]) -> l
     ]
 
 
-def _version(known: Known, life: Life, last: Setting | None) -> Setting:
-    """Return the version of a process: in a life it cannot change."""
-    mine = last if last is not None and last.life_seq == life.from_seq and last.source is not Source.GIVEN else None
-    seen = (life.version_id,) if life.version_id is not None else ()
-    in_order = (
-        _started(VERSION, known.given[VERSION], Source.GIVEN, life) if VERSION in known.given else None,
-        mine if mine is not None and mine.source is Source.STATED else None,
-        _started(VERSION, life.version, Source.STATED, life, seen, (1, 0)) if life.version is not None else None,
-        known.hindsight.get((VERSION, life.from_seq)),
-        mine,
-        _inherited(last, life) if last is not None and last.source is not Source.GIVEN else None,
-    )
-    default = _started(VERSION, known.fallback_version, Source.DEFAULT, life)
-    return next((setting for setting in in_order if setting is not None), default)
-
-
 def _at_start(
-    known: Known, life: Life, name: str, said: Sequence[Statement], last: Setting | None, profile: Profile
+    known: Known, life: Life, name: str, stated: Setting | None, last: Setting | None, default: Value
 ) -> Setting:
     """Return the value with which the process started, or with which it went into the day: the first that is known."""
-    mine = last if last is not None and last.life_seq == life.from_seq and last.source is not Source.GIVEN else None
+    last = last if last is not None and last.source is not Source.GIVEN else None
+    mine = last if last is not None and last.life_seq == life.from_seq else None
     later = known.hindsight.get((name, life.from_seq))
     in_order = (
         mine if mine is not None and mine.source is Source.CHANGED else None,
         _started(name, known.given[name], Source.GIVEN, life) if name in known.given else None,
         mine if mine is not None and mine.source is Source.STATED else None,
-        _stated(said, name, life),
+        stated,
         later if later is not None and later.source is Source.STATED else None,
         mine if mine is not None and not mine.source.is_open else None,
         _voted(known.votes, name, life),
         later,
         mine,
-        _inherited(last, life) if last is not None and last.source is not Source.GIVEN else None,
+        None if last is None else _inherited(last, life),
     )
-    default = _started(name, default_of(name, profile), Source.DEFAULT, life)
-    return next((setting for setting in in_order if setting is not None), default)
+    return next((one for one in in_order if one is not None), _started(name, default, Source.DEFAULT, life))
 
 
 def _phase(known: Known, life: Life, last: Setting | None) -> list[Setting]:
@@ -117,14 +122,6 @@ def _phase(known: Known, life: Life, last: Setting | None) -> list[Setting]:
         voted = None
     found = voted or mine or known.hindsight.get((SCAN_PHASE, life.from_seq))
     return [] if found is None else [found]
-
-
-def _stated(said: Sequence[Statement], name: str, life: Life) -> Setting | None:
-    """Return what the server says of itself before anything was changed."""
-    first = next((statement for statement in said if name in statement.values), None)
-    if first is None or first.changes:
-        return None
-    return _started(name, first.values[name], Source.STATED, life, (first.event_id,), (1, 0))
 
 
 def _voted(votes: Sequence[Votes], name: str, life: Life) -> Setting | None:
@@ -165,43 +162,26 @@ def _inherited(last: Setting, life: Life) -> Setting:
     )
 
 
-def _has_file(said: Sequence[Statement], starts: Sequence[Setting], profile: Profile) -> bool:
-    """Return whether the process was started with a configuration file: it says so, or something is not the default.
-
-    A change is written to the file named at the start (`-c`), and the next start reads it from there. Without one it
-    is written to a place where no start looks.
-    """
-    stated = [s.has_file for s in said if s.has_file is not None]
-    if stated:
-        return stated[-1]
-    return any(
-        start.source is not Source.CHANGED and start.value != default_of(start.name, profile) for start in starts
-    )
-
-
 def _through(start: Setting, said: Sequence[Statement], *, has_file: bool) -> list[Setting]:
     """Return the values of one setting through the life of a process, as changes and later statements have it."""
     values = [start]
     for statement in said:
-        if start.name not in statement.values:
+        now = values[-1]
+        if start.name not in statement.values or statement.seq <= now.from_seq:
             continue
-        now, value = values[-1], statement.values[start.name]
-        if statement.seq <= now.from_seq:
-            continue
+        value = statement.values[start.name]
+        following = now._replace(
+            value=value, from_seq=statement.seq, evidence=(statement.event_id,), answers_for=1, answers_against=0
+        )
         if statement.changes:
             restart_value = value if has_file else now.restart_value
             if OPTIONS[start.name].read_at_start:
                 values[-1] = now._replace(restart_value=restart_value)
             else:
-                values.append(_next(now, statement, Source.CHANGED, restart_value))
+                values.append(following._replace(source=Source.CHANGED, restart_value=restart_value))
         elif value != now.value and now.source is Source.GIVEN:
             values[-1] = now._replace(answers_against=now.answers_against + 1)
         elif value != now.value:
             # Changed by something that was not recorded.
-            values.append(_next(now, statement, Source.STATED, value))
+            values.append(following._replace(source=Source.STATED, restart_value=value))
     return values
-
-
-def _next(now: Setting, statement: Statement, source: Source, restart_value: Value) -> Setting:
-    value = statement.values[now.name]
-    return Setting(now.name, value, source, statement.seq, now.life_seq, restart_value, (statement.event_id,), 1)

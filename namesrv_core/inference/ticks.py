@@ -61,8 +61,16 @@ def phase_votes(told: Sequence[Told], assumed: Timer) -> Iterator[Vote]:
     than ticks are.
     """
     period_ns = assumed.period_ns
-    tick = _best_tick(told, period_ns) if assumed.is_guess else _corrected(told, assumed)
-    if _allowed(told, tick, period_ns) <= _allowed(told, assumed.tick, period_ns):
+
+    def allowed(tick: int) -> int:
+        return sum(one.allows(tick, period_ns) for one in told)
+
+    if assumed.is_guess:
+        tick = _best_tick(told, period_ns)
+    else:  # of those shortly before one that a packet shows that most allow; of several the last
+        early = sorted({0, *((assumed.tick - one.until_seq) % period_ns for one in told)})
+        tick = max(((assumed.tick - by) % period_ns for by in early if by <= TICK_LATE_NS), key=allowed)
+    if allowed(tick) <= allowed(assumed.tick):
         return
     left = list(told)
     while left:
@@ -70,17 +78,6 @@ def phase_votes(told: Sequence[Told], assumed: Timer) -> Iterator[Vote]:
         yield from (Vote(SCAN_PHASE, tick // NS_PER_US, one.seq, one.event_id) for one in agreeing)
         left = [one for one in left if not one.allows(tick, period_ns)]
         tick = _best_tick(left, period_ns)
-
-
-def _allowed(told: Sequence[Told], tick: int, period_ns: int) -> int:
-    return sum(one.allows(tick, period_ns) for one in told)
-
-
-def _corrected(told: Sequence[Told], assumed: Timer) -> int:
-    """Return the tick that most allow, from 0, of those shortly before one that a packet shows; of several the last."""
-    ends = {(assumed.tick - one.until_seq) % assumed.period_ns for one in told}
-    ticks = ((assumed.tick - early) % assumed.period_ns for early in sorted({0, *ends}) if early <= TICK_LATE_NS)
-    return max(ticks, key=lambda tick: _allowed(told, tick, assumed.period_ns))
 
 
 def _best_tick(told: Sequence[Told], period_ns: int) -> int:

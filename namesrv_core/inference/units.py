@@ -8,8 +8,8 @@ each answer.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from namesrv_core.asking.body_json import read_json
 from namesrv_core.machine import events
@@ -21,9 +21,7 @@ from namesrv_core.replay.loop import TimedEvent
 
 Node = tuple[str, str | None]
 """A kind (name, addr, channel) and what is called so."""
-_NO_ROWS = "{}"
 _SEEN = (events.AnswerObserved, events.ResponseObserved)
-_OF_KV = (RequestCode.GET_KV_CONFIG, RequestCode.GET_KVLIST_BY_NAMESPACE)
 
 
 class Unit(NamedTuple):
@@ -47,27 +45,28 @@ class Unit(NamedTuple):
     def own(self, registry: Registry) -> Registry:
         """Return a registry with the rows of this unit, and KV entries; all of it is taken to be known."""
         own = Registry(registry.profile)
-        own.apply(_kv_rows(registry), 0)
-        own.pending_unregister, own.scan_halted = registry.pending_unregister, registry.scan_halted
-        own.apply(self._rows(registry), 0, registry.last_update_ms)
-        return own
-
-    def _rows(self, registry: Registry) -> Iterator[Change]:
+        rows: list[Change] = []
+        for namespace, values in registry.kv_config_table.java_items():
+            rows.append(Change("kv_config_table", (namespace, None), KvValue(None)))
+            rows += [Change("kv_config_table", (namespace, key), value) for key, value in values.java_items()]
         for name in self.names:
             for topic in registry.topic_queue_table.topics_of_name(name):
-                yield Change("topic_queue_table", (topic, name), registry.queue_data(topic, name))
+                rows.append(Change("topic_queue_table", (topic, name), registry.queue_data(topic, name)))
             for cluster in registry.cluster_addr_table.clusters_of_name(name):
-                yield Change("cluster_addr_table", (cluster, name), value=True)
-            yield Change("broker_addr_table", (name,), registry.broker_addr_table.get(name))
+                rows.append(Change("cluster_addr_table", (cluster, name), value=True))
+            rows.append(Change("broker_addr_table", (name,), registry.broker_addr_table.get(name)))
         for topic, mappings in registry.topic_queue_mapping_info_table.items():
             for name in self.names.intersection(mappings):
-                yield Change("topic_queue_mapping_info_table", (topic, name), mappings[name])
+                rows.append(Change("topic_queue_mapping_info_table", (topic, name), mappings[name]))
         for key, live in registry.broker_live_table.items():
             if key.broker_addr in self.addrs:
-                yield Change("broker_live_table", key, live)
+                rows.append(Change("broker_live_table", key, live))
         for key, servers in registry.filter_server_table.items():
             if key.broker_addr in self.addrs:
-                yield Change("filter_server_table", key, servers)
+                rows.append(Change("filter_server_table", key, servers))
+        own.apply(rows, 0, registry.last_update_ms)
+        own.pending_unregister, own.scan_halted = registry.pending_unregister, registry.scan_halted
+        return own
 
     def part_of(self, question: Question | events.Event, answered: Answer) -> str | None:
         """Return what an answer says of this unit, for comparisons; None: it says nothing, or nothing of it alone."""
@@ -83,52 +82,44 @@ class Unit(NamedTuple):
 
     def _shown(self, question: Question, answered: Answer) -> str | None:
         code = question.code
-        if code in _OF_KV:
-            return repr((answered.code, answered.body))
+        whole = answered.code, answered.body
+        if code in (RequestCode.GET_KV_CONFIG, RequestCode.GET_KVLIST_BY_NAMESPACE):
+            return repr(whole)
         if code == RequestCode.GET_BROKER_MEMBER_GROUP:
-            return repr((answered.code, answered.body)) if question.subject in self.names else None
-        if code == RequestCode.GET_ROUTEINFO_BY_TOPIC and (question.subject not in self.topics or question.scope):
+            return repr(whole) if question.subject in self.names else None
+        if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            if question.subject not in self.topics or question.scope:
+                return None
+            if answered.code == ResponseCode.TOPIC_NOT_EXIST:
+                return "{}"
+        if answered.code != ResponseCode.SUCCESS or answered.body is None:
             return None
-        if code == RequestCode.GET_ROUTEINFO_BY_TOPIC and answered.code == ResponseCode.TOPIC_NOT_EXIST:
-            return _NO_ROWS
-        reads = {
-            RequestCode.GET_ROUTEINFO_BY_TOPIC: self._route,
-            RequestCode.GET_BROKER_CLUSTER_INFO: self._cluster,
-            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._listed,
-        }
-        if answered.code != ResponseCode.SUCCESS or answered.body is None or code not in reads:
+        if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            body = read_json(answered.body)
+            servers, mappings = body.get("filterServerTable") or {}, body.get("topicQueueMappingByBroker") or {}
+            part = {
+                "brokerDatas": [group for group in body["brokerDatas"] if group["brokerName"] in self.names],
+                "queueDatas": [data for data in body["queueDatas"] if data["brokerName"] in self.names],
+                "filterServerTable": {addr: given for addr, given in servers.items() if addr in self.addrs},
+                "mappings": {name: mapping for name, mapping in mappings.items() if name in self.names},
+            }
+        elif code == RequestCode.GET_BROKER_CLUSTER_INFO:
+            body = read_json(answered.body)
+            clusters = {
+                cluster: sorted(map(str, self.names.intersection(names)))
+                for cluster, names in body["clusterAddrTable"].items()
+            }
+            groups = {name: group for name, group in body["brokerAddrTable"].items() if name in self.names}
+            part = {
+                "brokerAddrTable": groups,
+                "clusterAddrTable": {cluster: names for cluster, names in clusters.items() if names},
+            }
+        elif code == RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER:
+            part = {"topicList": list(self.own_topics.intersection(read_json(answered.body)["topicList"]))}
+        else:
             return None
-        return _text(reads[RequestCode(code)](read_json(answered.body)))
-
-    def _listed(self, body: dict[str, Any]) -> dict[str, Any]:
-        return {"topicList": list(self.own_topics.intersection(body["topicList"]))}
-
-    def _route(self, body: dict[str, Any]) -> dict[str, Any]:
-        servers, mappings = body.get("filterServerTable") or {}, body.get("topicQueueMappingByBroker") or {}
-        return {
-            "brokerDatas": [group for group in body["brokerDatas"] if group["brokerName"] in self.names],
-            "queueDatas": [data for data in body["queueDatas"] if data["brokerName"] in self.names],
-            "filterServerTable": {addr: given for addr, given in servers.items() if addr in self.addrs},
-            "mappings": {name: mapping for name, mapping in mappings.items() if name in self.names},
-        }
-
-    def _cluster(self, body: dict[str, Any]) -> dict[str, Any]:
-        clusters = {
-            cluster: sorted(map(str, self.names.intersection(names)))
-            for cluster, names in body["clusterAddrTable"].items()
-        }
-        return {
-            "brokerAddrTable": {name: group for name, group in body["brokerAddrTable"].items() if name in self.names},
-            "clusterAddrTable": {cluster: names for cluster, names in clusters.items() if names},
-        }
-
-
-def _text(part: dict[str, Any]) -> str:
-    """Return the text of a part, whatever the order of its lists."""
-    lists = {
-        key: sorted(map(_sorted, value)) if isinstance(value, list) else value for key, value in part.items() if value
-    }
-    return _sorted(lists)
+        # Whatever the order of its lists.
+        return _sorted({k: sorted(map(_sorted, of)) if isinstance(of, list) else of for k, of in part.items() if of})
 
 
 def _sorted(value: object) -> str:
@@ -136,8 +127,12 @@ def _sorted(value: object) -> str:
 
 
 def unit_around(registry: Registry, met: Iterable[Node], timed_events: Sequence[TimedEvent]) -> Unit:
-    """Return the unit of some brokers as a registry has them, with what meets them in the events behind it."""
-    nodes, edges = set(met), {*_edges(registry), *(nodes_of(timed.event) for timed in timed_events)}
+    """Return the unit of some brokers as a registry has them, with what meets them in the events after it."""
+    nodes, edges = set(met), {nodes_of(timed.event) for timed in timed_events}
+    for name, group in registry.broker_addr_table.items():
+        edges.add(frozenset({("name", name), *(("addr", addr) for _, addr in group.broker_addrs)}))
+    for key, live in registry.broker_live_table.items():
+        edges.add(frozenset({("addr", key.broker_addr), ("channel", live.channel_id)} - {("channel", None)}))
     while joined := {node for edge in edges if not edge.isdisjoint(nodes) for node in edge} - nodes:
         nodes |= joined
     names, addrs, channels = (
@@ -145,16 +140,13 @@ def unit_around(registry: Registry, met: Iterable[Node], timed_events: Sequence[
     )
     topics = {topic for name in names for topic in registry.topic_queue_table.topics_of_name(name)}
     others = set[str | None]()
-    for tables, is_own in _registered(timed_events, names):
-        (topics if is_own else others).update(tables)
+    registered = (timed.event for timed in timed_events if isinstance(timed.event, events.RegisterBroker))
+    # Each table of topics once: most registrations bring the same.
+    tables = {(id(one.topics), one.broker_name in names): one.topics for one in registered if one.topics is not None}
+    for (_, is_own), table in tables.items():
+        (topics if is_own else others).update(table.names)
     own = {t for t in topics if t not in others and names.issuperset(registry.topic_queue_table.get(t) or ())}
     return Unit(names, addrs, channels, frozenset(topics), frozenset(own))
-
-
-def _kv_rows(registry: Registry) -> Iterator[Change]:
-    for namespace, values in registry.kv_config_table.java_items():
-        yield Change("kv_config_table", (namespace, None), KvValue(None))
-        yield from (Change("kv_config_table", (namespace, key), value) for key, value in values.java_items())
 
 
 def nodes_of(event: events.Event) -> frozenset[Node]:
@@ -168,23 +160,3 @@ def nodes_of(event: events.Event) -> frozenset[Node]:
     if isinstance(event, events.ChannelDestroyed):
         found.add(("addr", event.remote_addr))  # 4.x takes it for a broker's
     return frozenset(found - {("channel", None)})
-
-
-def _edges(registry: Registry) -> Iterator[frozenset[Node]]:
-    """Yield what belongs together in a registry: a group, a live entry and its connection."""
-    for name, group in registry.broker_addr_table.items():
-        yield frozenset({("name", name), *(("addr", addr) for _, addr in group.broker_addrs)})
-    for key, live in registry.broker_live_table.items():
-        yield frozenset({("addr", key.broker_addr), ("channel", live.channel_id)} - {("channel", None)})
-
-
-def _registered(
-    timed_events: Iterable[TimedEvent], names: frozenset[str | None]
-) -> Iterator[tuple[frozenset[str], bool]]:
-    """Yield what topics registrations bring, each table once, and whether it is a broker's of one of `names`."""
-    told = {
-        (id(event.topics), event.broker_name in names): event.topics.names
-        for event in (timed.event for timed in timed_events)
-        if isinstance(event, events.RegisterBroker) and event.topics is not None
-    }
-    return ((topics, is_own) for (_, is_own), topics in told.items())
