@@ -33,36 +33,42 @@ class Capacities:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What one release does, or several that are equal; `name`: the release."""
+    """What one release does, or several that are equal; `name`: the release. The defaults are those of 5.4.0."""
 
-    name: str
-    capacities: Capacities
-    scan_period_ms: int
-    unreadable: tuple[str, ...]  # of compressed registrations: `MORE_WORDS`, `NO_MAPPINGS`
-    concurrent_maps: (
-        bool  # ConcurrentHashMap instead of HashMap: other growth, other order, no exception while iterating
+    name: str = "5.4.0"
+    capacities: Capacities = Capacities(topic=2048, broker=256, cluster=64, live=512)
+    scan_period_ms: int = 5_000
+    unreadable: tuple[str, ...] = ()  # of compressed registrations: `MORE_WORDS`, `NO_MAPPINGS`
+    concurrent_maps: bool = (
+        True  # ConcurrentHashMap instead of HashMap: other growth and order, no exception while iterating
     )
-    live_key_has_cluster: bool  # live and filter tables are keyed by (cluster, address) instead of the address alone
-    has_state_version: bool  # a data version has a stateVersion, compared with the rest
-    rejects_older_state_version: bool  # a newcomer on a taken id with an older stateVersion is rejected
-    refuses_lone_topic: bool  # a first registration with exactly one topic is refused
-    takes_prime_slave_topics: bool  # topics also come from the slave with the smallest id
-    repairs_missing_topics: bool  # an unchanged registration still brings back topics that are not in the table
-    own_heartbeat_timeout: bool  # the lease is the broker's own heartbeatTimeoutMillis, else 120 s
-    query_always_refreshes: bool  # QUERY_DATA_VERSION renews the lease even when the version differs
-    batches_unregistrations: bool  # unregistrations are queued and applied as a batch, matched by address and not by id
-    stores_topic_queue_mapping: bool  # topicQueueMappingInfoTable exists
-    lists_absent_filter_servers: bool  # a route names every address in filterServerTable, with null where there is none
-    sized_name_set: bool  # a route's broker order follows a HashSet sized from the number of names
-    answers_unknown_codes: (
-        bool  # an unknown request code is answered with REQUEST_CODE_NOT_SUPPORTED instead of nothing
+    live_key_has_cluster: bool = (
+        True  # live and filter tables are keyed by (cluster, address) instead of the address alone
     )
-    has_topic_registration: bool  # REGISTER_TOPIC_IN_NAMESRV and BROKER_HEARTBEAT exist
-    filters_routes_by_zone: bool  # a client that names its zone gets the groups of that zone only
-    config_black_list: tuple[str, ...]  # properties that UPDATE_NAMESRV_CONFIG never changes
-    black_list_remark: str  # what it says then
-    old_json: bool  # texts in JSON are escaped as fastjson 1 does it, not as fastjson 2
-    faq_scheme: str  # the address in remarks starts with http or https
+    has_state_version: bool = True  # a data version has a stateVersion, compared with the rest
+    rejects_older_state_version: bool = True  # a newcomer on a taken id with an older stateVersion is rejected
+    refuses_lone_topic: bool = True  # a first registration with exactly one topic is refused
+    takes_prime_slave_topics: bool = True  # topics also come from the slave with the smallest id
+    repairs_missing_topics: bool = True  # an unchanged registration still brings back topics that are not in the table
+    own_heartbeat_timeout: bool = True  # the lease is the broker's own heartbeatTimeoutMillis, else 120 s
+    query_always_refreshes: bool = True  # QUERY_DATA_VERSION renews the lease even when the version differs
+    batches_unregistrations: bool = True  # unregistrations are queued and applied as a batch, by address and not by id
+    stores_topic_queue_mapping: bool = True  # topicQueueMappingInfoTable exists
+    lists_absent_filter_servers: bool = (
+        True  # a route names every address in filterServerTable, null where there is none
+    )
+    sized_name_set: bool = True  # a route's broker order follows a HashSet sized from the number of names
+    answers_unknown_codes: bool = (
+        True  # an unknown request code is answered with REQUEST_CODE_NOT_SUPPORTED, not ignored
+    )
+    has_topic_registration: bool = True  # REGISTER_TOPIC_IN_NAMESRV and BROKER_HEARTBEAT exist
+    filters_routes_by_zone: bool = True  # a client that names its zone gets the groups of that zone only
+    config_black_list: tuple[str, ...] = ("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome")
+    black_list_remark: str = (
+        "Can not update config in black list."  # of these UPDATE_NAMESRV_CONFIG changes none, and says so
+    )
+    old_json: bool = False  # texts in JSON are escaped as fastjson 1 does it, not as fastjson 2
+    faq_scheme: str = "https"  # the address in remarks starts with http or https
     one_id_per_addr: bool = True  # a registration takes its address from the other ids of its group
     stores_null_kv: bool = False  # a KV entry without namespace or key is stored, not refused
     has_add_write_perm: bool = True  # ADD_WRITE_PERM_OF_BROKER exists
@@ -73,14 +79,13 @@ class Profile:
     matches_addr: bool = True  # 5.x: an unregistration takes the address out of the group, whatever its id
     adds_to_known_topic: bool = True  # REGISTER_TOPIC_IN_NAMESRV adds to a topic that is there
     deletes_unlisted_topics: bool = True  # the property deleteTopicWithBrokerRegistration exists
-    prime_slave_never_writes: bool = (
-        False  # the topics of a prime slave lose the write bit whatever enableActingMaster says
-    )
+    prime_slave_never_writes: bool = False  # a prime slave's topics lose the write bit whatever enableActingMaster says
     scan_delay_ms: int = 5_000  # from the start to the first scan
     has_waiting: bool = True  # the property needWaitForService exists
     concurrent_topic_lists: bool = True  # lists of topics are collected in a concurrent set: other order, no null
 
 
+V5_4_0 = Profile()
 V4_9_7 = Profile(
     name="4.9.7",
     capacities=Capacities(topic=1024, broker=128, cluster=32, live=256),
@@ -112,42 +117,11 @@ V4_9_7 = Profile(
     has_waiting=False,
     concurrent_topic_lists=False,
 )
-V5_4_0 = Profile(
-    name="5.4.0",
-    capacities=Capacities(topic=2048, broker=256, cluster=64, live=512),
-    scan_period_ms=5_000,
-    unreadable=(),
-    concurrent_maps=True,
-    live_key_has_cluster=True,
-    has_state_version=True,
-    rejects_older_state_version=True,
-    refuses_lone_topic=True,
-    takes_prime_slave_topics=True,
-    repairs_missing_topics=True,
-    own_heartbeat_timeout=True,
-    query_always_refreshes=True,
-    batches_unregistrations=True,
-    stores_topic_queue_mapping=True,
-    lists_absent_filter_servers=True,
-    sized_name_set=True,
-    answers_unknown_codes=True,
-    has_topic_registration=True,
-    filters_routes_by_zone=True,
-    config_black_list=("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"),
-    black_list_remark="Can not update config in black list.",
-    old_json=False,
-    faq_scheme="https",
-)
 _CONFIG_PATHS = ("configStorePath", "kvConfigPath")
 _BLACK_LIST: dict[str, Any] = {
     "config_black_list": V5_4_0.config_black_list,
     "black_list_remark": V5_4_0.black_list_remark,
     "has_config_black_list": True,
-}
-_OLD_BLACK_LIST: dict[str, Any] = {
-    "config_black_list": _CONFIG_PATHS,
-    "black_list_remark": V4_9_7.black_list_remark,
-    "has_config_black_list": False,
 }
 _MISSPELT = ("configStorePathName", "kvConfigPath")
 # From which release on what is otherwise than in the release before; the first has what the oldest does otherwise.
@@ -176,8 +150,9 @@ _SINCE_5X: tuple[tuple[str, dict[str, Any]], ...] = (
     (
         "5.0.0",
         {
-            **_OLD_BLACK_LIST,
             "config_black_list": (),
+            "black_list_remark": V4_9_7.black_list_remark,
+            "has_config_black_list": False,
             "unreadable": (NO_MAPPINGS,),
             "matches_addr": False,
             "faq_scheme": "http",

@@ -6,7 +6,7 @@ Transitions read a registry and return changes; whoever owns the registry applie
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from namesrv_core.machine import tables
 from namesrv_core.machine.java_map import nested_get
@@ -79,11 +79,11 @@ class Registry:
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def table(self, name: TableName) -> tables.RowTable:
+    def table(self, name: TableName) -> tables.RowTable[Any, Any]:
         """Return a table of rows by its name. Raises ValueError where there is none."""
         if name not in TABLES:
             raise ValueError(f"{name!r}: no such table")
-        found: tables.RowTable = getattr(self, name)
+        found: tables.RowTable[Any, Any] = getattr(self, name)
         return found
 
     @property

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from namesrv_core.machine.java_map import JavaMap, as_long, nested_get, string_hash, string_map, table_size_for
 from namesrv_core.machine.profile import Profile
@@ -31,20 +31,40 @@ Index = dict[K, dict[V, None]]
 """Members by what they belong to; dicts serve as ordered sets."""
 
 
-class RowTable(Protocol):
-    """What every table does with a row, by its key in a `Change`."""
+class RowTable(JavaMap[K, V]):
+    """A table by the keys of its rows in a `Change`.
+
+    `sized_as`: where `Capacities` say how many buckets it begins with.
+    """
+
+    __slots__ = ()
+    sized_as: ClassVar[str]
+
+    def __init__(self, profile: Profile, hash_of: Callable[[K], int], *, computes: bool = False) -> None:
+        capacity = getattr(profile.capacities, self.sized_as)
+        super().__init__(capacity, hash_of, concurrent=profile.concurrent_maps, computes=computes)
+
+    def own_key(self, key: Key) -> Any:
+        """Return the key that the table itself has."""
+        return LiveKey(*key)
 
     def row(self, key: Key) -> object | None:
         """Return the row under `key`; None: there is none."""
+        return self.get(self.own_key(key))
 
-    def change(self, key: Key, value: object | None, at_ms: int) -> None:
+    def change(self, key: Key, value: object | None, at_ms: int) -> None:  # noqa: ARG002  of live entries alone
         """Put the row, or remove it (`value` None). A live entry is refreshed at `at_ms`."""
+        if value is None:
+            self.remove(self.own_key(key))
+        else:
+            self.put(self.own_key(key), value)  # type: ignore[arg-type]  # a Change says what its table holds
 
     def restart(self, profile: Profile) -> None:
         """Be what the table of a fresh process of `profile` is; to be called when it is empty."""
+        self.capacity, self.concurrent = getattr(profile.capacities, self.sized_as), profile.concurrent_maps
 
 
-class NestedTable(JavaMap[str | None, JavaMap[str | None, V]]):
+class NestedTable(RowTable[str | None, JavaMap[str | None, V]]):
     """A map of maps: a row's key is that of the outer map and its own. An outer key goes with its last row."""
 
     __slots__ = ()
@@ -88,9 +108,10 @@ class TopicQueueTable(NestedTable[QueueData]):
     """topicQueueTable: (topic, broker name) to QueueData. Rows may lie elsewhere (`begin_with`)."""
 
     __slots__ = ("_complete", "_topics_of_name", "_unmet")
+    sized_as = "topic"
 
     def __init__(self, profile: Profile) -> None:
-        super().__init__(profile.capacities.topic, string_hash, concurrent=profile.concurrent_maps)
+        super().__init__(profile, string_hash)
         self._topics_of_name: Index[str | None, str | None] = {}
         # A table that a broker name had whole, and lost nothing since.
         self._complete: dict[str | None, TopicTable] = {}
@@ -100,10 +121,6 @@ class TopicQueueTable(NestedTable[QueueData]):
         """Hold rows that lie elsewhere, too. `complete`: by broker name, topics that it has all."""
         self._unmet = unmet
         self._complete.update(complete)
-
-    def restart(self, profile: Profile) -> None:
-        """See `RowTable`."""
-        self.capacity, self.concurrent = profile.capacities.topic, profile.concurrent_maps
 
     def change(self, key: Key, value: object | None, at_ms: int) -> None:  # noqa: ARG002  as in every table
         """See `RowTable`."""
@@ -163,32 +180,26 @@ class TopicQueueMappingTable(NestedTable[TopicQueueMappingInfo]):
     """topicQueueMappingInfoTable: (topic, bname) to TopicQueueMappingInfo."""
 
     __slots__ = ()
+    sized_as = "topic"
 
     def __init__(self, profile: Profile) -> None:
-        super().__init__(profile.capacities.topic, string_hash, concurrent=profile.concurrent_maps)
-
-    def restart(self, profile: Profile) -> None:
-        """See `RowTable`."""
-        self.capacity, self.concurrent = profile.capacities.topic, profile.concurrent_maps
+        super().__init__(profile, string_hash)
 
 
 class ClusterAddrTable(NestedTable[bool]):
     """clusterAddrTable: (cluster name, broker name) to True."""
 
     __slots__ = ("_clusters_of_name",)
+    sized_as = "cluster"
 
     def __init__(self, profile: Profile) -> None:
-        super().__init__(
-            profile.capacities.cluster,
-            string_hash,
-            concurrent=profile.concurrent_maps,
-            computes=not profile.concurrent_maps,  # 4.x: computeIfAbsent; 5.x: the same on a ConcurrentHashMap, where it is a put
-        )
+        # 4.x: computeIfAbsent; 5.x: the same on a ConcurrentHashMap, where it is a put
+        super().__init__(profile, string_hash, computes=not profile.concurrent_maps)
         self._clusters_of_name: Index[str | None, str | None] = {}
 
     def restart(self, profile: Profile) -> None:
         """See `RowTable`."""
-        self.capacity, self.concurrent = profile.capacities.cluster, profile.concurrent_maps
+        super().restart(profile)
         self.computes = not profile.concurrent_maps
 
     def change(self, key: Key, value: object | None, at_ms: int) -> None:
@@ -215,7 +226,7 @@ class KvConfigTable(NestedTable[KvValue]):
     __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__(16, string_hash, concurrent=False)
+        JavaMap.__init__(self, 16, string_hash, concurrent=False)
 
     def restart(self, profile: Profile) -> None:  # noqa: ARG002  as in every table
         """See `RowTable`. The file has the keys in the order of the old maps; of it the new process fills maps of its own.
@@ -246,34 +257,28 @@ class KvConfigTable(NestedTable[KvValue]):
             self[namespace].put(name, value)
 
 
-class BrokerAddrTable(JavaMap[str | None, BrokerData]):
+class BrokerAddrTable(RowTable[str | None, BrokerData]):
     """brokerAddrTable: (broker name,) to BrokerData."""
 
     __slots__ = ("_names_of_addr",)
+    sized_as = "broker"
 
     def __init__(self, profile: Profile) -> None:
-        super().__init__(profile.capacities.broker, string_hash, concurrent=profile.concurrent_maps)
+        super().__init__(profile, string_hash)
         self._names_of_addr: Index[str | None, str | None] = {}
 
-    def restart(self, profile: Profile) -> None:
+    def own_key(self, key: Key) -> str | None:
         """See `RowTable`."""
-        self.capacity, self.concurrent = profile.capacities.broker, profile.concurrent_maps
+        return key[0]
 
-    def row(self, key: Key) -> object | None:
-        """See `RowTable`."""
-        return self.get(key[0])
-
-    def change(self, key: Key, value: object | None, at_ms: int) -> None:  # noqa: ARG002  as in every table
+    def change(self, key: Key, value: object | None, at_ms: int) -> None:
         """See `RowTable`."""
         (name,) = key
         old = self.get(name)
         for _, addr in old.broker_addrs if old else ():
             note(self._names_of_addr, addr, name, present=False)
-        if not isinstance(value, BrokerData):
-            self.remove(name)
-            return
-        self.put(name, value)
-        for _, addr in value.broker_addrs:
+        super().change(key, value, at_ms)
+        for _, addr in value.broker_addrs if isinstance(value, BrokerData) else ():
             note(self._names_of_addr, addr, name, present=True)
 
     def names_of_addr(self, broker_addr: str | None) -> list[str | None]:
@@ -281,51 +286,30 @@ class BrokerAddrTable(JavaMap[str | None, BrokerData]):
         return list(self._names_of_addr.get(broker_addr, ()))
 
 
-class FilterServerTable(JavaMap[LiveKey, tuple[str, ...]]):
+class FilterServerTable(RowTable[LiveKey, tuple[str, ...]]):
     """filterServerTable: LiveKey to addresses."""
 
     __slots__ = ()
+    sized_as = "live"
 
     def __init__(self, profile: Profile) -> None:
-        super().__init__(profile.capacities.live, live_key_hash, concurrent=profile.concurrent_maps)
-
-    def restart(self, profile: Profile) -> None:
-        """See `RowTable`."""
-        self.capacity, self.concurrent = profile.capacities.live, profile.concurrent_maps
-
-    def row(self, key: Key) -> object | None:
-        """See `RowTable`."""
-        return self.get(LiveKey(*key))
-
-    def change(self, key: Key, value: object | None, at_ms: int) -> None:  # noqa: ARG002  as in every table
-        """See `RowTable`."""
-        if isinstance(value, tuple):
-            self.put(LiveKey(*key), value)
-        else:
-            self.remove(LiveKey(*key))
+        super().__init__(profile, live_key_hash)
 
 
-class BrokerLiveTable(JavaMap[LiveKey, BrokerLiveInfo]):
+class BrokerLiveTable(RowTable[LiveKey, BrokerLiveInfo]):
     """brokerLiveTable: LiveKey to BrokerLiveInfo; apart from its rows, since beats change nothing else: lastUpdateTimestamp."""
 
     __slots__ = ("_deadline_of", "_deadlines", "_ended", "_keys_of_channel", "_serial", "last_update_ms")
+    sized_as = "live"
 
     def __init__(self, profile: Profile) -> None:
-        super().__init__(profile.capacities.live, live_key_hash, concurrent=profile.concurrent_maps)
+        super().__init__(profile, live_key_hash)
         self.last_update_ms: dict[LiveKey, int] = {}
         self._keys_of_channel: Index[str, LiveKey] = {}
         self._deadlines: list[tuple[int, int, LiveKey]] = []  # the number keeps keys, which may hold None, uncompared
         self._serial = itertools.count()
         self._deadline_of: dict[LiveKey, int] = {}
         self._ended: dict[LiveKey, None] = {}
-
-    def restart(self, profile: Profile) -> None:
-        """See `RowTable`."""
-        self.capacity, self.concurrent = profile.capacities.live, profile.concurrent_maps
-
-    def row(self, key: Key) -> object | None:
-        """See `RowTable`."""
-        return self.get(LiveKey(*key))
 
     def change(self, key: Key, value: object | None, at_ms: int) -> None:
         """See `RowTable`."""
