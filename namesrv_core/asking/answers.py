@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from namesrv_core.asking import queries
 from namesrv_core.asking.queries import RouteBroker, TopicRouteData
@@ -76,26 +76,31 @@ def answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
     """
     code = question.code
     if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
-        return _route_answer(registry, question, namesrv)
+        route = queries.pickup_topic_route_data(registry, question.subject, namesrv)
+        if route is None:
+            site = f"{namesrv.profile.faq_scheme}://rocketmq.apache.org/docs/"
+            remark = f"No topic route info in name server for the topic: {_shown(question.subject)}\nSee {site}"
+            return Answer(ResponseCode.TOPIC_NOT_EXIST, None, remark)
+        standard = question.standard_json and namesrv.profile.writes_standard_json
+        if question.scope is not None and namesrv.profile.filters_routes_by_zone:
+            # The filter reads the answer and writes it anew, in the dialect of old.
+            route, standard = queries.within_zone(route, question.scope, sorted_maps=standard), False
+        return Answer(ResponseCode.SUCCESS, route_json(route, namesrv, standard=standard))
     if code == RequestCode.GET_BROKER_CLUSTER_INFO:
-        return Answer(ResponseCode.SUCCESS, cluster_info_json(registry, namesrv))
+        return Answer(ResponseCode.SUCCESS, _cluster_info(registry, namesrv))
     if code in (RequestCode.GET_KV_CONFIG, RequestCode.GET_KVLIST_BY_NAMESPACE):
         return _kv_answer(registry, question, namesrv)
     if code == RequestCode.GET_BROKER_MEMBER_GROUP:
-        body = member_group_json(registry, question.scope, question.subject, namesrv)
+        # Source: RocketMQ 5.4.0 RouteInfoManager.getBrokerMemberGroup. The cluster is that of the question.
+        write, group = writer(namesrv), registry.broker_addr_table.get(question.subject)
+        addrs = write.integer_mapping(
+            (number, write.text(addr)) for number, addr in (group.java_addrs() if group else ())
+        )
+        name, cluster = write.text(question.subject), write.text(question.scope)
+        members = write.record([("brokerAddrs", addrs), ("brokerName", name), ("cluster", cluster)])
+        body = write.record([("brokerMemberGroup", members)])
         return Answer(ResponseCode.SUCCESS, body, "not set any response code")  # the remark of a fresh response stays
     return _topic_list_answer(registry, question, namesrv)
-
-
-def _route_answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
-    route = queries.pickup_topic_route_data(registry, question.subject, namesrv)
-    if route is None:
-        return Answer(ResponseCode.TOPIC_NOT_EXIST, None, _no_route(question.subject, namesrv))
-    standard = question.standard_json and namesrv.profile.writes_standard_json
-    if question.scope is not None and namesrv.profile.filters_routes_by_zone:
-        # The filter reads the answer and writes it anew, in the dialect of old.
-        route, standard = queries.within_zone(route, question.scope, sorted_maps=standard), False
-    return Answer(ResponseCode.SUCCESS, route_json(route, namesrv, standard=standard))
 
 
 def _kv_answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
@@ -118,92 +123,49 @@ def _topic_list_answer(registry: Registry, question: Question, namesrv: Namesrv)
     enabled = config.enable_all_topic_list if listed else config.enable_topic_list
     if not enabled and code != RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS:
         return Answer(ResponseCode.SYSTEM_ERROR, None, "disable")
+    broker_addr = None
     if listed:
-        body = topic_list_json(queries.all_topic_list(registry, namesrv), None, namesrv)
+        topics = queries.all_topic_list(registry, namesrv)
     elif code == RequestCode.GET_TOPICS_BY_CLUSTER:
-        body = topic_list_json(queries.topics_by_cluster(registry, question.subject, namesrv), None, namesrv)
+        topics = queries.topics_by_cluster(registry, question.subject, namesrv)
     elif code == RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS:
-        body = topic_list_json(*queries.system_topic_list(registry, namesrv), namesrv)
+        topics, broker_addr = queries.system_topic_list(registry, namesrv)
     elif code in _UNIT_LISTS:
         unit, sub = _UNIT_LISTS[code]
-        body = topic_list_json(queries.unit_topic_list(registry, namesrv, unit=unit, sub=sub), None, namesrv)
+        topics = queries.unit_topic_list(registry, namesrv, unit=unit, sub=sub)
     else:
         raise ValueError(f"request code {code}: not a question that the registry answers")
+    write = writer(namesrv)
+    body = write.record([("brokerAddr", write.text(broker_addr)), ("topicList", write.strings(topics))])
     return Answer(ResponseCode.SUCCESS, body)
 
 
 def route_json(route: TopicRouteData, namesrv: Namesrv, *, standard: bool) -> str:
     """Return a route as the name server writes it, in standard JSON or in RocketMQ's own."""
-    write, has_cluster = _writer(namesrv, standard=standard), namesrv.profile.live_key_has_cluster
-    flag = namesrv.profile.sys_flag_name
+    write = writer(namesrv, standard=standard)
+    servers = ((addr, write.strings(of)) for addr, of in route.filter_server_table if of is not None)
     fields = [
-        ("brokerDatas", write.array(_broker_data(write, broker, has_cluster) for broker in route.broker_datas)),
-        (
-            "filterServerTable",
-            write.mapping(
-                (addr, write.strings(servers)) for addr, servers in route.filter_server_table if servers is not None
-            ),
-        ),
+        ("brokerDatas", write.array(broker_data(write, broker) for broker in route.broker_datas)),
+        ("filterServerTable", write.mapping(servers)),
         ("orderTopicConf", write.text(route.order_topic_conf)),
-        ("queueDatas", write.array(_queue_data(write, name, data, flag) for name, data in route.queue_datas)),
+        ("queueDatas", write.array(queue_data(write, name, data) for name, data in route.queue_datas)),
     ]
     if route.topic_queue_mapping_by_broker is not None:
-        mappings = ((name, _mapping(write, info)) for name, info in route.topic_queue_mapping_by_broker)
+        mappings = ((name, mapping(write, info)) for name, info in route.topic_queue_mapping_by_broker)
         fields.append(("topicQueueMappingByBroker", write.mapping(mappings)))
     return write.record(fields)
 
 
-def broker_data_json(broker: RouteBroker, namesrv: Namesrv) -> str:
-    """Return the element of brokerDatas, in standard JSON as all parts of a route."""
-    return _broker_data(_writer(namesrv, standard=True), broker, namesrv.profile.live_key_has_cluster)
-
-
-def queue_data_json(name: str | None, data: QueueData, namesrv: Namesrv) -> str:
-    """Return the element of queueDatas."""
-    return _queue_data(_writer(namesrv, standard=True), name, data, namesrv.profile.sys_flag_name)
-
-
-def filter_server_json(addr: str | None, servers: Iterable[str], namesrv: Namesrv) -> str:
-    """Return the entry of filterServerTable."""
-    write = _writer(namesrv, standard=True)
-    return write.mapping([(addr, write.strings(servers))])[1:-1]
-
-
-def mapping_json(name: str | None, info: TopicQueueMappingInfo, namesrv: Namesrv) -> str:
-    """Return the entry of topicQueueMappingByBroker."""
-    write = _writer(namesrv, standard=True)
-    return write.mapping([(name, _mapping(write, info))])[1:-1]
-
-
-def text_json(text: str | None, namesrv: Namesrv) -> str | None:
-    """Return a text as a value of JSON; None: there is none."""
-    return _writer(namesrv, standard=True).text(text)
-
-
-def cluster_info_json(registry: Registry, namesrv: Namesrv) -> str:
-    """Return the answer to GET_BROKER_CLUSTER_INFO: the groups with their true ids, and the cluster sets."""
-    write = _writer(namesrv)
+def _cluster_info(registry: Registry, namesrv: Namesrv) -> str:
+    """Return the groups with their true ids, and the cluster sets."""
+    write = writer(namesrv)
     groups = (
-        (
-            name,
-            _broker_data(
-                write,
-                RouteBroker(name, g.cluster_name, tuple(g.java_addrs()), g.enable_acting_master, g.zone_name),
-                namesrv.profile.live_key_has_cluster,
-            ),
-        )
+        RouteBroker(name, g.cluster_name, tuple(g.java_addrs()), g.enable_acting_master, g.zone_name)
         for name, g in registry.broker_addr_table.java_items()
     )
-    clusters = (
-        (cluster, write.strings(names.java_keys())) for cluster, names in registry.cluster_addr_table.java_items()
-    )
-    return write.record([("brokerAddrTable", write.mapping(groups)), ("clusterAddrTable", write.mapping(clusters))])
-
-
-def topic_list_json(topics: list[str | None], broker_addr: str | None, namesrv: Namesrv) -> str:
-    """Return a topic list; only the system list has a broker address."""
-    write = _writer(namesrv)
-    return write.record([("brokerAddr", write.text(broker_addr)), ("topicList", write.strings(topics))])
+    sets = ((cluster, write.strings(names.java_keys())) for cluster, names in registry.cluster_addr_table.java_items())
+    by_name = write.mapping((group.broker_name, broker_data(write, group)) for group in groups)
+    return write.record([("brokerAddrTable", by_name), ("clusterAddrTable", write.mapping(sets))])
 
 
 def kv_list_json(registry: Registry, namespace: str | None, namesrv: Namesrv) -> str | None:
@@ -211,23 +173,9 @@ def kv_list_json(registry: Registry, namespace: str | None, namesrv: Namesrv) ->
     entries = registry.kv_config_table.get(namespace)
     if entries is None:
         return None
-    write = _writer(namesrv)
+    write = writer(namesrv)
     table = write.mapping((key, write.text(value.text)) for key, value in entries.java_items())
     return write.record([("table", table)])
-
-
-def member_group_json(registry: Registry, cluster_name: str | None, broker_name: str | None, namesrv: Namesrv) -> str:
-    """Return the members of a group; the cluster is that of the question.
-
-    Source: RocketMQ 5.4.0 RouteInfoManager.getBrokerMemberGroup.
-    """
-    write = _writer(namesrv)
-    group = registry.broker_addr_table.get(broker_name)
-    addrs = write.integer_mapping(
-        (broker_id, write.text(addr)) for broker_id, addr in (group.java_addrs() if group else ())
-    )
-    members = [("brokerAddrs", addrs), ("brokerName", write.text(broker_name)), ("cluster", write.text(cluster_name))]
-    return write.record([("brokerMemberGroup", write.record(members))])
 
 
 def data_version_json(version: DataVersion, namesrv: Namesrv) -> str:
@@ -235,17 +183,12 @@ def data_version_json(version: DataVersion, namesrv: Namesrv) -> str:
     state_version = str(version.state_version) if namesrv.profile.has_state_version else None
     counter = None if version.counter is None else str(version.counter)
     fields = [("counter", counter), ("stateVersion", state_version), ("timestamp", str(version.timestamp))]
-    return _writer(namesrv).record(fields)
+    return writer(namesrv).record(fields)
 
 
 def _shown(text: str | None) -> str:
     """Return a text as Java puts it into a message."""
     return "null" if text is None else text
-
-
-def _no_route(topic: str | None, namesrv: Namesrv) -> str:
-    site = f"{namesrv.profile.faq_scheme}://rocketmq.apache.org/docs/"
-    return f"No topic route info in name server for the topic: {_shown(topic)}\nSee {site}"
 
 
 def remark_matches(answered: str | None, expected: str | None) -> bool:
@@ -254,33 +197,36 @@ def remark_matches(answered: str | None, expected: str | None) -> bool:
 
 
 @lru_cache(_KEPT_FRAGMENTS)
-def _broker_data(write: _Writer, broker: RouteBroker, has_cluster: bool) -> str:  # noqa: FBT001  hashed at each call
+def broker_data(write: _Writer, broker: RouteBroker) -> str:
+    """Return an element of brokerDatas."""
     addrs = write.integer_mapping((broker_id, write.text(addr)) for broker_id, addr in broker.broker_addrs)
     fields = [
         ("brokerAddrs", addrs),
         ("brokerName", write.text(broker.broker_name)),
         ("cluster", write.text(broker.cluster_name)),
     ]
-    if has_cluster:
+    if write.has_zones:
         fields.append(("enableActingMaster", "true" if broker.enable_acting_master else "false"))
         fields.append(("zoneName", write.text(broker.zone_name)))
     return write.record(fields)
 
 
 @lru_cache(_KEPT_FRAGMENTS)
-def _queue_data(write: _Writer, name: str | None, data: QueueData, flag_name: str) -> str:
+def queue_data(write: _Writer, name: str | None, data: QueueData) -> str:
+    """Return an element of queueDatas."""
     return write.record(
         [
             ("brokerName", write.text(name)),
             ("perm", str(data.perm)),
             ("readQueueNums", str(data.read_queue_nums)),
-            (flag_name, str(data.topic_sys_flag)),
+            (write.sys_flag_name, str(data.topic_sys_flag)),
             ("writeQueueNums", str(data.write_queue_nums)),
         ]
     )
 
 
-def _mapping(write: _Writer, info: TopicQueueMappingInfo) -> str:
+def mapping(write: _Writer, info: TopicQueueMappingInfo) -> str:
+    """Return a value of topicQueueMappingByBroker."""
     ids = write.integer_mapping((key, str(value)) for key, value in info.queue_ids.items())
     return write.record(
         [
@@ -298,8 +244,8 @@ def _mapping(write: _Writer, info: TopicQueueMappingInfo) -> str:
 class _Writer:
     """Writes one of the two dialects; a value that is None is left out by `record` and `mapping`."""
 
-    def __init__(self, *, old_json: bool, standard: bool) -> None:
-        self.standard = standard
+    def __init__(self, *, old_json: bool, standard: bool, has_zones: bool, sys_flag_name: str) -> None:
+        self.standard, self.has_zones, self.sys_flag_name = standard, has_zones, sys_flag_name
         self._escape = _old_escape if old_json else None
         self._special = _BROWSER_SPECIAL if standard else _SPECIAL
 
@@ -349,12 +295,12 @@ def _old_escape(found: re.Match[str]) -> str:
     return "".join(f"\\u{units[i] << 8 | units[i + 1]:04X}" for i in range(0, len(units), 2))
 
 
-_WRITERS = {
-    (old_json, standard): _Writer(old_json=old_json, standard=standard)
-    for old_json in (False, True)
-    for standard in (False, True)
-}
+_writer = cache(_Writer)
 
 
-def _writer(namesrv: Namesrv, *, standard: bool = False) -> _Writer:
-    return _WRITERS[namesrv.profile.old_json, standard]
+def writer(namesrv: Namesrv, *, standard: bool = False) -> _Writer:
+    """Return what writes the JSON of a name server: the same object for the same way of writing."""
+    of = namesrv.profile
+    return _writer(
+        old_json=of.old_json, standard=standard, has_zones=of.live_key_has_cluster, sys_flag_name=of.sys_flag_name
+    )

@@ -21,7 +21,8 @@ def same_json(one: str | None, other: str | None, *, ordered: bool) -> bool:
     """Return whether two bodies say the same; without `ordered`, lists are compared as sets of their elements."""
     if one is None or other is None:
         return one == other
-    read = _read_body if ordered else _canonical_body
+    unordered = _canonical_short if max(len(one), len(other)) <= SHORT_BODY else _canonical_body
+    read = _read_body if ordered else unordered
     try:
         return bool(read(one) == read(other))
     except ValueError:
@@ -85,28 +86,21 @@ def _quoted(text: str) -> str:
 
 def _read_body(text: str) -> Any:  # any JSON value
     read = route_read(text, read_element, read_element, read_element)
-    return read_json(text) if read is None else _route(*read)
+    if read is None:
+        return read_json(text)
+    groups, queue_datas, others = read
+    return {"brokerDatas": groups, "queueDatas": queue_datas, **others}
 
 
 def _canonical_body(text: str) -> Any:  # any JSON value
-    return _canonical_short(text) if len(text) <= SHORT_BODY else _canonical_of(text)
-
-
-@lru_cache(KEPT_BODIES)
-def _canonical_short(text: str) -> Any:  # any JSON value
-    return _canonical_of(text)
-
-
-def _canonical_of(text: str) -> Any:  # any JSON value
     read = route_read(text, _canonical_element, _canonical_element, read_element)
     if read is None:
         return _canonical(read_json(text))
     groups, queue_datas, others = read
-    return _route(sorted(groups), sorted(queue_datas), _canonical(others))
+    return {"brokerDatas": sorted(groups), "queueDatas": sorted(queue_datas), **_canonical(others)}
 
 
-def _route(groups: list[Any], queue_datas: list[Any], others: dict[str, Any]) -> dict[str, Any]:
-    return {"brokerDatas": groups, "queueDatas": queue_datas, **others}
+_canonical_short = lru_cache(KEPT_BODIES)(_canonical_body)
 
 
 @lru_cache(KEPT_ELEMENTS)

@@ -10,10 +10,7 @@ ClientRequestProcessor, ZoneRouteRPCHook.
 
 from __future__ import annotations
 
-from namesrv_core.asking.answers import (
-    data_version_json,
-    kv_list_json,
-)
+from namesrv_core.asking.answers import data_version_json, kv_list_json
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import ResponseCode
 from namesrv_core.machine.draft import NULL_POINTER, Outcome, Step
@@ -32,7 +29,6 @@ _REMARKS = {CRC32_MISMATCH: "crc32 not match", UNDECODABLE_BODY: "", MISSING_BRO
 _COUNTS: dict[type, str] = {events.WipeWritePerm: "wipeTopicCount", events.AddWritePerm: "addTopicCount"}
 MAX_REASON = 200
 """So many characters of a remark are kept as the reason of a refusal."""
-_SUCCESS = Answer(ResponseCode.SUCCESS, None)
 
 
 def answer_to(event: events.Event, taken: Step, registry: Registry, namesrv: Namesrv) -> Answer:
@@ -43,15 +39,23 @@ def answer_to(event: events.Event, taken: Step, registry: Registry, namesrv: Nam
     if taken.exception is not None:
         return Answer(ResponseCode.SYSTEM_ERROR, None, taken.exception)
     if isinstance(event, events.RegisterBroker):
-        return _registered(taken.result, registry, namesrv)
+        if not isinstance(taken.result, RegisterResult):
+            return Answer(ResponseCode.SYSTEM_ERROR, None, REGISTER_FAILED)
+        named = (("haServerAddr", taken.result.ha_server_addr), ("masterAddr", taken.result.master_addr))
+        returns_body = namesrv.config.return_order_topic_config_to_broker
+        body = kv_list_json(registry, ORDER_TOPIC_CONFIG, namesrv) if returns_body else None
+        return Answer(ResponseCode.SUCCESS, body, fields=tuple((n, value) for n, value in named if value is not None))
     if isinstance(event, events.UpdateNamesrvConfig):
         return _config_answer(event, namesrv)
     if taken.outcome == Outcome.REFUSED_REQUEST:
-        reason = taken.result
-        return Answer(
-            ResponseCode.SYSTEM_ERROR, None, None if reason is None else _REMARKS.get(str(reason), str(reason))
-        )
-    return _reported(event, taken.result, namesrv)
+        reason = None if taken.result is None else str(taken.result)
+        return Answer(ResponseCode.SYSTEM_ERROR, None, None if reason is None else _REMARKS.get(reason, reason))
+    if isinstance(taken.result, QueryDataVersionResult):
+        changed, version = taken.result
+        body = None if version is None else data_version_json(version, namesrv)
+        return Answer(ResponseCode.SUCCESS, body, fields=(("changed", "true" if changed else "false"),))
+    count = _COUNTS.get(type(event))
+    return Answer(ResponseCode.SUCCESS, None, fields=((count, str(taken.result)),) if count else ())
 
 
 def refusal_told(code: int | None, remark: str | None, topic_count: int | None = None) -> str | None:
@@ -66,27 +70,6 @@ def refusal_told(code: int | None, remark: str | None, topic_count: int | None =
     return REGISTER_FAILED if (code, topic_count) == (ResponseCode.SYSTEM_ERROR, 1) else f"response code {code}"
 
 
-def _reported(event: events.Event, result: object, namesrv: Namesrv) -> Answer:
-    """Return SUCCESS with what the event returned."""
-    if isinstance(result, QueryDataVersionResult):
-        body = None if result.data_version is None else data_version_json(result.data_version, namesrv)
-        return Answer(ResponseCode.SUCCESS, body, fields=(("changed", "true" if result.changed else "false"),))
-    count = _COUNTS.get(type(event))
-    return Answer(ResponseCode.SUCCESS, None, fields=((count, str(result)),) if count else ())
-
-
-def _registered(result: object, registry: Registry, namesrv: Namesrv) -> Answer:
-    if not isinstance(result, RegisterResult):
-        return Answer(ResponseCode.SYSTEM_ERROR, None, REGISTER_FAILED)
-    named = (("haServerAddr", result.ha_server_addr), ("masterAddr", result.master_addr))
-    returns_body = namesrv.config.return_order_topic_config_to_broker
-    return Answer(
-        ResponseCode.SUCCESS,
-        kv_list_json(registry, ORDER_TOPIC_CONFIG, namesrv) if returns_body else None,
-        fields=tuple((name, value) for name, value in named if value is not None),
-    )
-
-
 def _config_answer(event: events.UpdateNamesrvConfig, namesrv: Namesrv) -> Answer:
     """Return the answer to UPDATE_NAMESRV_CONFIG: nothing is changed if a property of the black list is among them."""
     said = {} if event.properties is None else properties_in(event.properties)
@@ -96,4 +79,4 @@ def _config_answer(event: events.UpdateNamesrvConfig, namesrv: Namesrv) -> Answe
     listed = {*profile.config_black_list, *(namesrv.config.config_black_list.split(";"))}
     if said.keys() & (listed if profile.has_config_black_list else set(profile.config_black_list)):
         return Answer(ResponseCode.NO_PERMISSION, None, profile.black_list_remark)
-    return _SUCCESS
+    return Answer(ResponseCode.SUCCESS, None)

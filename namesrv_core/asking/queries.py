@@ -59,7 +59,16 @@ def pickup_topic_route_data(registry: Registry, topic: str | None, namesrv: Name
     if not groups:
         return None
     if namesrv.profile.live_key_has_cluster and registry.filter_server_table:
-        groups = groups[: next((n for n, (_, group) in enumerate(groups, 1) if _ends_route(group)), None)]
+        groups = groups[
+            : next(
+                (
+                    n
+                    for n, (_, of) in enumerate(groups, 1)
+                    if any(_has_no_hash(of.cluster_name, a) for _, a in of.broker_addrs)
+                ),
+                None,
+            )
+        ]
     acts = acts_for(topic, namesrv)
     brokers = tuple(route_broker(name, group, table.get(name) if acts else None) for name, group in groups)
     order_topic_conf = None
@@ -142,10 +151,6 @@ def route_broker(name: str | None, group: BrokerData, acting_for: QueueData | No
         members = (*(member for member in addrs if member[0] != min_id), (MASTER_ID, group.addr_of[min_id]))
         addrs = BrokerData(group.cluster_name, members).java_addrs()
     return RouteBroker(name, group.cluster_name, tuple(addrs), group.enable_acting_master, group.zone_name)
-
-
-def _ends_route(group: BrokerData) -> bool:
-    return any(_has_no_hash(group.cluster_name, addr) for _, addr in group.broker_addrs)
 
 
 def _has_no_hash(cluster_name: str | None, addr: str | None) -> bool:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, NamedTuple
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, TypeVar
 
 from namesrv_core.asking.body_json import KEPT_BODIES, KEPT_ELEMENTS, SHORT_BODY, read_element, read_json, route_read
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
+
+_V = TypeVar("_V")
 
 
 class ShownRoute(NamedTuple):
@@ -66,11 +68,11 @@ _read_short = lru_cache(KEPT_BODIES)(_read)
 
 
 def _route_of(body: str) -> ShownRoute:
-    read = route_read(body, _group_in, _queue_data_in, read_element)
+    read = route_read(body, partial(_element, _group_of), partial(_element, _queue_data_of), read_element)
     if read is None:
         others = read_json(body)
-        groups = [_named_group_of(value) for value in others["brokerDatas"]]
-        queue_datas = [_named_queue_data_of(value) for value in others["queueDatas"]]
+        groups = [_named(_group_of, value) for value in others["brokerDatas"]]
+        queue_datas = [_named(_queue_data_of, value) for value in others["queueDatas"]]
     else:
         groups, queue_datas, others = read
     return ShownRoute(
@@ -86,22 +88,13 @@ def _route_of(body: str) -> ShownRoute:
     )
 
 
-@lru_cache(KEPT_ELEMENTS)
-def _group_in(text: str) -> tuple[str | None, BrokerData]:
-    return _named_group_of(read_json(text))
+@lru_cache(2 * KEPT_ELEMENTS)
+def _element(of: Callable[[dict[str, Any]], _V], text: str) -> tuple[str | None, _V]:
+    return _named(of, read_json(text))
 
 
-@lru_cache(KEPT_ELEMENTS)
-def _queue_data_in(text: str) -> tuple[str | None, QueueData]:
-    return _named_queue_data_of(read_json(text))
-
-
-def _named_group_of(value: dict[str, Any]) -> tuple[str | None, BrokerData]:
-    return _text(value["brokerName"]), _group_of(value)
-
-
-def _named_queue_data_of(value: dict[str, Any]) -> tuple[str | None, QueueData]:
-    return _text(value["brokerName"]), _queue_data_of(value)
+def _named(of: Callable[[dict[str, Any]], _V], value: dict[str, Any]) -> tuple[str | None, _V]:
+    return _text(value["brokerName"]), of(value)
 
 
 def _cluster_of(text: str) -> ShownCluster:
@@ -110,10 +103,6 @@ def _cluster_of(text: str) -> ShownCluster:
         {_text(name): _group_of(group) for name, group in body["brokerAddrTable"].items()},
         {_text(cluster): tuple(_text(name) for name in names) for cluster, names in body["clusterAddrTable"].items()},
     )
-
-
-def _topics_of(text: str) -> ShownTopics:
-    return ShownTopics(frozenset(_text(topic) for topic in read_json(text)["topicList"]))
 
 
 def _group_of(value: dict[str, Any]) -> BrokerData:
@@ -163,7 +152,9 @@ def _integer(value: object) -> int:
 _READERS: dict[int, Callable[[str], Shown]] = {
     RequestCode.GET_ROUTEINFO_BY_TOPIC: _route_of,
     RequestCode.GET_BROKER_CLUSTER_INFO: _cluster_of,
-    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: _topics_of,
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: lambda text: ShownTopics(
+        frozenset(_text(topic) for topic in read_json(text)["topicList"])
+    ),
 }
 SHOWING_CODES = frozenset(_READERS)
 """Questions whose answers show rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from namesrv_core.machine.draft import Certainty
@@ -171,14 +171,14 @@ class Histories:
                 yield from rows.values()
 
     def _rows_of(self, change: Change) -> Iterator[tuple[str, Key, object | None]]:
-        """Yield (history, key, value) for one change; a change of a group becomes changes of its members."""
-        if change.table == "broker_addr_table":
-            yield from self._members_of(change)
-        elif change.table in HISTORY_OF:
-            yield HISTORY_OF[change.table], tuple(change.key), change.value
+        """Yield (history, key, value) for one change; a change of a group becomes changes of its members.
 
-    def _members_of(self, change: Change) -> Iterator[tuple[str, Key, object | None]]:
-        """Put what is new or different before removing what is gone: the group itself stays in its map throughout."""
+        What is new or different is put before what is gone is removed: the group itself stays in its map throughout.
+        """
+        if change.table != "broker_addr_table":
+            if change.table in HISTORY_OF:
+                yield HISTORY_OF[change.table], tuple(change.key), change.value
+            return
         name = change.key[0]
         members: dict[Key, Member] = {}
         if isinstance(change.value, BrokerData):
@@ -200,32 +200,34 @@ class Histories:
     def _replace(
         self, table: str, key: Key, value: object | None, by: By, certainty: Certainty | None = None
     ) -> Interval | None:
+        """Close what is open under `key`, open what is put (`value` not None), and return what was closed."""
         at, event_id, at_us = by
-        old = self._open.get(table, {}).pop(key, None)
-        closed = None
-        beat_ms = self._beats.pop(key, None) if table == "broker_live" else None
+        old, closed, outer = self._open.get(table, {}).pop(key, None), None, None
+        is_live = table == "broker_live"
+        beat_ms = self._beats.pop(key, None) if is_live else None
         if old is not None:
             closed = _beaten(old, beat_ms)._replace(valid_to_us=at_us, closed_by=event_id, closed_at=at)
-        if value is None:
-            self._leave_outer(table, key, gone=old is not None)
-            return closed
-        outer = self._enter_outer(table, key, at, new=old is None)
-        ms = at_us // US_PER_MS if table == "broker_live" else None
-        entered = old.entered_at if old is not None else at
-        self._open.setdefault(table, {})[key] = Interval(
-            table,
-            key,
-            value,
-            at_us,
-            event_id,
-            at,
-            entered,
-            outer,
-            first_update_ms=ms,
-            last_update_ms=ms,
-            known_from_us=at_us if certainty is None or (table, key) in certainty.known else None,
-            beginning_seen=certainty is None or (table, key) in certainty.begun,
-        )
+        if table in _NESTED and not (old is None and value is None):
+            outer, members = self._outer.get((table, key[0]), (at, 0))
+            members += (value is not None) - (old is not None)
+            self._outer[table, key[0]] = outer, members
+            if not members:
+                del self._outer[table, key[0]]
+        if value is not None:
+            self._open.setdefault(table, {})[key] = Interval(
+                table,
+                key,
+                value,
+                at_us,
+                event_id,
+                at,
+                at if old is None else old.entered_at,
+                outer,
+                first_update_ms=at_us // US_PER_MS if is_live else None,
+                last_update_ms=at_us // US_PER_MS if is_live else None,
+                known_from_us=at_us if certainty is None or (table, key) in certainty.known else None,
+                beginning_seen=certainty is None or (table, key) in certainty.begun,
+            )
         return closed
 
     def carry(self, interval: Interval) -> None:
@@ -238,22 +240,6 @@ class Histories:
             # Names whose rows nothing asked for meet no outer key: of several times, the first counts.
             entered, members = self._outer.get(outer, (interval.outer_entered_at, 0))
             self._outer[outer] = (min(entered, interval.outer_entered_at), members + 1)
-
-    def _enter_outer(self, table: str, key: Key, at: Position, *, new: bool) -> Position | None:
-        if table not in _NESTED:
-            return None
-        entered, members = self._outer.get((table, key[0]), (at, 0))
-        self._outer[table, key[0]] = (entered, members + new)
-        return entered
-
-    def _leave_outer(self, table: str, key: Key, *, gone: bool) -> None:
-        if table not in _NESTED or not gone:
-            return
-        entered, members = self._outer[table, key[0]]
-        if members > 1:
-            self._outer[table, key[0]] = (entered, members - 1)
-        else:
-            del self._outer[table, key[0]]
 
 
 def _beaten(interval: Interval, beat_ms: int | None) -> Interval:
@@ -277,8 +263,14 @@ def restored(registry: Registry, carried: Iterable[Interval], capacities: Iterab
     for interval in sorted(rows, key=lambda interval: interval.entered_at):
         change = Change(TABLE_OF[interval.table], interval.key, interval.value)  # type: ignore[arg-type]
         registry.apply([change], interval.last_update_ms or 0)
-    for name, group in _groups_of(carried).items():
-        registry.apply([Change("broker_addr_table", (name,), group)], 0)
+    groups: dict[str | None, dict[object, Member]] = {}
+    members = (interval for interval in carried if interval.table == "broker_addr")
+    for interval in sorted(members, key=lambda one: (one.outer_entered_at or one.entered_at, one.entered_at)):
+        name, broker_id = interval.key
+        if not isinstance(interval.value, Member) or not (name is None or isinstance(name, str)):
+            raise TypeError(f"broker_addr interval of {name!r}: {interval.value!r} is not a member of a group")
+        groups.setdefault(name, {})[broker_id] = interval.value
+    registry.apply([Change("broker_addr_table", (name,), group_of(of)) for name, of in groups.items()], 0)
     for name, is_inner, outer, capacity in capacities:
         own: JavaMap[Any, Any] = getattr(registry, name)
         found = own.get(outer) if is_inner else own
@@ -286,20 +278,10 @@ def restored(registry: Registry, carried: Iterable[Interval], capacities: Iterab
             found.resize(capacity)
 
 
-def _groups_of(carried: Iterable[Interval]) -> dict[str | None, BrokerData]:
-    """Return the groups that open broker_addr intervals make up, in the order in which their names entered the map."""
-    members = sorted(
-        (interval for interval in carried if interval.table == "broker_addr"),
-        key=lambda interval: (interval.outer_entered_at or interval.entered_at, interval.entered_at),
-    )
-    groups: dict[str | None, BrokerData] = {}
-    for interval in members:
-        name, broker_id = interval.key
-        member = interval.value
-        if not isinstance(member, Member) or not (name is None or isinstance(name, str)):
-            raise TypeError(f"broker_addr interval of {name!r}: {member!r} is not a member of a group")
-        group = groups.get(name, BrokerData(member.cluster_name, (), member.enable_acting_master, member.zone_name))
-        if isinstance(broker_id, int):
-            group = group._replace(broker_addrs=(*group.broker_addrs, (broker_id, member.broker_addr)))
-        groups[name] = group
-    return groups
+def group_of(members: Mapping[object, Member]) -> BrokerData | None:
+    """Return the group that members by id (None: it has none) make up, in their order; None: there is no group."""
+    if not members:
+        return None
+    first = next(iter(members.values()))
+    addrs = tuple((broker_id, one.broker_addr) for broker_id, one in members.items() if isinstance(broker_id, int))
+    return BrokerData(first.cluster_name, addrs, first.enable_acting_master, first.zone_name)

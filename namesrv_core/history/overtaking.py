@@ -10,12 +10,12 @@ Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getAllClusterInfo; 5.4.0 Defau
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Final
+from typing import Any, Final
 
-from namesrv_core.asking.body_json import same_json
-from namesrv_core.history.nearest import Some, differing, nearest, order_of
+from namesrv_core.asking.body_json import read_json, same_json
 from namesrv_core.history.timeline import StateChange, Walk
 from namesrv_core.history.verification import Concerns, Observed, Verdict, answer_of, compared, proven_by
 from namesrv_core.machine.codes import RequestCode
@@ -30,6 +30,9 @@ MOST: Final = 8
 _MOST_LOOKED_FOR: Final = 200
 """Answers for which that is done: it takes as many states as there are changes."""
 _LOOKED_AT: Final = 64
+_ANOTHER: Final = 1 << 20
+Some = frozenset[int]
+"""Changes that have been made, by their numbers."""
 _SECOND: Final = ',"clusterAddrTable":'
 _CLUSTER_INFO: Final = RequestCode.GET_BROKER_CLUSTER_INFO
 _CONCURRENT_MODIFICATION: Final = "java.util.ConcurrentModificationException"
@@ -57,12 +60,15 @@ def overtaken(
         while position < len(timeline) and timeline[position].seq <= observed.request_seq:
             walk.take(timeline[position])
             position += 1
-        under_way = _under_way(timeline, position, observed)
+        near = enumerate(timeline[position : position + _LOOKED_AT], position + 1)
+        # Numbers, from 1, of what had arrived before the answer and took effect after its question.
+        under_way = [number for number, change in near if change.arrival_seq < observed.seq]
         concerned = concerns.of(observed.question) if under_way else ()
         own = [number for number in under_way if number in concerned]
         if not own or any(timeline[number - 1].seq in begins for number in own):
             continue
-        if _is_interrupted(observed):
+        is_info = _is_cluster_info(observed)
+        if is_info and (observed.answered.remark or "").startswith(_CONCURRENT_MODIFICATION):  # while maps were written
             found[observed.event_id] = Verdict(observed, True, True, True, True, observed.answered)
             continue
         amid = _Amid(walk.registry, timeline, own, observed, namesrv)
@@ -74,12 +80,6 @@ def overtaken(
         if verdict is not None:
             found[observed.event_id] = verdict._replace(in_flight=True)
     return found
-
-
-def _under_way(timeline: Sequence[StateChange], position: int, observed: Observed) -> list[int]:
-    """Return the numbers (from 1) of the changes that had arrived before an answer and took effect behind its question."""
-    near = enumerate(timeline[position : position + _LOOKED_AT], position + 1)
-    return [number for number, change in near if change.arrival_seq < observed.seq]
 
 
 class _Amid:
@@ -96,7 +96,11 @@ class _Amid:
         self._registry, self._timeline, self._numbers = registry, timeline, numbers
         self._observed, self._namesrv = observed, namesrv
         rows = {number: {change[:2] for change in timeline[number - 1].changes} for number in numbers}
-        self._needs = order_of(rows, numbers)
+        # A change comes only after the earlier ones that wrote a row which it writes.
+        self._needs = {
+            number: frozenset(before for before in numbers if before < number and rows[before] & rows[number])
+            for number in numbers
+        }
         self._answers: dict[Some, Answer] = {}
 
     def combined(self, kept: Some) -> Iterator[Answer]:
@@ -125,7 +129,7 @@ class _Amid:
 
         for begin in (start, kept):
             yield self._answer(nearest(self._needs, begin, away, kept=kept))
-        if not isinstance(self._observed.question, Question) or self._observed.question.code != _CLUSTER_INFO:
+        if not _is_cluster_info(self._observed):
             return
         parts = _parts(told.body)
 
@@ -145,14 +149,8 @@ class _Amid:
         return self._answers[some]
 
 
-def _is_interrupted(observed: Observed) -> bool:
-    """Return whether an answer says that a change came in between while maps were written that notice it."""
-    question, remark = observed.question, observed.answered.remark
-    return (
-        isinstance(question, Question)
-        and question.code == _CLUSTER_INFO
-        and (remark or "").startswith(_CONCURRENT_MODIFICATION)
-    )
+def _is_cluster_info(observed: Observed) -> bool:
+    return isinstance(observed.question, Question) and observed.question.code == _CLUSTER_INFO
 
 
 def _torn(observed: Observed, states: Sequence[tuple[frozenset[int], Answer]]) -> Iterator[Answer]:
@@ -162,20 +160,55 @@ def _torn(observed: Observed, states: Sequence[tuple[frozenset[int], Answer]]) -
         for other, said in states:
             if said.body == observed.answered.body:
                 yield from (first._replace(body=said.body) for some, first in firsts if some < other)
-    elif isinstance(observed.question, Question) and observed.question.code == _CLUSTER_INFO:
-        yield from _torn_cluster_info(observed.answered.body or "", states)
-
-
-def _torn_cluster_info(body: str, states: Sequence[tuple[frozenset[int], Answer]]) -> Iterator[Answer]:
-    addrs, clusters = _parts(body)
-    parts = [(some, said, *_parts(said.body)) for some, said in states]
-    firsts = [(some, first) for some, _, first, _ in parts if same_json(first, addrs, ordered=False)]
-    for other, said, _, second in parts:
-        if same_json(second, clusters, ordered=False):
-            yield from (said._replace(body=f"{first[:-1]},{second[1:]}") for some, first in firsts if some < other)
+    elif _is_cluster_info(observed):
+        addrs, clusters = _parts(observed.answered.body)
+        parts = [(some, said, *_parts(said.body)) for some, said in states]
+        heads = [(some, first) for some, _, first, _ in parts if same_json(first, addrs, ordered=False)]
+        for other, said, _, second in parts:
+            if same_json(second, clusters, ordered=False):
+                yield from (said._replace(body=f"{first[:-1]},{second[1:]}") for some, first in heads if some < other)
 
 
 def _parts(body: str | None) -> tuple[str, str]:
     """Return the two parts of cluster information, each as a text of JSON."""
     addrs, _, clusters = (body or "").partition(_SECOND)
     return f"{addrs}}}", f"{{{_SECOND[1:]}{clusters}"
+
+
+def nearest(
+    needs: Mapping[int, Some], start: Some, distance: Callable[[Some], int], *, kept: Some = frozenset()
+) -> Some:
+    """Return the changes, from `start` on, to which no single one more or less is nearer.
+
+    `needs`: of each change those that come before it if it is made; `kept`: those that have been made in any case.
+    """
+    found, best, is_nearer = start, distance(start), True
+    while best and is_nearer:
+        is_nearer = False
+        for number in needs:
+            other = found ^ {number}
+            if number in kept or any(not needs[one] <= other for one in other):
+                continue
+            if (away := distance(other)) < best:
+                found, best, is_nearer = other, away, True
+    return found
+
+
+def differing(one: str | None, other: str | None) -> int:
+    """Return in how many values two bodies differ; lists are compared as sets of their elements."""
+    try:
+        ones, others = (set() if body is None else set(_leaves(read_json(body), "")) for body in (one, other))
+        return len(ones ^ others)
+    except ValueError:
+        return 0 if one == other else _ANOTHER
+
+
+def _leaves(value: Any, where: str) -> Iterator[str]:  # any JSON value
+    yield f"{where}{type(value).__name__}"
+    if isinstance(value, dict):
+        for key, member in value.items():
+            yield from _leaves(member, f"{where}/{key}")
+    elif isinstance(value, list):
+        yield from (f"{where}#{json.dumps(member, sort_keys=True)}" for member in value)
+    else:
+        yield f"{where}={value}"

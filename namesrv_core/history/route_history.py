@@ -6,19 +6,11 @@ changed, however many brokers the topic lies on: a change names the parts of the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from itertools import groupby
 from typing import Literal, NamedTuple
 
-from namesrv_core.history.route_state import (
-    OrphanKey,
-    Position,
-    Reason,
-    RoutePart,
-    RouteRow,
-    RouteState,
-    Size,
-)
+from namesrv_core.history.route_state import OrphanKey, Reason, RoutePart, RouteRow, RouteState, Size
 from namesrv_core.machine.profile import Namesrv
 
 ChangeKind = Literal["appeared", "changed", "vanished"]
@@ -79,70 +71,37 @@ def sweep_route(
         if reason == "residual":
             state.expect_unlisted(name)
     state.end_step()
-    orphans = _Orphans(carried)
+    running: dict[OrphanKey, Orphan] = {}
+    ended: list[Orphan] = []
     if before:
-        orphans.begin(state.reasons(), max((row.opened for row in before), key=lambda opened: opened[:2]))
+        youngest = max((row.opened for row in before), key=lambda opened: opened[:2])
+        for key in state.reasons():
+            running[key] = carried.get(key) or Orphan(*key, youngest.effect_us, youngest.event_id)
+
+    moves = [(row.opened, True, row) for row in rows if row.opened.effect_us >= start_us]
+    moves += [(row.closed, False, row) for row in rows if row.closed is not None]
+    # An old row goes before a new one comes.
+    moves.sort(key=lambda move: (move[0].seq, move[0].no, move[1], move[2].table, str(move[2].key)))
     changes: list[RouteChange] = []
     size = state.size()
-    for cause, step in _steps(rows, start_us):
-        for present, row in step:
+    for _, group in groupby(moves, key=lambda move: move[0].seq):
+        step = list(group)
+        cause = step[0][0]
+        for _, present, row in step:
             state.put(row, present=present)
         parts = state.end_step()
         if parts:
             old, size = size, state.size()
-            kind = _kind(old, size)
+            kind: ChangeKind = "changed" if size.groups else "vanished"
+            if not old.groups:
+                kind = "appeared"
             changes.append(RouteChange(cause.seq, cause.effect_us, cause.event_id, kind, parts, old, size))
-        orphans.proceed(state.reasons(), cause)
-    return RouteHistory(tuple(changes), orphans.found())
-
-
-class _Orphans:
-    """The orphan intervals of one sweep: those that run, and those that have ended."""
-
-    def __init__(self, carried: Mapping[OrphanKey, Orphan]) -> None:
-        self._carried = carried
-        self._running: dict[OrphanKey, Orphan] = {}
-        self._ended: list[Orphan] = []
-
-    def begin(self, holding: set[OrphanKey], youngest: Position) -> None:
-        """Begin what holds at the start, with the beginning that was carried over if there is one."""
+        holding = state.reasons()
+        over = [key for key in running if key not in holding]
+        ended += [running.pop(key)._replace(to_us=cause.effect_us, closed_by=cause.event_id) for key in over]
         for key in holding:
-            self._running[key] = self._carried.get(key) or Orphan(*key, youngest.effect_us, youngest.event_id)
+            running.setdefault(key, Orphan(*key, cause.effect_us, cause.event_id))
 
-    def proceed(self, holding: set[OrphanKey], cause: Position) -> None:
-        """End what does not hold any more and begin what holds now."""
-        ended = [key for key in self._running if key not in holding]
-        self._ended += [
-            self._running.pop(key)._replace(to_us=cause.effect_us, closed_by=cause.event_id) for key in ended
-        ]
-        for key in holding:
-            self._running.setdefault(key, Orphan(*key, cause.effect_us, cause.event_id))
-
-    def found(self) -> tuple[Orphan, ...]:
-        """Return all intervals that are not empty, in order."""
-        orphans = (orphan for orphan in (*self._ended, *self._running.values()) if orphan.from_us != orphan.to_us)
-        return tuple(sorted(orphans, key=_orphan_order))
-
-
-def _steps(rows: list[RouteRow], start_us: int) -> Iterator[tuple[Position, list[tuple[bool, RouteRow]]]]:
-    """Yield (cause, [(present, row)]) for each seq; an old row goes before a new one comes."""
-    moves: list[tuple[Position, bool, RouteRow]] = []
-    for row in rows:
-        if row.opened.effect_us >= start_us:
-            moves.append((row.opened, True, row))
-        if row.closed is not None:
-            moves.append((row.closed, False, row))
-    moves.sort(key=lambda move: (move[0].seq, move[0].no, move[1], move[2].table, str(move[2].key)))
-    for _, group in groupby(moves, key=lambda move: move[0].seq):
-        step = list(group)
-        yield step[0][0], [(opens, row) for _, opens, row in step]
-
-
-def _kind(before: Size, after: Size) -> ChangeKind:
-    if not before.groups:
-        return "appeared"
-    return "changed" if after.groups else "vanished"
-
-
-def _orphan_order(orphan: Orphan) -> tuple[int, str, str, str]:
-    return orphan.from_us, orphan.reason, orphan.broker_name or "", orphan.opened_by
+    orphans = (orphan for orphan in (*ended, *running.values()) if orphan.from_us != orphan.to_us)
+    in_order = sorted(orphans, key=lambda o: (o.from_us, o.reason, o.broker_name or "", o.opened_by))
+    return RouteHistory(tuple(changes), tuple(in_order))

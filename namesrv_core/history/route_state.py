@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal, NamedTuple, TypeVar
 
-from namesrv_core.asking.answers import broker_data_json, filter_server_json, mapping_json, queue_data_json, text_json
+from namesrv_core.asking.answers import broker_data, mapping, queue_data, writer
 from namesrv_core.asking.queries import acts_for, route_broker
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.rows import (
@@ -123,6 +123,7 @@ class RouteState:
 
     def __init__(self, topic: str | None, namesrv: Namesrv) -> None:
         self._topic, self._namesrv, self._acts = topic, namesrv, acts_for(topic, namesrv)
+        self._write = writer(namesrv, standard=True)
         self._queue_datas: dict[str | None, QueueData] = {}
         self._members: dict[str | None, dict[int | None, Member]] = {}
         self._filter_servers: dict[LiveKey, tuple[str, ...]] = {}
@@ -152,7 +153,13 @@ class RouteState:
             self._listed[_text(key)] = bool(value)
             self._touched.add(_text(key))
         elif isinstance(value, Namesrv):
-            self._become(value)
+            # Another process answers, or its configuration was changed: everything is looked at anew.
+            self._namesrv, self._acts = value, acts_for(self._topic, value)
+            self._write = writer(value, standard=True)
+            self._touched |= {*self._queue_datas, *self._members}
+            self._touched_keys |= {*self._filter_servers}
+            self._touched_mappings |= {*self._mappings}
+            self._is_conf_touched = True
         elif isinstance(value, Member):
             members = self._members.setdefault(value.broker_name, {})
             _set(members, value.broker_id, value if present else None)
@@ -172,14 +179,6 @@ class RouteState:
         else:
             raise ValueError(f"row of table {row.table!r} with value {value!r}: expected what RouteRow describes")
 
-    def _become(self, namesrv: Namesrv) -> None:
-        """Look at everything anew as another process answers, or one whose configuration was changed."""
-        self._namesrv, self._acts = namesrv, acts_for(self._topic, namesrv)
-        self._touched |= {*self._queue_datas, *self._members}
-        self._touched_keys |= {*self._filter_servers}
-        self._touched_mappings |= {*self._mappings}
-        self._is_conf_touched = True
-
     def expect_unlisted(self, name: str | None) -> None:
         """Note that the last report of a broker name left the topic out, if none of those put says otherwise."""
         self._listed.setdefault(name, False)
@@ -187,18 +186,20 @@ class RouteState:
 
     def end_step(self) -> tuple[RoutePart, ...]:
         """Return what the rows put since the last step have changed in the route; of one that came or went, all of it."""
-        was_routed, moved = bool(self._groups), dict[PartKey, str | None]()
+        was_routed, moved, write = bool(self._groups), dict[PartKey, str | None](), self._write
         for name in self._touched:
             self._renew(name, moved)
         for key in self._touched_keys:
-            self._show(("filterServerTable", key.broker_addr), self._filter_servers_of(key), moved)
+            servers = self._filter_servers.get(key) if self._names_of_key.get(key) else None
+            text = None if servers is None else write.mapping([(key.broker_addr, write.strings(servers))])[1:-1]
+            self._show(("filterServerTable", key.broker_addr), text, moved)
         for name in self._touched_mappings:
             info = self._mappings.get(name)
-            text = None if info is None else mapping_json(name, info, self._namesrv)
+            text = None if info is None else write.mapping([(name, mapping(write, info))])[1:-1]
             self._show(("topicQueueMappingByBroker", name), text, moved)
         if self._is_conf_touched:
             served = self._order_conf if self._namesrv.config.order_message_enable else None
-            self._show(("orderTopicConf", None), text_json(served, self._namesrv), moved)
+            self._show(("orderTopicConf", None), write.text(served), moved)
         if self._is_conf_touched or (self._touched and self._order_conf):
             self._hold(("stale_order_conf", None), stale_order_conf(self._order_conf, self._queue_datas))
         self._touched, self._touched_keys, self._touched_mappings, self._is_conf_touched = set(), set(), set(), False
@@ -240,7 +241,7 @@ class RouteState:
     def _renew(self, name: str | None, moved: dict[PartKey, str | None]) -> None:
         """Look at what the route has of a broker name anew."""
         data, members = self._queue_datas.get(name), self._members.get(name)
-        text = None if data is None else queue_data_json(name, data, self._namesrv)
+        text = None if data is None else queue_data(self._write, name, data)
         self._show(("queueDatas", name), text, moved)
         if data is None:
             self._listed.pop(name, None)
@@ -248,7 +249,7 @@ class RouteState:
         old, new, text = self._groups.pop(name, None), None, None
         if data is not None and members:
             broker = route_broker(name, _group(members), data if self._acts else None)
-            text = broker_data_json(broker, self._namesrv)
+            text = broker_data(self._write, broker)
             cluster = broker.cluster_name if self._namesrv.profile.live_key_has_cluster else None
             keys = tuple(LiveKey(cluster, addr) for _, addr in broker.broker_addrs)
             has_master = MASTER_ID in dict(broker.broker_addrs)
@@ -256,22 +257,15 @@ class RouteState:
             new = self._groups[name] = _Group(keys, live, has_master, has_master and bool(data.perm & PERM_WRITE))
         self._show(("brokerDatas", name), text, moved)
         for sign, group in ((-1, old), (1, new)):
-            if group is not None:
-                self._count(name, group, sign)
-
-    def _count(self, name: str | None, group: _Group, sign: int) -> None:
-        """Add a group to what is counted of all, or (-1) take it away."""
-        numbers = (len(group.keys), group.live, group.has_master, group.is_writable)
-        self._sums = [total + sign * number for total, number in zip(self._sums, numbers, strict=True)]
-        for key in group.keys:
-            names = self._names_of_key.setdefault(key, set())
-            (names.add if sign > 0 else names.discard)(name)
-            if key in self._filter_servers:
-                self._touched_keys.add(key)
-
-    def _filter_servers_of(self, key: LiveKey) -> str | None:
-        servers = self._filter_servers.get(key) if self._names_of_key.get(key) else None
-        return None if servers is None else filter_server_json(key.broker_addr, servers, self._namesrv)
+            if group is None:
+                continue
+            numbers = (len(group.keys), group.live, group.has_master, group.is_writable)
+            self._sums = [total + sign * number for total, number in zip(self._sums, numbers, strict=True)]
+            for key in group.keys:
+                names = self._names_of_key.setdefault(key, set())
+                (names.add if sign > 0 else names.discard)(name)
+                if key in self._filter_servers:
+                    self._touched_keys.add(key)
 
     def _show(self, key: PartKey, text: str | None, moved: dict[PartKey, str | None]) -> None:
         """Put a part in, or (None) out, and note what it was before the step."""
@@ -293,12 +287,9 @@ def stale_order_conf(order_conf: str | None, queue_datas: Mapping[str | None, Qu
     """Return whether an order conf (name:queues;...) names a broker or queues that the route lacks."""
     for entry in (order_conf or "").split(";"):
         name, colon, count = entry.rpartition(":")
-        if not entry.strip():
-            continue
         queue_data = queue_datas.get(name)
-        if not colon or not count.strip().isdecimal() or queue_data is None:
-            return True
-        if int(count) > queue_data.write_queue_nums:
+        is_served = colon and count.strip().isdecimal() and queue_data and int(count) <= queue_data.write_queue_nums
+        if entry.strip() and not is_served:
             return True
     return False
 

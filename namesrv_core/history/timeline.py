@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
 from typing import NamedTuple
 
-from namesrv_core.history.intervals import TABLE_OF, Interval, Key, Member, Position
+from namesrv_core.history.intervals import TABLE_OF, Interval, Key, Member, Position, group_of
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Change, Registry
-from namesrv_core.machine.rows import BrokerData
 
 
 class StateChange(NamedTuple):
@@ -63,45 +63,25 @@ def timeline_of(intervals: Iterable[Interval], from_seq: int, arrivals: dict[int
         if interval.closed_at is not None and interval.closed_at.seq >= from_seq:
             edges.append((interval.closed_at, False, interval.table, interval.key, None))
     edges.sort(key=lambda edge: edge[:2])
-    return [
-        StateChange(seq, arrivals.get(seq, seq), tuple(_changes_of(seq_edges, groups)))
-        for seq, seq_edges in _by_seq(edges).items()
-    ]
-
-
-def _by_seq(edges: list) -> dict[int, list]:  # type: ignore[type-arg]
-    by_seq: dict[int, list] = {}  # type: ignore[type-arg]
-    for edge in edges:
-        by_seq.setdefault(edge[0][0], []).append(edge)
-    return by_seq
-
-
-def _changes_of(edges: list, groups: dict[object, dict[object, Member]]) -> list[Change]:  # type: ignore[type-arg]
-    """Return the changes of one position in order; a row that is closed and opened again was replaced in its place."""
-    replaced = {(position, table, key) for position, opens, table, key, _ in edges if opens}
-    changes: list[Change] = []
-    touched: dict[object, None] = {}
-    for position, opens, table, key, value in edges:
-        if not opens and (position, table, key) in replaced:
-            continue
-        if table == "broker_addr":
-            members = groups.setdefault(key[0], {})
-            if opens:
-                members[key[1]] = value
-            else:
-                members.pop(key[1], None)
-            touched[key[0]] = None
-        elif table in TABLE_OF:
-            changes.append(Change(TABLE_OF[table], key, value))
-    changes += [Change("broker_addr_table", (name,), _group_of(groups[name])) for name in touched]  # type: ignore[arg-type]
-    return changes
-
-
-def _group_of(members: dict[object, Member]) -> BrokerData | None:
-    if not members:
-        return None
-    first = next(iter(members.values()))
-    addrs = tuple(
-        (broker_id, member.broker_addr) for broker_id, member in members.items() if isinstance(broker_id, int)
-    )
-    return BrokerData(first.cluster_name, addrs, first.enable_acting_master, first.zone_name)
+    timeline = []
+    for seq, of_seq in groupby(edges, key=lambda edge: edge[0].seq):
+        own = list(of_seq)
+        # A row that is closed and opened again was replaced in its place.
+        replaced = {(at, table, key) for at, opens, table, key, _ in own if opens}
+        changes: list[Change] = []
+        touched: dict[object, None] = {}
+        for at, opens, table, key, value in own:
+            if not opens and (at, table, key) in replaced:
+                continue
+            if table == "broker_addr":
+                members = groups.setdefault(key[0], {})
+                if isinstance(value, Member):
+                    members[key[1]] = value
+                else:
+                    members.pop(key[1], None)
+                touched[key[0]] = None
+            elif table in TABLE_OF:
+                changes.append(Change(TABLE_OF[table], key, value))  # type: ignore[arg-type]
+        changes += [Change("broker_addr_table", (name,), group_of(groups[name])) for name in touched]  # type: ignore[arg-type]
+        timeline.append(StateChange(seq, arrivals.get(seq, seq), tuple(changes)))
+    return timeline
