@@ -143,33 +143,24 @@ class JavaMap(dict[K, V], Generic[K, V]):
         value = self.hash_of(key)
         return (value ^ value >> 16) & (self.capacity - 1)
 
-    def _spread_of(self, key: K) -> int:
-        value = self.hash_of(key)
-        return value ^ value >> 16
-
     def _grow(self) -> None:
         """Double the table."""
         self._order = None
         if self.concurrent:
-            self._reorder_as_transfer()
+            # Into the order that `ConcurrentHashMap.transfer` leaves in the new buckets: of each old bucket the last run of keys
+            # with one destination is taken over as it stands; those before it are pushed, one by one, to the front of theirs.
+            buckets: dict[int, list[K]] = {}
+            for key in self:
+                buckets.setdefault(self.bucket_of(key), []).append(key)
+            for keys in buckets.values():
+                hashes = [self.hash_of(key) for key in keys]
+                highs = [bool((value ^ value >> 16) & self.capacity) for value in hashes]
+                run_start = len(keys) - 1
+                while run_start > 0 and highs[run_start - 1] == highs[-1]:
+                    run_start -= 1
+                for key in [*reversed(keys[:run_start]), *keys[run_start:]]:
+                    self[key] = self.pop(key)
         self.capacity *= 2
-
-    def _reorder_as_transfer(self) -> None:
-        """Put the keys into the order that `ConcurrentHashMap.transfer` leaves in the new buckets.
-
-        Of each old bucket the last run of keys with one destination is taken over as it stands; the keys before it are
-        pushed, one by one, to the front of their new bucket.
-        """
-        buckets: dict[int, list[K]] = {}
-        for key in self:
-            buckets.setdefault(self.bucket_of(key), []).append(key)
-        for keys in buckets.values():
-            highs = [bool(self._spread_of(key) & self.capacity) for key in keys]
-            run_start = len(keys) - 1
-            while run_start > 0 and highs[run_start - 1] == highs[-1]:
-                run_start -= 1
-            for key in [*reversed(keys[:run_start]), *keys[run_start:]]:
-                self[key] = self.pop(key)
 
 
 def _twin_of(value: object) -> object:

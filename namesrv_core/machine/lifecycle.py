@@ -13,7 +13,14 @@ def start(registry: Registry) -> Step:
 
     Source: RocketMQ 4.9.7 and 5.4.0 NamesrvController.initialize, KVConfigManager.load.
     """
-    return Step(Outcome.STARTED, (*_lost(registry), *_lost_null_values(registry)))
+    # The file holds no nulls: a key whose value is null does not come back.
+    nulls = (
+        Change("kv_config_table", (namespace, key), None)
+        for namespace, entries in registry.kv_config_table.items()
+        for key, value in entries.items()
+        if value.text is None
+    )
+    return Step(Outcome.STARTED, (*_lost(registry), *nulls))
 
 
 def stop(registry: Registry) -> Step:
@@ -60,13 +67,3 @@ def _lost(registry: Registry) -> tuple[Change, ...]:
     if registry.scan_halted:
         changes.append(Change("scan_halted", (), None))
     return tuple(changes)
-
-
-def _lost_null_values(registry: Registry) -> tuple[Change, ...]:
-    """The file holds no nulls: a key whose value is null does not come back."""
-    return tuple(
-        Change("kv_config_table", (namespace, key), None)
-        for namespace, entries in registry.kv_config_table.items()
-        for key, value in entries.items()
-        if value.text is None
-    )

@@ -19,38 +19,32 @@ def properties_in(text: str) -> dict[str, str] | None:
 
     Source: java.util.Properties.load; RocketMQ 4.9.7 and 5.4.0 MixAll.string2Properties.
     """
+    # Lines that set something: without comments, leading blanks, and breaks after a backslash.
+    lines: list[str] = []
+    continued = False
+    for natural in _LINE_END.split(text.encode("utf-8", "replace").decode("latin-1")):
+        line = natural.lstrip(_BLANKS)
+        if not continued and (not line or line[0] in "#!"):
+            continue
+        begun = lines.pop() if continued else ""
+        continued = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        lines.append(begun + (line[:-1] if continued else line))
+
     found = {}
-    for line in _logical_lines(text.encode("utf-8", "replace").decode("latin-1")):
+    for line in lines:
         if re.search(r"(?<!\\)(?:\\\\)*\\u(?![0-9A-Fa-f]{4})", line):
             return None
         key = _KEY.match(line)
         name = key[0] if key else ""
-        value = _SEPARATOR.sub("", line[len(name) :], count=1)
-        found[_plain(name)] = _plain(value)
+        found[_plain(name)] = _plain(_SEPARATOR.sub("", line[len(name) :], count=1))
     return found
 
 
-def _logical_lines(text: str) -> list[str]:
-    """Return the lines that set something: without comments, leading blanks, and breaks behind a backslash."""
-    lines: list[str] = []
-    continued = False
-    for natural in _LINE_END.split(text):
-        line = natural.lstrip(_BLANKS)
-        if not continued and (not line or line[0] in "#!"):
-            continue
-        continues = (len(line) - len(line.rstrip("\\"))) % 2 == 1
-        part = line[:-1] if continues else line
-        if continued:
-            lines[-1] += part
-        else:
-            lines.append(part)
-        continued = continues
-    return lines
-
-
 def _plain(text: str) -> str:
-    return _ESCAPE.sub(lambda found: _unescaped(found[1]), text)
+    """Return a text without its escapes."""
 
+    def unescaped(found: re.Match[str]) -> str:
+        escape = found[1]
+        return chr(int(escape[1:], 16)) if len(escape) > 1 else _CHARACTERS.get(escape, escape)
 
-def _unescaped(escape: str) -> str:
-    return chr(int(escape[1:], 16)) if len(escape) > 1 else _CHARACTERS.get(escape, escape)
+    return _ESCAPE.sub(unescaped, text)

@@ -25,7 +25,7 @@ def scan_not_active_broker(registry: Registry, event: ScanNotActiveBroker, at_ms
     expired = registry.broker_live_table.expired_at(at_ms)
     if not namesrv.profile.batches_unregistrations:
         return _scan_at_once(registry, expired)
-    channels = [_channel_of(registry, key) for key in expired]
+    channels = [registry.broker_live_table[key].channel_id for key in expired]
     # An entry without a channel throws when that is closed, and ends the scan.
     broken_at = channels.index(None) if None in channels else None
     expired = expired[:broken_at]
@@ -59,10 +59,6 @@ def on_channel_destroy(registry: Registry, event: ChannelDestroyed, namesrv: Nam
         return step._replace(outcome=Outcome.CHANNEL_LOST) if step.outcome == Outcome.APPLIED else step
     swallowed = _destroy_at_once(draft, _destroyed_addr(keys, event.remote_addr))
     return draft.step(Outcome.CHANNEL_LOST)._replace(swallowed=swallowed)
-
-
-def _channel_of(registry: Registry, key: LiveKey) -> str | None:
-    return registry.broker_live_table[key].channel_id
 
 
 def _scan_at_once(registry: Registry, expired: list[LiveKey]) -> Step:
@@ -127,8 +123,7 @@ def _destroy_at_once(draft: Draft, broker_addr: str | None) -> tuple[str, ...]:
             return (NULL_POINTER,)
         kept = tuple(member for member in group.broker_addrs if member[0] != lost)
         draft.put("broker_addr_table", (name,), group._replace(broker_addrs=kept) if kept else None)
-        emptied = emptied or not kept
-        found = name
+        found, emptied = name, emptied or not kept
         if found is not None:
             break
     if emptied:

@@ -70,7 +70,13 @@ class ScanSchedule:
         self._period_ns = period_ms * NS_PER_MS
         self._closes = sorted(scan_closes)
         self.stalls = sorted(stalls)
-        self._epochs = [self._in_phase(epoch) for epoch in sorted(epochs)]
+        self._epochs = sorted(epochs)
+        for number, epoch in enumerate(self._epochs):
+            if epoch.phase_us is not None:  # the origin moves to the nearest instant that has this phase
+                period_ns, first = self._period_of(epoch), epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS
+                shift = (epoch.phase_us * NS_PER_US - 1 - first) % period_ns  # just before the packet
+                moved_ns = epoch.origin_ns + shift - (period_ns if 2 * shift > period_ns else 0)
+                self._epochs[number] = epoch._replace(origin_ns=moved_ns)
         self._starts = [epoch.from_seq for epoch in self._epochs]
 
     def first_tick(self, after_seq: int, lease_end_ms: int) -> int | None:
@@ -83,7 +89,9 @@ class ScanSchedule:
         if epoch is None:
             return None
         period_ns = self._period_of(epoch)
-        earliest_ns = self._before_stall(max(after_seq, lease_end_ms * NS_PER_MS)) - 2 * period_ns
+        earliest_ns = max(after_seq, lease_end_ms * NS_PER_MS)
+        stall = self._stall_at(earliest_ns - 1)  # ticks of its time are made at its end
+        earliest_ns = (earliest_ns if stall is None else stall.from_seq) - 2 * period_ns
         number = max(0, (earliest_ns - epoch.origin_ns - SCAN_DELAY_MS * NS_PER_MS) // period_ns)
         while True:
             tick = self._tick(epoch, number)
@@ -116,39 +124,21 @@ class ScanSchedule:
         return self._period_ns if epoch.period_ms is None else epoch.period_ms * NS_PER_MS
 
     def _tick(self, epoch: ScanEpoch, number: int) -> int:
+        """Return where a tick is made: just before its packet, if one is seen.
+
+        One of a stall is made after what had waited: that is worked off at once, and a beat among it renews its broker's lease.
+        """
         tick = epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS + number * self._period_of(epoch)
         if epoch.phase_us is not None:
             index = bisect_left(self._closes, tick - JITTER_NS)
             if index < len(self._closes) and self._closes[index] <= tick + TICK_LATE_NS:
                 tick = self._closes[index] - 1
-        return self._after_stall(tick)
-
-    def _after_stall(self, tick: int) -> int:
-        """Return where a tick is made: of a stall, behind what had waited, just before the first close by a scan if one is seen.
-
-        An expired broker's channel is closed. What waited is worked off at once, and a beat among it renews its lease.
-        """
         stall = self._stall_at(tick)
         if stall is None:
             return tick
-        latest = stall.until_seq + TICK_LATE_NS
         index = bisect_left(self._closes, stall.until_seq)
-        return min([latest, *self._closes[index : index + 1]]) - 1
+        return min([stall.until_seq + TICK_LATE_NS, *self._closes[index : index + 1]]) - 1
 
     def _stall_at(self, seq: int) -> Stall | None:
         index = bisect_right(self.stalls, seq, key=lambda stall: stall.from_seq) - 1
         return self.stalls[index] if index >= 0 and seq < self.stalls[index].until_seq else None
-
-    def _before_stall(self, seq: int) -> int:
-        """Return `seq`, or where the stall began that ended there or later: ticks of its time are made at its end."""
-        stall = self._stall_at(seq - 1)
-        return seq if stall is None else stall.from_seq
-
-    def _in_phase(self, epoch: ScanEpoch) -> ScanEpoch:
-        """Return the epoch with its origin moved to the nearest instant that has its phase."""
-        if epoch.phase_us is None:
-            return epoch
-        period_ns = self._period_of(epoch)
-        first = epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS
-        shift = (epoch.phase_us * NS_PER_US - 1 - first) % period_ns  # just before the packet
-        return epoch._replace(origin_ns=epoch.origin_ns + shift - (period_ns if 2 * shift > period_ns else 0))
