@@ -7,7 +7,7 @@ its connection closed), a close when the name server handled it.
 
 from __future__ import annotations
 
-from schemas.recorded import DATA_VERSION, DAY, NAMESRV_ADDR, NAMESRV_ID, REQUEST
+from schemas.recorded import DATA_VERSION, REQUEST
 from schemas.tables.addresses import ADDRESSES
 from schemas.tables.admin_events import ADMIN_EVENTS
 from schemas.tables.channel_events import CHANNEL_EVENTS
@@ -29,12 +29,9 @@ __all__ = (
     "ADMIN_EVENTS",
     "CHANNEL_EVENTS",
     "DATA_VERSION",
-    "DAY",
     "EVENT_TABLES",
     "HEARTBEATS",
-    "NAMESRV_ADDR",
     "NAMESRV_EVENTS",
-    "NAMESRV_ID",
     "OPEN_STREAMS",
     "QUARANTINE",
     "RECORDED_TABLES",

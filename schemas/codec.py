@@ -31,27 +31,23 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
 
     Raises KeyError for a digest that is not in `topic_tables`, ValueError for an unknown kind.
     """
-    kind = row["kind"]
+    kind, refusal = row["kind"], row.get("refusal")
     if kind == "responses":
-        return events.ResponseObserved(_asked_by(row, topic_tables), answer_of(row))
-    refusal = row.get("refusal")
-    if refusal is None:
-        return _taken_of(row, topic_tables)
-    if kind != "registrations":
-        return events.RefusedRequest(refusal, _taken_of(row, topic_tables))
-    if refusal == REGISTER_FAILED:
-        return _registration_of(row, topic_tables)._replace(is_refused=True)
-    return events.RefusedRequest(refusal)
-
-
-def _taken_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
-    """Return the core event of a row of a table that was not refused."""
-    kind = row["kind"]
+        asked: Any
+        if row["code"] == RequestCode.QUERY_DATA_VERSION:
+            asked = _query_of(row)
+        else:
+            asked = _ADMIN[row["code"]](row) if row["code"] in _ADMIN else _registration_of(row, topic_tables)
+        return events.ResponseObserved(asked, answer_of(row))
+    if kind == "registrations" and refusal not in (None, REGISTER_FAILED):
+        return events.RefusedRequest(refusal)
     event: events.Event
     if kind == "heartbeats":
-        event = _heartbeat_of(row)
+        is_light = row["code"] == RequestCode.BROKER_HEARTBEAT
+        event = events.BrokerHeartbeat(row["cluster_name"], row["broker_addr"]) if is_light else _query_of(row)
     elif kind == "registrations":
-        event = _registration_of(row, topic_tables)
+        registration = _registration_of(row, topic_tables)
+        return registration if refusal is None else registration._replace(is_refused=True)
     elif kind == "unregistrations":
         event = events.UnregisterBroker(row["cluster_name"], row["broker_addr"], row["broker_name"], row["broker_id"])
     elif kind == "channel_events":
@@ -62,29 +58,13 @@ def _taken_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
         event = _ADMIN[row["code"]](row)
     elif kind == "namesrv_events":
         event = _NAMESRV[row["namesrv_kind"]](row)
-    elif kind in _SHOWN:
-        event = _SHOWN[kind](row)
+    elif kind == "route_observations":
+        event = events.AnswerObserved(question_of(row), answer_of(row), row["request_seq"])
+    elif kind == "snapshots":
+        event = snapshot_of(row["snapshot"]).event
     else:
         raise ValueError(f"event {row['event_id']}: no event comes from table {kind!r}")
-    return event
-
-
-def _asked_by(row: Row, topic_tables: Mapping[str, TopicTable]) -> Any:
-    """Return the request of which a row has the response."""
-    if row["code"] == RequestCode.QUERY_DATA_VERSION:
-        return _query_of(row)
-    return _ADMIN[row["code"]](row) if row["code"] in _ADMIN else _registration_of(row, topic_tables)
-
-
-_SHOWN: dict[str, Callable[[Row], events.Event]] = {
-    "route_observations": lambda row: events.AnswerObserved(question_of(row), answer_of(row), row["request_seq"]),
-    "snapshots": lambda row: snapshot_of(row["snapshot"]).event,
-}
-_NAMESRV: dict[str, Callable[[Row], events.Event]] = {
-    "started": lambda _: events.NamesrvStarted(),
-    "stopped": lambda _: events.NamesrvStopped(),
-    "recording_gap": lambda row: events.RecordingGap(gap_end_ms(row["properties"])),
-}
+    return event if refusal is None else events.RefusedRequest(refusal, event)
 
 
 def question_of(row: Row) -> Question:
@@ -96,15 +76,12 @@ def question_of(row: Row) -> Question:
 
 def answer_of(row: Row) -> Answer:
     """Return what was answered, of a row of `route_observations`, or of an event with the columns of an answer."""
-    return Answer(row["response_code"], row["body"], row["remark"], _header_fields_of(row["response_fields"]))
-
-
-def _header_fields_of(text: str | None) -> tuple[tuple[str, str], ...]:
-    """Return the header fields of a stored answer; none, if a row that was stored long ago has what nobody can read."""
+    text = row["response_fields"]
     try:
-        return () if text is None else values.header_fields_of(text)
-    except DecodeError:
-        return ()
+        fields = () if text is None else values.header_fields_of(text)
+    except DecodeError:  # a row that was stored long ago has what nobody can read: it counts as none
+        fields = ()
+    return Answer(row["response_code"], row["body"], row["remark"], fields)
 
 
 def fields_json(answer: Answer) -> str | None:
@@ -131,12 +108,6 @@ def response_of(row: Row) -> Observed:
     return Observed(row["event_id"], row["request_seq"], row["seq"], event, answer_of(row))
 
 
-def _heartbeat_of(row: Row) -> events.Event:
-    if row["code"] == _BROKER_HEARTBEAT:
-        return events.BrokerHeartbeat(row["cluster_name"], row["broker_addr"])
-    return _query_of(row)
-
-
 def _query_of(row: Row) -> events.QueryDataVersion:
     return events.QueryDataVersion(row["cluster_name"], row["broker_addr"], values.data_version_of(row["data_version"]))
 
@@ -159,7 +130,11 @@ def _registration_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events
     )
 
 
-_BROKER_HEARTBEAT = 904
+_NAMESRV: dict[str, Callable[[Row], events.Event]] = {
+    "started": lambda _: events.NamesrvStarted(),
+    "stopped": lambda _: events.NamesrvStopped(),
+    "recording_gap": lambda row: events.RecordingGap(gap_end_ms(row["properties"])),
+}
 _ADMIN: dict[int, Callable[[Row], events.Event]] = {
     100: lambda row: events.PutKvConfig(row["namespace"], row["config_key"], row["config_value"]),
     102: lambda row: events.DeleteKvConfig(row["namespace"], row["config_key"]),

@@ -8,7 +8,7 @@ open, when a live entry beat last, is no column of it: `last_heartbeats` has it.
 
 from __future__ import annotations
 
-from schemas.bronze import DATA_VERSION, NAMESRV_ID
+from schemas.recorded import DATA_VERSION, NAMESRV_ID
 from schemas.table import (
     BOOLEAN,
     CLOSED_MONTH,

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 
 from schemas.sql_files import with_shared
@@ -69,10 +70,8 @@ def queries() -> dict[str, Query]:
 
 def _read(path: Path) -> Query:
     """Raise ValueError for a header that is not as it should be."""
-    head: list[str] = []
-    sql: list[str] = []
-    for line in with_shared(path.read_text(encoding="utf-8")).splitlines():
-        (head if line.startswith("--") and not sql else sql).append(line)
+    lines = with_shared(path.read_text(encoding="utf-8")).splitlines()
+    head = list(takewhile(lambda line: line.startswith("--"), lines))
     words: list[str] = []
     parameters: list[Parameter] = []
     columns: dict[str, str] = {}
@@ -81,9 +80,7 @@ def _read(path: Path) -> Query:
         parameter, column = _PARAMETER.fullmatch(line), _COLUMN.fullmatch(line)
         key, _, value = line.partition(": ")
         if parameter:
-            parameters.append(
-                Parameter(parameter["name"], parameter["type"], parameter["comment"], parameter["default"])
-            )
+            parameters.append(Parameter(**parameter.groupdict()))
         elif column:
             columns[column["name"]] = column["comment"]
         elif key in ("group", "unknown"):
@@ -92,12 +89,5 @@ def _read(path: Path) -> Query:
             words.append(line)
     if said.get("group") not in GROUPS or not words or not columns:
         raise ValueError(f"{path.name}: the header lacks a question, a known group or columns")
-    return Query(
-        path.stem,
-        " ".join(words),
-        said["group"],
-        tuple(parameters),
-        columns,
-        said.get("unknown"),
-        "\n".join(sql) + "\n",
-    )
+    sql = "\n".join(lines[len(head) :]) + "\n"
+    return Query(path.stem, " ".join(words), said["group"], tuple(parameters), columns, said.get("unknown"), sql)

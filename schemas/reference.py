@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from schemas import bronze, gold
 from schemas.queries import queries
-from schemas.table import Column, Table
 from schemas.views import functions, views
 
 _COMMENT = r"COMMENT '((?:[^']|'')*)'"
@@ -39,7 +38,18 @@ def _lines() -> Iterator[str]:
     for layer, tables in (("Bronze: what was recorded", bronze.TABLES), ("Gold: what follows from it", gold.TABLES)):
         yield f"\n## {layer}"
         for table in tables:
-            yield from _table(table)
+            cut = f"; cut by {', '.join(table.partition_by)}" if table.partition_by else ""
+            yield f"\n### {table.name}\n"
+            yield f"A row is {table.grain}. Key: {', '.join(f'`{name}`' for name in table.key)}{cut}.\n"
+            columns = (
+                (
+                    f"`{of.name}`{'*' if of.required else ''}{' *derived*' if of.derived is not None else ''}",
+                    type_name(of.type),
+                    of.comment,
+                )
+                for of in table.columns
+            )
+            yield from _rows(("column", "type", "says"), columns)
     yield "\n## Views"
     for view in views():
         yield from _made(view.name, view.name, view.sql, _COLUMN.findall(view.sql.partition("\nAS\n")[0]))
@@ -55,18 +65,6 @@ def _lines() -> Iterator[str]:
     yield "`ask query NAME --param NAME=VALUE`; `ask queries` lists what each is asked for."
     yield ""
     yield from _rows(("query", "answers"), ((f"`{one.name}`", one.question) for one in queries().values()))
-
-
-def _table(table: Table) -> Iterator[str]:
-    yield f"\n### {table.name}\n"
-    cut = f"; cut by {', '.join(table.partition_by)}" if table.partition_by else ""
-    yield f"A row is {table.grain}. Key: {', '.join(f'`{name}`' for name in table.key)}{cut}.\n"
-    columns = ((_named(column), type_name(column.type), column.comment) for column in table.columns)
-    yield from _rows(("column", "type", "says"), columns)
-
-
-def _named(column: Column) -> str:
-    return f"`{column.name}`{'*' if column.required else ''}{' *derived*' if column.derived is not None else ''}"
 
 
 def _made(name: str, call: str, sql: str, columns: Iterable[tuple[str, str, str]]) -> Iterator[str]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from schemas import bronze, gold
 from schemas.findings import CATALOGUE, THRESHOLDS, Thresholds
 from schemas.sql_files import query
-from schemas.table import BOOLEAN, STRING, TIMESTAMP, Column, Table, list_of, struct_of
+from schemas.table import BOOLEAN, STRING, TIMESTAMP, Table, list_of, struct_of
 
 VIEW_NAMES = (
     "coverage",
@@ -165,42 +165,34 @@ def _finding_codes() -> str:
 
 
 def _with_derived(table: Table) -> str:
-    return query("views/with_derived").format(
-        table=table.name,
-        grain=_quoted(table.grain),
-        declared=",\n    ".join(f"{column.name} COMMENT {_quoted(column.comment)}" for column in table.columns),
-        columns=", ".join(
-            f"{column.derived} AS {column.name}" if column.derived else column.name for column in table.columns
-        ),
-    )
+    made = (f"{of.derived} AS {of.name}" if of.derived else of.name for of in table.columns)
+    declared = ",\n    ".join(f"{column.name} COMMENT {_quoted(column.comment)}" for column in table.columns)
+    sql, grain = query("views/with_derived"), _quoted(table.grain)
+    return sql.format(table=table.name, grain=grain, declared=declared, columns=", ".join(made))
 
 
 def _at(function: str, history: Table, comment: str) -> dict[str, str]:
     """Return the statements of a function that returns a table at an instant, and of that which it calls for the rows."""
     columns = [column for column in history.columns if column not in gold.INTERVAL]
     types = {field.name: field.dataType.simpleString() for field in history.spark_schema}
+
+    def nothing(spark_type: str) -> str:
+        # NULL of a type; of a plain one no planner sees that it is, and leaves the rows out before `coverage_at` has run.
+        if spark_type == "string":
+            return "c.nothing"
+        return f"CAST(NULL AS {spark_type})" if "<" in spark_type else f"CAST(c.nothing AS {spark_type.upper()})"
+
     rows = function.replace("_table_at", "_rows_at")
     said = {
         "function": function,
         "rows": rows,
         "history": history.name,
         "comment": comment,
-        "declared": ",\n    ".join(_declared(column, types[column.name]) for column in columns),
+        "declared": ",\n    ".join(f"{of.name} {types[of.name]} COMMENT {_quoted(of.comment)}" for of in columns),
         "columns": ", ".join(f"r.{column.name}" for column in columns),
-        "nothing": ", ".join(_nothing(types[column.name]) for column in columns[1:]),
+        "nothing": ", ".join(nothing(types[column.name]) for column in columns[1:]),
     }
     return {rows: query("functions/rows_at").format(**said), function: query("functions/table_at").format(**said)}
-
-
-def _nothing(spark_type: str) -> str:
-    """Return a NULL of a type; of a plain one no planner sees that it is, and leaves the rows out before `coverage_at` has run."""
-    if spark_type == "string":
-        return "c.nothing"
-    return f"CAST(NULL AS {spark_type})" if "<" in spark_type else f"CAST(c.nothing AS {spark_type.upper()})"
-
-
-def _declared(column: Column, spark_type: str) -> str:
-    return f"{column.name} {spark_type} COMMENT {_quoted(column.comment)}"
 
 
 def _quoted(text: str) -> str:

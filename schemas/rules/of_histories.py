@@ -20,7 +20,10 @@ from schemas.table import Rule, Table
 
 def of_history(table: Table) -> tuple[Rule, ...]:
     """Return what holds of the intervals of every history that were there on a `day`: they are whole and do not overlap."""
-    key = _key_of(table)
+    key = ", ".join(column for column in table.key if column != "opened_at")
+    # What a plain refresh reports opens a data version, and plain refreshes have no outcome.
+    beats = ("heartbeats", "registrations") if table is gold.DATA_VERSION_HISTORY else ()
+    known = union((*beats, "event_outcomes"), "event_id")
     return (
         present(table),
         Rule(
@@ -44,47 +47,30 @@ def of_history(table: Table) -> tuple[Rule, ...]:
             "does_not_overlap",
             "next_opened_at IS NULL OR (closed_at IS NOT NULL AND closed_at <= next_opened_at)",
             f"Intervals of one key ({key}) do not overlap; no interval is there twice.",
-            _neighbours(table),
+            f"""
+            SELECT day, {key}, opened_at, closed_at,
+                   lead(opened_at) OVER (PARTITION BY day, {key} ORDER BY opened_at) AS next_opened_at
+            FROM {table.name}""",
         ),
-        _events_are_known(table),
+        reference(
+            "its_events_are_known",
+            "The events that opened or closed an interval on the day are recorded.",
+            f"""
+            WITH judged AS (
+              SELECT DISTINCT day, namesrv_id, 'opened_by' AS role, opened_by AS event_id
+              FROM {table.name} WHERE opened_by IS NOT NULL AND CAST(valid_from AS DATE) = day
+              UNION ALL
+              SELECT DISTINCT day, namesrv_id, 'closed_by' AS role, closed_by AS event_id
+              FROM {table.name} WHERE closed_by IS NOT NULL)
+            SELECT judged.*, recorded.event_id AS known
+            FROM judged
+            LEFT JOIN (SELECT DISTINCT event_id FROM ({known}) SEMI JOIN judged USING (event_id)) AS recorded
+              ON recorded.event_id = judged.event_id""",
+        ),
     )
 
 
-def _key_of(table: Table) -> str:
-    return ", ".join(column for column in table.key if column != "opened_at")
-
-
-def _neighbours(table: Table) -> str:
-    """Return the query that sets each interval of `table` beside the next of its key."""
-    key = _key_of(table)
-    return f"""
-        SELECT day, {key}, opened_at, closed_at,
-               lead(opened_at) OVER (PARTITION BY day, {key} ORDER BY opened_at) AS next_opened_at
-        FROM {table.name}"""
-
-
-def _events_are_known(table: Table) -> Rule:
-    events = "heartbeats", "registrations", "event_outcomes"
-    # What a plain refresh reports opens a data version, and plain refreshes have no outcome.
-    known = union(events if table is gold.DATA_VERSION_HISTORY else events[2:], "event_id")
-    return reference(
-        "its_events_are_known",
-        "The events that opened or closed an interval on the day are recorded.",
-        f"""
-        WITH judged AS (
-          SELECT DISTINCT day, namesrv_id, 'opened_by' AS role, opened_by AS event_id
-          FROM {table.name} WHERE opened_by IS NOT NULL AND CAST(valid_from AS DATE) = day
-          UNION ALL
-          SELECT DISTINCT day, namesrv_id, 'closed_by' AS role, closed_by AS event_id
-          FROM {table.name} WHERE closed_by IS NOT NULL)
-        SELECT judged.*, recorded.event_id AS known
-        FROM judged
-        LEFT JOIN (SELECT DISTINCT event_id FROM ({known}) SEMI JOIN judged USING (event_id)) AS recorded
-          ON recorded.event_id = judged.event_id""",
-    )
-
-
-def _covered(table: str, by: str, match: str, *, where: str, by_where: str) -> str:
+def _covered(table: str, by: str, match: str, *, where: str = "TRUE", by_where: str = "TRUE") -> str:
     """Return the query that says of each interval of `table` whether intervals of `by` cover it.
 
     `match` are the columns that both share. Covering intervals that touch are joined first. One event changes
@@ -122,7 +108,7 @@ HISTORIES: dict[str, tuple[Rule, ...]] = {
             "broker_has_a_group",
             "covered",
             "Queue data exist only while their broker name is in broker_addr_history.",
-            _covered("topic_queue_history", "broker_addr_history", "broker_name", where="TRUE", by_where="TRUE"),
+            _covered("topic_queue_history", "broker_addr_history", "broker_name"),
         ),
     ),
     "broker_addr_history": (

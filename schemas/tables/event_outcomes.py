@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import Outcome, Step
-from schemas.bronze import EVENT_TABLES, NAMESRV_ID, ROUTE_OBSERVATIONS, SNAPSHOTS
+from schemas.bronze import EVENT_TABLES, ROUTE_OBSERVATIONS, SNAPSHOTS
 from schemas.gold_histories import BROKER, DAY, NOTIFICATION
+from schemas.recorded import NAMESRV_ID
 from schemas.rule import DAY_OF_EFFECT, has_form, is_one_of, reference, union, unique, words
 from schemas.table import INT, LONG, STRING, TIMESTAMP, Column, Rule, Table, list_of, required
 

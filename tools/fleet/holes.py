@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.bronze import DAY, NAMESRV_ID
+from schemas.recorded import DAY, NAMESRV_ID
 from schemas.table import INT, LONG, STRING, TIMESTAMP, Table, required
 
 HOLES = Table(
