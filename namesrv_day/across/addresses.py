@@ -35,7 +35,8 @@ def told_once(
 
     def lives_elsewhere(fact: Mapping[str, Any], until_seq: int) -> bool:
         others = (seqs for addr, seqs in answered.items() if addr != fact["namesrv_addr"])
-        return any(_any_between(seqs, fact["seq"] + _DYING_NS, until_seq) for seqs in others)
+        first = (seqs[at] for seqs in others if (at := bisect_right(seqs, fact["seq"] + _DYING_NS)) < len(seqs))
+        return any(seq < until_seq for seq in first)
 
     changed, gap_until = {}, 0
     for fact in facts:
@@ -62,11 +63,6 @@ def told_once(
 
 def _plain(kind: str) -> str:
     return kind.removeprefix(_AT_ADDRESS)
-
-
-def _any_between(seqs: Sequence[int], after: int, before: int) -> bool:
-    at = bisect_right(seqs, after)
-    return at < len(seqs) and seqs[at] < before
 
 
 # -- positions ---------------------------------------------------------------------------------------------------------

@@ -64,27 +64,23 @@ def verify_numbers(frames: Frames) -> dict[str, Any]:
     checks, mismatches = frames["answer_checks"], frames["route_mismatches"]
     about_routes, others = checks.filter(_ABOUT_ROUTES), checks.filter(~_ABOUT_ROUTES)
     of_code = others.group_by("code").aggregate([("answers", "sum"), ("matched", "sum")]).sort_by("code").to_pylist()
-    explained = mismatches.filter(pc.field("classification") != "mismatched")
+    is_wrong = pc.field("classification") == "mismatched"
+    order = [("answer_time", "ascending"), ("namesrv_id", "ascending"), ("event_id", "ascending")]
+    wrong = mismatches.filter(is_wrong).select(_NAMED).sort_by(order)
     return {
         **{name: pc.sum(about_routes[name]).as_py() or 0 for name in _SUMS},
         "mismatched": pc.sum(checks["mismatched"]).as_py() or 0,
-        "first_mismatched": _first_mismatched(mismatches),
-        "explained": counted(explained, "classification"),
+        "first_mismatched": [
+            f"{row['answer_time'].strftime('%Y-%m-%dT%H:%M:%S.%fZ')} {row['namesrv_id']}: {request_name(row['code'])}"
+            f"{'' if row['subject'] is None else ' ' + row['subject']} (answer {row['event_id']})"
+            for row in wrong.slice(0, _FIRST).to_pylist()
+        ],
+        "explained": counted(mismatches.filter(~is_wrong), "classification"),
         "others": {
             request_name(row["code"]): {"answers": row["answers_sum"], "matched": row["matched_sum"]} for row in of_code
         },
         "order_decisions": frames["order_decisions"].num_rows,
     }
-
-
-def _first_mismatched(mismatches: pa.Table) -> list[str]:
-    wrong = mismatches.filter(pc.field("classification") == "mismatched").select(_NAMED)
-    order = [("answer_time", "ascending"), ("namesrv_id", "ascending"), ("event_id", "ascending")]
-    return [
-        f"{row['answer_time'].strftime('%Y-%m-%dT%H:%M:%S.%fZ')} {row['namesrv_id']}: {request_name(row['code'])}"
-        f"{'' if row['subject'] is None else ' ' + row['subject']} (answer {row['event_id']})"
-        for row in wrong.sort_by(order).slice(0, _FIRST).to_pylist()
-    ]
 
 
 def counted(rows: pa.Table, by: str) -> dict[str, int]:

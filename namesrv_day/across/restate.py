@@ -170,7 +170,9 @@ def compare(new: Frames, old: Frames, day: dt.date) -> list[dict[str, Any]]:
     for table in COMPARED:
         if table.name not in new:
             continue
-        sides = {side: _of_day(frames[table.name], table, day) for side, frames in (("new", new), ("old", old))}
+        sides = {side: frames[table.name].select(table.column_names) for side, frames in (("new", new), ("old", old))}
+        if table.has_intervals:
+            sides = {of: rows.append_column("day", pa.repeat(pa.scalar(day), len(rows))) for of, rows in sides.items()}
         hashed = f"hash({', '.join(table.column_names)})"
         slices = ask(query("across/changed_slices").format(hash=hashed), sides).to_pylist()
         changes = _changes(table, sides, hashed) if slices and table in SHOWN else {}
@@ -179,11 +181,6 @@ def compare(new: Frames, old: Frames, day: dt.date) -> list[dict[str, Any]]:
             for row in slices
         ]
     return found
-
-
-def _of_day(rows: pa.Table, table: Table, day: dt.date) -> pa.Table:
-    rows = rows.select(table.column_names)
-    return rows.append_column("day", pa.repeat(pa.scalar(day), rows.num_rows)) if table.has_intervals else rows
 
 
 def restatements(

@@ -101,8 +101,11 @@ def compare_tables(
     )
     if not common:
         return Difference(name, 0, left.num_rows, right.num_rows, lonely)
+    # Rows of one side that are not among the other's, or are there less often; the first in order of all columns.
+    sql = "SELECT * FROM these EXCEPT ALL SELECT * FROM those ORDER BY ALL"
     left_rows, right_rows = (
-        _surplus(table.select(common), other.select(common)) for table, other in (sides, sides[::-1])
+        ask(sql, {"these": these.select(common), "those": those.select(common)})
+        for these, those in (sides, sides[::-1])
     )
     both = left.num_rows - left_rows.num_rows
     key = [column for column in _KEYS.get(name, ()) if column in common]
@@ -133,12 +136,6 @@ def comparable(table: pa.Table) -> pa.Table:
             name = f"CAST(to_json({name}) AS VARCHAR) AS {name}"
         parts.append(name)
     return ask(f"SELECT {', '.join(parts)} FROM t", {"t": table}) if parts else table  # noqa: S608  columns of ours
-
-
-def _surplus(these: pa.Table, those: pa.Table) -> pa.Table:
-    """Return the rows of `these` that are not among `those`, or are there less often; the first in order of all columns."""
-    sql = "SELECT * FROM these EXCEPT ALL SELECT * FROM those ORDER BY ALL"
-    return ask(sql, {"these": these, "those": those})
 
 
 def _paired(ones: Sequence[Row], others: Sequence[Row], key: Sequence[str]) -> list[tuple[Row | None, Row | None]]:
