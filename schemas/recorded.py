@@ -126,21 +126,13 @@ FIELDS_ARE_READ = warn(
     "response_fields is a JSON object of texts; what nobody can read counts as no fields, see quarantine.",
 )
 REQUEST_RULES = (
-    Rule(
-        "one_way_has_no_response",
-        "NOT one_way OR response_code IS NULL",
-        "A one-way request has no response.",
-    ),
+    Rule("one_way_has_no_response", "NOT one_way OR response_code IS NULL", "A one-way request has no response."),
     Rule(
         "remark_needs_response",
         "response_remark IS NULL OR response_code IS NOT NULL",
         "There is no remark without a response.",
     ),
-    warn(
-        "response_code_is_usual",
-        f"response_code IS NULL OR {is_code('response_code', USUAL_CODES)}",
-        ARE_USUAL,
-    ),
+    warn("response_code_is_usual", f"response_code IS NULL OR {is_code('response_code', USUAL_CODES)}", ARE_USUAL),
 )
 BROKER_RULES = (
     warn(

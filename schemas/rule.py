@@ -119,11 +119,7 @@ def queues(rows: str = "") -> tuple[Rule, ...]:
             all_of(f"{e}read_queue_nums BETWEEN 0 AND 65536 AND {e}write_queue_nums BETWEEN 0 AND 65536"),
             "Queue numbers are 0 to 65,536.",
         ),
-        warn(
-            "sys_flag_is_two_bits",
-            all_of(f"{e}topic_sys_flag BETWEEN 0 AND 3"),
-            "A topic's system flag is 0 to 3.",
-        ),
+        warn("sys_flag_is_two_bits", all_of(f"{e}topic_sys_flag BETWEEN 0 AND 3"), "A topic's system flag is 0 to 3."),
     )
 
 

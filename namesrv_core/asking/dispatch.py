@@ -17,7 +17,6 @@ from namesrv_core.machine.draft import NULL_POINTER, Outcome, Step
 from namesrv_core.machine.heartbeat import QueryDataVersionResult
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.properties import properties_in
 from namesrv_core.machine.question import Answer
 from namesrv_core.machine.register import REGISTER_FAILED, RegisterResult
 from namesrv_core.machine.registry import Registry
@@ -34,7 +33,8 @@ MAX_REASON = 200
 def answer_to(event: events.Event, taken: Step, registry: Registry, namesrv: Namesrv) -> Answer:
     """Return the answer to the request that was `event` and did `taken`; `registry` as before or after it.
 
-    An exception that leaves the processor becomes SYSTEM_ERROR with the exception's text.
+    An exception that leaves the processor becomes SYSTEM_ERROR with the exception's text. What a release refuses to
+    UPDATE_NAMESRV_CONFIG is not known here: its answer says it.
     """
     if taken.exception is not None:
         return Answer(ResponseCode.SYSTEM_ERROR, None, taken.exception)
@@ -45,8 +45,6 @@ def answer_to(event: events.Event, taken: Step, registry: Registry, namesrv: Nam
         returns_body = namesrv.config.return_order_topic_config_to_broker
         body = kv_list_json(registry, ORDER_TOPIC_CONFIG, namesrv) if returns_body else None
         return Answer(ResponseCode.SUCCESS, body, fields=tuple((n, value) for n, value in named if value is not None))
-    if isinstance(event, events.UpdateNamesrvConfig):
-        return _config_answer(event, namesrv)
     if taken.outcome == Outcome.REFUSED_REQUEST:
         reason = None if taken.result is None else str(taken.result)
         return Answer(ResponseCode.SYSTEM_ERROR, None, None if reason is None else _REMARKS.get(reason, reason))
@@ -68,15 +66,3 @@ def refusal_told(code: int | None, remark: str | None, topic_count: int | None =
     if remark:
         return remark[:MAX_REASON]
     return REGISTER_FAILED if (code, topic_count) == (ResponseCode.SYSTEM_ERROR, 1) else f"response code {code}"
-
-
-def _config_answer(event: events.UpdateNamesrvConfig, namesrv: Namesrv) -> Answer:
-    """Return the answer to UPDATE_NAMESRV_CONFIG: nothing is changed if a property of the black list is among them."""
-    said = {} if event.properties is None else properties_in(event.properties)
-    if said is None:
-        return Answer(ResponseCode.SYSTEM_ERROR, None, "string2Properties error")
-    profile = namesrv.profile
-    listed = {*profile.config_black_list, *(namesrv.config.config_black_list.split(";"))}
-    if said.keys() & (listed if profile.has_config_black_list else set(profile.config_black_list)):
-        return Answer(ResponseCode.NO_PERMISSION, None, profile.black_list_remark)
-    return Answer(ResponseCode.SUCCESS, None)

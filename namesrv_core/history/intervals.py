@@ -113,13 +113,7 @@ class Histories:
             self.carry(interval)
 
     def record(
-        self,
-        changes: Iterable[Change],
-        *,
-        seq: int,
-        event_id: str,
-        at_us: int,
-        certainty: Certainty | None = None,
+        self, changes: Iterable[Change], *, seq: int, event_id: str, at_us: int, certainty: Certainty | None = None
     ) -> Iterator[Interval]:
         """Yield the intervals that the changes of one event close. `certainty` None: all of it is certain."""
         for no, change in enumerate(changes):

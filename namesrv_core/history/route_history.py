@@ -47,12 +47,7 @@ class RouteHistory(NamedTuple):
 
 
 def sweep_route(
-    topic: str | None,
-    rows: Iterable[RouteRow],
-    namesrv: Namesrv,
-    *,
-    start_us: int,
-    open_orphans: Iterable[Orphan] = (),
+    topic: str | None, rows: Iterable[RouteRow], namesrv: Namesrv, *, start_us: int, open_orphans: Iterable[Orphan] = ()
 ) -> RouteHistory:
     """Return the changes of the route of `topic` from `start_us` on, and its orphan intervals.
 

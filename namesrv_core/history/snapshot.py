@@ -51,13 +51,7 @@ def snapshot_text(registry: Registry, namesrv_id: str, at_us: int, *, with_kv: b
     if not with_kv:
         del state["kvConfig"]
     time = (_EPOCH + dt.timedelta(microseconds=at_us)).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    value = {
-        "format": FORMAT,
-        "namesrv_id": namesrv_id,
-        "profile": registry.profile.name,
-        "time": time,
-        "state": state,
-    }
+    value = {"format": FORMAT, "namesrv_id": namesrv_id, "profile": registry.profile.name, "time": time, "state": state}
     return json.dumps(value, sort_keys=True, ensure_ascii=False, indent=1) + "\n"
 
 

@@ -39,12 +39,8 @@ class Profile:
     capacities: Capacities = Capacities(topic=2048, broker=256, cluster=64, live=512)
     scan_period_ms: int = 5_000
     unreadable: tuple[str, ...] = ()  # of compressed registrations: `MORE_WORDS`, `NO_MAPPINGS`
-    concurrent_maps: bool = (
-        True  # ConcurrentHashMap instead of HashMap: other growth and order, no exception while iterating
-    )
-    live_key_has_cluster: bool = (
-        True  # live and filter tables are keyed by (cluster, address) instead of the address alone
-    )
+    concurrent_maps: bool = True  # ConcurrentHashMap, not HashMap: other growth and order, iterating never throws
+    live_key_has_cluster: bool = True  # live and filter tables are keyed by (cluster, address), not by the address
     has_state_version: bool = True  # a data version has a stateVersion, compared with the rest
     rejects_older_state_version: bool = True  # a newcomer on a taken id with an older stateVersion is rejected
     refuses_lone_topic: bool = True  # a first registration with exactly one topic is refused
@@ -54,19 +50,10 @@ class Profile:
     query_always_refreshes: bool = True  # QUERY_DATA_VERSION renews the lease even when the version differs
     batches_unregistrations: bool = True  # unregistrations are queued and applied as a batch, by address and not by id
     stores_topic_queue_mapping: bool = True  # topicQueueMappingInfoTable exists
-    lists_absent_filter_servers: bool = (
-        True  # a route names every address in filterServerTable, null where there is none
-    )
+    lists_absent_filter_servers: bool = True  # a route names every address in filterServerTable, with null for none
     sized_name_set: bool = True  # a route's broker order follows a HashSet sized from the number of names
-    answers_unknown_codes: bool = (
-        True  # an unknown request code is answered with REQUEST_CODE_NOT_SUPPORTED, not ignored
-    )
     has_topic_registration: bool = True  # REGISTER_TOPIC_IN_NAMESRV and BROKER_HEARTBEAT exist
     filters_routes_by_zone: bool = True  # a client that names its zone gets the groups of that zone only
-    config_black_list: tuple[str, ...] = ("configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome")
-    black_list_remark: str = (
-        "Can not update config in black list."  # of these UPDATE_NAMESRV_CONFIG changes none, and says so
-    )
     old_json: bool = False  # texts in JSON are escaped as fastjson 1 does it, not as fastjson 2
     faq_scheme: str = "https"  # the address in remarks starts with http or https
     one_id_per_addr: bool = True  # a registration takes its address from the other ids of its group
@@ -75,13 +62,11 @@ class Profile:
     deletes_topic_of_cluster: bool = True  # DELETE_TOPIC_IN_NAMESRV looks at its cluster; else the whole topic goes
     writes_standard_json: bool = True  # a route comes in standard JSON to whom it should
     sys_flag_name: str = "topicSysFlag"  # of queue data in JSON
-    has_config_black_list: bool = True  # the property configBlackList exists
     matches_addr: bool = True  # 5.x: an unregistration takes the address out of the group, whatever its id
     adds_to_known_topic: bool = True  # REGISTER_TOPIC_IN_NAMESRV adds to a topic that is there
     deletes_unlisted_topics: bool = True  # the property deleteTopicWithBrokerRegistration exists
     prime_slave_never_writes: bool = False  # a prime slave's topics lose the write bit whatever enableActingMaster says
     scan_delay_ms: int = 5_000  # from the start to the first scan
-    has_waiting: bool = True  # the property needWaitForService exists
     concurrent_topic_lists: bool = True  # lists of topics are collected in a concurrent set: other order, no null
 
 
@@ -104,26 +89,14 @@ V4_9_7 = Profile(
     stores_topic_queue_mapping=False,
     lists_absent_filter_servers=False,
     sized_name_set=False,
-    answers_unknown_codes=False,
     has_topic_registration=False,
     filters_routes_by_zone=False,
-    config_black_list=("configStorePath", "kvConfigPath"),
-    black_list_remark="Can not update config path",
     old_json=True,
     faq_scheme="http",
-    has_config_black_list=False,
     adds_to_known_topic=False,
     deletes_unlisted_topics=False,
-    has_waiting=False,
     concurrent_topic_lists=False,
 )
-_CONFIG_PATHS = ("configStorePath", "kvConfigPath")
-_BLACK_LIST: dict[str, Any] = {
-    "config_black_list": V5_4_0.config_black_list,
-    "black_list_remark": V5_4_0.black_list_remark,
-    "has_config_black_list": True,
-}
-_MISSPELT = ("configStorePathName", "kvConfigPath")
 # From which release on what is otherwise than in the release before; the first has what the oldest does otherwise.
 _SINCE_4X: tuple[tuple[str, dict[str, Any]], ...] = (
     (
@@ -135,28 +108,24 @@ _SINCE_4X: tuple[tuple[str, dict[str, Any]], ...] = (
             "has_add_write_perm": False,
             "deletes_topic_of_cluster": False,
             "writes_standard_json": False,
-            "config_black_list": (),
         },
     ),
     ("4.5.0", {"one_id_per_addr": True}),
     ("4.9.0", {"stores_null_kv": False, "sys_flag_name": "topicSysFlag"}),
     ("4.9.2", {"has_add_write_perm": True}),
     ("4.9.4", {"deletes_topic_of_cluster": True, "writes_standard_json": True}),
-    ("4.9.6", {"config_black_list": _MISSPELT}),
-    ("4.9.7", {"config_black_list": _CONFIG_PATHS}),
-    ("4.9.8", _BLACK_LIST),
+    # What UPDATE_NAMESRV_CONFIG refuses changed with these three; its answer says whether it did.
+    ("4.9.6", {}),
+    ("4.9.7", {}),
+    ("4.9.8", {}),
 )
 _SINCE_5X: tuple[tuple[str, dict[str, Any]], ...] = (
     (
         "5.0.0",
         {
-            "config_black_list": (),
-            "black_list_remark": V4_9_7.black_list_remark,
-            "has_config_black_list": False,
             "unreadable": (NO_MAPPINGS,),
             "matches_addr": False,
             "faq_scheme": "http",
-            "has_waiting": False,
             "adds_to_known_topic": False,
             "deletes_unlisted_topics": False,
             "prime_slave_never_writes": True,
@@ -165,11 +134,11 @@ _SINCE_5X: tuple[tuple[str, dict[str, Any]], ...] = (
             "concurrent_topic_lists": False,
         },
     ),
-    ("5.1.0", {"unreadable": (), "matches_addr": True, "faq_scheme": "https", "has_waiting": True}),
-    ("5.1.1", {"config_black_list": _MISSPELT}),
-    ("5.1.2", {"config_black_list": _CONFIG_PATHS}),
+    ("5.1.0", {"unreadable": (), "matches_addr": True, "faq_scheme": "https"}),
+    ("5.1.1", {}),
+    ("5.1.2", {}),
     ("5.1.4", {"adds_to_known_topic": True, "deletes_unlisted_topics": True}),
-    ("5.2.0", {"prime_slave_never_writes": False, "concurrent_topic_lists": True, **_BLACK_LIST}),
+    ("5.2.0", {"prime_slave_never_writes": False, "concurrent_topic_lists": True}),
     ("5.3.4", {"scan_delay_ms": 5_000}),
     ("5.4.0", {"old_json": False}),
 )
@@ -246,13 +215,11 @@ class NamesrvConfig:
     | notify_min_broker_id_changed | notifyMinBrokerIdChanged | - | false |
     | return_order_topic_config_to_broker | returnOrderTopicConfigToBroker | (true) | true |
     | enable_topic_list, enable_all_topic_list | enableTopicList, enableAllTopicList | (true) | true |
-    | need_wait_for_service, wait_seconds_for_service | needWaitForService, waitSecondsForService | - | false, 45 |
     | un_register_broker_queue_capacity | unRegisterBrokerQueueCapacity | - | 3000 |
-    | config_black_list | configBlackList | - | configBlackList;configStorePath;kvConfigPath |
     | scan_period_ms | scanNotActiveBrokerInterval | (10000) | 5000, always first after 5 s |
     | channel_max_idle_ms | serverChannelMaxIdleTimeSeconds, in s | 120 | 120 |
 
-    In brackets: not configurable. What is not listed (ports, paths, threads, productEnvName) changes no answer; clusterTest
+    In brackets: not configurable. What is not listed changes no answer that is compared; clusterTest
     replaces the processor and is not covered.
 
     Source: RocketMQ 4.9.7 and 5.4.0 NamesrvConfig, NettyServerConfig, NamesrvController.
@@ -265,10 +232,7 @@ class NamesrvConfig:
     return_order_topic_config_to_broker: bool = True
     enable_topic_list: bool = True
     enable_all_topic_list: bool = True
-    need_wait_for_service: bool = False
-    wait_seconds_for_service: int = 45
     un_register_broker_queue_capacity: int = 3_000
-    config_black_list: str = "configBlackList;configStorePath;kvConfigPath"
     channel_max_idle_ms: int | None = CHANNEL_MAX_IDLE_MS  # None: longer than any silence that was seen
     scan_period_ms: int | None = None  # None: the generation's own
 

@@ -60,11 +60,7 @@ class ScanSchedule:
     """The ticks of one name server. Positions are on the scale of `seq`: nanoseconds since the epoch."""
 
     def __init__(
-        self,
-        epochs: Sequence[ScanEpoch],
-        period_ms: int,
-        scan_closes: Sequence[int] = (),
-        stalls: Sequence[Stall] = (),
+        self, epochs: Sequence[ScanEpoch], period_ms: int, scan_closes: Sequence[int] = (), stalls: Sequence[Stall] = ()
     ) -> None:
         """`scan_closes`: positions where the server closed the channel of a broker whose lease had ended."""
         self._period_ns = period_ms * NS_PER_MS

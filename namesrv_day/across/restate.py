@@ -184,11 +184,7 @@ def compare(new: Frames, old: Frames, day: dt.date) -> list[dict[str, Any]]:
 
 
 def restatements(
-    compared: Iterable[Mapping[str, Any]],
-    heard: Heard,
-    causes: Mapping[str, bool],
-    last_day: dt.date,
-    **runs: str,
+    compared: Iterable[Mapping[str, Any]], heard: Heard, causes: Mapping[str, bool], last_day: dt.date, **runs: str
 ) -> pa.Table:
     """Return the rows of `restatements`. `compared`: what `compare` says of all name servers; `runs`: run_id, previous_run.
 

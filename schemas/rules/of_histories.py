@@ -5,16 +5,7 @@
 from __future__ import annotations
 
 from schemas import gold
-from schemas.rule import (
-    INTERVAL_DOES_NOT_RUN_BACK,
-    LIVES_IN_ITS_SLICE,
-    present,
-    query,
-    queues,
-    reference,
-    union,
-    warn,
-)
+from schemas.rule import INTERVAL_DOES_NOT_RUN_BACK, LIVES_IN_ITS_SLICE, present, query, queues, reference, union, warn
 from schemas.table import Rule, Table
 
 
@@ -38,11 +29,7 @@ def of_history(table: Table) -> tuple[Rule, ...]:
         ),
         INTERVAL_DOES_NOT_RUN_BACK,
         LIVES_IN_ITS_SLICE,
-        Rule(
-            "key_entered_before",
-            "entered_at <= opened_at",
-            "A key enters its map no later than its row opens.",
-        ),
+        Rule("key_entered_before", "entered_at <= opened_at", "A key enters its map no later than its row opens."),
         query(
             "does_not_overlap",
             "next_opened_at IS NULL OR (closed_at IS NOT NULL AND closed_at <= next_opened_at)",
@@ -114,9 +101,7 @@ HISTORIES: dict[str, tuple[Rule, ...]] = {
     "broker_addr_history": (
         warn("broker_id_is_not_negative", "broker_id IS NULL OR broker_id >= 0", "A broker id is 0 or more."),
         Rule(
-            "no_member_has_no_address",
-            "broker_id IS NOT NULL OR broker_addr IS NULL",
-            "Only a member has an address.",
+            "no_member_has_no_address", "broker_id IS NOT NULL OR broker_addr IS NULL", "Only a member has an address."
         ),
         query(
             "address_has_one_id",
@@ -165,11 +150,7 @@ HISTORIES: dict[str, tuple[Rule, ...]] = {
         ),
     ),
     "filter_server_history": (
-        Rule(
-            "list_is_not_empty",
-            "len(filter_servers) > 0",
-            "An empty list removes the entry, so none is stored.",
-        ),
+        Rule("list_is_not_empty", "len(filter_servers) > 0", "An empty list removes the entry, so none is stored."),
     ),
     "kv_config_history": (
         Rule(
@@ -191,11 +172,7 @@ HISTORIES: dict[str, tuple[Rule, ...]] = {
         ),
     ),
     "topic_queue_mapping_history": (
-        warn(
-            "mapping_is_plausible",
-            "total_queues >= 0 AND epoch >= 0",
-            "total_queues and epoch are 0 or more.",
-        ),
+        warn("mapping_is_plausible", "total_queues >= 0 AND epoch >= 0", "total_queues and epoch are 0 or more."),
     ),
     "data_version_history": (
         Rule(

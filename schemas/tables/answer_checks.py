@@ -55,11 +55,7 @@ ANSWER_CHECKS = Table(
             "AND greatest(same_order, same_bytes, in_flight) <= matched",
             "Counts are 0 or more; same_order, same_bytes and in_flight count among the matched.",
         ),
-        warn(
-            "nothing_is_mismatched",
-            "mismatched = 0",
-            "The replayed registry gives every answer that was given.",
-        ),
+        warn("nothing_is_mismatched", "mismatched = 0", "The replayed registry gives every answer that was given."),
         query(
             "mismatches_are_listed",
             "listed = mismatched",

@@ -34,9 +34,7 @@ EXPIRED_BROKERS = Table(
         Rule("cause_is_known", "cause IN ('scan', 'idle_channel')", "The cause is scan or idle_channel."),
         Rule("removed_that_day", is_day_of("removed_time"), "day is the UTC date of removed_time."),
         Rule(
-            "removed_after_last_beat",
-            "last_beat_time <= removed_time",
-            "A broker is removed after its last refresh.",
+            "removed_after_last_beat", "last_beat_time <= removed_time", "A broker is removed after its last refresh."
         ),
         Rule(
             "lag_is_the_difference",

@@ -41,15 +41,9 @@ FINDINGS = Table(
     rules=(
         Rule("code_has_its_form", has_form("code", "[A-Z][A-Z0-9_]*"), "code is in capitals."),
         Rule(
-            "severity_is_known",
-            "severity IN ('critical', 'warning', 'info')",
-            "severity is critical, warning or info.",
+            "severity_is_known", "severity IN ('critical', 'warning', 'info')", "severity is critical, warning or info."
         ),
-        Rule(
-            "time_does_not_run_back",
-            "to_time IS NULL OR from_time <= to_time",
-            "from_time is not after to_time.",
-        ),
+        Rule("time_does_not_run_back", "to_time IS NULL OR from_time <= to_time", "from_time is not after to_time."),
         Rule("begins_by_its_day", "CAST(from_time AS DATE) <= told_on", "A finding is not told before it begins."),
         Rule(
             "closes_whole", "(to_time IS NULL) = (ended_on IS NULL)", "A finding that is over has to_time and ended_on."
@@ -64,10 +58,6 @@ FINDINGS = Table(
             "begun_with <= len(evidence) AND (ended_on > told_on OR begun_with = len(evidence))",
             "Only an end on a later day adds to the evidence.",
         ),
-        Rule(
-            "has_evidence",
-            "len(evidence) > 0 AND " + each("evidence", "e <> ''"),
-            "A finding names its events.",
-        ),
+        Rule("has_evidence", "len(evidence) > 0 AND " + each("evidence", "e <> ''"), "A finding names its events."),
     ),
 )

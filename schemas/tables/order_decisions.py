@@ -28,9 +28,7 @@ ORDER_DECISIONS = Table(
         required("alternatives", STRINGS, "The orders in words, the default first"),
         required("chosen", INT, "Which alternative was taken, from 0"),
         required(
-            "answers_for",
-            LONG,
-            "Answers that only the chosen order explains, of those looked at until one decided",
+            "answers_for", LONG, "Answers that only the chosen order explains, of those looked at until one decided"
         ),
         required("answers_against", LONG, "Answers of these that only another order explains"),
         required("evidence_for", STRINGS, "Those answers (event ids)"),
@@ -52,11 +50,7 @@ ORDER_DECISIONS = Table(
             "len(alternatives) >= 2 AND len(event_ids) >= 1",
             "A decision has two alternatives or more.",
         ),
-        Rule(
-            "answers_are_counted",
-            "answers_for >= 0 AND answers_against >= 0",
-            "Counts of answers are 0 or more.",
-        ),
+        Rule("answers_are_counted", "answers_for >= 0 AND answers_against >= 0", "Counts of answers are 0 or more."),
         warn(
             "answers_agree",
             "answers_against <= answers_for",

@@ -7,14 +7,7 @@ from schemas.rule import INTERVAL_DOES_NOT_RUN_BACK, LIVES_IN_ITS_SLICE, is_one_
 from schemas.table import CLOSED_MONTH, STRING, TIMESTAMP, Column, Rule, Table, required
 
 _OR_REGISTRATION = " UNION ALL SELECT day, namesrv_id, event_id FROM registrations"
-_REASONS = (
-    "no_broker_address",
-    "no_live_broker",
-    "no_master",
-    "no_writable_queue",
-    "residual",
-    "stale_order_conf",
-)
+_REASONS = ("no_broker_address", "no_live_broker", "no_master", "no_writable_queue", "residual", "stale_order_conf")
 ORPHANED_TOPICS = Table(
     "orphaned_topics",
     "gold",
@@ -39,20 +32,14 @@ ORPHANED_TOPICS = Table(
     made_by="flags",
     shows_changes=True,
     rules=(
-        Rule(
-            "reason_is_known",
-            is_one_of("reason", _REASONS),
-            f"The reason is one of: {', '.join(_REASONS)}.",
-        ),
+        Rule("reason_is_known", is_one_of("reason", _REASONS), f"The reason is one of: {', '.join(_REASONS)}."),
         Rule(
             "residual_names_the_broker",
             "reason <> 'residual' OR broker_name IS NOT NULL",
             "residual rows name the broker.",
         ),
         Rule(
-            "closes_whole",
-            "(valid_to IS NULL) = (closed_by IS NULL)",
-            "A closed interval has valid_to and closed_by.",
+            "closes_whole", "(valid_to IS NULL) = (closed_by IS NULL)", "A closed interval has valid_to and closed_by."
         ),
         INTERVAL_DOES_NOT_RUN_BACK,
         LIVES_IN_ITS_SLICE,

@@ -39,9 +39,7 @@ ROUTE_MISMATCHES = Table(
     rules=(
         Rule("answered_that_day", is_day_of("answer_time"), "day is the UTC date of answer_time."),
         warn(
-            "is_explained",
-            "classification <> 'mismatched'",
-            "The replayed registry gives every answer that was given.",
+            "is_explained", "classification <> 'mismatched'", "The replayed registry gives every answer that was given."
         ),
         warn("answer_follows_question", "request_time <= answer_time", "An answer comes after its question."),
         reference(

@@ -50,11 +50,7 @@ ROUTE_OBSERVATIONS = events(
             "Only questions about a topic, a cluster, a KV key or namespace, or a group have a subject.",
         ),
         warn("answer_follows_question", "request_seq <= seq", "An answer comes after its question."),
-        warn(
-            "response_code_is_usual",
-            is_code("response_code", USUAL_CODES),
-            ARE_USUAL,
-        ),
+        warn("response_code_is_usual", is_code("response_code", USUAL_CODES), ARE_USUAL),
         warn(
             "route_has_a_body",
             "code <> 105 OR response_code <> 0 OR body IS NOT NULL",

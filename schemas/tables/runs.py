@@ -80,11 +80,7 @@ RUNS = Table(
     key=("run_id",),
     partition_by=(),
     rules=(
-        Rule(
-            "status_is_known",
-            "status IN ('published', 'refused')",
-            "status is published or refused.",
-        ),
+        Rule("status_is_known", "status IN ('published', 'refused')", "status is published or refused."),
         Rule(
             "gate_agrees",
             "status NOT IN ('published', 'refused') OR (status = 'published') = (gate = 'passed')",

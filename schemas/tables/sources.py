@@ -62,9 +62,7 @@ SOURCES = Table(
             "bytes, frames and packets are 0 or more.",
         ),
         Rule(
-            "packets_if_capture",
-            "(kind = 'capture') = (packets IS NOT NULL)",
-            "Captures, and only they, have packets.",
+            "packets_if_capture", "(kind = 'capture') = (packets IS NOT NULL)", "Captures, and only they, have packets."
         ),
         warn(
             "times_are_in_order",

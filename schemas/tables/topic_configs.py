@@ -35,11 +35,7 @@ TOPIC_CONFIGS_TABLE = Table(
             "len(list_distinct(list_transform(topics, lambda t: {'topic': t.topic}))) = len(topics)",
             "No topic is there twice.",
         ),
-        warn(
-            "mappings_are_plausible",
-            each("mappings", "e.total_queues >= 0"),
-            "Mappings have 0 queues or more.",
-        ),
+        warn("mappings_are_plausible", each("mappings", "e.total_queues >= 0"), "Mappings have 0 queues or more."),
         warn(
             UNREAD_QUEUES,
             each(

@@ -9,10 +9,5 @@ UNREGISTRATIONS = events(
     "one UNREGISTER_BROKER (104)",
     *REQUEST,
     *BROKER,
-    rules=(
-        *REQUEST_RULES,
-        FIELDS_ARE_READ,
-        *BROKER_RULES,
-        code_of("unregistrations"),
-    ),
+    rules=(*REQUEST_RULES, FIELDS_ARE_READ, *BROKER_RULES, code_of("unregistrations")),
 )

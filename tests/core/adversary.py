@@ -80,10 +80,7 @@ OTHERS = st.one_of(
         st.one_of(st.none(), st.lists(st.tuples(NAMES, QUEUE_DATAS), max_size=3).map(tuple)),
     ),
     st.builds(
-        events.PutKvConfig,
-        st.sampled_from(["N", "O"]),
-        st.sampled_from(["k", "l"]),
-        st.sampled_from(["v", "w", None]),
+        events.PutKvConfig, st.sampled_from(["N", "O"]), st.sampled_from(["k", "l"]), st.sampled_from(["v", "w", None])
     ),
     st.builds(events.DeleteKvConfig, st.sampled_from(["N", "O"]), st.sampled_from(["k", "l"])),
     st.builds(events.UpdateNamesrvConfig, st.just("a=b")),
@@ -100,9 +97,7 @@ NAMESRVS_5_4_0 = st.builds(
     Namesrv,
     st.just(V5_4_0),
     st.builds(
-        NamesrvConfig,
-        delete_topic_with_broker_registration=st.booleans(),
-        notify_min_broker_id_changed=st.booleans(),
+        NamesrvConfig, delete_topic_with_broker_registration=st.booleans(), notify_min_broker_id_changed=st.booleans()
     ),
 )
 NAMESRVS = st.one_of(NAMESRVS_4_9_7, NAMESRVS_5_4_0)

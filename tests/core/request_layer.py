@@ -19,6 +19,7 @@ from namesrv_core.machine import events
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.draft import NULL_POINTER, Step
 from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.properties import properties_in
 from namesrv_core.machine.question import Answer
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import DataVersion, QueueData, TopicTable
@@ -81,35 +82,29 @@ class Served(NamedTuple):
     answer: Answer | None
 
 
-def serve(
-    registry: Registry, request: Request, at_ms: int, namesrv: Namesrv, *, uptime_ms: int | None = None
-) -> Served:
+def serve(registry: Registry, request: Request, at_ms: int, namesrv: Namesrv) -> Served:
     """Return `dispatch` after applying it to `registry`."""
-    served = dispatch(registry, request, at_ms, namesrv, uptime_ms=uptime_ms)
+    served = dispatch(registry, request, at_ms, namesrv)
     if served.event is not None and served.step is not None:
         apply_step(registry, served.event, served.step, at_ms, namesrv)
     return served
 
 
-def dispatch(
-    registry: Registry, request: Request, at_ms: int, namesrv: Namesrv, *, uptime_ms: int | None = None
-) -> Served:
+def dispatch(registry: Registry, request: Request, at_ms: int, namesrv: Namesrv) -> Served:
     """Return what a request at `at_ms` (epoch milliseconds) is, does and is answered with. Nothing is changed.
 
-    `uptime_ms`: milliseconds since the server started, None for long ago. A one-way request has no answer, whatever it
+    A one-way request has no answer, whatever it
     does. The body of GET_NAMESRV_CONFIG is not predicted: `inference.configuration` does.
     """
-    served = _served(registry, request, at_ms, namesrv, uptime_ms)
+    served = _served(registry, request, at_ms, namesrv)
     return served._replace(answer=None) if request.one_way else served
 
 
-def _served(registry: Registry, request: Request, at_ms: int, namesrv: Namesrv, uptime_ms: int | None) -> Served:
+def _served(registry: Registry, request: Request, at_ms: int, namesrv: Namesrv) -> Served:
     code, fields = request.code, request.fields
     if not _knows(code, namesrv):
         return Served(None, None, _unknown_code(code, namesrv))
     if code in QUESTIONS:
-        if code == RequestCode.GET_ROUTEINFO_BY_TOPIC and _not_ready(namesrv, uptime_ms):
-            return Served(None, None, Answer(ResponseCode.SYSTEM_ERROR, None, "name server not ready"))
         standard = request.version >= STANDARD_JSON_SINCE or bool(java_boolean(fields.get("acceptStandardJsonOnly")))
         return Served(None, None, answer(registry, question_of(code, fields, standard_json=standard), namesrv))
     if code == RequestCode.GET_NAMESRV_CONFIG:
@@ -119,10 +114,24 @@ def _served(registry: Registry, request: Request, at_ms: int, namesrv: Namesrv, 
         error = request.body.error if isinstance(request.body, Undecodable) else NULL_POINTER
         return Served(None, None, Answer(ResponseCode.SYSTEM_ERROR, None, error))
     taken = step(registry, event, at_ms, namesrv)
+    if isinstance(event, events.UpdateNamesrvConfig):
+        return Served(event, taken, _config_answer(event, namesrv))
     answered = answer_to(event, taken, registry, namesrv)
     if event == events.RefusedRequest(UNDECODABLE_BODY) and isinstance(request.body, Undecodable):
         answered = answered._replace(remark=request.body.error)
     return Served(event, taken, answered)
+
+
+def _config_answer(event: events.UpdateNamesrvConfig, namesrv: Namesrv) -> Answer:
+    """Return the answer to UPDATE_NAMESRV_CONFIG of 4.9.7 or 5.4.0: some properties it never changes."""
+    said = {} if event.properties is None else properties_in(event.properties)
+    if said is None:
+        return Answer(ResponseCode.SYSTEM_ERROR, None, "string2Properties error")
+    refused = {"configStorePath", "kvConfigPath"} | (set() if _is_old(namesrv) else {"configBlackList", "rocketmqHome"})
+    if said.keys().isdisjoint(refused):
+        return _SUCCESS
+    what = "config path" if _is_old(namesrv) else "config in black list."
+    return Answer(ResponseCode.NO_PERMISSION, None, f"Can not update {what}")
 
 
 def event_of(request: Request, namesrv: Namesrv) -> events.Event | None:
@@ -151,19 +160,9 @@ def _knows(code: int, namesrv: Namesrv) -> bool:
 
 
 def _unknown_code(code: int, namesrv: Namesrv) -> Answer | None:
-    if not namesrv.profile.answers_unknown_codes:
+    if _is_old(namesrv):
         return None
     return Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, None, f" request type {code} not supported")
-
-
-def _not_ready(namesrv: Namesrv, uptime_ms: int | None) -> bool:
-    config = namesrv.config
-    return (
-        config.need_wait_for_service
-        and namesrv.profile.has_waiting
-        and uptime_ms is not None
-        and uptime_ms < config.wait_seconds_for_service * 1_000
-    )
 
 
 def _register_event(request: Request) -> events.Event:

@@ -12,14 +12,7 @@ from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.profile import Profile
 from namesrv_core.machine.question import Answer
 from namesrv_core.machine.registry import Change, TableName
-from namesrv_core.machine.rows import (
-    BrokerData,
-    BrokerLiveInfo,
-    KvValue,
-    LiveKey,
-    QueueData,
-    TopicQueueMappingInfo,
-)
+from namesrv_core.machine.rows import BrokerData, BrokerLiveInfo, KvValue, LiveKey, QueueData, TopicQueueMappingInfo
 
 ROUTE = 105
 

@@ -168,10 +168,7 @@ def test_an_order_that_changes_nothing_is_no_decision() -> None:
 
 def test_overlapping_requests_are_weighed() -> None:
     """A registration that creates a topic and the topic's deletion were under way together, the responses say little."""
-    requests = [
-        registration(1_000, "register"),
-        at(1_001, "delete", events.DeleteTopic("T", None)),
-    ]
+    requests = [registration(1_000, "register"), at(1_001, "delete", events.DeleteTopic("T", None))]
     window = {"register": 990, "delete": 991}
     default, moved = decide(day(requests, polled([(2_000, topics("TBW102"))]), window))
     assert [evidence(d) for d in default] == [("overlapping_requests", 0, ("a2000",), ())]

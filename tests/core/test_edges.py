@@ -140,15 +140,6 @@ def test_end_of_the_process_brings_the_scan_back() -> None:
     assert not registry.scan_halted
 
 
-def test_shared_channel_takes_down_the_first_entry_of_the_live_table() -> None:
-    """4.9.7: b:1 stands in an earlier bucket than a:1, though it was registered later."""
-    registry = Registry(V4_9_7)
-    for addr in ("a:1", "b:1"):
-        take(registry, register(addr=addr, name=addr)._replace(channel_id="shared"), 0, FOUR)
-    take(registry, events.ChannelDestroyed("shared", None), 1, FOUR)
-    assert list(registry.broker_live_table) == [LiveKey(None, "a:1")]
-
-
 def test_ids_of_a_group_iterate_as_a_hash_map() -> None:
     """Twelve ids leave it at 16 buckets, where 16 stands behind 0; a ConcurrentHashMap would have grown."""
     group = BrokerData("C", tuple((broker_id, f"a:{broker_id}") for broker_id in (16, *range(10, -1, -1))))
@@ -184,16 +175,6 @@ def test_ghost_that_registers_again_has_a_lease_again() -> None:
     assert registry.broker_addr_table["b"].broker_addrs == ((0, "a:2"), (1, "a:1"))
 
 
-def test_expired_entry_without_channel_ends_the_scan() -> None:
-    """4.9.7: closing no channel throws out of the scan, and the entry stays."""
-    registry = Registry(V4_9_7)
-    take(registry, register()._replace(channel_id=None), 0, FOUR)
-    taken = take(registry, events.ScanNotActiveBroker(), 120_001, FOUR)
-    assert (taken.outcome, taken.exception, taken.closed) == (Outcome.SCAN_FAILED, NULL_POINTER, ())
-    assert registry.scan_halted
-    assert list(registry.broker_live_table) == [LiveKey(None, "a:1")]
-
-
 @pytest.mark.parametrize("namesrv", [FOUR, FIVE], ids=["4.9.7", "5.4.0"])
 def test_entries_whose_channels_nobody_wrote_down_share_none(namesrv: Namesrv) -> None:
     """A scan takes them all and goes on running; what it closed is not known."""
@@ -207,17 +188,6 @@ def test_entries_whose_channels_nobody_wrote_down_share_none(namesrv: Namesrv) -
     assert registry.broker_live_table.keys_of_channel(UNRECORDED) == []
 
 
-def test_member_without_address_ends_the_search_for_a_lost_one() -> None:
-    """4.9.7: the live entry is gone by then; the group behind the one that throws keeps its member."""
-    registry = Registry(V4_9_7)
-    take(registry, register(addr=None, name="a"), 0, FOUR)
-    take(registry, register(addr="a:1", name="b"), 0, FOUR)
-    taken = take(registry, events.ChannelDestroyed("unknown", "a:1"), 1, FOUR)
-    assert (taken.outcome, taken.swallowed) == (Outcome.CHANNEL_LOST, (NULL_POINTER,))
-    assert list(registry.broker_live_table) == [LiveKey(None, None)]
-    assert sorted(map(str, registry.broker_addr_table)) == ["a", "b"]
-
-
 def test_group_without_a_name_does_not_end_the_search_for_a_lost_address() -> None:
     """4.9.7: it loses the address and goes, but not from its cluster set; so does the first group with a name."""
     registry = Registry(V4_9_7)
@@ -226,24 +196,6 @@ def test_group_without_a_name_does_not_end_the_search_for_a_lost_address() -> No
     take(registry, events.ChannelDestroyed("a:1", None), 1, FOUR)
     assert list(registry.broker_addr_table) == ["c"]
     assert set(registry.cluster_addr_table["C"]) == {None, "c"}
-
-
-def test_null_topic_stops_what_asks_the_topic_table_of_the_new_generation() -> None:
-    """5.4.0: a deletion in an unknown cluster does not get that far; in 4.9.7 null is a topic like any other."""
-    registry = Registry(V5_4_0)
-    take(registry, register(), 0, FIVE)
-    queues = (("b", QueueData(4, 4, 6, 0)),)
-    cases: list[tuple[events.Event, tuple[str, ...]]] = [
-        (events.RegisterTopic(None, queues), (NULL_POINTER,)),
-        (events.RegisterTopic(None, None), ()),
-        (events.DeleteTopic(None, None), (NULL_POINTER,)),
-        (events.DeleteTopic(None, "C"), (NULL_POINTER,)),
-        (events.DeleteTopic(None, "X"), ()),
-    ]
-    for event, swallowed in cases:
-        taken = take(registry, event, 1, FIVE)
-        assert (taken.outcome, taken.changes, taken.swallowed) == (Outcome.NO_EFFECT, (), swallowed)
-    assert step(Registry(V4_9_7), events.DeleteTopic(None, None), 1, FOUR).swallowed == ()
 
 
 @pytest.mark.parametrize(

@@ -35,12 +35,7 @@ def test_interval_ends_where_the_next_begins() -> None:
     histories = Histories()
     assert record(histories, 1, put(OLD)) == []
     (closed,) = record(histories, 2, put(NEW))
-    assert (closed.valid_from_us, closed.valid_to_us, closed.opened_by, closed.closed_by) == (
-        1_000,
-        2_000,
-        "e1",
-        "e2",
-    )
+    assert (closed.valid_from_us, closed.valid_to_us, closed.opened_by, closed.closed_by) == (1_000, 2_000, "e1", "e2")
     (left,) = histories.open_intervals()
     assert (left.valid_from_us, left.valid_to_us, left.value) == (2_000, None, NEW)
 

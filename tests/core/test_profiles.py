@@ -178,28 +178,6 @@ def test_standard_json_came_with_4_9_4(release: str, key: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "refusing"),
-    [
-        ("configStorePathName", {"4.9.6", "5.1.1"}),
-        ("configStorePath", {"4.9.7", "4.9.8", "5.1.2", "5.1.4", "5.2.0", "5.4.0"}),
-        ("kvConfigPath", {"4.9.6", "4.9.7", "4.9.8", "5.1.1", "5.1.2", "5.1.4", "5.2.0", "5.4.0"}),
-        ("rocketmqHome", {"4.9.8", "5.2.0", "5.4.0"}),
-        ("mine", {"4.9.8", "5.2.0", "5.4.0"}),
-    ],
-)
-def test_what_cannot_be_changed_while_running(name: str, refusing: set[str]) -> None:
-    """By release; what the operator lists counts where there is such a list."""
-    config = NamesrvConfig(config_black_list="mine")
-    refused = set()
-    for release in ("4.9.5", "4.9.6", "4.9.7", "4.9.8", "5.1.0", "5.1.1", "5.1.2", "5.1.4", "5.2.0", "5.4.0"):
-        registry, namesrv = replayed(release, config=config)
-        event = events.UpdateNamesrvConfig(f"{name}=x\n")
-        if answer_to(event, step(registry, event, 0, namesrv), registry, namesrv).code == 16:
-            refused.add(release)
-    assert refused == refusing
-
-
 def test_a_kv_entry_without_a_key() -> None:
     """Since 4.9.0 it is refused; before, the answer is SUCCESS."""
     event = events.PutKvConfig(None, "k", "v")

@@ -6,17 +6,9 @@ import pytest
 
 from namesrv_core import Answer, Namesrv, Registry
 from namesrv_core.asking.queries import RouteBroker, TopicRouteData, within_zone
-from namesrv_core.asking.requests import (
-    Fields,
-    zone_of,
-)
+from namesrv_core.asking.requests import Fields, zone_of
 from namesrv_core.machine.registry import Change, TableName
-from namesrv_core.machine.rows import (
-    BrokerData,
-    LiveKey,
-    QueueData,
-    TopicQueueMappingInfo,
-)
+from namesrv_core.machine.rows import BrokerData, LiveKey, QueueData, TopicQueueMappingInfo
 from tests.core.test_request_layer import FIVE, answered
 
 

@@ -7,10 +7,6 @@ from tests.day.row_values import EVENT, QUEUES, REQUEST
 GOOD = (
     EVENT
     | REQUEST
-    | {
-        "code": 217,
-        "operation": "register_topic_in_namesrv",
-        "queue_datas": [{"broker_name": "b", **QUEUES}],
-    }
+    | {"code": 217, "operation": "register_topic_in_namesrv", "queue_datas": [{"broker_name": "b", **QUEUES}]}
 )
 PLANTED = {"operation_is_of_its_code": {"operation": "delete_kv_config"}}

@@ -26,12 +26,6 @@ NULLED = "namesrv_id"
 PLANTED = {
     "every_answer_is_counted": {"answers": 3},
     "counts_are_plausible": {"same_order": 3},
-    "nothing_is_mismatched": {
-        "matched": 1,
-        "same_order": 1,
-        "same_bytes": 1,
-        "mismatched": 1,
-        "code": 206,
-    },
+    "nothing_is_mismatched": {"matched": 1, "same_order": 1, "same_bytes": 1, "mismatched": 1, "code": 206},
     "mismatches_are_listed": {"code": 105},
 }

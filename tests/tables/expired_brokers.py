@@ -25,11 +25,7 @@ NULLED = "topics_lost"
 PLANTED = {
     "cause_is_known": {"cause": "boredom"},
     "removed_that_day": {"day": DAY_BEFORE},
-    "removed_after_last_beat": {
-        "cause": "idle_channel",
-        "removed_time": NOON - MINUTE,
-        "detection_lag_ms": -60_000,
-    },
+    "removed_after_last_beat": {"cause": "idle_channel", "removed_time": NOON - MINUTE, "detection_lag_ms": -60_000},
     "lag_is_the_difference": {"detection_lag_ms": 190_000},
     "scan_removes_after_the_lease": {"heartbeat_timeout_ms": 180_000},
     "returns_whole": {"returned_by": E1},

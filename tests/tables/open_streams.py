@@ -6,12 +6,7 @@ import hashlib
 
 from tests.day.row_values import NOON, addr_of
 
-GOOD = {
-    "state": "{}",
-    "sha256": hashlib.sha256(b"{}").hexdigest(),
-    "last_time": NOON,
-    "ingest_run": "run-1",
-}
+GOOD = {"state": "{}", "sha256": hashlib.sha256(b"{}").hexdigest(), "last_time": NOON, "ingest_run": "run-1"}
 
 
 def own(n: int) -> dict[str, object]:

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from tests.day.row_values import DAY, E1, MINUTE, NAMESRV, NOON, ONE_DAY, digest
 
-GOOD = {
-    "namesrv_id": NAMESRV,
-    "reason": "no_master",
-    "valid_from": NOON,
-    "opened_by": E1,
-    "day": DAY,
-}
+GOOD = {"namesrv_id": NAMESRV, "reason": "no_master", "valid_from": NOON, "opened_by": E1, "day": DAY}
 
 
 def own(n: int) -> dict[str, object]:

@@ -20,7 +20,4 @@ def own(n: int) -> dict[str, object]:
 
 
 NULLED = "number"
-PLANTED = {
-    "what_is_named": {"what": "guessed"},
-    "any_has_no_part": {"any_one": True},
-}
+PLANTED = {"what_is_named": {"what": "guessed"}, "any_has_no_part": {"any_one": True}}

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from tests.day.row_values import DAY, DAY_BEFORE, MINUTE, NAMESRV, NOON, addr_of
 
-GOOD = {
-    "namesrv_id": NAMESRV,
-    "hour": NOON,
-    "refreshes": 2,
-    "first_time": NOON,
-    "last_time": NOON + MINUTE,
-    "day": DAY,
-}
+GOOD = {"namesrv_id": NAMESRV, "hour": NOON, "refreshes": 2, "first_time": NOON, "last_time": NOON + MINUTE, "day": DAY}
 
 
 def own(n: int) -> dict[str, object]:

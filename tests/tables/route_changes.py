@@ -32,9 +32,6 @@ PLANTED = {
     "change_is_what_it_says": {"change": "vanished"},
     "route_differs": {"parts": []},
     "parts_are_json": {"parts": [{"part": "queueDatas", "name": "broker-a", "text": "{"}]},
-    "changes_follow_on": [
-        {},
-        {"change": "changed", "groups_before": 1, "length_before": 61, "seq": SEQ + 1_000_000},
-    ],
+    "changes_follow_on": [{}, {"change": "changed", "groups_before": 1, "length_before": 61, "seq": SEQ + 1_000_000}],
     "caused_by_is_known": {"caused_by": digest("nobody")},
 }

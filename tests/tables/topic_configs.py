@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from tests.day.row_values import QUEUES, digest
 
-GOOD = {
-    "topics": [{"topic": "T", **QUEUES}],
-    "mappings": [],
-    "topic_count": 1,
-    "ingest_run": "run-1",
-}
+GOOD = {"topics": [{"topic": "T", **QUEUES}], "mappings": [], "topic_count": 1, "ingest_run": "run-1"}
 
 
 def own(n: int) -> dict[str, object]:
