@@ -137,3 +137,11 @@ LIVES_IN_ITS_SLICE = Rule(
 INTERVAL_DOES_NOT_RUN_BACK = Rule(
     "time_does_not_run_back", "valid_to IS NULL OR valid_from <= valid_to", "valid_from is not after valid_to."
 )
+OF_AN_HOUR = (
+    Rule("hour_lies_in_its_day", is_day_of("hour"), "day is the UTC date of the hour."),
+    Rule(
+        "times_lie_in_the_hour",
+        "first_time <= last_time AND hour <= first_time AND last_time < hour + INTERVAL 1 HOUR",
+        "first_time and last_time are in order and lie in the hour.",
+    ),
+)

@@ -115,21 +115,15 @@ def within_zone(route: TopicRouteData, zone: str, *, sorted_maps: bool) -> Topic
 
 
 def _refilled(entries: Iterable[tuple[str | None, _V]], in_order: bool) -> tuple[tuple[str | None, _V], ...]:  # noqa: FBT001
-    filled: JavaMap[str | None, _V] = string_map()
-    for key, value in sorted(entries, key=lambda entry: entry[0] or "") if in_order else entries:
-        filled.put(key, value)
-    return tuple(filled.java_items())
+    ordered = sorted(entries, key=lambda entry: entry[0] or "") if in_order else entries
+    return tuple(string_map(entries=ordered).java_items())
 
 
 @lru_cache(256)
 def _name_set(table: tuple[str | None, ...], is_sized: bool) -> list[str | None]:  # noqa: FBT001  hashed at each call
     """Return the topic's broker names in the order of the HashSet that the server copies them into. The list is shared."""
-    names: JavaMap[str | None, bool] = string_map(
-        max(16, table_size_for(int(len(table) / 0.75) + 1)) if is_sized else 16
-    )
-    for name in table:
-        names.put(name, value=True)
-    return names.java_keys()
+    capacity = max(16, table_size_for(int(len(table) / 0.75) + 1)) if is_sized else 16
+    return string_map(capacity, ((name, True) for name in table)).java_keys()
 
 
 @lru_cache(4_096)
@@ -233,7 +227,5 @@ def unit_topic_list(registry: Registry, namesrv: Namesrv, *, unit: bool | None, 
 
 
 def _topic_set(topics: list[str | None], namesrv: Namesrv) -> list[str | None]:
-    copied: JavaMap[str | None, bool] = string_map(concurrent=namesrv.profile.concurrent_topic_lists)
-    for topic in topics:
-        copied.put(topic, value=True)
-    return copied.java_keys()
+    concurrent = namesrv.profile.concurrent_topic_lists
+    return string_map(entries=((topic, True) for topic in topics), concurrent=concurrent).java_keys()

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeVar
 
 from namesrv_core.history.registry_json import state_of
 from namesrv_core.machine.events import StateKnown
-from namesrv_core.machine.profile import PROFILES, Profile
+from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, PROFILES, Profile
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import (
     UNRECORDED,
@@ -30,6 +30,7 @@ from namesrv_core.machine.rows import (
 FORMAT = "namesrv-snapshot/1"
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
 _LONG = 1 << 63
+_T = TypeVar("_T")
 
 
 class SnapshotError(ValueError):
@@ -68,14 +69,11 @@ def snapshot_of(text: str) -> Snapshot:
     if name not in PROFILES:
         raise SnapshotError(f"snapshot.profile is {name!r}, expected one of {', '.join(PROFILES)}")
     profile = PROFILES[name]
-    reader = _State(top.node("state"), five=profile.live_key_has_cluster)
-    live = dict(reader.live())
-    event = StateKnown(
-        profile.name,
-        tuple(reader.changes()),
-        tuple((key, beat_ms) for key, (_, beat_ms) in live.items()),
-        knows_kv="kvConfig" in reader.state.fields(),
-    )
+    state, five = top.node("state"), profile.live_key_has_cluster
+    live = dict(_live(state, five=five))
+    beats = tuple((key, beat_ms) for key, (_, beat_ms) in live.items())
+    changes = tuple(_changes(state, live, five=five))
+    event = StateKnown(profile.name, changes, beats, knows_kv="kvConfig" in state.of(dict))
     return Snapshot(top.text("namesrv_id"), profile, _instant_us(top.text("time")), event)
 
 
@@ -93,134 +91,109 @@ def _instant_us(text: str) -> int:
     return (time - _EPOCH) // dt.timedelta(microseconds=1)
 
 
+_KINDS = {dict: "an object", list: "a list", str: "a text", int: "a 64-bit integer", bool: "true or false"}
+
+
 class _Node:
     """A value of the file and where it stands."""
 
     def __init__(self, value: object, path: str) -> None:
         self.value, self.path = value, path
 
-    def fields(self) -> dict[str, Any]:
-        if not isinstance(self.value, dict):
-            raise self.wrong("an object")
+    def of(self, kind: type[_T]) -> _T:
+        """Return the value, which must be of this kind."""
+        if type(self.value) is not kind or (isinstance(self.value, int) and not -_LONG <= self.value < _LONG):
+            raise self.wrong(_KINDS[kind])
         return self.value
 
     def node(self, name: str) -> _Node:
-        fields = self.fields()
+        fields = self.of(dict)
         if name not in fields:
             raise SnapshotError(f"{self.path}.{name} is missing")
         return _Node(fields[name], f"{self.path}.{name}")
 
     def nodes(self, name: str) -> Iterator[tuple[str, _Node]]:
         """Yield the entries of the object under `name`; none if it is absent."""
-        if name in self.fields():
-            for key in (table := self.node(name)).fields():
+        if name in self.of(dict):
+            for key in (table := self.node(name)).of(dict):
                 yield key, table.node(key)
 
     def items(self) -> list[_Node]:
-        if not isinstance(self.value, list):
-            raise self.wrong("a list")
-        return [_Node(item, f"{self.path}[{number}]") for number, item in enumerate(self.value)]
-
-    def as_text(self) -> str:
-        if not isinstance(self.value, str):
-            raise self.wrong("a text")
-        return self.value
+        return [_Node(item, f"{self.path}[{number}]") for number, item in enumerate(self.of(list))]
 
     def text(self, name: str) -> str:
-        return self.node(name).as_text()
+        return self.node(name).of(str)
 
     def text_or_none(self, name: str) -> str | None:
-        return None if self.fields().get(name) is None else self.text(name)
+        return None if self.of(dict).get(name) is None else self.text(name)
 
     def integer(self, name: str) -> int:
-        node = self.node(name)
-        if type(node.value) is not int or not -_LONG <= node.value < _LONG:
-            raise node.wrong("a 64-bit integer")
-        return node.value
+        return self.node(name).of(int)
 
     def flag(self, name: str) -> bool:
-        node = self.node(name)
-        if not isinstance(node.value, bool):
-            raise node.wrong("true or false")
-        return node.value
+        return self.node(name).of(bool)
 
     def wrong(self, expected: str) -> SnapshotError:
         return SnapshotError(f"{self.path} is {json.dumps(self.value)[:60]}, expected {expected}")
 
 
-class _State:
-    """The tables of a state, as changes of an empty registry."""
-
-    def __init__(self, state: _Node, *, five: bool) -> None:
-        self.state, self.five = state, five
-
-    def changes(self) -> Iterator[Change]:
-        """Yield a change for each row."""
-        yield from self._routes()
-        for key, (live, _) in self.live():
-            yield Change("broker_live_table", key, live)
-        for name, servers in self.state.nodes("filterServerTable"):
-            yield Change("filter_server_table", self._key(name), tuple(server.as_text() for server in servers.items()))
-        for namespace, entries in self.state.nodes("kvConfig"):
-            yield Change("kv_config_table", (namespace, None), KvValue(None))
-            for key_name in entries.fields():
-                yield Change("kv_config_table", (namespace, key_name), KvValue(entries.text_or_none(key_name)))
-
-    def _routes(self) -> Iterator[Change]:
-        for name, group in self.state.nodes("brokerAddrTable"):
-            yield Change("broker_addr_table", (name,), self._group(group))
-        for cluster, names in self.state.nodes("clusterAddrTable"):
-            for member in names.items():
-                yield Change("cluster_addr_table", (cluster, member.as_text()), value=True)
-        for topic, table in self.state.nodes("topicQueueTable"):
-            for name in table.fields():
-                yield Change("topic_queue_table", (topic, name), _queue_data(table.node(name)))
-        for topic, mappings in self.state.nodes("topicQueueMappingInfoTable"):
-            for bname in mappings.fields():
-                yield Change("topic_queue_mapping_info_table", (topic, bname), _mapping(mappings.node(bname)))
-
-    def live(self) -> Iterator[tuple[LiveKey, tuple[BrokerLiveInfo, int]]]:
-        """Yield the live entries with their lastUpdateTimestamp."""
-        for name, entry in self.state.nodes("brokerLiveTable"):
-            timeout = entry.integer("heartbeatTimeoutMillis") if self.five else 120_000
-            live = BrokerLiveInfo(
-                self._version(entry),
-                timeout,
-                entry.text_or_none("channel") or UNRECORDED,
-                entry.text_or_none("haServerAddr"),
-                entry.text_or_none("brokerName"),
-            )
-            yield self._key(name), (live, entry.integer("lastUpdateTimestamp"))
-
-    def _key(self, name: str) -> LiveKey:
-        if not self.five:
-            return LiveKey(None, name)
-        cluster, bar, addr = name.rpartition("|")
-        if not bar:
-            raise SnapshotError(f"snapshot.state: live key {name!r}, expected cluster|address")
-        return LiveKey(cluster, addr)
-
-    def _group(self, group: _Node) -> BrokerData:
+def _changes(state: _Node, live: Mapping[LiveKey, tuple[BrokerLiveInfo, int]], *, five: bool) -> Iterator[Change]:
+    """Yield a change of an empty registry for each row of a state."""
+    for name, group in state.nodes("brokerAddrTable"):
         addrs = group.node("brokerAddrs")
         members = []
-        for broker_id in addrs.fields():
+        for broker_id in addrs.of(dict):
             if not (broker_id.isascii() and broker_id.isdigit() and len(broker_id) < 19):
                 raise SnapshotError(f"{addrs.path}: broker id {broker_id[:30]!r}, expected a number")
             members.append((int(broker_id), addrs.text(broker_id)))
-        acting = group.flag("enableActingMaster") if self.five else False
-        return BrokerData(group.text_or_none("cluster"), tuple(members), acting, group.text_or_none("zoneName"))
+        acting = group.flag("enableActingMaster") if five else False
+        row = BrokerData(group.text_or_none("cluster"), tuple(members), acting, group.text_or_none("zoneName"))
+        yield Change("broker_addr_table", (name,), row)
+    for cluster, names in state.nodes("clusterAddrTable"):
+        for member in names.items():
+            yield Change("cluster_addr_table", (cluster, member.of(str)), value=True)
+    for topic, table in state.nodes("topicQueueTable"):
+        for name in table.of(dict):
+            numbers = map(table.node(name).integer, ("readQueueNums", "writeQueueNums", "perm", "topicSysFlag"))
+            yield Change("topic_queue_table", (topic, name), QueueData(*numbers))
+    for topic, mappings in state.nodes("topicQueueMappingInfoTable"):
+        for bname in mappings.of(dict):
+            yield Change("topic_queue_mapping_info_table", (topic, bname), _mapping(mappings.node(bname)))
+    for key, (info, _) in live.items():
+        yield Change("broker_live_table", key, info)
+    for name, servers in state.nodes("filterServerTable"):
+        yield Change("filter_server_table", _key(name, five=five), tuple(one.of(str) for one in servers.items()))
+    for namespace, entries in state.nodes("kvConfig"):
+        yield Change("kv_config_table", (namespace, None), KvValue(None))
+        for name in entries.of(dict):
+            yield Change("kv_config_table", (namespace, name), KvValue(entries.text_or_none(name)))
 
-    def _version(self, entry: _Node) -> DataVersion | None:
-        if entry.fields().get("dataVersion") is None:
-            return None
-        version = entry.node("dataVersion")
-        counter = None if version.fields().get("counter") is None else version.integer("counter")
-        return DataVersion(version.integer("stateVersion") if self.five else 0, version.integer("timestamp"), counter)
+
+def _live(state: _Node, *, five: bool) -> Iterator[tuple[LiveKey, tuple[BrokerLiveInfo, int]]]:
+    """Yield the live entries with their lastUpdateTimestamp."""
+    for name, entry in state.nodes("brokerLiveTable"):
+        version = None
+        if entry.of(dict).get("dataVersion") is not None:
+            told = entry.node("dataVersion")
+            counter = None if told.of(dict).get("counter") is None else told.integer("counter")
+            version = DataVersion(told.integer("stateVersion") if five else 0, told.integer("timestamp"), counter)
+        info = BrokerLiveInfo(
+            version,
+            entry.integer("heartbeatTimeoutMillis") if five else BROKER_CHANNEL_EXPIRED_MS,
+            entry.text_or_none("channel") or UNRECORDED,
+            entry.text_or_none("haServerAddr"),
+            entry.text_or_none("brokerName"),
+        )
+        yield _key(name, five=five), (info, entry.integer("lastUpdateTimestamp"))
 
 
-def _queue_data(queue: _Node) -> QueueData:
-    names = ("readQueueNums", "writeQueueNums", "perm", "topicSysFlag")
-    return QueueData(*(queue.integer(name) for name in names))
+def _key(name: str, *, five: bool) -> LiveKey:
+    if not five:
+        return LiveKey(None, name)
+    cluster, bar, addr = name.rpartition("|")
+    if not bar:
+        raise SnapshotError(f"snapshot.state: live key {name!r}, expected cluster|address")
+    return LiveKey(cluster, addr)
 
 
 def _mapping(mapping: _Node) -> TopicQueueMappingInfo:

@@ -9,7 +9,7 @@ Source: JDK 8 and 17, HashMap and ConcurrentHashMap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import lru_cache
 from typing import Generic, TypeVar
 
@@ -176,6 +176,11 @@ def nested_get(rows: JavaMap[str | None, JavaMap[str | None, V]], outer: str | N
     return None if values is None else values.get(inner)
 
 
-def string_map(capacity: int = 16, *, concurrent: bool = False) -> JavaMap[str | None, V]:
-    """Return an empty map with string keys; `capacity` in buckets, already rounded to a power of two."""
-    return JavaMap(capacity, string_hash, concurrent=concurrent)
+def string_map(
+    capacity: int = 16, entries: Iterable[tuple[str | None, V]] = (), *, concurrent: bool = False
+) -> JavaMap[str | None, V]:
+    """Return a map with string keys, in which `entries` were put; `capacity` in buckets, already rounded to a power of two."""
+    made: JavaMap[str | None, V] = JavaMap(capacity, string_hash, concurrent=concurrent)
+    for key, value in entries:
+        made.put(key, value)
+    return made

@@ -165,9 +165,7 @@ class TopicTable:
     __slots__ = ("mappings", "names", "queue_datas")
 
     def __init__(self, topics: Iterable[TopicConfig], mappings: Iterable[TopicQueueMappingInfo] = ()) -> None:
-        table: JavaMap[str | None, QueueData] = string_map(concurrent=True)
-        for topic in topics:
-            table.put(topic.topic, topic.queue_data)
+        table = string_map(entries=((topic.topic, topic.queue_data) for topic in topics), concurrent=True)
         self.queue_datas: dict[str, QueueData] = {name: data for name, data in table.java_items() if name is not None}
         self.names = frozenset(self.queue_datas)
         self.mappings = tuple(mappings)

@@ -238,10 +238,7 @@ class KvConfigTable(NestedTable[KvValue]):
             self.remove(namespace)
         self.capacity = table_size_for(int(len(entries) / 0.75) + 1) if entries else 16
         for namespace, values in entries:
-            loaded: JavaMap[str | None, KvValue] = string_map()
-            for key, value in values.java_items():
-                loaded.put(key, value)
-            self.put(namespace, loaded)
+            self.put(namespace, string_map(entries=values.java_items()))
 
     def change(self, key: Key, value: object | None, at_ms: int) -> None:  # noqa: ARG002  as in every table
         """See `RowTable`. A namespace stays when its last key goes."""

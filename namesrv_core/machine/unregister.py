@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from namesrv_core.machine.draft import NULL_POINTER, Draft, Notification, Outcome, Step
 from namesrv_core.machine.events import UnregisterBroker
-from namesrv_core.machine.java_map import JavaMap, string_map
+from namesrv_core.machine.java_map import string_map
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of, min_broker_id_notifications
 from namesrv_core.machine.registry import Change, Registry
@@ -118,11 +118,8 @@ def _notifications(draft: Draft, offline: dict[str | None, str | None], namesrv:
     """Return the notifications at the end of a batch, name by name in the order of a default HashMap."""
     if not namesrv.config.notify_min_broker_id_changed:
         return ()
-    marked: JavaMap[str | None, str | None] = string_map()
-    for name, addr in offline.items():
-        marked.put(name, addr)
     sent: list[Notification] = []
-    for name, addr in marked.java_items():
+    for name, addr in string_map(entries=offline.items()).java_items():
         group = draft.group(name)
         if group is not None and group.enable_acting_master:
             sent += min_broker_id_notifications(group, addr, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schemas.gold_histories import BROKER_ADDR, DAY
 from schemas.recorded import NAMESRV_ID
-from schemas.rule import is_day_of
+from schemas.rule import OF_AN_HOUR
 from schemas.table import LONG, STRING, TIMESTAMP, Column, Rule, Table, required
 
 REFRESHES_HOURLY = Table(
@@ -25,11 +25,6 @@ REFRESHES_HOURLY = Table(
     made_by="replay",
     rules=(
         Rule("hour_was_refreshed", "refreshes >= 1", "An hour without refresh has no row."),
-        Rule(
-            "times_lie_in_the_hour",
-            "first_time <= last_time AND hour <= first_time AND last_time < hour + INTERVAL 1 HOUR",
-            "first_time and last_time are in order and lie in the hour.",
-        ),
-        Rule("hour_lies_in_its_day", is_day_of("hour"), "day is the UTC date of the hour."),
+        *OF_AN_HOUR,
     ),
 )

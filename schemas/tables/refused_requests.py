@@ -7,7 +7,7 @@ from __future__ import annotations
 from namesrv_core.machine.draft import Outcome
 from schemas.gold_histories import DAY
 from schemas.recorded import NAMESRV_ID
-from schemas.rule import is_day_of, is_one_of, known_event, words
+from schemas.rule import OF_AN_HOUR, is_one_of, known_event, words
 from schemas.table import LONG, STRING, TIMESTAMP, Column, Rule, Table, required
 
 _OUTCOMES = tuple(
@@ -44,18 +44,8 @@ REFUSED_REQUESTS = Table(
         DAY,
     ),
     key=(
-        *(
-            "day",
-            "namesrv_id",
-            "hour",
-            "operation",
-            "cluster_name",
-            "broker_name",
-            "broker_addr",
-            "client",
-            "outcome",
-            "reason",
-        ),
+        *("day", "namesrv_id", "hour", "operation", "cluster_name", "broker_name", "broker_addr"),
+        *("client", "outcome", "reason"),
     ),
     made_by="flags",
     sql=f"""
@@ -65,16 +55,11 @@ REFUSED_REQUESTS = Table(
             arg_min(event_id, seq) AS first_event, arg_max(event_id, seq) AS last_event
         FROM event_outcomes WHERE outcome IN ({words(_OUTCOMES)}) GROUP BY ALL""",
     rules=(
-        Rule("hour_lies_in_its_day", is_day_of("hour"), "day is the UTC date of the hour."),
+        *OF_AN_HOUR,
         Rule(
             "outcome_is_a_refusal", is_one_of("outcome", _OUTCOMES), f"The outcome is one of: {', '.join(_OUTCOMES)}."
         ),
         Rule("hour_had_requests", "requests >= 1", "An hour without refused requests has no row."),
-        Rule(
-            "times_lie_in_the_hour",
-            "first_time <= last_time AND hour <= first_time AND last_time < hour + INTERVAL 1 HOUR",
-            "first_time and last_time are in order and lie in the hour.",
-        ),
         known_event("refused_requests", "first_event"),
         known_event("refused_requests", "last_event"),
     ),
