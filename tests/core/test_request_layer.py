@@ -10,13 +10,11 @@ from namesrv_core.asking.dispatch import CRC32_MISMATCH, MISSING_BROKER_ID, UNDE
 from namesrv_core.asking.requests import Fields
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import NULL_POINTER
-from namesrv_core.machine.rows import BrokerData, DataVersion, KvValue, LiveKey, QueueData, TopicConfig, TopicTable
+from namesrv_core.machine.rows import DataVersion, KvValue, LiveKey, TopicConfig, TopicTable
 from tests.core.request_layer import (
     Body,
-    QueueDatas,
     RegisterBody,
     Request,
-    Served,
     Undecodable,
     dispatch,
     event_of,
@@ -47,50 +45,6 @@ def registered(namesrv: Namesrv, *requests: Request) -> Registry:
 def answered(registry: Registry, namesrv: Namesrv, code: int, fields: Fields, body: Body = None) -> Answer | None:
     """Return the answer to a request of a current client."""
     return dispatch(registry, Request(code, fields, 407, body, None if body is None else 99), 5, namesrv).answer
-
-
-@pytest.mark.parametrize(
-    ("code", "fields", "body", "event"),
-    [
-        (100, {"namespace": "N", "key": "k", "value": "v"}, None, events.PutKvConfig("N", "k", "v")),
-        (100, {}, None, events.PutKvConfig(None, None, None)),
-        (102, {"namespace": "N", "key": "k"}, None, events.DeleteKvConfig("N", "k")),
-        (104, BROKER, None, events.UnregisterBroker("C", "a:1", "b", 0)),
-        (104, {**BROKER, "brokerId": "x"}, None, events.UnregisterBroker("C", "a:1", "b", None)),
-        (205, {"brokerName": "b"}, None, events.WipeWritePerm("b")),
-        (216, {"topic": "T", "clusterName": "C"}, None, events.DeleteTopic("T", "C")),
-        (216, {"topic": "T"}, None, events.DeleteTopic("T", None)),
-        (
-            217,
-            {"topic": "T"},
-            QueueDatas((("b", QueueData(4, 8, 6, 0)),)),
-            events.RegisterTopic("T", (("b", QueueData(4, 8, 6, 0)),)),
-        ),
-        (217, {"topic": "T"}, None, events.RegisterTopic("T", None)),
-        (318, {}, "a=1", events.UpdateNamesrvConfig("a=1")),
-        (318, {}, None, events.UpdateNamesrvConfig(None)),
-        (322, BROKER, VERSION, events.QueryDataVersion("C", "a:1", DataVersion(0, 7, 3))),
-        (322, BROKER, None, events.QueryDataVersion("C", "a:1", None)),
-        (327, {"brokerName": "b"}, None, events.AddWritePerm("b")),
-        (904, BROKER, None, events.BrokerHeartbeat("C", "a:1")),
-        (105, {"topic": "T"}, None, None),
-        (319, {}, None, None),
-        (999, {}, None, None),
-        (217, {"topic": "T"}, Undecodable("syntax error"), None),
-    ],
-)
-def test_a_request_is_an_event_by_its_code(code: int, fields: Fields, body: Body, event: events.Event | None) -> None:
-    """Header fields and body go into the event under their names; questions and what cannot be read are none."""
-    assert event_of(Request(code, fields, 493, body), FIVE) == event
-
-
-def test_old_generation_does_not_know_three_codes_and_needs_a_version_to_compare() -> None:
-    """4.9.7: 217 and 904 are unknown codes, and 322 without a body ends in an exception."""
-    assert event_of(Request(217, {"topic": "T"}), FOUR) is None
-    assert event_of(Request(904, BROKER), FOUR) is None
-    assert event_of(Request(322, BROKER), FOUR) is None
-    asked = Request(322, BROKER, 407, VERSION, 99)
-    assert event_of(asked, FOUR) == events.QueryDataVersion("C", "a:1", DataVersion(0, 7, 3))
 
 
 def test_a_registration_takes_header_and_body() -> None:
@@ -146,39 +100,6 @@ def test_a_refused_registration_is_a_system_error_and_leaves_nothing(
 def test_a_checksum_that_fits_or_says_nothing_lets_a_registration_in(crc32: str) -> None:
     """0 says nothing, and so does a field that is no 32-bit number."""
     assert isinstance(event_of(register(bodyCrc32=crc32), FIVE), events.RegisterBroker)
-
-
-def test_serving_changes_what_dispatching_only_foretells() -> None:
-    """The same answer twice; the registry changes, and the lease begins, with the second."""
-    registry = Registry(V5_4_0)
-    foretold = dispatch(registry, register(), 1_000, FIVE)
-    assert len(registry.broker_live_table) == 0
-    served = serve(registry, register(), 1_000, FIVE)
-    assert served == foretold
-    assert served.step is not None
-    assert (served.step.outcome, served.answer) == (Outcome.APPLIED, Answer(0, None))
-    assert registry.last_update_ms == {LiveKey("C", "a:1"): 1_000}
-    assert registry.broker_addr_table["b"] == BrokerData("C", ((0, "a:1"),))
-
-
-def test_a_question_changes_nothing_when_served() -> None:
-    """It is no event and has no step."""
-    assert serve(Registry(V4_9_7), Request(206, {}), 0, FOUR) == Served(None, None, Answer(0, '{"topicList":[]}'))
-
-
-def test_a_one_way_request_does_its_work_without_an_answer() -> None:
-    """The broker is registered all the same."""
-    registry = Registry(V4_9_7)
-    served = serve(registry, register()._replace(one_way=True), 0, FOUR)
-    assert served.answer is None
-    assert list(registry.broker_live_table) == [LiveKey(None, "a:1")]
-
-
-def test_unknown_codes_are_answered_by_the_new_generation_only() -> None:
-    """4.9.7 writes nothing at all, 5.4.0 says that it does not support the code."""
-    for code in (217, 901, 904, 999):
-        assert dispatch(Registry(V4_9_7), Request(code, {}), 0, FOUR) == Served(None, None, None)
-    assert answered(Registry(V5_4_0), FIVE, 999, {}) == Answer(3, None, " request type 999 not supported")
 
 
 def test_a_slave_learns_its_master_and_every_broker_the_order_configuration() -> None:
@@ -272,42 +193,6 @@ def test_a_kv_put_without_key_is_refused_in_words(namesrv: Namesrv) -> None:
     """A reason that is no keyword of the request layer is the remark itself."""
     found = answered(Registry(namesrv.profile), namesrv, 100, {"namespace": "N", "value": "v"})
     assert found == Answer(1, None, "namespace or key is null")
-
-
-def test_a_body_that_cannot_be_read_ends_the_request() -> None:
-    """The exception's text is the remark; a missing body to 322 in 4.9.7 is a null pointer."""
-    failed = Served(None, None, Answer(1, None, "syntax error"))
-    assert dispatch(Registry(V5_4_0), Request(322, BROKER, 407, Undecodable("syntax error"), 99), 0, FIVE) == failed
-    null = Served(None, None, Answer(1, None, "java.lang.NullPointerException"))
-    assert dispatch(Registry(V4_9_7), Request(322, BROKER, 407), 0, FOUR) == null
-
-
-@pytest.mark.parametrize(
-    ("properties", "four", "five"),
-    [
-        (None, Answer(0, None), Answer(0, None)),
-        ("enableTopicList=false", Answer(0, None), Answer(0, None)),
-        (
-            "enableTopicList=false\nkvConfigPath=/x",
-            Answer(16, None, "Can not update config path"),
-            Answer(16, None, "Can not update config in black list."),
-        ),
-        ("rocketmqHome=/x", Answer(0, None), Answer(16, None, "Can not update config in black list.")),
-        ("a=\\u00", Answer(1, None, "string2Properties error"), Answer(1, None, "string2Properties error")),
-    ],
-)
-def test_the_configuration_changes_unless_a_property_is_black_listed(
-    properties: str | None, four: Answer, five: Answer
-) -> None:
-    """5.x has a longer list; 4.x looks at two paths only."""
-    for namesrv, expected in ((FOUR, four), (FIVE, five)):
-        assert answered(Registry(namesrv.profile), namesrv, 318, {}, properties) == expected
-
-
-@BOTH
-def test_the_configuration_itself_is_answered_without_a_guess(namesrv: Namesrv) -> None:
-    """GET_NAMESRV_CONFIG succeeds; its body holds paths that nobody knows."""
-    assert dispatch(Registry(namesrv.profile), Request(319, {}), 0, namesrv) == Served(None, None, Answer(0, None))
 
 
 @pytest.mark.parametrize(
