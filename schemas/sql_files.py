@@ -21,9 +21,9 @@ def query(name: str) -> str:
 
 def with_shared(sql: str) -> str:
     """Return a statement with the shared expressions that it names."""
-    return _SHARED.sub(lambda found: _shared(found[1], found[2]), sql)
 
+    def shared(found: re.Match[str]) -> str:
+        lines = query(f"shared/{found[1]}").splitlines()
+        return "\n".join(line for line in lines if not line.startswith("--")).replace("{addr}", found[2])
 
-def _shared(name: str, column: str) -> str:
-    lines = query(f"shared/{name}").splitlines()
-    return "\n".join(line for line in lines if not line.startswith("--")).replace("{addr}", column)
+    return _SHARED.sub(shared, sql)

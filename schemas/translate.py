@@ -38,33 +38,27 @@ _PRIMITIVES = {
 }
 
 
-def duckdb_statement(statement: Statement) -> str:
-    """Return the statement that makes the same view or function in DuckDB."""
+def duckdb_statement(statement: Statement) -> tuple[str, str]:
+    """Return the statement that makes the same view or function in DuckDB, and those that give it its comments."""
     found = _HEAD.fullmatch(statement.sql)
     assert found is not None, statement.name
-    kind, name = found["kind"], found["name"]
-    parameters = dict(_DECLARED.findall(found["first"] or "")) if kind == "FUNCTION" else {}
+    name, first, comment = found["name"], found["first"] or "", found["comment"] or ""
+    is_view = found["kind"] == "VIEW"
+    parameters = {} if is_view else dict(_DECLARED.findall(first))
     body = duckdb_body(found["body"], name, parameters)
-    columns = [column for column, _ in _DECLARED.findall((found["returned"] if parameters else found["first"]) or "")]
+    columns = [column for column, _ in _DECLARED.findall((found["returned"] or "") if parameters else first)]
     if columns:
         body = f"SELECT * FROM (\n{body}\n) AS made({', '.join(columns)})"  # noqa: S608  text of ours
-    if kind == "VIEW":
-        return f"CREATE OR REPLACE VIEW {name} AS\n{body}\n"
+    if is_view:
+        comments = _commented(name, "VIEW", comment, dict(_COMMENTED.findall(first)))
+        return f"CREATE OR REPLACE VIEW {name} AS\n{body}\n", comments
     given = ", ".join(f"_{parameter}" for parameter in parameters)
-    return f"CREATE OR REPLACE MACRO {name}({given}) AS TABLE\n{body}\n"
-
-
-def _comments(statement: Statement) -> str:
-    """Return the statements that give a view, with its columns, or a function its comments in DuckDB."""
-    found = _HEAD.fullmatch(statement.sql)
-    assert found is not None, statement.name
-    kind = "VIEW" if found["kind"] == "VIEW" else "MACRO TABLE"
-    columns = dict(_COMMENTED.findall(found["first"] or "")) if kind == "VIEW" else {}
-    return _commented(statement.name, kind, found["comment"] or "", columns)
+    made = f"CREATE OR REPLACE MACRO {name}({given}) AS TABLE\n{body}\n"
+    return made, _commented(name, "MACRO TABLE", comment, {})
 
 
 def _commented(name: str, kind: str, comment: str, columns: Mapping[str, str]) -> str:
-    """Return the same; texts are as between quotes."""
+    """Return the statements that give a view, with its columns, or a function its comments; texts are as between quotes."""
     of_columns = (f"COMMENT ON COLUMN {name}.{column} IS '{text}';\n" for column, text in columns.items())
     return f"COMMENT ON {kind} {name} IS '{comment}';\n{''.join(of_columns)}"
 
@@ -87,18 +81,12 @@ def texts() -> Iterator[tuple[str, str]]:
     yield "tables", json.dumps(tables, indent=1) + "\n"
     yield "utc", _UTC
     for name, statement in statements().items():
-        yield name, duckdb_statement(statement)
-        yield f"comment.{name}", _comments(statement)
+        made, comments = duckdb_statement(statement)
+        yield name, made
+        yield f"comment.{name}", comments
     for name, table in stored_tables().items():
-        yield (
-            f"comment.{name}",
-            _commented(
-                name,
-                "VIEW",
-                _quoted(table.grain),
-                {of.name: _quoted(of.comment) for of in table.columns if not of.derived},
-            ),
-        )
+        columns = {of.name: _quoted(of.comment) for of in table.columns if not of.derived}
+        yield f"comment.{name}", _commented(name, "VIEW", _quoted(table.grain), columns)
     for query in queries().values():
         types = {parameter.name: parameter.type for parameter in query.parameters}
         yield f"query.{query.name}", duckdb_body(query.sql, parameters=types) + "\n"

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Registry, step, take
+from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Registry, take
 from namesrv_core.asking.queries import pickup_topic_route_data
 from namesrv_core.history.registry_json import state_of
 from namesrv_core.history.route_history import sweep_route
@@ -69,22 +69,6 @@ def test_null_names_are_names_to_the_old_generation() -> None:
     assert dict(registry.broker_addr_table) == {None: BrokerData(None, ((0, None),))}
     assert take(registry, events.UnregisterBroker(None, None, None, 0), 1, FOUR).outcome == Outcome.APPLIED
     assert not registry.broker_addr_table
-
-
-@pytest.mark.parametrize(("namespace", "key"), [(None, "k"), ("N", None)])
-def test_kv_put_needs_namespace_and_key(namespace: str | None, key: str | None) -> None:
-    """The request layer refuses a value that has no place."""
-    taken = step(Registry(V4_9_7), events.PutKvConfig(namespace, key, "v"), 0, FOUR)
-    assert (taken.outcome, taken.result) == (Outcome.REFUSED_REQUEST, "namespace or key is null")
-
-
-@pytest.mark.parametrize(("namespace", "key"), [(None, "k"), ("N", None)])
-def test_kv_delete_of_nothing_is_no_error(namespace: str | None, key: str | None) -> None:
-    """A deletion is not checked: it finds nothing to remove."""
-    registry = Registry(V4_9_7)
-    take(registry, events.PutKvConfig("N", "k", "v"), 0, FOUR)
-    assert take(registry, events.DeleteKvConfig(namespace, key), 1, FOUR).outcome == Outcome.NO_EFFECT
-    assert registry.kv_config_table["N"].keys() == {"k"}
 
 
 def test_kv_put_changes_what_is_new_and_nothing_else() -> None:
