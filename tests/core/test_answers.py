@@ -8,6 +8,7 @@ import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer
 from namesrv_core.asking.answers import remark_matches
+from namesrv_core.asking.body_json import same_json
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.profile import Profile
 from namesrv_core.machine.question import Answer
@@ -294,3 +295,17 @@ def test_cluster_info_shows_true_ids_and_both_tables() -> None:
         '{"brokerAddrTable":{"broker-a":{"brokerAddrs":{2:"a:2"},"brokerName":"broker-a","cluster":"C",'
         '"enableActingMaster":true}},"clusterAddrTable":{"C":["broker-a"]}}'
     )
+
+
+def test_a_route_with_its_lists_in_another_order_says_the_same() -> None:
+    """Without order it is equal, element by element; of a list that is there twice the last one counts."""
+    namesrv = Namesrv(V4_9_7)
+    rows = [*one_route(), *one_route(name="broker-b")]
+    body = answer(registry_of(namesrv, *rows), Question(ROUTE, "T"), namesrv).body or ""
+    route = json.loads(body)
+    other = json.dumps({**route, "queueDatas": route["queueDatas"][::-1]}, separators=(",", ":"))
+    assert same_json(body, other, ordered=False)
+    assert not same_json(body, other, ordered=True)
+    twice = body[:-1] + ',"queueDatas":[]}'
+    assert same_json(twice, json.dumps({**route, "queueDatas": []}), ordered=True)
+    assert not same_json(twice, body, ordered=False)
