@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TypeVar
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,10 +24,10 @@ from jobs.night.opened import TABLES, files_of
 from jobs.night.together import TogetherWork, to_count
 from jobs.passes import Passes
 from jobs.store.files import DataFile, read_files
-from jobs.store.relations import ask_file, digests_of, require_intact
+from jobs.store.relations import ask_file, require_intact
 from jobs.store.warehouse import Warehouse
 from namesrv_day.across.restate import NewEvents, added_up, new_events
-from namesrv_day.arrow.digest import Digest, Slice
+from namesrv_day.arrow.digest import Digest, Slice, slices_of
 from namesrv_day.day.alive import alive
 from namesrv_day.day.day_events import BEATS
 from namesrv_day.gate.rules import Measurement, counted, row_rules
@@ -141,10 +142,14 @@ def condense_files(work: CondenseWork) -> Condensed:
 
 
 def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.Table]) -> Condensed:
-    day, is_bronze = piece.file.day, piece.table.layer == "bronze"
-    found = Condensed() if day is None or not is_bronze else _of_recorded(work, piece, day, leases)
-    found.digests = digests_of(work.root, piece.table, [piece.file])
-    found.rows = Counter({cut: digest.rows for cut, digest in found.digests.items()})
+    def read(rows: duckdb.DuckDBPyRelation) -> Condensed:
+        day, is_bronze = piece.file.day, piece.table.layer == "bronze"
+        found = Condensed() if day is None or not is_bronze else _of_recorded(work, piece, day, rows, leases)
+        found.digests = slices_of(piece.name, rows)
+        found.rows = Counter({cut: digest.rows for cut, digest in found.digests.items()})
+        return found
+
+    found = ask_file(work.root, piece.table, piece.file, read)
     try:
         require_intact(work.root, piece.table, [piece.file])
     except TamperedError as error:
@@ -152,20 +157,25 @@ def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.
     return found
 
 
-def _of_recorded(work: CondenseWork, piece: Piece, day: dt.date, leases: Callable[[dt.date], pa.Table]) -> Condensed:
-    """Return what a file of a bronze table leaves but the digests of its slices."""
+def _of_recorded(
+    work: CondenseWork,
+    piece: Piece,
+    day: dt.date,
+    rows: duckdb.DuckDBPyRelation,
+    leases: Callable[[dt.date], pa.Table],
+) -> Condensed:
+    """Return what the rows of a file of a bronze table leave but the digests of its slices."""
     found = Condensed()
-    asked = partial(ask_file, work.root, piece.table, piece.file)
     if piece.table in bronze.RECORDED_TABLES:
-        found.measurements = asked(partial(counted, table=piece.name, rules=row_rules(piece.name)))
+        found.measurements = counted(rows, piece.name, row_rules(piece.name))
         if day in work.published:
             found.fresh = new_events(read_files(work.root, piece.table, [piece.file], _RECORDED), work.covered)
     if piece.table in BEATS:
-        hours = asked(partial(condense.hours_from, kind=piece.name, leases=leases(day)))
+        hours = condense.hours_from(rows, piece.name, leases(day))
         place = stash.put(work.staging, {"hours": hours})
         found.hours = {(day, name): (place,) for name in pc.unique(hours["namesrv_id"]).to_pylist()}
     if piece.table is bronze.ROUTE_OBSERVATIONS:
-        answers = asked(answered.hours_from)
+        answers = answered.hours_from(rows)
         place = stash.put(work.staging, {"answers": answers})
         found.answers = {(day, name): (place,) for name in pc.unique(answers["namesrv_id"]).to_pylist()}
     return found

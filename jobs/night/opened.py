@@ -134,8 +134,8 @@ class OfNamesrv(_OnDays):
         keys = made.keys() & {*table.key}
         shown = ", ".join(f"{made[name]} AS {name}" if name in keys else f"rows.{name}" for name in columns)
 
-        def left(rows: DuckDBPyRelation) -> pa.Table:
-            return rows.query("rows", f"SELECT {shown} FROM rows {clause}").to_arrow_table()  # noqa: S608  ours
+        def left(rows: DuckDBPyRelation) -> pa.Table:  # noqa: ARG001  DuckDB finds it by its name
+            return con.sql(f"SELECT {shown} FROM rows {clause}").to_arrow_table()  # noqa: S608  ours
 
         for name, other in others.items():
             con.register(name, other)

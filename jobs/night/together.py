@@ -23,6 +23,8 @@ from schemas.rules import RULES, TABLES, Rule, Scope
 
 # What is more is spilled: so many keys take a gigabyte of a disk.
 _MEMORY, _KEYS_AT_A_TIME = "256MB", 20_000_000
+# A database of its own takes as long as a hundred thousand rows.
+_MOST_IN_MEMORY = 100_000
 _RECORDED = tuple(table.name for table in bronze.RECORDED_TABLES)
 
 
@@ -69,6 +71,9 @@ def count_together(work: Iterable[TogetherWork]) -> list[Measurement]:
     """Count some of this work: a task, of bounded memory. Raises TamperedError if a file cannot be read."""
     found = []
     for one in work:
+        if one.rows < _MOST_IN_MEMORY:
+            found += _counted(one, _needed(one.tables, one.scope), {})
+            continue
         folder = local_path(one.staging) or Path(tempfile.gettempdir())
         with apart(memory_limit=_MEMORY, temp_directory=str(folder / f"spilled-{uuid.uuid4().hex}")):
             found += _counted(one, _needed(one.tables, one.scope), {})

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, reduce
 from itertools import groupby
 from typing import TypeVar
 
 import duckdb
 import pyarrow as pa
+from duckdb import ConstantExpression
 
 from jobs.store.files import DataFile, batches_of, bounds_of, dataset_of, is_intact, stored_schema, unreadable
 from jobs.store.places import local_path, table_path
@@ -28,17 +29,28 @@ def relation_of(
     It reads files of ours itself, much faster than through Arrow. A key that is not stored it makes of every row that it reads: who
     wants few rows makes it afterwards. Raises TamperedError if a file cannot be opened.
     """
-    parts = [
-        _relation(root, table, some, with_keys=with_keys, is_ours=is_ours)
-        for is_ours, some in _alike(root, table, files)
-    ]
+    made = derived_of(table)
+    left_out = () if with_keys else made.keys() & {*table.key}
+    names = [name for name in table.column_names if name not in left_out]
+    parts = []
+    for is_ours, some in groupby(files, lambda file: _is_read_here(root, table, file)):
+        if is_ours:
+            # One statement: each step of a relation is bound anew.
+            days = groupby(some, lambda file: file.day)
+            parts.append(connection().sql(" UNION ALL ".join(_sql(root, table, [*of], made, names) for _, of in days)))
+        else:
+            rows = connection().from_arrow(dataset_of(root, table, [*some]))
+            parts.append(rows.project(", ".join(f"{made.get(name, name)} AS {name}" for name in names)))
     return reduce(duckdb.DuckDBPyRelation.union, parts)
 
 
-def _alike(root: str, table: Table, files: Iterable[DataFile]) -> Iterator[tuple[bool, list[DataFile]]]:
-    """Yield files that follow each other and are read alike: by DuckDB itself or not, of one day."""
-    for (is_ours, _), some in groupby(files, lambda file: (_is_read_here(root, table, file), file.day)):
-        yield is_ours, [*some]
+def _sql(root: str, table: Table, files: Sequence[DataFile], made: Mapping[str, str], names: Sequence[str]) -> str:
+    """Return the query of the rows of files of one day, which no file of ours stores."""
+    if (day := files[0].day) is not None:
+        made = {**made, "day": f"DATE '{day}'"}
+    columns = ", ".join(f"{made.get(name, name)} AS {name}" for name in names)
+    paths = ConstantExpression(dataset_of(root, table, files).files)
+    return f"SELECT {columns} FROM read_parquet({paths}, hive_partitioning = false)"  # noqa: S608  names of ours
 
 
 _are_ours: dict[tuple[str, int, int], bool] = {}
@@ -73,23 +85,6 @@ def _has_just_ours(root: str, table: Table, file: DataFile) -> bool:
         return bool(fragment.physical_schema.equals(stored_schema(table)))
     except (OSError, pa.ArrowException) as error:
         raise unreadable(root, table, file.path, error) from error
-
-
-def _relation(
-    root: str, table: Table, files: Sequence[DataFile], *, with_keys: bool, is_ours: bool
-) -> duckdb.DuckDBPyRelation:
-    dataset, made, con = dataset_of(root, table, files), derived_of(table), connection()
-    left_out = () if with_keys else made.keys() & {*table.key}
-    if is_ours and files[0].day is not None:  # Arrow knows the day by itself
-        made["day"] = f"DATE '{files[0].day}'"
-    rows = con.read_parquet(dataset.files, hive_partitioning=False) if is_ours else con.from_arrow(dataset)
-    return rows.project(
-        *(
-            duckdb.SQLExpression(made[name]).alias(name) if name in made else duckdb.ColumnExpression(name)
-            for name in table.column_names
-            if name not in left_out
-        )
-    )
 
 
 def require_intact(root: str, table: Table, files: Iterable[DataFile]) -> None:

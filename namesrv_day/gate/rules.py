@@ -186,7 +186,9 @@ def _measure_table(
             read, others = _repeated(read, together[0], part)
         rows = f"FROM ({over or f'FROM {table}'})"
         if days is not None and "day" in _columns(rows, read):
-            rows += f" WHERE day IN ({', '.join(f'DATE {str(day)!r}' for day in sorted(days))})"
+            # A table: with the days in its text each day's statement would be planned anew.
+            read = {**read, "days": pa.table({"judged": pa.array(sorted(days), pa.date32())})}
+            rows += " WHERE day IN (SELECT judged FROM days)"
         count, *broken = (count[0].as_py() for count in _asked(f"SELECT {counts_sql(together)} {rows}", read).columns)
         counts = [count + others, *broken]
         found |= {m.rule: m for m in told(counts, partial(_samples_of, rows, read, table), table, together)}
