@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from jobs import __version__
-from jobs.ask.engine import Answers
-from jobs.ask.tables import FUNCTIONS
+from jobs.ask.engine import FUNCTIONS, Answers
 from jobs.audit import asked, rerun
 from jobs.errors import TamperedError, UsageError
 from jobs.night.nightly import Shows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 
 import pyarrow.compute as pc
@@ -32,18 +31,14 @@ def export(warehouse: Warehouse, output: Path) -> int:
     lines = 0
     with opened(output) as file:
         for namesrv_id in sorted({name for day in days for name in warehouse.namesrvs_on(day)}):
+            own = pc.field("namesrv_id") == namesrv_id
             for day in days:
-                for row in _events_of(warehouse, namesrv_id, day):
+                found = [
+                    Row(table.name, row)
+                    for table in bronze.RECORDED_TABLES
+                    for row in rows_of(warehouse.rows(table, [day], None, own))
+                ]
+                for row in sorted(found, key=lambda row: (row.values["seq"], row.values["event_id"])):
                     file.write(line_of(row, configs.get(row.values.get("topic_config_digest"))) + "\n")
-                    lines += 1
+                lines += len(found)
     return lines
-
-
-def _events_of(warehouse: Warehouse, namesrv_id: str, day: dt.date) -> list[Row]:
-    own = pc.field("namesrv_id") == namesrv_id
-    found = [
-        Row(table.name, row)
-        for table in bronze.RECORDED_TABLES
-        for row in rows_of(warehouse.rows(table, [day], None, own))
-    ]
-    return sorted(found, key=lambda row: (row.values["seq"], row.values["event_id"]))

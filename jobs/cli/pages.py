@@ -16,13 +16,15 @@ from jobs.cli.ask import answers_of
 from jobs.cli.output import opened
 from jobs.errors import EXIT_OK, JobError, NotRecordedError, UsageError
 from jobs.report.facts import Scope, answers_end, facts_of, scope_of_incident
-from jobs.report.index import CATALOGUE, INDEX, REPORTS, catalogue, index
+from jobs.report.markup import page
 from jobs.report.page import report as page_of
 from jobs.store.coverage import NOT_RECORDED, text_of
 from schemas.queries import queries
 
 _DAY = dt.timedelta(days=1)
 _MOST_REPORTS = 3
+# Names below a warehouse: the two pages, and the folder of reports by day.
+_INDEX, _CATALOGUE, _REPORTS = "index.html", "queries.html", "reports"
 _A_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -80,15 +82,21 @@ def write_pages(warehouse: str, days: Iterable[dt.date], docs: Path) -> Path | N
         answers = Answers(warehouse)
         for day in sorted(days)[-_MOST_REPORTS:]:
             start = dt.datetime.combine(day, dt.time(), dt.timezone.utc)
-            _write(root / REPORTS / f"{day}.html", page_of(facts_of(answers, Scope(start, start + _DAY))))
-        reports = sorted((path.name for path in (root / REPORTS).glob("*.html")), reverse=True)
-        there = os.path.relpath(docs, root) if docs.is_file() else None
-        _write(root / CATALOGUE, catalogue(queries().values()))
-        _write(root / INDEX, index(answers.known.run_id, answers.known.finished_time, reports, there))
+            _write(root / _REPORTS / f"{day}.html", page_of(facts_of(answers, Scope(start, start + _DAY))))
+        _write(root / _CATALOGUE, page("queries.html", "Saved queries", queries=list(queries().values()), index=_INDEX))
+        values = {
+            "run_id": answers.known.run_id,
+            "finished": answers.known.finished_time,
+            "reports": sorted((path.name for path in (root / _REPORTS).glob("*.html")), reverse=True),
+            "folder": _REPORTS,
+            "docs": os.path.relpath(docs, root) if docs.is_file() else None,
+            "catalogue": _CATALOGUE,
+        }
+        _write(root / _INDEX, page("index.html", "Name servers", **values))
     except (JobError, OSError, ValueError) as error:
         sys.stderr.write(f"namesrv-history: no pages: {error}\n")
         return None
-    return root / INDEX
+    return root / _INDEX
 
 
 def _write(path: Path, html: str) -> None:

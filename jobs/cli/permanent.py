@@ -91,7 +91,7 @@ def register(spark: SparkSession, warehouse: Warehouse, database: str) -> int:
     except (PySparkException, Py4JError) as error:
         require_readable(warehouse.path, {}, str(error))
         raise UsageError(f"database {database}: the catalog does not take it: {first_line(error)}") from error
-    return views.made
+    return len(views.made)
 
 
 def comment_of(text: str) -> str:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from jobs.errors import NothingPublishedError
 from jobs.store.coverage import require_known
 from jobs.store.warehouse import Warehouse
-from namesrv_core.history.intervals import Interval, restored
+from namesrv_core.history.intervals import restored
 from namesrv_core.history.snapshot import snapshot_text
 from namesrv_core.inference.settings import namesrv_of
 from namesrv_core.machine.instants import NS_PER_US
@@ -35,64 +35,45 @@ def snapshot_at(warehouse: Warehouse, namesrv_id: str, at: dt.datetime) -> str:
     if warehouse.ledger().last is None:
         raise NothingPublishedError(f"{warehouse.path}: no run with status 'published'; run the nightly job first")
     require_known(warehouse.coverage(), namesrv_id, at)
-    day = _day_of(warehouse, namesrv_id, at)
-    at_us = times.instant_us(at)
-    facts = facts_in({gold.PAST_KNOWLEDGE.name: _published(warehouse, gold.PAST_KNOWLEDGE, namesrv_id, day)})
+    own, at_us = pc.field("namesrv_id") == namesrv_id, times.instant_us(at)
+
+    def of_day(table: Table, day: dt.date) -> pa.Table:
+        return warehouse.published_rows(table, [day], filter=own)
+
+    # A name server has settings on each day that is published of it.
+    cuts = (cut for cut in warehouse.slices_in_force() if cut.table == gold.NAMESRV_SETTINGS.name)
+    days = {cut.day for cut in cuts if cut.namesrv_id == namesrv_id and cut.day is not None}
+    day = max(one for one in days if one <= times.day_of(at_us))
+    day_before = max((one for one in days if one < day), default=None)
+    facts = facts_in({gold.PAST_KNOWLEDGE.name: of_day(gold.PAST_KNOWLEDGE, day)})
     past = Past.load(facts) if facts else None
     instant = pa.scalar(at_us, pa.timestamp("us", tz="UTC"))
     alive = (pc.field("valid_from") <= instant) & (pc.field("valid_to").is_null() | (pc.field("valid_to") > instant))
     rows = {
-        table: warehouse.published_rows(table, filter=alive & (pc.field("namesrv_id") == namesrv_id))
+        table: warehouse.published_rows(table, filter=alive & own)
         for table in gold.HISTORY_TABLES
         if table is not gold.DATA_VERSION_HISTORY
     }
-    beats = _beats(warehouse, rows[gold.BROKER_LIVE_HISTORY], namesrv_id, day, instant)
-    intervals = [_with_beat(of, beats) for table, some in rows.items() for of in intervals_from(table.name, some)]
-    settings = settings_of(_published(warehouse, gold.NAMESRV_SETTINGS, namesrv_id, day))
-    namesrv = namesrv_of(settings, times.day_start_seq(day))
+
+    # The lastUpdateTimestamp of each live entry.
+    given = {of.name: of_day(of, day) for of in (bronze.HEARTBEATS, bronze.REGISTRATIONS, gold.EVENT_OUTCOMES)}
+    carried = gold.LAST_HEARTBEATS
+    given[carried.name] = empty(carried) if day_before is None else of_day(carried, day_before)
+    given["live"] = rows[gold.BROKER_LIVE_HISTORY]
+    beats = {
+        LiveKey(row["cluster_name"], row["broker_addr"]): row["beat_ms"]
+        for row in ask(query("day/lease_starts"), given, instant=instant.as_py()).to_pylist()
+        if row["beat_ms"] is not None
+    }
+    intervals = []
+    for interval in (of for table, some in rows.items() for of in intervals_from(table.name, some)):
+        if interval.table == "broker_live":
+            last = beats.get(LiveKey(*interval.key), interval.last_update_ms)  # type: ignore[arg-type]  # its keys are
+            intervals.append(interval._replace(last_update_ms=last))
+        else:
+            intervals.append(interval)
+
+    namesrv = namesrv_of(settings_of(of_day(gold.NAMESRV_SETTINGS, day)), times.day_start_seq(day))
     registry = Registry(namesrv.at(at_us * NS_PER_US).profile)
     restored(registry, intervals)
     return snapshot_text(registry, namesrv_id, at_us, with_kv=past is None or past.knows_kv())
-
-
-def _day_of(warehouse: Warehouse, namesrv_id: str, at: dt.datetime) -> dt.date:
-    """Return the last published day of a name server until the instant, of which something is recorded."""
-    until = times.day_of(times.instant_us(at))
-    return max(day for day in _days_of(warehouse, namesrv_id) if day <= until)
-
-
-def _days_of(warehouse: Warehouse, namesrv_id: str) -> set[dt.date]:
-    """Return the days that are published of a name server: it has settings on each."""
-    cuts = (cut for cut in warehouse.slices_in_force() if cut.table == gold.NAMESRV_SETTINGS.name)
-    return {cut.day for cut in cuts if cut.namesrv_id == namesrv_id and cut.day is not None}
-
-
-def _published(warehouse: Warehouse, table: Table, namesrv_id: str, day: dt.date) -> pa.Table:
-    return warehouse.published_rows(table, [day], filter=pc.field("namesrv_id") == namesrv_id)
-
-
-def _beats(
-    warehouse: Warehouse, live: pa.Table, namesrv_id: str, day: dt.date, instant: pa.Scalar
-) -> dict[LiveKey, int]:
-    """Return the lastUpdateTimestamp of each live entry at an instant, in milliseconds."""
-    tables = (bronze.HEARTBEATS, bronze.REGISTRATIONS, gold.EVENT_OUTCOMES)
-    read = {table.name: _published(warehouse, table, namesrv_id, day) for table in tables}
-    before = max((one for one in _days_of(warehouse, namesrv_id) if one < day), default=None)
-    carried = (
-        empty(gold.LAST_HEARTBEATS)
-        if before is None
-        else _published(warehouse, gold.LAST_HEARTBEATS, namesrv_id, before)
-    )
-    given = {**read, gold.LAST_HEARTBEATS.name: carried, "live": live}
-    found = ask(query("day/lease_starts"), given, instant=instant.as_py())
-    return {
-        LiveKey(row["cluster_name"], row["broker_addr"]): row["beat_ms"]
-        for row in found.to_pylist()
-        if row["beat_ms"] is not None
-    }
-
-
-def _with_beat(interval: Interval, beats: dict[LiveKey, int]) -> Interval:
-    if interval.table != "broker_live":
-        return interval
-    return interval._replace(last_update_ms=beats.get(LiveKey(*interval.key), interval.last_update_ms))  # type: ignore[arg-type]  # its keys are

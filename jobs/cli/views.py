@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import posixpath
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -68,34 +68,27 @@ class Views:
         is_verified |= str(spark.conf.get(VERIFIED, "false")).lower() == "true"
         self._holder = Holder(warehouse, self._run) if is_verified else None
         self._stored, self._statements = stored_tables(), statements()
-        self._of_ledger: dict[str, Callable[[], object]] = {
-            "known_run": self._make_known_run,
-            "coverage_spans": self._make_coverage_spans,
-        }
-        self._made: set[str] = set()
+        self._of_ledger = {"known_run": self._make_known_run, "coverage_spans": self._make_coverage_spans}
+        self.made: set[str] = set()
 
     def register(self, text: str | None = None) -> None:
         """Make the views and functions that a text may touch, as far as they are not there; None: all."""
         known = [*self._stored, *self._statements, *self._of_ledger]
+
+        def made_by(name: str) -> str:
+            return self._statements[name].sql if name in self._statements else ""
+
         words = asked.words_of(text or "")
-        wanted = known if text is None or words & _ASKS_FOR_NAMES else asked.needed(text, known, self._made_by)
-        for name in asked.needed(" ".join(wanted), known, self._made_by):
-            if name not in self._made:
+        wanted = known if text is None or words & _ASKS_FOR_NAMES else asked.needed(text, known, made_by)
+        for name in asked.needed(" ".join(wanted), known, made_by):
+            if name not in self.made:
                 self._make(name)
-                self._made.add(name)
+                self.made.add(name)
 
     @cached_property
     def coverage(self) -> list[Covered]:
         """Return what is recorded of each name server, as the run knew it."""
         return self._warehouse.coverage(self._run)
-
-    @property
-    def made(self) -> int:
-        """Return how many names there are."""
-        return len(self._made)
-
-    def _made_by(self, name: str) -> str:
-        return self._statements[name].sql if name in self._statements else ""
 
     def _make(self, name: str) -> None:
         if name in self._of_ledger:
@@ -111,11 +104,10 @@ class Views:
         What it is made of it looks up by name when it is asked. Spark takes as long to understand all of them as to find the files
         of a year.
         """
-        sql = self._statements[name].sql
-        made = _STATED.setdefault(self.spark, {})
-        if name not in made or made[name] != (sql, self._settings, self._had(name)):
+        sql, known = self._statements[name].sql, _STATED.setdefault(self.spark, {})
+        if known.get(name) != (sql, self._settings, self._had(name)):
             self.spark.sql(sql)
-            made[name] = (sql, self._settings, self._had(name))
+            known[name] = (sql, self._settings, self._had(name))
 
     @cached_property
     def _settings(self) -> Mapping[str, str]:
@@ -137,9 +129,7 @@ class Views:
         version = self._version_of(table)
         if version is None:
             return self.spark.createDataFrame([], table.spark_schema)
-        opened = open_version(
-            self._warehouse.path, table, version
-        )  # what is wrong with a log Spark says in other words
+        opened = open_version(self._warehouse.path, table, version)
         self._opened[table.name] = version
         if table.name in self._run.versions:
             require_all(self._warehouse.path, self._run, table, opened.files())
@@ -203,17 +193,15 @@ def _named_files(version: Version) -> list[str]:
         path = f"{folder}/{file.path}"
         name = posixpath.basename(path)
         is_placed = file.path == f"{folder_of(version.table, file)}{name}"
-        if not is_placed or name.startswith(("_", ".")) or _size_of(path) != file.size:
+        if not is_placed or name.startswith(("_", ".")):
+            return []
+        try:
+            if Path(path).stat().st_size != file.size:
+                return []
+        except OSError:
             return []
         files.append(path)
     return files
-
-
-def _size_of(path: str) -> int | None:
-    try:
-        return Path(path).stat().st_size
-    except OSError:
-        return None
 
 
 def _rows_of(spark: SparkSession, version: Version, files: Sequence[str]) -> DataFrame:

@@ -15,8 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.__main__ import main
-from jobs.ask.engine import Answers
-from jobs.ask.tables import FUNCTIONS
+from jobs.ask.engine import FUNCTIONS, Answers
 from jobs.audit import asked, rerun
 from jobs.audit.attestation import Json
 from jobs.conf import NamesrvConf, PipelineConf

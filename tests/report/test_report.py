@@ -20,7 +20,7 @@ from jobs.cli.pages import write_pages
 from jobs.errors import EXIT_MISSING_DAY, EXIT_OK, EXIT_USAGE
 from jobs.report.charts import WIDE, drawn, silences, timeline
 from jobs.report.facts import Facts, Scope, facts_of
-from jobs.report.markup import MOST_ROWS, table, text, weightiest
+from jobs.report.markup import MOST_ROWS, PAGES, text, weightiest
 from jobs.report.page import report
 from schemas import bronze, gold
 from schemas.queries import queries
@@ -256,12 +256,13 @@ def test_names_from_outside_are_text(hostile: Path) -> None:
 
 def test_parts_of_a_page_keep_to_their_length() -> None:
     """A long table says what is left out; a text is escaped, isolated and cut."""
+    table = PAGES.get_template("parts.html").module.table  # type: ignore[attr-defined]  # a macro
     rows = [[text(n)] for n in range(MOST_ROWS + 7)]
     assert "7 more rows are not shown" in table("t", "many", ["n"], rows)
     assert "12 more rows are not shown" in table("t", "many", ["n"], rows[:5], 17)
     assert weightiest([3, 1, 2], lambda one: one) == [3, 1, 2]
     assert weightiest(list(range(MOST_ROWS + 2)), lambda one: -one) == list(range(MOST_ROWS))
-    assert table("t", "none", ["n"], []) == ""
+    assert table("t", "none", ["n"], []).strip() == ""
     assert text("<a>") == "<bdi>&lt;a&gt;</bdi>"
     assert len(text("y" * 5_000)) < 400
 
