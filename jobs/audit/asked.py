@@ -7,7 +7,6 @@ Reads   through `Answers`, so what a published run has pinned: histories, event_
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -65,30 +64,30 @@ def published(answers: Answers) -> Checks:
 
 def asked_again(answers: Answers) -> Checks:
     """Return how all recorded answers compare with what is published, `other_address` counted with what does not match."""
-    days = answers.ask("SELECT DISTINCT namesrv_id, day FROM namesrv_settings ORDER BY ALL").rows
+    days = list(answers.ask("SELECT DISTINCT namesrv_id, day FROM namesrv_settings ORDER BY ALL").rows)
     found: dict[tuple[str, dt.date, int], Mapping[str, int]] = {}
-    for namesrv_id, day in [*days]:
+    for namesrv_id, day in days:
         found.update(_checks(verdicts(_given(answers, namesrv_id, day)).answer_checks))
     return found
 
 
-def differing(again: Checks, told: Checks) -> list[str]:
+def differing(again: Checks, known: Checks) -> list[str]:
     """Return a sentence for each name server, day and request code whose answers compare otherwise than was published."""
+
+    def words(counts: Mapping[str, int] | None) -> str:
+        return "none" if counts is None else ", ".join(f"{count} {name}" for name, count in counts.items())
+
     return [
-        f"answers of {name} to {code} on {day}: published are {_words(told.get(key))}, "
-        f"asked of the published tables {_words(again.get(key))}"
-        for key in sorted({*again, *told})
-        if again.get(key) != told.get(key)
-        for name, day, code in [key]
+        f"answers of {key[0]} to {key[2]} on {key[1]}: published are {words(known.get(key))}, "
+        f"asked of the published tables {words(again.get(key))}"
+        for key in sorted({*again, *known})
+        if again.get(key) != known.get(key)
     ]
 
 
 def summed(checks: Checks) -> dict[str, int]:
     """Return the counts of all."""
-    total: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
-    for counts in checks.values():
-        total.update(counts)
-    return dict(total)
+    return {name: sum(counts[name] for counts in checks.values()) for name in COUNTS}
 
 
 def _given(answers: Answers, namesrv_id: str, day: dt.date) -> VerifyInput:
@@ -130,7 +129,3 @@ def _checks(rows: pa.Table) -> Checks:
         (row["namesrv_id"], row["day"], row["code"]): {name: row[name] for name in COUNTS}
         for row in rows_of(conformed(rows, gold.ANSWER_CHECKS))
     }
-
-
-def _words(counts: Mapping[str, int] | None) -> str:
-    return "none" if counts is None else ", ".join(f"{count} {name}" for name, count in counts.items())

@@ -11,7 +11,6 @@ import json
 import sys
 import tempfile
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,7 +54,7 @@ def attest(
     """
     if at is not None:
         require_covered(answers.coverage, *at)
-    told, again = asked.published(answers), asked.asked_again(answers)
+    known, again = asked.published(answers), asked.asked_again(answers)
     (run,) = answers.ask(_RUN, run=answers.known.run_id).dicts()
     with tempfile.TemporaryDirectory(prefix="namesrv-audit-") as folder:
         files = rerun.linked(warehouse, answers.known.run_id, Path(folder))
@@ -63,12 +62,15 @@ def attest(
         made = rerun.rerun(conf, Path(folder), console)
         contents = rerun.differing(answers, made)
         rows = {} if at is None else {name: tuple(_rows(of, name, *at) for of in (made, answers)) for name in tables}
-    differing = asked.differing(again, told)
+    differing = asked.differing(again, known)
+    # Over the names and bytes of all that this code is made of.
+    code = (path for package in _CODE for path in (_CHECKOUT / package).rglob("*") if path.suffix in _SUFFIXES)
+    code_sha256 = sha256_of((str(path.relative_to(_CHECKOUT)), path.read_bytes().hex()) for path in sorted(code))
     body = {
         "format": FORMAT,
         "asked": None if at is None else {"namesrv_id": at[0], "at": _text(at[1]), "tables": list(tables)},
         "made_at": _text(dt.datetime.now(dt.timezone.utc).replace(microsecond=0)),
-        "code": {"version": __version__, "sha256": code_sha256(), "python": sys.version.partition(" ")[0]},
+        "code": {"version": __version__, "sha256": code_sha256, "python": sys.version.partition(" ")[0]},
         "run": run,
         "config_sha256": conf.sha256,
         "given": rerun.given(answers),
@@ -78,10 +80,22 @@ def attest(
         },
         "sources": answers.ask(_SOURCES).dicts(),
         "answers": {**asked.summed(again), "differing": differing[:SHOWN_DIFFERENCES]},
-        "contents": {one.table: _content(one) for one in contents},
+        "contents": {
+            of.table: {
+                "same": of.both,
+                "only_published": of.only_left,
+                "only_replayed": of.only_right,
+                "differences": [
+                    {"key": of.key_of(left or right or {}), "published": left, "replayed": right}
+                    for left, right in of.rows
+                ],
+            }
+            for of in contents
+        },
         "tables": {name: _compared(*of) for name, of in rows.items()},
-        "wrong": [*differing, *(_told(one) for one in contents if not one.is_equal)],
+        "wrong": [*differing, *(_sentence(one) for one in contents if not one.is_equal)],
     }
+    body["contents"] = json.loads(json.dumps(body["contents"], default=str))
     return {**body, _ITSELF: sha256_of([body])}
 
 
@@ -106,13 +120,6 @@ def differing(told: Json, again: Json) -> list[str]:
         for table in sorted({*told[name], *again[name]}):
             parts[f"{name} of {table}"] = told[name].get(table), again[name].get(table)
     return [f"{name}: not as attested" for name, (one, other) in parts.items() if one != other]
-
-
-@cache
-def code_sha256() -> str:
-    """Return the SHA-256 over the names and bytes of all that this code is made of."""
-    found = (path for package in _CODE for path in (_CHECKOUT / package).rglob("*") if path.suffix in _SUFFIXES)
-    return sha256_of((str(path.relative_to(_CHECKOUT)), path.read_bytes().hex()) for path in sorted(found))
 
 
 def _text(at: dt.datetime) -> str:
@@ -142,17 +149,7 @@ def _compared(replayed: Rows, published: Rows) -> Json:
     }
 
 
-def _content(of: Difference) -> Json:
-    shown = [{"key": of.key_of(left or right or {}), "published": left, "replayed": right} for left, right in of.rows]
-    return {
-        "same": of.both,
-        "only_published": of.only_left,
-        "only_replayed": of.only_right,
-        "differences": json.loads(json.dumps(shown, default=str)),
-    }
-
-
-def _told(of: Difference) -> str:
+def _sentence(of: Difference) -> str:
     first = ", ".join(f"{name} {value}" for name, value in of.key_of(of.rows[0][0] or of.rows[0][1] or {}).items())
     return (
         f"{of.table}: {of.only_right} row(s) follow from the events and are not published, {of.only_left} the other way; "
