@@ -18,12 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import TamperedError
-from jobs.night.comparing import told_together
+from jobs.night.comparing import suspected_on, told_together
 from jobs.night.condensing import Condensed, condensed
 from jobs.night.days import Days, is_start, starting_slices
 from jobs.night.judging import JUDGED, Judged, JudgedTogether, JudgeWork, replay_namesrvs
 from jobs.night.opened import Files, files_of
-from jobs.night.suspected import suspected_on
 from jobs.night.together import count_together
 from jobs.night.work import REPLAYED, NamesrvWork
 from jobs.passes import Call, Passes, call
