@@ -17,7 +17,7 @@ from jobs.errors import UsageError
 from jobs.start.__main__ import main, needs_java
 from jobs.start.java import CONF, QUIET, Java
 from jobs.start.options import command_line
-from jobs.start.shipping import zip_packages
+from jobs.start.pack import zip_packages
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 WRAPPER = CHECKOUT / "spark-submit.sh"
