@@ -20,13 +20,11 @@ from jobs.ask.saved import time_of
 from jobs.audit.attestation import attest, differing, read_attestation
 from jobs.cli import report
 from jobs.cli.ask import table_named
-from jobs.cli.console import Console
-from jobs.cli.export import export
-from jobs.cli.output import opened
+from jobs.cli.files import export, snapshot_at
+from jobs.cli.output import Console, opened
 from jobs.cli.pages import write_pages
-from jobs.cli.shell import shell
-from jobs.cli.snapshot import snapshot_at
-from jobs.cli.views import Views, register_views, run_in_force
+from jobs.cli.sql import shell, show_sql, statements_of
+from jobs.cli.views import Views, register, register_views, run_in_force
 from jobs.errors import (
     EXIT_INPUT,
     EXIT_MISMATCHED,
@@ -216,7 +214,7 @@ def _sql(command: Command) -> int:
         shell(lambda: opened_once(for_questions(command.session.get())), given, command.console)
         return EXIT_OK
     text = sys.stdin.read() if given.query is None else given.query
-    statements = report.statements_of(text) if given.saved is None else [text]
+    statements = statements_of(text) if given.saved is None else [text]
     if not statements:
         raise UsageError("no SQL: give statements as an argument, in a file (--file), or on standard input")
     run_in_force(command.warehouse, given.as_known_at)  # a warehouse of which nothing can be asked costs no JVM
@@ -225,13 +223,11 @@ def _sql(command: Command) -> int:
     spark.sparkContext.setLogLevel("OFF")
     views = register_views(spark, command.warehouse, given.as_known_at, statements, is_verified=given.verified)
     require_within(views.coverage, *time_of(getattr(given, "values", {})))
-    report.show_sql(spark, statements, views, given, command.console)
+    show_sql(spark, statements, views, given, command.console)
     return EXIT_OK
 
 
 def _register(command: Command) -> int:
-    from jobs.cli.permanent import register  # noqa: PLC0415  as above
-
     database = command.arguments.database
     run_in_force(command.warehouse, None)
     spark = command.session.get()

@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
-import re
-import sys
 import textwrap
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-
 from jobs.ask.engine import Answers
-from jobs.ask.saved import Value
-from jobs.cli.console import Console
-from jobs.cli.output import opened, write_rows
-from jobs.cli.views import Views
-from jobs.errors import NotRecordedError, UsageError
+from jobs.cli.output import Console, write_rows
 from jobs.ingest.ingested import Ingested, Read
 from jobs.night.nightly import Summary
-from jobs.store.coverage import NOT_RECORDED
 from jobs.store.maintain import Maintained
 from jobs.store.warehouse import Warehouse
 from namesrv_wire.errors import Reason
 from schemas.dialect import duckdb_queries
 from schemas.questions import QUESTIONS
 
-# Quoted text, raw or not, and comments, as Spark SQL has them; of an open quote or comment the rest of the text is part.
-_PART = re.compile(
-    r"""\b[rR]'[^']*(?:'|\Z) | \b[rR]"[^"]*(?:"|\Z) | '(?:[^'\\]|\\.)*(?:'|\Z) | "(?:[^"\\]|\\.)*(?:"|\Z) | `[^`]*(?:`|\Z)
-    | (?P<comment>--[^\n]* | /\*.*?(?:\*/|\Z)) | (?P<end>;) | .""",
-    re.DOTALL | re.VERBOSE,
-)
 _EXPLANATIONS = {
     "order_decision": "explained by another order than the one taken",
     "other_address": "are at an address that shows what was registered at others, or is several name servers' (see findings)",
@@ -159,70 +140,6 @@ def show_questions(warehouse: Warehouse, console: Console) -> None:
             console.line(f"    {line}")
         (sql,) = duckdb_queries(question.sql)
         write_rows(console.out, "table", *answers.ask(sql), limit=20)
-
-
-def asked(spark: SparkSession, statement: str, values: Mapping[str, Value]) -> DataFrame:
-    """Return what a statement gives for its `:name` parameters."""
-    # Markers become values before anything is analysed: an argument of a function may be one.
-    spark.conf.set("spark.sql.legacy.parameterSubstitution.constantsOnly", "true")
-    return spark.sql(statement, args=dict(values)) if values else spark.sql(statement)
-
-
-def show_sql(
-    spark: SparkSession,
-    statements: Sequence[str],
-    views: Views,
-    arguments: argparse.Namespace,
-    console: Console,
-) -> None:
-    """Run statements, with the values of a saved one's parameters, and write their rows.
-
-    Raises UsageError for a mistake in one, NotRecordedError for an instant of which nothing is recorded, TamperedError for a
-    file that cannot be read.
-    """
-    with opened(Path(arguments.output)) if arguments.output else nullcontext(console.out) as out:
-        for number, statement in enumerate(statements):
-            try:
-                frame = asked(spark, statement, getattr(arguments, "values", {}))
-                if not frame.columns:
-                    continue
-                if number and arguments.format != "json":
-                    out.write("\n")
-                more = write_rows(out, arguments.format, frame.columns, frame.toLocalIterator(), arguments.limit)
-            except (PySparkException, Py4JError) as error:
-                said = str(error).strip()
-                if NOT_RECORDED in said:
-                    # What is raised in a function says its state behind the sentence; raised in a task, where.
-                    sentence = re.split(r" SQLSTATE: |\n", said[said.index(NOT_RECORDED) :])[0]
-                    raise NotRecordedError(sentence) from error
-                views.require_readable(said)
-                # Behind what is wrong Spark draws the whole plan.
-                raise UsageError(said.partition(";\n")[0].strip()) from error
-            if more and arguments.format != "table":
-                sys.stderr.write(f"namesrv-history: more rows than {arguments.limit:,} (--limit) are left out\n")
-
-
-def statements_of(text: str) -> list[str]:
-    """Return the statements of a text, split at semicolons that are in no quotes and no comment. Comments alone are none."""
-    return [statement.strip() for statement, is_empty in _split(text) if not is_empty]
-
-
-def is_open(text: str) -> bool:
-    """Return whether the last statement of a text has no end yet."""
-    return not _split(text)[-1][1]
-
-
-def _split(text: str) -> list[tuple[str, bool]]:
-    """Return what lies between semicolons, and whether there is nothing in it but comments."""
-    statements, is_empty = [""], [True]
-    for part in _PART.finditer(text):
-        if part["end"]:
-            statements.append("")
-            is_empty.append(True)
-        else:
-            statements[-1] += part[0]
-            is_empty[-1] &= part["comment"] is not None or part[0].isspace()
-    return list(zip(statements, is_empty, strict=True))
 
 
 def show_maintained(done: Maintained, console: Console, *, dry_run: bool) -> None:

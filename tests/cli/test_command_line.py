@@ -12,8 +12,8 @@ import pytest
 
 from jobs.__main__ import main
 from jobs.cli.arguments import parser
-from jobs.cli.console import Console
-from jobs.cli.report import statements_of
+from jobs.cli.output import Console
+from jobs.cli.sql import statements_of
 from tools.fleet.__main__ import main as simulate
 from tools.trace.__main__ import run_trace
 

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from jobs.cli.console import Console
+from jobs.cli.output import Console
 from jobs.cli.report import show_run
 from jobs.night.nightly import Summary
 

@@ -1,14 +1,18 @@
-"""Write the state of one name server at an instant as a snapshot file, from the published history tables."""
+"""Files that can be read back: recorded events as a log, and the state of a name server at an instant as a snapshot."""
 
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.errors import NothingPublishedError
+from jobs.cli.output import opened
+from jobs.errors import MissingDayError, NothingPublishedError
+from jobs.night.work import require_configs
 from jobs.store.coverage import require_known
+from jobs.store.recorded import days_of
 from jobs.store.warehouse import Warehouse
 from namesrv_core.history.intervals import restored
 from namesrv_core.history.snapshot import snapshot_text
@@ -17,13 +21,42 @@ from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.past import Past
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import LiveKey
-from namesrv_day.arrow.rows import empty
+from namesrv_day.arrow.rows import empty, rows_of
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.start import facts_in, intervals_from
 from namesrv_day.settle.settings import settings_of
+from namesrv_wire.logs.event_log import line_of
+from namesrv_wire.rows import Row
 from schemas import bronze, gold, times
 from schemas.sql_files import query
 from schemas.table import Table
+
+
+def export(warehouse: Warehouse, output: Path) -> int:
+    """Write every recorded event and answer to `output`, ordered by name server and position; return the lines.
+
+    Raises TamperedError; MissingDayError where nothing is recorded.
+    """
+    stored = warehouse.rows(bronze.TOPIC_CONFIGS_TABLE)
+    require_configs(warehouse.path, stored)
+    configs = {row["topic_config_digest"]: row for row in rows_of(stored)}
+    days = days_of(warehouse.recorded())
+    if not days:
+        raise MissingDayError(f"{warehouse.path}: nothing is recorded at all")
+    lines = 0
+    with opened(output) as file:
+        for namesrv_id in sorted({name for day in days for name in warehouse.namesrvs_on(day)}):
+            own = pc.field("namesrv_id") == namesrv_id
+            for day in days:
+                found = [
+                    Row(table.name, row)
+                    for table in bronze.RECORDED_TABLES
+                    for row in rows_of(warehouse.rows(table, [day], None, own))
+                ]
+                for row in sorted(found, key=lambda row: (row.values["seq"], row.values["event_id"])):
+                    file.write(line_of(row, configs.get(row.values.get("topic_config_digest"))) + "\n")
+                lines += len(found)
+    return lines
 
 
 def snapshot_at(warehouse: Warehouse, namesrv_id: str, at: dt.datetime) -> str:
