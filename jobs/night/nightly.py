@@ -234,11 +234,10 @@ class _Nightly:
                 night.replay_days(days.wanted, days.recorded)
             self._replayed = sorted(night.replayed)
             with self._step("publish"):
-                published = publish(warehouse, night, days, ingested.counts, summary.seconds)
-            summary.status, summary.digests = "published", published.digests
-            summary.days = [day.isoformat() for day in published.days]
-            summary.restated, summary.warnings = published.restated, published.warnings
-            summary.note_report(published.report)
+                done = publish(warehouse, night, days, ingested.counts, summary.seconds)
+                report, summary.digests, summary.warnings, summary.restated = done
+            summary.status, summary.days = "published", [day.isoformat() for day in self._replayed]
+            summary.note_report(report)
             return
         commit_read(warehouse, ingested)
         if any(source.verdict != bronze.ACCEPTED for source in warehouse.recorded()):

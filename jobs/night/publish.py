@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -45,22 +45,12 @@ _REPORTED = {
 """Of the tables that a run reports on, the columns that are read for that."""
 
 
-@dataclass
-class Published:
-    """What `publish` has done: digests of all gold tables, rows of all tables, and what the ledger's row reports."""
-
-    days: list[dt.date] = field(default_factory=list)
-    digests: dict[str, str] = field(default_factory=dict)
-    report: Mapping[str, Any] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    restated: int = 0
-
-
 def publish(
     warehouse: Warehouse, night: Night, days: Days, counts: Mapping[str, int], seconds: Mapping[str, float]
-) -> Published:
-    """Judge what the night made and, if it passes, commit it and write the run into the ledger: from then on readers see it.
+) -> tuple[dict[str, Any], dict[str, str], list[str], int]:
+    """Check what the night made and, if it passes, commit it and write the run into the ledger: from then on readers see it.
 
+    Return what the ledger's row reports, the printed digests of all gold tables, warnings, and how many rows `restatements` got.
     `counts`: frames read, by what became of them; `seconds` by step. Raises GateError if a critical rule is broken; TamperedError
     if rows of a published day, to which nothing was added, are not those that its run read.
     """
@@ -101,7 +91,7 @@ def publish(
         },
     )
     warnings += holes(inputs, warehouse.slices_in_force)
-    return Published(done, gold_digests(digests), report, warnings, restated)
+    return report, gold_digests(digests), warnings, restated
 
 
 def note_refused(
