@@ -112,7 +112,7 @@ class Views:
         of a year.
         """
         sql, known = self._statements[name].sql, _STATED.setdefault(self.spark, {})
-        if known.get(name) != (sql, self._settings, self._had(name)):
+        if name not in known or known[name] != (sql, self._settings, self._had(name)):
             self.spark.sql(sql)
             known[name] = (sql, self._settings, self._had(name))
 
