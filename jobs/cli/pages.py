@@ -40,28 +40,26 @@ def report(given: argparse.Namespace) -> int:
 
 def _scope(answers: Answers, given: argparse.Namespace) -> Scope:
     """Return what is asked for; without any time it is the last day that is published, or the incident's."""
-    about = {"topic": given.topic, "broker": given.broker, "namesrv": given.namesrv}
     if given.incident is not None:
-        around = scope_of_incident(answers, given.incident)
-        start, end = (around.start, around.end)
+        scope = scope_of_incident(answers, given.incident)
     else:
         end = answers_end(answers)
-        start = end - _DAY
+        scope = Scope(end - _DAY, end)
+    start, end = scope.start, scope.end
     if given.first is not None:
         start = instant(given.first)
-        end = _a_day_behind(start) if given.last is None and given.incident is None else end
+        end = _a_day_later(start) if given.last is None and given.incident is None else end
     if given.last is not None:
         # A day is meant whole.
         end = instant(given.last)
-        end = _a_day_behind(end) if _A_DATE.fullmatch(given.last) else end
+        end = _a_day_later(end) if _A_DATE.fullmatch(given.last) else end
         start = start if given.first is not None or start < end else end - _DAY
     if start >= end:
         raise UsageError(f"--from {given.first} lies not before --to {given.last}")
-    incident = around.incident if given.incident is not None else None
-    return Scope(start, end, **about, incident=incident)
+    return scope._replace(start=start, end=end, topic=given.topic, broker=given.broker, namesrv=given.namesrv)
 
 
-def _a_day_behind(at: dt.datetime) -> dt.datetime:
+def _a_day_later(at: dt.datetime) -> dt.datetime:
     """Return the instant a day later. Raises NotRecordedError where there is none."""
     try:
         return at + _DAY
