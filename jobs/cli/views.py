@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
-from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 from py4j.protocol import Py4JError, Py4JJavaError
@@ -36,10 +35,6 @@ from schemas.table import Table
 from schemas.views import COVERAGE_SPANS, statements, stored_tables
 
 VERIFIED = "spark.namesrvHistory.verified"
-# Where Spark has temporary functions: the database and the catalog of a session.
-_OF_SESSION = ("session", "system")
-_STATED: WeakKeyDictionary[SparkSession, dict[str, tuple[str, Mapping[str, str], str | None]]] = WeakKeyDictionary()
-"""Of sessions what was made by statements: the statement, the settings, and what the session then had under that name."""
 # The words of statements that ask for names.
 _ASKS_FOR_NAMES = frozenset({"show", "list"})
 
@@ -101,35 +96,9 @@ class Views:
         if name in self._of_ledger:
             self._of_ledger[name]()
         elif name in self._statements:
-            self._state(name)
+            self.spark.sql(self._statements[name].sql)
         else:
             self._rows(self._stored[name]).createOrReplaceTempView(name)
-
-    def _state(self, name: str) -> None:
-        """Make a view or function by its statement, unless the session has it of that statement and under the same settings.
-
-        What it is made of it looks up by name when it is asked. Spark takes as long to understand all of them as to find the files
-        of a year.
-        """
-        sql, known = self._statements[name].sql, _STATED.setdefault(self.spark, {})
-        if name not in known or known[name] != (sql, self._settings, self._had(name)):
-            self.spark.sql(sql)
-            known[name] = (sql, self._settings, self._had(name))
-
-    @cached_property
-    def _settings(self) -> Mapping[str, str]:
-        return dict(self.spark.conf.getAll)
-
-    def _had(self, name: str) -> str | None:
-        """Return what the session has under a name, with when it was made; None: nothing."""
-        state: Any = self.spark._jsparkSession.sessionState()  # noqa: SLF001  PySpark does not tell one from another
-        view = state.catalog().getRawTempView(name)
-        if view.isDefined():
-            return f"{view.get().tableMeta().createTime()} {view.get().tableMeta().viewText()}"
-        java: Any = self.spark.sparkContext._jvm  # noqa: SLF001  as above
-        known = java.org.apache.spark.sql.catalyst.FunctionIdentifier(name, *map(java.scala.Some, _OF_SESSION))
-        function = state.tableFunctionRegistry().lookupFunction(known)
-        return str(function.get().getUsage()) if function.isDefined() else None
 
     def _rows(self, table: Table) -> DataFrame:
         """Return the rows of a table as the run left it; the ledger's own tables have what has been committed."""
