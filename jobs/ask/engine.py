@@ -9,17 +9,16 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, reduce
 from operator import and_, itemgetter
 from pathlib import Path
 from shutil import copyfile
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 # Without what the package `duckdb` adds to it, which takes longer to import than many a question.
 import _duckdb as duckdb
 
-from jobs.ask.nearest import nearest
 from jobs.errors import BrokenLogError, JobError, NothingPublishedError, NotRecordedError, TamperedError, UsageError
 from jobs.store.coverage import NOT_RECORDED, Covered
 from jobs.store.names import Files, Names, made_with, pattern_of, reading, stand_in, touched
@@ -46,6 +45,15 @@ if TYPE_CHECKING:  # Arrow takes longer to import than many a question
 
     from jobs.store.damage import Holder
 
+FUNCTIONS: Final = {
+    "topicQueueTable": "topic_queue_table_at",
+    "brokerAddrTable": "broker_addr_table_at",
+    "clusterAddrTable": "cluster_addr_table_at",
+    "brokerLiveTable": "broker_live_table_at",
+    "filterServerTable": "filter_server_table_at",
+    "kvConfigTable": "kv_config_table_at",
+}
+"""The functions that say what was in a name server's table at an instant, by RocketMQ's name of the table."""
 _SETTINGS: Mapping[str, str | bool] = {
     "parquet_metadata_cache": True,
     "python_enable_replacements": False,
@@ -105,7 +113,16 @@ class Answers:
         below the warehouse, and change no setting. `memory_mib`: what DuckDB may hold (None: its own limit). Raises
         NothingPublishedError where there is no such run, NoLongerReadableError, LayoutError, BrokenLogError, LedgerBehindError.
         """
-        self.warehouse, self._noted = warehouse, noted_in(_note_of(warehouse), warehouse)
+        # What is noted outside the ledger is read first: of a run that is published meanwhile both know, or only the ledger.
+        if "://" in warehouse:
+            from jobs.store.places import read_text, require_store  # noqa: PLC0415  who asks a local folder does not wait for Arrow
+
+            require_store(warehouse)
+            note = read_text(f"{warehouse}/{LAST_RUN}")
+        else:
+            file = Path(warehouse, LAST_RUN)
+            note = file.read_text("utf-8", "replace") if file.is_file() else None
+        self.warehouse, self._noted = warehouse, noted_in(note, warehouse)
         limit = {} if memory_mib is None else {"memory_limit": f"{memory_mib}MiB", "temp_directory": ""}
         settings, self._opened = dict[str, Any]({**_SETTINGS, **limit}), dict[str, int]()
         self._holder: Holder | None = None
@@ -114,9 +131,14 @@ class Answers:
         self._connection = duckdb.connect(config=settings) if ready is None else ready
         self._connection.execute("SET TimeZone = 'UTC'")
         if "://" not in warehouse:
-            stand_in(self._connection, str(Path(warehouse).resolve()))
+            folder = f"{Path(warehouse).resolve()}/"
+            stand_in(self._connection, folder[:-1])
+            if is_closed:
+                # A file is looked for by a pattern, and looked at by its name: DuckDB asks of both.
+                self._connection.execute("SET allowed_directories = ?", [[folder, pattern_of(folder)]])
         if is_closed:
-            self._close(warehouse)
+            for setting in ("enable_external_access = FALSE", "lock_configuration = TRUE"):
+                self._connection.execute(f"SET {setting}")
         finished_time = lambda: self.known.finished_time  # noqa: E731  asked for when it is needed
         self._names = Names(self._connection, self._rows_of, finished_time, are_made=ready is not None)
         self._run_id = self._noted.run_id if ready is not None and self._noted else self._run_in_force(as_known_at)
@@ -141,15 +163,6 @@ class Answers:
                 require_not_behind(self._noted, self.warehouse, ())
                 raise self._nothing() from error
             raise
-
-    def _close(self, warehouse: str) -> None:
-        """Close what DuckDB could reach: files of this machine, the network, extensions."""
-        if "://" not in warehouse:
-            folder = f"{Path(warehouse).resolve()}/"
-            # A file is looked for by a pattern, and looked at by its name: DuckDB asks of both.
-            self._connection.execute("SET allowed_directories = ?", [[folder, pattern_of(folder)]])
-        for setting in ("enable_external_access = FALSE", "lock_configuration = TRUE"):
-            self._connection.execute(f"SET {setting}")
 
     def ask(self, sql: str, /, **values: Any) -> Answer:
         """Return what a statement in DuckDB's dialect gives; it reads `values` as `$name`.
@@ -222,7 +235,10 @@ class Answers:
                 )
             except (BrokenLogError, TamperedError) as damage:
                 return damage
-        return UsageError(_with_our_names(said))
+        if (unknown := _UNKNOWN.match(said)) is not None:  # DuckDB would name the nearest of its own
+            near = nearest(unknown[1].lower(), [name for name in asked.names() if "." not in name])
+            said = f'there is no table, view or function {unknown[1]}{near}. `ask sql "SHOW TABLES"` lists them'
+        return UsageError(said)
 
     def _rows(self, found: duckdb.DuckDBPyConnection, sql: str) -> Iterator[tuple[Any, ...]]:
         try:
@@ -236,13 +252,10 @@ class Answers:
         for _, layout, _ in published:
             require_layout(self.warehouse, layout)
         require_not_behind(self._noted, self.warehouse, [run for run, *_ in published])
-        wanted = (
-            run
-            for run, _, finished in published
-            if as_known_at is None or (run == as_known_at if isinstance(as_known_at, str) else finished <= as_known_at)
-        )
-        run = next(wanted, None)
-        if run is None:
+        for run, _, finished in published:
+            if as_known_at is None or (run == as_known_at if isinstance(as_known_at, str) else finished <= as_known_at):
+                break
+        else:
             raise self._nothing(as_known_at)
         if as_known_at is not None:
             (versions,) = next(self.ask(_VERSIONS, run=run).rows)
@@ -278,14 +291,12 @@ class Answers:
         return None if version is None else delta_table(path, table.table, table.cut, version)
 
 
-def _with_our_names(said: str) -> str:
-    """Return what DuckDB says; of a name that is none, the nearest of ours instead of its own."""
-    found = _UNKNOWN.match(said)
-    if found is None:
-        return said
-    known = [name for name in asked.names() if "." not in name]
-    near = nearest(found[1].lower(), known)
-    return f'there is no table, view or function {found[1]}{near}. `ask sql "SHOW TABLES"` lists them'
+def nearest(name: str, known: Iterable[str], most: int = 3, cutoff: float = 0.6) -> str:
+    """Return the words that name the nearest of the names that there are, to stand after what is wrong; none if none is near."""
+    import difflib  # noqa: PLC0415  most questions name what there is
+
+    found = difflib.get_close_matches(name, known, n=most, cutoff=cutoff)
+    return f"; nearest are {', '.join(found)}" if found else ""
 
 
 def _remote(root: str, files: Files) -> ds.Dataset:
@@ -332,17 +343,3 @@ def _ready(root: str, noted: Noted | None, settings: Mapping[str, Any]) -> duckd
     except (OSError, ValueError, duckdb.Error):
         return None
     return connection if found == wanted and newest.stat().st_size else None
-
-
-def _note_of(warehouse: str) -> str | None:
-    """Return what is noted outside the ledger.
-
-    It is read first: of a run that is published meanwhile both know, or only the ledger. Raises UsageError.
-    """
-    if "://" in warehouse:
-        from jobs.store.places import read_text, require_store  # noqa: PLC0415  who asks a local folder does not wait for Arrow
-
-        require_store(warehouse)
-        return read_text(f"{warehouse}/{LAST_RUN}")
-    note = Path(warehouse, LAST_RUN)
-    return note.read_text("utf-8", "replace") if note.is_file() else None

@@ -12,42 +12,34 @@ _ZONED = re.compile(r"(.*\d)\s+([A-Za-z]\w*(?:/[\w+/-]+)?)\s*")
 
 
 def instant(text: str) -> dt.datetime:
-    """Return the instant that a text says: ISO 8601, with an offset or the name of a zone behind it, else UTC.
+    """Return the instant that a text says: ISO 8601, with an offset or the name of a zone after it, else UTC.
 
     Raises UsageError, also for an hour that a zone's clocks skip or repeat; NotRecordedError for one whose year in UTC is none.
     """
-    at = _instant(text)
-    try:
-        return at.astimezone(dt.timezone.utc)
-    except OverflowError as error:
-        raise NotRecordedError(f"{NOT_RECORDED}{text}: years are 1 to 9999") from error
-
-
-def _zone(name: str) -> dt.tzinfo:
-    """Return a zone. Raises ValueError, KeyError or OSError if there is none of that name."""
-    from zoneinfo import ZoneInfo  # noqa: PLC0415  most instants name none
-
-    return ZoneInfo(name)
-
-
-def _instant(text: str) -> dt.datetime:
+    zone: dt.tzinfo = dt.timezone.utc
     try:
         named = _ZONED.fullmatch(text)
         at = dt.datetime.fromisoformat((named[1] if named else text).replace("Z", "+00:00"))
-        zone = _zone(named[2]) if named else dt.timezone.utc
+        if named:
+            from zoneinfo import ZoneInfo  # noqa: PLC0415  most instants name none
+
+            zone = ZoneInfo(named[2])
     except (ValueError, KeyError, OSError) as error:
         raise UsageError(
             f"instant {text!r}: expected ISO 8601, such as 2026-11-21T09:00:00Z, 2026-11-21 17:00+08:00 or "
             "2026-11-21 17:00 Asia/Shanghai"
         ) from error
-    if at.tzinfo is not None:
-        if named:
-            raise UsageError(f"instant {text!r}: has an offset and a zone; one of them, please")
-        return at
-    one, other = (at.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
-    if named and one.utcoffset() != other.utcoffset():
-        raise UsageError(f"instant {text!r}: clocks were changed then; give an offset, such as {at.isoformat()}+00:00")
-    return one
+    if at.tzinfo is not None and named:
+        raise UsageError(f"instant {text!r}: has an offset and a zone; one of them, please")
+    if at.tzinfo is None:
+        plain = at.isoformat()
+        at, other = (at.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+        if named and at.utcoffset() != other.utcoffset():
+            raise UsageError(f"instant {text!r}: clocks were changed then; give an offset, such as {plain}+00:00")
+    try:
+        return at.astimezone(dt.timezone.utc)
+    except OverflowError as error:
+        raise NotRecordedError(f"{NOT_RECORDED}{text}: years are 1 to 9999") from error
 
 
 def known_at(text: str) -> str | dt.datetime:

@@ -31,7 +31,9 @@ def restated(then: Answers, now: Answers, function: str, t: dt.datetime) -> Answ
     # A history's key stands behind the name server.
     key = list(asked.stored()[history].columns)[:3]
     at = [names.index(name) for name in key]
-    gone = _last_gone(now, history, key, t)
+    # By key which event took the last row away until `t`, and when.
+    columns = ", ".join(f"r.{name}" for name in key)
+    gone = {row[:-2]: row[-2:] for row in now.ask(_GONE.format(columns=columns, history=history), t=t).rows}
     known = {tuple(row[i] for i in at): (row[names.index("opened_by")], row[names.index("valid_from")]) for row in new}
     late = {row[0]: row[1:] for row in now.ask(_RESTATED, then=then.known.finished_time, history=history, t=t).rows}
 
@@ -43,10 +45,3 @@ def restated(then: Answers, now: Answers, function: str, t: dt.datetime) -> Answ
             yield said, *(known.get(of) or gone.get(of) or (None, None)), *late.get(of[0], (None, None)), *row
 
     return Answer([*_SAID, *names], told())
-
-
-def _last_gone(now: Answers, history: str, key: list[str], t: dt.datetime) -> dict[tuple[Any, ...], tuple[Any, Any]]:
-    """Return by key which event took the last row away until `t`, and when."""
-    columns = ", ".join(f"r.{name}" for name in key)
-    rows = now.ask(_GONE.format(columns=columns, history=history), t=t).rows
-    return {row[: len(key)]: (row[-2], row[-1]) for row in rows}

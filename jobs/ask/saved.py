@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 
+from jobs.ask.engine import nearest
 from jobs.ask.instants import instant
-from jobs.ask.nearest import nearest
 from jobs.errors import UsageError
-from schemas.queries import Parameter, Query, queries
+from schemas.queries import Query, queries
 
 Value = str | int | dt.datetime | None
 
@@ -35,25 +35,24 @@ def values_of(query: Query, given: Sequence[str]) -> dict[str, Value]:
         raise UsageError(
             f"query {query.name}: needs --param {missing[0].name}=VALUE ({missing[0].type}: {missing[0].comment})"
         )
-    return {one.name: _value(query, one, texts.get(one.name)) for one in query.parameters}
+    values: dict[str, Value] = {}
+    for one in query.parameters:
+        text = texts.get(one.name, one.default)
+        if text is None or (text == "NULL" and one.name not in texts):
+            values[one.name] = None
+        elif one.type == "TIMESTAMP":
+            values[one.name] = instant(text)
+        elif one.type == "INT":
+            try:
+                values[one.name] = int(text)
+            except ValueError as error:
+                raise UsageError(f"query {query.name}: {one.name} is a whole number, not {text!r}") from error
+        else:
+            values[one.name] = text
+    return values
 
 
 def time_of(values: Mapping[str, Value]) -> tuple[dt.datetime | None, dt.datetime | None]:
     """Return from when, and until when, a query with these values looks."""
     since, until = values.get("since"), values.get("until")
     return since if isinstance(since, dt.datetime) else None, until if isinstance(until, dt.datetime) else None
-
-
-def _value(query: Query, parameter: Parameter, text: str | None) -> Value:
-    if text is None:
-        text = parameter.default
-        if text is None or text == "NULL":
-            return None
-    if parameter.type == "TIMESTAMP":
-        return instant(text)
-    if parameter.type == "INT":
-        try:
-            return int(text)
-        except ValueError as error:
-            raise UsageError(f"query {query.name}: {parameter.name} is a whole number, not {text!r}") from error
-    return text

@@ -1,30 +1,53 @@
-"""The attestation: what is published, from which bytes, by which code, and what of it does not follow from what was recorded.
+"""Proof for auditors: what is published, from which bytes, by which code, and what of it does not follow from what was recorded.
 
-Two proofs: every recorded answer is asked of the published tables (`asked`), and a night from the recorded events alone is held
-against them (`rerun`).
+Two proofs: every recorded answer is asked of a registry that is rebuilt from the published tables as readers see them, and a
+night from the recorded events alone, in a folder of its own, is held against them.
+
+Reads   through `Answers`, so what a published run has pinned
+Writes  a warehouse in a temporary folder, whose bronze tables are links to the files that the run has pinned
 """
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from jobs import __version__
-from jobs.ask.engine import Answers
-from jobs.ask.tables import FUNCTIONS
-from jobs.audit import asked, rerun
+from jobs.ask.engine import FUNCTIONS, Answers
+from jobs.conf import NamesrvConf, PipelineConf
 from jobs.errors import TamperedError, UsageError
-from jobs.night.nightly import Shows
+from jobs.night import nightly
+from jobs.night.nightly import Asked, Shows
+from jobs.passes import InProcess
 from jobs.store.coverage import require_covered
-from jobs.store.warehouse import Warehouse
+from jobs.store.damage import Holder
+from jobs.store.files import read_files
+from jobs.store.ledger import run_known_at
+from jobs.store.places import table_path
+from jobs.store.published import sha256_of_file
+from jobs.store.warehouse import DATA_TABLES, Warehouse
+from namesrv_core.inference.settings import ADDRESSES, VERSION, namesrv_of, value_of
+from namesrv_day.arrow.rows import conformed, rows_of
+from namesrv_day.arrow.sql import connection
 from namesrv_day.audit.attested import SHOWN_DIFFERENCES, Rows, only_in, rows_of_table, sha256_of
-from namesrv_day.audit.content import Difference
+from namesrv_day.audit.content import Difference, compare_tables
+from namesrv_day.day.day_events import BEATS
+from namesrv_day.hours.answered import hours_from, singles_from
+from namesrv_day.settle.settings import settings_of
+from namesrv_day.verify.verify import VerifyInput, verdicts
+from namesrv_wire.errors import Reason
+from schemas import bronze, gold
+from schemas.table import Table
+from schemas.times import day_start_seq
 
 FORMAT: Final = "namesrv-attestation/2"
 _CODE = ("namesrv_core", "namesrv_wire", "namesrv_day", "schemas", "jobs")
@@ -56,33 +79,48 @@ def attest(
     """
     if at is not None:
         require_covered(answers.coverage, *at)
-    told, again = asked.published(answers), asked.asked_again(answers)
+    known, again = published(answers), asked_again(answers)
     (run,) = answers.ask(_RUN, run=answers.known.run_id).dicts()
     with tempfile.TemporaryDirectory(prefix="namesrv-audit-") as folder:
-        files = rerun.linked(warehouse, answers.known.run_id, Path(folder))
-        conf = rerun.configured(answers, warehouse.conf)
-        made = rerun.rerun(conf, Path(folder), console)
-        contents = rerun.differing(answers, made)
+        files = linked(warehouse, answers.known.run_id, Path(folder))
+        conf = configured(answers, warehouse.conf)
+        made = rerun(conf, Path(folder), console)
+        contents = contents_differing(answers, made)
         rows = {} if at is None else {name: tuple(_rows(of, name, *at) for of in (made, answers)) for name in tables}
-    differing = asked.differing(again, told)
+    differing = answers_differing(again, known)
+    # Over the names and bytes of all that this code is made of.
+    code = (path for package in _CODE for path in (_CHECKOUT / package).rglob("*") if path.suffix in _SUFFIXES)
+    code_sha256 = sha256_of((str(path.relative_to(_CHECKOUT)), path.read_bytes().hex()) for path in sorted(code))
     body = {
         "format": FORMAT,
         "asked": None if at is None else {"namesrv_id": at[0], "at": _text(at[1]), "tables": list(tables)},
         "made_at": _text(dt.datetime.now(dt.timezone.utc).replace(microsecond=0)),
-        "code": {"version": __version__, "sha256": code_sha256(), "python": sys.version.partition(" ")[0]},
+        "code": {"version": __version__, "sha256": code_sha256, "python": sys.version.partition(" ")[0]},
         "run": run,
         "config_sha256": conf.sha256,
-        "given": rerun.given(answers),
+        "given": given(answers),
         "inputs": {
             name: {"version": answers.known.versions.get(name), "files": dict(sorted(of.items()))}
             for name, of in sorted(files.items())
         },
         "sources": answers.ask(_SOURCES).dicts(),
-        "answers": {**asked.summed(again), "differing": differing[:SHOWN_DIFFERENCES]},
-        "contents": {one.table: _content(one) for one in contents},
+        "answers": {**summed(again), "differing": differing[:SHOWN_DIFFERENCES]},
+        "contents": {
+            of.table: {
+                "same": of.both,
+                "only_published": of.only_left,
+                "only_replayed": of.only_right,
+                "differences": [
+                    {"key": of.key_of(left or right or {}), "published": left, "replayed": right}
+                    for left, right in of.rows
+                ],
+            }
+            for of in contents
+        },
         "tables": {name: _compared(*of) for name, of in rows.items()},
-        "wrong": [*differing, *(_told(one) for one in contents if not one.is_equal)],
+        "wrong": [*differing, *(_sentence(one) for one in contents if not one.is_equal)],
     }
+    body["contents"] = json.loads(json.dumps(body["contents"], default=str))
     return {**body, _ITSELF: sha256_of([body])}
 
 
@@ -107,13 +145,6 @@ def differing(told: Json, again: Json) -> list[str]:
         for table in sorted({*told[name], *again[name]}):
             parts[f"{name} of {table}"] = told[name].get(table), again[name].get(table)
     return [f"{name}: not as attested" for name, (one, other) in parts.items() if one != other]
-
-
-@cache
-def code_sha256() -> str:
-    """Return the SHA-256 over the names and bytes of all that this code is made of."""
-    found = (path for package in _CODE for path in (_CHECKOUT / package).rglob("*") if path.suffix in _SUFFIXES)
-    return sha256_of((str(path.relative_to(_CHECKOUT)), path.read_bytes().hex()) for path in sorted(found))
 
 
 def _text(at: dt.datetime) -> str:
@@ -143,19 +174,185 @@ def _compared(replayed: Rows, published: Rows) -> Json:
     }
 
 
-def _content(of: Difference) -> Json:
-    shown = [{"key": of.key_of(left or right or {}), "published": left, "replayed": right} for left, right in of.rows]
-    return {
-        "same": of.both,
-        "only_published": of.only_left,
-        "only_replayed": of.only_right,
-        "differences": json.loads(json.dumps(shown, default=str)),
-    }
-
-
-def _told(of: Difference) -> str:
+def _sentence(of: Difference) -> str:
     first = ", ".join(f"{name} {value}" for name, value in of.key_of(of.rows[0][0] or of.rows[0][1] or {}).items())
     return (
         f"{of.table}: {of.only_right} row(s) follow from the events and are not published, {of.only_left} the other way; "
         f"the first: {first}"
     )
+
+
+# -- every recorded answer, asked of the published tables ------------------------------------------------------------
+
+Checks = Mapping[tuple[str, dt.date, int], Mapping[str, int]]
+"""By name server, day and request code: how many answers, and of which class."""
+COUNTS = tuple(name for name in gold.ANSWER_CHECKS.column_names if name not in ("namesrv_id", "day", "code"))
+_OF_DAY = (gold.EVENT_OUTCOMES, gold.ORDER_DECISIONS, gold.NAMESRV_SETTINGS)
+# What was so at some time of a day, as it was known when the day ended.
+_ALIVE = """
+    SELECT * REPLACE (
+        CASE WHEN closed_at.seq < $until THEN valid_to END AS valid_to,
+        CASE WHEN closed_at.seq < $until THEN closed_by END AS closed_by,
+        CASE WHEN closed_at.seq < $until THEN closed_at END AS closed_at
+    )
+    FROM {table} WHERE namesrv_id = $id AND opened_at.seq < $until AND (closed_at IS NULL OR closed_at.seq >= $since)"""
+_CAPACITIES = """
+    SELECT * FROM map_capacities
+    WHERE namesrv_id = $id AND day = (SELECT max(day) FROM namesrv_settings WHERE day < $day)"""
+_UNREAD = """
+    SELECT epoch_us(min(seen.event_time)) AS from_us, epoch_us(min(ends.event_time)) AS until_us
+    FROM quarantine AS seen LEFT JOIN channel_events AS ends USING (channel_id)
+    WHERE seen.namesrv_id = $id AND seen.reason = $reason GROUP BY channel_id ORDER BY from_us"""
+# Whether brokers of elsewhere are the cause is told by comparing name servers, not by asking a registry.
+_PUBLISHED = """
+    WITH elsewhere AS (
+        SELECT namesrv_id, day, code, count(*) AS answers FROM route_mismatches
+        WHERE classification = 'other_address' GROUP BY ALL
+    )
+    SELECT c.* REPLACE (
+        c.unknown_past - coalesce(e.answers, 0) AS unknown_past, c.mismatched + coalesce(e.answers, 0) AS mismatched
+    )
+    FROM answer_checks AS c LEFT JOIN elsewhere AS e USING (namesrv_id, day, code)"""
+
+
+def published(answers: Answers) -> Checks:
+    """Return how answers compare as was published, `other_address` counted with what does not match."""
+    return _checks(answers.table(_PUBLISHED))
+
+
+def asked_again(answers: Answers) -> Checks:
+    """Return how all recorded answers compare with what is published, `other_address` counted with what does not match."""
+    days = list(answers.ask("SELECT DISTINCT namesrv_id, day FROM namesrv_settings ORDER BY ALL").rows)
+    found: dict[tuple[str, dt.date, int], Mapping[str, int]] = {}
+    for namesrv_id, day in days:
+        found.update(_checks(verdicts(_given(answers, namesrv_id, day)).answer_checks))
+    return found
+
+
+def answers_differing(again: Checks, known: Checks) -> list[str]:
+    """Return a sentence for each name server, day and request code whose answers compare otherwise than was published."""
+
+    def words(counts: Mapping[str, int] | None) -> str:
+        return "none" if counts is None else ", ".join(f"{count} {name}" for name, count in counts.items())
+
+    return [
+        f"answers of {key[0]} to {key[2]} on {key[1]}: published are {words(known.get(key))}, "
+        f"asked of the published tables {words(again.get(key))}"
+        for key in sorted({*again, *known})
+        if again.get(key) != known.get(key)
+    ]
+
+
+def summed(checks: Checks) -> dict[str, int]:
+    """Return the counts of all."""
+    return {name: sum(counts[name] for counts in checks.values()) for name in COUNTS}
+
+
+def _given(answers: Answers, namesrv_id: str, day: dt.date) -> VerifyInput:
+    """Return one name server's day as readers see it."""
+
+    def rows(table: Table, sql: str, **values: Any) -> pa.Table:
+        return conformed(answers.table(sql.format(table=table.name), id=namesrv_id, **values), table)
+
+    def of_day(table: Table) -> pa.Table:
+        return rows(table, "SELECT * FROM {table} WHERE namesrv_id = $id AND day = $day", day=day)
+
+    span = {"since": day_start_seq(day), "until": day_start_seq(day + dt.timedelta(days=1))}
+    replayed = {table.name: of_day(table) for table in _OF_DAY}
+    replayed |= {table.name: rows(table, _ALIVE, **span) for table in gold.HISTORY_TABLES}
+    beats = {table.name: of_day(table) for table in BEATS}
+    observed = connection().from_arrow(of_day(bronze.ROUTE_OBSERVATIONS))
+    unread = [*answers.ask(_UNREAD, id=namesrv_id, reason=Reason.TLS.value).rows]
+
+    def raw_beats(kind: str, *, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
+        found = beats[kind] if where is None else beats[kind].filter(where)
+        return found if columns is None else found.select(columns)
+
+    return VerifyInput(
+        namesrv_id,
+        day,
+        namesrv_of(settings_of(replayed[gold.NAMESRV_SETTINGS.name]), span["since"]),
+        hours_from(observed),
+        lambda wanted: singles_from(observed, wanted),
+        {table.name: of_day(table) for table in (bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)},
+        raw_beats,
+        replayed,
+        unread,
+        rows(gold.MAP_CAPACITIES, _CAPACITIES, day=day),
+    )
+
+
+def _checks(rows: pa.Table) -> Checks:
+    return {
+        (row["namesrv_id"], row["day"], row["code"]): {name: row[name] for name in COUNTS}
+        for row in rows_of(conformed(rows, gold.ANSWER_CHECKS))
+    }
+
+
+# -- a night from the recorded events alone --------------------------------------------------------------------------
+
+Files = dict[str, dict[str, str]]
+"""By bronze table and path below the warehouse: the SHA-256 of the bytes."""
+
+
+def linked(warehouse: Warehouse, run_id: str, folder: Path) -> Files:
+    """Make in `folder` the bronze tables that a published run of a warehouse has pinned, of links; return their files.
+
+    Raises TamperedError where one of the tables is not what the ledger says.
+    """
+    run = run_known_at(warehouse.rows(gold.RUNS), run_id)
+    if run is None:
+        raise TamperedError(f"{table_path(warehouse.path, gold.RUNS)}: run {run_id} is not in it any more")
+    holder, files = Holder(warehouse, run), Files()
+    # Rows are taken for read where the run that wrote them has noted its files.
+    read_by = read_files(warehouse.path, bronze.SOURCES, warehouse.files_of(run, bronze.SOURCES), ["ingest_run"])
+    again = Warehouse(str(folder), warehouse.conf, read_by["ingest_run"][0].as_py(), warehouse.started)
+    for table in bronze.TABLES:
+        holder.hold(table.name)
+        pinned = warehouse.files_of(run, table)
+        for file in pinned:
+            source = Path(table_path(warehouse.path, table), file.path).resolve()
+            link = Path(table_path(again.path, table), file.path)
+            link.parent.mkdir(parents=True, exist_ok=True)
+            link.symlink_to(source)
+            files.setdefault(table.name, {})[f"{table.layer}/{table.name}/{file.path}"] = sha256_of_file(str(source))
+        if pinned:
+            again.change(table, pinned)
+    again.commit()
+    return files
+
+
+def rerun(conf: PipelineConf, folder: Path, console: Shows) -> Answers:
+    """Run the night over what was `linked`, and return what it has published. Raises TamperedError where it is refused."""
+    warehouse = Warehouse(str(folder), conf, "audit", dt.datetime.now(dt.timezone.utc))
+    summary = nightly.run(warehouse, InProcess(), Asked(), console)
+    if summary.status == "refused":
+        raise TamperedError(f"a run from the recorded events alone is refused: {summary.gate}")
+    return Answers(str(folder), is_closed=False)  # what is recorded lies elsewhere
+
+
+def given(answers: Answers) -> list[dict[str, Any]]:
+    """Return the settings of name servers that the published run was given, by whatever file or option: these are believed."""
+    names = ("namesrv_id", "setting", "value")
+    rows = f"SELECT DISTINCT {', '.join(names)} FROM namesrv_settings WHERE source = 'given' ORDER BY ALL"  # noqa: S608  names of ours
+    return [row for row in answers.ask(rows).dicts() if row["setting"] != ADDRESSES]
+
+
+def configured(answers: Answers, conf: PipelineConf) -> PipelineConf:
+    """Return settings with those in them that the published run was given."""
+    namesrvs = dict(conf.namesrvs)
+    for one in given(answers):
+        said, name, text = namesrvs.get(one["namesrv_id"], NamesrvConf()), one["setting"], one["value"]
+        changed: dict[str, Any] = {"version": text}
+        if name != VERSION:
+            changed = {"settings": {**said.settings, name: value_of(name, text)}}
+        namesrvs[one["namesrv_id"]] = dataclasses.replace(said, **changed)
+    return dataclasses.replace(conf, namesrvs=namesrvs, join_addresses=False)
+
+
+def contents_differing(published: Answers, again: Answers, tables: Iterable[Table] = DATA_TABLES) -> list[Difference]:
+    """Return how each gold table that is published differs (left) from that of the night from the events alone (right)."""
+    return [
+        compare_tables(table.name, *(of.table(f"SELECT * FROM {table.name}") for of in (published, again)))  # noqa: S608  names of ours
+        for table in tables
+    ]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from jobs import __version__
 from jobs.cli.output import FORMS
 
-if TYPE_CHECKING:
-    Jobs = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  it has no public name
 # What is asked without a JVM, in words, and its arguments.
 _QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "route-at": (
@@ -34,15 +32,11 @@ _QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "query": ("a saved query by its name; `queries` lists them", ("name",)),
     "sql": ("questions in Spark's SQL, over the views and functions that `sql` has", ("query",)),
 }
-_MOST, _MOST_DAYS, _MOST_MIB = 2**31 - 1, 100_000, 1 << 20
-_INPUT = "captures or event logs, files, folders or URLs (s3://); - is standard input"
 _SNAPSHOT = "states to start from where a recording begins in the middle of a name server's life"
 _NAMESRVS = (
     "addresses and versions of name servers, where the traffic does not show them, e.g. "
     "10.0.0.1:9876,10.0.0.9:9876=5.4.0 is one process; 10.0.0.1:9876/10.0.0.2:9876 are two"
 )
-_PARAM = "a parameter of the saved query"
-_SUMMARY = "write the run's numbers as JSON"
 _WHEN = "instant: ISO 8601, UTC unless followed by an offset or a time zone's name"
 _ASKED_FOR = {
     "topic": "topic",
@@ -50,6 +44,59 @@ _ASKED_FOR = {
     "query": "one or more SELECTs, separated by ; (default: read them from standard input)",
     "name": "name of the query",
 }
+
+
+class _Options(argparse.ArgumentParser):
+    """A command's options, with those that several commands have under the names that they share."""
+
+    def several(self, option: str, metavar: str, text: str, *, required: bool = False) -> None:
+        """Add an option that takes several values, also by being given again."""
+        self.add_argument(option, nargs="+", action="extend", default=[], metavar=metavar, help=text, required=required)
+
+    def file(self, option: str, text: str, *, required: bool = False) -> None:
+        """Add the name of a file."""
+        self.add_argument(option, metavar="FILE", help=text, required=required)
+
+    def flag(self, option: str, text: str) -> None:
+        """Add a switch."""
+        self.add_argument(option, action="store_true", help=text)
+
+    def warehouse(self) -> None:
+        """Add where the tables lie."""
+        self.add_argument(
+            "--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)"
+        )
+
+    def conf(self) -> None:
+        """Add the settings of those that read what is recorded; look-ups use none."""
+        self.file("--conf-file", "settings (default: conf/namesrv-history.toml)")
+
+    def recorded(self, *, required: bool) -> None:
+        """Add what is read, and how: of `nightly` and `ingest`."""
+        inputs = "captures or event logs, files, folders or URLs (s3://); - is standard input"
+        self.several("--input", "PATH", inputs, required=required)
+        self.several("--snapshot", "FILE", _SNAPSHOT)
+        self.several("--namesrv", "ADDR[,ADDR][=VERSION][/ADDR...]", _NAMESRVS)
+        series = "regular expression: captures of one folder in whose names it finds different texts are of different"
+        self.add_argument("--series", metavar="PATTERN", help=f"{series} recording points")
+        self.conf()
+        self.warehouse()
+
+    def run(self) -> None:
+        """Add where a run works, and where its numbers go."""
+        self.flag("--in-process", "work in this process, without Spark and Java: for little input")
+        self.file("--summary", "write the run's numbers as JSON")
+
+    def answer(self) -> None:
+        """Add of which run is asked, and how the rows are written."""
+        known = "answer as an earlier run did: its id, or an instant, ISO 8601, for the last run published by then"
+        self.add_argument("--as-known-at", metavar="RUN|TIME", help=known)
+        self.flag("--verified", "first compare the tables that the question reads with their digests in the ledger")
+        forms = "output; json: an object a line; spreadsheet: CSV in which no name is a formula (default: table)"
+        self.add_argument("--format", choices=FORMS, default="table", help=forms)
+        self.file("--output", "write to a file; .gz compresses (default: standard output)")
+        most = "rows at most (default: 1000 in a table, all otherwise)"
+        self.add_argument("--limit", type=_between(0, 2**31 - 1), help=most)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -67,274 +114,129 @@ def parser() -> argparse.ArgumentParser:
         "input folder without a file (the rest was published), 14 published, but more answers do not match than [verify] allows.",
     )
     top.add_argument("--version", action="version", version=f"namesrv-history {__version__}")
-    jobs = top.add_subparsers(dest="job", metavar="JOB", required=True)
-    for add in (_add_nights, _add_care, _add_readers, _add_without_recordings):
-        add(jobs)
+    jobs = top.add_subparsers(dest="job", metavar="JOB", required=True, parser_class=_Options)
+    _add_writers(jobs.add_parser)
+    _add_readers(jobs.add_parser)
+    jobs.add_parser("reference", help="print every table, view and function, column by column, as Markdown")
+    pack = jobs.add_parser("pack", help="pack the Python environment for the machines of a cluster, without Spark")
+    pack.file("--output", "archive to write, .tar.gz", required=True)
     return top
 
 
-def _add_nights(jobs: Jobs) -> None:
-    """Add a run, and reading alone."""
-    demo = jobs.add_parser("demo", help="run on the bundled capture, and show three questions with their answers")
+def _add_writers(add: Callable[..., _Options]) -> None:
+    """Add what reads recordings, and what checks and maintains a warehouse."""
+    demo = add("demo", help="run on the bundled capture, and show three questions with their answers")
     demo.add_argument(
         "--warehouse", help="folder for the tables (default: warehouse/demo in the checkout, emptied first)"
     )
-    demo.add_argument("--summary", metavar="FILE", help=_SUMMARY)
-    _engine_option(demo)
+    demo.run()
     demo.set_defaults(snapshot=(), first=None, last=None)
-    nightly = jobs.add_parser(
-        "nightly", help="read what is new, recompute the days that it touches, check them, publish"
-    )
-    _several(nightly, "--input", "PATH", _INPUT)
-    _days_options(nightly, "day to recompute even without new input", "")
-    _warehouse_options(nightly)
-    _namesrv_options(nightly)
-    _series_option(nightly)
-    nightly.add_argument(
+    nightly = add("nightly", help="read what is new, recompute the days that it touches, check them, publish")
+    nightly.recorded(required=False)
+    for option, to, which in (("--from", "first", "first"), ("--to", "last", "last")):
+        text = f"{which} day to recompute even without new input, YYYY-MM-DD"
+        nightly.add_argument(option, dest=to, metavar="DAY", help=text)
+    nightly.flag(
         "--join-addresses",
-        action="store_true",
-        help="in this run, treat name servers that SAME_PROCESS_SUSPECTED reports as one, as if conf/ said so",
+        "in this run, treat name servers that SAME_PROCESS_SUSPECTED reports as one, as if conf/ said so",
     )
-    _engine_option(nightly)
-    nightly.add_argument("--summary", metavar="FILE", help=_SUMMARY)
-    _several(nightly, "--snapshot", "FILE", _SNAPSHOT)
-    ingest = jobs.add_parser(
-        "ingest", help="read captures and event logs into the bronze tables; `nightly` goes on from there"
-    )
-    _several(ingest, "--input", "PATH", _INPUT, required=True)
-    _series_option(ingest)
-    _several(ingest, "--snapshot", "FILE", _SNAPSHOT)
-    _warehouse_options(ingest)
-    _namesrv_options(ingest)
+    nightly.run()
+    ingest = add("ingest", help="read captures and event logs into the bronze tables; `nightly` goes on from there")
+    ingest.recorded(required=True)
+    add("check", help="compare every partition of the last published run with its digest in the ledger").warehouse()
+    refused = add("refused", help="list the files that were refused, or mostly unreadable, and why; forget them")
+    refused.warehouse()
+    forget = "forget files, by name or the first digits of their digests: they may be given again"
+    refused.several("--forget", "FILE", forget)
+    refused.flag("--unpublished", "take back all that was read since the last published run: it may be given again")
+    care = add("maintain", help="compact files, and delete what no readable run needs")
+    care.warehouse()
+    kept = "keep runs of the last N days readable; the last published run always stays (default: 400)"
+    care.add_argument("--retain-days", type=_between(0, 100_000, " days"), default=400, metavar="N", help=kept)
+    care.flag("--dry-run", "change nothing, only print what would be deleted")
 
 
-def _add_care(jobs: Jobs) -> None:
-    """Add what checks and maintains a warehouse."""
-    check = jobs.add_parser(
-        "check", help="compare every partition of the last published run with its digest in the ledger"
-    )
-    _warehouse_options(check)
-    refused = jobs.add_parser(
-        "refused", help="list the files that were refused, or mostly unreadable, and why; forget them"
-    )
-    _warehouse_options(refused)
-    _several(
-        refused,
-        "--forget",
-        "FILE",
-        "forget files, by name or the first digits of their digests: they may be given again",
-    )
-    refused.add_argument(
-        "--unpublished",
-        action="store_true",
-        help="take back all that was read since the last published run: it may be given again",
-    )
-    care = jobs.add_parser("maintain", help="compact files, and delete what no readable run needs")
-    _warehouse_options(care)
-    care.add_argument(
-        "--retain-days",
-        type=_days,
-        default=400,
-        metavar="N",
-        help="keep runs of the last N days readable; the last published run always stays (default: 400)",
-    )
-    care.add_argument("--dry-run", action="store_true", help="change nothing, only print what would be deleted")
-
-
-def _add_readers(jobs: Jobs) -> None:
+def _add_readers(add: Callable[..., _Options]) -> None:
     """Add what reads a warehouse."""
-    sql = jobs.add_parser("sql", help="run SQL with the views and functions in place")
-    sql.add_argument(
-        "query",
-        nargs="?",
-        metavar="SQL",
-        help="statements, separated by ; (default: a shell at a terminal, else standard input)",
-    )
-    sql.add_argument("--file", metavar="FILE", help="read the statements from a file; - is standard input")
+    sql = add("sql", help="run SQL with the views and functions in place")
+    statements = "statements, separated by ; (default: a shell at a terminal, else standard input)"
+    sql.add_argument("query", nargs="?", metavar="SQL", help=statements)
+    sql.file("--file", "read the statements from a file; - is standard input")
     sql.add_argument("--query", dest="saved", metavar="NAME", help="a saved query; `ask queries` lists them")
-    _several(sql, "--param", "NAME=VALUE", _PARAM)
-    _warehouse_options(sql)
-    _answer_options(sql)
-    names = jobs.add_parser(
+    sql.several("--param", "NAME=VALUE", "a parameter of the saved query")
+    sql.warehouse()
+    sql.answer()
+    names = add(
         "register", help="add the views and functions to your metastore, as of the last run; repeat after each run"
     )
     names.add_argument("--database", required=True, metavar="NAME", help="database to put them in; made if need be")
-    _warehouse_options(names)
-    _add_ask(jobs.add_parser("ask", help="ask the published tables, without Spark and Java"))
-    _add_audit(
-        jobs.add_parser("audit", help="prove what is published from what was recorded, and attest tables at an instant")
-    )
-    _add_report(
-        jobs.add_parser("report", help="write what happened between two instants as one HTML file, without Java")
-    )
-    export = jobs.add_parser("export", help="write the recorded events as a JSON-lines event log")
-    _warehouse_options(export)
-    export.add_argument("--output", required=True, metavar="FILE", help="file to write; .gz compresses")
-    snapshot = jobs.add_parser("snapshot", help="write the state of a name server at an instant as a snapshot file")
-    snapshot.add_argument("of", metavar="NAMESRV_ID", help="name server, ip:port")
-    snapshot.add_argument("--at", required=True, metavar="TIME", help="instant, ISO 8601, UTC unless it says otherwise")
-    snapshot.add_argument("--output", required=True, metavar="FILE", help="file to write")
-    _warehouse_options(snapshot)
+    names.warehouse()
+    _add_questions(add("ask", help="ask the published tables, without Spark and Java"))
 
-
-def _add_audit(audit: argparse.ArgumentParser) -> None:
-    """Add the options of an attestation."""
+    audit = add("audit", help="prove what is published from what was recorded, and attest tables at an instant")
     audit.add_argument("--at", metavar="TIME", help=f"attest a name server's tables at an {_WHEN}")
     audit.add_argument("--namesrv", dest="of", metavar="ADDR", help="that name server, ip:port")
     audit.add_argument("--table", default="all", metavar="TABLE", help=f"{_ASKED_FOR['table']}, or all (default: all)")
-    audit.add_argument("--check", metavar="FILE", help="verify an attestation: the same again, and the same result")
-    _warehouse_options(audit)
-    _conf_option(audit)
+    audit.file("--check", "verify an attestation: the same again, and the same result")
+    audit.warehouse()
+    audit.conf()
     audit.add_argument("--as-known-at", metavar="RUN|TIME", help="of an earlier run: its id, or an instant")
-    audit.add_argument(
-        "--output", metavar="FILE", help="write the attestation to a file; .gz compresses (default: standard output)"
-    )
+    audit.file("--output", "write the attestation to a file; .gz compresses (default: standard output)")
 
-
-def _add_report(report: argparse.ArgumentParser) -> None:
-    """Add the options of a report."""
-    of_time = f"{{}}; a day, or an {_WHEN} (default: {{}})"
-    report.add_argument(
-        "--from", dest="first", metavar="TIME", help=of_time.format("start", "the last day's, or the incident's")
-    )
-    report.add_argument(
-        "--to", dest="last", metavar="TIME", help=of_time.format("end; a day is meant whole", "a day later")
-    )
+    report = add("report", help="write what happened between two instants as one HTML file, without Java")
+    since = f"start; a day, or an {_WHEN} (default: the last day's, or the incident's)"
+    report.add_argument("--from", dest="first", metavar="TIME", help=since)
+    until = f"end; a day is meant whole; a day, or an {_WHEN} (default: a day later)"
+    report.add_argument("--to", dest="last", metavar="TIME", help=until)
     report.add_argument("--topic", metavar="NAME", help="only what concerns a topic")
     report.add_argument("--broker", metavar="NAME", help="only what concerns a broker, by its name")
     report.add_argument("--namesrv", metavar="ADDR", help="only one name server, ip:port")
     report.add_argument("--incident", metavar="ID", help="only one incident, by its id or the first digits of it")
-    report.add_argument("--output", required=True, metavar="FILE", help="file to write, .html")
+    report.file("--output", "file to write, .html", required=True)
     report.add_argument("--as-known-at", metavar="RUN|TIME", help="as an earlier run did: its id, or an instant")
-    _warehouse_options(report)
+    report.warehouse()
+
+    export = add("export", help="write the recorded events as a JSON-lines event log")
+    export.warehouse()
+    export.file("--output", "file to write; .gz compresses", required=True)
+    snapshot = add("snapshot", help="write the state of a name server at an instant as a snapshot file")
+    snapshot.add_argument("of", metavar="NAMESRV_ID", help="name server, ip:port")
+    snapshot.add_argument("--at", required=True, metavar="TIME", help="instant, ISO 8601, UTC unless it says otherwise")
+    snapshot.file("--output", "file to write", required=True)
+    snapshot.warehouse()
 
 
-def _add_ask(ask: argparse.ArgumentParser) -> None:
+def _add_questions(ask: _Options) -> None:
     """Add the questions that are answered without a JVM."""
     questions = ask.add_subparsers(dest="question", metavar="QUESTION", required=True)
     questions.add_parser("queries", help="list the saved queries: what they answer, and their parameters")
+    of: dict[str, _Options] = {}
     for name, (text, arguments) in _QUESTIONS.items():
-        question = questions.add_parser(name, help=text, description=text)
+        of[name] = questions.add_parser(name, help=text, description=text)
         for argument in arguments:
             many = "?" if argument == "query" else None
-            question.add_argument(argument, nargs=many, metavar=argument.upper(), help=_ASKED_FOR.get(argument, _WHEN))
-        _warehouse_options(question)
-        _answer_options(question)
-        if name == "query":
-            _several(question, "--param", "NAME=VALUE", _PARAM)
-        if name == "sql":
-            question.add_argument(
-                "--unsafe",
-                action="store_true",
-                help="let statements read and write any file of this machine that you may (default: the warehouse's files alone)",
-            )
-            question.add_argument(
-                "--memory", type=_mebibytes, default=2048, metavar="MIB", help="memory at most, in MiB (default: 2048)"
-            )
-        if name == "diff":
-            question.add_argument(
-                "--tables", action="store_true", help="of all tables of the name servers, not of routes"
-            )
-        if name == "incidents":
-            question.add_argument(
-                "--fail-on", choices=("critical", "warning", "info"), help="exit code 12 if one as severe is ongoing"
-            )
-        if name == "explain":
-            _several(question, "--capture", "FILE", "recordings at hand")
-
-
-def _answer_options(job: argparse.ArgumentParser) -> None:
-    job.add_argument(
-        "--as-known-at",
-        metavar="RUN|TIME",
-        help="answer as an earlier run did: its id, or an instant, ISO 8601, for the last run published by then",
+            of[name].add_argument(argument, nargs=many, metavar=argument.upper(), help=_ASKED_FOR.get(argument, _WHEN))
+        of[name].warehouse()
+        of[name].answer()
+    of["query"].several("--param", "NAME=VALUE", "a parameter of the saved query")
+    of["sql"].flag(
+        "--unsafe",
+        "let statements read and write any file of this machine that you may (default: the warehouse's files alone)",
     )
-    job.add_argument(
-        "--verified",
-        action="store_true",
-        help="first compare the tables that the question reads with their digests in the ledger",
-    )
-    job.add_argument(
-        "--format",
-        choices=FORMS,
-        default="table",
-        help="output; json: an object a line; spreadsheet: CSV in which no name is a formula (default: table)",
-    )
-    job.add_argument("--output", metavar="FILE", help="write to a file; .gz compresses (default: standard output)")
-    job.add_argument("--limit", type=_count, help="rows at most (default: 1000 in a table, all otherwise)")
+    most = "memory at most, in MiB (default: 2048)"
+    of["sql"].add_argument("--memory", type=_between(1, 1 << 20, " MiB"), default=2048, metavar="MIB", help=most)
+    of["diff"].flag("--tables", "of all tables of the name servers, not of routes")
+    severe = "exit code 12 if one as severe is ongoing"
+    of["incidents"].add_argument("--fail-on", choices=("critical", "warning", "info"), help=severe)
+    of["explain"].several("--capture", "FILE", "recordings at hand")
 
 
-def _add_without_recordings(jobs: Jobs) -> None:
-    """Add what needs no warehouse."""
-    jobs.add_parser("reference", help="print every table, view and function, column by column, as Markdown")
-    pack = jobs.add_parser("pack", help="pack the Python environment for the machines of a cluster, without Spark")
-    pack.add_argument("--output", required=True, metavar="FILE", help="archive to write, .tar.gz")
+def _between(least: int, most: int, unit: str = "") -> Callable[[str], int]:
+    """Return what reads a whole number of an option."""
 
+    def number(text: str) -> int:
+        if not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text} is not between {least} and {most:,}{unit}")
+        return int(text)
 
-def _several(
-    job: argparse._ActionsContainer,
-    option: str,
-    metavar: str,
-    text: str,
-    *,
-    required: bool = False,
-) -> None:
-    """Add an option that takes several values, also by being given again."""
-    job.add_argument(option, nargs="+", action="extend", default=[], metavar=metavar, help=text, required=required)
-
-
-def _days_options(job: argparse.ArgumentParser, what: str, default: str) -> None:
-    for option, to, which in (("--from", "first", "first"), ("--to", "last", "last")):
-        text = f"{which} {what}, YYYY-MM-DD{default.format(which)}"
-        job.add_argument(option, dest=to, metavar="DAY", help=text)
-
-
-def _warehouse_options(job: argparse.ArgumentParser) -> None:
-    job.add_argument(
-        "--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)"
-    )
-
-
-def _namesrv_options(job: argparse.ArgumentParser) -> None:
-    """Add the settings; look-ups use none."""
-    _several(job, "--namesrv", "ADDR[,ADDR][=VERSION][/ADDR...]", _NAMESRVS)
-    _conf_option(job)
-
-
-def _conf_option(job: argparse.ArgumentParser) -> None:
-    job.add_argument("--conf-file", metavar="FILE", help="settings (default: conf/namesrv-history.toml)")
-
-
-def _series_option(job: argparse.ArgumentParser) -> None:
-    job.add_argument(
-        "--series",
-        metavar="PATTERN",
-        help="regular expression: captures of one folder in whose names it finds different texts are of different recording points",
-    )
-
-
-def _engine_option(job: argparse.ArgumentParser) -> None:
-    job.add_argument(
-        "--in-process", action="store_true", help="work in this process, without Spark and Java: for little input"
-    )
-
-
-def _count(text: str) -> int:
-    count = int(text)
-    if not 0 <= count <= _MOST:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and {_MOST:,}")
-    return count
-
-
-def _days(text: str) -> int:
-    days = int(text)
-    if not 0 <= days <= _MOST_DAYS:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and {_MOST_DAYS:,} days")
-    return days
-
-
-def _mebibytes(text: str) -> int:
-    size = int(text)
-    if not 0 < size <= _MOST_MIB:
-        raise argparse.ArgumentTypeError(f"{text} is not between 1 and {_MOST_MIB:,} MiB")
-    return size
+    return number

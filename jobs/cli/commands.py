@@ -11,23 +11,19 @@ import shutil
 import sys
 import uuid
 from collections.abc import Callable
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from pathlib import Path
 
-from jobs.ask.engine import Answers
+from jobs.ask.engine import FUNCTIONS, Answers
 from jobs.ask.instants import instant
 from jobs.ask.saved import time_of
-from jobs.ask.tables import FUNCTIONS
 from jobs.audit.attestation import attest, differing, read_attestation
 from jobs.cli import report
 from jobs.cli.ask import table_named
-from jobs.cli.console import Console
-from jobs.cli.export import export
-from jobs.cli.output import opened
-from jobs.cli.pages import write_pages
-from jobs.cli.shell import shell
-from jobs.cli.snapshot import snapshot_at
-from jobs.cli.views import Views, register_views, run_in_force
+from jobs.cli.files import export, snapshot_at
+from jobs.cli.output import Console, opened
+from jobs.cli.sql import shell, show_sql, statements_of
+from jobs.cli.views import Views, register, register_views, run_in_force
 from jobs.errors import (
     EXIT_INPUT,
     EXIT_MISMATCHED,
@@ -65,43 +61,21 @@ class Command:
     """One command: its arguments, where it works, and what it works with."""
 
     def __init__(self, arguments: argparse.Namespace, session: SessionLater | None = None) -> None:
-        """Take arguments that were judged."""
+        """Take arguments that were validated. `session`: one that has been started for it already."""
         self.arguments, self.console = arguments, Console()
         path = arguments.warehouse or str(DEMO_WAREHOUSE)
         started = dt.datetime.now(dt.timezone.utc)
         run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
         self.warehouse = Warehouse(path, arguments.conf, run_id, started)
-        self._sessions = [session] if session is not None else []
+        self.started = session
 
-    @cached_property
+    @property
     def session(self) -> SessionLater:
         """Return the Spark session; unless it was given it begins to start now."""
-        if not self._sessions:
+        if self.started is None:
             job = self.arguments.job
-            kind = SessionLater(f"namesrv-history {job}", brief=True, metastore=job == "register")
-            self._sessions.append(kind)
-        return self._sessions[0]
-
-    @cached_property
-    def passes(self) -> Passes:
-        """Return who calls the passes; Spark begins to start now."""
-        is_here = getattr(self.arguments, "in_process", False)
-        return InProcess() if is_here else OnSpark(self.session.get, self.warehouse.path)
-
-    def wait_for_spark(self) -> None:
-        """Wait until Spark has started if it is starting."""
-        for session in self._sessions:
-            session.wait()
-
-    def ask_no_more(self) -> None:
-        """Have Spark stop while what it has found is shown."""
-        for session in self._sessions:
-            session.stop_soon()
-
-    def close(self) -> None:
-        """Stop what was started."""
-        for session in self._sessions:
-            session.stop()
+            self.started = SessionLater(f"namesrv-history {job}", brief=True, metastore=job == "register")
+        return self.started
 
 
 def run_command(arguments: argparse.Namespace, session: SessionLater | None = None) -> int:
@@ -110,50 +84,53 @@ def run_command(arguments: argparse.Namespace, session: SessionLater | None = No
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         # PySpark logs every failed query with its whole stack beside raising it.
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    with contextlib.closing(Command(arguments, session)) as command:
-        try:
-            return _COMMANDS[arguments.job](command)
-        except Exception as error:
-            told = known_failure(error, command.warehouse.path, PUBLISHED) if command.warehouse.is_published else None
-            if told is None or isinstance(error, JobError):
-                raise
-            raise PublishedError(*told) from error
+    command = Command(arguments, session)
+    try:
+        return _COMMANDS[arguments.job](command)
+    except Exception as error:
+        known = known_failure(error, command.warehouse.path, PUBLISHED) if command.warehouse.is_published else None
+        if known is None or isinstance(error, JobError):
+            raise
+        raise PublishedError(*known) from error
+    finally:
+        if command.started is not None:
+            command.started.stop()
 
 
 # -- the night -------------------------------------------------------------------------------------------
 
 
 def _nightly(command: Command) -> int:
-    given = command.arguments
+    given, warehouse = command.arguments, command.warehouse
+    is_here = getattr(given, "in_process", False)
+    session = None if is_here else command.session
     # A JVM that starts has work for all cores; until its first tasks run, for one.
-    prepare(command.wait_for_spark)
+    prepare(session.wait if session is not None else lambda: None)
+    passes: Passes = InProcess() if session is None else OnSpark(session.get, warehouse.path)
     asked = nightly.Asked(given.input, given.snapshot, given.first, given.last)
-    summary = nightly.run(command.warehouse, command.passes, asked, command.console)
-    command.ask_no_more()
+    summary = nightly.run(warehouse, passes, asked, command.console)
+    if session is not None:
+        session.stop_soon()  # while what was found is shown
     if given.summary:
         summary.write(Path(given.summary))
     report.show_run(summary, command.console)
     if summary.status == "refused":
         raise GateError(summary.gate)
-    days = [dt.date.fromisoformat(day) for day in summary.days] if summary.status == "published" else []
-    index = write_pages(command.warehouse.path, days, Path(summary.data_docs))
+    from jobs.cli.pages import write_pages  # noqa: PLC0415  only who writes pages waits for their templates
+
+    is_published = summary.status == "published"
+    days = [dt.date.fromisoformat(day) for day in summary.days] if is_published else []
+    index = write_pages(warehouse.path, days, Path(summary.data_docs))
     if index is not None:
         command.console.line(f"Pages        {index}")
-    if command.warehouse.unnoted is not None:
-        raise command.warehouse.unnoted
-    return _code_of(command, summary)
-
-
-def _code_of(command: Command, summary: nightly.Summary) -> int:
-    """Return what a scheduler is to think of a night that is done: of several codes the greatest."""
-    codes = [EXIT_OK]
-    if summary.errors:
-        codes.append(EXIT_INPUT)
-    if summary.empty:
-        codes.append(EXIT_NO_INPUT)
-    if summary.status == "published" and are_too_many(summary.verify, command.warehouse.conf):
-        codes.append(EXIT_MISMATCHED)
-    return max(codes)
+    if warehouse.unnoted is not None:
+        raise warehouse.unnoted
+    # What a scheduler is to think of it: of several codes the greatest.
+    return max(
+        EXIT_INPUT if summary.errors else EXIT_OK,
+        EXIT_NO_INPUT if summary.empty else EXIT_OK,
+        EXIT_MISMATCHED if is_published and are_too_many(summary.verify, warehouse.conf) else EXIT_OK,
+    )
 
 
 def _demo(command: Command) -> int:
@@ -210,7 +187,10 @@ def _refused(command: Command) -> int:
         left = told(warehouse)
     for source in gone:
         command.console.line(f"forgotten: {source.name}: it may be given again")
-    report.show_refused(left, command.console)
+    for source in left:
+        command.console.line(f"{source.verdict}  {source.sha256[:12]}  {source.ingest_run}  {source.error}")
+    if not left:
+        command.console.line("No file was refused or mostly unreadable")
     return EXIT_OK
 
 
@@ -234,29 +214,21 @@ def _sql(command: Command) -> int:
         )
         shell(lambda: opened_once(for_questions(command.session.get())), given, command.console)
         return EXIT_OK
-    statements = report.statements_of(_sql_text(given)) if given.saved is None else [given.query]
+    text = sys.stdin.read() if given.query is None else given.query
+    statements = statements_of(text) if given.saved is None else [text]
     if not statements:
         raise UsageError("no SQL: give statements as an argument, in a file (--file), or on standard input")
     run_in_force(command.warehouse, given.as_known_at)  # a warehouse of which nothing can be asked costs no JVM
     spark = for_questions(command.session.get())
-    spark.sparkContext.setLogLevel(
-        "OFF"
-    )  # what fails is said in one sentence; Spark would say it in a hundred lines before
+    # What fails is said in one sentence; Spark would say it in a hundred lines before.
+    spark.sparkContext.setLogLevel("OFF")
     views = register_views(spark, command.warehouse, given.as_known_at, statements, is_verified=given.verified)
     require_within(views.coverage, *time_of(getattr(given, "values", {})))
-    report.show_sql(spark, statements, views, given, command.console)
+    show_sql(spark, statements, views, given, command.console)
     return EXIT_OK
 
 
-def _sql_text(given: argparse.Namespace) -> str:
-    if given.query is not None:
-        return str(given.query)
-    return sys.stdin.read()
-
-
 def _register(command: Command) -> int:
-    from jobs.cli.permanent import register  # noqa: PLC0415  as above
-
     database = command.arguments.database
     run_in_force(command.warehouse, None)
     spark = command.session.get()

@@ -36,17 +36,20 @@ def explain(answers: Answers, values: dict[str, Any], files: Sequence[Path], for
     `files`: recordings at hand. Only one with the digest that the ledger knows is shown; secrets in it are blotted out.
     """
     found = answers.ask(_SQL, **values)
-    told = found.dicts()
-    digests = {_sha256(path): path for path in files}
-    for one in told:
+    rows = found.dicts()
+    try:
+        digests = {sha256_of_file(str(path)): path for path in files}
+    except OSError as error:
+        raise UsageError(f"{error.filename}: cannot be read: {error.strerror or error}") from error
+    for one in rows:
         path = digests.get(one["content_sha256"])
         one["recorded"] = None if path is None else _recorded(path, one["source_kind"], one["source_offset"]).hex()
-    was_there = any(one["caused_by"] or one["next_caused_by"] for one in told)
+    was_there = any(one["caused_by"] or one["next_caused_by"] for one in rows)
     if form != "table":
-        write_rows(out, form, [*found.names, "recorded"], [list(one.values()) for one in told])
+        write_rows(out, form, [*found.names, "recorded"], [list(one.values()) for one in rows])
         return was_there
     write_rows(out, "table", *answers.ask(_ROUTE, **values))
-    for one in told:
+    for one in rows:
         out.writelines(f"{line}\n" for line in _lines(one))
     return was_there
 
@@ -88,10 +91,3 @@ def _recorded(path: Path, kind: str, offset: int) -> bytes:
     if found is None:
         raise UsageError(f"{path}: has no number {offset}")
     return blot(found)
-
-
-def _sha256(path: Path) -> str:
-    try:
-        return sha256_of_file(str(path))
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from error

@@ -6,9 +6,7 @@ import argparse
 import datetime as dt
 import os
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from jobs.ask.instants import instant, known_at
 from jobs.errors import UsageError
@@ -20,33 +18,35 @@ _MAX_SNAPSHOT_BYTES = 256 << 20
 def judge(arguments: argparse.Namespace) -> None:
     """Put values in the place of texts. Raises UsageError, or FileNotFoundError, for what cannot be."""
     given = vars(arguments)
-    _judge_files(given)
+    for name in given.get("input") or []:
+        if name != STANDARD_INPUT and "://" not in name and not Path(name).exists():
+            raise FileNotFoundError(f"input {name}: no such file or folder")
+    for name in given.get("snapshot") or []:
+        if "://" not in name:
+            _require_snapshot(Path(name))
+    for name in ("output", "summary"):
+        if given.get(name):
+            _require_writable(name, Path(given[name]))
     if given.get("warehouse"):
         given["warehouse"] = warehouse_at(given["warehouse"])
-    for name in ("first", "last"):
-        if given.get(name):
-            given[name] = _day(given[name])
-    for name, value_of in (("at", instant), ("as_known_at", known_at)):
+    for name, value_of in (("first", _day), ("last", _day), ("at", instant), ("as_known_at", known_at)):
         if given.get(name):
             given[name] = value_of(given[name])
     if given["job"] == "sql":
-        _judge_sql(arguments)
+        _read_sql(arguments)
+    series = given.get("series") or ""
+    try:
+        re.compile(series)
+    except re.error as error:
+        raise UsageError(f"--series {series}: is no regular expression: {error}") from error
     from jobs.conf import DEFAULT_CONF, load_conf  # noqa: PLC0415  it knows the settings of a name server
 
     given["conf"] = load_conf(
         Path(given.get("conf_file") or DEFAULT_CONF),
         given.get("namesrv") or (),
         join_addresses=given.get("join_addresses", False),
-        series=_pattern(given.get("series")),
+        series=series,
     )
-
-
-def _pattern(text: str | None) -> str:
-    try:
-        re.compile(text or "")
-    except re.error as error:
-        raise UsageError(f"--series {text}: is no regular expression: {error}") from error
-    return text or ""
 
 
 def warehouse_at(name: str) -> str:
@@ -61,19 +61,7 @@ def warehouse_at(name: str) -> str:
     return path
 
 
-def _judge_files(given: Mapping[str, Any]) -> None:
-    for name in given.get("input") or []:
-        if name != STANDARD_INPUT and "://" not in name and not Path(name).exists():
-            raise FileNotFoundError(f"input {name}: no such file or folder")
-    for name in given.get("snapshot") or []:
-        if "://" not in name:
-            _judge_snapshot(Path(name))
-    for name in ("output", "summary"):
-        if given.get(name):
-            _judge_output(name, Path(given[name]))
-
-
-def _judge_snapshot(path: Path) -> None:
+def _require_snapshot(path: Path) -> None:
     """Read a snapshot once before anything is started."""
     from namesrv_core.history.snapshot import SnapshotError, snapshot_of  # noqa: PLC0415  as above
 
@@ -85,7 +73,7 @@ def _judge_snapshot(path: Path) -> None:
         raise UsageError(f"snapshot {path}: {error}") from error
 
 
-def _judge_output(name: str, path: Path) -> None:
+def _require_writable(name: str, path: Path) -> None:
     """Raise UsageError for a file that could not be written once all is done."""
     folder = path.parent
     if not folder.is_dir():
@@ -101,7 +89,7 @@ def _day(text: str) -> dt.date:
         raise UsageError(f"day {text!r}: expected YYYY-MM-DD") from error
 
 
-def _judge_sql(given: argparse.Namespace) -> None:
+def _read_sql(given: argparse.Namespace) -> None:
     """Look at where the SQL comes from; what stands in a file is read now."""
     if sum(one is not None for one in (given.query, given.file, given.saved)) > 1:
         raise UsageError("SQL as an argument, --file and --query: one of them, please")

@@ -16,13 +16,15 @@ from jobs.cli.ask import answers_of
 from jobs.cli.output import opened
 from jobs.errors import EXIT_OK, JobError, NotRecordedError, UsageError
 from jobs.report.facts import Scope, answers_end, facts_of, scope_of_incident
-from jobs.report.index import CATALOGUE, INDEX, REPORTS, catalogue, index
+from jobs.report.markup import page
 from jobs.report.page import report as page_of
 from jobs.store.coverage import NOT_RECORDED, text_of
 from schemas.queries import queries
 
 _DAY = dt.timedelta(days=1)
 _MOST_REPORTS = 3
+# Names below a warehouse: the two pages, and the folder of reports by day.
+_INDEX, _CATALOGUE, _REPORTS = "index.html", "queries.html", "reports"
 _A_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -38,28 +40,26 @@ def report(given: argparse.Namespace) -> int:
 
 def _scope(answers: Answers, given: argparse.Namespace) -> Scope:
     """Return what is asked for; without any time it is the last day that is published, or the incident's."""
-    about = {"topic": given.topic, "broker": given.broker, "namesrv": given.namesrv}
     if given.incident is not None:
-        around = scope_of_incident(answers, given.incident)
-        start, end = (around.start, around.end)
+        scope = scope_of_incident(answers, given.incident)
     else:
         end = answers_end(answers)
-        start = end - _DAY
+        scope = Scope(end - _DAY, end)
+    start, end = scope.start, scope.end
     if given.first is not None:
         start = instant(given.first)
-        end = _a_day_behind(start) if given.last is None and given.incident is None else end
+        end = _a_day_later(start) if given.last is None and given.incident is None else end
     if given.last is not None:
         # A day is meant whole.
         end = instant(given.last)
-        end = _a_day_behind(end) if _A_DATE.fullmatch(given.last) else end
+        end = _a_day_later(end) if _A_DATE.fullmatch(given.last) else end
         start = start if given.first is not None or start < end else end - _DAY
     if start >= end:
         raise UsageError(f"--from {given.first} lies not before --to {given.last}")
-    incident = around.incident if given.incident is not None else None
-    return Scope(start, end, **about, incident=incident)
+    return scope._replace(start=start, end=end, topic=given.topic, broker=given.broker, namesrv=given.namesrv)
 
 
-def _a_day_behind(at: dt.datetime) -> dt.datetime:
+def _a_day_later(at: dt.datetime) -> dt.datetime:
     """Return the instant a day later. Raises NotRecordedError where there is none."""
     try:
         return at + _DAY
@@ -80,15 +80,21 @@ def write_pages(warehouse: str, days: Iterable[dt.date], docs: Path) -> Path | N
         answers = Answers(warehouse)
         for day in sorted(days)[-_MOST_REPORTS:]:
             start = dt.datetime.combine(day, dt.time(), dt.timezone.utc)
-            _write(root / REPORTS / f"{day}.html", page_of(facts_of(answers, Scope(start, start + _DAY))))
-        reports = sorted((path.name for path in (root / REPORTS).glob("*.html")), reverse=True)
-        there = os.path.relpath(docs, root) if docs.is_file() else None
-        _write(root / CATALOGUE, catalogue(queries().values()))
-        _write(root / INDEX, index(answers.known.run_id, answers.known.finished_time, reports, there))
+            _write(root / _REPORTS / f"{day}.html", page_of(facts_of(answers, Scope(start, start + _DAY))))
+        _write(root / _CATALOGUE, page("queries.html", "Saved queries", queries=list(queries().values()), index=_INDEX))
+        values = {
+            "run_id": answers.known.run_id,
+            "finished": answers.known.finished_time,
+            "reports": sorted((path.name for path in (root / _REPORTS).glob("*.html")), reverse=True),
+            "folder": _REPORTS,
+            "docs": os.path.relpath(docs, root) if docs.is_file() else None,
+            "catalogue": _CATALOGUE,
+        }
+        _write(root / _INDEX, page("index.html", "Name servers", **values))
     except (JobError, OSError, ValueError) as error:
         sys.stderr.write(f"namesrv-history: no pages: {error}\n")
         return None
-    return root / INDEX
+    return root / _INDEX
 
 
 def _write(path: Path, html: str) -> None:

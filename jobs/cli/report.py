@@ -2,41 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
-import re
-import sys
 import textwrap
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-
 from jobs.ask.engine import Answers
-from jobs.ask.saved import Value
-from jobs.cli.console import Console
-from jobs.cli.output import opened, write_rows
-from jobs.cli.views import Views
-from jobs.errors import NotRecordedError, UsageError
+from jobs.cli.output import Console, write_rows
 from jobs.ingest.ingested import Ingested, Read
 from jobs.night.nightly import Summary
-from jobs.store.coverage import NOT_RECORDED
 from jobs.store.maintain import Maintained
-from jobs.store.recorded import ReadFile
 from jobs.store.warehouse import Warehouse
 from namesrv_wire.errors import Reason
 from schemas.dialect import duckdb_queries
 from schemas.questions import QUESTIONS
 
-# Quoted text, raw or not, and comments, as Spark SQL has them; of an open quote or comment the rest of the text is part.
-_PART = re.compile(
-    r"""\b[rR]'[^']*(?:'|\Z) | \b[rR]"[^"]*(?:"|\Z) | '(?:[^'\\]|\\.)*(?:'|\Z) | "(?:[^"\\]|\\.)*(?:"|\Z) | `[^`]*(?:`|\Z)
-    | (?P<comment>--[^\n]* | /\*.*?(?:\*/|\Z)) | (?P<end>;) | .""",
-    re.DOTALL | re.VERBOSE,
-)
 _EXPLANATIONS = {
     "order_decision": "explained by another order than the one taken",
     "other_address": "are at an address that shows what was registered at others, or is several name servers' (see findings)",
@@ -45,8 +25,6 @@ _EXPLANATIONS = {
     "one_way_under_way": "show what was before a one-way request that had come just before the question",
     "unknown_past": "differ only in what was not known yet: the recording began after the name server had started",
 }
-
-
 _REFUSALS = {
     Reason.TOO_LATE.value: "that came later than late.limit_days allows",
     Reason.AHEAD_OF_CLOCK.value: "later than the run by more than late.ahead_limit_minutes",
@@ -54,59 +32,55 @@ _REFUSALS = {
 }
 
 
-_SIGHTINGS = "on another interface, or on the other side of an address translation"
-
-
 def show_run(summary: Summary, console: Console) -> None:
     """Show a night: what was read, what the tables hold, what was found, and whether the answers agree."""
-    console.line()
+    line = console.line
+    line()
     if summary.status == "nothing_to_do":
-        console.line(_why_nothing(summary))
+        if summary.empty and not (summary.sources or summary.known_sources):
+            why = "No input: the folders that were given hold no files."
+        elif summary.errors:
+            why = "Nothing usable: what could be read of the input adds nothing (see NOT READ below)."
+        elif summary.last_run:
+            why = f"Nothing new since run {summary.last_run}."
+        else:
+            why = "No input, and nothing recorded yet."
+        line(f"{why} Tables and answers below are those of the last run." if summary.last_run else why)
     servers = ", ".join(f"{name} ({version})" for name, version in sorted(summary.namesrvs.items()))
     known = [f"(read before: {', '.join(summary.known_sources)})"] if summary.known_sources else []
-    console.line(f"Read         {' '.join([', '.join(summary.sources) or 'nothing new', *known])}")
-    console.line(f"Name servers {servers or 'none'}")
+    line(f"Read         {' '.join([', '.join(summary.sources) or 'nothing new', *known])}")
+    line(f"Name servers {servers or 'none'}")
     for name, values in sorted(summary.settings.items()):
-        for line in setting_lines(values):
-            console.line(f"             {name}: {line}")
-    _show_read(summary, console)
-    console.line()
-    console.counts("Tables (rows)", summary.tables)
-    console.line()
-    console.counts("Findings", dict(sorted(summary.findings.items())) or {"none": 0})
-    console.line()
-    show_verify(summary.verify, console)
-    console.line()
-    show_warnings(summary.warnings, Path(summary.data_docs).parent, console)
+        # Those that something speaks for, then those that are only assumed.
+        for setting, held in values.items():
+            if setting != "version" and held["source"] != "default":
+                counts = f"{held['answers_for']:,} for, {held['answers_against']:,} against"
+                line(f"             {name}: {setting} = {held['value']} ({held['source']}; {counts})")
+        if assumed := [setting for setting, held in values.items() if held["source"] == "default"]:
+            line(f"             {name}: default, for want of evidence: {', '.join(assumed)}")
 
-
-def _show_read(summary: Summary, console: Console) -> None:
-    console.line(f"Frames       {_balance(summary)}")
-    if summary.ignored:
-        console.line(f"             ignored: {_listed(summary.ignored)}")
-    if summary.reasons:
-        console.line(f"             quarantined: {_listed(summary.reasons)}")
+    line(f"Frames       {_balance(summary)}")
+    for title, by_kind in (("ignored", summary.ignored), ("quarantined", summary.reasons)):
+        if by_kind:
+            line(f"             {title}: {', '.join(f'{name} {count:,}' for name, count in by_kind.items())}")
     if summary.sightings:
-        console.line(
-            f"             {summary.sightings:,} of {summary.packets:,} packets were captured twice: {_SIGHTINGS}"
-        )
+        where = "on another interface, or on the other side of an address translation"
+        line(f"             {summary.sightings:,} of {summary.packets:,} packets were captured twice: {where}")
     for reason, count in summary.refused.items():
-        console.line(f"REFUSED      {count:,} {_REFUSALS[reason]} ({reason}): see quarantine")
+        line(f"REFUSED      {count:,} {_REFUSALS[reason]} ({reason}): see quarantine")
     if summary.restated:
-        console.line(f"Restated     {summary.restated:,} published partitions of tables were changed: see restatements")
+        line(f"Restated     {summary.restated:,} published partitions of tables were changed: see restatements")
     _show_not_read(summary, console)
-
-
-def _why_nothing(summary: Summary) -> str:
-    if summary.empty and not (summary.sources or summary.known_sources):
-        why = "No input: the folders that were given hold no files."
-    elif summary.errors:
-        why = "Nothing usable: what could be read of the input adds nothing (see NOT READ below)."
-    elif summary.last_run:
-        why = f"Nothing new since run {summary.last_run}."
-    else:
-        why = "No input, and nothing recorded yet."
-    return f"{why} Tables and answers below are those of the last run." if summary.last_run else why
+    line()
+    console.counts("Tables (rows)", summary.tables)
+    line()
+    console.counts("Findings", dict(sorted(summary.findings.items())) or {"none": 0})
+    line()
+    _show_verify(summary.verify, console)
+    line()
+    for warning in summary.warnings:
+        line(f"Warning      {warning}")
+    line(f"Data Docs    {Path(summary.data_docs).parent / 'index.html'}")
 
 
 def _show_not_read(read: Read, console: Console) -> None:
@@ -131,23 +105,7 @@ def _balance(read: Read) -> str:
     )
 
 
-def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {count:,}" for name, count in counts.items())
-
-
-def setting_lines(values: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a name server's settings in words: those that something speaks for, then those that are only assumed."""
-    found, assumed = [], []
-    for name, held in values.items():
-        if held["source"] == "default":
-            assumed.append(name)
-        elif name != "version":
-            counts = f"{held['answers_for']:,} for, {held['answers_against']:,} against"
-            found.append(f"{name} = {held['value']} ({held['source']}; {counts})")
-    return [*found, f"default, for want of evidence: {', '.join(assumed)}"] if assumed else found
-
-
-def show_verify(numbers: Mapping[str, Any], console: Console) -> None:
+def _show_verify(numbers: Mapping[str, Any], console: Console) -> None:
     """Show the match rate against the answers that the name servers really gave."""
     if not numbers.get("answers"):
         console.line("Answers      none recorded, nothing to compare with")
@@ -172,21 +130,6 @@ def show_ingested(ingested: Ingested, console: Console) -> None:
     _show_not_read(ingested, console)
 
 
-def show_refused(files: Sequence[ReadFile], console: Console) -> None:
-    """Show the files of which nothing, or not most, is kept."""
-    for source in files:
-        console.line(f"{source.verdict}  {source.sha256[:12]}  {source.ingest_run}  {source.error}")
-    if not files:
-        console.line("No file was refused or mostly unreadable")
-
-
-def show_warnings(warnings: Sequence[str], docs_dir: Path, console: Console) -> None:
-    """Show broken warning rules and where the Data Docs lie."""
-    for warning in warnings:
-        console.line(f"Warning      {warning}")
-    console.line(f"Data Docs    {docs_dir / 'index.html'}")
-
-
 def show_questions(warehouse: Warehouse, console: Console) -> None:
     """Show the demo's questions with their SQL and their answers."""
     answers = Answers(warehouse.path)
@@ -199,88 +142,18 @@ def show_questions(warehouse: Warehouse, console: Console) -> None:
         write_rows(console.out, "table", *answers.ask(sql), limit=20)
 
 
-def asked(spark: SparkSession, statement: str, values: Mapping[str, Value]) -> DataFrame:
-    """Return what a statement gives for its `:name` parameters."""
-    # Markers become values before anything is analysed: an argument of a function may be one.
-    spark.conf.set("spark.sql.legacy.parameterSubstitution.constantsOnly", "true")
-    return spark.sql(statement, args=dict(values)) if values else spark.sql(statement)
-
-
-def show_sql(
-    spark: SparkSession,
-    statements: Sequence[str],
-    views: Views,
-    arguments: argparse.Namespace,
-    console: Console,
-) -> None:
-    """Run statements, with the values of a saved one's parameters, and write their rows.
-
-    Raises UsageError for a mistake in one, NotRecordedError for an instant of which nothing is recorded, TamperedError for a
-    file that cannot be read.
-    """
-    with opened(Path(arguments.output)) if arguments.output else nullcontext(console.out) as out:
-        for number, statement in enumerate(statements):
-            try:
-                frame = asked(spark, statement, getattr(arguments, "values", {}))
-                if not frame.columns:
-                    continue
-                if number and arguments.format != "json":
-                    out.write("\n")
-                more = write_rows(out, arguments.format, frame.columns, frame.toLocalIterator(), arguments.limit)
-            except (PySparkException, Py4JError) as error:
-                said = str(error).strip()
-                if NOT_RECORDED in said:
-                    # What is raised in a function says its state behind the sentence; raised in a task, where.
-                    sentence = re.split(r" SQLSTATE: |\n", said[said.index(NOT_RECORDED) :])[0]
-                    raise NotRecordedError(sentence) from error
-                views.require_readable(said)
-                # Behind what is wrong Spark draws the whole plan.
-                raise UsageError(said.partition(";\n")[0].strip()) from error
-            if more and arguments.format != "table":
-                sys.stderr.write(f"namesrv-history: more rows than {arguments.limit:,} (--limit) are left out\n")
-
-
-def statements_of(text: str) -> list[str]:
-    """Return the statements of a text, split at semicolons that are in no quotes and no comment. Comments alone are none."""
-    return [statement.strip() for statement, is_empty in _split(text) if not is_empty]
-
-
-def is_open(text: str) -> bool:
-    """Return whether the last statement of a text has no end yet."""
-    return not _split(text)[-1][1]
-
-
-def _split(text: str) -> list[tuple[str, bool]]:
-    """Return what lies between semicolons, and whether there is nothing in it but comments."""
-    statements, is_empty = [""], [True]
-    for part in _PART.finditer(text):
-        if part["end"]:
-            statements.append("")
-            is_empty.append(True)
-        else:
-            statements[-1] += part[0]
-            is_empty[-1] &= part["comment"] is not None or part[0].isspace()
-    return list(zip(statements, is_empty, strict=True))
-
-
 def show_maintained(done: Maintained, console: Console, *, dry_run: bool) -> None:
     """Show what maintenance did, or would do, to each table that it touched, and to all together."""
     touched = {name: care for name, care in done.by_table.items() if care.before != care.after or care.compacted_days}
-    rows = [
-        (
-            name,
-            care.compacted_days,
-            care.before.files,
-            care.after.files,
-            f"{care.before.bytes:,}",
-            f"{care.after.bytes:,}",
-        )
-        for name, care in [*touched.items(), ("all tables", done.total)]
-    ]
+    rows = []
+    for name, care in [*touched.items(), ("all tables", done.total)]:
+        before, after = care.before, care.after
+        sizes = (before.files, after.files, f"{before.bytes:,}", f"{after.bytes:,}")
+        rows.append((name, care.compacted_days, *sizes))
     console.table(("table", "compacted", "files", "files after", "bytes", "bytes after"), rows)
     console.line(f"Readable     {done.readable} of {done.runs} published runs")
     if done.staging:
-        console.line(f"Left over    {', '.join(name for name in done.staging)} in _staging, of runs that crashed")
+        console.line(f"Left over    {', '.join(done.staging)} in _staging, of runs that crashed")
     if dry_run:
         console.line("Nothing was changed (--dry-run).")
 

@@ -9,18 +9,19 @@ from __future__ import annotations
 import datetime as dt
 import json
 import posixpath
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
-from weakref import WeakKeyDictionary
+from typing import Any, Final
 
 import pyarrow as pa
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from jobs.errors import NothingPublishedError, UsageError
+from jobs.errors import NothingPublishedError, UsageError, first_line
 from jobs.store.coverage import Covered, span_rows
 from jobs.store.damage import Holder, require_all, require_readable
 from jobs.store.delta_log import Version, head_of, open_version
@@ -34,12 +35,13 @@ from schemas.table import Table
 from schemas.views import COVERAGE_SPANS, statements, stored_tables
 
 VERIFIED = "spark.namesrvHistory.verified"
-# Where Spark has temporary functions: the database and the catalog of a session.
-_OF_SESSION = ("session", "system")
-_STATED: WeakKeyDictionary[SparkSession, dict[str, tuple[str, Mapping[str, str], str | None]]] = WeakKeyDictionary()
-"""Of sessions what was made by statements: the statement, the settings, and what the session then had under that name."""
 # The words of statements that ask for names.
 _ASKS_FOR_NAMES = frozenset({"show", "list"})
+
+_LONGEST_COMMENT: Final = 256
+# A session in another zone would take an instant for another day's.
+_IN_UTC: Final = """CASE WHEN current_timezone() IN ('UTC', 'Etc/UTC', 'Z', 'GMT', '+00:00') THEN TRUE ELSE raise_error(concat(
+    'instants are UTC here; this session has another zone: spark.sql.session.timeZone=', current_timezone())) END"""
 
 
 class Views:
@@ -68,78 +70,42 @@ class Views:
         is_verified |= str(spark.conf.get(VERIFIED, "false")).lower() == "true"
         self._holder = Holder(warehouse, self._run) if is_verified else None
         self._stored, self._statements = stored_tables(), statements()
-        self._of_ledger: dict[str, Callable[[], object]] = {
-            "known_run": self._make_known_run,
-            "coverage_spans": self._make_coverage_spans,
-        }
-        self._made: set[str] = set()
+        self._of_ledger = {"known_run": self._make_known_run, "coverage_spans": self._make_coverage_spans}
+        self.made: set[str] = set()
 
     def register(self, text: str | None = None) -> None:
         """Make the views and functions that a text may touch, as far as they are not there; None: all."""
         known = [*self._stored, *self._statements, *self._of_ledger]
+
+        def made_by(name: str) -> str:
+            return self._statements[name].sql if name in self._statements else ""
+
         words = asked.words_of(text or "")
-        wanted = known if text is None or words & _ASKS_FOR_NAMES else asked.needed(text, known, self._made_by)
-        for name in asked.needed(" ".join(wanted), known, self._made_by):
-            if name not in self._made:
+        wanted = known if text is None or words & _ASKS_FOR_NAMES else asked.needed(text, known, made_by)
+        for name in asked.needed(" ".join(wanted), known, made_by):
+            if name not in self.made:
                 self._make(name)
-                self._made.add(name)
+                self.made.add(name)
 
     @cached_property
     def coverage(self) -> list[Covered]:
         """Return what is recorded of each name server, as the run knew it."""
         return self._warehouse.coverage(self._run)
 
-    @property
-    def made(self) -> int:
-        """Return how many names there are."""
-        return len(self._made)
-
-    def _made_by(self, name: str) -> str:
-        return self._statements[name].sql if name in self._statements else ""
-
     def _make(self, name: str) -> None:
         if name in self._of_ledger:
             self._of_ledger[name]()
         elif name in self._statements:
-            self._state(name)
+            self.spark.sql(self._statements[name].sql)
         else:
             self._rows(self._stored[name]).createOrReplaceTempView(name)
-
-    def _state(self, name: str) -> None:
-        """Make a view or function by its statement, unless the session has it of that statement and under the same settings.
-
-        What it is made of it looks up by name when it is asked. Spark takes as long to understand all of them as to find the files
-        of a year.
-        """
-        sql = self._statements[name].sql
-        made = _STATED.setdefault(self.spark, {})
-        if name not in made or made[name] != (sql, self._settings, self._had(name)):
-            self.spark.sql(sql)
-            made[name] = (sql, self._settings, self._had(name))
-
-    @cached_property
-    def _settings(self) -> Mapping[str, str]:
-        return dict(self.spark.conf.getAll)
-
-    def _had(self, name: str) -> str | None:
-        """Return what the session has under a name, with when it was made; None: nothing."""
-        state: Any = self.spark._jsparkSession.sessionState()  # noqa: SLF001  PySpark does not tell one from another
-        view = state.catalog().getRawTempView(name)
-        if view.isDefined():
-            return f"{view.get().tableMeta().createTime()} {view.get().tableMeta().viewText()}"
-        java: Any = self.spark.sparkContext._jvm  # noqa: SLF001  as above
-        known = java.org.apache.spark.sql.catalyst.FunctionIdentifier(name, *map(java.scala.Some, _OF_SESSION))
-        function = state.tableFunctionRegistry().lookupFunction(known)
-        return str(function.get().getUsage()) if function.isDefined() else None
 
     def _rows(self, table: Table) -> DataFrame:
         """Return the rows of a table as the run left it; the ledger's own tables have what has been committed."""
         version = self._version_of(table)
         if version is None:
             return self.spark.createDataFrame([], table.spark_schema)
-        opened = open_version(
-            self._warehouse.path, table, version
-        )  # what is wrong with a log Spark says in other words
+        opened = open_version(self._warehouse.path, table, version)
         self._opened[table.name] = version
         if table.name in self._run.versions:
             require_all(self._warehouse.path, self._run, table, opened.files())
@@ -203,17 +169,15 @@ def _named_files(version: Version) -> list[str]:
         path = f"{folder}/{file.path}"
         name = posixpath.basename(path)
         is_placed = file.path == f"{folder_of(version.table, file)}{name}"
-        if not is_placed or name.startswith(("_", ".")) or _size_of(path) != file.size:
+        if not is_placed or name.startswith(("_", ".")):
+            return []
+        try:
+            if Path(path).stat().st_size != file.size:
+                return []
+        except OSError:
             return []
         files.append(path)
     return files
-
-
-def _size_of(path: str) -> int | None:
-    try:
-        return Path(path).stat().st_size
-    except OSError:
-        return None
 
 
 def _rows_of(spark: SparkSession, version: Version, files: Sequence[str]) -> DataFrame:
@@ -265,3 +229,95 @@ def run_in_force(warehouse: Warehouse, as_known_at: str | dt.datetime | None) ->
         runs = open_version(warehouse.path, gold.RUNS, head_of(warehouse.path, gold.RUNS))
         require_kept(runs.delta, known.run_id, known.versions)
     return known
+
+
+# -- permanent names of a catalog: every session of it has them, and an external one keeps them ----------------------------
+
+
+class PermanentViews(Views):
+    """The same names in the session's current database. What a table is in SQL is said with the version that the run pinned."""
+
+    def __init__(self, spark: SparkSession, warehouse: Warehouse) -> None:
+        super().__init__(spark, warehouse)
+        # Readers' views name their columns in their heads.
+        spark.conf.set("spark.sql.legacy.allowAutoGeneratedAliasForView", "true")
+
+    def _make(self, name: str) -> None:
+        if name in self._stored:
+            self._stored_view(name, self._stored[name])
+        elif name in self._statements:
+            self._sql(self._statements[name].sql)
+        else:
+            super()._make(name)
+
+    def _sql(self, statement: str) -> None:
+        self.spark.sql(statement.replace(" TEMPORARY ", " ", 1))
+
+    def _view(self, name: str, rows: str) -> None:
+        self._sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {rows}")
+
+    def _stored_view(self, name: str, table: Table) -> None:
+        version = self._version_of(table)
+        if version is None:
+            columns = (f"CAST(NULL AS {of.dataType.simpleString()}) AS {of.name}" for of in table.spark_schema)
+            self._view(name, f"SELECT {', '.join(columns)} WHERE FALSE")
+            return
+        fields = open_version(self._warehouse.path, table, version).delta.schema().fields
+        heads = (f"`{of.name}` COMMENT {comment_of(str(of.metadata.get('comment', '')))}" for of in fields)
+        path = self._path_of(table).replace("`", "``")
+        self._view(f"{name} ({', '.join(heads)})", f"SELECT * FROM delta.`{path}@v{version}`")  # noqa: S608  quoted
+
+    def _make_known_run(self) -> None:
+        self._view("known_run", f"SELECT {_literal(self._run.finished_time)} AS finished_time")
+
+    def _make_coverage_spans(self) -> None:
+        columns = COVERAGE_SPANS.names
+        rows = (f"({', '.join(_literal(row[name]) for name in columns)})" for row in span_rows(self.coverage))
+        said = "array<struct<namesrv_id: string, is_covered: boolean, recorded: boolean, running: boolean, known: boolean, "
+        said += "known_since: timestamp, coverage: string, nothing: string>>"
+        types = {"said": said, "from_time": "TIMESTAMP", "until": "TIMESTAMP"}
+        typed = ", ".join(f"CAST({name} AS {types[name]}) AS {name}" if name in types else name for name in columns)
+        given = f"(VALUES {', '.join(rows)}) AS r({', '.join(columns)})"
+        self._view("coverage_spans", f"SELECT {typed} FROM {given} WHERE {_IN_UTC}")  # noqa: S608  literals of ours
+
+
+def register(spark: SparkSession, warehouse: Warehouse, database: str) -> int:
+    """Make a database of the session's catalog, if it is not there, and in it all views and functions; return their number.
+
+    Raises UsageError if the catalog cannot be reached or does not take them, NothingPublishedError, BrokenLogError.
+    """
+    named = f"`{database.replace('`', '``')}`"
+    try:
+        spark.sql(f"CREATE DATABASE IF NOT EXISTS {named}")
+        spark.sql(f"USE {named}")
+        views = PermanentViews(spark, warehouse)
+        views.register()
+    except (PySparkException, Py4JError) as error:
+        require_readable(warehouse.path, {}, str(error))
+        raise UsageError(f"database {database}: the catalog does not take it: {first_line(error)}") from error
+    return len(views.made)
+
+
+def comment_of(text: str) -> str:
+    """Return a column's comment as a literal of SQL, cut off at 256 characters: a metastore's own table takes no more.
+
+    Hive would try a longer one ten times, which takes 20 s for each view.
+    """
+    short = textwrap.shorten(text, _LONGEST_COMMENT, placeholder=" ...")
+    return "'{}'".format(short.replace("\\", "\\\\").replace("'", "\\'"))
+
+
+def _literal(value: Any) -> str:
+    """Return a value as SQL. A text comes from outside: it gets into a statement as the hex digits of its bytes."""
+    if value is None or isinstance(value, bool):
+        return "NULL" if value is None else str(value).upper()
+    if isinstance(value, dt.datetime):
+        return f"TIMESTAMP'{value.astimezone(dt.timezone.utc).isoformat()}'"
+    if isinstance(value, dt.date):
+        return f"DATE'{value.isoformat()}'"
+    if isinstance(value, Mapping):
+        fields = (f"'{name}', {_literal(of)}" for name, of in value.items())
+        return f"named_struct({', '.join(fields)})"
+    if isinstance(value, list):
+        return f"array({', '.join(map(_literal, value))})"
+    return f"CAST(X'{str(value).encode('utf-8', 'surrogatepass').hex()}' AS STRING)"

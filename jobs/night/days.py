@@ -10,7 +10,6 @@ import datetime as dt
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow.compute as pc
 
@@ -23,7 +22,6 @@ from namesrv_core.machine.instants import US_PER_MS
 from namesrv_day.arrow.digest import Digest, Slice
 from namesrv_day.arrow.rows import rows_of
 from schemas import bronze, gold
-from schemas.table import Table
 from schemas.times import day_of, day_start_us
 
 _ONE_DAY = dt.timedelta(days=1)
@@ -95,22 +93,16 @@ def _rescheduled(
     if not late:
         return set()
     is_late = pc.field("ingest_run").isin(sorted(ingest_runs))
-    telling = {row["day"] for row in _where(warehouse, bronze.NAMESRV_EVENTS, late, is_late)}
     first: dict[str, dt.date] = {}
     for name, day in heard_in(warehouse.slices_in_force()):
         first[name] = min(day, first.get(name, day))
+    telling: set[dt.date] = set()
     for table in bronze.RECORDED_TABLES:
-        rows = _where(warehouse, table, late, is_late)
-        telling |= {row["day"] for row in rows if row["day"] <= first.get(row["namesrv_id"], dt.date.max)}
+        rows = warehouse.rows(table, late, ["namesrv_id", "day"], is_late)
+        for row in rows_of(rows.group_by(["namesrv_id", "day"]).aggregate([])):
+            if table is bronze.NAMESRV_EVENTS or row["day"] <= first.get(row["namesrv_id"], dt.date.max):
+                telling.add(row["day"])
     return {day for day in recorded if telling and day > min(telling)}
-
-
-def _where(
-    warehouse: Warehouse, table: Table, days: Collection[dt.date], condition: pc.Expression
-) -> list[dict[str, Any]]:
-    """Return the distinct (namesrv_id, day) of rows."""
-    rows = warehouse.rows(table, days, ["namesrv_id", "day"], condition)
-    return list(rows_of(rows.group_by(["namesrv_id", "day"]).aggregate([])))
 
 
 def _reopened(warehouse: Warehouse, wanted: Sequence[dt.date], recorded: Sequence[dt.date]) -> set[dt.date]:
@@ -119,7 +111,17 @@ def _reopened(warehouse: Warehouse, wanted: Sequence[dt.date], recorded: Sequenc
     A lease that ended after the last event of a day was left open: nobody knew whether a scan followed.
     """
     ends = {end for day in wanted if (end := before(day, recorded)) is not None and end not in wanted}
-    overdue = _overdue(warehouse, ends)
+    # By name server the day on which the first lease ended that had run out when one of `ends` was over.
+    overdue: dict[str, dt.date] = {}
+    columns = ["namesrv_id", "last_update_time", "heartbeat_timeout_ms"]
+    tables = (gold.BROKER_LIVE_HISTORY, gold.LAST_HEARTBEATS)
+    warehouse.hold(tables, ends)
+    for day in sorted(ends):
+        live = files_of(warehouse, tables, [day], published=True).on(gold.BROKER_LIVE_HISTORY, day, columns, still=True)
+        for row in rows_of(live):
+            end = row["last_update_time"] + min(row["heartbeat_timeout_ms"], _LONGEST_LEASE_MS) * US_PER_MS
+            if end < day_start_us(day + _ONE_DAY):
+                overdue[row["namesrv_id"]] = min(day_of(end), overdue.get(row["namesrv_id"], dt.date.max))
     if not overdue:
         return set()
     heard = heard_in(warehouse.slices_in_force())
@@ -131,22 +133,6 @@ def _reopened(warehouse: Warehouse, wanted: Sequence[dt.date], recorded: Sequenc
             last = max((day for of, day in heard if of == name and day <= max(ends)), default=max(ends))
             reopened |= {day for day in recorded if max(since, last) <= day <= max(ends)}
     return reopened - set(wanted)
-
-
-def _overdue(warehouse: Warehouse, ends: Collection[dt.date]) -> dict[str, dt.date]:
-    """Return the name servers with a lease that had run out when one of `ends` was over, and the day of the first such end."""
-    columns = ["namesrv_id", "last_update_time", "heartbeat_timeout_ms"]
-    tables = (gold.BROKER_LIVE_HISTORY, gold.LAST_HEARTBEATS)
-    since: dict[str, dt.date] = {}
-    warehouse.hold(tables, ends)
-    for day in sorted(ends):
-        live = files_of(warehouse, tables, [day], published=True).on(gold.BROKER_LIVE_HISTORY, day, columns, still=True)
-        for row in rows_of(live):
-            lease_us = min(row["heartbeat_timeout_ms"], _LONGEST_LEASE_MS) * US_PER_MS
-            end = row["last_update_time"] + lease_us
-            if end < day_start_us(day + _ONE_DAY):
-                since[row["namesrv_id"]] = min(day_of(end), since.get(row["namesrv_id"], dt.date.max))
-    return since
 
 
 def starting_slices(warehouse: Warehouse, days: Days) -> dict[Slice, Digest]:

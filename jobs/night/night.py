@@ -8,9 +8,8 @@ A name server's day is settled, replayed and judged in one task, and the days of
 from __future__ import annotations
 
 import datetime as dt
-import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -18,12 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import TamperedError
-from jobs.night.comparing import told_together
+from jobs.night.comparing import suspected_on, told_together
 from jobs.night.condensing import Condensed, condensed
 from jobs.night.days import Days, is_start, starting_slices
 from jobs.night.judging import JUDGED, Judged, JudgedTogether, JudgeWork, replay_namesrvs
 from jobs.night.opened import Files, files_of
-from jobs.night.suspected import suspected_on
 from jobs.night.together import count_together
 from jobs.night.work import REPLAYED, NamesrvWork
 from jobs.passes import Call, Passes, call
@@ -43,10 +41,7 @@ from schemas import bronze, gold
 from schemas.table import Table
 from schemas.times import day_of
 
-P = TypeVar("P")
-R = TypeVar("R")
 T = TypeVar("T")
-log = logging.getLogger(__name__)
 _ONE_DAY = dt.timedelta(days=1)
 # What fewer rows cost is a task, and what is asked of a group at once.
 _ROWS_PER_TASK = 20_000
@@ -71,7 +66,8 @@ class Night:
 
     def __init__(self, warehouse: Warehouse, passes: Passes) -> None:
         self._warehouse, self._passes = warehouse, passes
-        self._read = Condensed()
+        self.read = Condensed()
+        """What was read of the days."""
         self._condensed: set[dt.date] = set()
         self.replayed: set[dt.date] = set()
         self.starts: dict[Slice, Digest] = {}
@@ -103,10 +99,10 @@ class Night:
     def require_as_published(self, days: Days) -> None:
         """Raise TamperedError unless what was read of published days without new rows is what their runs read, in whole files."""
         untouched = self._warehouse.ledger().days - days.touched
-        read = {cut: of for cut, of in self._read.digests.items() if cut.table in _BRONZE and cut.day in untouched}
+        read = {cut: of for cut, of in self.read.digests.items() if cut.table in _BRONZE and cut.day in untouched}
         known = self._warehouse.slices_in_force(untouched & self._condensed)
         require_same(read, {cut: of for cut, of in known.items() if cut.table in _BRONZE})
-        for sentence in self._read.damaged:
+        for sentence in self.read.damaged:
             raise TamperedError(f"{sentence}. Nothing was published")
 
     def replay_days(self, wanted: Sequence[dt.date], recorded: Sequence[dt.date] = ()) -> None:
@@ -129,25 +125,17 @@ class Night:
                 pending.insert(0, later[0])
 
     @property
-    def read(self) -> Condensed:
-        """Return what was read of the days."""
-        return self._read
-
-    @property
     def judged(self) -> list[Judged]:
         """Return what was judged of all days."""
         return [of for day in sorted(self._judged) for of in self._judged[day]]
 
     @property
-    def _all_counted(self) -> list[JudgedTogether]:
-        return [of for day in sorted(self._counted) for of in self._counted[day]]
-
-    @property
     def measurements(self) -> list[Measurement]:
         """Return the rules of all tables that are cut by day, counted on what was read and what was made."""
-        parts = [*self._read.measurements, *(found for of in self._all_counted for found in of.measurements)]
+        counted = (of for day in sorted(self._counted) for of in self._counted[day])
+        parts = [*self.read.measurements, *(found for of in counted for found in of.measurements)]
         rows: Counter[str] = Counter()
-        for cut, digest in {**self._read.digests, **self.outputs}.items():
+        for cut, digest in {**self.read.digests, **self.outputs}.items():
             rows[cut.table] += digest.rows
         return merged(parts, [table.name for table in (*bronze.RECORDED_TABLES, *DATA_TABLES)], rows)
 
@@ -176,14 +164,14 @@ class Night:
         """Read what is recorded on days, and the gold slices of `starts`; return all that was read so far."""
         fresh = [day for day in days if day not in self._condensed]
         if fresh or starts:
-            self._read.add(condensed(self._warehouse, self._passes, fresh, starts))
+            self.read.add(condensed(self._warehouse, self._passes, fresh, starts))
             self._condensed.update(fresh)
-        return self._read
+        return self.read
 
     def suspected(self, day: dt.date) -> pa.Table:
         """Return what a day that was condensed tells of name servers being one, or several, as `flags.suspected.SUSPECTED`."""
         if day not in self._suspected:
-            hours = [place for (of, _), places in sorted(self._read.hours.items()) if of == day for place in places]
+            hours = [place for (of, _), places in sorted(self.read.hours.items()) if of == day for place in places]
             self._suspected[day] = suspected_on(self._warehouse, day, list(dict.fromkeys(hours)))
         return self._suspected[day]
 
@@ -194,36 +182,42 @@ class Night:
 
         If earlier days must be replayed before, only the day's settings are noted, and those days returned.
         """
+        warehouse = self._warehouse
         self.condense([day])
-        work = self._judgements(day)
-        together = self._each(replay_namesrvs, self._grouped(work))
-        done = [of for group in together for of in group.each]
-        self._replace(day, (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS), done)
-        since = min((of.reconsidered_since for of in done if of.reconsidered_since is not None), default=None)
+        work = self._work(day)
+        # Along with them goes what is still to be counted of all days' rules.
+        waiting, self.read.to_count = self.read.to_count, []
+        groups = self._grouped(work)
+        calls: list[Call[Any, Any]] = [Call(replay_namesrvs, group) for group in groups]
+        calls += [Call(count_together, piece) for piece in waiting]
+        found = self._passes.each(call, calls)
+        together: list[JudgedTogether] = found[: len(groups)]
+        for counted in found[len(groups) :]:
+            self.read.measurements += counted
+        judged = [of for group in together for of in group.each]
+        self._replace(day, (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS), judged)
+        since = min((of.reconsidered_since for of in judged if of.reconsidered_since is not None), default=None)
         if since is not None:
-            earlier = [d for d in days_of(self._warehouse.recorded(), first=day_of(since // 1_000)) if d < day]
+            earlier = [d for d in days_of(warehouse.recorded(), first=day_of(since // 1_000)) if d < day]
             if earlier:
                 return earlier
-        self._replace(day, REPLAYED, done)
-        self._note_judged(day, together, work)
+        self._replace(day, REPLAYED, judged)
+
+        # Take over what tasks have written, and compare name servers.
+        judged.sort(key=lambda of: of.namesrv_id)
+        self._replace(day, JUDGED, judged)
+        gone, digests = [*self._gone(day, work)], dict[Slice, Digest]()
+        if judged:
+            judged, digests = told_together(warehouse, day, judged)
+        self._note_intervals(day, judged, is_other=bool(gone) or any(done.holds_otherwise for done in judged))
+        self._judged[day], self._counted[day] = [*judged, *gone], [*together, JudgedTogether(digests=digests)]
+        self.replayed.add(day)
         return []
 
     def _replace(self, day: dt.date, tables: Iterable[Table], done: Sequence[Judged]) -> None:
         """Take over the files of tables that tasks have written."""
         for table in tables:
             self._warehouse.replace(table, [day], [file for of in done for file in of.files[table.name]])
-
-    def _each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
-        """Call a task for each piece of work; along with them goes what is still to be counted of all days' rules."""
-        waiting, self._read.to_count = self._read.to_count, []
-        calls: list[Call[Any, Any]] = [
-            *(Call(task, piece) for piece in work),
-            *(Call(count_together, piece) for piece in waiting),
-        ]
-        found = self._passes.each(call, calls)
-        for counted in found[len(work) :]:
-            self._read.measurements += counted
-        return found[: len(work)]
 
     def _grouped(self, work: Sequence[JudgeWork]) -> list[tuple[JudgeWork, ...]]:
         """Return the days of name servers in groups, a task each, by what is recorded of them and what they begin with."""
@@ -232,22 +226,19 @@ class Night:
         rows = self._heard(work[0].of.day)
         for file in (file for files in work[0].of.before.named.values() for file in files):
             low, high = bounds_of(file)
-            rows.update(
-                {
-                    one.of.namesrv_id: file.rows
-                    for one in work
-                    if low is None or high is None or low <= one.of.namesrv_id <= high
-                }
-            )
+            for name in (one.of.namesrv_id for one in work):
+                if low is None or high is None or low <= name <= high:
+                    rows[name] += file.rows
         return grouped(((one, rows[one.of.namesrv_id]) for one in work), self._passes.width)
 
-    def _namesrvs(self, day: dt.date) -> Iterator[NamesrvWork]:
-        """Yield what is to be settled: each name server that was heard of on the day, or whose state is carried through it."""
+    def _work(self, day: dt.date) -> list[JudgeWork]:
+        """Return what is to be replayed: each name server that was heard of on the day, or whose state is carried through it."""
         warehouse = self._warehouse
+        recorded = days_of(warehouse.recorded())
         start = self.start_of(day)
         starts = [] if start is None else [start]
         heard = self._heard(day)
-        later_days = days_of(warehouse.recorded(), first=day + _ONE_DAY)
+        later_days = [d for d in recorded if d > day]
         self._hold([gold.NAMESRV_SETTINGS], [*starts, *later_days])
         settings = warehouse.rows(gold.NAMESRV_SETTINGS, starts) if starts else empty(gold.NAMESRV_SETTINGS)
         later = warehouse.rows(gold.NAMESRV_SETTINGS, later_days)
@@ -258,15 +249,20 @@ class Night:
         read = {file.day for file in warehouse.files(bronze.QUARANTINE) if file.day is not None and file.day >= day}
         today = today.having(self._held([bronze.QUARANTINE], sorted(read)).named)
         before = self._held(_CARRIED, starts)
-        ever = self._ever(day)
+        # What tells when name servers began.
+        ever = self._held((bronze.NAMESRV_EVENTS, bronze.SNAPSHOTS), [d for d in recorded if d <= day])
+        begun = set(ever.rows(bronze.NAMESRV_EVENTS, ["namesrv_id"], _IS_BEGINNING)["namesrv_id"].to_pylist())
+        told = self._held([gold.EXPIRED_BROKERS], [d for d in recorded if d < day][-_WAITED_DAYS:])
+        unread, published = self._unread(), self._published(day)
+        opened = files_of(warehouse, gold.INTERVAL_TABLES, [dt.date.max], published=True)
         # The last ones to end are small.
         names = sorted(heard.keys() | set(settings["namesrv_id"].to_pylist()), key=lambda name: (-heard[name], name))
         going_on = warehouse.going_on(names, day)
-        begun = set(ever.rows(bronze.NAMESRV_EVENTS, ["namesrv_id"], _IS_BEGINNING)["namesrv_id"].to_pylist())
+        work = []
         for name in names:
             own = pc.field("namesrv_id") == name
-            said = addresses.filter(own)
-            yield NamesrvWork(
+            known_as = addresses.filter(own)
+            of = NamesrvWork(
                 name,
                 day,
                 warehouse.run_id,
@@ -274,22 +270,25 @@ class Night:
                 start,
                 before,
                 ever,
-                self._read.hours.get((day, name), ()),
-                self._read.answers.get((day, name), ()),
+                self.read.hours.get((day, name), ()),
+                self.read.answers.get((day, name), ()),
                 settings.filter(own),
                 later.filter(own),
                 scan_life.filter(own),
-                said,
+                known_as,
                 suspected.filter(own),
-                warehouse.conf.given([name, *said["namesrv_addr"].to_pylist()]),
+                warehouse.conf.given([name, *known_as["namesrv_addr"].to_pylist()]),
                 None if name in begun else self._first_seen(name),
                 name in going_on,
             )
+            spans = tuple(unread.get(name, ()))
+            work.append(JudgeWork(of, told, published, opened, spans, warehouse.conf.thresholds))
+        return work
 
     def _heard(self, day: dt.date) -> Counter[str]:
         """Return how many rows are recorded of each name server on a day."""
         found: Counter[str] = Counter()
-        for cut, count in self._read.rows.items():
+        for cut, count in self.read.rows.items():
             if cut.day == day and cut.table in _RECORDED and cut.namesrv_id is not None:
                 found[cut.namesrv_id] += count
         return found
@@ -330,38 +329,14 @@ class Night:
         self._hold(tables, days)
         return files_of(self._warehouse, tables, days)
 
-    def _ever(self, day: dt.date) -> Files:
-        """Return what tells when name servers began."""
-        until = [d for d in days_of(self._warehouse.recorded()) if d <= day]
-        return self._held((bronze.NAMESRV_EVENTS, bronze.SNAPSHOTS), until)
-
     def _first_seen(self, name: str) -> int | None:
         """Return the position of a name server's first recorded event."""
-        cuts = {*self._warehouse.slices_in_force(), *self._read.rows}
+        cuts = {*self._warehouse.slices_in_force(), *self.read.rows}
         days = {cut.day for cut in cuts if cut.namesrv_id == name and cut.table in _EVENTS and cut.day is not None}
         own, first = pc.field("namesrv_id") == name, [min(days)] if days else []
         self._hold(bronze.EVENT_TABLES, first)
         rows = (self._warehouse.rows(table, first, ["seq"], own)["seq"] for table in bronze.EVENT_TABLES)
         return min((seq for seqs in rows if (seq := pc.min(seqs).as_py()) is not None), default=None)
-
-    def _judgements(self, day: dt.date) -> list[JudgeWork]:
-        """Return what is to be judged of each name server's day."""
-        warehouse = self._warehouse
-        before = [d for d in days_of(warehouse.recorded()) if d < day]
-        told = self._held([gold.EXPIRED_BROKERS], before[-_WAITED_DAYS:])
-        unread, published = self._unread(), self._published(day)
-        opened = files_of(warehouse, gold.INTERVAL_TABLES, [dt.date.max], published=True)
-        return [
-            JudgeWork(
-                of,
-                told,
-                published,
-                opened,
-                tuple(unread.get(of.namesrv_id, ())),
-                warehouse.conf.thresholds,
-            )
-            for of in self._namesrvs(day)
-        ]
 
     def _published(self, day: dt.date) -> Files | None:
         """Return the files of a day's gold tables as they were published; None if they never were.
@@ -373,17 +348,6 @@ class Night:
         if day not in self._asked:
             self._warehouse.hold(DATA_TABLES, [day])
         return files_of(self._warehouse, DATA_TABLES, [day], published=True)
-
-    def _note_judged(self, day: dt.date, together: Sequence[JudgedTogether], work: Sequence[JudgeWork]) -> None:
-        """Take over what tasks have written, and compare name servers."""
-        judged = sorted((of for group in together for of in group.each), key=lambda of: of.namesrv_id)
-        self._replace(day, JUDGED, judged)
-        gone, digests = [*self._gone(day, work)], dict[Slice, Digest]()
-        if judged:
-            judged, digests = told_together(self._warehouse, day, judged)
-        self._note_intervals(day, judged, is_other=bool(gone) or any(done.holds_otherwise for done in judged))
-        self._judged[day], self._counted[day] = [*judged, *gone], [*together, JudgedTogether(digests=digests)]
-        self.replayed.add(day)
 
     def _note_intervals(self, day: dt.date, judged: Sequence[Judged], *, is_other: bool) -> None:
         """Have tables hold what closed on a day, and end with it, unless they go on behind it as they were published.

@@ -14,18 +14,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import pyarrow.compute as pc
+
 from jobs.errors import GateError, MissingDayError, first_line
-from jobs.ingest.ingest import Given, commit_read, given_files, read
+from jobs.ingest.ingest import Given, commit_read, given_files, join_addresses, read
 from jobs.ingest.ingested import Ingested, Read
 from jobs.night.days import Days, asked_days, days_to_do
 from jobs.night.gate import docs_dir, measured_small, require_sound, require_unbroken
-from jobs.night.joining import begun, suggested_days
+from jobs.night.night import Night
 from jobs.night.publish import gold_digests, note_refused, publish
 from jobs.passes import OF_ROWS, Passes, for_files
 from jobs.store.damage import require_whole
 from jobs.store.lock import locked
 from jobs.store.warehouse import Warehouse
-from schemas import bronze
+from schemas import bronze, gold
 
 log = logging.getLogger(__name__)
 OF_FILES = (GateError, *OF_ROWS)
@@ -132,13 +134,8 @@ class _Nightly:
     """One night, tried without some of its files if the gate refuses it with them."""
 
     def __init__(self, warehouse: Warehouse, passes: Passes, asked: Asked, console: Shows, summary: Summary) -> None:
-        self._warehouse, self._passes, self._asked, self._console, self._summary = (
-            warehouse,
-            passes,
-            asked,
-            console,
-            summary,
-        )
+        self._warehouse, self._passes, self._asked = warehouse, passes, asked
+        self._console, self._summary = console, summary
         self._step = partial(timed, summary, console)
         self._replayed: list[dt.date] = []
 
@@ -158,16 +155,17 @@ class _Nightly:
             try:
                 if failed is not None:
                     raise failed
-                summary.note_ingested(ingested)
                 self._publish(ingested)
             except OF_FILES as error:
                 refused = self._refused(given, error)
                 if refused is None:
-                    self._note_refused(ingested, error)
+                    if not isinstance(error, GateError):
+                        raise
+                    note_refused(warehouse, self._replayed, error, ingested.counts, summary.seconds)
+                    summary.status, summary.gate = "refused", str(error)
                     return
                 with self._step("ingest"):
                     ingested = self._read(given, refused)
-                summary.note_ingested(ingested)
                 self._publish(ingested)
 
     def _read(self, given: Given, refused: Mapping[str, str], only: Collection[str] | None = None) -> Ingested:
@@ -186,33 +184,60 @@ class _Nightly:
         return ingested
 
     def _days(self, *, is_trial: bool = False) -> Days:
+        """Return what is to be done; a trial leaves out the days that were asked for if one of them is not recorded."""
         warehouse, asked = self._warehouse, self._asked
-        suggested = suggested_days(warehouse)
-        if not (asked.first or asked.last):
-            return days_to_do(warehouse, suggested)
-        try:
-            return days_to_do(warehouse, [*asked_days(warehouse.recorded(), asked.first, asked.last), *suggested])
-        except MissingDayError:
-            if is_trial:
-                return days_to_do(warehouse, suggested)
-            raise
+        days: list[dt.date] = []
+        if warehouse.conf.join_addresses and warehouse.ledger().last is not None:
+            # Those of which a published finding suggests to join addresses.
+            suggests = pc.match_substring(pc.field("detail"), '"] addresses = ["')
+            is_one = (pc.field("code") == "SAME_PROCESS_SUSPECTED") & suggests
+            days = warehouse.published_rows(gold.FINDINGS, None, ["told_on"], is_one)["told_on"].to_pylist()
+        if asked.first or asked.last:
+            try:
+                days += asked_days(warehouse.recorded(), asked.first, asked.last)
+            except MissingDayError:
+                if not is_trial:
+                    raise
+        return days_to_do(warehouse, set(days))
+
+    def _begun(self, days: Days) -> tuple[Night, Days]:
+        """Return a night that has read the days it is to do, and these: with `join_addresses` more than were wanted.
+
+        Name servers are joined that seem to be one on the first day on which some do, by the same sign as a finding.
+        Raises TamperedError as `Night.begin`.
+        """
+        warehouse = self._warehouse
+        while True:
+            night = Night(warehouse, self._passes)
+            night.begin(days)
+            if not warehouse.conf.join_addresses:
+                return night, days
+            suspected = (night.suspected(day).to_pylist() for day in days.wanted)
+            groups = (
+                [[row["namesrv_id"], *row["others"]] for row in rows if row["kind"] == "one"] for rows in suspected
+            )
+            one = next(filter(None, groups), None)
+            if one is None:
+                return night, days
+            join_addresses(warehouse, one)
+            days = days_to_do(warehouse, days.wanted)
 
     def _publish(self, ingested: Ingested) -> None:
         """Publish what there is to publish, or note what was read."""
         warehouse, summary = self._warehouse, self._summary
+        summary.note_ingested(ingested)
         days = self._days()
         if days.wanted:
             with self._step("condense"):
-                night, days = begun(warehouse, self._passes, days)
+                night, days = self._begun(days)
             with self._step("replay"):
                 night.replay_days(days.wanted, days.recorded)
             self._replayed = sorted(night.replayed)
             with self._step("publish"):
-                published = publish(warehouse, night, days, ingested.counts, summary.seconds)
-            summary.status, summary.digests = "published", published.digests
-            summary.days = [day.isoformat() for day in published.days]
-            summary.restated, summary.warnings = published.restated, published.warnings
-            summary.note_report(published.report)
+                done = publish(warehouse, night, days, ingested.counts, summary.seconds)
+                report, summary.digests, summary.warnings, summary.restated = done
+            summary.status, summary.days = "published", [day.isoformat() for day in self._replayed]
+            summary.note_report(report)
             return
         commit_read(warehouse, ingested)
         if any(source.verdict != bronze.ACCEPTED for source in warehouse.recorded()):
@@ -220,14 +245,6 @@ class _Nightly:
         if (known := warehouse.ledger().last) is not None:
             summary.last_run, summary.digests = known.run_id, gold_digests(known.digests)
             summary.note_report(known.report)
-
-    def _note_refused(self, ingested: Ingested, error: Exception) -> None:
-        """Note that the gate refused the night, and why. Raises `error` if it did not."""
-        if not isinstance(error, GateError):
-            raise error
-        warehouse, summary = self._warehouse, self._summary
-        note_refused(warehouse, self._replayed, error, ingested.counts, summary.seconds)
-        summary.status, summary.gate = "refused", str(error)
 
     # -- files that the gate refuses -----------------------------------------------------------------------------------
 
@@ -263,7 +280,7 @@ class _Nightly:
             self._read(given, {}, files)
             days = self._days(is_trial=True)
             if days.wanted:
-                night, days = begun(warehouse, self._passes, days)
+                night, days = self._begun(days)
                 night.replay_days(days.wanted, days.recorded)
                 require_unbroken([*measured_small(warehouse, sorted(night.replayed)), *night.measurements])
         except OF_FILES as error:

@@ -1,49 +1,56 @@
-"""Publish what a run made: judge it, commit it, and write its row into the ledger."""
+"""Publish what a run made: check it, note what cannot be read and what is restated, commit, and write the row into the ledger."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePosixPath
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs import __version__
 from jobs.errors import GateError
 from jobs.ingest.ingest import IN_ORDER
+from jobs.ingest.writing import refusal_of
 from jobs.night.days import Days, holes
 from jobs.night.gate import SMALL, measured_small, require_sound
 from jobs.night.night import Night
-from jobs.night.restated import note_restatements
-from jobs.night.unusable import note_unusable
-from jobs.store.ledger import Ledger, as_rows
-from jobs.store.relations import digest_of
+from jobs.store.files import read_files, write_file
+from jobs.store.ledger import as_rows
+from jobs.store.relations import digest_of, digests_of
 from jobs.store.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
+from namesrv_core.inference.settings import ADDRESSES
 from namesrv_day.across.numbers import report_of
+from namesrv_day.across.restate import causes_of, restatements, settings_differ
 from namesrv_day.arrow.digest import Digest, Slice, sum_of
+from namesrv_day.arrow.rows import table_of
+from namesrv_day.arrow.sql import ask
+from namesrv_day.gate.rules import Measurement, breaks, row_rules
 from schemas import bronze, gold
+from schemas.rules import TABLES as NAMED
+from schemas.rules import UNREAD_FIELDS, UNREAD_QUEUES
 
 _BRONZE = frozenset(table.name for table in bronze.TABLES)
-_BY_DAY = tuple(table for table in WRITTEN_TABLES if table.partition_by)
-
-
-@dataclass
-class Published:
-    """What `publish` has done: digests of all gold tables, rows of all tables, and what the ledger's row reports."""
-
-    days: list[dt.date] = field(default_factory=list)
-    digests: dict[str, str] = field(default_factory=dict)
-    report: Mapping[str, Any] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-    restated: int = 0
+_REPORTED = {
+    gold.FINDINGS: ["code", "told_on", "ended_on"],
+    gold.ANSWER_CHECKS: None,
+    gold.ROUTE_MISMATCHES: ["answer_time", "namesrv_id", "code", "subject", "event_id", "classification"],
+    gold.ORDER_DECISIONS: ["decision_id"],
+    gold.NAMESRV_SETTINGS: None,
+}
+"""Of the tables that a run reports on, the columns that are read for that."""
 
 
 def publish(
     warehouse: Warehouse, night: Night, days: Days, counts: Mapping[str, int], seconds: Mapping[str, float]
-) -> Published:
-    """Judge what the night made and, if it passes, commit it and write the run into the ledger: from then on readers see it.
+) -> tuple[dict[str, Any], dict[str, str], list[str], int]:
+    """Check what the night made and, if it passes, commit it and write the run into the ledger: from then on readers see it.
 
+    Return what the ledger's row reports, the printed digests of all gold tables, warnings, and how many rows `restatements` got.
     `counts`: frames read, by what became of them; `seconds` by step. Raises GateError if a critical rule is broken; TamperedError
     if rows of a published day, to which nothing was added, are not those that its run read.
     """
@@ -52,13 +59,20 @@ def publish(
     known = warehouse.slices_in_force({None, *done})
     night.require_as_published(days)
     measurements = night.measurements
-    for cut, digest in note_unusable(warehouse, night, days, [*measured_small(warehouse, done), *measurements]).items():
+    for cut, digest in _note_unusable(
+        warehouse, night, days, [*measured_small(warehouse, done), *measurements]
+    ).items():
         inputs[cut] = inputs.get(cut, Digest()) + digest
     warnings = require_sound(warehouse, [*measured_small(warehouse, done), *measurements])
-    restated = note_restatements(warehouse, night, done)
+    restated = _note_restatements(warehouse, night, done)
     outputs = night.outputs
-    digests = {**_whole(warehouse.ledger(), known, {**inputs, **outputs}), **_of_small(warehouse)}
-    report = {**_report(warehouse, done), "tables": _rows(digests)}
+    digests = _digests(warehouse, known, {**inputs, **outputs})
+    rows = {table.name: warehouse.rows(table, done, columns) for table, columns in _REPORTED.items()}
+    told = pc.field("told_on").isin(done) | pc.field("ended_on").isin(done)
+    rows[gold.FINDINGS.name] = rows[gold.FINDINGS.name].filter(told)
+    first = [table.name for table in bronze.TABLES]
+    in_order = [*first, *sorted(digests.keys() - set(first))]
+    report = {**report_of(rows, done), "tables": {name: digests[name].rows for name in in_order}}
     warehouse.commit([*DATA_TABLES, gold.RESTATEMENTS, *IN_ORDER])
     warehouse.note_run(
         done,
@@ -77,7 +91,7 @@ def publish(
         },
     )
     warnings += holes(inputs, warehouse.slices_in_force)
-    return Published(done, gold_digests(digests), report, warnings, restated)
+    return report, gold_digests(digests), warnings, restated
 
 
 def note_refused(
@@ -97,23 +111,21 @@ def gold_digests(digests: Mapping[str, Digest]) -> dict[str, str]:
     return {table.name: str(digests.get(table.name, Digest())) for table in sorted(DATA_TABLES, key=lambda t: t.name)}
 
 
-def _whole(ledger: Ledger, replaced: Mapping[Slice, Digest], written: Mapping[Slice, Digest]) -> dict[str, Digest]:
-    """Return the digest of each table that is cut by day, from that of the last run and the slices that have changed."""
-    before = ledger.last.digests if ledger.last is not None else {}
+def _digests(
+    warehouse: Warehouse, replaced: Mapping[Slice, Digest], written: Mapping[Slice, Digest]
+) -> dict[str, Digest]:
+    """Return the digest of each table, from that of the last run and the slices (of a small table the files) that have changed."""
+    last = warehouse.ledger().last
+    before = {} if last is None else last.digests
 
     def of(table: str, slices: Mapping[Slice, Digest]) -> Digest:
         return sum_of(digest for cut, digest in slices.items() if cut.table == table)
 
-    names = sorted(table.name for table in _BY_DAY)
-    return {name: before.get(name, Digest()) - of(name, replaced) + of(name, written) for name in names}
-
-
-def _of_small(warehouse: Warehouse) -> dict[str, Digest]:
-    """Return the digest of each table that is not cut by day, from that of the last run and the files that have changed."""
-    last, found = warehouse.ledger().last, {}
+    names = sorted(table.name for table in WRITTEN_TABLES if table.partition_by)
+    found = {name: before.get(name, Digest()) - of(name, replaced) + of(name, written) for name in names}
     for table in SMALL:
+        known = before.get(table.name)
         now = {file.path: file for file in warehouse.files(table)}
-        known = None if last is None else last.digests.get(table.name)
         was = {} if known is None else {file.path: file for file in warehouse.published_files(table)}
         added, gone = ([of[path] for path in sorted(of.keys() - other)] for of, other in ((now, was), (was, now)))
         of_added, of_gone = (digest_of(warehouse.path, table, files) for files in (added, gone))
@@ -121,21 +133,102 @@ def _of_small(warehouse: Warehouse) -> dict[str, Digest]:
     return found
 
 
-def _rows(digests: Mapping[str, Digest]) -> dict[str, int]:
-    """Return how many rows each table has, bronze tables first."""
-    rows = {name: digest.rows for name, digest in digests.items()}
-    first = [table.name for table in bronze.TABLES]
-    return {name: rows[name] for name in (*first, *sorted(rows.keys() - set(first)))}
+# -- stored rows of which a part cannot be read ----------------------------------------------------------------------------
 
 
-def _report(warehouse: Warehouse, days: Sequence[dt.date]) -> dict[str, Any]:
-    wanted = {
-        gold.FINDINGS: ["code", "told_on", "ended_on"],
-        gold.ANSWER_CHECKS: None,
-        gold.ROUTE_MISMATCHES: ["answer_time", "namesrv_id", "code", "subject", "event_id", "classification"],
-        gold.ORDER_DECISIONS: ["decision_id"],
-        gold.NAMESRV_SETTINGS: None,
+def _note_unusable(
+    warehouse: Warehouse, night: Night, days: Days, measurements: Iterable[Measurement]
+) -> dict[Slice, Digest]:
+    """Add a quarantine row for each row of the replayed days that cannot be read whole; return the digests of those added.
+
+    An earlier version of this software may have stored such rows. The row stays, and counts for what else it says
+    (`schemas.codec`). `measurements`: the rules of all bronze tables, counted. Until it is committed only this run sees it.
+    """
+    broken = {(one.table, one.rule) for one in measurements if one.broken}
+
+    def breaking(name: str, wanted: str, key: str, rows: pa.Table) -> pa.Array:
+        """Return the keys of rows that break a rule."""
+        (rule,) = (rule for rule in row_rules(name) if rule.name == wanted)
+        return ask(f"SELECT {key} FROM rows WHERE {breaks(rule)}", {"rows": rows})[key].combine_chunks()  # noqa: S608  text of ours
+
+    found: list[tuple[dict[str, Any], str, str]] = []
+    for name in (table for table, rule in sorted(broken) if rule == UNREAD_FIELDS):
+        # The header fields of an answer.
+        table = NAMED[name]
+        for day in sorted(night.replayed):
+            rows = warehouse.rows(table, [day], ["event_id", "response_fields"])
+            is_one = pc.field("event_id").isin(breaking(name, UNREAD_FIELDS, "event_id", rows))
+            found += [(row, name, UNREAD_FIELDS) for row in warehouse.rows(table, [day], None, is_one).to_pylist()]
+    configs = bronze.TOPIC_CONFIGS_TABLE
+    if (configs.name, UNREAD_QUEUES) in broken:
+        # Topic tables with a queue map: the first registration with each stands for it.
+        unread = breaking(configs.name, UNREAD_QUEUES, "topic_config_digest", warehouse.rows(configs))
+        named = pc.field("topic_config_digest").isin(unread)
+        first: dict[str, dict[str, Any]] = {}
+        for row in warehouse.rows(bronze.REGISTRATIONS, night.replayed, None, named).sort_by("seq").to_pylist():
+            first.setdefault(row["topic_config_digest"], row)
+        found += [(row, bronze.REGISTRATIONS.name, UNREAD_QUEUES) for row in first.values()]
+    if not found:
+        return {}
+    stored = set(warehouse.rows(bronze.QUARANTINE, None, ["quarantine_id"])["quarantine_id"].to_pylist())
+    added: dict[str, dict[str, Any]] = {}
+    for row, name, rule in found:
+        refusal = refusal_of(row, NAMED[name], [rule]).values
+        if refusal["quarantine_id"] not in stored:
+            # A run that read nothing is no ingest run: its rows count as of the one that stored what they are about.
+            ingest_run = warehouse.run_id if warehouse.run_id in days.ingest_runs else row["ingest_run"]
+            added[refusal["quarantine_id"]] = {**refusal, "ingest_run": ingest_run}
+    if not added:
+        return {}
+    day = max(days.touched or night.replayed)
+    rows = table_of(added.values(), bronze.QUARANTINE, day=day)
+    file = write_file(rows, warehouse.path, bronze.QUARANTINE, day, warehouse.run_id)
+    warehouse.change(bronze.QUARANTINE, [file])
+    return digests_of(warehouse.path, bronze.QUARANTINE, [file])
+
+
+# -- what a run changes in days that were published before -----------------------------------------------------------------
+
+
+def _note_restatements(warehouse: Warehouse, night: Night, days: Sequence[dt.date]) -> int:
+    """Add the rows of `restatements` for those of `days` that were published before; return how many slices have changed.
+
+    A day is restated where a slice - one table, one name server - is other than the published one. A day that merely went on,
+    because it was the last one and every new event lies after all that was known of it, is none. No reader sees the rows until
+    the run is published.
+    """
+    table, ledger, last = gold.RESTATEMENTS, warehouse.ledger(), warehouse.ledger().last
+    if last is None:
+        return 0
+    # Rows of runs that died before they were published are left out; a file is called by the run that wrote it.
+    is_published = pc.field("run_id").isin(pa.array(sorted(ledger.runs)))
+    for file in warehouse.files(table):
+        if PurePosixPath(file.path).name.rpartition("-")[0] not in ledger.runs:
+            kept = read_files(warehouse.path, table, [file], filter=is_published)
+            if len(kept) < file.rows:
+                again = [write_file(kept, warehouse.path, table, file.day, warehouse.run_id)] if len(kept) else []
+                warehouse.change(table, again, [file])
+    each = gold.NAMESRV_SETTINGS
+
+    def resettled(day: dt.date, of: pc.Expression | None = None) -> bool:
+        return settings_differ(warehouse.rows(each, [day], None, of), warehouse.published_rows(each, [day], None, of))
+
+    renamed = {day for day in ledger.days & set(days) if resettled(day, pc.field("setting") == ADDRESSES)}
+    # A day on which name servers became one, or several, has not merely gone on.
+    fresh = {
+        key: replace(events, last_known=None) if key[0] in renamed else events
+        for key, events in night.read.fresh.items()
+        if key[0] in days
     }
-    rows = {table.name: warehouse.rows(table, days, columns) for table, columns in wanted.items()}
-    told = pc.field("told_on").isin(days) | pc.field("ended_on").isin(days)
-    return report_of({**rows, gold.FINDINGS.name: rows[gold.FINDINGS.name].filter(told)}, days)
+    others = {
+        "configuration": bool(renamed) or last.config_sha256 != warehouse.conf.sha256,
+        "code": last.code_version != __version__,
+    }
+    causes = causes_of(days, ledger.days, fresh, others, resettled)
+    if causes is None:
+        return 0
+    compared = (row for of in night.judged for row in of.differing)
+    rows = restatements(compared, fresh, causes, max(ledger.days), run_id=warehouse.run_id, previous_run=last.run_id)
+    for day in pc.unique(rows["day"]).to_pylist():
+        warehouse.write(table, rows.filter(pc.field("day") == day), day)
+    return int(rows.num_rows)

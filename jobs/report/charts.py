@@ -54,6 +54,7 @@ PERMS: Final = {
     "write only": "var(--accent)",
     "neither": "var(--critical)",
 }
+_PERMITTED = {6: "read and write", 4: "read only", 2: "write only"}
 
 
 def drawn(spec: Spec, name: str) -> str:
@@ -74,21 +75,23 @@ def timeline(stays: Sequence[Row], lives: Iterable[Row], domain: Domain, width: 
     labels = list(dict.fromkeys(_broker(row) for row in stays))
     bars = [_bar("name server", run, "process", domain) for run in _processes(lives, domain)]
     bars += [_bar(_broker(row), row, "live", domain) for row in stays]
-    ends = [_end(row) for row in stays if row["to_time"] is not None and row["to_time"] <= domain[1]]
-    return _layered(
-        [
-            _bars(bars, {"process": "var(--quiet)", "live": "var(--live)"}),
-            _points(ends, _SHAPES),
-        ],
-        domain,
-        width,
-        ["name server", *labels],
-    )
+    ends = []
+    for row in stays:
+        if row["to_time"] is not None and row["to_time"] <= domain[1]:
+            why = LEFT_BY.get(row["left_by"] or "", "otherwise")
+            say = f"{_broker(row)}: {why} at {_clock(row['to_time'])}"
+            ends.append({"row": _broker(row), "at": _ms(row["to_time"]), "why": why, "say": say})
+    lasting = _bars(bars, {"process": "var(--quiet)", "live": "var(--live)"})
+    return _layered([lasting, _points(ends, _SHAPES)], domain, width, ["name server", *labels])
 
 
 def topic_timeline(queues: Sequence[Row], domain: Domain, width: int) -> Spec:
     """Return who offered a topic when, a row for each name server and broker, by what was permitted."""
-    rows = [_bar(_on(row), row, permitted(row["perm"]), domain, _queues(row)) for row in queues]
+    rows = []
+    for row in queues:
+        permitted = _PERMITTED.get(row["perm"] & 6, "neither")
+        more = f", {row['read_queues']} queues to read, {row['write_queues']} to write"
+        rows.append(_bar(_on(row), row, permitted, domain, more))
     return _layered([_bars(rows, PERMS)], domain, width, sorted({row["row"] for row in rows}))
 
 
@@ -130,16 +133,9 @@ def changes(rows: Iterable[Row], domain: Domain, width: int) -> Spec:
             "description": {"field": "say"},
         },
     }
-    header = {
-        "title": None,
-        "labelColor": "currentColor",
-        "labelAnchor": "start",
-        "labelAngle": 0,
-        "labelOrient": "top",
-    }
-    return _complete(
-        {"data": {"values": values}, "facet": {"row": {"field": "namesrv", "header": header}}, "spec": bars}
-    )
+    label = {"labelColor": "currentColor", "labelAnchor": "start", "labelAngle": 0, "labelOrient": "top"}
+    panels = {"row": {"field": "namesrv", "header": {"title": None, **label}}}
+    return _complete({"data": {"values": values}, "facet": panels, "spec": bars})
 
 
 def silences(gaps: Sequence[Row], domain: Domain, width: int) -> Spec:
@@ -168,11 +164,6 @@ def silences(gaps: Sequence[Row], domain: Domain, width: int) -> Spec:
     }
     points["encoding"]["x"] = _time("at", domain, width)
     return _complete({"width": width, "height": 240, "layer": [limit, points]})
-
-
-def permitted(perm: int) -> str:
-    """Return permission bits in words."""
-    return {6: "read and write", 4: "read only", 2: "write only"}.get(perm & 6, "neither")
 
 
 def _printable(value: Any) -> Any:
@@ -211,26 +202,12 @@ def _processes(lives: Iterable[Row], domain: Domain) -> list[Row]:
     return [*found, {"from_time": since, "to_time": None}] if since is not None else found
 
 
-def _end(row: Row) -> Row:
-    why = LEFT_BY.get(row["left_by"] or "", "otherwise")
-    return {
-        "row": _broker(row),
-        "at": _ms(row["to_time"]),
-        "why": why,
-        "say": f"{_broker(row)}: {why} at {_clock(row['to_time'])}",
-    }
-
-
 def _broker(row: Row) -> str:
     return printable(f"{row['broker_name']}  {row['broker_addr']}")
 
 
 def _on(row: Row) -> str:
     return f"{printable(str(row['broker_name']))} on {row['namesrv_id']}"
-
-
-def _queues(row: Row) -> str:
-    return f", {row['read_queues']} queues to read, {row['write_queues']} to write"
 
 
 def _bar(label: str, row: Row, kind: str, domain: Domain, more: str = "") -> Row:

@@ -70,11 +70,48 @@ _THEN = """(
         WHERE valid_from < TIMESTAMPTZ '{end}' AND (valid_to IS NULL OR valid_to >= TIMESTAMPTZ '{begin}')
     )
 )"""
+"""Reads the intervals of a history of some days, as they were known when the last one ended."""
 
 
 def facts_of(answers: Answers, scope: Scope) -> Facts:
-    """Return what there is to tell. Raises MissingDayError where nothing is recorded then, UsageError for unknown names."""
-    return _Reader(answers, scope).facts()
+    """Return what there is to report. Raises MissingDayError where nothing is recorded then, UsageError for unknown names."""
+    published = _all_days(answers)
+    first, last = scope.start.date(), (scope.end - dt.timedelta(microseconds=1)).date()
+    days = [day for day in published if first <= day <= last]
+    if not days:
+        covered = f"published are {published[0]} to {published[-1]}" if published else "no day is published"
+        raise MissingDayError(f"nothing is recorded between {scope.start:%F %R} and {scope.end:%F %R}: {covered}")
+    begin, end = _midnight(days[0]), _midnight(days[-1] + _ONE_DAY)
+    histories = ("broker_live_history", "topic_queue_history")
+    then = {name: _THEN.format(name=name, begin=begin, end=end) for name in histories}
+    values = {
+        "a": scope.start,
+        "b": scope.end,
+        "topic": scope.topic,
+        "namesrv": scope.namesrv,
+        "brokers": _brokers_of(answers, scope, then),
+    }
+    limits = {"near": _NEAR_THE_LIMIT, "most": _MOST_GAPS, "days": ", ".join(f"DATE '{day}'" for day in days)}
+
+    def rows(name: str) -> list[Row]:
+        """Return what a statement of `schemas/sql/report` gives."""
+        text = query(f"report/{name}").format(**limits, **then, **_CONDITIONS)
+        return answers.ask(text, **{name: value for name, value in values.items() if f"${name}" in text}).dicts()
+
+    known = {"run_id": answers.known.run_id, "finished_time": answers.known.finished_time}
+    facts = Facts(scope, known, scope.start, scope.end)
+    facts.namesrvs, facts.lives, facts.stays, facts.changes = map(rows, ("namesrvs", "lives", "stays", "changes"))
+    facts.incidents = _incidents_of(scope, rows("incidents"), facts.changes)
+    facts.divergence = rows("divergence") if scope.namesrv is None else []
+    facts.queues = [] if scope.topic is None else rows("queues")
+    facts.checks = rows("checks")
+    (extent,) = rows("extent")
+    facts.beats = extent["beats"]
+    facts.start = max(scope.start, extent["first"] or scope.start)
+    facts.end = min(scope.end, max(extent["last"] or scope.end, facts.start) + _A_MOMENT)
+    if facts.beats <= MOST_BEATS:
+        facts.gaps = rows("gaps")
+    return facts
 
 
 def scope_of_incident(answers: Answers, incident: str) -> Scope:
@@ -102,116 +139,40 @@ def _midnight(day: dt.date) -> dt.datetime:
     return dt.datetime.combine(day, dt.time(), dt.timezone.utc)
 
 
-class _Reader:
-    """Asks for one part after the other."""
-
-    def __init__(self, answers: Answers, scope: Scope) -> None:
-        self._answers, self._scope = answers, scope
-        self._days = self._published_days()
-        self._brokers = self._brokers_of_scope()
-        self._event_ids = self._of_incident()
-
-    def facts(self) -> Facts:
-        """Return everything."""
-        known = {"run_id": self._answers.known.run_id, "finished_time": self._answers.known.finished_time}
-        facts = Facts(self._scope, known, self._scope.start, self._scope.end)
-        facts.namesrvs, facts.lives = self._rows("namesrvs"), self._rows("lives")
-        facts.stays = self._rows("stays")
-        facts.changes = self._rows("changes")
-        facts.incidents = self._incidents(facts.changes)
-        facts.divergence = self._rows("divergence") if self._scope.namesrv is None else []
-        facts.queues = [] if self._scope.topic is None else self._rows("queues")
-        facts.checks = self._rows("checks")
-        (extent,) = self._rows("extent")
-        facts.beats = extent["beats"]
-        facts.start = max(self._scope.start, extent["first"] or self._scope.start)
-        facts.end = min(self._scope.end, max(extent["last"] or self._scope.end, facts.start) + _A_MOMENT)
-        if facts.beats <= MOST_BEATS:
-            facts.gaps = self._rows("gaps")
-        return facts
-
-    def _published_days(self) -> list[dt.date]:
-        published = _all_days(self._answers)
-        first, last = self._scope.start.date(), (self._scope.end - dt.timedelta(microseconds=1)).date()
-        found = [day for day in published if first <= day <= last]
-        if not found:
-            covered = f"published are {published[0]} to {published[-1]}" if published else "no day is published"
-            raise MissingDayError(
-                f"nothing is recorded between {self._scope.start:%F %R} and {self._scope.end:%F %R}: {covered}"
-            )
-        return found
-
-    def _brokers_of_scope(self) -> list[str] | None:
-        scope = self._scope
-        if scope.topic is None and scope.broker is None:
-            return None
-        if scope.broker is not None:
-            among = "SELECT DISTINCT broker_name FROM {broker_live_history}"
-            kind, name = "broker", scope.broker
-        else:
-            among = "SELECT DISTINCT topic FROM {topic_queue_history}"
-            kind, name = "topic", scope.topic or ""
-        if (name,) not in list(self._answers.ask(among.format(**self._then)).rows):
-            raise UsageError(f"{kind} {name!r}: no name server had it in that time")
-        if scope.broker is not None:
-            return [scope.broker]
-        sql = "SELECT DISTINCT broker_name FROM {topic_queue_history} WHERE topic = $topic"
-        return [found for (found,) in self._answers.ask(sql.format(**self._then), topic=scope.topic).rows]
-
-    def _of_incident(self) -> Row | None:
-        if self._scope.incident is None:
-            return None
-        return next(iter(self._dicts("SELECT * FROM incidents WHERE incident_id = $id", id=self._scope.incident)))
-
-    def _incidents(self, changes: list[Row]) -> list[Row]:
-        """Return the incidents of the time: all, or those that name what is asked for or began with an event that is shown."""
-        found = self._rows("incidents")
-        name = self._scope.topic or self._scope.broker
-        if self._scope.incident is not None:
-            return [row for row in found if row["incident_id"] == self._scope.incident]
-        if name is None:
-            return found
-        shown = {row["event_id"] for row in changes}
-        return [row for row in found if _names(row, name) or row["root_event"] in shown]
-
-    def _rows(self, name: str) -> list[Row]:
-        """Return what a statement of `schemas/sql/report` gives."""
-        scope = self._scope
-        values = {
-            "a": scope.start,
-            "b": scope.end,
-            "topic": scope.topic,
-            "namesrv": scope.namesrv,
-            "brokers": self._brokers,
-        }
-        text = query(f"report/{name}").format(
-            days=self._among(), near=_NEAR_THE_LIMIT, most=_MOST_GAPS, **self._then, **_CONDITIONS
-        )
-        return self._dicts(text, **{name: value for name, value in values.items() if f"${name}" in text})
-
-    @property
-    def _then(self) -> dict[str, str]:
-        """Return by the names of histories what reads their intervals of the days, as they were known when the last one ended."""
-        begin, end = _midnight(self._days[0]), _midnight(self._days[-1] + _ONE_DAY)
-        return {
-            name: _THEN.format(name=name, begin=begin, end=end)
-            for name in ("broker_live_history", "topic_queue_history")
-        }
-
-    def _among(self) -> str:
-        return ", ".join(f"DATE '{day}'" for day in self._days)
-
-    def _dicts(self, sql: str, **values: Any) -> list[Row]:
-        return self._answers.ask(sql, **values).dicts()
-
-
-def _names(row: Row, name: str) -> bool:
-    """Return whether an incident touches a topic or broker; of many only the first few are named, and some in words."""
-    listed = [*row["broker_names"], *row["topic_names"]]
-    return name in listed or (len(listed) < row["brokers"] + row["topics"] and name in str(row["detail"]))
-
-
 def _all_days(answers: Answers) -> list[dt.date]:
     """Return the days that are published, in order."""
     sql = "SELECT DISTINCT unnest(days) AS day FROM runs WHERE status = 'published' ORDER BY day"
     return [day for (day,) in answers.ask(sql).rows]
+
+
+def _brokers_of(answers: Answers, scope: Scope, then: Row) -> list[str] | None:
+    """Return the broker, or those with the topic, that a report is about; None: all. Raises UsageError for one that nobody had."""
+    if scope.broker is not None:
+        kind, name, among = "broker", scope.broker, "SELECT DISTINCT broker_name FROM {broker_live_history}"
+    elif scope.topic is not None:
+        kind, name, among = "topic", scope.topic, "SELECT DISTINCT topic FROM {topic_queue_history}"
+    else:
+        return None
+    if (name,) not in list(answers.ask(among.format(**then)).rows):
+        raise UsageError(f"{kind} {name!r}: no name server had it in that time")
+    if kind == "broker":
+        return [name]
+    sql = "SELECT DISTINCT broker_name FROM {topic_queue_history} WHERE topic = $topic"
+    return [found for (found,) in answers.ask(sql.format(**then), topic=name).rows]
+
+
+def _incidents_of(scope: Scope, found: list[Row], changes: list[Row]) -> list[Row]:
+    """Return of the incidents of the time all, or those that name what is asked for or began with an event that is shown."""
+    name = scope.topic or scope.broker
+    if scope.incident is not None:
+        return [row for row in found if row["incident_id"] == scope.incident]
+    if name is None:
+        return found
+    shown = {row["event_id"] for row in changes}
+
+    def names_it(row: Row) -> bool:
+        """Of many topics or brokers only the first few are named, and some in words."""
+        listed = [*row["broker_names"], *row["topic_names"]]
+        return name in listed or (len(listed) < row["brokers"] + row["topics"] and name in str(row["detail"]))
+
+    return [row for row in found if names_it(row) or row["root_event"] in shown]

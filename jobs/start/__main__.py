@@ -46,8 +46,11 @@ def main(arguments: Sequence[str]) -> int:
     try:
         if word == "setup":
             return _set_up(arguments[1:])
-        if word == "shell-env":
-            return _shell_env()
+        if word == "shell-env":  # for a developer's shell: eval "$(./spark-submit.sh shell-env)"
+            plain_python()
+            for name in _EXPORTED:
+                sys.stdout.write(f"export {name}={quoted([os.environ.get(name, '')])}\n")
+            return EXIT_OK
         if word in DEVELOPERS:
             # By name: tools know jobs, and not the other way round.
             return int(importlib.import_module("tools.developing").develop(word, arguments[1:]))
@@ -83,14 +86,6 @@ def _set_up(options: Sequence[str]) -> int:
     java.ensure_jars(options)
     stay_on_loopback()
     java.ensure_archive()
-    return EXIT_OK
-
-
-def _shell_env() -> int:
-    """Print export lines for a developer's shell: eval "$(./spark-submit.sh shell-env)"."""
-    plain_python()
-    for name in _EXPORTED:
-        sys.stdout.write(f"export {name}={quoted([os.environ.get(name, '')])}\n")
     return EXIT_OK
 
 
@@ -138,27 +133,23 @@ def _options(line: CommandLine, java: Java) -> list[str]:
         stay_on_loopback()
         theirs = [option for option in ("--archives", "--py-files") if option in line.given]
         return [*options, *(text for option in theirs for text in (option, line.given[option]))]
-    from jobs.start.shipping import options_for_executors, zip_packages  # noqa: PLC0415  most jobs stay here
+    from jobs.start.pack import options_for_executors, zip_packages  # noqa: PLC0415  most jobs stay here
 
     folder = Path(tempfile.mkdtemp(prefix="namesrv-history."))
-    _remove_at_end(folder)
-    zip_packages(CHECKOUT, folder / "packages.zip")
-    shipped, os.environ["PYSPARK_PYTHON"] = options_for_executors(
-        line, Path(os.environ["VIRTUAL_ENV"]), folder / "packages.zip"
-    )
-    return [*options, *shipped]
-
-
-def _remove_at_end(folder: Path) -> None:
-    """Remove a folder when this process ends, also when it is told to."""
 
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  a handler of signals has both
         shutil.rmtree(folder, ignore_errors=True)
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
+    # It goes when this process ends, also when that is told to.
     signal.signal(signal.SIGTERM, stop)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    zip_packages(CHECKOUT, folder / "packages.zip")
+    shipped, os.environ["PYSPARK_PYTHON"] = options_for_executors(
+        line, Path(os.environ["VIRTUAL_ENV"]), folder / "packages.zip"
+    )
+    return [*options, *shipped]
 
 
 def _is_dry_run() -> bool:

@@ -37,6 +37,7 @@ class Java:
         Raises UsageError, with the command that installs one, if there is none of version 17 or later.
         """
         self.ivy, found = Path(os.environ["NAMESRV_IVY"]), "none found"
+        self.archive = self.ivy / "classes.jsa"
         home = os.environ.get("JAVA_HOME")
         for where, command in (("JAVA_HOME", f"{home}/bin/java" if home else None), ("PATH", shutil.which("java"))):
             if command is None:
@@ -81,17 +82,11 @@ class Java:
 
     # -- the archive of classes --------------------------------------------------------------------------------------
 
-    @property
-    def archive(self) -> Path:
-        """Return where the archive lies."""
-        return self.ivy / "classes.jsa"
-
     def _key(self) -> str:
         # The size is part of it, because a JVM does not survive half an archive.
         size = self.archive.stat().st_size if self.archive.exists() else 0
-        locks = [
-            (CHECKOUT / name).read_text(encoding="utf-8") for name in ("requirements.lock", "conf/spark-defaults.conf")
-        ]
+        files = (CHECKOUT / name for name in ("requirements.lock", "conf/spark-defaults.conf"))
+        locks = [file.read_text(encoding="utf-8") for file in files]
         return _digest([self.version, os.environ["SPARK_HOME"], str(size), *locks])
 
     def _is_settled(self) -> bool:
@@ -160,18 +155,14 @@ def _install_hint() -> str:
     sudo = "" if os.geteuid() == 0 else "sudo "
     if shutil.which("apt-get"):
         names = [f"openjdk-{version}-jre-headless" for version in (17, 21, 25)]
-        there = (name for name in names if _succeeds(["apt-cache", "show", name]))
-        return f"{sudo}apt-get install -y {next(there, names[0])}"
+        show = [shutil.which("apt-cache") or "/bin/false", "show"]
+        known = (
+            name for name in names if subprocess.run([*show, name], capture_output=True, check=False).returncode == 0
+        )
+        return f"{sudo}apt-get install -y {next(known, names[0])}"
     if shutil.which("dnf"):
         return f"{sudo}dnf install -y java-21-openjdk-headless"
     return "brew install openjdk@21"
-
-
-def _succeeds(command: Sequence[str]) -> bool:
-    try:
-        return subprocess.run(command, capture_output=True, check=False).returncode == 0
-    except OSError:
-        return False
 
 
 def _step(title: str, command: Sequence[str], log: Path) -> None:

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from jobs.errors import UsageError
 
 _FLAGS = frozenset({"--verbose", "--supervise", "--load-spark-defaults"})
 _FILES = ("--properties-file", "--jars", "--py-files", "--files", "--archives")
-_TAKE_A_VALUE = frozenset(
-    (
-        *(
-            "--master",
-            "--deploy-mode",
-            "--class",
-            "--name",
-            "--conf",
-            "-c",
-            "--remote",
-            "--packages",
-            "--exclude-packages",
-        ),
-        *("--repositories", "--driver-memory", "--driver-java-options", "--driver-library-path", "--driver-class-path"),
-        *("--driver-cores", "--executor-memory", "--executor-cores", "--total-executor-cores", "--num-executors"),
-        *("--queue", "--principal", "--keytab", "--proxy-user", *_FILES),
-    )
+_TAKE_A_VALUE = re.compile(
+    "-c|--(master|deploy-mode|class|name|conf|remote|packages|exclude-packages|repositories|driver-memory|driver-java-options|"
+    "driver-library-path|driver-class-path|driver-cores|executor-memory|executor-cores|total-executor-cores|num-executors|queue|"
+    f"principal|keytab|proxy-user)|{'|'.join(_FILES)}"
 )
 _NUMBER = (r"[1-9][0-9]*", "a number")
 _DRIVER_MEMORY = (r"[1-9][0-9]*[kKmMgGtT]", "a size such as 4g or 512m")  # it is the JVM that reads it
@@ -35,6 +22,7 @@ _MASTER = (
     r"local|local\[[0-9*]+(, *[0-9]+)?\]|local-cluster\[[0-9, ]+\]|yarn|(spark|k8s)://.+",
     "local, local[N], spark://host:port, yarn or k8s://https://host:port",
 )
+_SETTING = (r".+?=.*", "name=value")
 _EXPECTED = {
     "--master": _MASTER,
     "spark.master": _MASTER,
@@ -47,8 +35,8 @@ _EXPECTED = {
     "--executor-cores": _NUMBER,
     "--total-executor-cores": _NUMBER,
     "--num-executors": _NUMBER,
-    "--conf": (r".+?=.*", "name=value"),
-    "-c": (r".+?=.*", "name=value"),
+    "--conf": _SETTING,
+    "-c": _SETTING,
 }
 
 
@@ -80,30 +68,22 @@ def command_line(arguments: Sequence[str]) -> CommandLine:
             line.job += rest
         elif argument in _FLAGS:
             line.spark.append(argument)
-        elif option not in _TAKE_A_VALUE:
+        elif not _TAKE_A_VALUE.fullmatch(option):
             line.job.append(argument)
         else:
-            _take(line, option, value if is_joined else _next_of(rest, option))
+            given = value if is_joined else next(rest, None)
+            if given is None:
+                raise UsageError(f"{option} needs a value")
+            _require_possible(option, given)
+            if option in ("--conf", "-c"):
+                name, _, setting = given.partition("=")
+                _require_possible(name, setting)
+                line.given[name] = setting
+            else:
+                line.given[option] = given
+            if option not in ("--jars", "--py-files", "--archives"):  # ours are added to these
+                line.spark += [option, given]
     return line
-
-
-def _next_of(rest: Iterator[str], option: str) -> str:
-    value = next(rest, None)
-    if value is None:
-        raise UsageError(f"{option} needs a value")
-    return value
-
-
-def _take(line: CommandLine, option: str, value: str) -> None:
-    _require_possible(option, value)
-    if option in ("--conf", "-c"):
-        name, _, setting = value.partition("=")
-        _require_possible(name, setting)
-        line.given[name] = setting
-    else:
-        line.given[option] = value
-    if option not in ("--jars", "--py-files", "--archives"):  # ours are added to these
-        line.spark += [option, value]
 
 
 def _require_possible(option: str, value: str) -> None:

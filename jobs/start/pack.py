@@ -1,21 +1,27 @@
-"""Pack the Python environment for executors: what the project needs to run, in one relocatable archive.
+"""What executors elsewhere need: they have neither this checkout nor its environment.
 
-Reads   the running environment: the distributions that pyproject.toml names, and what they need
-Writes  a .tar.gz for `--archives FILE#environment`; `environment/bin/python` starts it
+The packages travel as one zip, with their data files. The environment, what pyproject.toml names and what that needs, is packed
+once for each lock as a relocatable .tar.gz for `--archives FILE#environment`, unless the user brings one: an archive that is
+unpacked as `environment`, or a Python that is installed there. `environment/bin/python` starts it.
 """
 
 from __future__ import annotations
 
 import gzip
 import io
+import itertools
 import sys
 import tarfile
+import zipfile
 from collections.abc import Iterable, Iterator
 from importlib.metadata import Distribution, distribution
 from pathlib import Path, PurePosixPath
 from typing import TextIO
 
 from packaging.requirements import Requirement
+
+from jobs.start.options import CommandLine
+from schemas import asked
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -24,7 +30,9 @@ else:
 
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 """The interpreter that executors must have: compiled packages fit one minor version only."""
-PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+_PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+_PACKAGES = ("jobs", "namesrv_core", "namesrv_day", "namesrv_wire", "schemas")
+_ENVIRONMENT = "environment"
 _SITE_PACKAGES = f"lib/{PYTHON}/site-packages"
 # Spark's JARs are on every executor before any Python is; caches are made again for the time stamps of unpacked files.
 _LEFT_OUT = ("pyspark/jars/", "pyspark/examples/", "pyspark/data/")
@@ -40,7 +48,7 @@ PYTHONPATH=${{PYTHONPATH:+$PYTHONPATH:}}$environment/{_SITE_PACKAGES} PYTHONNOUS
 
 def run_pack(output: Path, out: TextIO) -> int:
     """Pack the environment that runs this, say how to use it, and return exit code 0."""
-    size = pack(PYPROJECT, output)
+    size = pack(_PYPROJECT, output)
     out.write(f"{output}: {size / 1e6:,.0f} MB; executors need {PYTHON}. Use: --archives {output}#environment\n")
     return 0
 
@@ -59,9 +67,12 @@ def pack(pyproject: Path, output: Path) -> int:
         gzip.GzipFile("", "wb", compresslevel=5, fileobj=raw, mtime=0) as zipped,
         tarfile.open(fileobj=zipped, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
-        _add(archive, "bin/python", _LAUNCHER.encode(), mode=0o755)
-        for name, path in files.items():
-            _add(archive, f"{_SITE_PACKAGES}/{name}", path.read_bytes(), mode=0o644)
+        members = ((f"{_SITE_PACKAGES}/{name}", path.read_bytes(), 0o644) for name, path in files.items())
+        for name, content, mode in itertools.chain([("bin/python", _LAUNCHER.encode(), 0o755)], members):
+            # Without anything that differs between two machines: owner, time, mode.
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content), mode
+            archive.addfile(member, io.BytesIO(content))
     unfinished.replace(output)
     return output.stat().st_size
 
@@ -98,8 +109,35 @@ def files_of(found: Distribution) -> Iterator[tuple[str, Path]]:
             yield str(path), here
 
 
-def _add(archive: tarfile.TarFile, name: str, content: bytes, *, mode: int) -> None:
-    """Add a file without anything that differs between two machines: owner, time, mode."""
-    member = tarfile.TarInfo(name)
-    member.size, member.mode = len(content), mode
-    archive.addfile(member, io.BytesIO(content))
+def zip_packages(checkout: Path, target: Path) -> None:
+    """Write modules and data files of all packages, without what Python makes beside them."""
+    asked.names()  # what is translated is kept, and travels
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for package in _PACKAGES:
+            for path in sorted((checkout / package).rglob("*")):
+                parts = path.relative_to(checkout).parts
+                if path.is_file() and path.suffix != ".pyc" and not any(part.startswith(".") for part in parts):
+                    archive.write(path, Path(*parts))
+
+
+def options_for_executors(line: CommandLine, venv: Path, packages: Path) -> tuple[list[str], str]:
+    """Return options of spark-submit that ship code and environment, and the Python of executors. `packages`: the zip."""
+    theirs = line.given.get("--archives")
+    python = line.given.get("spark.pyspark.python")
+    options = ["--conf", f"spark.pyspark.driver.python={venv}/bin/python"]
+    archives = [theirs] if theirs else []
+    if python is None:
+        python = f"./{_ENVIRONMENT}/bin/python"
+        options += ["--conf", f"spark.pyspark.python={python}"]
+        if f"#{_ENVIRONMENT}," not in f"{theirs},":
+            # Made anew when the lock has changed.
+            packed = venv.with_name(f"{venv.name}.packed.tar.gz")
+            marker = packed.with_name(f"{packed.name}.lock-sha256")
+            lock = (venv / ".lock-sha256").read_text(encoding="utf-8")
+            if not (packed.exists() and marker.exists() and marker.read_text(encoding="utf-8") == lock):
+                pack(_PYPROJECT, packed)
+                marker.write_text(lock, encoding="utf-8")
+            archives.insert(0, f"{packed}#{_ENVIRONMENT}")
+    if archives:
+        options += ["--archives", ",".join(archives)]
+    return [*options, "--py-files", ",".join(filter(None, [str(packages), line.given.get("--py-files")]))], python

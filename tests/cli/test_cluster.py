@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli.console import Console
+from jobs.cli.output import Console
 from jobs.conf import PipelineConf
 from jobs.night import nightly
 from jobs.passes import InProcess

@@ -12,20 +12,13 @@ import pytest
 
 from jobs.__main__ import main
 from jobs.cli.arguments import parser
-from jobs.cli.console import Console
-from jobs.cli.report import statements_of
+from jobs.cli.output import Console
+from jobs.cli.sql import statements_of
 from tools.fleet.__main__ import main as simulate
 from tools.trace.__main__ import run_trace
 
 CHECKOUT = Path(__file__).parents[2]
-JOBS = (
-    "demo",
-    "nightly",
-    "ingest",
-    "check",
-    "sql",
-    "export",
-)
+JOBS = ("demo", "nightly", "ingest", "check", "sql", "export")
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -182,12 +175,5 @@ def test_nothing_that_a_process_prints_steers_a_terminal(tmp_path: Path) -> None
 
 
 def _process(arguments: list[str], given: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=CHECKOUT,
-        input=given,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        check=False,
-    )
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=CHECKOUT, input=given, capture_output=True, encoding="utf-8", check=False)

@@ -22,26 +22,11 @@ DAY = dt.date(2026, 3, 1)
 
 def finding(ns: str, clock: str, until: str | None, severity: str = "warning", **values: Any) -> Row:
     begin, end = (None if at is None else dt.datetime.fromisoformat(f"2026-03-01 {at}") for at in (clock, until))
-    what = {
-        "code": "NO_MASTER",
-        "severity": severity,
-        "subject": "broker-a",
-        "detail": f"on {ns}",
-        "told_on": DAY,
-        "ended_on": DAY if until else None,
-        "begun_with": 2,
-        "day": DAY,
-    }
+    what = {"code": "NO_MASTER", "severity": severity, "subject": "broker-a", "detail": f"on {ns}", "begun_with": 2}
+    days = {"told_on": DAY, "ended_on": DAY if until else None, "day": DAY}
     touched = {"brokers": 1, "broker_names": ["broker-a"], "topics": 0, "topic_names": []}
-    return {
-        "namesrv_id": ns,
-        "from_time": begin,
-        "to_time": end,
-        "evidence": [f"e-{clock}", "e"],
-        **what,
-        **touched,
-        **values,
-    }
+    times = {"from_time": begin, "to_time": end, "evidence": [f"e-{clock}", "e"]}
+    return {"namesrv_id": ns, **times, **what, **days, **touched, **values}
 
 
 ROWS = [
@@ -91,22 +76,11 @@ def test_what_begins_together_is_one_incident(warehouse: Path, capsys: pytest.Ca
 def test_what_one_event_brought_about_is_one_incident(tmp_path: Path) -> None:
     """Findings of several codes, on several name servers: the most severe is shown, with all that is touched."""
     publish(warehouse_at(tmp_path, "1"), {gold.FINDINGS: [*ROWS[:2], LOSS]})
-    ((code, codes, namesrvs, brokers, broker_names, topics, topic_names, state, findings),) = (
-        Answers(str(tmp_path))
-        .ask(
-            """SELECT code, codes, namesrvs, brokers, broker_names, topics, topic_names, state, findings FROM incidents"""
-        )
-        .rows
-    )
-    assert (code, codes, namesrvs, state, findings) == (
-        "MASS_TOPIC_LOSS",
-        ["MASS_TOPIC_LOSS", "NO_MASTER"],
-        2,
-        "ongoing",
-        3,
-    )
-    assert (brokers, broker_names) == (2, ["broker-a", "broker-c"])
-    assert (topics, topic_names) == (12, LOSS["topic_names"])
+    (found,) = Answers(str(tmp_path)).ask("SELECT * FROM incidents").dicts()
+    expected = {"code": "MASS_TOPIC_LOSS", "codes": ["MASS_TOPIC_LOSS", "NO_MASTER"], "namesrvs": 2, "findings": 3}
+    expected |= {"state": "ongoing", "brokers": 2, "broker_names": ["broker-a", "broker-c"], "topics": 12}
+    expected |= {"topic_names": LOSS["topic_names"]}
+    assert {name: found[name] for name in expected} == expected
 
 
 def test_an_incident_begins_when_what_its_code_tells_of_began(tmp_path: Path) -> None:

@@ -37,6 +37,10 @@ def sent(of: Event, ns: str = NS1, arrived: dt.datetime | None = None, **values:
     return {"namesrv_id": ns, **when, **where, **broker, **values}
 
 
+def answered(of: Event, **values: Any) -> Row:
+    return sent(of, **{"code": 105, "response_code": 0, "seq_rest": 0, "stated_id": of[0], **values})
+
+
 def registration(of: Event, ns: str = NS1, arrived: dt.datetime | None = None, **values: Any) -> Row:
     body = {"code": 103, "compressed": False, "body_bytes": 900, "topic_count": 8, "data_version": VERSION}
     return sent(of, ns, arrived, **{**body, "topic_config_digest": "eight", **values})
@@ -86,6 +90,21 @@ def situations() -> dict[str, tuple[dict[Any, list[Row]], list[str], list[Row]]]
     full, wiped, back = at("full", "09:05"), at("wiped", "10:00"), at("back", "10:00:20")
     late = at("late", "10:00:10")
     ns2_up, ns2_down = at("up-2", "09:00:05"), at("down-2", "10:00")
+    of_a, known = {"broker_name": "broker-a"}, {"broker_name": "broker-a", "known_to": NS1, "known_by": "up"}
+    silent = {
+        "last_beat_time": UP[1],
+        "heartbeat_timeout_ms": 120_000,
+        "detection_lag_ms": 121_000,
+        "topics_lost": ["T"],
+    }
+    silent |= {"namesrv_id": NS1, **of_a, "broker_addr": A, "day": DAY}
+    removed = {"cause": "scan", "removed_time": wiped[1], "removed_by": "wiped"}
+    lost: Row = {"kind": "close", "closed_by": "client", "remote_addr": "10.0.0.1:4000", "pending_requests": 0}
+    waited = {"median_ms": 75_000, "longest_ms": 120_000}
+    changes = {"table_name": "route_changes", "rows_before": 1, "rows_after": 2, "rows_added": 1, "rows_removed": 0}
+    why = {"previous_run": "0", "cause": "events", "ingest_runs": ["r"], "new_events": 1, "event_ids": ["late"]}
+    unread = {"quarantine_id": "q", "namesrv_id": NS1, "reason": "broken_rule", "length": 1, "sha256": "s"}
+    unread |= {"first_bytes": "", "decoder_version": "1"}
     return {
         "partial_first_registrations": (
             {
@@ -96,25 +115,7 @@ def situations() -> dict[str, tuple[dict[Any, list[Row]], list[str], list[Row]]]
             [{"outcome": "refused_lone_topic", "partial_ms": 300_000, "event_id": "up", "source_offset": 7}],
         ),
         "expired_while_alive": (
-            {
-                gold.EXPIRED_BROKERS: [
-                    {
-                        "namesrv_id": NS1,
-                        "broker_name": "broker-a",
-                        "broker_addr": A,
-                        "cause": "scan",
-                        "day": DAY,
-                        "last_beat_time": UP[1],
-                        "heartbeat_timeout_ms": 120_000,
-                        "detection_lag_ms": 121_000,
-                        "removed_time": wiped[1],
-                        "removed_by": "wiped",
-                        "topics_lost": ["T"],
-                        "returned_time": back[1],
-                        "returned_by": "back",
-                    }
-                ]
-            },
+            {gold.EXPIRED_BROKERS: [{**silent, **removed, "returned_time": back[1], "returned_by": "back"}]},
             [],
             [{"away_ms": 20_000, "removed_by": "wiped", "returned_by": "back"}],
         ),
@@ -122,15 +123,7 @@ def situations() -> dict[str, tuple[dict[Any, list[Row]], list[str], list[Row]]]
             {
                 gold.BROKER_LIVE_HISTORY: [live(UP, late), live(back)],
                 bronze.REGISTRATIONS: [registration(UP), registration(at("fresh", "10:00:05")), registration(back)],
-                bronze.CHANNEL_EVENTS: [
-                    {
-                        **sent(late, arrived=wiped[1]),
-                        "kind": "close",
-                        "closed_by": "client",
-                        "remote_addr": "10.0.0.1:4000",
-                        "pending_requests": 0,
-                    }
-                ],
+                bronze.CHANNEL_EVENTS: [sent(late, arrived=wiped[1], **lost)],
                 gold.EVENT_OUTCOMES: [outcome(late, "channel_close", "channel_lost")],
             },
             [],
@@ -152,17 +145,7 @@ def situations() -> dict[str, tuple[dict[Any, list[Row]], list[str], list[Row]]]
         "divergence": (
             {gold.TOPIC_QUEUE_HISTORY: [queues(UP), queues(ns2_up, ns2_down, ns=NS2)]},
             ["t=2026-03-01 11:00"],
-            [
-                {
-                    "topic": "T",
-                    "broker_name": "broker-a",
-                    "namesrv_id": NS2,
-                    "known_to": NS1,
-                    "known_by": "up",
-                    "lacking_since": ns2_down[1],
-                    "lacking_by": "down-2",
-                }
-            ],
+            [{"topic": "T", "namesrv_id": NS2, **known, "lacking_since": ns2_down[1], "lacking_by": "down-2"}],
         ),
         "divergence_intervals": (
             {
@@ -186,9 +169,7 @@ def situations() -> dict[str, tuple[dict[Any, list[Row]], list[str], list[Row]]]
         "abandoned_name_servers": (
             {
                 bronze.REGISTRATIONS: [registration(UP)],
-                bronze.ROUTE_OBSERVATIONS: [
-                    {**sent(at("asked", "10:30")), "code": 105, "response_code": 0, "seq_rest": 0, "stated_id": "asked"}
-                ],
+                bronze.ROUTE_OBSERVATIONS: [answered(at("asked", "10:30"))],
             },
             [],
             [{"namesrv_id": NS1, "answers": 1, "beats": 0, "last_beat_time": UP[1], "event_id": "up"}],
@@ -197,31 +178,13 @@ def situations() -> dict[str, tuple[dict[Any, list[Row]], list[str], list[Row]]]
             {
                 gold.ROUTE_CHANGES: [changed(UP, "appeared"), changed(wiped, "vanished")],
                 bronze.ROUTE_OBSERVATIONS: [
-                    {
-                        **sent(at(f"{channel} {clock}", clock)),
-                        "channel_id": channel,
-                        "code": 105,
-                        "subject": "T",
-                        "response_code": 0,
-                        "seq_rest": 0,
-                        "stated_id": f"{channel} {clock}",
-                    }
+                    answered(at(f"{channel} {clock}", clock), channel_id=channel, subject="T")
                     for channel, clocks in CLIENTS.items()
                     for clock in clocks
                 ],
             },
             ["topic=T"],
-            [
-                {
-                    "change": "vanished",
-                    "connections": 3,
-                    "hosts": 2,
-                    "not_again": 1,
-                    "event_id": "wiped",
-                    "median_ms": 75_000,
-                    "longest_ms": 120_000,
-                }
-            ],
+            [{"change": "vanished", "connections": 3, "hosts": 2, "not_again": 1, "event_id": "wiped", **waited}],
         ),
         "broker_name_conflicts": (
             {
@@ -286,22 +249,12 @@ def situations() -> dict[str, tuple[dict[Any, list[Row]], list[str], list[Row]]]
             {
                 gold.ROUTE_CHANGES: [changed(UP, "appeared"), changed(wiped, "vanished"), changed(back, "appeared")],
                 gold.EVENT_OUTCOMES: [
-                    *(
-                        outcome(wiped, "delete_topic", topic="T"),
-                        outcome(back, "register_broker", broker_name="broker-a"),
-                    )
+                    outcome(wiped, "delete_topic", topic="T"),
+                    outcome(back, "register_broker", **of_a),
                 ],
             },
             [],
-            [
-                {
-                    "topic": "T",
-                    "deleted_by": "wiped",
-                    "back_time": back[1],
-                    "broker_name": "broker-a",
-                    "event_id": "back",
-                }
-            ],
+            [{"topic": "T", "deleted_by": "wiped", "back_time": back[1], **of_a, "event_id": "back"}],
         ),
         "skipped_batches": (
             {
@@ -330,26 +283,7 @@ def situations() -> dict[str, tuple[dict[Any, list[Row]], list[str], list[Row]]]
             ],
         ),
         "restated": (
-            {
-                gold.RESTATEMENTS: [
-                    {
-                        "run_id": "1",
-                        "previous_run": "0",
-                        "table_name": "route_changes",
-                        "namesrv_id": NS1,
-                        "rows_before": 1,
-                        "rows_after": 2,
-                        "rows_added": 1,
-                        "rows_removed": 0,
-                        "cause": "events",
-                        "ingest_runs": ["r"],
-                        "new_events": 1,
-                        "event_ids": ["late"],
-                        "changes": [],
-                        "day": DAY,
-                    }
-                ]
-            },
+            {gold.RESTATEMENTS: [{**changes, **why, "run_id": "1", "namesrv_id": NS1, "changes": [], "day": DAY}]},
             ["day=2026-03-01"],
             [{"table_name": "route_changes", "previous_run": "0", "cause": "events", "event_ids": ["late"]}],
         ),
@@ -357,19 +291,7 @@ def situations() -> dict[str, tuple[dict[Any, list[Row]], list[str], list[Row]]]
             {
                 bronze.NAMESRV_EVENTS: [{**sent(wiped), "kind": "recording_gap", "evidence": "silence"}],
                 bronze.QUARANTINE: [
-                    {
-                        "quarantine_id": "q",
-                        "namesrv_id": NS1,
-                        "reason": "broken_rule",
-                        "length": 1,
-                        "sha256": "s",
-                        "first_bytes": "",
-                        "decoder_version": "1",
-                        "source_file": "f.pcap",
-                        "source_offset": 3,
-                        "ingest_run": "r",
-                        "day": DAY,
-                    }
+                    {**unread, "source_file": "f.pcap", "source_offset": 3, "ingest_run": "r", "day": DAY}
                 ],
             },
             [],

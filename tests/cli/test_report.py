@@ -7,15 +7,12 @@ from collections import Counter
 
 import pytest
 
-from jobs.cli.console import Console
+from jobs.cli.output import Console
 from jobs.cli.report import show_run
 from jobs.night.nightly import Summary
 
 NUMBERS = {
-    "answers": 1_196,
-    "matched": 1_196,
-    "same_order": 1_196,
-    "same_bytes": 1_196,
+    **dict.fromkeys(("answers", "matched", "same_order", "same_bytes"), 1_196),
     "explained": {},
     "order_decisions": 0,
 }

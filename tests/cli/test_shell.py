@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from jobs.cli import report
-from jobs.cli.console import Console
-from jobs.cli.shell import shell
+from jobs.cli import sql as cli_sql
+from jobs.cli.output import Console
+from jobs.cli.sql import shell
 from jobs.errors import UsageError
 
 GIVEN = argparse.Namespace(format="table", output=None, limit=None)
@@ -43,7 +43,7 @@ def session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Session:
     """Give a session that notes what it is asked; the history lies in a folder of the test."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     found = Session()
-    monkeypatch.setattr(report, "show_sql", found.show)
+    monkeypatch.setattr(cli_sql, "show_sql", found.show)
     return found
 
 

@@ -38,13 +38,8 @@ def test_a_good_night_is_silent_and_leaves_a_log(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("code", "says"),
     [
-        (3, "could not be read"),
-        (4, "gate refused"),
-        (5, "another run"),
-        (9, "code 9"),
-        (10, "disk is full"),
-        (13, "mounted?"),
-        (14, "do not match"),
+        *((3, "could not be read"), (4, "gate refused"), (5, "another run"), (9, "code 9"), (10, "disk is full")),
+        *((13, "mounted?"), (14, "do not match")),
     ],
 )
 def test_any_other_night_says_why_and_keeps_its_code(tmp_path: Path, code: int, says: str) -> None:
@@ -100,14 +95,8 @@ def test_the_dag_parses_and_its_commands_are_commands_of_ours(tmp_path: Path) ->
     source = EXAMPLES / "airflow" / "namesrv_history.py"
     py_compile.compile(str(source), cfile=str(tmp_path / "dag.pyc"), doraise=True)
     text = source.read_text(encoding="utf-8")
-    assert {
-        node.func.id
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    } == {
-        "DAG",
-        "BashOperator",
-    }
+    calls = [node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    assert {called.id for called in calls if isinstance(called, ast.Name)} == {"DAG", "BashOperator"}
     commands = re.findall(r"\{WRAPPER\} (.*)\"", text)
     assert len(commands) == 2
     for command in commands:

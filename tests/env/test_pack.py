@@ -34,14 +34,8 @@ def machine(archive: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(machine: Path, code: str, path: str = "bin") -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        ["./environment/bin/python", "-c", code],
-        cwd=machine,
-        env={"PATH": str(machine / path), "PYTHONPATH": "first.zip"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    env, command = {"PATH": str(machine / path), "PYTHONPATH": "first.zip"}, ["./environment/bin/python", "-c", code]
+    return subprocess.run(command, cwd=machine, env=env, capture_output=True, text=True, check=False)
 
 
 def test_packed_packages_and_what_they_need_can_be_imported_elsewhere(machine: Path) -> None:

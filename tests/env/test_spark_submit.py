@@ -17,26 +17,14 @@ from jobs.errors import UsageError
 from jobs.start.__main__ import main, needs_java
 from jobs.start.java import CONF, QUIET, Java
 from jobs.start.options import command_line
-from jobs.start.shipping import zip_packages
+from jobs.start.pack import zip_packages
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 WRAPPER = CHECKOUT / "spark-submit.sh"
 # What the wrapper itself calls; Python and Java are left out, so that each test adds the ones it is about.
 TOOLS = (
-    "bash",
-    "cat",
-    "cut",
-    "dirname",
-    "env",
-    "flock",
-    "id",
-    "ls",
-    "mkdir",
-    "readlink",
-    "rm",
-    "sed",
-    "sha256sum",
-    "tail",
+    *("bash", "cat", "cut", "dirname", "env", "flock", "id"),
+    *("ls", "mkdir", "readlink", "rm", "sed", "sha256sum", "tail"),
 )
 
 
@@ -69,20 +57,11 @@ def start(
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run the wrapper with nothing but `bin_dir` on its PATH, and the environment of this test run."""
+    env = {"PATH": str(bin_dir), "HOME": str(bin_dir), "NAMESRV_VENV": sys.prefix}
+    env |= {"NAMESRV_IVY": str(bin_dir.parent / "ivy"), **(environment or {})}
+    command = [str(script), *arguments]
     return subprocess.run(
-        [str(script), *arguments],
-        cwd=cwd or bin_dir,
-        env={
-            "PATH": str(bin_dir),
-            "HOME": str(bin_dir),
-            "NAMESRV_VENV": sys.prefix,
-            "NAMESRV_IVY": str(bin_dir.parent / "ivy"),
-            **(environment or {}),
-        },
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
+        command, cwd=cwd or bin_dir, env=env, capture_output=True, text=True, timeout=120, check=False
     )
 
 
@@ -227,19 +206,10 @@ def java(bin_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Java
     for name in ("a.jar", "b.jar"):
         (tmp_path / "ivy" / "jars").mkdir(parents=True, exist_ok=True)
         (tmp_path / "ivy" / "jars" / name).touch()
-    for name, value in {
-        "PATH": f"{bin_dir}:{os.environ['PATH']}",
-        "NAMESRV_IVY": str(tmp_path / "ivy"),
-        "SPARK_HOME": "/spark",
-        "VIRTUAL_ENV": str(tmp_path / "venv"),
-        "NAMESRV_DRY_RUN": "1",
-        "SPARK_SUBMIT_OPTS": "",
-        "PYTHONSAFEPATH": "",
-        "PYSPARK_PYTHON": "",
-        "PYSPARK_SUBMIT_ARGS": "",
-        "SPARK_CONF_DIR": "",
-        "SPARK_DIST_CLASSPATH": "",
-    }.items():
+    places = {"NAMESRV_IVY": str(tmp_path / "ivy"), "SPARK_HOME": "/spark", "VIRTUAL_ENV": str(tmp_path / "venv")}
+    unset = ("SPARK_SUBMIT_OPTS", "PYTHONSAFEPATH", "PYSPARK_PYTHON", "PYSPARK_SUBMIT_ARGS", "SPARK_CONF_DIR")
+    values = {**places, "PATH": f"{bin_dir}:{os.environ['PATH']}", "NAMESRV_DRY_RUN": "1"}
+    for name, value in {**values, **dict.fromkeys((*unset, "SPARK_DIST_CLASSPATH"), "")}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     return Java()

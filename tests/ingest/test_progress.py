@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli.console import Console
+from jobs.cli.output import Console
 from jobs.ingest.ingest import ingest
 from jobs.ingest.progress import Progress
 from jobs.ingest.sources import Source
@@ -81,7 +81,7 @@ def test_what_is_left_follows_from_what_there_is(seconds: float, left: str) -> N
 def test_progress_does_not_fill_a_log(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nothing moves, as in a log, a line comes once a minute."""
     now = [0.0]
-    monkeypatch.setattr("jobs.cli.console.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("jobs.cli.output.time.monotonic", lambda: now[0])
     err = io.StringIO()
     console = Console(io.StringIO(), err)
     for second in range(150):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli.export import export
+from jobs.cli.files import export
 from jobs.ingest.ingest import ingest
 from tests.night.nights import ANSWERS, CAPTURE, Capture, Nights, night, warehouse_at
 from tests.night.three_days import DAYS, LOGS, write_log

@@ -19,7 +19,7 @@ import pytest
 
 from jobs.ask.engine import Answers
 from jobs.audit.attestation import Json, attest
-from jobs.cli.console import Console
+from jobs.cli.output import Console
 from jobs.conf import PipelineConf
 from jobs.night import gate, nightly
 from jobs.night.docs import Verdict

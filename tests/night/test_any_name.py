@@ -20,9 +20,9 @@ from pyspark.sql import SparkSession
 from jobs.__main__ import main
 from jobs.ask.engine import Answers
 from jobs.ask.saved import query_named, values_of
-from jobs.cli.export import export
+from jobs.cli.files import export
 from jobs.cli.output import write_rows
-from jobs.cli.report import asked as asked_of_spark
+from jobs.cli.sql import asked as asked_of_spark
 from jobs.cli.views import register_views
 from jobs.errors import EXIT_OK, EXIT_USAGE
 from schemas import asked, bronze, gold

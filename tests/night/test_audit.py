@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from jobs.__main__ import main
-from jobs.ask.engine import Answers
-from jobs.ask.tables import FUNCTIONS
-from jobs.audit import asked, rerun
+from jobs.ask.engine import FUNCTIONS, Answers
+from jobs.audit import attestation
 from jobs.audit.attestation import Json
 from jobs.conf import NamesrvConf, PipelineConf
 from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_USAGE, NotRecordedError, TamperedError
@@ -56,8 +55,8 @@ def attested(
 def again_from_events(warehouse: Path, folder: Path, conf: PipelineConf | None = None) -> tuple[Answers, Answers]:
     """Return a warehouse, and what a night from its recorded events alone makes of them."""
     answers = Answers(str(warehouse))
-    rerun.linked(warehouse_at(warehouse), answers.known.run_id, folder)
-    return answers, rerun.rerun(rerun.configured(answers, conf or PipelineConf()), folder, silent())
+    attestation.linked(warehouse_at(warehouse), answers.known.run_id, folder)
+    return answers, attestation.rerun(attestation.configured(answers, conf or PipelineConf()), folder, silent())
 
 
 def tables_at(answers: Answers, at: str, namesrv_id: str) -> list[list[list[Any]]]:
@@ -89,7 +88,7 @@ def rewritten(warehouse: Path, table: str, column: str, value: object) -> None:
 def test_every_table_follows_from_the_events_at_any_instant(whole: Capture, tmp_path: Path) -> None:
     """A night from the recorded events alone gives all gold tables, and what readers see of the six tables at any time."""
     answers, again = again_from_events(whole.path, tmp_path)
-    found = rerun.differing(answers, again)
+    found = attestation.contents_differing(answers, again)
     assert [str(one) for one in found if not one.is_equal] == []
     assert sum(one.both for one in found) > 500
     for time in TIMES:
@@ -101,7 +100,7 @@ def test_every_table_follows_from_the_events_at_any_instant(whole: Capture, tmp_
 def test_one_night_over_all_days_gives_what_three_gave(nights: Nights, tmp_path: Path) -> None:
     """A lease of a month, a scan before midnight, a day of one heartbeat: the tables follow at once from all events."""
     answers, again = again_from_events(nights.path, tmp_path)
-    assert [str(one) for one in rerun.differing(answers, again) if not one.is_equal] == []
+    assert [str(one) for one in attestation.contents_differing(answers, again) if not one.is_equal] == []
     for time in ("01T10:01", "01T23:59", "02T23:58:30", "02T23:59:59.999999", "03T00:00", "03T11:59", "03T12:00"):
         rows = tables_at(answers, f"2026-03-{time}", NAMESRV)
         assert rows == tables_at(again, f"2026-03-{time}", NAMESRV)
@@ -120,9 +119,9 @@ def test_a_day_without_an_event_follows_from_those_around_it(tmp_path: Path) -> 
 
 def test_every_recorded_answer_is_what_the_published_tables_say(whole: Capture) -> None:
     """13,990 of the bundled capture, asked of a registry that is rebuilt from what readers see: all are right."""
-    again, told = asked.asked_again(Answers(str(whole.path))), asked.published(Answers(str(whole.path)))
-    assert asked.differing(again, told) == []
-    counts = asked.summed(again)
+    again, told = attestation.asked_again(Answers(str(whole.path))), attestation.published(Answers(str(whole.path)))
+    assert attestation.answers_differing(again, told) == []
+    counts = attestation.summed(again)
     assert counts["answers"] == counts["matched"] == counts["same_bytes"] == 13_990
 
 

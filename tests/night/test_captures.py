@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from jobs.ask.engine import Answers
-from jobs.audit.asked import asked_again, differing, published, summed
+from jobs.audit.attestation import answers_differing, asked_again, published, summed
 from jobs.conf import PipelineConf
 from jobs.ingest.ingest import ingest
 from jobs.passes import OnSpark
@@ -62,7 +62,7 @@ def test_other_captures_give_what_they_gave(name: str, tmp_path: Path) -> None:
     assert of_those_tables(tmp_path / "w", name) == expected(name)
     answers = Answers(str(tmp_path / "w"))
     again = asked_again(answers)
-    assert differing(again, published(answers)) == []
+    assert answers_differing(again, published(answers)) == []
     assert summed(again)["answers"] > 7_000
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.cli import report
-from jobs.cli.console import Console
+from jobs.cli import sql as cli_sql
+from jobs.cli.output import Console
 from jobs.cli.views import VERIFIED, Views, register_views
 from jobs.errors import LedgerBehindError, TamperedError, UsageError
 from jobs.store.places import table_path
@@ -38,7 +38,7 @@ def told(spark: SparkSession, sql: str, views: Views) -> str:
     """Return what `sql` writes where views are registered."""
     out = io.StringIO()
     given = argparse.Namespace(output=None, format="csv", limit=None)
-    report.show_sql(spark, [sql], views, given, Console(out, io.StringIO()))
+    cli_sql.show_sql(spark, [sql], views, given, Console(out, io.StringIO()))
     return out.getvalue()
 
 

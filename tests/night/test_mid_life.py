@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli.snapshot import snapshot_at
+from jobs.cli.files import snapshot_at
 from namesrv_core.asking.answers import ROUTE_QUESTIONS
 from schemas import bronze, gold
 from tests.night.nights import Capture, capture_in_two, night, rows, warehouse_at

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from jobs.cli.snapshot import snapshot_at
+from jobs.cli.files import snapshot_at
 from namesrv_core import Namesrv, NamesrvConfig, Question, Registry, answer, take
 from namesrv_core.history.registry_json import state_of
 from namesrv_core.machine import events

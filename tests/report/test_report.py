@@ -20,12 +20,12 @@ from jobs.cli.pages import write_pages
 from jobs.errors import EXIT_MISSING_DAY, EXIT_OK, EXIT_USAGE
 from jobs.report.charts import WIDE, drawn, silences, timeline
 from jobs.report.facts import Facts, Scope, facts_of
-from jobs.report.markup import MOST_ROWS, table, text, weightiest
+from jobs.report.markup import MOST_ROWS, PAGES, text, weightiest
 from jobs.report.page import report
 from schemas import bronze, gold
 from schemas.queries import queries
 from tests.cli.rows import publish, warehouse_at
-from tests.cli.test_query_situations import UP, A, at, live, registration, sent
+from tests.cli.test_query_situations import UP, A, answered, at, live, registration
 from tests.ingest.given import write
 from tests.night.nights import Capture, night
 
@@ -84,18 +84,8 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
         topics = [{"topic": f"{name}{n}", "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6} for n in range(6)]
         channel = f"10.0.1.{number}:40000#1"
         said = {"response_code": 0, "request_version": 493, "data_version": {"timestamp": 1, "counter": 1}}
-        lines.append(
-            {
-                **head,
-                **broker,
-                **said,
-                "kind": "registration",
-                "time": f"2026-11-21T10:01:{number:02}Z",
-                "channel_id": channel,
-                "topics": topics,
-                "heartbeat_timeout_ms": 30_000,
-            }
-        )
+        when = {"kind": "registration", "time": f"2026-11-21T10:01:{number:02}Z", "channel_id": channel}
+        lines.append({**head, **broker, **said, **when, "topics": topics, "heartbeat_timeout_ms": 30_000})
     lines.append({**head, "kind": "namesrv", "time": "2026-11-21T11:00:00Z", "event": "stopped"})
     night(path / "w", write(path / "hostile.jsonl", lines))
     return path / "w"
@@ -141,9 +131,7 @@ def test_brokers_at_one_address_are_silent_each_for_itself_and_answers_are_time_
             for name, minute, second in beats
         ],
         gold.BROKER_LIVE_HISTORY: [live(UP, name=name) for name in ("broker-a", "broker-b")],
-        bronze.ROUTE_OBSERVATIONS: [
-            {**sent(at("asked", "10:30")), "code": 105, "response_code": 0, "seq_rest": 0, "stated_id": "asked"}
-        ],
+        bronze.ROUTE_OBSERVATIONS: [answered(at("asked", "10:30"))],
     }
     publish(warehouse_at(tmp_path, "1"), rows)
     start = dt.datetime(2026, 3, 1, tzinfo=UTC)
@@ -177,16 +165,8 @@ def test_an_incident_has_its_own_report(whole: Capture, tmp_path: Path, capsys: 
     """Some minutes around it, and no other incident."""
     sql = "SELECT incident_id, subject FROM incidents WHERE code = 'EXPIRED_BROKER' ORDER BY 1"
     incident, subject = next(Answers(str(whole.path)).ask(sql).rows)
-    words = [
-        "report",
-        "--incident",
-        incident[:10],
-        "--output",
-        str(tmp_path / "r.html"),
-        "--warehouse",
-        str(whole.path),
-    ]
-    assert main(words) == EXIT_OK
+    where = ["--output", str(tmp_path / "r.html"), "--warehouse", str(whole.path)]
+    assert main(["report", "--incident", incident[:10], *where]) == EXIT_OK
     assert capsys.readouterr().out == f"{tmp_path / 'r.html'}\n"
     page = Page((tmp_path / "r.html").read_text())
     assert sum(of.get("class", "").startswith("incident") for tag, of in page.elements if tag == "details") == 1  # type: ignore[union-attr]
@@ -256,12 +236,13 @@ def test_names_from_outside_are_text(hostile: Path) -> None:
 
 def test_parts_of_a_page_keep_to_their_length() -> None:
     """A long table says what is left out; a text is escaped, isolated and cut."""
+    table = PAGES.get_template("parts.html").module.table  # type: ignore[attr-defined]  # a macro
     rows = [[text(n)] for n in range(MOST_ROWS + 7)]
     assert "7 more rows are not shown" in table("t", "many", ["n"], rows)
     assert "12 more rows are not shown" in table("t", "many", ["n"], rows[:5], 17)
     assert weightiest([3, 1, 2], lambda one: one) == [3, 1, 2]
     assert weightiest(list(range(MOST_ROWS + 2)), lambda one: -one) == list(range(MOST_ROWS))
-    assert table("t", "none", ["n"], []) == ""
+    assert table("t", "none", ["n"], []).strip() == ""
     assert text("<a>") == "<bdi>&lt;a&gt;</bdi>"
     assert len(text("y" * 5_000)) < 400
 
@@ -282,13 +263,8 @@ def test_charts_place_marks_where_things_happened() -> None:
     assert drawn(timeline([stay | {"broker_addr": addr}], [], domain, WIDE), "t").count(addr) > 2
     assert {"02:00", "08:00"} <= set(re.findall(r">(\d\d:\d\d)<", svg))
     assert "lease ended at 2026-11-21 07:00:00" in svg
-    gap = {
-        "namesrv_id": "n",
-        "broker_name": "b",
-        "until_time": DAY + dt.timedelta(hours=1),
-        "gap_ms": 150_000,
-        "lease_ms": 120_000,
-    }
+    gap = {"namesrv_id": "n", "broker_name": "b", "gap_ms": 150_000, "lease_ms": 120_000}
+    gap |= {"until_time": DAY + dt.timedelta(hours=1)}
     assert "150.0 s of 120 s silent" in drawn(silences([gap | {"ended_by": "scan"}], domain, WIDE), "s")
 
 
