@@ -24,6 +24,8 @@ from tests.night.nights import digests, night, rows, warehouse_at
 from tests.night.test_late import IDENTIFIED, LONG, STARTED, in_order
 from tests.slices import on_days
 
+pytestmark = pytest.mark.slow
+
 QUEUES = gold.TOPIC_QUEUE_HISTORY
 DAYS = [FIRST + n * DAY for n in range(4)]
 WIPED, GIVEN = ({"kind": "admin", "code": code, "broker_name": "broker-b", "response_code": 0} for code in (205, 327))
@@ -55,7 +57,6 @@ class Daily(NamedTuple):
 
 @pytest.fixture(scope="module")
 def daily(tmp_path_factory: pytest.TempPathFactory) -> Daily:
-    """Return what a night a day leaves."""
     folder = tmp_path_factory.mktemp("daily")
     path, found = folder / "w", Daily([], [])
     for number, lines in enumerate(BY_DAY):
@@ -66,7 +67,6 @@ def daily(tmp_path_factory: pytest.TempPathFactory) -> Daily:
 
 
 def of_days(path: Path) -> list[dict[str, list[str]]]:
-    """Return what the tables of intervals have on each of the days."""
     told = {table.name: on_days(path, table).to_pylist() for table in gold.INTERVAL_TABLES}
     return [
         {name: sorted(repr(row) for row in found if row["day"] == day) for name, found in told.items()} for day in DAYS
@@ -80,18 +80,10 @@ def run(path: Path, *days: Sequence[Line]) -> Path:
     return path
 
 
-def queues_of(found: Any) -> list[tuple[Any, ...]]:
-    """Return what rows of topic_queue_history say of whom, in order."""
-    said = ("topic", "broker_name", "perm", "valid_from", "valid_to", "closed_by", "closed_at", "known_from")
-    return sorted((tuple(row[name] for name in said) for row in found), key=repr)
-
-
 def open_files(path: Path, table: Table = QUEUES) -> set[str]:
-    """Return the published files of open intervals."""
     return {file.path for file in warehouse_at(path).published_files(table) if closed_days(file) is None}
 
 
-@pytest.mark.slow
 def test_every_reader_sees_each_interval_once(daily: Daily) -> None:
     """Four nights: as many rows as there were intervals, open ones without an end, for Delta's own reader and DuckDB's."""
     path = daily.after[3]
@@ -107,7 +99,6 @@ def test_every_reader_sees_each_interval_once(daily: Daily) -> None:
     assert "day" not in read.column_names
 
 
-@pytest.mark.slow
 def test_days_in_another_order_give_the_same_tables(daily: Daily, tmp_path: Path) -> None:
     """The second day comes last."""
     path = run(tmp_path / "w", in_order(BY_DAY[0], BY_DAY[2]), BY_DAY[1])
@@ -115,7 +106,6 @@ def test_days_in_another_order_give_the_same_tables(daily: Daily, tmp_path: Path
     assert check(warehouse_at(path)).wrong == []
 
 
-@pytest.mark.slow
 def test_a_day_is_what_it_was_when_it_was_the_last(daily: Daily) -> None:
     """Whatever came later: the rows of each day are those of a warehouse that has read no further."""
     assert of_days(daily.after[3]) == daily.of_day
@@ -139,7 +129,6 @@ def lasting(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return orphan, finding
 
 
-@pytest.mark.slow
 def test_what_is_told_for_three_days_is_one_row(daily: Daily, tmp_path: Path) -> None:
     """Open on the first two days, with the same columns, closed once on the third; what follows leaves it as it is."""
     seen, files = [lasting(path) for path in daily.after], [open_files(path, gold.FINDINGS) for path in daily.after]
@@ -169,7 +158,6 @@ def test_what_is_told_for_three_days_is_one_row(daily: Daily, tmp_path: Path) ->
     assert check(warehouse_at(path)).wrong == []
 
 
-@pytest.mark.slow
 def test_a_late_event_restates_what_is_told_for_days(
     daily: Daily, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,7 +188,6 @@ def test_a_late_event_restates_what_is_told_for_days(
     assert check(warehouse_at(path)).wrong == []
 
 
-@pytest.mark.slow
 def test_a_night_writes_what_it_changes(daily: Daily, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A late beat leaves all files of queues as they are; who came and went long ago, those of open ones.
 
@@ -223,7 +210,6 @@ def test_a_night_writes_what_it_changes(daily: Daily, tmp_path: Path, monkeypatc
     assert check(warehouse_at(path)).wrong == []
 
 
-@pytest.mark.slow
 def test_large_tables_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many open intervals a change of one broker rewrites the file that has its name, and no other."""
     monkeypatch.setattr(intervals, "_ROWS_A_FILE", 4)
