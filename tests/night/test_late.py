@@ -186,18 +186,16 @@ def registration(name: str, addr: str, channel_id: str | None) -> Line:
     return broker(name, "TU", 1) | {"broker_name": name, "broker_addr": addr, "channel_id": channel_id}
 
 
-def halting(namesrv: str, day: int) -> list[Line]:
-    """Return the life of a 4.x name server whose scan dies on `day`, at a broker without a connection, and what lives on."""
-    return [
-        hours(0, 9, namesrv, STARTED),
-        hours(0, 9, namesrv, IDENTIFIED | {"version": 407}),
-        hours(day, 10, namesrv, registration("a", "1:1", None)),
-        hours(day, 10.01, namesrv, registration("b", "2:2", "2:2#1")),
-        *(hours(later, 12, namesrv, registration("b", "2:2", "2:2#1")) for later in range(day + 1, 3)),
-    ]
-
-
 TICKS, HALTS = "10.0.0.4:9876", "10.0.0.3:9876"
+HALTED_LATE = [hours(0, 10, HALTS, registration("a", "1:1", None))]
+"""A broker without a connection, at which the scan of a 4.x name server dies."""
+HALTING = [
+    hours(0, 9, HALTS, STARTED),
+    hours(0, 9, HALTS, IDENTIFIED | {"version": 407}),
+    *HALTED_LATE,
+    hours(0, 10.01, HALTS, registration("b", "2:2", "2:2#1")),
+    *(hours(day, 12, HALTS, registration("b", "2:2", "2:2#1")) for day in (1, 2)),
+]
 TICKING = [
     hours(0, 8, TICKS, {"kind": "namesrv", "event": "observed_from"}),
     hours(0, 8, TICKS, IDENTIFIED | {"version": 407}),
@@ -208,20 +206,17 @@ CLOSED = [
     hours(0, 15.0001, TICKS, {"kind": "channel", "event": "close", "closed_by": "namesrv", "channel_id": "9:9#1"})
 ]
 """Only a scan explains it, and so it tells when all others tick."""
-HALTED_LATE = [line for line in halting(HALTS, 0) if line.get("channel_id", "") is None]
 
 
 def test_nights_know_what_became_of_scans_on_any_day_before(tmp_path: Path) -> None:
-    """A scan that died days ago, and late events that end a scan or tell its ticks: as if read at once."""
+    """A late event that ends a scan, or tells its ticks, and a night that begins a day later: as if read at once."""
     late = [*HALTED_LATE, *CLOSED]
-    everything = in_order(halting("10.0.0.1:9876", 0), halting(HALTS, 0), TICKING, CLOSED)
-    on_time = [line for line in everything if line not in late]
-    ends = [START_MS + day * DAY_MS for day in (1, 2, 3)]
-    before = [
-        run(tmp_path / "nights", f"night-{end}", [line for line in on_time if end - DAY_MS <= line["time"] < end])
-        for end in ends
-    ]
-    after = run(tmp_path / "nights", "late", late)
-    assert after.days == DAYS
-    assert after.digests == run(tmp_path / "everything", "everything", everything).digests
-    assert after.digests != before[-1].digests
+    everything = in_order(HALTING, TICKING, CLOSED)
+    third_ms = START_MS + 2 * DAY_MS
+    two_days = [line for line in everything if line not in late and line["time"] < third_ms]
+    first = run(tmp_path / "nights", "first", two_days)
+    second = run(tmp_path / "nights", "late", late)
+    assert (second.days, second.digests != first.digests) == (DAYS[:2], True)
+    last = run(tmp_path / "nights", "last", [line for line in everything if line["time"] >= third_ms])
+    assert DAYS[0] not in last.days
+    assert last.digests == run(tmp_path / "everything", "everything", everything).digests

@@ -26,12 +26,12 @@ COUNTERS = ("past_knowledge.number",)
 _OF_NETWORK = [("10.77.1.2:9876", 493), ("10.77.1.2:9877", 407)]
 ALL_FILES = {**FILES, "router": "network/any.pcap.gz", "cut short": "network/short.pcap.gz"}
 SERVERS = {
-    **dict.fromkeys(("network", "router", "cut short"), _OF_NETWORK),
+    **dict.fromkeys(("router", "cut short"), _OF_NETWORK),
     "v5-acting-master": [("127.0.0.1:9896", 493)],
     "v5-two-namesrv": [("127.0.0.1:9976", 493), ("127.0.0.1:9977", 493)],
 }
 AT_S = {
-    **dict.fromkeys(("network", "router", "cut short"), (7.3, 61.9)),
+    **dict.fromkeys(("router", "cut short"), (7.3, 61.9)),
     "v5-acting-master": (30.3, 180.7, 300.2),
     "v5-two-namesrv": (30.3, 61.9, 230.7, 330.2),
 }
