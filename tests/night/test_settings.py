@@ -66,9 +66,9 @@ def test_settings_are_found_and_days_before_the_evidence_are_replayed_again(tmp_
     seen = len(server.lines)
     server.joins(10, "broker-a", *"TVW", counter=3)
     server.joins(20, "broker-a", *"TV", counter=4)
-    for second in (21, 22):
-        server.asks(second, 105, "T")
-        server.asks(second + 0.5, 105, "W")
+    for at_s in (21, 22):
+        server.asks(at_s, 105, "T")
+        server.asks(at_s + 0.5, 105, "W")
     server.namesrv = Namesrv(V5_4_0, NamesrvConfig(delete_topic_with_broker_registration=True))
     server.line(30, "admin", code=318, response_code=0, config_value="orderMessageEnable=false")
     server.asks(40, 105, "T")
