@@ -81,7 +81,7 @@ def test_slices_tell_the_capacities_that_the_maps_have(profile: Profile) -> None
     """Three days of crowds, with starts of the process or without: of each map as many buckets as in a registry that went on."""
     profile = replace(profile, capacities=SMALL)
     namesrv, seen = Namesrv(profile), set[tuple[str, bool]]()
-    for seed in range(12):
+    for seed in range(24):
         draw, registry, before = Random(seed), Registry(profile), empty(gold.MAP_CAPACITIES)
         carried: list[Interval] = []
         for day in DAYS:

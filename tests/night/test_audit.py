@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import json
 import shutil
 from collections.abc import Sequence
@@ -192,35 +191,40 @@ def test_from_events_that_are_not_those_that_were_read_nothing_is_proved(whole: 
 
 
 def test_an_attestation_is_verified_and_what_was_changed_is_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    whole: Capture, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same inputs give the same tables; a changed attestation, and a changed warehouse, do not pass.
-
-    Without an instant all is proved, and no table listed.
-    """
-    log = write_log(tmp_path, DAYS[0], LOGS[0])
-    night(tmp_path / "w", log)
+    """The same inputs give the same tables; a changed attestation, and a changed warehouse, do not pass."""
+    shutil.copytree(whole.path, tmp_path / "w")
     file, where = tmp_path / "a.json", ["--warehouse", tmp_path / "w"]
-    code, told, _ = ran(capsys, "--output", file, *where)
-    assert (code, "replayed from nothing: " in told) == (EXIT_OK, True)
-    assert f"{len(DATA_TABLES)} tables, as published" in told
-    assert json.loads(file.read_text())["tables"] == {}
-    assert ran(capsys, "--check", file, *where)[0] == EXIT_OK
-
-    assert ran(capsys, "--at", "2026-03-01 18:01+08:00", "--namesrv", NAMESRV, "--output", file, *where)[0] == EXIT_OK
+    assert ran(capsys, "--at", "2026-11-21 16:58+08:00", "--namesrv", SERVER, "--output", file, *where)[0] == EXIT_OK
     code, told, _ = ran(capsys, "--check", file, *where)
     assert (code, "verified" in told) == (EXIT_OK, True)
 
     made = json.loads(file.read_text())
-    assert made["sources"][0]["content_sha256"] == hashlib.sha256(log.read_bytes()).hexdigest()
+    assert made["sources"][0]["content_sha256"] == "5ed30709b37a8f38cd15816525b3c16958916996dabed9d0a9e00ef309150798"
     made["tables"]["topicQueueTable"]["rows"][0][5] = 2
     (tmp_path / "forged.json").write_text(json.dumps(made))
     code, _, said = ran(capsys, "--check", tmp_path / "forged.json", *where)
     assert (code, "was changed" in said) == (EXIT_TAMPERED, True)
 
-    rewritten(tmp_path / "w", "gold/topic_queue_history", "opened_by", "another")
+    rewritten(tmp_path / "w", "gold/kv_config_history", "opened_by", "another")
     code, _, said = ran(capsys, "--check", file, *where)
-    assert (code, "tables of topicQueueTable" in said, "inputs" in said) == (EXIT_TAMPERED, True, False)
+    assert (code, "tables of kvConfigTable" in said, "inputs" in said) == (EXIT_TAMPERED, True, False)
+
+
+def test_without_an_instant_all_is_proved_and_no_table_listed(
+    nights: Nights, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The attestation has both proofs, and is verified as any other."""
+    file, where = tmp_path / "a.json", ["--warehouse", nights.path]
+    code, told, _ = ran(capsys, "--output", file, *where)
+    assert (code, "replayed from nothing: " in told, f"{len(DATA_TABLES)} tables, as published" in told) == (
+        EXIT_OK,
+        True,
+        True,
+    )
+    assert json.loads(file.read_text())["tables"] == {}
+    assert ran(capsys, "--check", file, *where)[0] == EXIT_OK
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,6 @@ from tests.cli.both import everything, lines
 from tests.night.nights import Capture, Nights, night, topics, warehouse_at
 from tests.night.stock import run_of, stock
 from tests.night.test_queries import GIVEN, given
-from tests.night.three_days import DAYS, beat, write_log
 
 pytestmark = pytest.mark.slow
 
@@ -124,9 +123,11 @@ print(held.execute("SELECT run_id FROM files.run").fetchone()[0], flush=True)
 """
 
 
-def test_nobody_who_holds_it_is_in_the_way(copied: Path, nights: Nights, tmp_path: Path) -> None:
+def test_nobody_who_holds_it_is_in_the_way(nights: Nights, tmp_path: Path) -> None:
     """A process that has it open for writing, as the command line of DuckDB does: `ask` answers, and a run puts a new one there."""
-    path, first = copied, nights.summaries[-1]
+    path = tmp_path / "w"
+    for log in nights.logs[:2]:
+        first = night(path, log)
     holds = [sys.executable, "-c", _HOLDS, str(path / HISTORY)]
     with subprocess.Popen(holds, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdin is not None
@@ -135,7 +136,7 @@ def test_nobody_who_holds_it_is_in_the_way(copied: Path, nights: Nights, tmp_pat
         with pytest.raises(duckdb.IOException):
             duckdb.connect(str(path / HISTORY), read_only=True)
         assert Answers(str(path)).known.run_id == first.run_id
-        second = night(path, write_log(tmp_path, DAYS[-1].replace(day=4), [beat("12:00:00")]))
+        second = night(path, nights.logs[2])
         assert run_of(path) == second.run_id
         holder.stdin.write("go on\n")
         holder.stdin.flush()

@@ -151,11 +151,11 @@ def test_a_file_that_cannot_be_put_into_tables_is_left_out(
 
 
 def test_what_was_refused_can_be_looked_at_forgotten_and_given_again(
-    alone: Capture, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """`refused` lists files with their reasons; one that is forgotten is read again, by the configuration of then."""
-    path, wrong = Path(shutil.copytree(alone.path, tmp_path / "w")), broken_log(tmp_path / "wrong.jsonl", 120)
-    assert nightly(path, "--input", wrong) == EXIT_INPUT
+    path, wrong = tmp_path / "w", broken_log(tmp_path / "wrong.jsonl", 120)
+    assert nightly(path, "--input", *some_days(tmp_path), wrong) == EXIT_INPUT
     capsys.readouterr()
     assert main(["refused", "--warehouse", str(path)]) == EXIT_OK
     said = capsys.readouterr().out
