@@ -8,7 +8,6 @@ partitions and types of text they are in. What is another in every run (run ids,
 from __future__ import annotations
 
 import argparse
-import datetime as dt
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from namesrv_day.audit.content import SHOWN, compare
+from namesrv_day.audit.content import compare
 from schemas import bronze, gold
 from schemas.table import Table
 
@@ -118,22 +117,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("old", type=Path)
     parser.add_argument("new", type=Path)
     parser.add_argument("--without", nargs="*", default=[], metavar="TABLE", help="tables that are not compared")
-    parser.add_argument("--only", nargs="*", default=[], metavar="TABLE", help="only these tables are compared")
-    parser.add_argument("--ignore", nargs="*", default=[], metavar="[TABLE.]COLUMN", help="columns left out")
-    parser.add_argument("--day", nargs="*", default=[], type=dt.date.fromisoformat, help="only slices of these days")
-    parser.add_argument("--bronze", action="store_true", help="compare the bronze tables too")
-    parser.add_argument("--shown", type=int, default=SHOWN, help="rows shown of what differs in a table")
     given = parser.parse_args(arguments)
-    layers = ("bronze", "gold", "internal") if given.bronze else ("gold", "internal")
-    sides = [
-        {
-            name: _of_days(rows, given.day)
-            for name, rows in tables_of(path, layers=layers).items()
-            if not given.only or name in given.only
-        }
-        for path in (given.old, given.new)
-    ]
-    found = compare(*sides, without=given.without, ignore=given.ignore, shown=given.shown)
+    found = compare(tables_of(given.old), tables_of(given.new), without=given.without)
     for difference in found:
         sys.stdout.write(f"{difference}\n")
     differing = [difference.table for difference in found if not difference.is_equal]
@@ -141,12 +126,6 @@ def main(arguments: Sequence[str]) -> int:
         f"{len(differing)} of {len(found)} tables differ: {', '.join(differing)}\n" if differing else "All equal\n"
     )
     return int(bool(differing))
-
-
-def _of_days(rows: pa.Table, days: Sequence[dt.date]) -> pa.Table:
-    if not days or "day" not in rows.column_names:
-        return rows
-    return rows.filter(pa.compute.is_in(rows["day"], pa.array(days, pa.date32())))
 
 
 if __name__ == "__main__":

@@ -13,11 +13,10 @@ import pytest
 from jobs.ask.engine import Answers
 from jobs.cli.explain import explain
 from jobs.cli.views import register_views
-from jobs.conf import PipelineConf
 from jobs.session import for_questions
-from jobs.store.warehouse import Warehouse
 from schemas import bronze, gold
 from tests.cli.rows import publish
+from tests.ingest.given import warehouse_at
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,11 +30,6 @@ _ROW = {
     "topic_sys_flag": 0, "valid_from": dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc), "opened_by": "event",
     "opened_at": {"seq": 1, "no": 0}, "beginning_seen": True,
 }  # fmt: skip
-
-
-def warehouse_at(path: Path, run_id: str = "run") -> Warehouse:
-    """Return the warehouse for one run."""
-    return Warehouse(str(path), PipelineConf(), run_id, dt.datetime.now(dt.timezone.utc))
 
 
 def of_day(number: int) -> dict[Table, list[dict[str, Any]]]:
@@ -81,7 +75,7 @@ def forty_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def views(spark: SparkSession, forty_days: Path) -> SparkSession:
     """The functions that are asked, over them, in a session as questions have it."""
     session = for_questions(spark.newSession())
-    register_views(session, warehouse_at(forty_days), texts=["topic_queue_table_at why"])
+    register_views(session, warehouse_at(forty_days, "look"), texts=["topic_queue_table_at why"])
     return session
 
 

@@ -25,7 +25,6 @@ DAY, NEXT_DAY = dt.date(2026, 3, 1), dt.date(2026, 3, 2)
 
 
 def news(found: pa.Table, day: dt.date) -> pa.Table:
-    """Return the findings that begin or end on a day."""
     return found.filter((pc.field("told_on") == day) | (pc.field("ended_on") == day))
 
 
@@ -39,12 +38,10 @@ def still_so(told: pa.Table) -> pa.Table:
 
 
 def event(event_id: str, clock: str, day: dt.date = DAY) -> Event:
-    """Return an event and when it took effect."""
     return event_id, dt.datetime.combine(day, dt.time.fromisoformat(clock), dt.timezone.utc)
 
 
 def clock(time: str, day: dt.date = DAY) -> dt.datetime:
-    """Return an instant of a day."""
     return event("", time, day)[1]
 
 
@@ -64,25 +61,21 @@ def alive(opened: Event, closed: Event | None = None, **values: Any) -> Row:
 
 
 def queues(topic: str, name: str, opened: Event, closed: Event | None = None, **values: Any) -> Row:
-    """Return the queue data of a topic on a broker name."""
     numbers = {"read_queue_nums": 4, "write_queue_nums": 4, "perm": 6, "topic_sys_flag": 0}
     return alive(opened, closed, topic=topic, broker_name=name, **numbers | values)
 
 
 def member(name: str, broker_id: int, addr: str, opened: Event, closed: Event | None = None, **values: Any) -> Row:
-    """Return a member of a group."""
     group = {"broker_name": name, "cluster_name": "C", "enable_acting_master": False}
     return alive(opened, closed, broker_id=broker_id, broker_addr=addr, **group | values)
 
 
 def live(addr: str, opened: Event, closed: Event | None = None, **values: Any) -> Row:
-    """Return a live entry."""
     beats = {"first_update_time": opened[1], "last_update_time": opened[1], "heartbeat_timeout_ms": 120_000}
     return alive(opened, closed, broker_addr=addr, **beats | values)
 
 
 def outcome(of: Event, operation: str, **values: Any) -> Row:
-    """Return what became of an event."""
     when = {"seq": seq(of[1]), "event_id": of[0], "effect_time": of[1], "day": of[1].date()}
     row = {"namesrv_id": NS, **when, "operation": operation, "outcome": "applied", "changes": 1}
     return row | values
@@ -95,7 +88,6 @@ def tables(rows: dict[Table, list[Row]]) -> dict[str, pa.Table]:
 
 
 def hours_of(registrations: Iterable[Row]) -> pa.Table:
-    """Return registrations as the night condenses them."""
     rows = table_of(registrations, bronze.REGISTRATIONS)
     if not rows.num_rows:
         return HOURS.empty_table()
@@ -155,7 +147,6 @@ def recorded(
 
 
 def registration(at: Event, name: str, digest: str, topic_count: int, **values: Any) -> Row:
-    """Return an accepted registration of a master."""
     broker = {"cluster_name": "C", "broker_name": name, "broker_addr": f"{name}:1", "broker_id": 0}
     when = {"event_id": at[0], "seq": seq(at[1]), "event_time": at[1], "effect_time": at[1], "day": at[1].date()}
     row = {"namesrv_id": NS, "code": 103, **when, **broker, "topic_config_digest": digest, "topic_count": topic_count}

@@ -49,7 +49,6 @@ _numbers = count(1)
 
 
 def own(table: str) -> dict[str, object]:
-    """Return the columns that give a row an identity of its own."""
     n = next(_numbers)
     addr = addr_of(n)
     if "seq" in TABLES[table].column_names and "event_id" in TABLES[table].column_names:

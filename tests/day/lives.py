@@ -140,12 +140,10 @@ class Life:
 
 
 def one_by_one(hours: pa.Table, others: pa.Table, *_: object) -> Folded:
-    """Return the beats of a day as none of them is a run."""
     return Folded(periods_of(hours), hours.slice(0, 0), others.slice(0, 0))
 
 
 def joined(parts: Sequence[Tables]) -> dict[str, pa.Table]:
-    """Return the rows of all parts."""
     return {name: pa.concat_tables([part[name] for part in parts]) for name in parts[0]}
 
 
@@ -162,7 +160,6 @@ def unnumbered(tables: Tables) -> dict[str, pa.Table]:
 
 
 def hours_of(frames: Tables, open_rows: Tables) -> pa.Table:
-    """Return the condensed beats of a part."""
     live = open_rows.get("broker_live_history", empty(gold.BROKER_LIVE_HISTORY))
     leases = condense.leases_from(live, frames["registrations"])
     found = [condense.hours_from(connection().from_arrow(frames[t.name]), t.name, leases) for t in BEATS]
@@ -170,7 +167,6 @@ def hours_of(frames: Tables, open_rows: Tables) -> pa.Table:
 
 
 def by_seq(rows: pa.Table) -> list[dict[str, Any]]:
-    """Return rows as dicts in the order of their positions."""
     return sorted(rows_of(rows), key=lambda row: (row["seq"], row["event_id"]))
 
 

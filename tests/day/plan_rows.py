@@ -54,17 +54,14 @@ def beats(first_s: float, last_s: float, apart_s: float = 30, table: str = "hear
 
 
 def frames(*rows: Row) -> dict[str, pa.Table]:
-    """Return the bronze tables with these rows."""
     return {name: table_of((r for r in rows if r["table"] == name), table) for name, table in _TABLES.items()}
 
 
 def others(*rows: Row) -> pa.Table:
-    """Return the day's events that are no beats."""
     return day_events(frames(*rows), tables=OTHERS)
 
 
 def hours(*rows: Row, live: pa.Table | None = None) -> pa.Table:
-    """Return the condensed beats of all `rows`."""
     of_tables = frames(*rows)
     leases = leases_from(empty(gold.BROKER_LIVE_HISTORY) if live is None else live, of_tables["registrations"])
     given = [(connection().from_arrow(of_tables[table.name]), table.name) for table in BEATS if of_tables[table.name]]
@@ -84,7 +81,6 @@ def live(last_s: float = -20, **values: Any) -> pa.Table:
 
 
 def context(namesrv: Namesrv | None = None, until_s: float = DAY_S, **values: Any) -> NamesrvDay:
-    """Return the day of a name server that is known until then."""
     namesrv = Namesrv(V4_9_7) if namesrv is None else namesrv
     schedule = ScanSchedule([], namesrv.scan_period_ms)
     return NamesrvDay(NAMESRV, namesrv, schedule, us(0) * 1_000, us(until_s) * 1_000 - 1, **values)

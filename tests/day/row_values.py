@@ -20,7 +20,6 @@ def digest(text: str, digits: int = 32) -> str:
 
 
 def addr_of(n: int) -> str:
-    """Return an address that has the number `n`."""
     return f"10.1.{n // 256}.{n % 256}:10911"
 
 

@@ -26,7 +26,6 @@ _BEATS = ("heartbeats", "registrations")
 
 
 def seq_at(ms: float, day: dt.date = DAY) -> int:
-    """Return the position of an instant."""
     return day_start_us(day) * 1_000 + round(ms * 1_000_000)
 
 
@@ -55,14 +54,12 @@ def registered(ms: float, event_id: str, topics: str = "T", **values: Any) -> Ro
 
 
 def answered(ms: float, event_id: str, code: int, subject: str | None, body: str | None, **values: Any) -> Row:
-    """Return an answer that came 1 ms after its question."""
     asked: Row = {"code": code, "subject": subject, "request_seq": seq_at(ms - 1), "standard_json": True}
     told: Row = {"request_version": 493, "response_code": 0, "response_version": 493, "body": body}
     return row(ms, event_id, **{**asked, **told, **values})
 
 
 def ended(ms: float, event_id: str, kind: str = "close", closed_by: str = "client", **values: Any) -> Row:
-    """Return the end of a connection."""
     said: Row = {
         "kind": kind,
         "closed_by": closed_by,
@@ -74,12 +71,10 @@ def ended(ms: float, event_id: str, kind: str = "close", closed_by: str = "clien
 
 
 def life(ms: float, event_id: str, kind: str, **values: Any) -> Row:
-    """Return a fact about the name server's life."""
     return row(ms, event_id, **{"kind": kind, "evidence": "a test", **values})
 
 
 def asked_to(ms: float, event_id: str, code: int, **values: Any) -> Row:
-    """Return an administrative request that was answered."""
     said: Row = {"code": code, "one_way": False, "request_version": 493, "response_code": 0, "operation": "a test"}
     return row(ms, event_id, **{**said, **values})
 

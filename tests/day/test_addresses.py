@@ -204,7 +204,6 @@ def fact(address: str, seconds: float, kind: str, properties: str | None = None)
 
 
 def kinds_of(facts: list[dict[str, Any]], answered: dict[str, list[int]], *, is_up: bool | None = None) -> list[str]:
-    """Return the kinds of facts as they are told once."""
     changed = told_once(facts, answered, is_up=is_up)
     return [changed.get(one["event_id"], one["kind"]) for one in facts]
 

@@ -37,7 +37,6 @@ IDENTITY = ("namesrv_id", "code", "subject", "from_time", "told_on")
 
 
 def us(at: str, day: dt.date = DAY) -> int:
-    """Return an instant of a day in microseconds."""
     return instant_us(clock(at, day))
 
 
@@ -241,7 +240,6 @@ def test_a_registry_is_compared_while_it_was_there_and_known() -> None:
 
 
 def told_version(at: Event, counter: int) -> Row:
-    """Return a data version that a broker reported."""
     version = {"state_version": 0, "timestamp": seq(clock("00:00")) // 1_000_000, "counter": counter}
     broker: Row = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "a:1", "is_regression": False}
     return alive(at, data_version=version, **broker)

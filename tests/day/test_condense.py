@@ -178,7 +178,6 @@ TIMES = st.lists(st.integers(0, 4 * 3_600_000_000), min_size=1, max_size=60, uni
 
 
 def condensed(at_us: list[int], slot_us: int) -> list[dict[str, Any]]:
-    """Return the rows for equal beats at these times."""
     rows = frames(*(row("heartbeats", n / 1_000_000) for n in at_us))["heartbeats"]
     leases = pa.table({"namesrv_id": [NAMESRV], "broker_addr": ["1:1"], "slot_us": [slot_us]})
     found = hours_from(connection().from_arrow(rows), "heartbeats", leases if slot_us else NO_LEASES)

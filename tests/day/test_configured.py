@@ -31,7 +31,6 @@ def known(ms: float, value: str, source: str = "stated", evidence: str = "x") ->
 
 
 def shown(ms: float, event_id: str, body: str | None, asked_ms: float | None = None, **values: Any) -> Row:
-    """Return an answer to GET_NAMESRV_CONFIG."""
     return answered(
         ms, event_id, 319, None, body, request_seq=seq_at(ms - 1 if asked_ms is None else asked_ms), **values
     )

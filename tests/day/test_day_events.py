@@ -17,7 +17,6 @@ LOOKED_UP = {"cluster_name": None, "broker_addr": "1:1"}
 
 
 def said(events: pa.Table, *columns: str) -> list[tuple[Any, ...]]:
-    """Return some columns of events in the order of their effects."""
     return [tuple(found[name] for name in columns) for found in rows_of(events.sort_by("seq").select(columns))]
 
 

@@ -28,7 +28,6 @@ def cast(given: Given, known: Known | None = None) -> dict[str, list[tuple[Value
 
 
 def on(rows: dict[str, list[Row]], **given: Any) -> Given:
-    """Return a day of a 5.4.0 name server that starts on it."""
     return Given({**rows, "namesrv_events": [*START, *rows.get("namesrv_events", ())]}, **given)
 
 
@@ -168,7 +167,6 @@ def expiring(number: int, beat_ms: int, lease_ms: int = 10_000) -> Row:
 
 
 def scanned(number: int, ms: float, **values: Any) -> Row:
-    """Return a close by the server of that broker's connection."""
     return ended(ms, f"close-{number}-{ms}", "close", "namesrv", **{"channel_id": f"c{number}#1", **values})
 
 

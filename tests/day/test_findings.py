@@ -68,7 +68,6 @@ def of_code(found: pa.Table, code: str, *columns: str) -> list[tuple[Any, ...]]:
 
 
 def in_cluster(cluster: str, name: str, opened: Event, closed: Event | None = None) -> Row:
-    """Return a broker name in a cluster's set."""
     return alive(opened, closed, cluster_name=cluster, broker_name=name)
 
 
@@ -79,7 +78,6 @@ def gone_at(addr: str, *clocks: str) -> list[Row]:
 
 
 def vanished(topic: str, by: Event) -> Row:
-    """Return the loss of a route."""
     when = {"seq": seq(by[1]), "effect_time": by[1], "caused_by": by[0], "day": DAY}
     sizes = {"groups_before": 1, "groups_after": 0, "length_before": 60, "length_after": 0}
     parts = [{"part": "queueDatas", "name": "broker-a", "text": None}]

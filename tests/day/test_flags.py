@@ -115,14 +115,12 @@ def sliced(rows: dict[Table, list[Row]], day: dt.date, namesrv_id: str) -> dict[
 
 
 def given(day: dt.date, before: dict[str, pa.Table] | None = None) -> FlagInput:
-    """Return the 4.x server's day."""
     registrations = [row for row in REGISTRATIONS if row["day"] == day]
     today = {**sliced(LIVES, day, NS), "hours": hours_of(registrations)}
     return FlagInput(NS, Namesrv(V4_9_7), day, today, recorded(registrations, CONFIGS), before or {})
 
 
 def given5(day: dt.date, before: dict[str, pa.Table] | None = None) -> FlagInput:
-    """Return the 5.x server's day."""
     of = FlagInput(NS5, Namesrv(V5_4_0), day, sliced(LIVES5, day, NS5), recorded([], CONFIGS), before or {})
     return replace(of, seen_until=clock("09:00", day))
 
@@ -319,7 +317,6 @@ def test_what_only_was_not_known_is_not_told() -> None:
 
 
 def seq_ms(time: str) -> int:
-    """Return an instant of the day in milliseconds since the epoch."""
     return int(clock(time).timestamp() * 1_000)
 
 

@@ -35,7 +35,6 @@ def rows_of(*keys: tuple[str, str | None]) -> pa.Table:
 
 
 def registry_with(rows: pa.Table, namesrv: Namesrv) -> tuple[Registry, UnmetQueues]:
-    """Return a registry that begins with rows that lie elsewhere."""
     registry, unmet = Registry(namesrv.profile), UnmetQueues(QueueRows(rows))
     registry.topic_queue_table.begin_with(unmet, {})
     return registry, unmet

@@ -34,7 +34,6 @@ LIVE = {
 
 
 def races(rows: dict[str, list[Row]], live: Row | None = None) -> bool:
-    """Return whether something may have raced."""
     return look(Given(rows, carried={} if live is None else {gold.BROKER_LIVE_HISTORY: [live]}))
 
 
@@ -44,7 +43,6 @@ def look(given: Given) -> bool:
 
 
 def unregistered(ms: float, event_id: str, **values: Any) -> Row:
-    """Return an answered request to take broker-a away."""
     said: Row = {"code": 104, "one_way": False, "request_version": 493, "response_code": 0}
     broker: Row = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "10.0.0.2:10911", "broker_id": 0}
     return row(ms, event_id, **{**said, **broker, **values})
@@ -310,7 +308,6 @@ class Fleet:
 
 
 def replayable(rows: dict[str, list[Row]]) -> Replayable:
-    """Return a day for the core."""
     given = Given(rows)
     return Replayable(
         given.input,

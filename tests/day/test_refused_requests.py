@@ -19,7 +19,6 @@ ASKED: dict[str, Any] = {
 
 
 def refused(*outcomes: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows that a day with these outcomes has."""
     given = FlagInput(NS, Namesrv(V5_4_0), DAY, tables({gold.EVENT_OUTCOMES: list(outcomes)}), recorded([]))
     found = flag(given)["refused_requests"].sort_by("first_time")
     rows: list[dict[str, Any]] = found.to_pylist()

@@ -20,7 +20,6 @@ HOUR_S, APART_S, FIRST_HOUR = 3_600, 30, MIDNIGHT_MS // 3_600_000
 
 
 def beats(line: Line, first_s: float = -7_000, until_s: float = 4 * HOUR_S) -> list[tuple[float, Line]]:
-    """Return a beat again and again."""
     return [(first_s + APART_S * n, line) for n in range(round((until_s - first_s) / APART_S))]
 
 

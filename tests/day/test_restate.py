@@ -37,12 +37,10 @@ RUNS = {"run_id": "this", "previous_run": "last"}
 
 
 def at(ms: float, day: dt.date = DAY) -> int:
-    """Return an instant of a day in microseconds."""
     return day_start_us(day) + round(ms * 1_000)
 
 
 def finding(subject: str, detail: str | None = "d", namesrv_id: str = NS, day: dt.date = DAY) -> Row:
-    """Return a row of `findings`."""
     what = {
         "code": "NO_MASTER",
         "severity": "info",
@@ -54,7 +52,6 @@ def finding(subject: str, detail: str | None = "d", namesrv_id: str = NS, day: d
 
 
 def findings(*rows: Row) -> dict[str, pa.Table]:
-    """Return the table as the only one that is compared."""
     return {gold.FINDINGS.name: table_of(rows, gold.FINDINGS)}
 
 

@@ -33,7 +33,6 @@ def query(name: str | None, addr: str | None, **more: object) -> Line:
 
 
 def beats(line: Line, offset_s: float = 0.0, until_s: float = LAST_S) -> Iterable[tuple[float, Line]]:
-    """Return a beat again and again."""
     times = (FIRST_S + 10 + offset_s + APART_S * n for n in range((LAST_S - FIRST_S) // APART_S))
     return [(at, line) for at in times if at <= until_s]
 
@@ -41,7 +40,6 @@ def beats(line: Line, offset_s: float = 0.0, until_s: float = LAST_S) -> Iterabl
 def broker(
     name: str | None, addr: str | None, offset_s: float = 0.0, until_s: float = LAST_S, **more: object
 ) -> Iterable[tuple[float, Line]]:
-    """Return a broker's registration and version queries."""
     cluster = {"cluster_name": more["cluster_name"]} if "cluster_name" in more else {}
     first = (FIRST_S + 5 + offset_s, registration(name, addr, **more))  # type: ignore[arg-type]
     return [first, *beats(query(name, addr, **cluster), offset_s, until_s)]

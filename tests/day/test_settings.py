@@ -28,13 +28,11 @@ IDENTIFIED = life(1_001, "version", "identified", version=493)
 
 
 def setting(known: Known, name: str) -> Setting:
-    """Return the one value of a setting."""
     (found,) = [s for s in settle(known) if s.name == name]
     return found
 
 
 def written(known: Known, day: dt.date) -> pa.Table:
-    """Return what a day wrote into `namesrv_settings`."""
     return settings_table(known, NAMESRV, day)
 
 

@@ -71,7 +71,6 @@ class Server:
 
 
 def first_day(**given: pa.Table) -> Given:
-    """Return a day that tells nothing but that a topic was left out."""
     server = Server(DAY, NamesrvConfig(order_message_enable=True, delete_topic_with_broker_registration=True))
     server.registered(85_000_000, "TUV", 1)
     server.registered(85_020_000, "TV", 2)

@@ -59,7 +59,6 @@ def told(
 
 
 def of(found: pa.Table, code: str, *columns: str) -> list[tuple[Any, ...]]:
-    """Return the findings of one code."""
     rows = sorted(found.to_pylist(), key=lambda row: (row["from_time"], row["subject"]))
     return [tuple(row[name] for name in columns) for row in rows if row["code"] == code]
 

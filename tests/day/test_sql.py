@@ -33,7 +33,6 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def numbers(*values: int | None) -> dict[str, pa.Table]:
-    """Return a table `rows` with these values in column `n`."""
     return {"rows": pa.table({"n": pa.array(values, pa.int64())})}
 
 

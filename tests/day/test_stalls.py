@@ -14,7 +14,6 @@ def stood(rows: dict[str, list[Row]]) -> list[tuple[float, float]]:
 
 
 def waiting(ms: float, since_ms: float) -> Row:
-    """Return an answer that came so late."""
     return {**answered(ms, f"w{ms}", 105, "T", None), "request_seq": seq_at(since_ms)}
 
 

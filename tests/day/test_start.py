@@ -68,13 +68,11 @@ OF_EACH_TABLE = [
 
 
 def rows_of(intervals: list[Interval]) -> dict[str, pa.Table]:
-    """Return the rows of the history tables that intervals make."""
     by_table = {table: [i for i in intervals if f"{i.table}_history" == table.name] for table in gold.HISTORY_TABLES}
     return {table.name: history_rows(table, found, SAME) for table, found in by_table.items()}
 
 
 def day_of(namesrv: Namesrv, **more: Any) -> NamesrvDay:
-    """Return a day of which only the start counts here."""
     return NamesrvDay(NAMESRV, namesrv, ScanSchedule([], 5_000), 0, 0, **more)
 
 
@@ -164,5 +162,4 @@ def test_a_registry_comes_back_from_the_rows_of_its_intervals(namesrv: Namesrv, 
 
 
 def by_key(intervals: Iterable[Interval]) -> dict[tuple[str, object], Interval]:
-    """Return intervals by what they are of."""
     return {(found.table, found.key): found for found in intervals}

@@ -33,13 +33,11 @@ def rows_of(*rows: Row, **more: pa.DataType) -> pa.Table:
 
 
 def query(addr: str = "1:1", **more: Any) -> Row:
-    """Return a version query."""
     said = {"kind": "heartbeats", "code": 322, "cluster_name": "C", "broker_name": "b", "broker_addr": addr}
     return {**said, "data_version": VERSION, **more}
 
 
 def registration(**more: Any) -> Row:
-    """Return a registration that gives neither topics nor a version."""
     said = {"kind": "registrations", "code": 103, "cluster_name": "C", "broker_name": "b", "broker_addr": "1:1"}
     return {**said, "broker_id": 0, "channel_id": "c", **more}
 

@@ -123,7 +123,6 @@ def checks(found: Verified) -> dict[int, dict[str, int]]:
 
 
 def found_broken(found: Verified) -> list[str]:
-    """Return the rules about single rows that the counts break."""
     return [m.rule for m in measure({"answer_checks": found.answer_checks}) if m.broken and m.severity == "critical"]
 
 
@@ -211,7 +210,6 @@ def test_what_explains_an_answer_is_its_class() -> None:
 
 
 def route(*names: str, perm: int = 6) -> str:
-    """Return a route of topic T by groups that have one master each."""
     queues = [
         {"brokerName": name, "readQueueNums": 4, "writeQueueNums": 4, "perm": perm, "topicSysFlag": 0} for name in names
     ]

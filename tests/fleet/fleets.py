@@ -6,12 +6,9 @@ import datetime as dt
 import hashlib
 import json
 from collections.abc import Sequence
-from pathlib import Path
 
 import pyarrow as pa
 
-from jobs.conf import PipelineConf
-from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import conformed, rows_of, with_derived
 from schemas import bronze
 from schemas.table import Table
@@ -27,13 +24,7 @@ TROUBLED = Fleet(
 
 
 def fleet_like(fleet: Fleet, **other: object) -> Fleet:
-    """Return a fleet with some options changed."""
     return fleet_of({name: getattr(fleet, name) for name in fleet.__dataclass_fields__} | other)
-
-
-def warehouse_at(path: Path, run: str) -> Warehouse:
-    """Return a warehouse for one run."""
-    return Warehouse(str(path), PipelineConf(), run, dt.datetime.now(dt.timezone.utc))
 
 
 def events_of(fleet: Fleet, day: dt.date, n: int, cuts: Sequence[range]) -> dict[Table, pa.Table]:
@@ -56,7 +47,6 @@ def events_of(fleet: Fleet, day: dt.date, n: int, cuts: Sequence[range]) -> dict
 
 
 def beats_on(fleet: Fleet, day: dt.date) -> range:
-    """Return the numbers of the beats of a day."""
     first = fleet.number_of(day) * fleet.beats_per_day
     return range(first, first + fleet.beats_per_day)
 

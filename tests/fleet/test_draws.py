@@ -14,7 +14,6 @@ LEAST_LONG, MOST_LONG = -(1 << 63), (1 << 63) - 1
 
 
 def signed(value: int) -> int:
-    """Return 64 bits as Spark shows them."""
     return value - (1 << 64) if value >> 63 else value
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from jobs.night import nightly
 from jobs.passes import InProcess
 from namesrv_day.arrow.sql import ask
 from schemas import bronze, gold
-from tests.fleet.fleets import DAY, TROUBLED, fleet_like, warehouse_at
+from tests.fleet.fleets import DAY, TROUBLED, fleet_like
+from tests.ingest.given import warehouse_at
+from tests.night.nights import night
 from tools.fleet.holes import HOLES
 from tools.fleet.simulate import LATE, ON_TIME, deliver, simulate
 
@@ -20,24 +21,6 @@ e.namesrv_id = h.namesrv_id AND e.broker_addr = h.broker_addr AND e.cause = 'sca
 AND e.last_beat_time = date_trunc('milliseconds', h.last_beat_time) AND e.heartbeat_timeout_ms = h.lease_ms
 AND e.removed_time > h.lease_end_time AND e.removed_time <= h.removal_due_time AND e.returned_time = h.first_beat_time
 """
-
-
-class Silent:
-    """Shows nothing."""
-
-    def begin(self, step: str) -> None:
-        """See `Shows`."""
-
-    def progress(self, text: str) -> None:
-        """See `Shows`."""
-
-    def end(self, step: str, seconds: float) -> None:
-        """See `Shows`."""
-
-
-def night(path: Path, run: str) -> nightly.Summary:
-    """Run a night on what has been delivered."""
-    return nightly.run(warehouse_at(path, run), InProcess(2), nightly.Asked(), Silent())
 
 
 def assert_truth_is_found(path: Path) -> None:
@@ -62,9 +45,9 @@ def test_removals_of_4x_are_the_planted_ones_when_events_come_late_and_twice(tmp
     """A night without the late events, then one with them and with repeated ones: the expiries are those of the plan."""
     fleet = fleet_like(TROUBLED, late=0.03, duplicates=0.03)
     events = deliver(warehouse_at(tmp_path, "on-time"), InProcess(), fleet, DAY, ON_TIME)
-    first = night(tmp_path, "first")
+    first = night(tmp_path, passes=InProcess(2))
     late = deliver(warehouse_at(tmp_path, "late"), InProcess(), fleet, DAY, LATE)
-    second = night(tmp_path, "second")
+    second = night(tmp_path, passes=InProcess(2))
     assert (first.status, second.status) == ("published", "published")
     beats = sum(second.tables[table.name] for table in (bronze.HEARTBEATS, bronze.REGISTRATIONS))
     assert 0.02 < (beats - events) / events < 0.04 < late / events
@@ -86,5 +69,5 @@ def test_removals_of_5x_with_light_heartbeats_are_the_planted_ones(tmp_path: Pat
         outage_s=(20, 120),
     )
     simulate(warehouse_at(tmp_path, "on-time"), InProcess(), fleet, [DAY])
-    assert night(tmp_path, "night").status == "published"
+    assert night(tmp_path, passes=InProcess(2)).status == "published"
     assert_truth_is_found(tmp_path)

@@ -18,7 +18,8 @@ from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import rows_of, table_of
 from schemas import bronze
 from schemas.table import Table
-from tests.fleet.fleets import DAY, NEXT, TROUBLED, fleet_like, warehouse_at
+from tests.fleet.fleets import DAY, NEXT, TROUBLED, fleet_like
+from tests.ingest.given import warehouse_at
 from tools.fleet.fleet import Fleet, FleetError
 from tools.fleet.holes import HOLES
 from tools.fleet.plan import plan_of

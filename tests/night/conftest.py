@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from jobs.cli import commands
 from jobs.cli.files import export
 from jobs.ingest.ingest import ingest
-from tests.night.nights import ANSWERS, CAPTURE, Capture, Nights, night, warehouse_at
+from jobs.night import gate
+from tests.night.nights import ANSWERS, CAPTURE, Capture, Nights, counted, night, warehouse_at
 from tests.night.three_days import DAYS, LOGS, write_log
 
 
@@ -23,14 +25,12 @@ def read_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Capture:
-    """Return a warehouse after a night on the bundled capture."""
     path = tmp_path_factory.mktemp("whole") / "w"
     return Capture(path, night(path, CAPTURE))
 
 
 @pytest.fixture(scope="session")
 def log_of_the_capture(read_in: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the bundled capture as an event log."""
     path = tmp_path_factory.mktemp("log") / "events.jsonl"
     assert export(warehouse_at(read_in), path) > ANSWERS
     return path
@@ -38,7 +38,6 @@ def log_of_the_capture(read_in: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="session")
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
-    """Return a warehouse after the three nights of `three_days`."""
     folder = tmp_path_factory.mktemp("nights")
     logs = [write_log(folder, day, lines) for day, lines in zip(DAYS, LOGS, strict=True)]
     return Nights(folder / "w", logs, [night(folder / "w", log) for log in logs])
@@ -49,3 +48,16 @@ def copied(nights: Nights, tmp_path: Path) -> Path:
     """Give a copy of the warehouse after the three nights, to be changed."""
     shutil.copytree(nights.path, tmp_path / "copied")
     return tmp_path / "copied"
+
+
+@pytest.fixture
+def unprepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have commands not load Great Expectations before they need it."""
+    monkeypatch.setattr(commands, "prepare", lambda *_: None)
+
+
+@pytest.fixture
+def ungated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have commands not load Great Expectations at all: what is counted is judged without them."""
+    monkeypatch.setattr(commands, "prepare", lambda *_: None)
+    monkeypatch.setattr(gate, "judge", counted)

@@ -10,18 +10,19 @@ import datetime as dt
 import gzip
 import io
 import itertools
-import struct
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
+from jobs.__main__ import main
 from jobs.ask.engine import Answers
 from jobs.audit.attestation import Json, attest
 from jobs.cli.output import Console
 from jobs.conf import PipelineConf
-from jobs.night import gate, nightly
+from jobs.night import gate
+from jobs.night import nightly as nights
 from jobs.night.docs import Verdict
 from jobs.night.judging import JudgedTogether
 from jobs.night.nightly import Asked, Summary
@@ -34,6 +35,7 @@ from namesrv_day.arrow.rows import rows_of
 from namesrv_day.gate.rules import Measurement
 from schemas import gold
 from schemas.table import Table
+from tests.pcap import stretch
 
 CHECKOUT = Path(__file__).parents[2]
 CAPTURE = CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
@@ -76,10 +78,7 @@ class Counting(InProcess):
 def capture_in_two(seconds: int) -> tuple[bytes, bytes]:
     """Return the first `seconds` of the bundled capture and what comes behind, as two captures."""
     data = gzip.decompress(CAPTURE.read_bytes())
-    offset, first_s = 24, struct.unpack_from("<I", data, 24)[0]
-    while struct.unpack_from("<I", data, offset)[0] < first_s + seconds:
-        offset += 16 + struct.unpack_from("<I", data, offset + 8)[0]
-    return data[:offset], data[:24] + data[offset:]
+    return stretch(data, 0, seconds), stretch(data, seconds, 900)
 
 
 def warehouse_at(warehouse: Path, run_id: str = "look", conf: PipelineConf | None = None) -> Warehouse:
@@ -100,7 +99,12 @@ def night(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(gate, "judge", judge or counted)
         paths = [str(path) for path in inputs]
-        return nightly.run(opened, passes or InProcess(), Asked(paths, **asked), silent())
+        return nights.run(opened, passes or InProcess(), Asked(paths, **asked), silent())
+
+
+def nightly(warehouse: Path, *words: object) -> int:
+    """Run the command `nightly` in this process and return its exit code."""
+    return main(["nightly", "--in-process", "--warehouse", str(warehouse), *map(str, words)])
 
 
 def audited(
@@ -116,7 +120,6 @@ def audited(
 
 
 def silent() -> Console:
-    """Return a console that nobody reads."""
     return Console(io.StringIO(), io.StringIO())
 
 
@@ -145,6 +148,14 @@ def rows(warehouse: Path, table: Table, run_id: str | None = None) -> list[Row]:
     return list(rows_of(read_files(opened.path, table, files)))
 
 
+def findings_of(warehouse: Path) -> dict[str, list[Row]]:
+    """Return what was found, by code."""
+    found: dict[str, list[Row]] = {}
+    for row in rows(warehouse, gold.FINDINGS):
+        found.setdefault(row["code"], []).append(row)
+    return found
+
+
 def topics(warehouse: Path, at: str, run_id: str | None = None) -> list[str]:
     """Return the topics in topicQueueTable at an instant, as a run has published them."""
     instant = dt.datetime.fromisoformat(f"{at}+00:00")
@@ -159,7 +170,6 @@ def topics(warehouse: Path, at: str, run_id: str | None = None) -> list[str]:
 
 
 def heads(warehouse: Path) -> dict[str, int]:
-    """Return the newest version of each table that was ever written."""
     opened = warehouse_at(warehouse)
     tables = (*WRITTEN_TABLES, gold.RUNS, gold.RESTATEMENTS)
     return {table.name: head for table in tables if (head := opened._base(table)) >= 0}

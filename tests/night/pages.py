@@ -29,7 +29,7 @@ _INLINE = re.compile(r"`((?:\w+=\S+ )?\./spark-submit\.sh [^`]+)`")
 _LESS = (
     (r"(spark-submit\.sh test)(?= *#)", r"\1 --collect-only -q tests/core/test_java_map.py"),
     (r"NAMESRV_CLUSTER=1 (.*)", r"\1 --collect-only -q"),  # eight processes and minutes
-    (r"\./spark-submit\.sh coverage .*", ""),  # a step of CI
+    (r"\./spark-submit\.sh (lint|coverage) .*", ""),  # steps of CI
     (r"\./spark-submit\.sh mutate .*", ""),  # see test_mutation.py
     (r"--events 200000", "--events 4000"),
     (r"--inputs 1000000", "--inputs 2000"),
@@ -71,7 +71,6 @@ class Block(NamedTuple):
 
 
 def named(block: Block) -> str:
-    """Return a block's name among tests."""
     return f"{block.page} {block.lines[:60]!r}"
 
 

@@ -26,7 +26,6 @@ def stock(warehouse: Path, zone: str = "UTC") -> Iterator[duckdb.DuckDBPyConnect
 
 
 def run_of(warehouse: Path) -> str:
-    """Return the run of which the file is."""
     with stock(warehouse) as connection:
         ((run_id,),) = connection.execute("SELECT run_id FROM files.run").fetchall()
     return str(run_id)

@@ -34,7 +34,6 @@ ONE = f"{FIRST}, {OTHER}"
 
 
 def addresses_of(summary: Summary) -> dict[str, str]:
-    """Return the addresses of the name servers that have several."""
     return {name: said["addresses"]["value"] for name, said in summary.settings.items() if "addresses" in said}
 
 
@@ -48,7 +47,6 @@ def told(warehouse: Path) -> dict[tuple[str, str], str]:
 
 
 def mismatched(summary: Summary) -> int:
-    """Return how many answers are wrong."""
     return int(summary.verify["mismatched"])
 
 

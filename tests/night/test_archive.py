@@ -15,6 +15,8 @@ from pyspark import cloudpickle
 from jobs.passes import InProcess
 from tests.night.nights import CAPTURE, CHECKOUT, Capture, night
 
+pytestmark = pytest.mark.slow
+
 P = TypeVar("P")
 R = TypeVar("R")
 _SHIPPED = ("namesrv_core", "namesrv_wire", "namesrv_day", "schemas", "jobs")
@@ -43,7 +45,6 @@ class InArchive(InProcess):
         return list(cloudpickle.loads(done.stdout))
 
 
-@pytest.mark.slow
 def test_tasks_run_from_an_archive_of_the_packages(whole: Capture, tmp_path: Path) -> None:
     """A night whose tasks have the packages as a cluster's executors have them gives the tables of one whose tasks have folders."""
     archive = tmp_path / "packages.zip"

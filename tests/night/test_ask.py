@@ -29,7 +29,6 @@ WIPED = "ef2f684d4a9ed42e7e016226517fbd11"
 
 @pytest.fixture
 def ask(whole: Capture, capsys: pytest.CaptureFixture[str]):
-    """Ask the warehouse of the bundled capture and return the rows."""
 
     def asking(*words: str, warehouse: Path = whole.path) -> list[LINE]:
         assert main(["ask", *words, "--warehouse", str(warehouse), "--format", "json"]) == EXIT_OK

@@ -20,7 +20,6 @@ from jobs.audit import attestation
 from jobs.audit.attestation import Json
 from jobs.conf import NamesrvConf, PipelineConf
 from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_USAGE, NotRecordedError, TamperedError
-from jobs.night import gate
 from jobs.store.check import check
 from jobs.store.intervals import write_intervals
 from jobs.store.warehouse import DATA_TABLES
@@ -28,26 +27,17 @@ from namesrv_day.arrow.rows import with_columns
 from namesrv_day.audit.attested import rows_of_table
 from namesrv_day.verify.verify import Verified, verdicts
 from schemas import gold
-from tests.ingest.given import FIRST
-from tests.ingest.given import NAMESRV as LATE_NAMESRV
-from tests.night.nights import CAPTURE, Capture, Nights, audited, counted, night, silent, warehouse_at
-from tests.night.test_late import LATE, ORDERLY, run
+from tests.night.nights import CAPTURE, Capture, Nights, audited, night, silent, warehouse_at
 from tests.night.three_days import DAYS, LOGS, NAMESRV, write_log
 
 SERVER = "127.0.0.1:9876"
 TIMES = ["08:55:40", "08:57:12.345678", "08:58:00", "09:00:01.5", "09:03:00", "09:05:59.9"]
-
-
-@pytest.fixture(autouse=True)
-def without_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the gate of nights from events alone write nothing down."""
-    monkeypatch.setattr(gate, "judge", counted)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ungated")]
 
 
 def attested(
     warehouse: Path, at: str, namesrv_id: str = SERVER, tables: Sequence[str] = tuple(FUNCTIONS), known_at: Any = None
 ) -> Json:
-    """Return the attestation of an instant."""
     instant = dt.datetime.fromisoformat(f"{at}+00:00")
     return audited(warehouse, (namesrv_id, instant), tables, known_at)
 
@@ -60,14 +50,12 @@ def again_from_events(warehouse: Path, folder: Path, conf: PipelineConf | None =
 
 
 def tables_at(answers: Answers, at: str, namesrv_id: str) -> list[list[list[Any]]]:
-    """Return the rows of all tables of a name server at an instant."""
     t = dt.datetime.fromisoformat(f"{at}+00:00")
     sql = "SELECT * FROM {}($t) WHERE namesrv_id = $id"
     return [rows_of_table(answers.table(sql.format(name), t=t, id=namesrv_id)).rows for name in FUNCTIONS.values()]
 
 
 def ran(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
-    """Run `audit` and return its exit code and what it said."""
     code = main(["audit", *map(str, words)])
     said = capsys.readouterr()
     return code, said.out, said.err
@@ -108,7 +96,6 @@ def test_one_night_over_all_days_gives_what_three_gave(nights: Nights, tmp_path:
         assert brokers == (["broker-a", "broker-b"] if time == "02T23:58:30" else ["broker-a"])
 
 
-@pytest.mark.slow
 def test_a_day_without_an_event_follows_from_those_around_it(tmp_path: Path) -> None:
     """Nobody recorded the second day: two nights, and one from the events alone, give the same."""
     night(tmp_path / "w", *(write_log(tmp_path, DAYS[day], LOGS[day]) for day in (0, 2)))
@@ -144,7 +131,6 @@ def test_beyond_the_last_thing_that_was_read_nothing_is_attested(nights: Nights,
 # -- what is found -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_what_was_forged_with_digests_that_fit_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run writes other rows than follow, and a ledger that says so: `check` finds nothing, the two proofs do, by day and key.
 
@@ -179,7 +165,6 @@ def test_what_was_forged_with_digests_that_fit_is_found(tmp_path: Path, monkeypa
     assert {row[7] for row in made["tables"]["brokerLiveTable"]["differences"]["only_published"]} == {"192.0.2.1:1#1"}
 
 
-@pytest.mark.slow
 def test_a_row_that_was_rewritten_past_all_logs_is_found(
     whole: Capture, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -204,7 +189,6 @@ def test_from_events_that_are_not_those_that_were_read_nothing_is_proved(whole: 
         attested(tmp_path / "w", "2026-11-21T08:58:00", tables=["kvConfigTable"])
 
 
-@pytest.mark.slow
 def test_an_attestation_is_verified_and_what_was_changed_is_named(
     whole: Capture, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -227,7 +211,6 @@ def test_an_attestation_is_verified_and_what_was_changed_is_named(
     assert (code, "tables of kvConfigTable" in said, "inputs" in said) == (EXIT_TAMPERED, True, False)
 
 
-@pytest.mark.slow
 def test_without_an_instant_all_is_proved_and_no_table_listed(
     nights: Nights, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -261,34 +244,3 @@ def test_what_cannot_be_attested_is_said(
     code, _, told = ran(capsys, *words, "--warehouse", whole.path)
     assert code == EXIT_USAGE
     assert said in told
-
-
-# -- what an earlier report said -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_what_late_events_changed_in_an_earlier_report_is_a_question(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Rows of then and now side by side, with the event that made the difference; both reports can be attested."""
-    first = run(tmp_path / "w", "orderly", ORDERLY)
-    run(tmp_path / "w", "late", LATE)
-    noon = f"{FIRST + dt.timedelta(days=1)}T12:00:00Z"
-    words = ["restated", "topicQueueTable", noon, "--warehouse", str(tmp_path / "w"), "--format", "json"]
-    assert main(["ask", *words, "--as-known-at", first.run_id]) == EXIT_OK
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [(row["said"], row["topic"], row["perm"]) for row in told] == [
-        ("then", "T", 6),
-        ("now", "T", 4),
-        ("then", "V", 6),
-        ("now", "V", 4),
-    ]
-    (late,) = {event for row in told for event in row["late_events"]}
-    assert {(row["broker_name"], row["changed_by"], row["cause"]) for row in told} == {("broker-b", late, "events")}
-    assert main(["ask", *words]) == EXIT_USAGE
-
-    for known_at in (None, first.run_id):
-        made = attested(tmp_path / "w", noon.removesuffix("Z"), LATE_NAMESRV, ["topicQueueTable"], known_at)
-        perms = {row[2]: row[5] for row in made["tables"]["topicQueueTable"]["rows"]}
-        assert (made["wrong"], perms["broker-b"]) == ([], 6 if known_at else 4)
-    assert night(tmp_path / "w").status == "nothing_to_do"

@@ -8,13 +8,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from jobs.night import night as nights
-from jobs.passes import OnSpark
 from schemas import gold
 from tests.ingest.given import piece
 from tests.night.nights import ANSWERS, CAPTURE, FRAMES, Capture, Counting, heads, night, rows
+
+pytestmark = pytest.mark.slow
 
 MIDDLE, END = 21_111, 40_000
 """A packet in the middle of connections, and one behind the last."""
@@ -22,7 +22,6 @@ MIDDLE, END = 21_111, 40_000
 
 @pytest.fixture
 def copied(read_in: Path, tmp_path: Path) -> Path:
-    """Give a copy of the warehouse into which the capture was read."""
     shutil.copytree(read_in, tmp_path / "w")
     return tmp_path / "w"
 
@@ -74,7 +73,6 @@ def test_a_second_night_on_the_same_capture_changes_nothing(whole: Capture, tmp_
 # -- the same tables however the work is cut -------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_two_halves_give_the_tables_of_the_whole(whole: Capture, tmp_path: Path) -> None:
     """A capture cut in two, read in two nights, gives the same gold tables as in one piece."""
     halves = [piece(tmp_path / f"{n}.pcap", *cut) for n, cut in enumerate([(0, MIDDLE), (MIDDLE, END)])]
@@ -84,7 +82,6 @@ def test_two_halves_give_the_tables_of_the_whole(whole: Capture, tmp_path: Path)
     assert after.digests == whole.summary.digests
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [2, 7])
 def test_the_number_of_tasks_does_not_matter(
     whole: Capture, copied: Path, width: int, monkeypatch: pytest.MonkeyPatch
@@ -96,7 +93,6 @@ def test_the_number_of_tasks_does_not_matter(
     assert passes.days == 1
 
 
-@pytest.mark.slow
 def test_an_exported_event_log_gives_the_tables_of_its_capture(
     whole: Capture, log_of_the_capture: Path, tmp_path: Path
 ) -> None:
@@ -106,7 +102,6 @@ def test_an_exported_event_log_gives_the_tables_of_its_capture(
     assert from_log.digests == whole.summary.digests
 
 
-@pytest.mark.slow
 def test_midnight_in_between_changes_no_answer(log_of_the_capture: Path, tmp_path: Path) -> None:
     """With midnight in mid-recording the second day starts from the first day's open rows, and all answers match."""
     midnight = dt.datetime(2026, 11, 22, tzinfo=dt.timezone.utc)
@@ -121,7 +116,6 @@ def test_midnight_in_between_changes_no_answer(log_of_the_capture: Path, tmp_pat
 
 
 def shifted(line: str, by: dt.timedelta) -> str:
-    """Return a line of an event log with all its times moved."""
     event = json.loads(line)
     for key in ("time", "effect_time"):
         moved = dt.datetime.fromisoformat(event[key].replace("Z", "+00:00")) + by
@@ -131,11 +125,3 @@ def shifted(line: str, by: dt.timedelta) -> str:
         if key in event:
             event[key] += nanoseconds
     return json.dumps(event) + "\n"
-
-
-@pytest.mark.slow
-def test_spark_gives_what_one_process_gives(whole: Capture, copied: Path, spark: SparkSession) -> None:
-    """The same passes as tasks of a Spark job: all tables and all that the night says are equal."""
-    on_spark, said = night(copied, passes=OnSpark(lambda: spark)), whole.summary
-    assert (on_spark.digests, on_spark.verify, on_spark.settings) == (said.digests, said.verify, said.settings)
-    assert (on_spark.findings, on_spark.tables, on_spark.warnings) == (said.findings, said.tables, said.warnings)

@@ -1,25 +1,23 @@
-"""Captures of real name servers give the tables that the first version of this software made of them, whoever calls the passes."""
+"""Captures of real name servers give the tables that the first version of this software made of them."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import os
-import shutil
-import struct
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from jobs.ask.engine import Answers
 from jobs.audit.attestation import answers_differing, asked_again, published, summed
 from jobs.conf import PipelineConf
-from jobs.ingest.ingest import ingest
-from jobs.passes import OnSpark
 from schemas import gold
 from tests.night.content import EXPECTED, content_of
-from tests.night.nights import Capture, night, warehouse_at
+from tests.night.nights import Capture, night
+from tests.pcap import stretch
+
+pytestmark = pytest.mark.slow
 
 VARIABLE = "NAMESRV_CAPTURES"
 """Names the folder of the captures that are too large to be part of this repository."""
@@ -51,7 +49,6 @@ def test_the_bundled_capture_gives_what_it_gave(whole: Capture) -> None:
     assert of_those_tables(whole.path, "v4-lifecycle") == expected("v4-lifecycle")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_other_captures_give_what_they_gave(name: str, tmp_path: Path) -> None:
     """4.x and 5.x, two name servers, acting masters, a network that loses packets and knows only a part of the past.
@@ -66,18 +63,6 @@ def test_other_captures_give_what_they_gave(name: str, tmp_path: Path) -> None:
     assert summed(again)["answers"] > 7_000
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", FILES)
-def test_spark_gives_of_other_captures_what_one_process_gives(name: str, tmp_path: Path, spark: SparkSession) -> None:
-    """Tasks of a Spark job: the digest of every gold table is that of one process."""
-    read = tmp_path / "in-process"
-    assert ingest(warehouse_at(read, "read-in"), [str(file_of(name))]).unaccounted == 0
-    shutil.copytree(read, tmp_path / "on-spark")
-    said, on_spark = night(read, conf=JOINED), night(tmp_path / "on-spark", conf=JOINED, passes=OnSpark(lambda: spark))
-    assert (on_spark.digests, on_spark.verify) == (said.digests, said.verify)
-
-
-@pytest.mark.slow
 def test_another_process_before_the_day_changes_no_route(tmp_path: Path) -> None:
     """A connection that another process had accepted before: its settings are not those of the one that ran the whole day."""
     own, both = file_of("v5-acting-master"), file_of("v5-acting-master").parents[2] / "cases" / "two_processes.pcap.gz"
@@ -96,9 +81,10 @@ def file_of(name: str) -> Path:
     return Path(os.environ[VARIABLE]) / FILES[name]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("damage", [b"\xff" * 700, b""], ids=["damaged", "clean"])
-@pytest.mark.parametrize(("since_s", "until_s"), [(176, 342), (120.8, 208.6), (591.4, 611.9)])
+@pytest.mark.parametrize(
+    ("since_s", "until_s", "damage"),
+    [(176, 342, b"\xff" * 700), (120.8, 208.6, b""), (591.4, 611.9, b"\xff" * 700)],
+)
 def test_a_hole_that_hides_a_life_makes_no_answer_wrong(
     tmp_path: Path, since_s: float, until_s: float, damage: bytes
 ) -> None:
@@ -107,16 +93,9 @@ def test_a_hole_that_hides_a_life_makes_no_answer_wrong(
     Where the file before ends in damage, and where it just ends, and connections show that something is missing.
     """
     data = gzip.decompress(file_of("v5-two-namesrv").read_bytes())
-    parts, at, begin = ([data[:24]], [data[:24]]), 24, None
-    while at < len(data):
-        seconds, us, size, _ = struct.unpack_from("<IIII", data, at)
-        begin = begin or seconds + us / 1e6
-        if not since_s <= (passed := seconds + us / 1e6 - begin) < until_s:
-            parts[passed >= until_s].append(data[at : at + 16 + size])
-        at += 16 + size
     files = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
-    for file, part in zip(files, ([*parts[0], damage], parts[1]), strict=True):
-        file.write_bytes(b"".join(part))
+    files[0].write_bytes(stretch(data, 0, since_s) + damage)
+    files[1].write_bytes(stretch(data, until_s, 900))
     said = night(tmp_path / "w", *files)
     assert (said.verify["mismatched"], said.findings["LOG_GAP"]) == (0, 2)
     assert 0 < said.verify["explained"]["unknown_past"] < 100

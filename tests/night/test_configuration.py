@@ -16,6 +16,8 @@ from tests.night.nights import CAPTURE, night, rows
 from tests.wire.forge import request, response
 from tests.wire.strangers import asking, with_strangers
 
+pytestmark = pytest.mark.slow
+
 SECRETS = ("geheim", "s3cr3t", "opt-mq")
 BODY = (
     "configStorePath=/etc/ns.conf\nkvConfigPath=/opt-mq/kv\nlistenPort=9876\nsecretKey=geheim\nserverWorkerThreads=8\n"
@@ -35,7 +37,6 @@ def _told_apart(warehouse: Path) -> dict[str, str]:
     return {str(row["answer_time"]): row["classification"] for row in found if row["code"] == 319}
 
 
-@pytest.mark.slow
 def test_answers_about_the_configuration_are_verified(tmp_path: Path) -> None:
     """The first teaches; a change of any property that was accepted is seen in the next; one without a cause is a mismatch.
 
@@ -80,7 +81,6 @@ def _line(kind: str, at: str, **fields: Any) -> str:
     return json.dumps(said) + "\n"
 
 
-@pytest.mark.slow
 def test_what_is_known_of_the_configuration_crosses_midnight_and_restarts(tmp_path: Path) -> None:
     """Three nights, one day each: what was stated, changed in a process with a file, and inherited by the next one."""
     broker = {"cluster_name": "C", "broker_name": "b", "broker_addr": "10.0.0.2:10911", "broker_id": 0}

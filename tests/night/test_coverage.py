@@ -21,6 +21,8 @@ from tests.cli.rows import recorded_day
 from tests.night.nights import night
 from tests.night.three_days import DAYS, LOGS, NAMESRV, beat, registration, write_log
 
+pytestmark = pytest.mark.slow
+
 OTHER = "10.0.0.2:9876"
 NOBODY_THEN = "nothing is recorded at 2027-01-01 00:00:00 UTC; recorded is 10.0.0.1:9876 from 2026-03-01T10:00:00Z to "
 
@@ -30,7 +32,6 @@ def at(day: dt.date, clock: str) -> dt.datetime:
 
 
 def of_other(path: Path) -> Path:
-    """Write the first day's log of the second server."""
     path.write_text(
         write_log(path.parent, DAYS[0], LOGS[0], "-2").read_text().replace(NAMESRV, OTHER), encoding="utf-8"
     )
@@ -58,7 +59,6 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     return code, found.out + found.err
 
 
-@pytest.mark.slow
 def test_coverage_ends_with_the_last_thing_that_was_read(two: Path) -> None:
     """Of each name server by itself; the nights between its events are quiet, not gaps, and known from its start on."""
     found = asked(two, "SELECT * FROM coverage ORDER BY namesrv_id, from_time")
@@ -113,7 +113,6 @@ def test_a_name_server_that_is_not_recorded_then_says_so_beside_those_that_are(t
     assert {row["what"] for row in differ if row["namesrv_id"] == NAMESRV} == {"appeared"}
 
 
-@pytest.mark.slow
 def test_ask_snapshot_export_and_audit_refuse_with_their_code(two: Path, tmp_path: Path, capsys) -> None:
     """7, and a sentence that says what is recorded; nothing is written."""
     where, out = ["--warehouse", str(two)], tmp_path / "state.json"
@@ -153,7 +152,6 @@ def test_an_earlier_run_knows_no_more_than_it_had_read(two: Path, capsys) -> Non
     assert said(capsys, *words, "--as-known-at", "2999-01-01")[0] == EXIT_USAGE
 
 
-@pytest.mark.slow
 def test_a_day_without_a_row_is_a_gap_and_what_follows_is_known_in_part(tmp_path: Path) -> None:
     """Nobody recorded the second day: in it, and after it, rows are only believed; what shows itself is known again."""
     late = [beat("12:00:00"), registration("broker-c", "13:00:00", "V", 10**9), beat("14:00:00")]

@@ -17,7 +17,6 @@ import pytest
 from deltalake import DeltaTable
 
 from jobs.__main__ import main
-from jobs.cli import commands
 from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_UNPUBLISHED, EXIT_USAGE, LedgerBehindError, TamperedError
 from jobs.store.check import check
 from jobs.store.places import table_path
@@ -32,17 +31,12 @@ QUEUES, CONFIGS, SOURCES = gold.TOPIC_QUEUE_HISTORY, bronze.TOPIC_CONFIGS_TABLE,
 TOUCHING = ["ask", "table-at", "topicQueueTable", f"{DAYS[-1]} 11:00"]
 ELSEWHERE = ["ask", "sql", "SELECT count(*) FROM findings"]
 
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unprepared")]
+
 
 @pytest.fixture
 def more(tmp_path: Path) -> Path:
-    """Give the log of a fourth day."""
     return write_log(tmp_path, DAYS[-1].replace(day=4), [beat("12:00:00")])
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have commands not load Great Expectations before they need it."""
-    monkeypatch.setattr(commands, "prepare", lambda *_: None)
 
 
 def said(capsys: pytest.CaptureFixture[str], warehouse: Path, *words: object) -> tuple[int, str]:
@@ -93,7 +87,6 @@ def rewrite(path: Path, column: str, change: Callable[[Any], Any]) -> None:
 # -- files ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damage", "plainly"),
     [
@@ -144,7 +137,6 @@ def test_maintenance_of_a_table_that_is_behind_deletes_nothing(
     assert check(warehouse_at(copied)).wrong == []
 
 
-@pytest.mark.slow
 def test_a_half_copied_warehouse_is_refused(copied: Path, more: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Whether the ledger, a gold table or a bronze one did not come along: nothing is read into it, or published."""
     whole = copied.rename(copied.with_name("whole"))
@@ -213,7 +205,6 @@ def test_a_topic_configuration_is_what_its_digest_says(
     assert wrong.startswith("topic_configs: ")
 
 
-@pytest.mark.slow
 def test_rows_taken_out_of_a_small_table_are_refused_with_what_brings_them_back(
     copied: Path, more: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -260,7 +251,6 @@ def test_a_ledger_with_other_rows_is_found(copied: Path, more: Path, capsys: pyt
         assert (code, "gold/runs: its rows are not those that were published" in line) == (EXIT_TAMPERED, True), words
 
 
-@pytest.mark.slow
 def test_a_crash_between_the_ledger_and_its_note_harms_nobody(
     nights: Nights, copied: Path, more: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,7 +281,6 @@ def test_a_note_that_nobody_has_written_is_refused(copied: Path) -> None:
 # -- where it lies ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_warehouse_may_lie_anywhere_and_keeps_to_the_umask(
     nights: Nights, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

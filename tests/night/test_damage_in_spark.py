@@ -35,7 +35,6 @@ def asked(spark: SparkSession, warehouse: Path, sql: str, *, is_verified: bool =
 
 
 def told(spark: SparkSession, sql: str, views: Views) -> str:
-    """Return what `sql` writes where views are registered."""
     out = io.StringIO()
     given = argparse.Namespace(output=None, format="csv", limit=None)
     cli_sql.show_sql(spark, [sql], views, given, Console(out, io.StringIO()))

@@ -15,6 +15,8 @@ from schemas.rules import RULES
 from tests.day.good_rows import frames, good_rows
 from tests.day.planted_rows import ALL_RULES, planted_rows
 
+pytestmark = pytest.mark.slow
+
 _LOADED = {"src", "srcset", "data", "poster", "background", "action", "formaction", "manifest", "cite"}
 
 
@@ -46,11 +48,9 @@ def found() -> dict[tuple[str, str], Measurement]:
 
 @pytest.fixture(scope="module")
 def unspoilt() -> list[Measurement]:
-    """Give what is measured of good rows only."""
     return measure(frames(good_rows()))
 
 
-@pytest.mark.slow
 def test_the_gate_stops_on_critical_rules_only(found, unspoilt, tmp_path):
     """Broken warnings are told, and the gate stays open; one broken critical rule shuts it."""
     warned = [found[m.table, m.rule] if m.severity == "warning" else m for m in unspoilt]
@@ -65,7 +65,6 @@ def test_the_gate_stops_on_critical_rules_only(found, unspoilt, tmp_path):
     assert (len(judged), sum(map(len, judged))) == (len(RULES), len(ALL_RULES))
 
 
-@pytest.mark.slow
 def test_every_broken_rule_is_found(found, tmp_path):
     """Where all rules are broken, Great Expectations says so of each, by its severity."""
     verdict = docs.judge(found.values(), tmp_path)
@@ -87,7 +86,6 @@ def test_a_rule_that_could_not_be_counted_is_skipped(tmp_path):
     assert "not judged, needs sources" in _texts(tmp_path / "validations")
 
 
-@pytest.mark.slow
 def test_data_docs_name_the_rules_and_are_pruned(found, tmp_path, monkeypatch):
     """A page of each judgement shows rule, sentence and count, never the rows; old judgements go."""
     monkeypatch.setattr(docs, "KEPT_RESULTS", 2)

@@ -10,7 +10,6 @@ import pytest
 
 from jobs.__main__ import main
 from jobs.ask.engine import Answers
-from jobs.cli import commands
 from jobs.errors import (
     EXIT_MISSING_DAY,
     EXIT_OK,
@@ -30,12 +29,7 @@ from tests.night.three_days import DAYS, NAMESRV
 
 AT = dt.datetime.combine(DAYS[-1], dt.time(11), dt.timezone.utc)
 END = "9999-12-31T23:59:59.999999Z"
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have commands not load Great Expectations before they need it."""
-    monkeypatch.setattr(commands, "prepare", lambda *_: None)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unprepared")]
 
 
 def said(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str]:
@@ -193,7 +187,6 @@ def test_a_chart_of_hostile_names_is_drawn() -> None:
 
 
 def newest(warehouse: Path, table: Table) -> Path:
-    """Return the newest commit of a table's log."""
     return max(Path(table_path(str(warehouse), table), "_delta_log").glob("*.json"))
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from pathlib import Path
 
-from schemas import gold
+import pytest
+
 from tests.ingest.given import Line, at, broker, write
-from tests.night.nights import Row, night, rows
+from tests.night.nights import Row, findings_of, night
+
+pytestmark = pytest.mark.slow
 
 MINUTE = 1 / 60
 START = 8.0
@@ -21,7 +24,6 @@ def said(name: str, minute: float, **values: object) -> Line:
 
 
 def lines() -> list[Line]:
-    """Return the log of twenty minutes."""
     told = [at(START - MINUTE, {"kind": "namesrv", "event": "started"})]
     told.append(at(START - MINUTE, {"kind": "namesrv", "event": "identified", "version": 407}))
     for half in range(40):
@@ -52,7 +54,6 @@ MEANT = [
 
 
 def minutes(of: Row, name: str) -> float | None:
-    """Return an instant of a finding in minutes after the start."""
     start = dt.datetime(2026, 1, 2, 8, tzinfo=dt.timezone.utc).timestamp()
     return None if of[name] is None else round((of[name] / 1e6 - start) / 60, 3)
 
@@ -60,9 +61,7 @@ def minutes(of: Row, name: str) -> float | None:
 def test_what_goes_on_or_ends_under_plain_beats_is_told(tmp_path: Path) -> None:
     """A broker dead behind another's address; permission that is meant to be away; a refused broker; two masters that were."""
     night(tmp_path / "w", write(tmp_path / "all.jsonl", lines()))
-    found: dict[str, list[Row]] = {}
-    for row in rows(tmp_path / "w", gold.FINDINGS):
-        found.setdefault(row["code"], []).append(row)
+    found = findings_of(tmp_path / "w")
     (ghost,) = found["GHOST_BROKER"]
     assert (ghost["subject"], minutes(ghost, "from_time"), ghost["to_time"]) == (f"broker-y {SHARED}", 4.7, None)
     assert "another broker renews the live entry of its address" in ghost["detail"]

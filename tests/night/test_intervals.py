@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
@@ -23,18 +24,53 @@ from tests.night.nights import digests, night, rows, warehouse_at
 from tests.night.test_late import IDENTIFIED, LONG, STARTED, in_order
 from tests.slices import on_days
 
+pytestmark = pytest.mark.slow
+
 QUEUES = gold.TOPIC_QUEUE_HISTORY
 DAYS = [FIRST + n * DAY for n in range(4)]
-WIPED = {"kind": "admin", "code": 205, "broker_name": "broker-b", "response_code": 0}
+WIPED, GIVEN = ({"kind": "admin", "code": code, "broker_name": "broker-b", "response_code": 0} for code in (205, 327))
+MORE = broker("a", "TU", 2) | LONG
+MORE["topics"][1] |= {"read_queue_nums": 16}
 BY_DAY: list[list[Line]] = [
-    [at(0.5, STARTED), at(0.6, IDENTIFIED), at(1, broker("a", "TU", 1) | LONG), at(2, broker("b", "TV", 1) | LONG)],
-    [at(26, BEAT), at(30, broker("a", "TUW", 2) | LONG)],
-    [at(49, BEAT), at(50, broker("b", "TV", 1) | LONG), at(60, WIPED)],
+    [
+        *(at(0.5, STARTED), at(0.6, IDENTIFIED)),
+        *(at(1, broker("a", "TU", 1) | LONG), at(2, broker("b", "TV", 1) | LONG), at(10, WIPED)),
+    ],
+    [at(26, BEAT), at(30, MORE)],
+    [at(49, BEAT), at(60, GIVEN)],
     [at(74, BEAT), at(80, broker("c", "TX", 1) | LONG)],
 ]
-"""On the second day broker-a gets a topic, on the third the write permission of broker-b is taken; the fourth adds broker-c."""
+"""On the first day the write permission of broker-b is taken, which leaves V without any; on the third it is given back.
+
+On the second day a topic of broker-a gets more queues; the fourth adds broker-c.
+"""
 PASSING = [at(3, broker("d", "TD", 1))]
 """A broker of the first day, whose short lease a scan ends on that day: its queues are not there any more on the next."""
+
+
+class Daily(NamedTuple):
+    """The warehouse after each of four nights, and what it had of each table of intervals on the day of the night."""
+
+    after: list[Path]
+    of_day: list[dict[str, list[str]]]
+
+
+@pytest.fixture(scope="module")
+def daily(tmp_path_factory: pytest.TempPathFactory) -> Daily:
+    folder = tmp_path_factory.mktemp("daily")
+    path, found = folder / "w", Daily([], [])
+    for number, lines in enumerate(BY_DAY):
+        night(path, write(folder / f"{number}.jsonl", lines))
+        found.after.append(Path(shutil.copytree(path, folder / f"after-{number}")))
+        found.of_day.append(of_days(path)[number])
+    return found
+
+
+def of_days(path: Path) -> list[dict[str, list[str]]]:
+    told = {table.name: on_days(path, table).to_pylist() for table in gold.INTERVAL_TABLES}
+    return [
+        {name: sorted(repr(row) for row in found if row["day"] == day) for name, found in told.items()} for day in DAYS
+    ]
 
 
 def run(path: Path, *days: Sequence[Line]) -> Path:
@@ -44,73 +80,40 @@ def run(path: Path, *days: Sequence[Line]) -> Path:
     return path
 
 
-def queues_of(found: Any) -> list[tuple[Any, ...]]:
-    """Return what rows of topic_queue_history say of whom, in order."""
-    said = ("topic", "broker_name", "perm", "valid_from", "valid_to", "closed_by", "closed_at", "known_from")
-    return sorted((tuple(row[name] for name in said) for row in found), key=repr)
-
-
 def open_files(path: Path, table: Table = QUEUES) -> set[str]:
-    """Return the published files of open intervals."""
     return {file.path for file in warehouse_at(path).published_files(table) if closed_days(file) is None}
 
 
-@pytest.mark.slow
-def test_every_reader_sees_each_interval_once(tmp_path: Path) -> None:
+def test_every_reader_sees_each_interval_once(daily: Daily) -> None:
     """Four nights: as many rows as there were intervals, open ones without an end, for Delta's own reader and DuckDB's."""
-    path = run(tmp_path / "w", *BY_DAY)
+    path = daily.after[3]
     delta = DeltaTable(str(path / "gold" / QUEUES.name))
     read = delta.to_pyarrow_table()
     files = [f"{path}/gold/{QUEUES.name}/{name}" for name in delta.get_add_actions(flatten=True)["path"].to_pylist()]
     counts = "count(*), count(DISTINCT (topic, broker_name, opened_at)), count(*) FILTER (valid_to IS NULL)"
     [plain] = duckdb.connect().sql(f"SELECT {counts} FROM read_parquet({files})").fetchall()
-    # T, U, W of broker-a, T and V of broker-b with and without write permission, T and X of broker-c
-    assert read.num_rows == 9
-    assert plain == (9, 9, 7)
-    assert sorted(row["closed_month"] or "" for row in read.to_pylist()) == [""] * 7 + [f"{FIRST:%Y-%m}"] * 2
+    # T and twice U of broker-a, T and V of broker-b thrice, T and X of broker-c
+    assert read.num_rows == 11
+    assert plain == (11, 11, 6)
+    assert sorted(row["closed_month"] or "" for row in read.to_pylist()) == [""] * 6 + [f"{FIRST:%Y-%m}"] * 5
     assert "day" not in read.column_names
 
 
-@pytest.mark.slow
-def test_any_cut_of_the_days_gives_the_same_tables(tmp_path: Path) -> None:
-    """A night a day, all at once, days in another order, a day in two parts, and a late file behind all others."""
-    first, second, third, fourth = BY_DAY
-    cuts = {
-        "daily": [first, second, third, fourth],
-        "at-once": [in_order(*BY_DAY)],
-        "backwards": [in_order(first, fourth), third, second],
-        "in-parts": [first, second[:1], second[1:], in_order(third, fourth)],
-    }
-    found = {name: digests(run(tmp_path / name, *days), gold.INTERVAL_TABLES) for name, days in cuts.items()}
-    assert len({tuple(of.values()) for of in found.values()}) == 1, found
-    assert all(check(warehouse_at(tmp_path / name)).wrong == [] for name in cuts)
+def test_days_in_another_order_give_the_same_tables(daily: Daily, tmp_path: Path) -> None:
+    """The second day comes last."""
+    path = run(tmp_path / "w", in_order(BY_DAY[0], BY_DAY[2]), BY_DAY[1])
+    assert digests(path, gold.INTERVAL_TABLES) == digests(daily.after[2], gold.INTERVAL_TABLES)
+    assert check(warehouse_at(path)).wrong == []
 
 
-@pytest.mark.slow
-def test_a_day_is_what_it_was_when_it_was_the_last(tmp_path: Path) -> None:
+def test_a_day_is_what_it_was_when_it_was_the_last(daily: Daily) -> None:
     """Whatever came later: the rows of each day are those of a warehouse that has read no further."""
-    whole = run(tmp_path / "whole", *BY_DAY)
-    for number, day in enumerate(DAYS):
-        until = run(tmp_path / f"until-{number}", *BY_DAY[: number + 1])
-        for table in gold.INTERVAL_TABLES:
-            then, now = (
-                [row for row in on_days(path, table).to_pylist() if row["day"] == day] for path in (until, whole)
-            )
-            assert sorted(map(repr, now)) == sorted(map(repr, then)), (day, table.name)
-    of_day = [row for row in on_days(whole, QUEUES).to_pylist() if row["day"] == DAYS[1]]
-    # On the second day nothing tells of the wipe, which is a day off.
-    assert [(row["broker_name"], row["topic"]) for row in of_day if row["valid_to"] is None] != []
-    assert all(row["closed_by"] is None and row["closed_at"] is None for row in of_day)
-
-
-GIVEN = {"kind": "admin", "code": 327, "broker_name": "broker-b", "response_code": 0}
-LASTING: list[list[Line]] = [
-    [*BY_DAY[0], at(10, WIPED)],
-    [at(26, BEAT)],
-    [at(49, BEAT), at(60, GIVEN)],
-    [at(74, BEAT)],
-]
-"""On the first day the write permission of broker-b is taken, which leaves V without any; on the third it is given back."""
+    assert of_days(daily.after[3]) == daily.of_day
+    of_day = [row for row in on_days(daily.after[3], QUEUES).to_pylist() if row["day"] == DAYS[1]]
+    # On the second day nothing tells that the permission is given back, which is a day off.
+    still = [row for row in of_day if row["broker_name"] == "broker-b" and row["valid_to"] is None]
+    assert [row["perm"] for row in still] == [4, 4]
+    assert all(row["closed_by"] is None and row["closed_at"] is None for row in still)
 
 
 def stored(path: Path, table: Table, **where: str) -> list[dict[str, Any]]:
@@ -126,14 +129,9 @@ def lasting(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     return orphan, finding
 
 
-@pytest.mark.slow
-def test_what_is_told_for_three_days_is_one_row(tmp_path: Path) -> None:
+def test_what_is_told_for_three_days_is_one_row(daily: Daily, tmp_path: Path) -> None:
     """Open on the first two days, with the same columns, closed once on the third; what follows leaves it as it is."""
-    path, seen, files = tmp_path / "w", [], []
-    for number, lines in enumerate(LASTING):
-        night(path, write(tmp_path / f"{number}.jsonl", lines))
-        seen.append(lasting(path))
-        files.append(open_files(path, gold.FINDINGS))
+    seen, files = [lasting(path) for path in daily.after], [open_files(path, gold.FINDINGS) for path in daily.after]
     assert seen[0] == seen[1], "nothing is carried from day to day"
     assert files[0] == files[1], "nor written again"
     assert seen[2] == seen[3]
@@ -150,23 +148,25 @@ def test_what_is_told_for_three_days_is_one_row(tmp_path: Path) -> None:
     assert (finding["from_time"], finding["to_time"]) == (orphan["valid_from"], orphan["valid_to"])
     assert finding["evidence"] == [orphan["opened_by"], orphan["closed_by"]]
     assert seen[0][1]["evidence"] == finding["evidence"][: finding["begun_with"]]
+    path = Path(shutil.copytree(daily.after[3], tmp_path / "w"))
     assert {row["ended_on"] for row in stored(path, gold.FINDINGS, code="SINGLE_BROKER_TOPIC")} == {None}
 
     whole = digests(path, gold.INTERVAL_TABLES)
-    assert night(path, tmp_path / "0.jsonl").status == "nothing_to_do"
-    assert night(path, first=DAYS[0], last=DAYS[-1]).days == [day.isoformat() for day in DAYS]
+    assert night(path, write(tmp_path / "again.jsonl", BY_DAY[0])).status == "nothing_to_do"
+    assert night(path, first=DAYS[1], last=DAYS[2]).days == [day.isoformat() for day in DAYS[1:3]]
     assert digests(path, gold.INTERVAL_TABLES) == whole
     assert check(warehouse_at(path)).wrong == []
 
 
-@pytest.mark.slow
-def test_a_late_event_restates_what_is_told_for_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_event_restates_what_is_told_for_days(
+    daily: Daily, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On the first day broker-b has one topic more, so that two are orphaned: as if all had been read at once.
 
     Merged months are taken apart for it; a run that dies between two tables is made good by the next.
     """
     monkeypatch.setattr(maintain, "_CROWD", 1)
-    path, late = run(tmp_path / "w", *LASTING), [at(5, broker("b", "TVY", 2) | LONG)]
+    path, late = Path(shutil.copytree(daily.after[2], tmp_path / "w")), [at(5, broker("b", "TVY", 2) | LONG)]
     [before] = stored(path, gold.FINDINGS, code="NO_WRITABLE_QUEUE")
     maintained(warehouse_at(path))
     given = write(tmp_path / "late.jsonl", late)
@@ -181,31 +181,35 @@ def test_a_late_event_restates_what_is_told_for_days(tmp_path: Path, monkeypatch
     assert sorted(row["topic"] for row in orphans) == ["V", "Y"]
     [after] = stored(path, gold.FINDINGS, code="NO_WRITABLE_QUEUE")
     assert (after["topics"], after["told_on"], after["ended_on"]) == (2, DAYS[0], DAYS[2])
-    lines = in_order(*LASTING, late)
+    lines = in_order(*BY_DAY[:3], late)
     assert digests(path, gold.INTERVAL_TABLES) == digests(run(tmp_path / "again", lines), gold.INTERVAL_TABLES)
     restated = {row["day"] for row in rows(path, gold.RESTATEMENTS) if row["table_name"] == "findings"}
-    assert restated == set(DAYS), "what is open on the last day names the topic, too"
+    assert restated == set(DAYS[:3]), "what is open on the last day names the topic, too"
     assert check(warehouse_at(path)).wrong == []
 
 
-@pytest.mark.slow
-def test_a_night_writes_what_it_changes(tmp_path: Path) -> None:
-    """A day of beats leaves all files of queues as they are, a late beat too; who came and went long ago, those of open ones."""
-    path = run(tmp_path / "w", *BY_DAY[:3])
+def test_a_night_writes_what_it_changes(daily: Daily, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A late beat leaves all files of queues as they are; who came and went long ago, those of open ones.
+
+    Maintenance puts what closed in a month together; a day of it is replaced, and what closed on others stays.
+    """
+    monkeypatch.setattr(maintain, "_CROWD", 2)
+    path = Path(shutil.copytree(daily.after[2], tmp_path / "w"))
+    beat, late = [at(31, BEAT)], [at(29, broker("a", "TUX", 2) | LONG)]
     before = open_files(path)
-    run(tmp_path / "w", [at(74, BEAT)])
+    assert night(path, write(tmp_path / "beat.jsonl", beat)).days == [day.isoformat() for day in DAYS[1:3]]
     assert open_files(path) == before
-    beat = write(tmp_path / "late.jsonl", [at(31, BEAT)])
-    assert night(path, beat).days == [day.isoformat() for day in DAYS[1:3]], "the third day ends as it did"
+    run(path, PASSING)
     assert open_files(path) == before
-    run(tmp_path / "w", PASSING)
-    assert open_files(path) == before
-    lines = in_order(*BY_DAY[:3], [at(74, BEAT), at(31, BEAT)], PASSING)
+    maintained(warehouse_at(path))
+    [merged] = [file for file in warehouse_at(path).files(QUEUES) if closed_days(file) is not None]
+    assert "compacted" in merged.path
+    run(path, late)
+    lines = in_order(*BY_DAY[:3], beat, PASSING, late)
     assert digests(path, gold.HISTORY_TABLES) == digests(run(tmp_path / "again", lines), gold.HISTORY_TABLES)
     assert check(warehouse_at(path)).wrong == []
 
 
-@pytest.mark.slow
 def test_large_tables_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many open intervals a change of one broker rewrites the file that has its name, and no other."""
     monkeypatch.setattr(intervals, "_ROWS_A_FILE", 4)
@@ -220,19 +224,3 @@ def test_large_tables_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.M
     assert digests(path, gold.HISTORY_TABLES) == digests(
         run(tmp_path / "again", in_order(first, [at(26, broker("a", "TUW", 2) | LONG)])), gold.HISTORY_TABLES
     )
-
-
-@pytest.mark.slow
-def test_a_late_event_takes_its_day_out_of_merged_months(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Maintenance puts what closed in a month together; a day of it is replaced, and what closed on others stays."""
-    monkeypatch.setattr(maintain, "_CROWD", 2)
-    second = [at(26, BEAT), at(30, {**WIPED, "broker_name": "broker-a"})]
-    path = run(tmp_path / "w", BY_DAY[0], second, BY_DAY[2])
-    maintained(warehouse_at(path))
-    [merged] = [file for file in warehouse_at(path).files(QUEUES) if closed_days(file) is not None]
-    assert "compacted" in merged.path
-    late = [at(29, broker("a", "TUX", 2) | LONG)]
-    run(tmp_path / "w", late)
-    lines = in_order(BY_DAY[0], second, BY_DAY[2], late)
-    assert digests(path, gold.HISTORY_TABLES) == digests(run(tmp_path / "again", lines), gold.HISTORY_TABLES)
-    assert check(warehouse_at(path)).wrong == []

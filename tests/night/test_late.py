@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from jobs.__main__ import main
+from jobs.errors import EXIT_OK, EXIT_USAGE
 from jobs.night.nightly import Summary
 from jobs.store.check import check
 from schemas import gold
 from tests.ingest.given import BEAT, DAY, DAY_MS, FIRST, NAMESRV, START_MS, Line, at, broker, write
-from tests.night.nights import night, rows, warehouse_at
+from tests.night.nights import audited, night, rows, warehouse_at
+
+pytestmark = pytest.mark.slow
 
 DAYS = [(FIRST + n * DAY).isoformat() for n in range(3)]
 LONG = {"heartbeat_timeout_ms": 20 * DAY_MS}
@@ -34,30 +40,40 @@ LATE = [at(12, {"kind": "admin", "code": 205, "broker_name": "broker-b", "respon
 
 
 def in_order(*lines: Iterable[Line]) -> list[Line]:
-    """Return lines in the order of their times."""
     return sorted((line for some in lines for line in some), key=lambda line: line["time"])
 
 
 def run(path: Path, name: str, lines: list[Line]) -> Summary:
-    """Run a night on a log in a warehouse beside it."""
     return night(path, write(path.parent / f"{path.name}-{name}.jsonl", lines))
+
+
+class Late(NamedTuple):
+    """A warehouse after three days and an event of the first that came late, and what the two nights have said."""
+
+    path: Path
+    first: Summary
+    second: Summary
+
+
+@pytest.fixture(scope="module")
+def late(tmp_path_factory: pytest.TempPathFactory) -> Late:
+    path = tmp_path_factory.mktemp("late") / "w"
+    return Late(path, run(path, "orderly", ORDERLY), run(path, "late", LATE))
 
 
 # -- what changed ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_late_events_give_the_tables_of_one_run_and_restatements_say_what_changed(tmp_path: Path) -> None:
+def test_late_events_give_the_tables_of_one_run_and_restatements_say_what_changed(late: Late, tmp_path: Path) -> None:
     """Three days, then an event of the first: all tables equal those of everything at once, and the difference is in rows."""
-    first = run(tmp_path / "w", "orderly", ORDERLY)
+    path, first, second = late
     assert (first.days, first.restated) == (DAYS, 0)
-    second = run(tmp_path / "w", "late", LATE)
-    again = run(tmp_path / "w", "late", LATE)
+    again = run(path, "late", LATE)
     assert (again.status, again.digests) == ("nothing_to_do", second.digests)
     assert second.digests == run(tmp_path / "whole", "everything", in_order(ORDERLY, LATE)).digests
     assert first.digests != second.digests
 
-    told = rows(tmp_path / "w", gold.RESTATEMENTS)
+    told = rows(path, gold.RESTATEMENTS)
     assert len(told) == second.restated
     assert {(row["run_id"], row["previous_run"], row["namesrv_id"]) for row in told} == {
         (second.run_id, first.run_id, NAMESRV)
@@ -85,7 +101,31 @@ def test_late_events_give_the_tables_of_one_run_and_restatements_say_what_change
     assert untouched.isdisjoint(row["table_name"] for row in told)
 
 
-@pytest.mark.slow
+def test_what_late_events_changed_in_an_earlier_report_is_a_question(
+    late: Late, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Rows of then and now side by side, with the event that made the difference; both reports can be attested."""
+    noon = f"{FIRST + DAY}T12:00:00+00:00"
+    words = ["restated", "topicQueueTable", noon, "--warehouse", str(late.path), "--format", "json"]
+    assert main(["ask", *words, "--as-known-at", late.first.run_id]) == EXIT_OK
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(row["said"], row["topic"], row["perm"]) for row in told] == [
+        ("then", "T", 6),
+        ("now", "T", 4),
+        ("then", "V", 6),
+        ("now", "V", 4),
+    ]
+    (event,) = {event for row in told for event in row["late_events"]}
+    assert {(row["broker_name"], row["changed_by"], row["cause"]) for row in told} == {("broker-b", event, "events")}
+    assert main(["ask", *words]) == EXIT_USAGE
+
+    for known_at in (None, late.first.run_id):
+        made = audited(late.path, (NAMESRV, dt.datetime.fromisoformat(noon)), ["topicQueueTable"], known_at)
+        perms = {row[2]: row[5] for row in made["tables"]["topicQueueTable"]["rows"]}
+        assert (made["wrong"], perms["broker-b"]) == ([], 6 if known_at else 4)
+    assert night(late.path).status == "nothing_to_do"
+
+
 def test_a_day_that_comes_to_be_before_a_published_one_restates_it(tmp_path: Path) -> None:
     """The second day was published; a late file makes a first one, whose broker the second then begins with."""
     assert run(tmp_path / "w", "second", [at(26, IDENTIFIED), at(26, BEAT)]).restated == 0
@@ -95,7 +135,6 @@ def test_a_day_that_comes_to_be_before_a_published_one_restates_it(tmp_path: Pat
     assert [(row["day"], row["rows_added"], row["cause"]) for row in told] == [(FIRST + DAY, 2, "earlier_day")]
 
 
-@pytest.mark.slow
 def test_one_late_event_restates_no_other_name_server(tmp_path: Path) -> None:
     """Nor does a finding that two name servers have together seem to be gone; once their clocks agree, it is.
 
@@ -108,14 +147,12 @@ def test_one_late_event_restates_no_other_name_server(tmp_path: Path) -> None:
             at(0.5, STARTED),
             at(0.6, IDENTIFIED),
             *(at(1 + version / 100, broker("a", "TU", version) | LONG) for version in range(1, 5)),
-            at(30, BEAT),
         )
     ]
     first = run(tmp_path / "w", "both", in_order(lines))
     assert first.findings["CLOCK_SKEW"] == 1
     wipe = LATE[0] | {"namesrv_id": "10.0.0.2:9876"}
-    late = run(tmp_path / "w", "late", [wipe])
-    assert late.digests == run(tmp_path / "whole", "everything", in_order(lines, [wipe])).digests
+    assert run(tmp_path / "w", "late", [wipe]).restated > 0
     told = rows(tmp_path / "w", gold.RESTATEMENTS)
     assert {row["namesrv_id"] for row in told} == {"10.0.0.2:9876"}
 
@@ -125,7 +162,7 @@ def test_one_late_event_restates_no_other_name_server(tmp_path: Path) -> None:
         for version in range(1, 5)
     ]
     agreed = run(tmp_path / "w", "same", same)
-    assert agreed.digests == run(tmp_path / "whole-too", "everything", in_order(lines, [wipe], same)).digests
+    assert agreed.digests == run(tmp_path / "whole", "everything", in_order(lines, [wipe], same)).digests
     assert "CLOCK_SKEW" not in agreed.findings
     gone = [
         row
@@ -149,18 +186,16 @@ def registration(name: str, addr: str, channel_id: str | None) -> Line:
     return broker(name, "TU", 1) | {"broker_name": name, "broker_addr": addr, "channel_id": channel_id}
 
 
-def halting(namesrv: str, day: int) -> list[Line]:
-    """Return the life of a 4.x name server whose scan dies on `day`, at a broker without a connection, and what lives on."""
-    return [
-        hours(0, 9, namesrv, STARTED),
-        hours(0, 9, namesrv, IDENTIFIED | {"version": 407}),
-        hours(day, 10, namesrv, registration("a", "1:1", None)),
-        hours(day, 10.01, namesrv, registration("b", "2:2", "2:2#1")),
-        *(hours(later, 12, namesrv, registration("b", "2:2", "2:2#1")) for later in range(day + 1, 3)),
-    ]
-
-
 TICKS, HALTS = "10.0.0.4:9876", "10.0.0.3:9876"
+HALTED_LATE = [hours(0, 10, HALTS, registration("a", "1:1", None))]
+"""A broker without a connection, at which the scan of a 4.x name server dies."""
+HALTING = [
+    hours(0, 9, HALTS, STARTED),
+    hours(0, 9, HALTS, IDENTIFIED | {"version": 407}),
+    *HALTED_LATE,
+    hours(0, 10.01, HALTS, registration("b", "2:2", "2:2#1")),
+    *(hours(day, 12, HALTS, registration("b", "2:2", "2:2#1")) for day in (1, 2)),
+]
 TICKING = [
     hours(0, 8, TICKS, {"kind": "namesrv", "event": "observed_from"}),
     hours(0, 8, TICKS, IDENTIFIED | {"version": 407}),
@@ -171,21 +206,17 @@ CLOSED = [
     hours(0, 15.0001, TICKS, {"kind": "channel", "event": "close", "closed_by": "namesrv", "channel_id": "9:9#1"})
 ]
 """Only a scan explains it, and so it tells when all others tick."""
-HALTED_LATE = [line for line in halting(HALTS, 0) if line.get("channel_id", "") is None]
 
 
-@pytest.mark.slow
 def test_nights_know_what_became_of_scans_on_any_day_before(tmp_path: Path) -> None:
-    """Scans that died days ago, one after the other, and late events that end a scan or tell its ticks: as if read at once."""
+    """A late event that ends a scan, or tells its ticks, and a night that begins a day later: as if read at once."""
     late = [*HALTED_LATE, *CLOSED]
-    everything = in_order(halting("10.0.0.1:9876", 0), halting("10.0.0.2:9876", 1), halting(HALTS, 0), TICKING, CLOSED)
-    on_time = [line for line in everything if line not in late]
-    ends = [START_MS + day * DAY_MS for day in (1, 2, 3)]
-    before = [
-        run(tmp_path / "nights", f"night-{end}", [line for line in on_time if end - DAY_MS <= line["time"] < end])
-        for end in ends
-    ]
-    after = run(tmp_path / "nights", "late", late)
-    assert after.days == DAYS
-    assert after.digests == run(tmp_path / "everything", "everything", everything).digests
-    assert after.digests != before[-1].digests
+    everything = in_order(HALTING, TICKING, CLOSED)
+    third_ms = START_MS + 2 * DAY_MS
+    two_days = [line for line in everything if line not in late and line["time"] < third_ms]
+    first = run(tmp_path / "nights", "first", two_days)
+    second = run(tmp_path / "nights", "late", late)
+    assert (second.days, second.digests != first.digests) == (DAYS[:2], True)
+    last = run(tmp_path / "nights", "last", [line for line in everything if line["time"] >= third_ms])
+    assert DAYS[0] not in last.days
+    assert last.digests == run(tmp_path / "everything", "everything", everything).digests

@@ -13,6 +13,8 @@ from tests.night.nights import night, rows
 from tests.wire.forge import EPOCH_NS, MS_NS, REGISTER, SECOND_NS, Talk, merged, request, response
 from tests.wire.seeds import pcap_of
 
+pytestmark = pytest.mark.slow
+
 LAST_MS, LIMIT_MS, SEEN_MS = 3, 120_003, 173_006
 """The broker's last byte, where its silence reaches the limit, and the FIN that is sent again, in ms from the beginning."""
 
@@ -47,7 +49,6 @@ def cut_off(beats: range) -> Talk:
     return talk
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("beats", [range(0), range(30, 170, 30)], ids=["nothing is seen", "beats are seen"])
 @pytest.mark.parametrize("stands_still", [range(300, 301), range(20, 60)], ids=["runs on", "stood still"])
 def test_who_was_cut_off_is_closed_at_the_idle_limit(stands_still: range, beats: range, tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from schemas import bronze, gold
 from tests.night.nights import Capture, capture_in_two, night, rows, warehouse_at
 from tests.night.three_days import DAYS, MONTH_MS, Line, registration, write_log
 
+pytestmark = pytest.mark.slow
+
 # Ten seconds before, a topic was deleted; brokers hold topics that their registrations do not name.
 BEGIN_S = 300
 
@@ -25,12 +27,10 @@ def capture_from(seconds: int, path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def cut(tmp_path_factory: pytest.TempPathFactory) -> Capture:
-    """Return a warehouse after a night on the capture's last part."""
     folder = tmp_path_factory.mktemp("cut")
     return Capture(folder / "w", night(folder / "w", capture_from(BEGIN_S, folder / "cut.pcap")))
 
 
-@pytest.mark.slow
 def test_what_was_not_known_is_a_class_of_its_own(cut: Capture) -> None:
     """No answer contradicts what is known; those that only showed what was not are few, counted, and named."""
     said = cut.summary
@@ -55,7 +55,6 @@ def test_rows_say_since_when_they_are_known(cut: Capture) -> None:
     assert [row for row in seen if row["known_from"] != row["valid_from"]] == []
 
 
-@pytest.mark.slow
 def test_a_snapshot_takes_the_place_of_the_beginning(whole: Capture, cut: Capture, tmp_path: Path) -> None:
     """The state at which the last part begins, as the whole recording tells it: nothing is unknown but when the scan runs."""
     (namesrv_id,) = whole.summary.namesrvs

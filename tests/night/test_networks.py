@@ -13,10 +13,11 @@ from tests.night.nights import night, rows
 from tests.wire.forge import BROKER, EPOCH_NS, SECOND_NS, Talk, merged, register_json, request, response
 from tests.wire.openings import HELLO, SERVER_HELLO
 
+pytestmark = pytest.mark.slow
+
 A = BROKER | {"brokerName": "a", "brokerAddr": "a:1"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("tls", ["a broker's", "a stranger's", None])
 def test_a_broker_that_registers_in_tls_is_a_gap(tmp_path: Path, tls: str | None) -> None:
     """Answers that show it agree in all else: they count as not known. Where all was read, they are wrong.

@@ -24,6 +24,8 @@ from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.arrow.digest import slices_of, sum_of
 from tests.night.nights import CHECKOUT, capture_in_two, digests, night, warehouse_at
 
+pytestmark = pytest.mark.slow
+
 ID, SECRET = "planted-key-4711", "planted-secret-0815"
 WAREHOUSE = "s3://bucket/wh"
 HALVES = ("a.pcap.gz", "b.pcap.gz")
@@ -86,7 +88,6 @@ def run(*arguments: str) -> tuple[int, str]:
     return code, said.getvalue()
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("elsewhere")
 def test_nights_in_a_store_give_the_same_tables(store: Any, local: Path, tmp_path: Path) -> None:
     """Object by object, then a prefix with both: the digests of a local warehouse; care, questions, exports; no secret."""
@@ -169,7 +170,6 @@ def test_credentials_in_a_url_are_refused_and_not_repeated(url: str, tmp_path: P
     assert run("ingest", "--input", url, "--warehouse", str(tmp_path / "wh"))[0] == 2
 
 
-@pytest.mark.slow
 @pytest.mark.jvm
 @pytest.mark.usefixtures("store")
 def test_tasks_of_spark_read_and_write_in_a_store(local: Path, tmp_path: Path) -> None:

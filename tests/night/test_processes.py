@@ -11,15 +11,16 @@ from typing import Any, NamedTuple
 import pytest
 
 from jobs.cli.files import snapshot_at
-from namesrv_core import Namesrv, NamesrvConfig, Question, Registry, answer, take
+from namesrv_core import Namesrv, NamesrvConfig, Question, answer, take
 from namesrv_core.history.registry_json import state_of
 from namesrv_core.machine import events
 from namesrv_core.machine.profile import profile_named
-from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
-from namesrv_wire.codes import VERSION_NAMES
 from schemas import gold
-from tests.ingest.given import NAMESRV, START_MS, Line, warehouse_at, write
+from tests.ingest.given import NAMESRV, START_MS, warehouse_at, write
 from tests.night.nights import audited, night, rows
+from tests.night.server import Server
+
+pytestmark = pytest.mark.slow
 
 TOPICS = ("T", "U", "W", "X")
 TEN_MS = START_MS + 10 * 3_600_000
@@ -48,15 +49,14 @@ PLAIN = Process("5.4.0", NamesrvConfig())
 ACTING = Process("5.4.0", NamesrvConfig(order_message_enable=True, support_acting_master=True))
 
 
-class Server:
-    """A name server of which somebody writes down all that it is told and answers; `at` is in seconds, and increases.
+class Noted(Server):
+    """A name server that scans; seconds are since ten o'clock, and increase.
 
     `changes`: (topic, millisecond, kind) of each change of a route. `states`: the registry at some instants.
     """
 
     def __init__(self) -> None:
-        self.namesrv, self.registry = Namesrv(), Registry(profile_named("4.9.7"))
-        self.lines: list[Line] = []
+        super().__init__(Namesrv(), TEN_MS)
         self.changes: list[tuple[str, int, str]] = []
         self.states: dict[int, dict[str, Any]] = {}
         self._tick_s = float("inf")
@@ -66,62 +66,32 @@ class Server:
         """Start a process, which states its version and its configuration."""
         self._scanned(at)
         self.namesrv = Namesrv(profile_named(process.release), process.config)
-        self._take(at, events.NamesrvStarted(), {"kind": "namesrv", "event": "started"})
+        self._applied(at, events.NamesrvStarted())
+        self.starts(at)
         self._tick_s = at + FIRST_TICK_S
-        version = VERSION_NAMES.index(process.release)
-        self._line(at + 0.01, {"kind": "namesrv", "event": "identified", "version": version})
-        self._line(at + 0.02, {"kind": "namesrv", "event": "configured", "properties": process.properties})
+        self.line(at + 0.02, "namesrv", event="configured", properties=process.properties)
 
     def stop(self, at: float) -> None:
         """Stop the process."""
-        self._take(at, events.NamesrvStopped(), {"kind": "namesrv", "event": "stopped"})
+        self.take(at, events.NamesrvStopped(), "namesrv", event="stopped")
         self._tick_s = float("inf")
 
     def put_order(self, at: float) -> None:
         """Take an order configuration of the topic T."""
         fields = {"namespace": "ORDER_TOPIC_CONFIG", "config_key": "T", "config_value": "a:4"}
-        self._take(
-            at, events.PutKvConfig(*fields.values()), {"kind": "admin", "code": 100, "response_code": 0, **fields}
-        )
-
-    def registered(self, at: float, name: str, broker_id: int, topics: str, counter: int = 1) -> None:
-        """Take a registration of a broker whose slave stands for its master, if the name server lets it."""
-        addr = f"10.0.0.{ord(name)}:{10911 + broker_id}"
-        channel = f"{addr.split(':', maxsplit=1)[0]}:{40000 + broker_id}#{TEN_MS * 1_000_000}"
-        said = (
-            *("C", addr, name, broker_id, None, DataVersion(0, 1, counter)),
-            TopicTable([TopicConfig(topic, 4, 4, 6, 0) for topic in topics]),
-        )
-        event = events.RegisterBroker(*said, (), channel, enable_acting_master=True)
-        refused = self._refuses(event)
-        line = {
-            "kind": "registration",
-            "request_version": 493,
-            "response_code": int(refused),
-            "channel_id": channel,
-            "cluster_name": "C",
-            "broker_name": name,
-            "broker_addr": addr,
-            "broker_id": broker_id,
-            "enable_acting_master": True,
-            "data_version": {"timestamp": 1, "counter": counter},
-            "topics": [{"topic": topic, "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6} for topic in topics],
-        }
-        self._take(at, event, line)
+        self.take(at, events.PutKvConfig(*fields.values()), "admin", code=100, response_code=0, **fields)
 
     def beating(self, seconds: range, name: str, broker_id: int, topics: str) -> Iterator[tuple[float, Any]]:
-        """Yield registrations of a broker, to be taken at their time."""
+        """Yield registrations of a broker whose slave stands for its master, to be taken at their time."""
+        of: dict[str, Any] = {"addr": f"10.0.0.{ord(name)}:{10911 + broker_id}", "broker_id": broker_id, "acting": True}
         for at in seconds:
-            yield at + ord(name) % 7 + broker_id / 8, lambda at: self.registered(at, name, broker_id, topics)
+            yield at + ord(name) % 7 + broker_id / 8, lambda at: self.joins(at, name, *topics, **of)
 
     def asked(self, at: float) -> None:
         """Answer a question for each topic."""
         self._scanned(at)
         for number, topic in enumerate(TOPICS):
-            found = answer(self.registry, Question(105, topic, standard_json=True), self.namesrv)
-            told = {"response_code": found.code, "remark": found.remark, "body": found.body, "standard_json": True}
-            told |= {"response_version": VERSION_NAMES.index(self.namesrv.profile.name)}
-            self._line(at + number / 1_000, {"kind": "observation", "code": 105, "subject": topic, **told})
+            self.asks(at + number / 1_000, 105, topic)
 
     def noted(self, at: float) -> None:
         """Keep the registry as it is now."""
@@ -133,15 +103,11 @@ class Server:
         for at, do in sorted(plan, key=lambda planned: planned[0]):
             do(at)
 
-    def _refuses(self, event: events.RegisterBroker) -> bool:
-        """Return whether a registration is one of a lone topic that 5.x refuses at first."""
-        is_new = event.broker_addr not in {key.broker_addr for key in self.registry.broker_live_table}
-        return self.namesrv.profile.refuses_lone_topic and is_new and len(event.topics or ()) == 1
-
-    def _take(self, at: float, event: events.Event, line: Line) -> None:
-        self._scanned(at)
-        self._line(at, line)
-        self._applied(at, event)
+    def take(self, at_s: float, event: events.Event, kind: str, /, **fields: object) -> None:
+        """Scan until then, take an event, and write its line."""
+        self._scanned(at_s)
+        self.line(at_s, kind, **fields)
+        self._applied(at_s, event)
 
     def _scanned(self, until: float) -> None:
         while self._tick_s < until:
@@ -161,17 +127,13 @@ class Server:
                 kind = "appeared" if was is None else "vanished" if route is None else "changed"
                 self.changes.append((topic, at_ms, kind))
 
-    def _line(self, at: float, said: Line) -> None:
-        head = {"schema": "namesrv-event/1", "namesrv_id": NAMESRV, "time": TEN_MS + round(at * 1_000)}
-        self.lines.append({**head, **said})
 
-
-def lived(first: Process, second: Process, *, stops: bool) -> Server:
+def lived(first: Process, second: Process, *, stops: bool) -> Noted:
     """Return a name server that runs as one process and, ten minutes later, as another.
 
     In each, the master of a group is silent for some minutes, and a broker registers first with a single topic.
     """
-    server = Server()
+    server = Noted()
     plan: list[tuple[float, Any]] = [
         (0, lambda at: server.start(at, first)),
         (5, server.put_order),
@@ -220,9 +182,7 @@ UNSERVED = {
 PROCESSES = {"upgraded": (OLD, ACTING), "put back": (ACTING, OLD), "configured": (PLAIN, ACTING)}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("stops", [True, False], ids=["stopped", "killed"])
-@pytest.mark.parametrize("happened", PROCESSES)
+@pytest.mark.parametrize(("happened", "stops"), [("upgraded", False), ("put back", True), ("configured", False)])
 def test_each_process_of_a_day_is_told_by_its_own_rules(happened: str, stops: bool, tmp_path: Path) -> None:  # noqa: FBT001
     """Answers, routes, orphans, an audit and a snapshot of either process are as its release and configuration have them.
 

@@ -28,12 +28,10 @@ EVIDENCE = {"event_id", "event_ids", "opened_by", "removed_by", "known_by"}
 
 
 def given(query: Query) -> list[str]:
-    """Return the parameters that a query must be told."""
     return [f"{one.name}={GIVEN[one.name]}" for one in query.parameters if one.default is None]
 
 
 def answered(answers: Answers, name: str, *params: str) -> list[Row]:
-    """Return the rows of a saved query."""
     query = query_named(name)
     told = {text.partition("=")[0] for text in params}
     rest = [text for text in given(query) if text.partition("=")[0] not in told]
@@ -44,7 +42,6 @@ def answered(answers: Answers, name: str, *params: str) -> list[Row]:
 
 @pytest.fixture(scope="module")
 def answers(whole: Capture) -> Answers:
-    """Open the warehouse of the bundled capture."""
     return Answers(str(whole.path))
 
 

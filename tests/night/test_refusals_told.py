@@ -10,11 +10,12 @@ from schemas import gold
 from tests.ingest.given import Line, at, broker, write
 from tests.night.nights import Row, night, rows
 
+pytestmark = pytest.mark.slow
+
 CASES = Path(__file__).parents[1] / "cases"
 
 
 def refusals(warehouse: Path) -> list[Row]:
-    """Return the findings of refused registrations."""
     return [row for row in rows(warehouse, gold.FINDINGS) if row["code"] == "REGISTRATION_REFUSED"]
 
 
@@ -48,8 +49,11 @@ def lines(release: int, **answer: object) -> list[Line]:
     return [at(8 + number / 120, line) for number, line in enumerate(told)]
 
 
-@pytest.mark.parametrize(("release", "name"), [(407, "4.9.7"), (493, "5.4.0")])
-@pytest.mark.parametrize("fields", [{}, None], ids=["its fields are recorded", "only its code is"])
+@pytest.mark.parametrize(
+    ("fields", "release", "name"),
+    [({}, 407, "4.9.7"), (None, 493, "5.4.0")],
+    ids=["its fields are recorded", "only its code is"],
+)
 def test_a_refusal_that_no_rule_foresees(fields: object, release: int, name: str, tmp_path: Path) -> None:
     """It changes nothing, and is told; the answer, which is not what the rules would give, is a mismatch each time."""
     refused = {"response_code": 1, "response_remark": "disk is full" if fields is not None else None}

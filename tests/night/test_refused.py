@@ -11,12 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from jobs.__main__ import main
-from jobs.cli import commands
 from jobs.errors import (
     EXIT_BUSY,
     EXIT_GATE,
-    EXIT_INPUT,
     EXIT_LAYOUT,
     EXIT_MISSING_DAY,
     EXIT_OK,
@@ -31,32 +28,20 @@ from jobs.store.published import LAYOUT
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.arrow.rows import table_of
 from schemas import bronze, gold
-from tests.night.nights import Nights, digests, heads, night, rows, topics, warehouse_at
+from tests.night.nights import Nights, digests, heads, night, nightly, rows, topics, warehouse_at
 from tests.night.three_days import DAYS, LOGS, beat, write_log
 
 FOURTH = DAYS[-1].replace(day=4)
 AT = "2026-03-03 12:00:00"
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("unprepared")]
 
 
 @pytest.fixture
 def more(tmp_path: Path) -> Path:
-    """Give the log of a fourth day."""
     return write_log(tmp_path, FOURTH, [beat("12:00:00")])
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have commands not load Great Expectations before they need it."""
-    monkeypatch.setattr(commands, "prepare", lambda *_: None)
-
-
-def nightly(warehouse: Path, *words: object) -> int:
-    """Run the command in this process and return its exit code."""
-    return main(["nightly", "--in-process", "--warehouse", str(warehouse), *map(str, words)])
-
-
 def opened(warehouse: Path, table: Any) -> DeltaTable:
-    """Return a table as another tool opens it."""
     return DeltaTable(table_path(str(warehouse), table))
 
 
@@ -80,7 +65,6 @@ def test_a_file_with_too_much_broken_input_is_left_out(copied: Path, tmp_path: P
     assert len(rows(copied, gold.RUNS)) == 3
 
 
-@pytest.mark.slow
 def test_a_broken_rule_keeps_the_gate_shut_until_it_holds(
     nights: Nights, copied: Path, more: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -108,7 +92,10 @@ def test_a_broken_rule_keeps_the_gate_shut_until_it_holds(
     assert digests(copied, DATA_TABLES) == before
     opened(copied, bronze.HEARTBEATS).delete(f"stated_id = '{'f' * 32}'")
     again = night(copied, more)
-    assert (again.days, again.digests) == ([FOURTH.isoformat()], night(tmp_path / "w", *nights.logs, more).digests)
+    assert (again.days, again.digests) == (
+        [FOURTH.isoformat()],
+        night(Path(shutil.copytree(nights.path, tmp_path / "w")), more).digests,
+    )
 
 
 # -- rows on disk ------------------------------------------------------------------------------------------------------
@@ -163,7 +150,6 @@ def test_a_file_that_was_exchanged_is_found(copied: Path, more: Path) -> None:
         night(copied, more)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("_of_one_size")
 def test_events_that_changed_under_a_recomputed_day_are_refused(copied: Path) -> None:
     """A backfill reads what the published run has read, or says that it does not; nothing is published."""
@@ -176,7 +162,6 @@ def test_events_that_changed_under_a_recomputed_day_are_refused(copied: Path) ->
     assert digests(copied, DATA_TABLES) == before
 
 
-@pytest.mark.slow
 def test_a_gold_file_that_is_gone_is_named(nights: Nights, copied: Path) -> None:
     """Of a night that starts from it the message says which file; with it back, all is as it was."""
     *_, file = warehouse_at(copied).files(gold.TOPIC_QUEUE_HISTORY)
@@ -221,27 +206,3 @@ def test_exit_codes_say_what_became_of_a_night(
         assert nightly(copied, "--input", seen) == EXIT_BUSY
     assert "is writing to this warehouse" in capsys.readouterr().err
     assert nightly(copied, "--input", seen) == EXIT_OK
-
-
-@pytest.mark.slow
-def test_bad_files_are_named_and_the_rest_of_the_night_is_unharmed(
-    nights: Nights, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A truncated capture and a foreign file are errors with their names; the good log is published anyway, with code 3."""
-    folder, summary = tmp_path / "in", tmp_path / "summary.json"
-    folder.mkdir()
-    for log in nights.logs:
-        shutil.copy(log, folder)
-    (folder / "cut.pcap").write_bytes(bytes.fromhex("d4c3b2a1020004000000000000000000ffff000001000000") + bytes(6))
-    (folder / "photo.jpg").write_bytes(b"\xff\xd8\xff\xe0" + bytes(100))
-    assert nightly(tmp_path / "w", "--input", folder, "--summary", summary) == EXIT_INPUT
-    said = json.loads(summary.read_text(encoding="utf-8"))
-    assert [name for name in ("cut.pcap", "photo.jpg") if any(name in error for error in said["errors"])] == [
-        "cut.pcap",
-        "photo.jpg",
-    ]
-    assert (said["status"], said["digests"]) == ("published", nights.summaries[-1].digests)
-    assert "photo.jpg" in capsys.readouterr().out
-    capsys.readouterr()
-    assert nightly(tmp_path / "w", "--input", folder) == EXIT_INPUT, "they lie there still"
-    assert [name in capsys.readouterr().out for name in ("photo.jpg",)] == [True]

@@ -6,9 +6,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from schemas import gold
 from tests.ingest.given import NAMESRV, Line, at, broker, write
-from tests.night.nights import Row, night, rows
+from tests.night.nights import Row, findings_of, night, rows
+
+pytestmark = pytest.mark.slow
 
 OLD = "10.0.0.9:9876"
 MINUTE = 1 / 60
@@ -30,7 +34,6 @@ def said(name: str, minute: float, topics: str = "TU", counter: int = 1, **value
 
 
 def beats(name: str, first: float, topics: str = "TU", last: float = 10, **values: Any) -> list[Line]:
-    """Return registrations every half minute."""
     return [said(name, half / 2, topics, **values) for half in range(round(first * 2), round(last * 2))]
 
 
@@ -67,9 +70,7 @@ def lines() -> list[Line]:
 def test_what_registrations_do_wrong_is_told(tmp_path: Path) -> None:
     """A lone topic, one version with other topics, a skipped batch, two masters, one wiped, a name server left alone."""
     night(tmp_path / "w", write(tmp_path / "all.jsonl", lines()))
-    found: dict[str, list[Row]] = {}
-    for row in rows(tmp_path / "w", gold.FINDINGS):
-        found.setdefault(row["code"], []).append(row)
+    found = findings_of(tmp_path / "w")
     outcomes = {row["event_id"]: row for row in rows(tmp_path / "w", gold.EVENT_OUTCOMES)}
 
     def one(code: str) -> Row:

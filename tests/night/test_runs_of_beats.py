@@ -18,8 +18,10 @@ from tests.day.lives import MIDNIGHT_MS, Line, one_by_one
 from tests.day.test_scenes import FIRST_S, SCENES, WELL
 from tests.night.nights import Counting, night, rows
 
+pytestmark = pytest.mark.slow
+
 LEAVES = "a master that leaves its slave"
-CHOSEN = {"one address in two clusters": 407, "registrations without a version": 493, LEAVES: 493}
+CHOSEN = {"one address in two clusters": 407, LEAVES: 493}
 """Scenes that a name server each goes through, by its protocol version; a replay is tested on all of them."""
 
 
@@ -39,11 +41,9 @@ def lines() -> Iterator[Line]:
 
 
 def namesrv_of(name: str) -> str:
-    """Return the name server that goes through a scene."""
     return f"10.0.0.{list(CHOSEN).index(name) + 1}:9876"
 
 
-@pytest.mark.slow
 def test_no_table_tells_runs_from_single_beats(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With short periods, most of every scene is runs: all tables are as they were beat by beat.
 

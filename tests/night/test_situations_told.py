@@ -6,11 +6,15 @@ import datetime as dt
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from jobs.ask.engine import Answers
 from schemas import gold
 from tests.ingest.given import NAMESRV, START_MS, Line, at, write
-from tests.night.nights import Row, night, rows
+from tests.night.nights import Row, findings_of, night, rows
 from tests.night.test_queries import answered
+
+pytestmark = pytest.mark.slow
 
 CASES = Path(__file__).parents[1] / "cases"
 OTHER_NS = "10.0.0.2:9876"
@@ -49,7 +53,6 @@ def beats(first: int, last: int, topics: str, counter: int = 1, namesrv_id: str 
 
 
 def leaves(second: float, **values: Any) -> Line:
-    """Return broker-a's own removal."""
     line = {"kind": "unregistration", "response_code": 0, "cluster_name": "C", "broker_id": 0}
     return said(
         second, {**line, "broker_name": "broker-a", "broker_addr": ADDR, "channel_id": "10.0.0.97:4#1", **values}
@@ -57,7 +60,6 @@ def leaves(second: float, **values: Any) -> Line:
 
 
 def refused(second: float, topic: str, namesrv_id: str = NAMESRV) -> Line:
-    """Return a client's question for a route that there is not."""
     line = {"kind": "observation", "code": 105, "subject": topic, "response_code": 17, "response_version": 407}
     return said(second, {**line, "channel_id": "10.2.0.1:5#1"}, namesrv_id)
 
@@ -65,15 +67,7 @@ def refused(second: float, topic: str, namesrv_id: str = NAMESRV) -> Line:
 def found_in(tmp_path: Path, lines: list[Line]) -> dict[str, list[Row]]:
     """Return the findings of a night over a log, by code."""
     night(tmp_path / "w", write(tmp_path / "all.jsonl", sorted(lines, key=lambda line: line["time"])))
-    return by_code(tmp_path / "w")
-
-
-def by_code(warehouse: Path) -> dict[str, list[Row]]:
-    """Return what a night has found, by code."""
-    found: dict[str, list[Row]] = {}
-    for row in rows(warehouse, gold.FINDINGS):
-        found.setdefault(row["code"], []).append(row)
-    return found
+    return findings_of(tmp_path / "w")
 
 
 def seconds(row: Row) -> tuple[float, float | None]:
@@ -86,7 +80,7 @@ def seconds(row: Row) -> tuple[float, float | None]:
 def test_frames_that_are_too_long_name_the_broker(tmp_path: Path) -> None:
     """A capture in which a registration outgrows 16 MiB, and the server closes the connection each time."""
     night(tmp_path / "w", CASES / "c2_too_long.pcap.gz")
-    (row,) = by_code(tmp_path / "w")["FRAME_TOO_LONG"]
+    (row,) = findings_of(tmp_path / "w")["FRAME_TOO_LONG"]
     when = dt.datetime.fromtimestamp(row["from_time"] / 1e6, dt.timezone.utc)
     assert (row["subject"], row["severity"], row["to_time"]) == ("broker-a 10.1.0.11:10911", "critical", None)
     assert when.strftime("%H:%M:%S") == "08:01:33"

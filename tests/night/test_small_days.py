@@ -20,7 +20,9 @@ from schemas import gold
 from tests.day.lives import MIDNIGHT_MS, Line
 from tests.night.nights import counted, night, rows
 
-NAMES = [f"10.0.{number}.1:9876" for number in range(5)]
+pytestmark = pytest.mark.slow
+
+NAMES = [f"10.0.{number}.1:9876" for number in range(3)]
 
 
 def lines(day: int) -> Iterator[Line]:
@@ -72,7 +74,7 @@ def nights(path: Path, logs: Sequence[Path], width: int) -> tuple[list[Summary],
 
 
 def test_what_is_counted_together_is_what_is_counted_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Five name servers over two nights, all in one task or each in one: the same tables, digests and counts of every rule.
+    """Three name servers over two nights, all in one task or each in one: the same tables, digests and counts of every rule.
 
     In one task the rules are asked for as often as for one name server.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from pathlib import Path
 
@@ -14,7 +15,10 @@ from schemas import bronze
 from tests.compare_gold import tables_of
 from tests.night.nights import CAPTURE, Capture, night
 from tests.night.test_captures import FILES, JOINED, VARIABLE
+from tests.pcap import stretch
 from tests.wire.strangers import ADDRESS, NO_SUCH_TOPIC, strangers, with_strangers
+
+pytestmark = pytest.mark.slow
 
 COUNTED = ("answer_checks", "runs", "restatements")
 """Tables of counters."""
@@ -22,20 +26,18 @@ COUNTERS = ("past_knowledge.number",)
 _OF_NETWORK = [("10.77.1.2:9876", 493), ("10.77.1.2:9877", 407)]
 ALL_FILES = {**FILES, "router": "network/any.pcap.gz", "cut short": "network/short.pcap.gz"}
 SERVERS = {
-    **dict.fromkeys(("network", "router", "cut short"), _OF_NETWORK),
+    **dict.fromkeys(("router", "cut short"), _OF_NETWORK),
     "v5-acting-master": [("127.0.0.1:9896", 493)],
-    "v5-lifecycle": [("127.0.0.1:9886", 493)],
     "v5-two-namesrv": [("127.0.0.1:9976", 493), ("127.0.0.1:9977", 493)],
 }
-
-
 AT_S = {
-    **dict.fromkeys(("network", "router", "cut short"), (7.3, 61.9, 120.4, 190.05)),
-    "v5-acting-master": [30.3, 61.9, 180.7, 300.2, 400, 465.5, 600.1],
-    "v5-lifecycle": [30.3, 61.9, 180.7, 300.2, 400, 465.5, 600.1],
-    "v5-two-namesrv": [30.3, 61.9, 230.7, 330.2, 400, 465.5, 610.1],
+    **dict.fromkeys(("router", "cut short"), (7.3, 61.9)),
+    "v5-acting-master": (30.3, 180.7, 300.2),
+    "v5-two-namesrv": (30.3, 61.9, 230.7, 330.2),
 }
 """When strangers come: while all name servers of the capture run."""
+UNTIL_S = {"v5-acting-master": 320, "v5-two-namesrv": 350}
+"""How much of a capture is read; of others, what shows the end of a connection that is silent for 120 s."""
 
 
 def told_of_others(warehouse: Path) -> dict[str, pa.Table]:
@@ -60,7 +62,6 @@ def told_of_others(warehouse: Path) -> dict[str, pa.Table]:
     return found
 
 
-@pytest.mark.slow
 def test_strangers_change_nothing_in_the_bundled_capture(whole: Capture, tmp_path: Path) -> None:
     """HTTP, zeros, half frames, silence, TLS and questions, four times in its course: every table is what it was."""
     capture = tmp_path / "hostile.pcap"
@@ -72,13 +73,16 @@ def test_strangers_change_nothing_in_the_bundled_capture(whole: Capture, tmp_pat
     assert [str(one) for one in found if not one.is_equal] == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", SERVERS)
 def test_strangers_change_nothing_in_other_captures(name: str, tmp_path: Path) -> None:
     """Likewise where slaves act as masters, name servers freeze, and brokers are expired by the scan."""
     if VARIABLE not in os.environ:
         pytest.skip(f"not in this repository: {VARIABLE} names the folder that has {ALL_FILES[name]}")
-    source = Path(os.environ[VARIABLE]) / ALL_FILES[name]
+    source, whole = (
+        tmp_path / "clean.pcap.gz",
+        gzip.decompress((Path(os.environ[VARIABLE]) / ALL_FILES[name]).read_bytes()),
+    )
+    source.write_bytes(gzip.compress(stretch(whole, 0, UNTIL_S.get(name, 140)), 1))
     # Who asks a question that is short enough to be recorded whole shows what nobody else does: the server's version.
     kinds = (
         [kind for kind in strangers(493) if "question" not in kind and kind != "proxy"] if name == "cut short" else ()

@@ -12,32 +12,19 @@ from typing import Any
 import pytest
 
 from jobs.__main__ import main
-from jobs.cli import commands
 from jobs.errors import EXIT_DISK_FULL, EXIT_MISMATCHED, EXIT_OK
 from jobs.ingest.ingest import ingest
-from jobs.night import gate
 from jobs.night.nightly import Summary
 from jobs.store import warehouse
 from namesrv_core import V4_9_7, Namesrv, NamesrvConfig, Question, Registry, answer
 from schemas import bronze, gold
 from tests.ingest.given import Line, at, broker, content, piece, read_in, stored, write
-from tests.night.nights import counted, night, rows, warehouse_at
+from tests.night.nights import night, nightly, rows, warehouse_at
 from tests.night.three_days import DAYS, LOGS, NAMESRV, beat, write_log
 
 Answers = Callable[[int], Path]
 FOUR_YEARS_S = 4 * 365 * 86_400
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have commands not load Great Expectations."""
-    monkeypatch.setattr(commands, "prepare", lambda *_: None)
-    monkeypatch.setattr(gate, "judge", counted)
-
-
-def nightly(path: Path, *words: object) -> int:
-    """Run the command in this process and return its exit code."""
-    return main(["nightly", "--in-process", "--warehouse", str(path), *map(str, words)])
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ungated")]
 
 
 # -- answers that do not match -------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from jobs.store.check import check
 from jobs.store.files import read_files, write_file
@@ -16,6 +17,8 @@ from schemas import bronze, gold
 from schemas.table import Table
 from tests.ingest.given import BEAT, FIRST, Line, at, broker, read_in, warehouse_at, write
 from tests.night.nights import night, rows
+
+pytestmark = pytest.mark.slow
 
 ANSWERED = {"response_code": 0, "response_fields": {}, "request_version": 493}
 REGISTERED = {**broker("a", "xy", 1), **ANSWERED}
@@ -58,7 +61,6 @@ def stored_so(warehouse: Path, log: Path) -> None:
 
 
 def noted(warehouse: Path) -> list[tuple[str, str, str, int]]:
-    """Return what quarantine says."""
     columns = ("reason", "detail", "source_file", "source_offset")
     return sorted(tuple(row[name] for name in columns) for row in rows(warehouse, bronze.QUARANTINE))
 

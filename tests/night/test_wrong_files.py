@@ -12,29 +12,21 @@ from typing import Any
 import pytest
 
 from jobs.__main__ import main
-from jobs.cli import commands
 from jobs.conf import PipelineConf
 from jobs.errors import EXIT_INPUT, EXIT_NO_INPUT, EXIT_OK, EXIT_USAGE
 from jobs.ingest import sources, writing
 from jobs.ingest.ingest import ingest
-from jobs.night import gate
 from jobs.passes import InProcess
 from jobs.store.check import check
 from schemas import bronze, gold
 from schemas.rules import RULES
 from schemas.table import Rule
-from tests.night.nights import Nights, counted, night, rows, warehouse_at
+from tests.night.nights import Capture, Nights, night, nightly, rows, warehouse_at
 from tests.night.three_days import DAYS, MONTH_MS, beat, registration, write_log
 
 FOURTH = DAYS[-1].replace(day=4)
 BAD = "broker-x"
-
-
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have commands not load Great Expectations."""
-    monkeypatch.setattr(commands, "prepare", lambda *_: None)
-    monkeypatch.setattr(gate, "judge", counted)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ungated")]
 
 
 @pytest.fixture
@@ -44,21 +36,22 @@ def _no_broker_x(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(RULES, "broker_addr_history", (*RULES["broker_addr_history"], rule))
 
 
-def nightly(warehouse: Path, *words: object) -> int:
-    """Run the command in this process and return its exit code."""
-    return main(["nightly", "--in-process", "--warehouse", str(warehouse), *map(str, words)])
-
-
 def broken_log(path: Path, lines: int = 300) -> Path:
-    """Write lines that are no events."""
     path.write_text("".join(f'{{"broken": {number}}}\n' for number in range(lines)), encoding="utf-8")
     return path
 
 
 def some_days(folder: Path) -> list[Path]:
-    """Write the logs of three days of one broker."""
-    logs = [[registration("broker-a", "10:00:00", "T", MONTH_MS)], [beat("10:00:00")], [beat("11:00:00")]]
-    return [write_log(folder, day, lines) for day, lines in zip(DAYS, logs, strict=True)]
+    logs = [[registration("broker-a", "10:00:00", "T", MONTH_MS)], [beat("10:00:00")]]
+    logged = [write_log(folder, day, lines) for day, lines in zip(DAYS[:2], logs, strict=True)]
+    return [*logged, write_log(folder, DAYS[1], [beat("11:00:00")], "-later")]
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Capture:
+    """Return a warehouse that has read these logs and no others, and what its night has said."""
+    folder = tmp_path_factory.mktemp("alone")
+    return Capture(folder / "w", night(folder / "w", *some_days(folder)))
 
 
 class Dying(InProcess):
@@ -77,24 +70,21 @@ class Dying(InProcess):
 # -- files that break rules ----------------------------------------------------------------------------------------------
 
 
-def test_two_wrong_files_among_many_are_left_out(tmp_path: Path) -> None:
+def test_two_wrong_files_among_many_are_left_out(alone: Capture, tmp_path: Path) -> None:
     """The rest is published as if they had not been there, on this night and on the next."""
     (tmp_path / "in").mkdir()
-    (tmp_path / "good").mkdir()
     logs = some_days(tmp_path / "in")
-    for log in logs:
-        shutil.copy(log, tmp_path / "good")
     broken_log(tmp_path / "in" / "0-wrong.jsonl")
     # Of the same name as a good one: files are judged, not names.
     (tmp_path / "in" / "other").mkdir()
     broken_log(tmp_path / "in" / "other" / logs[1].name, 150)
     said = night(tmp_path / "w", tmp_path / "in")
-    alone = night(tmp_path / "alone", tmp_path / "good")
-    assert (said.status, said.digests, said.frames) == ("published", alone.digests, alone.frames)
+    assert (said.status, said.digests, said.frames) == ("published", alone.summary.digests, alone.summary.frames)
     assert [error.split(" ")[0] for error in sorted(said.errors)] == ["0-wrong.jsonl:", f"{logs[1].name}:"]
     fourth = write_log(tmp_path / "in", FOURTH, [beat("12:00:00")])
-    again, alone = night(tmp_path / "w", tmp_path / "in"), night(tmp_path / "alone", fourth)
-    assert (again.days, again.digests, len(again.errors)) == ([FOURTH.isoformat()], alone.digests, 2)
+    path = Path(shutil.copytree(alone.path, tmp_path / "alone"))
+    again, right = night(tmp_path / "w", tmp_path / "in"), night(path, fourth)
+    assert (again.days, again.digests, len(again.errors)) == ([FOURTH.isoformat()], right.digests, 2)
     assert check(warehouse_at(tmp_path / "w")).wrong == []
 
 
@@ -133,16 +123,17 @@ def test_all_that_there_is_may_be_wrong(tmp_path: Path, capsys: pytest.CaptureFi
     assert "broker-x" not in capsys.readouterr().out
 
 
-def test_a_file_with_which_the_replay_cannot_go_on_is_left_out(tmp_path: Path) -> None:
+def test_a_file_with_which_the_replay_cannot_go_on_is_left_out(alone: Capture, tmp_path: Path) -> None:
     """What nobody has foreseen costs the file that it stands in; the rest of the night is published."""
     good = some_days(tmp_path)
     line = {**registration(BAD, "10:00:00", "X", MONTH_MS), "namesrv_id": "10.0.0.66:9876"}
     said = night(tmp_path / "w", *good, write_log(tmp_path, DAYS[1], [line], "-x"), passes=Dying())
-    alone = night(tmp_path / "alone", *good)
-    assert (said.digests, said.errors) == (alone.digests, [f"{DAYS[1]}-x.jsonl: refused: 'no such thing'"])
+    assert (said.digests, said.errors) == (alone.summary.digests, [f"{DAYS[1]}-x.jsonl: refused: 'no such thing'"])
 
 
-def test_a_file_that_cannot_be_put_into_tables_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_cannot_be_put_into_tables_is_left_out(
+    alone: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What nobody has foreseen while rows are written costs its file, too."""
     written = writing._judged
 
@@ -156,10 +147,7 @@ def test_a_file_that_cannot_be_put_into_tables_is_left_out(tmp_path: Path, monke
     good = some_days(tmp_path)
     wrong = write_log(tmp_path, DAYS[1], [registration(BAD, "10:30:00", "X", MONTH_MS)], "-x")
     said = night(tmp_path / "w", *good, wrong)
-    assert (said.digests, said.errors) == (
-        night(tmp_path / "alone", *good).digests,
-        [f"{wrong.name}: refused: too large"],
-    )
+    assert (said.digests, said.errors) == (alone.summary.digests, [f"{wrong.name}: refused: too large"])
 
 
 def test_what_was_refused_can_be_looked_at_forgotten_and_given_again(
@@ -212,6 +200,7 @@ def test_what_cannot_be_read_is_told_as_long_as_it_lies_there(tmp_path: Path) ->
     assert nightly(tmp_path / "w", "--input", folder) == EXIT_OK
     wrong = {
         "empty.pcap": b"",
+        "cut.pcap": bytes.fromhex("d4c3b2a1020004000000000000000000ffff000001000000") + bytes(6),
         "nothing.jsonl.gz": gzip.compress(b""),
         "cut.jsonl.gz": gzip.compress(b'{"a": 1}\n' * 1_000)[:20],
         "notes.txt": b"not a capture\n",
@@ -258,7 +247,7 @@ def test_a_file_that_vanishes_meanwhile_costs_itself(tmp_path: Path, monkeypatch
     monkeypatch.setattr(sources, "_files_below", vanishing)
     said = night(tmp_path / "w", tmp_path / "in")
     assert (said.status, said.events) == ("published", 2)
-    assert [f"{DAYS[2]}.jsonl" in error for error in said.errors] == [True]
+    assert [f"{DAYS[1]}.jsonl" in error for error in said.errors] == [True]
 
 
 def test_an_input_folder_without_a_file_has_a_code_of_its_own(

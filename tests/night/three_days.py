@@ -20,7 +20,6 @@ MONTH_MS = 30 * 24 * HOUR_MS
 
 
 def registration(name: str, clock: str, topic: str, lease_ms: int) -> Line:
-    """Return the registration of the master of a group of its own."""
     addr = f"10.0.1.{ord(name[-1])}"
     return {
         "kind": "registration",
@@ -44,7 +43,6 @@ def registration(name: str, clock: str, topic: str, lease_ms: int) -> Line:
 
 
 def beat(clock: str) -> Line:
-    """Return a light heartbeat of broker-a."""
     broker = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "10.0.1.97:10911", "broker_id": 0}
     return {
         "kind": "heartbeat",
@@ -68,7 +66,6 @@ LOGS: list[list[Line]] = [
 
 
 def write_log(folder: Path, day: dt.date, lines: list[Line], name: str = "") -> Path:
-    """Write the event log of a day."""
     head = {"schema": "namesrv-event/1", "namesrv_id": NAMESRV}
     path = folder / f"{day}{name}.jsonl"
     stamped = [{**head, **line, "time": f"{day}T{line['time']}Z"} for line in lines]

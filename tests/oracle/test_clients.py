@@ -42,13 +42,11 @@ Ask = Callable[[Sequence[str]], list[str]]
 
 @pytest.fixture(scope="module", params=("4.9.7", "5.4.0"))
 def client(request: pytest.FixtureRequest) -> Profile:
-    """Give the generation of the client."""
     return PROFILES[request.param]
 
 
 @pytest.fixture(scope="module")
 def ask(client: Profile) -> Iterator[Ask]:
-    """Give a real client that answers lines."""
     libraries = jars(f"org.apache.rocketmq:rocketmq-client:{client.name}")
     classes = compiled([JAVA / "common", JAVA / "clients"], libraries)
     with closing(Jvm("Clients", [classes, *libraries])) as jvm:

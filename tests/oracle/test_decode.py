@@ -207,7 +207,6 @@ def _mapping_form(mapping: list[Any]) -> list[Any]:
 
 
 def _version_form(version: list[Any] | None) -> list[Any] | None:
-    """Return a data version with the clock told from recorded times."""
     if version is None:
         return None
     now = time.time() * 1_000

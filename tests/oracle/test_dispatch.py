@@ -40,7 +40,6 @@ CONFIGS: dict[str, list[str]] = {
 
 @pytest.fixture(scope="module", params=VERSIONS)
 def oracle(request: pytest.FixtureRequest) -> Iterator[Oracle]:
-    """Give the real name server of each generation."""
     try:
         real = Oracle(request.param)
     except JvmUnavailableError as error:

@@ -40,7 +40,6 @@ def test_packets_of_a_port_are_recorded_once_and_in_order(tmp_path: Path) -> Non
 
 
 def answer(server: socket.socket) -> None:
-    """Answer one connection."""
     connection, _ = server.accept()
     with connection:
         connection.recv(16)
