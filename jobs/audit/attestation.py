@@ -73,7 +73,7 @@ def attest(
     """Prove what is published and return the attestation.
 
     `answers`, `warehouse`: the warehouse as of a run, and with the settings that the night is to have; `at`: a name server and an
-    instant of which `tables` (names of `jobs.ask.tables.FUNCTIONS`) are attested row by row. Raises NotRecordedError for an
+    instant of which `tables` (names of `jobs.ask.engine.FUNCTIONS`) are attested row by row. Raises NotRecordedError for an
     instant of which nothing is recorded, SnapshotUnknownError for an unknown name server, TamperedError where what was recorded
     is not what was read, or cannot be replayed.
     """
