@@ -21,7 +21,7 @@ from tests.wire.forge import NAMESRV
 
 ROOT = Path(__file__).parents[2]
 CAPTURE = ROOT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
-RECORDS = 400
+RECORDS = 250
 
 
 def records() -> list[bytes]:
@@ -142,7 +142,7 @@ def changed(found: list[bytes], changes: list[tuple[str, int, int]]) -> list[byt
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.integers(0, len(WHOLE) - RECORDS),
     CHANGES,

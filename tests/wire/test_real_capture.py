@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from namesrv_wire import AnyRow, CaptureStats, Segment, Transcript, read_capture
+from tests.examples import more
 from tests.wire.counted import accounted
 from tests.wire.forge import final, of_table
 
@@ -79,36 +81,18 @@ def test_positions_are_unique(whole: tuple[Transcript, list[AnyRow]]) -> None:
     assert len(ids) == len(set(ids))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("parts", [2, 3])
+@pytest.mark.parametrize("seed", range(more(3)))
 def test_cutting_the_capture_anywhere_changes_nothing(
-    segments: list[Segment], whole: tuple[Transcript, list[AnyRow]], parts: int
+    segments: list[Segment], whole: tuple[Transcript, list[AnyRow]], seed: int
 ) -> None:
-    """Read in parts with the carry between, the capture gives the same rows at every one of 20 cuts."""
-    expected = final(whole[1])
-    chance = random.Random(parts)
-    for _ in range(20):
-        cuts = sorted(chance.sample(range(1, len(segments)), parts - 1))
-        rows: list[AnyRow] = []
-        carry: dict[str, str] = {}
-        for low, high in zip([0, *cuts], [*cuts, len(segments)], strict=True):
-            transcript = Transcript(carry=carry)
-            for segment in segments[low:high]:
-                rows += transcript.feed(segment, f"part {low}")
-            rows += transcript.finish()
-            carry = transcript.carry()
-        assert final(rows) == expected, cuts
-
-
-def test_a_few_cuts_on_every_run(segments: list[Segment], whole: tuple[Transcript, list[AnyRow]]) -> None:
-    """The quick form of the test above, around the start, a frozen broker and the end."""
-    low = 0
+    """Read in parts with the carry between, the capture gives the same rows: around the start, a frozen broker, the end, anywhere."""
     rows: list[AnyRow] = []
     carry: dict[str, str] = {}
-    for high in (20, 41, 9_001, 24_000, len(segments) - 1, len(segments)):
+    anywhere = random.Random(seed).sample(range(len(segments)), 16)
+    for low, high in pairwise(sorted({0, 20, 41, 9_001, 24_000, *anywhere, len(segments) - 1, len(segments)})):
         transcript = Transcript(carry=carry)
         for segment in segments[low:high]:
             rows += transcript.feed(segment, f"part {low}")
         rows += transcript.finish()
-        carry, low = transcript.carry(), high
+        carry = transcript.carry()
     assert final(rows) == final(whole[1])
