@@ -29,16 +29,13 @@ def end_rows(server: Server) -> list[AnyRow]:
     for connection in server.connections.values():
         if connection.closed_ns is not None:
             continue
-        waiting = (*connection.orphans, *connection.pending.values())
-        rows += [pending.row for pending in waiting if pending.row is not None]
+        rows += [pending.row for pending in connection.waiting if pending.row is not None]
         if connection.idle_ns is not None and server.last_packet_ns > connection.idle_ns + LATE_NS:
             rows += server.endings.timer_rows(connection)
-    life = server.life
-    burst = None if life is None else life.burst
-    if life is not None and burst is not None and burst.complete and burst.count >= 2 and life.state == UP:
-        rows.append(
-            server.ledger.fact_row("stopped", burst.seq, Place(*burst.source, burst.first_ns), None, burst.evidence)
-        )
+    burst = None if server.life is None else server.life.burst
+    if burst is not None and burst.complete and burst.count >= 2 and server.life and server.life.state == UP:
+        place = Place(*burst.source, burst.first_ns)
+        rows.append(server.ledger.fact_row("stopped", burst.evidence, burst.seq, place))
     now = {row.event_id if isinstance(row, FrameRow) else str(row.values["event_id"]): row.table for row in rows}
     for event_id, table in server.ledger.provisional.items():
         if event_id not in now:
@@ -73,7 +70,7 @@ def dump(server: Server) -> str:
     texts["open"], texts["overdue"], texts["closed"] = (
         f"[{','.join(canonical_json(connection.dump(server.last_packet_ns)) for connection in connections)}]"
         for connections in (
-            server.idle.open_connections(),
+            server.idle.open.values(),
             server.idle.overdue.values(),
             server.endings.lingering.values(),
         )

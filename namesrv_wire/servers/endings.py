@@ -29,18 +29,15 @@ class Endings:
         First its unanswered requests, then its kinds, all at this packet.
         """
         self._flush(connection)
-        unanswered = connection.unanswered
-        for pending in [*connection.orphans, *connection.pending.values()]:
+        waiting = connection.waiting
+        for pending in waiting:
             if pending.row is not None:
                 # It stays so: an answer that comes all the same changes nothing about when it took effect.
                 pending.row = pending.row._replace(seq=self._ledger.slot(), effect_us=self._ledger.time_ns // 1_000)
                 self._ledger.emit(pending.row)
         connection.orphans.clear()
-        place = Place(*self._ledger.source, self._ledger.time_ns)
         for kind in kinds:
-            shared = self._ledger.envelope(self._ledger.slot(), kind, connection, place)
-            row = channel_row(shared, kind, closed_by, connection.client, silent_ns // 1_000_000, unanswered)
-            self._ledger.emit(row)
+            self._emit(connection, kind, closed_by, silent_ns, len(waiting))
         self.ended(connection)
 
     def by_timer(self, connection: Connection, closed_by: str | None = None, silent_ns: int = 0) -> None:
@@ -52,12 +49,13 @@ class Endings:
             self._ledger.emit(row)
         self._flush(connection)
         if closed_by is not None:
-            place = Place(*self._ledger.source, self._ledger.time_ns)
-            shared = self._ledger.envelope(self._ledger.slot(), "late_close", connection, place)
-            silent_ms, unanswered = silent_ns // 1_000_000, connection.unanswered
-            self._ledger.emit(channel_row(shared, "late_close", closed_by, connection.client, silent_ms, unanswered))
+            self._emit(connection, "late_close", closed_by, silent_ns, len(connection.waiting))
         self._exchange.unanswered_at_arrival(connection)
         self.ended(connection)
+
+    def _emit(self, connection: Connection, kind: str, closed_by: str, silent_ns: int, unanswered: int) -> None:
+        shared = self._ledger.envelope(self._ledger.slot(), kind, connection, self._ledger.place)
+        self._ledger.emit(channel_row(shared, kind, closed_by, connection.client, silent_ns // 1_000_000, unanswered))
 
     def timer_rows(self, connection: Connection) -> list[Row]:
         """Return the idle and close rows at the end of a connection's silence."""
@@ -66,7 +64,7 @@ class Endings:
         for step, kind in enumerate(("idle", "close")):
             shared = self._ledger.envelope(connection.idle_seq + step, kind, connection, place)
             silent = self._idle.limit_ns // 1_000_000
-            rows.append(channel_row(shared, kind, "timer", connection.client, silent, connection.unanswered))
+            rows.append(channel_row(shared, kind, "timer", connection.client, silent, len(connection.waiting)))
         return rows
 
     def reached_nobody(self, connection: Connection) -> None:

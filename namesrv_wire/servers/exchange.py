@@ -13,7 +13,7 @@ from namesrv_wire.limits import MAX_PENDING
 from namesrv_wire.protocol.body_cache import BodyCache
 from namesrv_wire.protocol.known import KnownFrame, KnownFrames
 from namesrv_wire.protocol.requests import topic_configs_row
-from namesrv_wire.rows import NOTHING, FrameRow, Place, Values, digest_id
+from namesrv_wire.rows import NOTHING, FrameRow, Values, digest_id
 from namesrv_wire.servers.ledger import Ledger
 from namesrv_wire.streams.connection import Connection, Pending
 from namesrv_wire.streams.cutting import Cut, head_of
@@ -57,9 +57,7 @@ class Exchange:
                 connection.reverse[opaque] = frame.code
             tally.ignored[known.request_name] += 1
             if frame.code == NOTIFY_MIN_BROKER_ID_CHANGE:
-                place = Place(*ledger.source, ledger.time_ns)
-                evidence = f"request {frame.code} to {connection.client}"
-                ledger.fact("min_broker_id_notified", ledger.slot(), place, None, evidence)
+                ledger.fact("min_broker_id_notified", f"request {frame.code} to {connection.client}")
         elif frame.flag & 1:
             code = connection.reverse.pop(opaque, None)
             tally.ignored["response:unmatched" if code is None else f"response:{code}"] += 1
@@ -197,7 +195,7 @@ class Exchange:
 
     def unanswered_at_arrival(self, connection: Connection) -> None:
         """Write the unanswered requests of a connection with their arrival as effect."""
-        for pending in [*connection.orphans, *connection.pending.values()]:
+        for pending in connection.waiting:
             if pending.row is not None:
                 self.ledger.emit(pending.row)
         connection.orphans.clear()
@@ -208,7 +206,7 @@ class Exchange:
         What an earlier end of capture has counted stays so.
         """
         tally, provisional = self.ledger.tally, self.ledger.provisional
-        for pending in [*connection.orphans, *connection.pending.values()]:
+        for pending in connection.waiting:
             if pending.time_ns > after_ns and pending.row is not None and pending.row.event_id not in provisional:
                 tally.events[pending.row.table] -= 1
                 tally.ignored[_after_close(pending.code)] += 1
@@ -223,17 +221,14 @@ class Exchange:
         text = None if observed["body"] is None else shown_text(observed["body"])
         self._observation(connection, pending, {**observed, "body": text}, pending.question or NOTHING)
         if text and known.frame.code == ResponseCode.SUCCESS:
-            place = Place(*ledger.source, ledger.time_ns)
-            evidence = "answer to a question about the configuration"
-            ledger.fact("configured", ledger.slot(), place, None, evidence, text)
+            ledger.fact("configured", "answer to a question about the configuration", properties=text)
 
     def _identify(self, version: int) -> None:
         if version == self.ledger.version:
             return
         self.ledger.version = version
-        place = Place(*self.ledger.source, self.ledger.time_ns)
         evidence = f"version {version} in the header of an answer: {version_name(version)}"
-        self.ledger.fact("identified", self.ledger.slot(), place, version, evidence)
+        self.ledger.fact("identified", evidence, version=version)
 
 
 def _after_close(code: int) -> str:

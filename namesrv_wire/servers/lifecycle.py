@@ -5,6 +5,7 @@ Learned from refused and accepted connections and from closings that come togeth
 
 from __future__ import annotations
 
+from dataclasses import astuple, dataclass
 from typing import Any, Final
 
 BURST_NS: Final = 100_000_000
@@ -14,51 +15,23 @@ UNKNOWN, UP, DOWN, HIDDEN = "unknown", "up", "down", "hidden"
 """Hidden: it was down, and may have started since, in a hole of the recording."""
 
 
+@dataclass(slots=True)
 class Burst:
-    """Closings by the name server that follow each other closely.
+    """Closings by the name server that follow each other closely. `seq` is a free position just before the first."""
 
-    `seq` is a free position just before the first.
-    """
-
-    __slots__ = ("brokers", "complete", "count", "first_ns", "last_ns", "living", "seq", "silent", "source")
-
-    def __init__(self, seq: int, time_ns: int, source: tuple[str, int]) -> None:
-        self.seq = seq
-        self.first_ns = self.last_ns = time_ns
-        self.source = source
-        self.count = 1
-        self.brokers = 0
-        """How many of them were brokers' connections."""
-        self.living = 0
-        """How many of them nothing closes but the end of the process."""
-        self.complete = False
-        """No connection was left open after the last of them."""
-        self.silent = True
-        """No payload came from the name server since the first of them."""
-
-    def dump(self) -> list[Any]:
-        """Return the state as JSON values."""
-        return [
-            self.seq,
-            self.first_ns,
-            self.last_ns,
-            list(self.source),
-            self.count,
-            self.complete,
-            self.silent,
-            self.brokers,
-            self.living,
-        ]
-
-    @classmethod
-    def load(cls, state: list[Any]) -> Burst:
-        """Return the burst that `dump` described."""
-        seq, first_ns, last_ns, source, count, complete, silent, *brokers = state
-        burst = cls(seq, first_ns, (source[0], source[1]))
-        burst.brokers = brokers[0] if brokers else count
-        burst.living = brokers[1] if len(brokers) > 1 else 0
-        burst.last_ns, burst.count, burst.complete, burst.silent = last_ns, count, complete, silent
-        return burst
+    seq: int
+    first_ns: int
+    last_ns: int
+    source: tuple[str, int]
+    count: int = 1
+    complete: bool = False
+    """No connection was left open after the last of them."""
+    silent: bool = True
+    """No payload came from the name server since the first of them."""
+    brokers: int = 0
+    """How many of them were brokers' connections."""
+    living: int = 0
+    """How many of them nothing closes but the end of the process."""
 
     @property
     def evidence(self) -> str:
@@ -80,18 +53,18 @@ class Burst:
         return self.complete and self.silent and self.count >= 2 and self.brokers > 0 and self.living > 0
 
 
+@dataclass(slots=True)
 class Life:
-    """The life of one name server as far as it was seen."""
+    """The life of one name server as far as it was seen.
 
-    __slots__ = ("burst", "first", "refused", "state")
+    `first`: position, time and place of the first packet, or of where a hole began in which it may have started.
+    """
 
-    def __init__(self, seq: int, time_ns: int, source: tuple[str, int]) -> None:
-        self.state = UNKNOWN
-        self.first = (seq, time_ns, *source)
-        """Position and place of the first packet, or of where a hole began in which it may have started."""
-        self.refused = 0
-        """Connections refused since the last accepted one."""
-        self.burst: Burst | None = None
+    first: tuple[int, int, str, int]
+    state: str = UNKNOWN
+    refused: int = 0
+    """Connections refused since the last accepted one."""
+    burst: Burst | None = None
 
     def closing(
         self, seq: int, time_ns: int, source: tuple[str, int], *, is_broker: bool, is_living: bool, still_open: bool
@@ -102,7 +75,7 @@ class Life:
         """
         burst = self.burst
         if burst is None or time_ns - burst.first_ns > BURST_NS:
-            burst = self.burst = Burst(seq, time_ns, source)
+            burst = self.burst = Burst(seq, time_ns, time_ns, source)
         else:
             burst.count += 1
             burst.last_ns = time_ns
@@ -125,14 +98,13 @@ class Life:
 
     def dump(self) -> list[Any]:
         """Return the state as JSON values."""
-        burst = None if self.burst is None else self.burst.dump()
-        return [self.state, list(self.first), self.refused, burst]
+        burst = None if self.burst is None else list(astuple(self.burst))
+        return [self.state, self.first, self.refused, burst]
 
     @classmethod
     def load(cls, state: list[Any]) -> Life:
         """Return the life that `dump` described."""
         name, first, refused, burst = state
-        life = cls(first[0], first[1], (first[2], first[3]))
-        life.state, life.refused = name, refused
-        life.burst = None if burst is None else Burst.load(burst)
+        life = cls(tuple(first), name, refused)
+        life.burst = None if burst is None else Burst(burst[0], burst[1], burst[2], tuple(burst[3]), *burst[4:])
         return life

@@ -65,25 +65,20 @@ class Recording:
         if not self.last_packet_ns:
             self.whole_since_ns = time_ns
         silent_ns = time_ns - self.last_packet_ns if self.last_packet_ns else 0
-        if silent_ns > self._idle.limit_ns + RECORDING_GAP_NS and self._pass_silence(time_ns, connections):
-            return
+        if silent_ns > self._idle.limit_ns + RECORDING_GAP_NS:
+            open_now = [*self._idle.open.values()]
+            if any(connection.beats for connection in open_now):  # a broker beats: nothing was recorded
+                begin_ns = self.last_packet_ns
+                self._ledger.at(begin_ns)
+                self._lose_track(connections)
+                self._ledger.at(time_ns)
+                evidence = f"no packet for {silent_ns / 1e9:.3f} s with {len(open_now)} connections open"
+                self._gap(begin_ns, time_ns, evidence)
+                return
         if self.silence is not None and time_ns - self.silence.end_ns > MISSED_WITHIN_NS:
             self.silence = None
         if silent_ns > SILENCE_NS and (self.silence is None or silent_ns > self.silence.end_ns - self.silence.begin_ns):
             self.silence = Silence(self.last_packet_ns, time_ns, self._ledger.reserve(self.last_packet_ns))
-
-    def _pass_silence(self, time_ns: int, connections: Collection[Connection]) -> bool:
-        """Note that nothing was recorded, if a broker was connected; return whether it is so."""
-        open_now = [*self._idle.open_connections()]
-        if not any(connection.beats for connection in open_now):
-            return False
-        begin_ns = self.last_packet_ns
-        self._ledger.at(begin_ns)
-        self._lose_track(connections)
-        self._ledger.at(time_ns)
-        evidence = f"no packet for {(time_ns - begin_ns) / 1e9:.3f} s with {len(open_now)} connections open"
-        self._gap(begin_ns, time_ns, evidence)
-        return True
 
     def missed(self, connection: Connection, connections: Collection[Connection]) -> None:
         """Note that a connection has gone on behind bytes of both sides that nobody saw: the silence before was not recorded.
@@ -163,7 +158,7 @@ class Recording:
         """Note that the clock went back: what has times from `until_ns` on came before, and the time up to then is a gap."""
         begin_ns = self.last_packet_ns
         evidence = f"{stepped(until_ns // 1_000, begin_ns // 1_000)} or more, since connections go on"
-        self._note("clock_went_back", begin_ns, evidence)
+        self._note_step(begin_ns, evidence)
         self._gap(begin_ns, until_ns, "the clock went back")
 
     def taken_by_others(self, begin_ns: int, end_ns: int) -> None:
@@ -189,7 +184,7 @@ class Recording:
             if is_taken and self._taken is not None:
                 last_ns = self.last_packet_ns = self._taken[1]
             ledger.source = source
-            self._note("clock_went_back", last_ns, stepped(last_ns // 1_000, time_ns // 1_000))
+            self._note_step(last_ns, stepped(last_ns // 1_000, time_ns // 1_000))
         ledger.tally.packets += 1
         ledger.tally.behind += 1
         ledger.files.add(source[0])
@@ -197,15 +192,17 @@ class Recording:
 
     def _gap(self, begin_ns: int, end_ns: int, evidence: str) -> None:
         self._note_gap(self._ledger.reserve(begin_ns), begin_ns, end_ns, evidence)
-        for connection in [*self._idle.open_connections()]:
+        for connection in [*self._idle.open.values()]:
             connection.taken_ns = 0
             self._idle.heard(connection, end_ns)
 
     def _note_gap(self, seq: int, begin_ns: int, end_ns: int, evidence: str) -> None:
         self.whole_since_ns = max(self.whole_since_ns, end_ns)
         place = Place(*self._ledger.source, begin_ns)
-        self._ledger.fact("recording_gap", seq, place, None, evidence, f"{UNTIL_MS}{end_ns // 1_000_000}")
+        self._ledger.fact(
+            "recording_gap", evidence, seq=seq, place=place, properties=f"{UNTIL_MS}{end_ns // 1_000_000}"
+        )
 
-    def _note(self, kind: str, time_ns: int, evidence: str) -> None:
-        ledger = self._ledger
-        ledger.fact(kind, ledger.reserve(time_ns), Place(*ledger.source, time_ns), None, evidence)
+    def _note_step(self, time_ns: int, evidence: str) -> None:
+        place = Place(*self._ledger.source, time_ns)
+        self._ledger.fact("clock_went_back", evidence, seq=self._ledger.reserve(time_ns), place=place)

@@ -58,19 +58,13 @@ class Transcript:
         self._foreign_connections = 0
         self.counted_before: set[str] = set()
         """Events that an earlier transcript has counted, and of which rows may come again: they had no answer yet."""
-        self._load(carry or {})
-        for server in self._servers.values():
-            for connection in server.connections.values():
-                waiting = (*connection.orphans, *connection.pending.values())
-                self.counted_before.update(pending.row.event_id for pending in waiting if pending.row)
-
-    def _load(self, states: Mapping[str, str]) -> None:
         for namesrv_id in sorted(self._namesrv):
             self._server(namesrv_id)
-        for namesrv_id, state in states.items():
+        for namesrv_id, state in (carry or {}).items():
             server = self._server(namesrv_id)
             for connection in load(server, state):
                 self._flows.enter(server, connection)
+                self.counted_before.update(pending.row.event_id for pending in connection.waiting if pending.row)
 
     def feed(self, segment: Segment, source_file: str) -> list[AnyRow]:
         """Return the rows that follow from one segment; segments come in capture order."""
@@ -309,25 +303,19 @@ class Transcript:
         server = self._servers.get(namesrv_id)
         if server is None:
             if len(self._servers) >= MAX_CANDIDATES:
-                self._drop_candidate()
+                # The one that has been a candidate for longest goes, one that was only knocked at before others.
+                candidates = [each for each in self._servers.values() if not each.confirmed]
+                oldest = min(candidates, key=lambda candidate: bool(candidate.connections), default=None)
+                if oldest is not None:
+                    self._foreign_connections += oldest.tally.connections
+                    for connection in list(oldest.connections.values()):
+                        self._flows.leave(oldest, connection)
+                    del self._servers[oldest.id]
             idle_ms = self._idle_ms
             limit = idle_ms if isinstance(idle_ms, int) else idle_ms.get(namesrv_id, DEFAULT_IDLE_MS)
-            server = Server(namesrv_id, limit, self._decoders, self._leave, confirmed=namesrv_id in self._namesrv)
+            server = Server(namesrv_id, limit, self._decoders, self._flows.leave, confirmed=namesrv_id in self._namesrv)
             self._servers[namesrv_id] = server
         return server
-
-    def _drop_candidate(self) -> None:
-        """Forget the endpoint that has been a candidate for longest, one that was only knocked at before others."""
-        candidates = [server for server in self._servers.values() if not server.confirmed]
-        server = min(candidates, key=lambda candidate: bool(candidate.connections), default=None)
-        if server is not None:
-            self._foreign_connections += server.tally.connections
-            for connection in list(server.connections.values()):
-                self._leave(server, connection)
-            del self._servers[server.id]
-
-    def _leave(self, server: Server, connection: Connection) -> None:
-        self._flows.leave(server, connection)
 
     def _server_of(self, segment: Segment) -> tuple[Server, bool] | None:
         """Return the server of a segment that belongs to no known connection.

@@ -38,7 +38,7 @@ class FrameCutter:
     After a hole or a broken length it looks for the next frame's start.
     """
 
-    __slots__ = ("buffer", "is_stranger", "need", "position", "proxied", "skip", "skipped", "start", "synced")
+    __slots__ = ("buffer", "is_stranger", "need", "position", "proxied", "skip", "start", "synced")
 
     def __init__(self, *, synced: bool) -> None:
         self.buffer = bytearray()
@@ -47,7 +47,6 @@ class FrameCutter:
         self.position = 0
         """Stream position of the buffer's first byte."""
         self.synced = synced
-        self.skipped = 0
         self.skip = 0
         """Bytes until the end of the frame in the buffer, of which some were cut off."""
         self.start = 0 if synced else -1
@@ -158,8 +157,6 @@ class FrameCutter:
         if self.skip:
             return self.cut_off(lost)
         kept = bytes(self.buffer) if self.synced else b""
-        if not self.synced:
-            self.skipped += len(self.buffer)
         detail = f"{lost} bytes of the stream are missing, {len(kept)} bytes of a frame were there"
         cut = Cut(self.position, kept, DecodeError(reason, detail), len(kept) + lost)
         self._drop(len(self.buffer))
@@ -176,7 +173,6 @@ class FrameCutter:
         position = self.position
         self._drop(len(data))
         if not synced:
-            self.skipped += len(data)
             return []
         self.skip = 0
         is_all = position == self.start
@@ -191,11 +187,27 @@ class FrameCutter:
         length = int.from_bytes(self.buffer[:4], "big", signed=True)
         if length < 4 or length > MAX_FRAME_BYTES:
             opening = opening_of(bytes(self.buffer)) if self.position == self.start else None
-            if isinstance(opening, Preamble):
-                return self._proxied(opening)
+            if isinstance(opening, Preamble):  # the first frame begins after a proxy's words
+                if not opening.size:
+                    self.need = len(self.buffer) + 1
+                    return None
+                self.proxied = opening.client
+                self._drop(opening.size)
+                self.start = self.position
+                self.need = 4
+                return self._next()
             if opening is not None:
                 return self._stranger(bytes(self.buffer), *opening)
-            return self._refuse(length)
+            # Everything up to the next plausible frame is refused with the length.
+            reason = Reason.FRAME_TOO_LONG if length > MAX_FRAME_BYTES else Reason.BAD_FRAME_LENGTH
+            error = DecodeError(reason, f"length field {length}, between 4 and {MAX_FRAME_BYTES} expected")
+            position, data = self.position, bytes(self.buffer)
+            self.synced = False
+            self._drop(1)
+            self.need = 4
+            self._resync()
+            size = self.position - position
+            return Cut(position, data[:size], error, size)
         if len(self.buffer) < 4 + length:
             self.need = 4 + length
             return None
@@ -204,37 +216,12 @@ class FrameCutter:
         self.need = 4
         return cut
 
-    def _proxied(self, preamble: Preamble) -> Cut | None:
-        """Pass a proxy's words; the first frame begins behind them."""
-        if not preamble.size:
-            self.need = len(self.buffer) + 1
-            return None
-        self.proxied = preamble.client
-        self._drop(preamble.size)
-        self.start = self.position
-        self.need = 4
-        return self._next()
-
-    def _refuse(self, length: int) -> Cut:
-        """Refuse a length field and everything up to the next plausible frame."""
-        too_long = length > MAX_FRAME_BYTES
-        reason = Reason.FRAME_TOO_LONG if too_long else Reason.BAD_FRAME_LENGTH
-        error = DecodeError(reason, f"length field {length}, between 4 and {MAX_FRAME_BYTES} expected")
-        position, data = self.position, bytes(self.buffer)
-        self.synced = False
-        self._drop(1)
-        self.need = 4
-        self._resync()
-        size = self.position - position
-        return Cut(position, data[:size], error, size)
-
     def _resync(self) -> bool:
         """Drop bytes up to a plausible frame start; True if one was found, False if more bytes are needed."""
         at = 0
         while (at := self.buffer.find(b"\x00", at)) >= 0:
             verdict = plausible_start(self.buffer, at)
             if verdict:
-                self.skipped += at
                 self._drop(at)
                 self.synced = True
                 self.need = 4
@@ -243,7 +230,6 @@ class FrameCutter:
                 break
             at += 1
         stop = len(self.buffer) if at < 0 else at
-        self.skipped += stop
         self._drop(stop)
         self.need = len(self.buffer) + 1
         return False

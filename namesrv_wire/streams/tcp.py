@@ -35,7 +35,7 @@ class Stream:
     The first copy of a byte wins.
     """
 
-    __slots__ = ("chunks", "copies", "far", "hole_since_ns", "lost_from", "next_seq", "position")
+    __slots__ = ("chunks", "hole_since_ns", "lost_from", "next_seq", "position")
 
     def __init__(self) -> None:
         self.next_seq: int | None = None
@@ -46,8 +46,6 @@ class Stream:
         self.chunks: list[tuple[int, bytes, int]] = []
         """Segments behind a hole: position, bytes, lost bytes after them; sorted, without overlap."""
         self.hole_since_ns: int | None = None
-        self.copies = 0
-        self.far = 0
 
     def begin(self, seq: int) -> None:
         """Start at `seq`, the sequence number of the first byte to come."""
@@ -66,11 +64,9 @@ class Stream:
             return self._first(seq, payload, lost, time_ns)
         ahead = self.ahead(seq)
         if not -_FAR < ahead < _FAR:
-            self.far += 1
             return []
         if ahead < 0:
             if -ahead >= len(payload) + lost:
-                self.copies += 1
                 return []
             if -ahead > len(payload):
                 lost, payload = lost + len(payload) + ahead, b""
@@ -97,7 +93,6 @@ class Stream:
         ahead = (seq - self.lost_from) & MASK
         is_behind = ahead > MASK - _FAR
         if is_behind and ahead + len(payload) + lost <= MASK + 1:
-            self.copies += 1
             return []
         self.begin(self.lost_from)
         self.lost_from = None
@@ -141,7 +136,6 @@ class Stream:
         age = time_ns - self.hole_since_ns
         was_received = acked is not None and self.position + self.ahead(acked) >= self.chunks[0][0]
         if age > GAP_NS and acked == self.next_seq:
-            self.far += len(self.chunks)
             self.chunks, self.hole_since_ns = [], None
             return []
         if age > GAP_NS or (age > GAP_ACKED_NS and was_received):
@@ -192,8 +186,6 @@ class Stream:
         add(end)
         if added:
             self.chunks = sorted([*self.chunks, *added], key=lambda chunk: chunk[0])
-        else:
-            self.copies += 1
 
     def _drain(self) -> list[Piece]:
         pieces: list[Piece] = []

@@ -85,7 +85,7 @@ def test_positions_are_unique(whole: tuple[Transcript, list[AnyRow]]) -> None:
 def test_cutting_the_capture_anywhere_changes_nothing(
     segments: list[Segment], whole: tuple[Transcript, list[AnyRow]], seed: int
 ) -> None:
-    """Read in parts with the carry between, the capture gives the same rows: around the start, a frozen broker, the end, anywhere."""
+    """Read in parts with the carry between, it gives the same rows: cut at the start, a frozen broker, the end, anywhere."""
     rows: list[AnyRow] = []
     carry: dict[str, str] = {}
     anywhere = random.Random(seed).sample(range(len(segments)), 16)
