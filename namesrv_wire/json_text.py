@@ -1,4 +1,4 @@
-"""JSON from strangers, bounded before it is parsed.
+"""JSON from strangers, bounded before it is parsed, and its values as Java reads them.
 
 What RocketMQ writes is strict JSON, but for one irregularity: unquoted integer keys. Its own readers
 (fastjson 1.2.69 in 4.9.7, fastjson2 2.0.43 in 5.4.0) take a lot more, and not for the same: duplicate keys, names in
@@ -21,6 +21,10 @@ _BARE_KEYS = re.compile(r'"currIdMap"\s*:\s*\{[-\d\s:,]*\}')
 _BARE_KEY = re.compile(r"([{,]\s*)(-?\d+)(?=\s*:)")
 _NO_JSON = re.compile(rb"x[\x01\x5e\x9c\xda]|[^{}\[/\"']{8}|[^{}\[/\"']*\Z")
 """How a text begins that no reader takes for an object: compressed data, or nothing that looks like JSON."""
+INT: Final = (-(1 << 31), (1 << 31) - 1)
+LONG: Final = (-(1 << 63), (1 << 63) - 1)
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+_PLAIN = re.compile(r"-?[0-9]{1,40}")
 _COMMANDS: Final = frozenset({"@type", "$ref"})
 """Keys that are instructions to one reader and mere names to the other."""
 
@@ -61,6 +65,30 @@ def parse_json(raw: bytes, what: str, *, is_ours: bool = False) -> Any:
 def ambiguous(detail: str) -> DecodeError:
     """Return the error for JSON that RocketMQ's readers may take, but not all for the same."""
     return DecodeError(Reason.AMBIGUOUS_JSON, detail)
+
+
+def java_integer(value: object, bounds: tuple[int, int], what: str) -> int:
+    """Return the number that a Java field of type int or long gets from a JSON value; a null leaves 0.
+
+    Digits in quotes are read, and a fraction loses what is behind its point. Raises `DecodeError` for anything else.
+    """
+    if value is None:
+        return 0
+    if isinstance(value, Fraction):
+        value = value.text.partition(".")[0]
+    if isinstance(value, str) and _PLAIN.fullmatch(value):
+        value = int(value)
+    if type(value) is not int or not bounds[0] <= value <= bounds[1]:
+        raise ambiguous(f"{what} is no plain number in range")
+    return value
+
+
+def java_text(data: bytes) -> str:
+    """Return UTF-8 as `new String(bytes, UTF_8)` reads it: U+FFFD for what is none, one for an encoded surrogate."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return _SURROGATE.sub("\ufffd".encode(), data).decode("utf-8", "replace")
 
 
 def object_of(value: object, names: frozenset[str], what: str) -> dict[str, Any]:

@@ -10,8 +10,7 @@ from typing import Any, Final, Literal
 
 from namesrv_core.machine.rows import queue_ids_of
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.java_values import INT, LONG
-from namesrv_wire.json_text import Fraction, canonical_json
+from namesrv_wire.json_text import INT, LONG, Fraction, canonical_json
 from namesrv_wire.limits import END_NS, MAX_TOPICS
 from namesrv_wire.values import header_fields_of, require_short
 

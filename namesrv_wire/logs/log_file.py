@@ -16,8 +16,7 @@ from namesrv_wire.compression import is_packed, unpacked
 from namesrv_wire.errors import CaptureError, DecodeError, Reason
 from namesrv_wire.limits import FIRST_BYTES, MAX_LINE_BYTES
 from namesrv_wire.logs.event_log import Positions
-from namesrv_wire.logs.known_lines import TOPICS, KnownLines, Shape
-from namesrv_wire.logs.line_columns import Alike, Lines
+from namesrv_wire.logs.known_lines import TOPICS, Alike, KnownLines, Lines, Shape
 from namesrv_wire.rows import QUARANTINE, Row, Values, digest_id, quarantine_row
 
 BLOCK_BYTES: Final = 16 << 20

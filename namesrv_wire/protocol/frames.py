@@ -10,8 +10,7 @@ from struct import error as struct_error
 from typing import Final, NamedTuple
 
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.java_values import INT, java_integer, java_text
-from namesrv_wire.json_text import Fraction, ambiguous, object_of, parse_json, text_of
+from namesrv_wire.json_text import INT, Fraction, ambiguous, java_integer, java_text, object_of, parse_json, text_of
 from namesrv_wire.limits import (
     MAX_EXT_FIELDS,
     MAX_HEADER_BYTES,
@@ -27,16 +26,9 @@ LANGUAGES: Final = (
 )
 _SAFE_KEYS: Final = frozenset(
     {
-        *("brokerName", "brokerAddr", "brokerId", "clusterName", "haServerAddr", "compressed", "bodyCrc32"),
-        *(
-            "enableActingMaster",
-            "heartbeatTimeoutMillis",
-            "topic",
-            "acceptStandardJsonOnly",
-            "namespace",
-            "key",
-        ),
-        *("value", "changed", "masterAddr", "cluster"),
+        *("brokerName", "brokerAddr", "brokerId", "clusterName", "haServerAddr", "compressed", "bodyCrc32", "topic"),
+        *("enableActingMaster", "heartbeatTimeoutMillis", "acceptStandardJsonOnly", "namespace", "key", "value"),
+        *("changed", "masterAddr", "cluster"),
     }
 )
 _STRINGS: Final = frozenset({str})

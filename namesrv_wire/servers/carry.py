@@ -8,8 +8,7 @@ from typing import Any, Final
 from namesrv_wire.errors import WireError
 from namesrv_wire.json_text import canonical_json
 from namesrv_wire.rows import REVOKED, AnyRow, FrameRow, Place, Row
-from namesrv_wire.servers.lifecycle import UP, Life
-from namesrv_wire.servers.recording import Hole, Silence
+from namesrv_wire.servers.recording import UP, Hole, Life, Silence
 from namesrv_wire.servers.server import Server
 from namesrv_wire.streams.closing import LATE_NS
 from namesrv_wire.streams.connection import Connection

@@ -9,14 +9,12 @@ from typing import Final, TypeAlias
 from namesrv_core.machine.schedule import STALL_NS
 from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, SILENCE_NS
 from namesrv_wire.packets.capture import ACK, FIN, RST, Segment
-from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.bodies import BodyCache
 from namesrv_wire.protocol.known import KnownFrames
 from namesrv_wire.rows import Place
-from namesrv_wire.servers.endings import Endings
-from namesrv_wire.servers.exchange import Exchange
+from namesrv_wire.servers.exchange import Endings, Exchange
 from namesrv_wire.servers.ledger import Ledger
-from namesrv_wire.servers.lifecycle import DOWN, HIDDEN, UP, Burst, Life
-from namesrv_wire.servers.recording import Recording
+from namesrv_wire.servers.recording import DOWN, HIDDEN, UP, Burst, Life, Recording
 from namesrv_wire.streams.closing import Idle
 from namesrv_wire.streams.connection import Connection
 from namesrv_wire.streams.cutting import FrameCutter

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from namesrv_wire import AnyRow, Transcript
-from namesrv_wire.streams.opening import Preamble, opening_of
+from namesrv_wire.streams.cutting import Preamble, opening_of
 from tests.wire.counted import accounted
 from tests.wire.forge import BROKER, NAMESRV, REGISTER, SECOND_NS, Talk, of_table, request, response, rows_of
 from tests.wire.openings import HELLO, SERVER_HELLO, SIGNATURE, V1, V2, V2_6
