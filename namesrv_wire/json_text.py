@@ -55,7 +55,9 @@ def parse_json(raw: bytes, what: str, *, is_ours: bool = False) -> Any:
             value, end = decoder.raw_decode(text)
             return _whole_characters(raw, value if end == len(text) else decoder.decode(text))
         except ValueError:
-            return _whole_characters(raw, decoder.decode(_quote_bare_keys(text)))
+            # The integer keys of queue maps in quotes; no string can hold what is looked for.
+            quoted = _BARE_KEYS.sub(lambda found: _BARE_KEY.sub(r'\1"\2"', found[0]), text)
+            return _whole_characters(raw, decoder.decode(quoted))
     except (ValueError, RecursionError) as error:
         is_bad = not isinstance(error, _AmbiguousError) if is_ours else _NO_JSON.match(raw)
         reason = Reason.BAD_JSON if is_bad else Reason.AMBIGUOUS_JSON
@@ -144,16 +146,8 @@ def _require_bounds(raw: bytes, what: str) -> None:
         raise DecodeError(Reason.JSON_TOO_BIG, f"{what}: more than {MAX_JSON_ITEMS} items")
 
 
-def _quote_bare_keys(text: str) -> str:
-    """Return the text with the integer keys of queue maps in quotes. No string can hold what is looked for."""
-    return _BARE_KEYS.sub(lambda found: _BARE_KEY.sub(r'\1"\2"', found[0]), text)
-
-
 def _whole_characters(raw: bytes, value: Any) -> Any:
-    """Return the value with half surrogate pairs (only escapes can make them) as U+FFFD.
-
-    No UTF-8 text holds one.
-    """
+    """Return the value with half surrogate pairs (only escapes can make them) as U+FFFD. No UTF-8 text holds one."""
     return _mend(value) if b"\\u" in raw else value
 
 
@@ -200,7 +194,6 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _short(error: BaseException) -> str:
-    """Return the error's message without the text that was parsed."""
     if isinstance(error, json.JSONDecodeError):
         # One character: there may be a secret.
         found = repr(error.doc[error.pos]) if error.pos < len(error.doc) else "its end"

@@ -162,12 +162,10 @@ class KnownLines:
 
 
 def _line(texts: Sequence[bytes], values: Sequence[bytes]) -> bytes:
-    """Return a line with these values between its texts."""
     return b"".join(part for both in zip(texts, values, strict=False) for part in both) + texts[-1]
 
 
 def _said(texts: Sequence[bytes], values: Sequence[bytes]) -> dict[str, Any]:
-    """Return the object of a line with these values."""
     return cast("dict[str, Any]", parse_json(_line(texts, values), "line"))
 
 
@@ -260,9 +258,21 @@ class Alike:
         seq = _longs(columns["seq"], is_plain, END_NS - 1) if "seq" in columns else ~effect_ns
         nth = _longs(columns["nth"], is_plain, _MAX_INT) if "nth" in columns else np.zeros(len(seq), np.int64)
         asked = _longs(columns["request_seq"], is_plain, END_NS - 1) if "request_seq" in columns else seq
-        ids = _ids(columns["event_id"], is_plain) if "event_id" in columns else self._identities()
+        if "event_id" in columns:
+            texts = [text if len(text) == _ID_SIZE else b" " * _ID_SIZE for text in columns["event_id"]]
+            square = _square(texts, _ID_SIZE)
+            is_plain &= ((square - ord("0") < 10) | (square - ord("a") < 6)).all(axis=1)
+            ids = square.view(f"S{_ID_SIZE}").ravel()
+        else:
+            made = [known.identity(values) for known, values in zip(self.known, self.values, strict=True)]
+            ids = np.array(made, np.bytes_)
         if not is_plain.all():
-            return self._without(is_plain)
+            plain = Alike(self.shape)
+            plain.numbers, plain.known = [*compress(self.numbers, is_plain)], [*compress(self.known, is_plain)]
+            plain.values = [*compress(self.values, is_plain)]
+            careful = np.flatnonzero(~is_plain).tolist()
+            others = [(self.numbers[index], self.known[index].line(self.values[index])) for index in careful]
+            return plain.columns()[0], others
         number_of = {known: number for number, known in enumerate(dict.fromkeys(self.known))}
         lines = Lines(
             self.shape.table,
@@ -282,24 +292,12 @@ class Alike:
             lines.nth = nth
         return lines, []
 
-    def _without(self, is_plain: Truths) -> tuple[Lines | None, list[tuple[int, bytes]]]:
-        """Return `columns` of the plain ones, and the others with their numbers."""
-        numbers, known = [*compress(self.numbers, is_plain)], [*compress(self.known, is_plain)]
-        plain = Alike(self.shape, numbers, known, [*compress(self.values, is_plain)])
-        careful = np.flatnonzero(~is_plain).tolist()
-        others = [(self.numbers[index], self.known[index].line(self.values[index])) for index in careful]
-        return plain.columns()[0], others
-
     def _times(self, columns: dict[str, tuple[bytes, ...]], name: str, is_plain: Truths) -> Ints:
         if name in self.shape.numbers:
             ns = _longs(columns[name], is_plain, END_NS // 1_000_000 - 1) * 1_000_000
             is_plain &= ns >= FIRST_NS
             return ns
         return _nanoseconds(columns[name], is_plain)
-
-    def _identities(self) -> Ids:
-        found = [known.identity(values) for known, values in zip(self.known, self.values, strict=True)]
-        return np.array(found, np.bytes_)
 
 
 def _longs(texts: Sequence[bytes], is_plain: Truths, most: int) -> Ints:
@@ -328,17 +326,7 @@ def _by_size(texts: Sequence[bytes]) -> Iterator[tuple[int, Ints | slice, Sequen
 
 
 def _square(texts: Sequence[bytes], size: int) -> Bytes:
-    """Return the bytes of texts that have this size, a row a text."""
     return np.frombuffer(b"".join(texts), np.uint8).reshape(len(texts), size)
-
-
-def _ids(texts: Sequence[bytes], is_plain: Truths) -> Ids:
-    """Return ids; what is none is not plain."""
-    if set(map(len, texts)) != {_ID_SIZE}:
-        texts = [text if len(text) == _ID_SIZE else b" " * _ID_SIZE for text in texts]
-    square = _square(texts, _ID_SIZE)
-    is_plain &= ((square - ord("0") < 10) | (square - ord("a") < 6)).all(axis=1)
-    return square.view(f"S{_ID_SIZE}").ravel()
 
 
 def _nanoseconds(texts: Sequence[bytes], is_plain: Truths) -> Ints:
@@ -353,7 +341,11 @@ def _nanoseconds(texts: Sequence[bytes], is_plain: Truths) -> Ints:
 def _of_size(texts: Bytes) -> Ints:
     """Return `_nanoseconds` of texts of one size, -1 of those that need a careful look."""
     second, rest = texts[:, _MINUTE + 1 : _MINUTE + 3], texts[:, _MINUTE + 3 : -1]
-    minutes = _minutes(texts[:, :_MINUTE])
+    begins = np.ones(len(texts), bool)  # neighbours are mostly of one minute
+    begins[1:] = (texts[1:, :_MINUTE] != texts[:-1, :_MINUTE]).any(axis=1)
+    firsts = np.ascontiguousarray(texts[begins, :_MINUTE]).view(f"S{_MINUTE}").ravel()
+    known, which = np.unique(firsts, return_inverse=True)
+    minutes = np.array([_minute(text) for text in known.tolist()], np.int64)[which[np.cumsum(begins) - 1]]
     seconds = _number(second)
     is_time = (texts[:, _MINUTE] == ord(":")) & (texts[:, -1] == ord("Z")) & (minutes >= 0) & (seconds < 60)
     is_time &= _are_digits(second)
@@ -365,26 +357,14 @@ def _of_size(texts: Bytes) -> Ints:
 
 
 def _are_digits(texts: Bytes) -> Truths:
-    """Return of each text whether it is nothing but digits."""
     are_digits: Truths = np.logical_and.reduce(texts - ord("0") < 10, axis=1)
     return are_digits
 
 
 def _number(digits: Bytes) -> Ints:
-    """Return the whole numbers that some columns of digits are."""
     found = np.zeros(len(digits), np.int64)
     for place in range(digits.shape[1]):
         found = found * 10 + (digits[:, place] - ord("0"))
-    return found
-
-
-def _minutes(texts: Bytes) -> Ints:
-    """Return the ns since the epoch at which minutes begin, -1 for what is none. Neighbours are mostly of one minute."""
-    begins = np.ones(len(texts), bool)
-    begins[1:] = (texts[1:] != texts[:-1]).any(axis=1)
-    firsts = np.ascontiguousarray(texts[begins]).view(f"S{_MINUTE}").ravel()
-    minutes, which = np.unique(firsts, return_inverse=True)
-    found: Ints = np.array([_minute(text) for text in minutes.tolist()], np.int64)[which[np.cumsum(begins) - 1]]
     return found
 
 

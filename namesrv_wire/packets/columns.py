@@ -153,15 +153,7 @@ def _packets(records: Records, peeled: Peeled) -> Packets:
     seq, ack, flags, start, until = (column.tolist() for column in columns)
     packets = Packets(records.first, data, keys, records.time_ns.tolist(), seq, ack, flags, start, until)
     packets.lost = {index: int(lost[index]) for index in np.flatnonzero(lost).tolist()}
-    packets.interface = _interfaces(records, peeled)
-    return packets
-
-
-def _interfaces(records: Records, peeled: Peeled) -> list[int] | None:
-    """Return where packets were seen; None if the capture does not tell.
-
-    If all that the link type tells is whether this host sent them, that is OUTGOING or INCOMING.
-    """
+    # Where packets were seen, if the capture tells; if all that the link type tells is whether this host sent them, then that.
     number, links = records.interface, records.link_type
     is_cooked, is_cooked2 = links == LINUX_SLL, links == LINUX_SLL2
     if is_cooked2.any():
@@ -171,13 +163,12 @@ def _interfaces(records: Records, peeled: Peeled) -> list[int] | None:
     if is_cooked.any():
         way = np.where(peeled.two(records.start) == _SLL_OUTGOING, OUTGOING, INCOMING)
         number = np.where(is_cooked & (number == 0), way, number)
-    return list(map(int, number.tolist())) if number.any() else None
+    packets.interface = number.tolist() if number.any() else None
+    return packets
 
 
 def read_capture(
-    path: str | PathLike[str],
-    stats: CaptureStats | None = None,
-    vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS,
+    path: str | PathLike[str], stats: CaptureStats | None = None, vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS
 ) -> Iterator[Segment]:
     """Yield the TCP segments of a capture in file order; `packet_no` counts all packets of the file from 1.
 

@@ -227,7 +227,6 @@ def _chain(
 
 
 def _fields(data: bytes, at: Ints, fields: np.dtype[np.void]) -> NDArray[np.void]:
-    """Return what stands at these bytes, each time as many as `fields` has."""
     windows: NDArray[np.void] = np.ndarray(len(data) - fields.itemsize + 1, fields, data, strides=(1,))[at]
     return windows
 
@@ -254,7 +253,6 @@ _LEAST: Final = {_SECTION: 28, _INTERFACE: 20, **{kind: start + 4 for kind, (_, 
 
 
 def _pcapng(source: _Source) -> Iterator[Records]:
-    """Yield the packets of a pcapng file; several sections are read one after the other."""
     order, interfaces, sections = "<", list[_Interface](), 0
     number, at, last_ns = 1, 0, 0
     while True:

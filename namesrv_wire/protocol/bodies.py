@@ -198,7 +198,6 @@ def _wrapper(value: object, now_ms: int, *, mapped: bool) -> tuple[Record | None
 
 
 def _entries(value: object, what: str) -> Record:
-    """Return a map of names to objects, an empty one for null."""
     entries = {} if value is None else object_of(value, _NO_NAMES, what)
     _require_topics(len(entries))
     return entries
@@ -241,7 +240,6 @@ def _mapping(key: str, value: object) -> Record:
 
 
 def _queue_ids(value: object) -> dict[str, int]:
-    """Return physical queue ids by logical ones."""
     ids = object_of(value, _NO_NAMES, "currIdMap")
     if not all(_INTEGER_KEY.fullmatch(key) for key in ids):
         raise ambiguous("a queue id that is no number")
@@ -420,7 +418,6 @@ class Inflated:
         return bytes(whole)
 
     def _some(self, size: int) -> bytes:
-        """Return up to `size` bytes, none at the end of the stream."""
         more = b""
         while size and not more and not self._inflater.eof:
             if not self._pending:

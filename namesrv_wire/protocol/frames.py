@@ -11,11 +11,7 @@ from typing import Final, NamedTuple
 
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.json_text import INT, Fraction, ambiguous, java_integer, java_text, object_of, parse_json, text_of
-from namesrv_wire.limits import (
-    MAX_EXT_FIELDS,
-    MAX_HEADER_BYTES,
-    MIN_BINARY_HEADER_BYTES,
-)
+from namesrv_wire.limits import MAX_EXT_FIELDS, MAX_HEADER_BYTES, MIN_BINARY_HEADER_BYTES
 from namesrv_wire.secrets import is_secret
 
 JSON, ROCKETMQ = 0, 1
@@ -118,7 +114,6 @@ def _int32(value: object, name: str) -> int:
 
 
 def _language(value: object) -> str | None:
-    """Return the name of a language, None for one that Java does not know."""
     if isinstance(value, str):
         if value in LANGUAGES:
             return value

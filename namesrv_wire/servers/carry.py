@@ -68,21 +68,14 @@ def dump(server: Server) -> str:
     # One by one: as objects many connections take far more memory than as text.
     texts["open"], texts["overdue"], texts["closed"] = (
         f"[{','.join(canonical_json(connection.dump(server.last_packet_ns)) for connection in connections)}]"
-        for connections in (
-            server.idle.open.values(),
-            server.idle.overdue.values(),
-            server.endings.lingering.values(),
-        )
+        for connections in (server.idle.open.values(), server.idle.overdue.values(), server.endings.lingering.values())
     )
     members = ",".join(f'"{name}":{texts[name]}' for name in sorted(texts))
     return f"{{{members}}}"
 
 
 def load(server: Server, text: str) -> list[Connection]:
-    """Put a state from `dump` into a new server and return its connections.
-
-    Raises `WireError` for anything else.
-    """
+    """Put a state from `dump` into a new server and return its connections. Raises `WireError` for anything else."""
     try:
         state: dict[str, Any] = json.loads(text)
         if state["schema"] != CARRY_SCHEMA or state["namesrv_id"] != server.id:

@@ -1,8 +1,7 @@
-"""Requests and answers on the connections of one name server, matched by opaque, how connections end, and the rows of both."""
+"""Requests and answers on the connections of one name server, matched by opaque, and their rows."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Final
 
 from namesrv_core.inference.configuration import shown_text
@@ -10,14 +9,12 @@ from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
 from namesrv_wire.codes import CONFIRMING, EVENT_TABLES, REQUEST_CODE_NOT_SUPPORTED, version_name
 from namesrv_wire.errors import STRANGERS, DecodeError, Reason
-from namesrv_wire.limits import MAX_LINGERING, MAX_PENDING
+from namesrv_wire.limits import MAX_PENDING
 from namesrv_wire.protocol.bodies import BodyCache
 from namesrv_wire.protocol.known import KnownFrame, KnownFrames
 from namesrv_wire.protocol.requests import topic_configs_row
-from namesrv_wire.rows import NOTHING, FrameRow, Place, Row, Values, channel_row, digest_id
+from namesrv_wire.rows import NOTHING, FrameRow, Values, digest_id
 from namesrv_wire.servers.ledger import Ledger
-from namesrv_wire.servers.recording import Recording
-from namesrv_wire.streams.closing import Idle
 from namesrv_wire.streams.connection import Connection, Pending
 from namesrv_wire.streams.cutting import Cut, head_of
 
@@ -69,18 +66,14 @@ class Exchange:
         elif frame.code in EVENT_TABLES:
             self._event(connection, known, opaque, Cut(position, data))
         else:
-            self._question(connection, known, opaque, Cut(position, data))
-
-    def _question(self, connection: Connection, known: KnownFrame, opaque: int, cut: Cut) -> None:
-        ledger, frame = self.ledger, known.frame
-        try:
-            question = known.question()
-        except DecodeError as error:
-            ledger.quarantine(connection, cut, error, len(cut.data), from_server=False)
-            return
-        ledger.tally.ignored[known.request_name] += 1
-        if not frame.flag & 2:
-            self._await(connection, opaque, Pending(frame.code, ledger.slot(), ledger.time_ns, None, question))
+            try:
+                question = known.question()
+            except DecodeError as error:
+                ledger.quarantine(connection, Cut(position, data), error, len(data), from_server=False)
+                return
+            tally.ignored[known.request_name] += 1
+            if not frame.flag & 2:
+                self._await(connection, opaque, Pending(frame.code, ledger.slot(), ledger.time_ns, None, question))
 
     def refused(self, connection: Connection, cut: Cut, *, from_server: bool) -> None:
         """Take in a piece that is no frame; a stranger has nothing else, and cut frames are told once a connection."""
@@ -121,7 +114,6 @@ class Exchange:
             self.ledger.confirm()
 
     def _take_effect(self, connection: Connection, row: FrameRow, answered: Values) -> None:
-        """Write an event whose answer is here."""
         ledger, is_open = self.ledger, connection.closed_ns is None
         seq, at_us = (ledger.slot(), ledger.time_ns // 1_000) if is_open else (row.seq, row.effect_us)
         ledger.emit(row.answered_at(seq, at_us, answered))
@@ -178,10 +170,13 @@ class Exchange:
             return
         if pending.question is not None:
             ledger.tally.observations += 1
-            if pending.code == RequestCode.GET_NAMESRV_CONFIG:
-                self._configured(connection, pending, known)
-            else:
-                self._observation(connection, pending, known.observed(), pending.question)
+            observed, text = known.observed(), None
+            if pending.code == RequestCode.GET_NAMESRV_CONFIG:  # without secrets
+                text = None if observed["body"] is None else shown_text(observed["body"])
+                observed = {**observed, "body": text}
+            self._observation(connection, pending, observed, pending.question)
+            if text and frame.code == ResponseCode.SUCCESS:
+                ledger.fact("configured", "answer to a question about the configuration", properties=text)
             return
         ledger.tally.ignored[f"response:{pending.code}"] += 1
         if pending.row is None:
@@ -189,7 +184,6 @@ class Exchange:
         self._take_effect(connection, pending.row, known.answer())
 
     def _observation(self, connection: Connection, pending: Pending, observed: Values, said: Values) -> None:
-        """Write what was answered."""
         ledger, channel = self.ledger, connection.channel_id
         asked_us, at_us = pending.time_ns // 1_000, ledger.time_ns // 1_000
         nth, proxied, (file, packet) = connection.nth_at(pending.code, at_us), connection.proxied, ledger.source
@@ -218,14 +212,6 @@ class Exchange:
             opaque: pending for opaque, pending in connection.pending.items() if pending.time_ns <= after_ns
         }
 
-    def _configured(self, connection: Connection, pending: Pending, known: KnownFrame) -> None:
-        """Write what the name server says of its configuration, without secrets; behind it, what that tells of its life."""
-        observed, ledger = known.observed(), self.ledger
-        text = None if observed["body"] is None else shown_text(observed["body"])
-        self._observation(connection, pending, {**observed, "body": text}, pending.question or NOTHING)
-        if text and known.frame.code == ResponseCode.SUCCESS:
-            ledger.fact("configured", "answer to a question about the configuration", properties=text)
-
     def _identify(self, version: int) -> None:
         if version == self.ledger.version:
             return
@@ -235,81 +221,4 @@ class Exchange:
 
 
 def _after_close(code: int) -> str:
-    """Return what a request is counted as that came when its connection had ended."""
     return f"request:{code}:after_close"
-
-
-class Endings:
-    """Ends connections, by a packet, by the idle limit, or because they had ended before."""
-
-    def __init__(self, ledger: Ledger, idle: Idle, exchange: Exchange, recording: Recording) -> None:
-        self._ledger, self._idle, self._exchange, self._recording = ledger, idle, exchange, recording
-        self.lingering: OrderedDict[str, Connection] = OrderedDict()
-        """Ended connections, remembered to know late copies of their segments."""
-
-    def close(self, connection: Connection, closed_by: str, kinds: tuple[str, ...], silent_ns: int) -> None:
-        """Write the end of a connection.
-
-        First its unanswered requests, then its kinds, all at this packet.
-        """
-        self._flush(connection)
-        waiting = connection.waiting
-        for pending in waiting:
-            if pending.row is not None:
-                # It stays so: an answer that comes all the same changes nothing about when it took effect.
-                pending.row = pending.row._replace(seq=self._ledger.slot(), effect_us=self._ledger.time_ns // 1_000)
-                self._ledger.emit(pending.row)
-        connection.orphans.clear()
-        for kind in kinds:
-            self._emit(connection, kind, closed_by, silent_ns, len(waiting))
-        self.ended(connection)
-
-    def by_timer(self, connection: Connection, closed_by: str | None = None, silent_ns: int = 0) -> None:
-        """Write the end of a connection that the idle limit closed without a packet.
-
-        `closed_by`: who sent the packet that came later. It is kept: with another limit it is the end.
-        """
-        for row in self.timer_rows(connection):
-            self._ledger.emit(row)
-        self._flush(connection)
-        if closed_by is not None:
-            self._emit(connection, "late_close", closed_by, silent_ns, len(connection.waiting))
-        self._exchange.unanswered_at_arrival(connection)
-        self.ended(connection)
-
-    def _emit(self, connection: Connection, kind: str, closed_by: str, silent_ns: int, unanswered: int) -> None:
-        shared = self._ledger.envelope(self._ledger.slot(), kind, connection, self._ledger.place)
-        self._ledger.emit(channel_row(shared, kind, closed_by, connection.client, silent_ns // 1_000_000, unanswered))
-
-    def timer_rows(self, connection: Connection) -> list[Row]:
-        """Return the idle and close rows at the end of a connection's silence."""
-        place = Place(*connection.last_source, connection.idle_ns or 0)
-        rows = []
-        for step, kind in enumerate(("idle", "close")):
-            shared = self._ledger.envelope(connection.idle_seq + step, kind, connection, place)
-            silent = self._idle.limit_ns // 1_000_000
-            rows.append(channel_row(shared, kind, "timer", connection.client, silent, len(connection.waiting)))
-        return rows
-
-    def reached_nobody(self, connection: Connection) -> None:
-        """Take back what came on a connection that had ended before the capture."""
-        self._flush(connection)
-        self._exchange.withdraw(connection, 0)
-        self.ended(connection)
-
-    def ended(self, connection: Connection) -> None:
-        """Note that a connection has ended: now, or before the capture."""
-        if connection.is_silent:
-            nothing = DecodeError(Reason.SILENT_CONNECTION, "opened and ended without a byte")
-            self._exchange.refused(connection, Cut(0, b"", nothing), from_server=False)
-        connection.closed_ns = self._ledger.time_ns
-        self._idle.forget(connection)
-        self.lingering[connection.client] = connection
-        if len(self.lingering) > MAX_LINGERING:
-            self._recording.calm_until_ns = -1
-
-    def _flush(self, connection: Connection) -> None:
-        """Decode what stands behind holes, and refuse frames that never ended."""
-        for half, from_server in ((connection.from_server, True), (connection.from_client, False)):
-            for cut in [*half.cuts(half.stream.flush(self._ledger.time_ns)), *half.cutter.end()]:
-                self._exchange.frame(connection, cut, from_server=from_server)

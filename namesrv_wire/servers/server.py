@@ -12,9 +12,9 @@ from namesrv_wire.packets.capture import ACK, FIN, RST, Segment
 from namesrv_wire.protocol.bodies import BodyCache
 from namesrv_wire.protocol.known import KnownFrames
 from namesrv_wire.rows import Place
-from namesrv_wire.servers.exchange import Endings, Exchange
+from namesrv_wire.servers.exchange import Exchange
 from namesrv_wire.servers.ledger import Ledger
-from namesrv_wire.servers.recording import DOWN, HIDDEN, UP, Burst, Life, Recording
+from namesrv_wire.servers.recording import DOWN, HIDDEN, UP, Burst, Endings, Life, Recording
 from namesrv_wire.streams.closing import Idle
 from namesrv_wire.streams.connection import Connection
 from namesrv_wire.streams.cutting import FrameCutter
@@ -30,10 +30,7 @@ there and back, and who cuts the first into frames."""
 
 
 class Server:
-    """A name server, or an endpoint that might be one.
-
-    Then its rows are held back until it is `confirmed`.
-    """
+    """A name server, or an endpoint that might be one. Then its rows are held back until it is `confirmed`."""
 
     def __init__(
         self,
@@ -75,8 +72,6 @@ class Server:
     def last_packet_ns(self) -> int:
         """Time of its last packet."""
         return self.recording.last_packet_ns
-
-    # Packets.
 
     def begin(self, time_ns: int, source: tuple[str, int]) -> bool:
         """Open a packet: note time and place, and let timers pass that ran out before it.
@@ -281,8 +276,6 @@ class Server:
             self.endings.close(connection, "client", ("close",), self.ledger.time_ns - connection.last_byte_ns)
         self._drop(connection)
 
-    # Connections.
-
     def _add(self, connection: Connection) -> None:
         if len(self.connections) >= MAX_CONNECTIONS:
             for _ in range(
@@ -320,10 +313,7 @@ class Server:
         self._purge_ns = (time_ns // _PURGE_NS + 1) * _PURGE_NS
 
     def heard(self, connection: Connection, *, from_server: bool) -> None:
-        """Note new bytes on a connection.
-
-        The server's own show that it lives and has not closed this connection.
-        """
+        """Note new bytes on a connection. The server's own show that it lives and has not closed this connection."""
         time_ns, idle = self.ledger.time_ns, self.idle
         connection.last_source = self.ledger.source
         if not from_server and not connection.taken_ns:
@@ -339,7 +329,12 @@ class Server:
             return
         if connection.idle_ns is not None:
             if from_server and idle.is_outlasted(connection, time_ns):
-                self._outlasted(connection)
+                # It still uses a connection that the idle limit should have closed.
+                before_ns = connection.idle_ns - idle.limit_ns
+                until_ns = connection.last_byte_ns if connection.last_byte_ns > before_ns else time_ns
+                silent_ms = (until_ns - before_ns) // 1_000_000
+                evidence = f"{connection.channel_id} was silent for {silent_ms} ms and then used again"
+                self.ledger.fact("idle_limit_outlasted", evidence)
             if not from_server:
                 connection.last_byte_ns = time_ns
                 return
@@ -411,21 +406,8 @@ class Server:
             pending.time_ns <= before_ns for each in self.connections.values() for pending in each.pending.values()
         )
 
-    def _outlasted(self, connection: Connection) -> None:
-        """Note that the name server still uses a connection that the idle limit should have closed."""
-        before_ns = (connection.idle_ns or 0) - self.idle.limit_ns
-        until_ns = connection.last_byte_ns if connection.last_byte_ns > before_ns else self.ledger.time_ns
-        silent_ms = (until_ns - before_ns) // 1_000_000
-        evidence = f"{connection.channel_id} was silent for {silent_ms} ms and then used again"
-        self.ledger.fact("idle_limit_outlasted", evidence)
-
-    # Frames.
-
     def _up(self, evidence: str) -> None:
-        """Note that the name server is up.
-
-        Since now if connections were refused before, else since nobody knows when.
-        """
+        """Note that the name server is up. Since now if connections were refused before, else since nobody knows when."""
         assert self.life is not None
         life = self.life
         if life.state == UP:

@@ -5,7 +5,7 @@ Which endpoint is a name server, and which connection a segment belongs to.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import count, repeat
 from typing import Final
 
@@ -31,20 +31,7 @@ class Flows:
     def __init__(self) -> None:
         self.by_ends: dict[tuple[str, str], Flow] = {}
         """By source and destination."""
-        self._handshakes: dict[tuple[int, int], tuple[Server, Connection]] = {}
-
-    def clear(self) -> None:
-        """Forget all connections."""
-        self.by_ends.clear()
-        self._handshakes.clear()
-
-    def connections(self) -> Iterator[Connection]:
-        """Yield the connections, each once or more often."""
-        return (flow[1] for flow in self.by_ends.values())
-
-    def with_handshake(self, handshake: tuple[int, int]) -> tuple[Server, Connection] | None:
-        """Return the connection that began with these sequence numbers of client and server."""
-        return self._handshakes.get(handshake)
+        self.handshakes: dict[tuple[int, int], tuple[Server, Connection]] = {}
 
     def enter(self, server: Server, connection: Connection) -> None:
         """Note where a connection's segments come from and go to."""
@@ -53,7 +40,7 @@ class Flows:
         for ends in connection.others:
             self.also(server, connection, ends)
         if connection.handshake is not None:
-            self._handshakes[connection.handshake] = server, connection
+            self.handshakes[connection.handshake] = server, connection
 
     def also(self, server: Server, connection: Connection, ends: tuple[str, str]) -> None:
         """Note that a connection is also seen between these two."""
@@ -70,33 +57,12 @@ class Flows:
                 del self.by_ends[client, endpoint]
                 del self.by_ends[endpoint, client]
         if connection.handshake is not None:
-            self._handshakes.pop(connection.handshake, None)
+            self.handshakes.pop(connection.handshake, None)
 
 
 def _flow(server: Server, connection: Connection, from_server: bool | None) -> Flow:  # noqa: FBT001  a flow's third item
     there, back = (connection.half(from_server=way) for way in (bool(from_server), not from_server))
     return server, connection, from_server, there.stream, back.stream, there.cutter
-
-
-def likely_servers(segment: Segment, known: Collection[str]) -> Iterator[tuple[bool, str]]:
-    """Yield the endpoints that may be the server, likeliest first: (it sent the segment, endpoint); `known`: candidates."""
-    src, dst, flags = segment.src, segment.dst, segment.flags
-    if flags & SYN:
-        yield (True, src) if flags & ACK else (False, dst)
-        return
-    if dst in known:
-        yield False, dst
-    if src in known:
-        yield True, src
-    if segment.payload and plausible_start(segment.payload):
-        yield (True, src) if _is_answer(segment.payload) else (False, dst)
-
-
-def _is_answer(payload: bytes) -> bool:
-    """Return whether the frame that `payload` begins with is a response."""
-    header_length = int.from_bytes(payload[5:8], "big")
-    header = payload[4 : 8 + header_length]
-    return decode_frame(len(header).to_bytes(4, "big") + header).is_response
 
 
 _OPENS_OR_ENDS: Final = SYN | FIN | RST
@@ -179,8 +145,6 @@ class Transcript:
             self._unknown(server, segment, flow, from_server=from_server)
         return rows + server.ledger.take()
 
-    # Connections that are seen more than once.
-
     def _note(self, server: Server, connection: Connection, segment: Segment) -> None:
         """Remember a segment of a known connection, of which the first sighting may have been set aside."""
         place = (segment.seq, segment.ack)
@@ -239,7 +203,7 @@ class Transcript:
         told = [(flow[1], segment) for flow, segment in flows if flow is not None and flow[2]]
         if told:
             sighted_in = source_file if is_numbered_alike(told) else None
-            for connection in self._flows.connections():
+            for connection in (flow[1] for flow in self._flows.by_ends.values()):
                 connection.sighted_in = sighted_in
 
     def feed_all(self, packets: Packets, source_file: str) -> tuple[list[AnyRow], int | None]:
@@ -363,17 +327,14 @@ class Transcript:
     def counts(self) -> Tally:
         """The figures over all name servers; `packets` counts all segments that were fed."""
         total = Tally()
-        for tally in self.counts_by_namesrv().values():
-            total.add(tally)
-        total.packets, total.foreign_connections = self._packets, self._foreign_connections
-        total.foreign_connections += sum(
-            server.tally.connections for server in self._servers.values() if not server.confirmed
-        )
+        for server in self._servers.values():
+            if server.confirmed:
+                total.add(server.tally)
+            else:
+                total.foreign_connections += server.tally.connections
+        total.packets = self._packets
+        total.foreign_connections += self._foreign_connections
         return total
-
-    def counts_by_namesrv(self) -> dict[str, Tally]:
-        """Return the figures of each name server, by `ip:port`."""
-        return {namesrv_id: server.tally for namesrv_id, server in self._servers.items() if server.confirmed}
 
     def _server(self, namesrv_id: str) -> Server:
         server = self._servers.get(namesrv_id)
@@ -394,30 +355,21 @@ class Transcript:
         return server
 
     def _server_of(self, segment: Segment) -> tuple[Server, bool] | None:
-        """Return the server of a segment that belongs to no known connection.
+        """Return the likeliest server of a segment that belongs to no known connection, and whether it sent the segment."""
+        src, dst, flags, payload = segment.src, segment.dst, segment.flags, segment.payload
+        if flags & SYN:
+            from_server = bool(flags & ACK)
+        elif dst in self._servers or src in self._servers:
+            from_server = dst not in self._servers
+        elif payload and plausible_start(payload):
+            header = payload[4 : 8 + int.from_bytes(payload[5:8], "big")]
+            from_server = decode_frame(len(header).to_bytes(4, "big") + header).is_response
+        else:
+            return None
+        return self._server(src if from_server else dst), from_server
 
-        The flag says whether the server sent the segment.
-        """
-        flags = segment.flags
-        for from_server, endpoint in likely_servers(segment, self._servers):
-            server = self._servers.get(endpoint)
-            if server is None and (flags & SYN or segment.payload):
-                server = self._server(endpoint)
-            return None if server is None else (server, from_server)
-        return None
-
-    def _unknown(
-        self,
-        server: Server,
-        segment: Segment,
-        flow: Flow | None,
-        *,
-        from_server: bool,
-    ) -> None:
-        """Handle a segment outside the known connections.
-
-        Attempts to connect, refusals, connections already open.
-        """
+    def _unknown(self, server: Server, segment: Segment, flow: Flow | None, *, from_server: bool) -> None:
+        """Handle a segment outside the known connections. Attempts to connect, refusals, connections already open."""
         flags = segment.flags
         client = segment.dst if from_server else segment.src
         if flags & SYN and not flags & ACK:
@@ -448,7 +400,7 @@ class Transcript:
                 earlier.unasked = (*handshake, segment.interface)
                 return
             server.replaced(earlier)
-        known = self._flows.with_handshake(handshake) if segment.interface else None
+        known = self._flows.handshakes.get(handshake) if segment.interface else None
         if known is not None:  # nearer to the name server, since what it sends is seen there first
             known[0].tally.sightings += 1
             self._flows.also(*known, (client, server.id))

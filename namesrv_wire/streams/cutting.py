@@ -13,12 +13,7 @@ from typing import Final, NamedTuple
 
 from namesrv_wire.codes import REQUEST_NAMES
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.limits import (
-    MAX_FRAME_BYTES,
-    MAX_RESYNC_BYTES,
-    MAX_RESYNC_HEADER_BYTES,
-    MIN_BINARY_HEADER_BYTES,
-)
+from namesrv_wire.limits import MAX_FRAME_BYTES, MAX_RESYNC_BYTES, MAX_RESYNC_HEADER_BYTES, MIN_BINARY_HEADER_BYTES
 from namesrv_wire.protocol.frames import FIXED, JSON, RESPONSE, ROCKETMQ, decode_frame
 
 _TLS_HANDSHAKE: Final = 0x16
@@ -132,10 +127,7 @@ class Cut(NamedTuple):
 
 
 class FrameCutter:
-    """Cuts one direction's bytes into frames.
-
-    After a hole or a broken length it looks for the next frame's start.
-    """
+    """Cuts one direction's bytes into frames. After a hole or a broken length it looks for the next frame's start."""
 
     __slots__ = ("buffer", "is_stranger", "need", "position", "proxied", "skip", "start", "synced")
 
@@ -230,7 +222,6 @@ class FrameCutter:
         return [*cuts, *self.gap(lost - taken, Reason.TRUNCATED_PACKET)] if lost > taken else cuts
 
     def _passed(self, size: int) -> list[Cut]:
-        """Pass bytes of a frame that was cut; return it at its end."""
         self.skip -= size
         if self.skip:
             return []

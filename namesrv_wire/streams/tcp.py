@@ -30,10 +30,7 @@ Piece: TypeAlias = "bytes | Missing"
 
 
 class Stream:
-    """Reassembles one direction. `position` counts stream bytes from the first one seen.
-
-    The first copy of a byte wins.
-    """
+    """Reassembles one direction. `position` counts stream bytes from the first one seen. The first copy of a byte wins."""
 
     __slots__ = ("chunks", "hole_since_ns", "lost_from", "next_seq", "position")
 
@@ -81,7 +78,7 @@ class Stream:
             self.hole_since_ns = None
         if self.chunks and self.hole_since_ns is None:
             self.hole_since_ns = time_ns
-        if self._held() > MAX_REORDER_BYTES or len(self.chunks) > MAX_REORDER_CHUNKS:
+        if sum(len(kept) for _, kept, _ in self.chunks) > MAX_REORDER_BYTES or len(self.chunks) > MAX_REORDER_CHUNKS:
             pieces += self._skip_hole(time_ns)
         return pieces
 
@@ -154,9 +151,6 @@ class Stream:
         if self.next_seq is None:
             return 0
         return ((seq - self.next_seq + _HALF) & MASK) - _HALF
-
-    def _held(self) -> int:
-        return sum(len(payload) for _, payload, _ in self.chunks)
 
     def _advance(self, payload: bytes, lost: int) -> list[Piece]:
         assert self.next_seq is not None

@@ -16,8 +16,7 @@ from namesrv_wire.logs.event_log import SCHEMA, line_of
 from namesrv_wire.logs.log_file import read_blocks
 from schemas.bronze import TABLES
 from tests.wire.counted import read_event_log
-from tests.wire.forge import NAMESRV, of_table, rows_of
-from tests.wire.test_transcript_parts import conversation
+from tests.wire.forge import NAMESRV, conversation, of_table, rows_of
 
 BASE = {"schema": SCHEMA, "namesrv_id": NAMESRV, "time": "2026-01-02T03:04:05.006Z"}
 TIME_NS = 1_767_323_045_006_000_000
@@ -223,10 +222,7 @@ def test_lines_do_not_depend_on_how_they_are_read(tmp_path: Path, monkeypatch: p
 
 
 def test_documented_examples_are_read(tmp_path: Path) -> None:
-    """Every example in docs/event-log.md is a line that reads without a refusal.
-
-    One of each kind at least.
-    """
+    """Every example in docs/event-log.md is a line that reads without a refusal. One of each kind at least."""
     text = (Path(__file__).parents[2] / "docs" / "event-log.md").read_text()
     lines = [line for line in text.splitlines() if line.startswith('{"schema"')]
     rows = read(tmp_path / "log", *lines)

@@ -34,10 +34,7 @@ def whole(segments: list[Segment]) -> tuple[Transcript, list[AnyRow]]:
 
 
 def test_every_frame_is_accounted_for(whole: tuple[Transcript, list[AnyRow]]) -> None:
-    """Frames are events, observations, refused or ignored by rule.
-
-    The figures are those of the capture's table.
-    """
+    """Frames are events, observations, refused or ignored by rule. The figures are those of the capture's table."""
     transcript, rows = whole
     counts = transcript.counts
     assert (counts.frames, accounted(counts), counts.observations) == (28_021, 28_021 + counts.pieces, 13_877)
@@ -57,10 +54,7 @@ def test_the_life_of_the_name_server(whole: tuple[Transcript, list[AnyRow]]) -> 
 
 
 def test_idle_closes_and_the_unanswered_registration(whole: tuple[Transcript, list[AnyRow]]) -> None:
-    """Two silent connections are closed by the idle limit.
-
-    The cut-off registration counts just before its close.
-    """
+    """Two silent connections are closed by the idle limit. The cut-off registration counts just before its close."""
     closes = of_table(whole[1], "channel_events")
     idle = [row["silent_ms"] for row in closes if row["kind"] == "idle"]
     assert len(idle) == 2

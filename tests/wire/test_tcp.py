@@ -67,10 +67,7 @@ def test_far_away_sequence_numbers_are_ignored() -> None:
 
 
 def test_a_hole_is_given_up_by_time_by_acknowledgement_and_by_size() -> None:
-    """A hole ends when it is old, sooner if the other side acknowledged it.
-
-    At once if too much waits behind it.
-    """
+    """A hole ends when it is old, sooner if the other side acknowledged it. At once if too much waits behind it."""
     stream = begun()
     stream.push(5, b"f", 0, 0)
     assert stream.overdue(GAP_ACKED_NS + 1, 3) == []
