@@ -53,11 +53,11 @@ class Half:
     @classmethod
     def load(cls, state: list[Any]) -> Half:
         """Return the half that `dump` described."""
-        next_seq, position, chunks, hole_since_ns, buffer, need, cut_position, synced, rest, *more = state
+        next_seq, position, chunks, hole_since_ns, buffer, need, cut_position, synced, rest, lost_from = state
         half = cls(synced=bool(synced))
         half.stream.next_seq = None if next_seq is None else int(next_seq)
         half.stream.position = int(position)
-        half.stream.lost_from = more[0] if more else None
+        half.stream.lost_from = lost_from
         half.stream.chunks = [(int(at), b64decode(data), int(lost)) for at, data, lost in chunks]
         half.stream.hole_since_ns = None if hole_since_ns is None else int(hole_since_ns)
         half.cutter.buffer = bytearray(b64decode(buffer))
@@ -272,10 +272,10 @@ class Connection:
         """Return the connection that `dump` described."""
         connection = cls(state["client"], state["opened_ns"], state["syn_seq"], tuple(state["last_source"]))
         for name in cls.__slots__:
-            if name in state and name not in _NOT_AS_IT_IS:
+            if name not in _NOT_AS_IT_IS:
                 setattr(connection, name, state[name])
-        connection.unasked = None if state.get("unasked") is None else tuple(state["unasked"])
-        connection.client_seen = set(state.get("client_seen", ()))
+        connection.unasked = None if state["unasked"] is None else tuple(state["unasked"])
+        connection.client_seen = set(state["client_seen"])
         connection.from_client, connection.from_server = map(Half.load, (state["from_client"], state["from_server"]))
         connection.pending = {opaque: Pending.load(rest) for opaque, *rest in state["pending"]}
         connection.orphans = [Pending.load(rest) for rest in state["orphans"]]
