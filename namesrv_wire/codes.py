@@ -42,7 +42,6 @@ REQUEST_CODE_NOT_SUPPORTED: Final = 3
 
 
 def _versions() -> tuple[str, ...]:
-    """Return version names by ordinal, built from the regularities of the enum."""
     names = ["3.0.0-SNAPSHOT", "3.0.0-ALPHA1", *(f"3.0.0-BETA{n}" for n in range(1, 6))]
     for n in range(6, 10):
         names += [f"3.0.0-BETA{n}-SNAPSHOT", f"3.0.0-BETA{n}"]

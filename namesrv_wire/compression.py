@@ -143,20 +143,16 @@ class _Unpacked(RawIOBase):
                 if more:
                     continue
             if int.from_bytes(self._packed[:4], "little") in _SKIPPABLE:
-                self._skip()
+                size = 8 + int.from_bytes(self._packed[4:8], "little")  # of a frame that holds nothing
+                while size > len(self._packed):
+                    size -= len(self._packed)
+                    self._packed = self._file.read(_READ)
+                    if not self._packed:
+                        raise EOFError("it ends inside a frame")
+                self._packed = self._packed[size:]
                 continue
             kind = _kind(self._packed)
             if kind is None:
                 raise EOFError("behind compressed data there is something else")
             self._now = kind()
             return True
-
-    def _skip(self) -> None:
-        """Pass over a frame that holds nothing."""
-        size = 8 + int.from_bytes(self._packed[4:8], "little")
-        while size > len(self._packed):
-            size -= len(self._packed)
-            self._packed = self._file.read(_READ)
-            if not self._packed:
-                raise EOFError("it ends inside a frame")
-        self._packed = self._packed[size:]

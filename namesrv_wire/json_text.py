@@ -1,4 +1,4 @@
-"""JSON from strangers, bounded before it is parsed.
+"""JSON from strangers, bounded before it is parsed, and its values as Java reads them.
 
 What RocketMQ writes is strict JSON, but for one irregularity: unquoted integer keys. Its own readers
 (fastjson 1.2.69 in 4.9.7, fastjson2 2.0.43 in 5.4.0) take a lot more, and not for the same: duplicate keys, names in
@@ -21,6 +21,10 @@ _BARE_KEYS = re.compile(r'"currIdMap"\s*:\s*\{[-\d\s:,]*\}')
 _BARE_KEY = re.compile(r"([{,]\s*)(-?\d+)(?=\s*:)")
 _NO_JSON = re.compile(rb"x[\x01\x5e\x9c\xda]|[^{}\[/\"']{8}|[^{}\[/\"']*\Z")
 """How a text begins that no reader takes for an object: compressed data, or nothing that looks like JSON."""
+INT: Final = (-(1 << 31), (1 << 31) - 1)
+LONG: Final = (-(1 << 63), (1 << 63) - 1)
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+_PLAIN = re.compile(r"-?[0-9]{1,40}")
 _COMMANDS: Final = frozenset({"@type", "$ref"})
 """Keys that are instructions to one reader and mere names to the other."""
 
@@ -51,7 +55,9 @@ def parse_json(raw: bytes, what: str, *, is_ours: bool = False) -> Any:
             value, end = decoder.raw_decode(text)
             return _whole_characters(raw, value if end == len(text) else decoder.decode(text))
         except ValueError:
-            return _whole_characters(raw, decoder.decode(_quote_bare_keys(text)))
+            # The integer keys of queue maps in quotes; no string can hold what is looked for.
+            quoted = _BARE_KEYS.sub(lambda found: _BARE_KEY.sub(r'\1"\2"', found[0]), text)
+            return _whole_characters(raw, decoder.decode(quoted))
     except (ValueError, RecursionError) as error:
         is_bad = not isinstance(error, _AmbiguousError) if is_ours else _NO_JSON.match(raw)
         reason = Reason.BAD_JSON if is_bad else Reason.AMBIGUOUS_JSON
@@ -61,6 +67,30 @@ def parse_json(raw: bytes, what: str, *, is_ours: bool = False) -> Any:
 def ambiguous(detail: str) -> DecodeError:
     """Return the error for JSON that RocketMQ's readers may take, but not all for the same."""
     return DecodeError(Reason.AMBIGUOUS_JSON, detail)
+
+
+def java_integer(value: object, bounds: tuple[int, int], what: str) -> int:
+    """Return the number that a Java field of type int or long gets from a JSON value; a null leaves 0.
+
+    Digits in quotes are read, and a fraction loses what is behind its point. Raises `DecodeError` for anything else.
+    """
+    if value is None:
+        return 0
+    if isinstance(value, Fraction):
+        value = value.text.partition(".")[0]
+    if isinstance(value, str) and _PLAIN.fullmatch(value):
+        value = int(value)
+    if type(value) is not int or not bounds[0] <= value <= bounds[1]:
+        raise ambiguous(f"{what} is no plain number in range")
+    return value
+
+
+def java_text(data: bytes) -> str:
+    """Return UTF-8 as `new String(bytes, UTF_8)` reads it: U+FFFD for what is none, one for an encoded surrogate."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return _SURROGATE.sub("\ufffd".encode(), data).decode("utf-8", "replace")
 
 
 def object_of(value: object, names: frozenset[str], what: str) -> dict[str, Any]:
@@ -116,16 +146,8 @@ def _require_bounds(raw: bytes, what: str) -> None:
         raise DecodeError(Reason.JSON_TOO_BIG, f"{what}: more than {MAX_JSON_ITEMS} items")
 
 
-def _quote_bare_keys(text: str) -> str:
-    """Return the text with the integer keys of queue maps in quotes. No string can hold what is looked for."""
-    return _BARE_KEYS.sub(lambda found: _BARE_KEY.sub(r'\1"\2"', found[0]), text)
-
-
 def _whole_characters(raw: bytes, value: Any) -> Any:
-    """Return the value with half surrogate pairs (only escapes can make them) as U+FFFD.
-
-    No UTF-8 text holds one.
-    """
+    """Return the value with half surrogate pairs (only escapes can make them) as U+FFFD. No UTF-8 text holds one."""
     return _mend(value) if b"\\u" in raw else value
 
 
@@ -172,7 +194,6 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _short(error: BaseException) -> str:
-    """Return the error's message without the text that was parsed."""
     if isinstance(error, json.JSONDecodeError):
         # One character: there may be a secret.
         found = repr(error.doc[error.pos]) if error.pos < len(error.doc) else "its end"

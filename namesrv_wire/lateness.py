@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,6 @@ MAX_NOTED: Final = 100
 _DAY_US: Final = 86_400_000_000
 _NS_PER_US: Final = 1_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_PLACE_OF: Final = ("source_file", "source_offset")
 
 
 class Times(NamedTuple):
@@ -149,27 +148,22 @@ class Lateness:
     def _refusal(self, row: AnyRow, reason: Reason, detail: str) -> Row:
         self.refused[reason] += 1
         values = row.values
-        said = {name: value for name, value in values.items() if name not in _PLACE_OF}
+        said = {name: value for name, value in values.items() if name not in ("source_file", "source_offset")}
         piece = canonical_json(said).encode("utf-8", "surrogatepass")
-        at_ns = cast("int", values["event_time"]) * _NS_PER_US
-        place = Place(cast("str", values["source_file"]), cast("int", values["source_offset"]), at_ns)
-        identity = cast("str", values["event_id"])
-        error = DecodeError(reason, detail)
+        place = Place(values["source_file"], values["source_offset"], values["event_time"] * _NS_PER_US)
         whose = values["namesrv_id"], values["channel_id"]
-        return quarantine_row(whose, place, error, piece, len(piece), identity)
+        return quarantine_row(whose, place, DecodeError(reason, detail), piece, len(piece), values["event_id"])
 
     def _note(self, row: AnyRow, before_us: int) -> None:
         if len(self._steps) >= MAX_NOTED:
             return
-        namesrv_id, at_us = row.values["namesrv_id"], row.values["effect_time"]
-        source_file, source_offset = row.values["source_file"], row.values["source_offset"]
-        place = Place(source_file, source_offset, at_us * _NS_PER_US)
-        kind = "clock_went_back"
-        identity = digest_id(namesrv_id, kind, before_us, at_us, row.values["event_id"])
-        shared = envelope(namesrv_id, place.time_ns, identity, None, place)
-        self._steps.append(
-            Row("namesrv_events", namesrv_row(shared, kind, None, stepped(before_us, at_us)).values, False)
-        )
+        values, kind = row.values, "clock_went_back"
+        at_us = values["effect_time"]
+        place = Place(values["source_file"], values["source_offset"], at_us * _NS_PER_US)
+        identity = digest_id(values["namesrv_id"], kind, before_us, at_us, values["event_id"])
+        shared = envelope(values["namesrv_id"], place.time_ns, identity, None, place)
+        fact = namesrv_row(shared, kind, None, stepped(before_us, at_us))
+        self._steps.append(fact._replace(seq_is_given=False))
 
 
 def ahead_of_clock(at_us: int, until_us: int) -> str:

@@ -186,17 +186,8 @@ def quarantine_row(
 
 def channel_row(envelope: Values, kind: str, closed_by: str, remote: str, silent_ms: int, pending: int) -> Row:
     """Return one end of a connection, as the name server met it."""
-    return Row(
-        "channel_events",
-        {
-            **envelope,
-            "kind": kind,
-            "closed_by": closed_by,
-            "remote_addr": remote,
-            "silent_ms": silent_ms,
-            "pending_requests": pending,
-        },
-    )
+    said = {"kind": kind, "closed_by": closed_by, "remote_addr": remote}
+    return Row("channel_events", {**envelope, **said, "silent_ms": silent_ms, "pending_requests": pending})
 
 
 def namesrv_row(envelope: Values, kind: str, version: int | None, evidence: str, properties: str | None = None) -> Row:
@@ -205,13 +196,7 @@ def namesrv_row(envelope: Values, kind: str, version: int | None, evidence: str,
     return Row("namesrv_events", {**envelope, **values})
 
 
-def envelope(
-    namesrv_id: str,
-    seq: int,
-    event_id: str,
-    channel_id: str | None,
-    place: Place,
-) -> Values:
+def envelope(namesrv_id: str, seq: int, event_id: str, channel_id: str | None, place: Place) -> Values:
     """Return the columns that all event tables share, of what takes effect as it is seen."""
     return {
         "namesrv_id": namesrv_id,

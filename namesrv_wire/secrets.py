@@ -41,24 +41,18 @@ def blot(data: bytes) -> bytes:
     have any name, those are blotted whose name says that they are secret.
     """
     hidden = bytearray(data)
-    if _BINARY_KEY.search(data):
-        _blot_binary(data, hidden)
-    if b'"' in data:
-        _blot_json(data, hidden)
-    for found in _PROPERTY.finditer(data):
-        hidden[found.start(1) : found.end(1)] = _BLOT * (found.end(1) - found.start(1))
-    return bytes(hidden)
-
-
-def _blot_binary(data: bytes, hidden: bytearray) -> None:
-    """Blot values that follow a key with its two-byte length, as the binary header writes them."""
-    for found in _BINARY_KEY.finditer(data):
+    for found in _BINARY_KEY.finditer(data):  # a value follows its key, which has its length in two bytes before it
         start, end = found.span()
         if start < 2 or int.from_bytes(data[start - 2 : start], "big") != end - start or len(data) < end + 4:
             continue
         (size,) = struct.unpack_from(">i", data, end)
         stop = min(len(data), end + 4 + max(size, 0))
         hidden[end + 4 : stop] = _BLOT * (stop - end - 4)
+    if b'"' in data:
+        _blot_json(data, hidden)
+    for found in _PROPERTY.finditer(data):
+        hidden[found.start(1) : found.end(1)] = _BLOT * (found.end(1) - found.start(1))
+    return bytes(hidden)
 
 
 def _blot_json(data: bytes, hidden: bytearray) -> None:
@@ -75,19 +69,16 @@ def _blot_json(data: bytes, hidden: bytearray) -> None:
             if value is not None:
                 first, last, at = start + 1, value.end() - 1, value.end()
             else:
-                first, last, at = start + 1, _escape_at_end(data, start + 1), len(data)
+                # Cut off: an escape that is unfinished at its end stays.
+                whole = _WHOLE_ESCAPES.match(data, start + 1)
+                stop = whole.end() if whole else start + 1
+                last = stop if _PARTIAL_ESCAPE.match(data, stop) else len(data)
+                first, at = start + 1, len(data)
         else:
             number = _NUMBER.match(data, start)
             first, last = start, number.end() if number else start
             at = last
         hidden[first:last] = _BLOT * (last - first)
-
-
-def _escape_at_end(data: bytes, start: int) -> int:
-    """Return where an unfinished escape begins at the end of a cut-off string, else the end."""
-    whole = _WHOLE_ESCAPES.match(data, start)
-    stop = whole.end() if whole else start
-    return stop if _PARTIAL_ESCAPE.match(data, stop) else len(data)
 
 
 def _names_secret(raw: bytes) -> bool:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from namesrv_day.arrow.rows import derived_of
 from namesrv_day.arrow.sql import ask
-from namesrv_wire.logs.line_columns import Lines
+from namesrv_wire.logs.known_lines import Lines
 from namesrv_wire.rows import FrameRow, Values
 from schemas.table import STRING, Table
 from schemas.times import US_PER_DAY

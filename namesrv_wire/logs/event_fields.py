@@ -1,4 +1,4 @@
-"""The fields of an event log's lines: name, column, type, default."""
+"""The fields of an event log's lines: name, column, how a value is read, what stands for one that is absent."""
 
 from __future__ import annotations
 
@@ -6,30 +6,16 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from namesrv_core.machine.rows import queue_ids_of
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.java_values import INT, LONG
-from namesrv_wire.json_text import Fraction, canonical_json
+from namesrv_wire.json_text import INT, LONG, Fraction, canonical_json
 from namesrv_wire.limits import END_NS, MAX_TOPICS
 from namesrv_wire.values import header_fields_of, require_short
 
-Type = Literal[
-    "string",
-    "text",
-    "int",
-    "long",
-    "position",
-    "milliseconds",
-    "boolean",
-    "strings",
-    "data_version",
-    "queue_datas",
-    "header_fields",
-    "queue_ids",
-]
 Reader = Callable[[str, object], Any]
+"""Reads the value of a field with this name. Raises `DecodeError` for a wrong type or range."""
 _DIGITS: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
 _LIMIT: Final = 1 << 64
 REQUIRED: Final = object()
@@ -38,12 +24,13 @@ REQUIRED: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field: the column it fills, its type, and what stands for it when it is absent."""
+    """One field: the column it fills, how it is read, and what stands for it when it is absent, or null but for `null_is_null`."""
 
     column: str
-    type: Type
+    read: Reader
     default: Any = None
     choices: frozenset[str] | None = None
+    null_is_null: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,168 +41,8 @@ class Kind:
     fields: dict[str, Field]
 
 
-def _fields(**fields: Field | Type) -> dict[str, Field]:
-    return {name: field if isinstance(field, Field) else Field(name, field) for name, field in fields.items()}
-
-
-def _request(code: object, **fields: Field | Type) -> dict[str, Field]:
-    return _fields(
-        code=Field("code", "int", code),
-        one_way=Field("one_way", "boolean", False),
-        request_version=Field("request_version", "int", 0),
-        response_code="int",
-        response_remark="text",
-        response_fields="header_fields",
-        response_body="text",
-        **fields,
-    )
-
-
-_BROKER: Final[dict[str, Field | Type]] = {
-    "cluster_name": "string",
-    "broker_name": "string",
-    "broker_addr": "string",
-    "broker_id": "long",
-}
-
-NAMESRV_KINDS: Final = frozenset(
-    {
-        "started",
-        "stopped",
-        "observed_from",
-        "identified",
-        "configured",
-        "idle_limit_outlasted",
-        "min_broker_id_notified",
-        "recording_gap",
-        "clock_went_back",
-        "address_started",
-        "address_stopped",
-        "address_observed_from",
-        "address_recording_gap",
-    }
-)
-
-COMMON: Final = _fields(
-    namesrv_id=Field("namesrv_id", "string", REQUIRED),
-    namesrv_addr="string",
-    time=Field("event_time", "string", REQUIRED),
-    effect_time="string",
-    seq="position",
-    event_id="string",
-    channel_id="string",
-    proxied_addr="string",
-)
-
-KINDS: Final[dict[str, Kind]] = {
-    "heartbeat": Kind(
-        "heartbeats", _request(REQUIRED, **_BROKER, data_version="data_version", nth=Field("nth", "int", 0))
-    ),
-    "registration": Kind(
-        "registrations",
-        _request(
-            103,
-            **_BROKER,
-            ha_server_addr="string",
-            enable_acting_master="boolean",
-            heartbeat_timeout_ms="long",
-            zone_name="string",
-            data_version="data_version",
-            filter_servers=Field("filter_servers", "strings", ()),
-            compressed=Field("compressed", "boolean", False),
-            body_bytes=Field("body_bytes", "long", 0),
-            refusal="string",
-        ),
-    ),
-    "unregistration": Kind("unregistrations", _request(104, **_BROKER)),
-    "channel": Kind(
-        "channel_events",
-        _fields(
-            event=Field("kind", "string", REQUIRED, frozenset({"close", "exception", "idle", "late_close"})),
-            closed_by=Field("closed_by", "string", "client", frozenset({"client", "namesrv", "timer"})),
-            remote_addr="string",
-            silent_ms="milliseconds",
-            pending_requests=Field("pending_requests", "int", 0),
-        ),
-    ),
-    "admin": Kind(
-        "admin_events",
-        _request(
-            REQUIRED,
-            operation="string",
-            broker_name="string",
-            cluster_name="string",
-            topic="string",
-            queue_datas="queue_datas",
-            namespace="string",
-            config_key="string",
-            config_value="text",
-        ),
-    ),
-    "namesrv": Kind(
-        "namesrv_events",
-        _fields(
-            event=Field("kind", "string", REQUIRED, NAMESRV_KINDS),
-            version="int",
-            evidence=Field("evidence", "string", "event log"),
-            properties="text",
-        ),
-    ),
-    "observation": Kind(
-        "route_observations",
-        _fields(
-            code=Field("code", "int", REQUIRED),
-            subject="string",
-            scope="string",
-            request_seq="position",
-            standard_json=Field("standard_json", "boolean", False),
-            request_version=Field("request_version", "int", 0),
-            language="string",
-            response_code=Field("response_code", "int", 0),
-            response_version=Field("response_version", "int", 0),
-            remark="text",
-            response_fields="header_fields",
-            body="text",
-            nth=Field("nth", "int", 0),
-        ),
-    ),
-}
-
-DATA_VERSION: Final = _fields(
-    state_version=Field("state_version", "long", 0),
-    timestamp=Field("timestamp", "long", REQUIRED),
-    counter="long",
-)
-QUEUE_DATA: Final = _fields(
-    broker_name="string",
-    read_queue_nums=Field("read_queue_nums", "int", REQUIRED),
-    write_queue_nums=Field("write_queue_nums", "int", REQUIRED),
-    perm=Field("perm", "int", REQUIRED),
-    topic_sys_flag=Field("topic_sys_flag", "int", 0),
-)
-TOPIC: Final = _fields(
-    topic=Field("topic", "string", REQUIRED),
-    read_queue_nums=Field("read_queue_nums", "int", REQUIRED),
-    write_queue_nums=Field("write_queue_nums", "int", REQUIRED),
-    perm=Field("perm", "int", REQUIRED),
-    topic_sys_flag=Field("topic_sys_flag", "int", 0),
-)
-MAPPING: Final = _fields(
-    topic=Field("topic", "string", REQUIRED),
-    bname="string",
-    total_queues=Field("total_queues", "int", REQUIRED),
-    epoch=Field("epoch", "long", 0),
-    dirty=Field("dirty", "boolean", False),
-    scope="string",
-    curr_id_map="queue_ids",
-)
-
-
 def checked(name: str, field: Field, line: object) -> Any:
-    """Return the field's value from a line's object, or its default.
-
-    Raises `DecodeError` for a wrong type or range.
-    """
+    """Return the field's value from a line's object, or its default. Raises `DecodeError` for a wrong type or range."""
     if not isinstance(line, dict):
         raise _bad(f"{name}: its holder is no object")
     if name not in line:
@@ -226,10 +53,8 @@ def checked(name: str, field: Field, line: object) -> Any:
     if value is None:
         if field.default is REQUIRED:
             raise _bad(f"{name} is null")
-        return (
-            None if field.type in ("strings", "data_version", "queue_datas") or field.default is None else field.default
-        )
-    read = _READERS[field.type](name, value)
+        return None if field.null_is_null else field.default
+    read = field.read(name, value)
     if field.choices is not None and read not in field.choices:
         raise _bad(f"{name} is none of {', '.join(sorted(field.choices))}")
     return read
@@ -293,13 +118,11 @@ def _record(name: str, fields: Mapping[str, Field], value: object) -> dict[str, 
 
 
 def _header_fields(name: str, value: object) -> str:
-    """Return header fields, an object or its JSON text, as the text that is stored."""
     text = canonical_json(value) if isinstance(value, dict) else _text(name, value)
     return canonical_json(dict(header_fields_of(text)))
 
 
 def _queue_ids(name: str, value: object) -> str:
-    """Return queue ids, an object or its JSON text, as the text that is stored."""
     text = canonical_json(value) if isinstance(value, dict) else _text(name, value)
     try:
         return canonical_json({str(key): queue for key, queue in queue_ids_of(text).items()})
@@ -311,17 +134,164 @@ def _bad(detail: str) -> DecodeError:
     return DecodeError(Reason.BAD_LINE, detail)
 
 
-_READERS: Final[dict[Type, Reader]] = {
-    "string": _string,
-    "text": _text,
-    "int": _number(*INT, "int"),
-    "long": _number(*LONG, "long"),
-    "position": _number(0, END_NS - 1, "position in ns since the epoch"),
-    "milliseconds": _number(0, END_NS // 1_000_000, "number of milliseconds"),
-    "boolean": _boolean,
-    "strings": lambda name, value: [_string(name, item) for item in _list(name, value)],
-    "data_version": lambda name, value: _record(name, DATA_VERSION, value),
-    "queue_datas": lambda name, value: records(name, QUEUE_DATA, value),
-    "header_fields": _header_fields,
-    "queue_ids": _queue_ids,
+_INT: Final = _number(*INT, "int")
+_LONG: Final = _number(*LONG, "long")
+_POSITION: Final = _number(0, END_NS - 1, "position in ns since the epoch")
+_MILLISECONDS: Final = _number(0, END_NS // 1_000_000, "number of milliseconds")
+
+
+def _strings(name: str, value: object) -> list[str]:
+    return [_string(name, item) for item in _list(name, value)]
+
+
+def _data_version(name: str, value: object) -> dict[str, Any]:
+    return _record(name, _DATA_VERSION, value)
+
+
+def _queue_datas(name: str, value: object) -> list[dict[str, Any]]:
+    return records(name, _QUEUE_DATA, value)
+
+
+def _fields(**fields: Field | Reader) -> dict[str, Field]:
+    return {name: field if isinstance(field, Field) else Field(name, field) for name, field in fields.items()}
+
+
+def _request(code: object, **fields: Field | Reader) -> dict[str, Field]:
+    return _fields(
+        code=Field("code", _INT, code),
+        one_way=Field("one_way", _boolean, False),
+        request_version=Field("request_version", _INT, 0),
+        response_code=_INT,
+        response_remark=_text,
+        response_fields=_header_fields,
+        response_body=_text,
+        **fields,
+    )
+
+
+_BROKER: Final[dict[str, Field | Reader]] = {
+    "cluster_name": _string,
+    "broker_name": _string,
+    "broker_addr": _string,
+    "broker_id": _LONG,
 }
+
+NAMESRV_KINDS: Final = frozenset(
+    {
+        *("started", "stopped", "observed_from", "identified", "configured", "idle_limit_outlasted", "recording_gap"),
+        *("min_broker_id_notified", "clock_went_back", "address_started", "address_stopped", "address_observed_from"),
+        "address_recording_gap",
+    }
+)
+
+COMMON: Final = _fields(
+    namesrv_id=Field("namesrv_id", _string, REQUIRED),
+    namesrv_addr=_string,
+    time=Field("event_time", _string, REQUIRED),
+    effect_time=_string,
+    seq=_POSITION,
+    event_id=_string,
+    channel_id=_string,
+    proxied_addr=_string,
+)
+
+KINDS: Final[dict[str, Kind]] = {
+    "heartbeat": Kind(
+        "heartbeats", _request(REQUIRED, **_BROKER, data_version=_data_version, nth=Field("nth", _INT, 0))
+    ),
+    "registration": Kind(
+        "registrations",
+        _request(
+            103,
+            **_BROKER,
+            ha_server_addr=_string,
+            enable_acting_master=_boolean,
+            heartbeat_timeout_ms=_LONG,
+            zone_name=_string,
+            data_version=_data_version,
+            filter_servers=Field("filter_servers", _strings, (), null_is_null=True),
+            compressed=Field("compressed", _boolean, False),
+            body_bytes=Field("body_bytes", _LONG, 0),
+            refusal=_string,
+        ),
+    ),
+    "unregistration": Kind("unregistrations", _request(104, **_BROKER)),
+    "channel": Kind(
+        "channel_events",
+        _fields(
+            event=Field("kind", _string, REQUIRED, frozenset({"close", "exception", "idle", "late_close"})),
+            closed_by=Field("closed_by", _string, "client", frozenset({"client", "namesrv", "timer"})),
+            remote_addr=_string,
+            silent_ms=_MILLISECONDS,
+            pending_requests=Field("pending_requests", _INT, 0),
+        ),
+    ),
+    "admin": Kind(
+        "admin_events",
+        _request(
+            REQUIRED,
+            operation=_string,
+            broker_name=_string,
+            cluster_name=_string,
+            topic=_string,
+            queue_datas=_queue_datas,
+            namespace=_string,
+            config_key=_string,
+            config_value=_text,
+        ),
+    ),
+    "namesrv": Kind(
+        "namesrv_events",
+        _fields(
+            event=Field("kind", _string, REQUIRED, NAMESRV_KINDS),
+            version=_INT,
+            evidence=Field("evidence", _string, "event log"),
+            properties=_text,
+        ),
+    ),
+    "observation": Kind(
+        "route_observations",
+        _fields(
+            code=Field("code", _INT, REQUIRED),
+            subject=_string,
+            scope=_string,
+            request_seq=_POSITION,
+            standard_json=Field("standard_json", _boolean, False),
+            request_version=Field("request_version", _INT, 0),
+            language=_string,
+            response_code=Field("response_code", _INT, 0),
+            response_version=Field("response_version", _INT, 0),
+            remark=_text,
+            response_fields=_header_fields,
+            body=_text,
+            nth=Field("nth", _INT, 0),
+        ),
+    ),
+}
+
+_DATA_VERSION: Final = _fields(
+    state_version=Field("state_version", _LONG, 0), timestamp=Field("timestamp", _LONG, REQUIRED), counter=_LONG
+)
+_QUEUE_DATA: Final = _fields(
+    broker_name=_string,
+    read_queue_nums=Field("read_queue_nums", _INT, REQUIRED),
+    write_queue_nums=Field("write_queue_nums", _INT, REQUIRED),
+    perm=Field("perm", _INT, REQUIRED),
+    topic_sys_flag=Field("topic_sys_flag", _INT, 0),
+)
+TOPIC: Final = _fields(
+    topic=Field("topic", _string, REQUIRED),
+    read_queue_nums=Field("read_queue_nums", _INT, REQUIRED),
+    write_queue_nums=Field("write_queue_nums", _INT, REQUIRED),
+    perm=Field("perm", _INT, REQUIRED),
+    topic_sys_flag=Field("topic_sys_flag", _INT, 0),
+)
+MAPPING: Final = _fields(
+    topic=Field("topic", _string, REQUIRED),
+    bname=_string,
+    total_queues=Field("total_queues", _INT, REQUIRED),
+    epoch=Field("epoch", _LONG, 0),
+    dirty=Field("dirty", _boolean, False),
+    scope=_string,
+    curr_id_map=_queue_ids,
+)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any, Final, cast
@@ -84,10 +84,19 @@ def rows_of_line(line: bytes, source_file: str, number: int) -> list[Row]:
     if unknown:
         raise _bad(f"unknown field {_shown(unknown[0])}")
     columns = {field.column: checked(key, field, value) for key, field in kind.fields.items()}
-    rows = [*_topics(kind, value, columns)]
+    rows: list[Row] = []
+    if kind.table == "registrations":
+        columns["topic_config_digest"] = columns["topic_count"] = None
+        topics, mappings = (
+            None if value.get(name) is None else records(name, fields, value[name])
+            for name, fields in (("topics", TOPIC), ("mappings", MAPPING))
+        )
+        if topics is not None:
+            table = topic_table(topics, mappings or [])
+            columns["topic_config_digest"], columns["topic_count"] = table.digest, len(topics)
+            rows = [topic_configs_row(table)]
     values = _envelope(value, columns, source_file, number)
     _complete(kind, values)
-    _shorten(kind, values)
     return [*rows, Row(kind.table, values, seq_is_given=value.get("seq") is not None)]
 
 
@@ -123,21 +132,6 @@ def _envelope(value: Values, columns: Values, source_file: str, number: int) -> 
     }
 
 
-def _topics(kind: Kind, value: Values, columns: Values) -> Iterator[Row]:
-    """Yield the topic table of a registration and put its digest into the columns."""
-    if kind.table != "registrations":
-        return
-    columns["topic_config_digest"] = columns["topic_count"] = None
-    topics, mappings = (
-        None if value.get(name) is None else records(name, fields, value[name])
-        for name, fields in (("topics", TOPIC), ("mappings", MAPPING))
-    )
-    if topics is not None:
-        table = topic_table(topics, mappings or [])
-        columns["topic_config_digest"], columns["topic_count"] = table.digest, len(topics)
-        yield topic_configs_row(table)
-
-
 def _complete(kind: Kind, values: Values) -> None:
     """Fill in what follows from other fields; raise if a code does not belong to its kind."""
     code = values.get("code")
@@ -155,29 +149,23 @@ def _complete(kind: Kind, values: Values) -> None:
         values["remote_addr"] = str(values["channel_id"]).partition("#")[0]
     elif kind.table == "route_observations" and values["request_seq"] is None:
         values["request_seq"] = values["seq"]
-    elif kind.table == "namesrv_events" and values["kind"] in ("recording_gap", "address_recording_gap"):
-        _require_end(values)
-    if "nth" in values:
-        at = "event_time" if kind.table == "heartbeats" else "effect_time"
-        own = (values[name] for name in ("namesrv_id", "channel_id", "code", at, "nth"))
-        values["stated_id"] = None if values["event_id"] == timed_id(*own) else values["event_id"]
-
-
-def _require_end(values: Values) -> None:
-    """Raise if a gap in the recording does not say when it ends, or ends before it begins."""
-    if gap_end_ms(values["properties"]) < values["effect_time"] // 1_000:
+    elif (
+        kind.table == "namesrv_events"
+        and values["kind"] in ("recording_gap", "address_recording_gap")
+        and gap_end_ms(values["properties"]) < values["effect_time"] // 1_000
+    ):
         raise _bad("a gap in the recording ends before it begins")
-
-
-def _shorten(kind: Kind, values: Values) -> None:
-    """Keep of texts about the configuration what captures keep of them."""
-    code = values.get("code")
+    # Of texts about the configuration the same is kept as of captures.
     if code == RequestCode.UPDATE_NAMESRV_CONFIG and values["config_value"] is not None:
         values["config_value"] = told_text(values["config_value"], again=True)
     elif code == RequestCode.GET_NAMESRV_CONFIG and values.get("body") is not None:
         values["body"] = shown_text(values["body"], again=True)
     elif kind.table == "namesrv_events" and values["kind"] == "configured" and values["properties"] is not None:
         values["properties"] = shown_text(values["properties"], again=True)
+    if "nth" in values:
+        at = "event_time" if kind.table == "heartbeats" else "effect_time"
+        own = (values[name] for name in ("namesrv_id", "channel_id", "code", at, "nth"))
+        values["stated_id"] = None if values["event_id"] == timed_id(*own) else values["event_id"]
 
 
 def nanoseconds(value: object, name: str) -> int:
@@ -185,31 +173,26 @@ def nanoseconds(value: object, name: str) -> int:
 
     Raises `DecodeError` for anything else, and for a time at which there is no name server: before 2000, or from 2262 on.
     """
-    ns = _nanoseconds(value, name)
+    ns, ms = None, whole_number(value)
+    if ms is not None:
+        ns = ms * _NS_PER_MS
+    elif isinstance(value, Fraction) and len(value.text) < _EXACT_DIGITS and 0 < Decimal(value.text) < END_NS:
+        exact = Decimal(value.text) * _NS_PER_MS
+        ns = int(exact) if exact == exact.to_integral_value() else None
+    elif isinstance(value, str) and (found := _TIME.fullmatch(value)) is not None:
+        try:
+            whole = datetime(*(int(part) for part in found.groups()[:6]), tzinfo=timezone.utc)  # type: ignore[misc,arg-type]
+        except ValueError as error:
+            raise _bad(f"{name} {_shown(value)}: {error}") from None
+        offset = timedelta(hours=int(found[9] or 0), minutes=int(found[10] or 0)) * (-1 if found[8] == "-" else 1)
+        since = whole - _EPOCH - offset
+        ns = (since.days * 86_400 + since.seconds) * 1_000_000_000 + int((found[7] or "0").ljust(9, "0"))
+    if ns is None:
+        raise _bad(f"{name} {_shown(value)}: {_EXPECTED}")
     if FIRST_NS <= ns < END_NS:
         return ns
     hint = "; epoch seconds?" if FIRST_NS <= ns * 1_000 < END_NS else ""
     raise _bad(f"{name} {_shown(value)} lies before 2000 or after 2261: {_EXPECTED}{hint}")
-
-
-def _nanoseconds(value: object, name: str) -> int:
-    ms = whole_number(value)
-    if ms is not None:
-        return ms * _NS_PER_MS
-    if isinstance(value, Fraction) and len(value.text) < _EXACT_DIGITS and 0 < Decimal(value.text) < END_NS:
-        ns = Decimal(value.text) * _NS_PER_MS
-        if ns == ns.to_integral_value():
-            return int(ns)
-    found = _TIME.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
-        raise _bad(f"{name} {_shown(value)}: {_EXPECTED}")
-    try:
-        whole = datetime(*(int(part) for part in found.groups()[:6]), tzinfo=timezone.utc)  # type: ignore[misc,arg-type]
-    except ValueError as error:
-        raise _bad(f"{name} {_shown(value)}: {error}") from None
-    offset = timedelta(hours=int(found[9] or 0), minutes=int(found[10] or 0)) * (-1 if found[8] == "-" else 1)
-    since = whole - _EPOCH - offset
-    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + int((found[7] or "0").ljust(9, "0"))
 
 
 def line_of(row: AnyRow, topic_configs: Mapping[str, Any] | None = None) -> str:
@@ -232,7 +215,7 @@ def line_of(row: AnyRow, topic_configs: Mapping[str, Any] | None = None) -> str:
         "event_id": values["event_id"],
         "channel_id": values["channel_id"],
         "proxied_addr": values["proxied_addr"],
-        "namesrv_addr": _other(values.get("namesrv_addr"), values["namesrv_id"]),
+        "namesrv_addr": None if values.get("namesrv_addr") == values["namesrv_id"] else values.get("namesrv_addr"),
     }
     line |= {key: values[field.column] for key, field in KINDS[name].fields.items()}
     if row.table == "registrations" and topic_configs is not None:
@@ -245,16 +228,11 @@ def line_of(row: AnyRow, topic_configs: Mapping[str, Any] | None = None) -> str:
     )
 
 
-def _other(value: object, than: object) -> object:
-    return None if value == than else value
-
-
 def _iso(micros: int) -> str:
     return (_EPOCH + timedelta(microseconds=micros)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _shown(value: object) -> str:
-    """Return a value as a short text for a message."""
     return repr(value)[:60]
 
 

@@ -1,21 +1,26 @@
 """Lines of event logs parsed once: recorders write the same again and again, but for times, positions and ids.
 
 A line is known by its bytes without these values. Everything else is in the key, the values' names and quotes included, so
-that nobody can have a line taken for another one. The values of many known lines become columns together (`line_columns`).
+that nobody can have a line taken for another one. The values of many known lines become columns together.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, Final, cast
 
-from namesrv_wire.json_text import canonical_json, parse_json
-from namesrv_wire.limits import KNOWN_FRAMES_BYTES, MAX_KNOWN_FRAME_BYTES
-from namesrv_wire.logs.event_log import rows_of_line
-from namesrv_wire.rows import Row, Values
+import numpy as np
+from numpy.typing import NDArray
+
+from namesrv_wire.errors import DecodeError
+from namesrv_wire.json_text import INT, LONG, canonical_json, parse_json
+from namesrv_wire.limits import END_NS, FIRST_NS, KNOWN_FRAMES_BYTES, MAX_KNOWN_FRAME_BYTES
+from namesrv_wire.logs.event_log import nanoseconds, rows_of_line
+from namesrv_wire.rows import Row, Values, timed_id
 
 # A name with what stands in front of its value, and the value: a plain text in quotes, or a whole number.
 _VALUES: Final = re.compile(
@@ -157,12 +162,10 @@ class KnownLines:
 
 
 def _line(texts: Sequence[bytes], values: Sequence[bytes]) -> bytes:
-    """Return a line with these values between its texts."""
     return b"".join(part for both in zip(texts, values, strict=False) for part in both) + texts[-1]
 
 
 def _said(texts: Sequence[bytes], values: Sequence[bytes]) -> dict[str, Any]:
-    """Return the object of a line with these values."""
     return cast("dict[str, Any]", parse_json(_line(texts, values), "line"))
 
 
@@ -180,3 +183,194 @@ def _are_apart(texts: Sequence[bytes], names: Sequence[str], values: Sequence[by
         for given in (values, others)
     )
     return "time" in own and len(own) == len(names) and {**said, **own} == said and {**said, **new} == changed
+
+
+Ints = NDArray[np.int64]
+Truths = NDArray[np.bool_]
+Ids = NDArray[np.bytes_]
+Bytes = NDArray[np.uint8]
+_MAX_INT, _MAX_LONG = INT[1], LONG[1]
+_ID_SIZE: Final = 32
+# So many digits are a long for sure.
+_SAFE: Final = 18
+# YYYY-MM-DDTHH:MM: what stands in front of the seconds.
+_MINUTE: Final = 16
+
+
+@dataclass(slots=True)
+class Lines:
+    """Lines of one table, as columns: an item a line. Times are microseconds since the epoch, `numbers` those of the lines.
+
+    `said`: what lines share, and `which` of it a line says. `seq` is below 0, and `asked` the same, for lines that do not state
+    it (`Positions`). Without `channels`, `asked` or `nth` that is part of `said`, or there is none. Ids and channels are ASCII.
+    """
+
+    table: str
+    numbers: Ints
+    said: list[Values]
+    which: NDArray[np.int32]
+    seq: Ints
+    seq_is_given: bool
+    ids: Ids
+    event_us: Ints
+    effect_us: Ints
+    channels: Sequence[bytes] | None = None
+    asked: Ints | None = None
+    nth: Ints | None = None
+
+    def values(self, index: int) -> Values:
+        """Return every column of a line but its file, as `Row.values`."""
+        found = {**self.said[self.which[index]], "seq": int(self.seq[index]), "event_id": self.ids[index].decode()}
+        found |= {"event_time": int(self.event_us[index]), "effect_time": int(self.effect_us[index])}
+        if self.channels is not None:
+            found["channel_id"] = self.channels[index].decode()
+        if self.asked is not None:
+            found["request_seq"] = int(self.asked[index])
+        if self.nth is not None:
+            at_us, nth = found["effect_time" if self.asked is not None else "event_time"], int(self.nth[index])
+            made = timed_id(found["namesrv_id"], found.get("channel_id"), found["code"], at_us, nth)
+            found |= {"nth": nth, "stated_id": None if found["event_id"] == made else found["event_id"]}
+        return {**found, "source_offset": int(self.numbers[index])}
+
+    def rows(self, source_file: str) -> Iterator[tuple[int, Row]]:
+        """Yield the lines as rows, with their numbers."""
+        for index, number in enumerate(self.numbers.tolist()):
+            yield number, Row(self.table, {**self.values(index), "source_file": source_file}, self.seq_is_given)
+
+
+@dataclass(slots=True)
+class Alike:
+    """Known lines of one shape, to become columns together."""
+
+    shape: Shape
+    numbers: list[int] = field(default_factory=list)
+    known: list[KnownLine] = field(default_factory=list)
+    values: list[tuple[bytes, ...]] = field(default_factory=list)
+
+    def columns(self) -> tuple[Lines | None, list[tuple[int, bytes]]]:
+        """Return the lines as columns, and those that need a careful look and are left out, with their numbers."""
+        if not self.numbers:
+            return None, []
+        columns = dict(zip(self.shape.names, zip(*self.values, strict=True), strict=True))
+        is_plain = np.ones(len(self.numbers), bool)
+        event_ns = self._times(columns, "time", is_plain)
+        effect_ns = self._times(columns, "effect_time", is_plain) if "effect_time" in columns else event_ns
+        seq = _longs(columns["seq"], is_plain, END_NS - 1) if "seq" in columns else ~effect_ns
+        nth = _longs(columns["nth"], is_plain, _MAX_INT) if "nth" in columns else np.zeros(len(seq), np.int64)
+        asked = _longs(columns["request_seq"], is_plain, END_NS - 1) if "request_seq" in columns else seq
+        if "event_id" in columns:
+            texts = [text if len(text) == _ID_SIZE else b" " * _ID_SIZE for text in columns["event_id"]]
+            square = _square(texts, _ID_SIZE)
+            is_plain &= ((square - ord("0") < 10) | (square - ord("a") < 6)).all(axis=1)
+            ids = square.view(f"S{_ID_SIZE}").ravel()
+        else:
+            made = [known.identity(values) for known, values in zip(self.known, self.values, strict=True)]
+            ids = np.array(made, np.bytes_)
+        if not is_plain.all():
+            plain = Alike(self.shape)
+            plain.numbers, plain.known = [*compress(self.numbers, is_plain)], [*compress(self.known, is_plain)]
+            plain.values = [*compress(self.values, is_plain)]
+            careful = np.flatnonzero(~is_plain).tolist()
+            others = [(self.numbers[index], self.known[index].line(self.values[index])) for index in careful]
+            return plain.columns()[0], others
+        number_of = {known: number for number, known in enumerate(dict.fromkeys(self.known))}
+        lines = Lines(
+            self.shape.table,
+            np.array(self.numbers, np.int64),
+            [known.said for known in number_of],
+            np.fromiter(map(number_of.__getitem__, self.known), np.int32, len(seq)),
+            seq,
+            "seq" in columns,
+            ids,
+            event_ns // 1_000,
+            effect_ns // 1_000,
+        )
+        is_answer = self.shape.table == "route_observations"
+        lines.channels = columns.get("channel_id")
+        lines.asked = asked if is_answer else None
+        if self.shape.is_timed:
+            lines.nth = nth
+        return lines, []
+
+    def _times(self, columns: dict[str, tuple[bytes, ...]], name: str, is_plain: Truths) -> Ints:
+        if name in self.shape.numbers:
+            ns = _longs(columns[name], is_plain, END_NS // 1_000_000 - 1) * 1_000_000
+            is_plain &= ns >= FIRST_NS
+            return ns
+        return _nanoseconds(columns[name], is_plain)
+
+
+def _longs(texts: Sequence[bytes], is_plain: Truths, most: int) -> Ints:
+    """Return whole numbers of at most 19 digits; those beyond `most` are not plain, and 0."""
+    found = np.zeros(len(texts), np.int64)
+    for size, at, some in _by_size(texts):
+        digits = _square(some, size).astype(np.int64) - 48
+        head = digits[:, :_SAFE] @ 10 ** np.arange(min(size, _SAFE) - 1, -1, -1, dtype=np.int64)
+        if size > _SAFE:
+            is_long = (head < _MAX_LONG // 10) | ((head == _MAX_LONG // 10) & (digits[:, _SAFE] <= _MAX_LONG % 10))
+            head = np.where(is_long, head, 0) * 10 + np.where(is_long, digits[:, _SAFE], -1)
+        found[at] = head
+    is_plain &= (found >= 0) & (found <= most)
+    return np.where(found <= most, np.maximum(found, 0), 0)
+
+
+def _by_size(texts: Sequence[bytes]) -> Iterator[tuple[int, Ints | slice, Sequence[bytes]]]:
+    """Yield sizes, and of each the places of the texts that have it, and these."""
+    if len(set(map(len, texts))) == 1:
+        yield len(texts[0]), slice(None), texts
+        return
+    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+    for size in np.unique(sizes).tolist():
+        at = np.flatnonzero(sizes == size)
+        yield size, at, [texts[index] for index in at.tolist()]
+
+
+def _square(texts: Sequence[bytes], size: int) -> Bytes:
+    return np.frombuffer(b"".join(texts), np.uint8).reshape(len(texts), size)
+
+
+def _nanoseconds(texts: Sequence[bytes], is_plain: Truths) -> Ints:
+    """Return the ns since the epoch of times in UTC; of those that need a careful look 0."""
+    found = np.zeros(len(texts), np.int64)
+    for size, at, some in _by_size(texts):
+        found[at] = _of_size(_square(some, size)) if _MINUTE + 4 <= size <= _MINUTE + 14 else -1
+    is_plain &= found >= 0
+    return np.maximum(found, 0)
+
+
+def _of_size(texts: Bytes) -> Ints:
+    """Return `_nanoseconds` of texts of one size, -1 of those that need a careful look."""
+    second, rest = texts[:, _MINUTE + 1 : _MINUTE + 3], texts[:, _MINUTE + 3 : -1]
+    begins = np.ones(len(texts), bool)  # neighbours are mostly of one minute
+    begins[1:] = (texts[1:, :_MINUTE] != texts[:-1, :_MINUTE]).any(axis=1)
+    firsts = np.ascontiguousarray(texts[begins, :_MINUTE]).view(f"S{_MINUTE}").ravel()
+    known, which = np.unique(firsts, return_inverse=True)
+    minutes = np.array([_minute(text) for text in known.tolist()], np.int64)[which[np.cumsum(begins) - 1]]
+    seconds = _number(second)
+    is_time = (texts[:, _MINUTE] == ord(":")) & (texts[:, -1] == ord("Z")) & (minutes >= 0) & (seconds < 60)
+    is_time &= _are_digits(second)
+    fraction = np.zeros(len(texts), np.int64)
+    if rest.shape[1]:
+        is_time &= (rest[:, 0] == ord(".")) & (rest.shape[1] > 1) & _are_digits(rest[:, 1:])
+        fraction = _number(rest[:, 1:]) * 10 ** (10 - rest.shape[1])
+    return np.where(is_time, minutes + seconds * 1_000_000_000 + fraction, -1)
+
+
+def _are_digits(texts: Bytes) -> Truths:
+    are_digits: Truths = np.logical_and.reduce(texts - ord("0") < 10, axis=1)
+    return are_digits
+
+
+def _number(digits: Bytes) -> Ints:
+    found = np.zeros(len(digits), np.int64)
+    for place in range(digits.shape[1]):
+        found = found * 10 + (digits[:, place] - ord("0"))
+    return found
+
+
+def _minute(text: bytes) -> int:
+    """Return the ns since the epoch at which a minute begins, -1 for what is none."""
+    try:
+        return nanoseconds(f"{text.decode()}:00Z", "time")
+    except (DecodeError, UnicodeDecodeError):
+        return -1

@@ -6,7 +6,6 @@ import codecs
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 from operator import itemgetter
 from os import PathLike
 from pathlib import Path
@@ -16,8 +15,7 @@ from namesrv_wire.compression import is_packed, unpacked
 from namesrv_wire.errors import CaptureError, DecodeError, Reason
 from namesrv_wire.limits import FIRST_BYTES, MAX_LINE_BYTES
 from namesrv_wire.logs.event_log import Positions
-from namesrv_wire.logs.known_lines import TOPICS, KnownLines, Shape
-from namesrv_wire.logs.line_columns import Alike, Lines
+from namesrv_wire.logs.known_lines import TOPICS, Alike, KnownLines, Lines, Shape
 from namesrv_wire.rows import QUARANTINE, Row, Values, digest_id, quarantine_row
 
 BLOCK_BYTES: Final = 16 << 20
@@ -61,15 +59,12 @@ class Block:
 
     def in_order(self, source_file: str) -> Iterator[tuple[int, Row]]:
         """Yield all rows with the numbers of their lines; a topic table in front of its registration."""
-        known = (row for lines in self.lines for row in lines.rows(source_file))
-        yield from sorted(chain(map(_numbered, self.rows), known), key=lambda numbered: numbered[0])
-
-
-def _numbered(found: tuple[int, Row]) -> tuple[int, Row]:
-    """Return a row with the number of its own line: equal lines that are refused share one."""
-    number, row = found
-    is_own = row.values.get("source_offset", number) == number
-    return number, row if is_own else row._replace(values={**row.values, "source_offset": number})
+        found: list[tuple[int, Row]] = []
+        for number, row in self.rows:
+            is_own = row.values.get("source_offset", number) == number  # equal lines that are refused share a row
+            found.append((number, row if is_own else row._replace(values={**row.values, "source_offset": number})))
+        found += (numbered for lines in self.lines for numbered in lines.rows(source_file))
+        yield from sorted(found, key=itemgetter(0))
 
 
 def read_blocks(path: str | PathLike[str], start: int = 0, stop: int | None = None) -> Iterator[Block]:
@@ -118,8 +113,6 @@ class _Text(NamedTuple):
 
 
 class _Reader:
-    """Reads the lines of a block, of which the first has the number `first`."""
-
     def __init__(self, source_file: str, first: int) -> None:
         self.block = Block(first)
         self._source_file = source_file
@@ -153,7 +146,6 @@ class _Reader:
         found.values.append(values)
 
     def _read_other(self, number: int, line: bytes, beyond: int) -> None:
-        """Read a line of which nothing is known."""
         if line.startswith(_BOM):  # in front of the first line, or of one of a file that was put behind another
             self._read_line(number, line.removeprefix(_BOM), beyond)
         elif not line or line.isspace():
@@ -176,8 +168,24 @@ class _Reader:
         for number, line in careful:
             rows = _rows_or_refusal(line, len(line), (self._source_file, number))
             self.block.rows += [(number, row) for row in rows if row.table != TOPICS]
-        _place(self.block)
-        return self.block
+        # Lines that state no position get one, in their order.
+        block, positions, open_rows = self.block, Positions(), list[tuple[int, int, Lines | None]]()
+        for at, (number, row) in enumerate(block.rows):
+            if not row.seq_is_given and "seq" in row.values:
+                open_rows.append((number, at, None))
+        for lines in block.lines:
+            if not lines.seq_is_given:
+                open_rows += [(number, at, lines) for at, number in enumerate(lines.numbers.tolist())]
+        for _, at, of in sorted(open_rows, key=itemgetter(0)):
+            if of is None:
+                number, row = block.rows[at]
+                block.rows[at] = number, positions.placed(row)
+            else:
+                effect_ns, asked = ~int(of.seq[at]), of.asked is not None and of.asked[at] == of.seq[at]
+                of.seq[at] = positions.take(of.said[of.which[at]]["namesrv_id"], effect_ns, of.ids[at].decode())
+                if of.asked is not None and asked:
+                    of.asked[at] = of.seq[at]
+        return block
 
 
 def _is_news(topics: Row, told: dict[str, Values]) -> bool:
@@ -187,26 +195,6 @@ def _is_news(topics: Row, told: dict[str, Values]) -> bool:
         return False
     told[digest] = topics.values
     return True
-
-
-def _place(block: Block) -> None:
-    """Give the lines of a block that state no position one, in their order."""
-    positions, open_rows = Positions(), list[tuple[int, int, Lines | None]]()
-    for at, (number, row) in enumerate(block.rows):
-        if not row.seq_is_given and "seq" in row.values:
-            open_rows.append((number, at, None))
-    for lines in block.lines:
-        if not lines.seq_is_given:
-            open_rows += [(number, at, lines) for at, number in enumerate(lines.numbers.tolist())]
-    for _, at, of in sorted(open_rows, key=itemgetter(0)):
-        if of is None:
-            number, row = block.rows[at]
-            block.rows[at] = number, positions.placed(row)
-        else:
-            effect_ns, asked = ~int(of.seq[at]), of.asked is not None and of.asked[at] == of.seq[at]
-            of.seq[at] = positions.take(of.said[of.which[at]]["namesrv_id"], effect_ns, of.ids[at].decode())
-            if of.asked is not None and asked:
-                of.asked[at] = of.seq[at]
 
 
 def _rows_or_refusal(line: bytes, length: int, place: tuple[str, int]) -> list[Row]:

@@ -47,10 +47,7 @@ class Endpoints:
             if len(self._pairs) >= _MAX_PAIRS:
                 self._pairs.clear()
             size = (len(key) - 4) // 2
-            found = self._pairs[key] = (
-                _endpoint(key[:size], key[-4:-2]),
-                _endpoint(key[size : 2 * size], key[-2:]),
-            )
+            found = self._pairs[key] = (_endpoint(key[:size], key[-4:-2]), _endpoint(key[size : 2 * size], key[-2:]))
         return found
 
 

@@ -12,9 +12,9 @@ import numpy as np
 
 from namesrv_wire.limits import MAX_LEFT_OUT
 from namesrv_wire.packets.capture import INCOMING, OUTGOING, Endpoints, Segment
-from namesrv_wire.packets.container import Ints, Position, Records, Truths, read_records
+from namesrv_wire.packets.container import Position, Records, read_records
 from namesrv_wire.packets.fragments import Fragments
-from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, LINUX_SLL, LINUX_SLL2, LeftOut, Peeled
+from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, LINUX_SLL, LINUX_SLL2, Kind, LeftOut, Peeled
 
 _OTHERS: Final = f"more than {MAX_LEFT_OUT:,} other kinds and ports"
 _SLL_OUTGOING: Final = 4
@@ -94,20 +94,15 @@ class CaptureStats:
         self.packets += len(records.start)
         self.segments += segments
         self.left_out.update(left_out)
-        if len(self.left_out) > MAX_LEFT_OUT:
-            self._forget_ports()
+        if len(self.left_out) > MAX_LEFT_OUT:  # keep the most frequent by name and port, of the rest how many there are
+            known = Counter(dict(self.left_out.most_common(MAX_LEFT_OUT // 2)))
+            for one, count in (self.left_out - known).items():
+                known[LeftOut(_OTHERS, 0, one.may_hide)] += count
+            self.left_out = known
         times = records.time_ns[records.is_timed]
         if len(times):
             self.first_time_ns = int(times[0]) if self.first_time_ns is None else self.first_time_ns
             self.last_time_ns = int(times[-1])
-
-    def _forget_ports(self) -> None:
-        """Keep of what was left out the most frequent by name and port, of the rest how many there are."""
-        known = self.left_out.most_common(MAX_LEFT_OUT // 2)
-        rest = self.left_out - Counter(dict(known))
-        self.left_out = Counter(dict(known))
-        for one, count in rest.items():
-            self.left_out[LeftOut(_OTHERS, 0, one.may_hide)] += count
 
 
 def read_columns(
@@ -140,46 +135,25 @@ def _packets(records: Records, peeled: Peeled) -> Packets:
     size = (peeled.one(where + 12) >> 4) * 4
     body = at + size
     is_right = is_tcp & (at + 20 <= end) & (size >= 20) & (body <= stop)
-    peeled.refuse(is_tcp & ~is_right)
+    peeled.kind[is_tcp & ~is_right] = Kind.MALFORMED
     is_tcp = is_right & (peeled.suspect == 0)
     last = np.minimum(end, stop)
     first = np.minimum(body, last)
     lost = np.where(is_tcp, stop - body - (last - first), 0)
-    key, width = _keys(peeled, is_tcp)
+    # Addresses and ports stand together; where something lies between them, they are put together after the data.
+    key, width = np.where(is_tcp, peeled.addr, 0), np.where(is_tcp, 2 * peeled.width + 4, 0)
+    apart = np.flatnonzero(is_tcp & (peeled.addr + 2 * peeled.width != at))
+    if len(apart):
+        places = zip(*(each[apart].tolist() for each in (peeled.addr, peeled.width, at)), strict=True)
+        made = [peeled.data[a : a + 2 * size] + peeled.data[port : port + 4] for a, size, port in places]
+        key[apart] = peeled.append(b"".join(made)) + np.cumsum([0, *map(len, made[:-1])])
     data = peeled.data
     keys = [data[low:high] for low, high in zip(key.tolist(), (key + width).tolist(), strict=True)]
     columns = (peeled.four(where + 4), peeled.four(where + 8), peeled.one(where + 13), first, last)
     seq, ack, flags, start, until = (column.tolist() for column in columns)
     packets = Packets(records.first, data, keys, records.time_ns.tolist(), seq, ack, flags, start, until)
     packets.lost = {index: int(lost[index]) for index in np.flatnonzero(lost).tolist()}
-    packets.interface = _interfaces(records, peeled)
-    return packets
-
-
-def _keys(peeled: Peeled, is_tcp: Truths) -> tuple[Ints, Ints]:
-    """Return where the addresses and ports of segments stand together, and how many bytes they are; 0 for no segment.
-
-    Where something lies between them, they are put together behind the data.
-    """
-    key, width = np.where(is_tcp, peeled.addr, 0), np.where(is_tcp, 2 * peeled.width + 4, 0)
-    apart = np.flatnonzero(is_tcp & (peeled.addr + 2 * peeled.width != peeled.at))
-    if len(apart):
-        data = peeled.data
-        made = [
-            data[addr : addr + 2 * size] + data[at : at + 4]
-            for addr, size, at in zip(
-                peeled.addr[apart].tolist(), peeled.width[apart].tolist(), peeled.at[apart].tolist(), strict=True
-            )
-        ]
-        key[apart] = peeled.append(b"".join(made)) + np.cumsum([0, *map(len, made[:-1])])
-    return key, width
-
-
-def _interfaces(records: Records, peeled: Peeled) -> list[int] | None:
-    """Return where packets were seen; None if the capture does not tell.
-
-    If all that the link type tells is whether this host sent them, that is OUTGOING or INCOMING.
-    """
+    # Where packets were seen, if the capture tells; if all that the link type tells is whether this host sent them, then that.
     number, links = records.interface, records.link_type
     is_cooked, is_cooked2 = links == LINUX_SLL, links == LINUX_SLL2
     if is_cooked2.any():
@@ -189,13 +163,12 @@ def _interfaces(records: Records, peeled: Peeled) -> list[int] | None:
     if is_cooked.any():
         way = np.where(peeled.two(records.start) == _SLL_OUTGOING, OUTGOING, INCOMING)
         number = np.where(is_cooked & (number == 0), way, number)
-    return list(map(int, number.tolist())) if number.any() else None
+    packets.interface = number.tolist() if number.any() else None
+    return packets
 
 
 def read_capture(
-    path: str | PathLike[str],
-    stats: CaptureStats | None = None,
-    vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS,
+    path: str | PathLike[str], stats: CaptureStats | None = None, vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS
 ) -> Iterator[Segment]:
     """Yield the TCP segments of a capture in file order; `packet_no` counts all packets of the file from 1.
 

@@ -37,22 +37,15 @@ _MAX_DAYS: Final = 40
 """A record of nothing is no later than this after the first one, or it is none."""
 
 
-class _Form(NamedTuple):
-    """How a pcap is written: byte order, nanoseconds in a unit of the clock, bytes of a record's header."""
-
-    order: str
-    unit_ns: int
-    header: int = 16
-
-
+# How a pcap begins, and then is written: byte order, nanoseconds in a unit of its clock, bytes of a record's header.
 # Source: draft-ietf-opsawg-pcap; the last two are of old Linux systems.
 _FORMS: Final = {
-    b"\xa1\xb2\xc3\xd4": _Form(">", 1_000),
-    b"\xd4\xc3\xb2\xa1": _Form("<", 1_000),
-    b"\xa1\xb2\x3c\x4d": _Form(">", 1),
-    b"\x4d\x3c\xb2\xa1": _Form("<", 1),
-    b"\xa1\xb2\xcd\x34": _Form(">", 1_000, 24),
-    b"\x34\xcd\xb2\xa1": _Form("<", 1_000, 24),
+    b"\xa1\xb2\xc3\xd4": (">", 1_000, 16),
+    b"\xd4\xc3\xb2\xa1": ("<", 1_000, 16),
+    b"\xa1\xb2\x3c\x4d": (">", 1, 16),
+    b"\x4d\x3c\xb2\xa1": ("<", 1, 16),
+    b"\xa1\xb2\xcd\x34": (">", 1_000, 24),
+    b"\x34\xcd\xb2\xa1": ("<", 1_000, 24),
 }
 PCAP: Final = frozenset(_FORMS)
 """How a pcap may begin; its header has 24 bytes."""
@@ -113,7 +106,7 @@ def read_records(path: str | PathLike[str], position: Position | None = None) ->
         head = source.data[: min(4, source.size)]
         form = _FORMS.get(head)
         if form is not None:
-            yield from _pcap(source, form)
+            yield from _pcap(source, *form)
         elif head == _SECTION.to_bytes(4, "big"):
             yield from _pcapng(source)
         elif source.broken is not None:
@@ -142,7 +135,6 @@ class _Source:
     def __init__(self, path: str | PathLike[str], file: BufferedReader) -> None:
         self.path, self.data, self.size, self.offset, self.is_end = path, b"", 0, 0, False
         self.broken: CaptureError | None = None
-        self.sections = 0
         self._stream: BufferedReader | None = None
         self._file = file
 
@@ -178,53 +170,54 @@ class _Source:
 # -- pcap ------------------------------------------------------------------------------------------------------------------
 
 
-def _pcap(source: _Source, form: _Form) -> Iterator[Records]:
+def _pcap(source: _Source, order: str, unit_ns: int, header: int) -> Iterator[Records]:
     if source.size < _PCAP_HEADER:
         raise source.ended(0) or source.error(0, "the file ends inside its header")
-    snap_length, link_type = Struct(form.order + "II").unpack_from(source.data, 16)
-    fields = np.dtype({"names": ["sec", "unit", "kept", "sent"], "formats": [form.order + "u4"] * 4, "itemsize": 16})
+    snap_length, link_type = Struct(order + "II").unpack_from(source.data, 16)
+    fields = np.dtype({"names": ["sec", "unit", "kept", "sent"], "formats": [order + "u4"] * 4, "itemsize": 16})
     number, at, first_s = 1, _PCAP_HEADER, None
     while True:
-        starts, end, wrong = _chain(source, at, form, first_s)
+        starts, end, wrong = _chain(source, at, Struct(order + "I4xII"), header, first_s)
         if starts:
             begins = np.array(starts, np.int64)
             head = _fields(source.data, begins, fields)
             first_s = int(head["sec"][0]) if first_s is None else first_s
             kept, sent = head["kept"].astype(np.int64), head["sent"].astype(np.int64)
-            time_ns = head["sec"].astype(np.int64) * _SECOND_NS + head["unit"].astype(np.int64) * form.unit_ns
+            time_ns = head["sec"].astype(np.int64) * _SECOND_NS + head["unit"].astype(np.int64) * unit_ns
             # Only a packet of full snap length can have been cut.
             original = np.where(kept < snap_length, kept, np.maximum(kept, sent))
-            begins += form.header
             of_none, links = np.zeros(len(starts), np.int64), np.full(len(starts), link_type & 0xFFFF)
             is_timed = np.ones(len(starts), bool)
-            yield Records(number, source.data, links, begins, kept, original, time_ns, of_none, is_timed)
+            yield Records(number, source.data, links, begins + header, kept, original, time_ns, of_none, is_timed)
             number += len(starts)
         if wrong is not None:
-            raise wrong
-        if starts and len(starts) >= CHUNK_PACKETS:
+            raise source.error(end, wrong)
+        if len(starts) >= CHUNK_PACKETS:
             at = end
-            continue
-        if source.is_end:
+        elif source.is_end:
             if (error := source.ended(end)) is not None:
                 raise error
             return
-        source.more(end)
-        at = 0
+        else:
+            source.more(end)
+            at = 0
 
 
-def _chain(source: _Source, at: int, form: _Form, first_s: int | None) -> tuple[list[int], int, CaptureError | None]:
+def _chain(
+    source: _Source, at: int, fields: Struct, header: int, first_s: int | None
+) -> tuple[list[int], int, str | None]:
     """Return where the whole records from a byte on begin, where the last of them ends, and what is wrong with the next."""
-    header, size, data, starts = Struct(form.order + "I4xII").unpack_from, form.header, source.data, list[int]()
-    last = source.size
-    while at + size <= last and len(starts) < CHUNK_PACKETS:
-        seconds, kept, original = header(data, at)
-        end = at + size + kept
+    read, data, starts, last = fields.unpack_from, source.data, list[int](), source.size
+    while at + header <= last and len(starts) < CHUNK_PACKETS:
+        seconds, kept, original = read(data, at)
+        end = at + header + kept
         if kept > MAX_PACKET_BYTES:
-            what = f"a length of {kept} bytes, not 0 to {MAX_PACKET_BYTES}: damaged header"
-            return starts, at, source.error(at, what)
-        if not original and not _can_be(seconds, first_s):
-            what = "a packet of 0 bytes, at a time that cannot be: nothing but zeros, or a damaged header"
-            return starts, at, source.error(at, what)
+            return starts, at, f"a length of {kept} bytes, not 0 to {MAX_PACKET_BYTES}: damaged header"
+        if not original:  # neither made of zeros, nor of the ends of two records
+            is_near = first_s is None or first_s - _DAY_S <= seconds <= first_s + _MAX_DAYS * _DAY_S
+            if not seconds or not is_near:
+                what = "a packet of 0 bytes, at a time that cannot be: nothing but zeros, or a damaged header"
+                return starts, at, what
         if end > last:
             break
         first_s = seconds if first_s is None else first_s
@@ -233,13 +226,7 @@ def _chain(source: _Source, at: int, form: _Form, first_s: int | None) -> tuple[
     return starts, at, None
 
 
-def _can_be(seconds: int, first_s: int | None) -> bool:
-    """Return whether a record of nothing can be of a time: it is not made of zeros, nor of the ends of two records."""
-    return seconds > 0 and (first_s is None or first_s - _DAY_S <= seconds <= first_s + _MAX_DAYS * _DAY_S)
-
-
 def _fields(data: bytes, at: Ints, fields: np.dtype[np.void]) -> NDArray[np.void]:
-    """Return what stands at these bytes, each time as many as `fields` has."""
     windows: NDArray[np.void] = np.ndarray(len(data) - fields.itemsize + 1, fields, data, strides=(1,))[at]
     return windows
 
@@ -254,27 +241,19 @@ class _Interface(NamedTuple):
     offset_ns: int
 
 
-class _Packets(NamedTuple):
-    """How a block with a packet is written: where its fields stand, and where the packet begins."""
-
-    fields: tuple[tuple[str, str, int], ...]
-    start: int
-
-
 _LENGTHS: Final = (("high", "u4", 12), ("low", "u4", 16), ("kept", "u4", 20), ("sent", "u4", 24))
-_KINDS: Final = {
-    _ENHANCED: _Packets((("interface", "u4", 8), *_LENGTHS), 28),
-    _OBSOLETE: _Packets((("interface", "u2", 8), *_LENGTHS), 28),
-    _SIMPLE: _Packets((("sent", "u4", 8),), 12),
+# Blocks with a packet: where their fields stand, and where the packet begins.
+_KINDS: Final[dict[int, tuple[tuple[tuple[str, str, int], ...], int]]] = {
+    _ENHANCED: ((("interface", "u4", 8), *_LENGTHS), 28),
+    _OBSOLETE: ((("interface", "u2", 8), *_LENGTHS), 28),
+    _SIMPLE: ((("sent", "u4", 8),), 12),
 }
-_DESCRIBING: Final = frozenset({_SECTION, _INTERFACE})
 # How many bytes a block has at least that is not passed over.
-_LEAST: Final = {_SECTION: 28, _INTERFACE: 20, **{kind: form.start + 4 for kind, form in _KINDS.items()}}
+_LEAST: Final = {_SECTION: 28, _INTERFACE: 20, **{kind: start + 4 for kind, (_, start) in _KINDS.items()}}
 
 
 def _pcapng(source: _Source) -> Iterator[Records]:
-    """Yield the packets of a pcapng file; several sections are read one after the other."""
-    order, interfaces = "<", list[_Interface]()
+    order, interfaces, sections = "<", list[_Interface](), 0
     number, at, last_ns = 1, 0, 0
     while True:
         blocks = _blocks(source, at, order)
@@ -287,8 +266,17 @@ def _pcapng(source: _Source) -> Iterator[Records]:
             if wrong is not None:
                 raise wrong
         if blocks.wrong is not None:
-            raise blocks.wrong
-        order = _described(source, at, blocks, order, interfaces)
+            raise source.error(blocks.end, blocks.wrong)
+        if blocks.describing == _SECTION:
+            interfaces.clear()
+            sections += 1
+            if sections > MAX_SECTIONS:
+                raise source.error(at, f"more than {MAX_SECTIONS} sections")
+            order = _MARKS[source.data[at + 8 : at + 12]]
+        elif blocks.describing == _INTERFACE:
+            if len(interfaces) >= MAX_INTERFACES:
+                raise source.error(at, f"more than {MAX_INTERFACES} interfaces")
+            interfaces.append(_interface(source, at, blocks.end, order))
         if blocks.end > at:
             at = blocks.end
         elif not source.is_end:
@@ -300,23 +288,8 @@ def _pcapng(source: _Source) -> Iterator[Records]:
             return
 
 
-def _described(source: _Source, at: int, blocks: _Blocks, order: str, interfaces: list[_Interface]) -> str:
-    """Take in what a block says of those behind it; return their byte order."""
-    if blocks.kind == _SECTION:
-        interfaces.clear()
-        source.sections += 1
-        if source.sections > MAX_SECTIONS:
-            raise source.error(at, f"more than {MAX_SECTIONS} sections")
-        return _MARKS[source.data[at + 8 : at + 12]]
-    if blocks.kind == _INTERFACE:
-        if len(interfaces) >= MAX_INTERFACES:
-            raise source.error(at, f"more than {MAX_INTERFACES} interfaces")
-        interfaces.append(_interface(source, at, blocks.end, order))
-    return order
-
-
 class _Blocks(NamedTuple):
-    """Whole blocks that follow each other: where those with packets begin, and their kinds; or one `kind` that describes others.
+    """Whole blocks that follow each other: where those with packets begin, and their kinds; or one that describes others.
 
     `end`: where the last of them ends; `wrong`: what is wrong with the next one.
     """
@@ -324,39 +297,35 @@ class _Blocks(NamedTuple):
     starts: list[int]
     kinds: list[int]
     end: int
-    kind: int = 0
-    wrong: CaptureError | None = None
+    describing: int = 0
+    wrong: str | None = None
 
 
-def _blocks(source: _Source, at: int, order: str) -> _Blocks:
+def _blocks(source: _Source, begin: int, order: str) -> _Blocks:
     """Return the blocks from a byte on; those that are not known are passed over."""
     data, last, starts, kinds = source.data, source.size, list[int](), list[int]()
-    header = Struct(order + "II").unpack_from
+    header, at = Struct(order + "II").unpack_from, begin
     while at + 12 <= last and len(starts) < CHUNK_PACKETS:
         kind, size = header(data, at)
-        if kind == _SECTION:
-            size = _section_size(data[at + 4 : at + 12])
+        if kind == _SECTION:  # which says itself in which byte order its size is
+            own = _MARKS.get(data[at + 8 : at + 12])
+            if own is None:
+                return _Blocks(starts, kinds, at, 0, "a section without a byte order magic: damaged header")
+            (size,) = Struct(own + "I").unpack_from(data, at + 4)
         if not _LEAST.get(kind, 12) <= size <= MAX_PCAPNG_BLOCK_BYTES or size % 4:
-            what = f"a block of {size} bytes" if size >= 0 else "a section without a byte order magic"
-            return _Blocks(starts, kinds, at, wrong=source.error(at, f"{what}: damaged header"))
-        end = at + size
-        if end > last or (starts and kind in _DESCRIBING):
+            return _Blocks(starts, kinds, at, 0, f"a block of {size} bytes: damaged header")
+        end, is_describing = at + size, kind in (_SECTION, _INTERFACE)
+        if end > last or (is_describing and at > begin):
             break
         if kind in _KINDS:
             starts.append(at)
             kinds.append(kind)
         elif data[end - 4 : end] != data[at + 4 : at + 8]:
-            return _Blocks(starts, kinds, at, wrong=source.error(at, "a block whose two lengths differ: damaged"))
-        elif kind in _DESCRIBING:
+            return _Blocks(starts, kinds, at, 0, "a block whose two lengths differ: damaged")
+        elif is_describing:
             return _Blocks(starts, kinds, end, kind)
         at = end
     return _Blocks(starts, kinds, at)
-
-
-def _section_size(head: bytes) -> int:
-    """Return the size of a section's header, in its own byte order; -1 if it has none."""
-    order = _MARKS.get(head[4:])
-    return -1 if order is None else int(Struct(order + "I").unpack_from(head)[0])
 
 
 def _packets(
@@ -367,8 +336,12 @@ def _packets(
     of, kept, sent, size, start, time_ns = (np.zeros(len(begins), np.int64) for _ in range(6))
     for kind in np.unique(kinds).tolist():
         own = kinds == kind
-        head = _fields(source.data, begins[own], _dtype(kind, order))
-        size[own], sent[own], start[own] = head["size"], head["sent"], _KINDS[kind].start
+        places, first = _KINDS[kind]
+        names, formats, offsets = map(list, zip(("size", "u4", 4), *places, strict=True))
+        formats = [order + each for each in formats]
+        form = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": first})
+        head = _fields(source.data, begins[own], form)
+        size[own], sent[own], start[own] = head["size"], head["sent"], first
         if kind == _SIMPLE:  # of the first interface, without a time
             snap = interfaces[0].snap_length if interfaces else 0
             kept[own] = np.minimum(sent[own], snap or 1 << 32)
@@ -395,16 +368,6 @@ def _packets(
     links = np.array([interface.link_type for interface in interfaces] or [0], np.int64)[of]
     numbers = of + 1 if len(interfaces) > 1 else np.zeros(count, np.int64)
     return Records(0, source.data, links, begins, kept, np.maximum(kept, sent), time_ns, numbers, is_timed), wrong
-
-
-def _dtype(kind: int, order: str) -> np.dtype[np.void]:
-    """Return the fields of a block with a packet."""
-    fields = (("size", "u4", 4), *_KINDS[kind].fields)
-    names, formats, offsets = zip(*((name, order + form, offset) for name, form, offset in fields), strict=True)
-    found: np.dtype[np.void] = np.dtype(
-        {"names": list(names), "formats": list(formats), "offsets": list(offsets), "itemsize": _KINDS[kind].start}
-    )
-    return found
 
 
 def _times(ticks: NDArray[np.uint64], of: Ints, interfaces: list[_Interface]) -> Ints:

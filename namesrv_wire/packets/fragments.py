@@ -21,17 +21,6 @@ class _Cut:
     size: int | None = None
     told: frozenset[tuple[int, int]] = frozenset()
 
-    def whole(self) -> bytes | None:
-        """Return all of it, if nothing is missing; of what is there twice, the first."""
-        if self.size is None:
-            return None
-        found = bytearray()
-        for offset, part in sorted(self.parts.items()):
-            if offset > len(found):
-                return None
-            found += part[len(found) - offset :]
-        return bytes(found[: self.size]) if len(found) >= self.size else None
-
 
 class Fragments:
     """Fragments that wait for others of their packets, so many and so long; `lost`: those that waited in vain."""
@@ -51,7 +40,12 @@ class Fragments:
 
         One more sighting of a fragment of a packet that was whole is none of the next packet with the same number.
         """
-        self._give_up(time_ns)
+        while self._cut:  # let go of what has waited too long, or is too much
+            oldest, cut = next(iter(self._cut.items()))
+            is_much = len(self._cut) >= MAX_FRAGMENTED or self._bytes > MAX_FRAGMENT_BYTES
+            if not is_much and time_ns - cut.since_ns <= FRAGMENT_NS:
+                break
+            self.lost += self._drop(oldest)
         cut = self._cut.setdefault(key, _Cut(time_ns))
         if cut.told:
             if (offset, hash(data)) in cut.told:
@@ -64,23 +58,19 @@ class Fragments:
             self._bytes += len(data)
         if is_last:
             cut.size = offset + len(data)
-        whole = cut.whole()
-        if whole is not None:
+        whole = bytearray()
+        for at, part in sorted(cut.parts.items()):  # of what is there twice, the first
+            if at > len(whole):
+                break
+            whole += part[len(whole) - at :]
+        if cut.size is not None and len(whole) >= cut.size:
             told = frozenset((at, hash(part)) for at, part in cut.parts.items())
             self._drop(key)
             self._cut[key] = _Cut(time_ns, told=told)
-        elif len(cut.parts) > MAX_FRAGMENT_PARTS:
+            return bytes(whole[: cut.size])
+        if len(cut.parts) > MAX_FRAGMENT_PARTS:
             self.lost += self._drop(key)
-        return whole
-
-    def _give_up(self, time_ns: int) -> None:
-        """Let go of what has waited too long, or is too much."""
-        while self._cut:
-            key, cut = next(iter(self._cut.items()))
-            is_much = len(self._cut) >= MAX_FRAGMENTED or self._bytes > MAX_FRAGMENT_BYTES
-            if not is_much and time_ns - cut.since_ns <= FRAGMENT_NS:
-                return
-            self.lost += self._drop(key)
+        return None
 
     def _drop(self, key: bytes) -> int:
         cut = self._cut.pop(key)

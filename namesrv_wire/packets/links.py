@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from enum import IntEnum
-from typing import Final, NamedTuple, TypeAlias
+from functools import partial
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,6 @@ from numpy.typing import NDArray
 from namesrv_wire.limits import MAX_HEADERS, MAX_NESTED
 from namesrv_wire.packets.container import PADDING, Ints, Records, Truths
 from namesrv_wire.packets.fragments import Fragments
-
-Bytes: TypeAlias = NDArray[np.uint8]
 
 LINUX_SLL, LINUX_SLL2 = 113, 276
 DEFAULT_VXLAN_PORTS: Final = frozenset({4789, 8472})
@@ -126,6 +125,14 @@ _TUNNELS: Final = {
     Kind.PPPOE: "PPPoE",
     Kind.ETHERIP: "EtherIP",
 }
+# Headers that say by an ether type what follows: how long they are, and where it stands.
+_TYPED: Final = {
+    Kind.ETHERNET: (14, 12),
+    Kind.VLAN: (4, 2),
+    Kind.COOKED: (16, 14),
+    Kind.COOKED2: (20, 0),
+    Kind.HDLC: (4, 2),
+}
 _MAY_HIDE: Final = frozenset({Kind.LINK_TYPE, Kind.TOO_DEEP, Kind.NO_TIME})
 _NAMED_TYPES: Final = {0x0806: "ARP", 0x88CC: "LLDP", 0x88E5: "MACsec", 0x8863: "PPPoE discovery", 0x894F: "NSH"}
 _NSH: Final = 4
@@ -172,15 +179,12 @@ def told(left_out: Mapping[LeftOut, int]) -> str:
     ports: dict[str, Counter[int]] = {}
     for one, count in left_out.items():
         ports.setdefault(one.what, Counter())[one.port] += count
-    return "; ".join(
-        f"{of.total():,} in {what}{_of_ports(of)}"
-        for what, of in sorted(ports.items(), key=lambda each: (-each[1].total(), each[0]))
-    )
-
-
-def _of_ports(counts: Counter[int]) -> str:
-    most = [f"{count:,} of port {port}" for port, count in counts.most_common(_PORTS_TOLD + 1) if port]
-    return f", of which {', '.join(most[:_PORTS_TOLD])}" if most else ""
+    parts = []
+    for what, counts in sorted(ports.items(), key=lambda each: (-each[1].total(), each[0])):
+        most = [f"{count:,} of port {port}" for port, count in counts.most_common(_PORTS_TOLD + 1) if port]
+        of_ports = f", of which {', '.join(most[:_PORTS_TOLD])}" if most else ""
+        parts.append(f"{counts.total():,} in {what}{of_ports}")
+    return "; ".join(parts)
 
 
 class Peeled:
@@ -194,7 +198,7 @@ class Peeled:
     def __init__(self, records: Records, fragments: Fragments, vxlan_ports: Collection[int]) -> None:
         size = len(records.start)
         self.data = records.data
-        self._bytes: Bytes = np.frombuffer(self.data, np.uint8)
+        self._bytes: NDArray[np.uint8] = np.frombuffer(self.data, np.uint8)
         self._records, self._fragments = records, fragments
         self.kind = np.where(records.is_timed, _BY_LINK[records.link_type], int(Kind.NO_TIME))
         self.at = records.start.copy()
@@ -205,8 +209,6 @@ class Peeled:
         self.outer, self.suspect, self._depth = (np.zeros(size, np.int64) for _ in range(3))
         self._headers = 0
         self._ports = _table(1 << 16, {**_PORTS, **dict.fromkeys(vxlan_ports, Kind.VXLAN)}, Kind.UDP_PORT)
-
-    # -- reading -------------------------------------------------------------------------------------------------------------
 
     def one(self, at: Ints) -> Ints:
         """Return the bytes at these places."""
@@ -230,15 +232,10 @@ class Peeled:
         self._bytes = np.frombuffer(self.data, np.uint8)
         return place
 
-    # -- steps ---------------------------------------------------------------------------------------------------------------
-
     def peel(self) -> Truths:
         """Take off header by header; return which packets have a TCP header then, at `at`."""
         steps: dict[int, tuple[int, Callable[[Ints], None]]] = {
-            Kind.ETHERNET: (14, self._ethernet),
-            Kind.VLAN: (4, self._vlan),
-            Kind.COOKED: (16, self._cooked),
-            Kind.COOKED2: (20, self._cooked2),
+            **{kind: (size, partial(self._typed, size, at)) for kind, (size, at) in _TYPED.items()},
             Kind.FAMILY: (4, self._family),
             Kind.IP: (1, self._ip),
             Kind.IPV4: (20, self._ipv4),
@@ -246,7 +243,6 @@ class Peeled:
             Kind.MPLS: (4, self._mpls),
             Kind.PPPOE: (8, self._pppoe),
             Kind.PPP: (1, self._ppp),
-            Kind.HDLC: (4, self._hdlc),
             Kind.EXTENSION: (8, self._extension),
             Kind.AUTHENTICATION: (8, self._authentication),
             Kind.FRAGMENT6: (8, self._fragment6),
@@ -257,7 +253,7 @@ class Peeled:
             Kind.VXLAN: (8, self._vxlan),
             Kind.VXLAN_GPE: (8, self._vxlan_gpe),
             Kind.GENEVE: (8, self._geneve),
-            Kind.ETHERIP: (2, self._etherip),
+            Kind.ETHERIP: (2, lambda which: self._go(which, 2, int(Kind.ETHERNET))),
         }
         for self._headers in range(MAX_HEADERS):
             going = np.flatnonzero((self.kind > 0) & (self.kind != Kind.TCP))
@@ -282,24 +278,10 @@ class Peeled:
         self.at[which] += size
         self.kind[which] = kind
 
-    def _typed(self, which: Ints, size: Ints | int, ether_type: Ints) -> None:
-        self.number[which] = ether_type
+    def _typed(self, size: Ints | int, place: int, which: Ints) -> None:
+        """Go on behind a header of so many bytes, with the ether type that stands at a place of it."""
+        self.number[which] = ether_type = self.two(self.at[which] + place)
         self._go(which, size, _BY_ETHER_TYPE[ether_type])
-
-    def _ethernet(self, which: Ints) -> None:
-        self._typed(which, 14, self.two(self.at[which] + 12))
-
-    def _vlan(self, which: Ints) -> None:
-        self._typed(which, 4, self.two(self.at[which] + 2))
-
-    def _cooked(self, which: Ints) -> None:
-        self._typed(which, 16, self.two(self.at[which] + 14))
-
-    def _cooked2(self, which: Ints) -> None:
-        self._typed(which, 20, self.two(self.at[which]))
-
-    def _hdlc(self, which: Ints) -> None:
-        self._typed(which, 4, self.two(self.at[which] + 2))
 
     def _family(self, which: Ints) -> None:
         """Of the loopback link types: the family in either byte order."""
@@ -315,14 +297,8 @@ class Peeled:
         kind = np.where(version == 4, int(Kind.IPV4), np.where(version == 6, int(Kind.IPV6), int(Kind.ETHER_TYPE)))
         self._go(which, 0, kind)
 
-    def _nested(self, which: Ints, width: int, addr: int) -> None:
-        """Note one more IP header, with its addresses."""
-        self._depth[which] += 1
-        self.addr[which] = self.at[which] + addr
-        self.width[which] = width
-
     def _protocol(self, which: Ints, size: Ints | int, protocol: Ints, table: Ints) -> None:
-        """Go on behind an IP header with what it says that follows."""
+        """Go on behind an IP header, or an extension of one, with what it says that follows."""
         self.number[which] = protocol
         self._go(which, size, table[protocol])
         self.kind[which[self._depth[which] > MAX_NESTED]] = Kind.TOO_DEEP
@@ -336,17 +312,15 @@ class Peeled:
         is_right = (first >> 4 == 4) & (size >= 20) & (at + size <= self.end[which]) & (at + size <= stop)
         self.stop[which] = stop
         self.end[which] = np.minimum(self.end[which], stop)
-        self._nested(which, 4, 12)
+        self._depth[which] += 1
+        self.addr[which], self.width[which] = at + 12, 4
         self._protocol(which, size, self.one(at + 9), _BY_PROTOCOL)
         self.kind[which[~is_right]] = Kind.MALFORMED
         for index in which[is_right & (part & 0x3FFF > 0)].tolist():
             place = int(self.addr[index]) - 12
-            key = (
-                self.data[place + 4 : place + 6]
-                + self.data[place + 9 : place + 10]
-                + self.data[place + 12 : place + 20]
-            )
-            offset = int.from_bytes(self.data[place + 6 : place + 8], "big")
+            head = self.data[place : place + 20]
+            key = head[4:6] + head[9:10] + head[12:]
+            offset = int.from_bytes(head[6:8], "big")
             self._join(index, key, (offset & 0x1FFF) * 8, is_last=not offset & 0x2000)
 
     def _ipv6(self, which: Ints) -> None:
@@ -356,7 +330,8 @@ class Peeled:
         is_right = self.one(at) >> 4 == 6
         self.stop[which] = stop
         self.end[which] = np.minimum(self.end[which], stop)
-        self._nested(which, 16, 8)
+        self._depth[which] += 1
+        self.addr[which], self.width[which] = at + 8, 16
         self._protocol(which, 40, self.one(at + 6), _BY_HEADER)
         self.kind[which[~is_right]] = Kind.MALFORMED
 
@@ -446,7 +421,7 @@ class Peeled:
         version = flags & 7
         size = 4 + 4 * (has_sum.astype(np.int64) + has_key + has_seq)
         size = np.where(version == 1, 8 + 4 * (has_seq.astype(np.int64) + (flags & 0x80 > 0)), size)
-        self._typed(which, size, ether_type)
+        self._typed(size, 2, which)
         is_first = (ether_type == 0x88BE) & ~has_seq
         self.kind[which[is_first]] = Kind.ETHERNET
         self.outer[which[is_first]] = Kind.ERSPAN2
@@ -473,16 +448,7 @@ class Peeled:
 
     def _geneve(self, which: Ints) -> None:
         at = self.at[which]
-        self._typed(which, 8 + (self.one(at) & 63) * 4, self.two(at + 2))
-
-    def _etherip(self, which: Ints) -> None:
-        self._go(which, 2, int(Kind.ETHERNET))
-
-    def refuse(self, which: Truths) -> None:
-        """Note packets whose TCP headers cannot be."""
-        self.kind[which] = Kind.MALFORMED
-
-    # -- what is left out ----------------------------------------------------------------------------------------------------
+        self._typed(8 + (self.one(at) & 63) * 4, 2, which)
 
     def left_out(self) -> dict[LeftOut, int]:
         """Return how many packets have no TCP segment, by what they are; but for fragments that wait for others."""

@@ -7,7 +7,10 @@ Source: 4.9.7 and 5.4.0 `RegisterBrokerBody.decode`, `TopicConfig.decode`,
 from __future__ import annotations
 
 import hashlib
+import json
 import re
+import zlib
+from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
@@ -15,10 +18,26 @@ from namesrv_core.asking.requests import java_int
 from namesrv_core.machine.profile import MORE_WORDS, NO_MAPPINGS
 from namesrv_wire.codes import V3_0_11, V5_0_0
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.java_values import INT, LONG, java_integer, java_text
-from namesrv_wire.json_text import ambiguous, canonical_json, object_of, parse_json, text_of
-from namesrv_wire.limits import MAX_TOPICS
-from namesrv_wire.protocol.inflate import Inflated
+from namesrv_wire.json_text import (
+    INT,
+    LONG,
+    ambiguous,
+    canonical_json,
+    java_integer,
+    java_text,
+    object_of,
+    parse_json,
+    text_of,
+)
+from namesrv_wire.limits import (
+    BODY_CACHE_BYTES,
+    BODY_CACHE_ENTRIES,
+    INFLATE_FREE_BYTES,
+    INFLATE_STEP_BYTES,
+    MAX_INFLATE_RATIO,
+    MAX_INFLATED_BYTES,
+    MAX_TOPICS,
+)
 
 DEFAULT_QUEUE_NUMS: Final = 16
 """Source: `TopicConfig.readQueueNums`, `writeQueueNums` when the JSON has none."""
@@ -47,8 +66,22 @@ _ROUTE: Final = frozenset(
         *("topicQueueMappingInfo",),
     }
 )
+_QUEUE_COLUMNS: Final = {
+    "read_queue_nums": "readQueueNums",
+    "write_queue_nums": "writeQueueNums",
+    "perm": "perm",
+    "topic_sys_flag": "topicSysFlag",
+}
 _QUEUE: Final = frozenset({"brokerName", "readQueueNums", "writeQueueNums", "perm", "topicSysFlag", "topicSynFlag"})
 _INTEGER_KEY = re.compile(r"-?[0-9]{1,9}")
+_NUMBER = rb"(?:0|-?[1-9]\d{0,17})"
+_WRITTEN_VERSION = re.compile(
+    rb'("(?:mappingD|d)ataVersion":)'
+    rb'(\{"counter":' + _NUMBER + rb'(?:,"stateVersion":' + _NUMBER + rb')?,"timestamp":' + _NUMBER + rb"\})"
+)
+"""Data versions exactly as brokers write them. In any other form a body is decoded each time."""
+_NAME = b'"dataVersion"'
+_CHUNK_BYTES = 4_096
 
 Record = dict[str, Any]
 
@@ -128,7 +161,11 @@ def decode_queue_datas(body: bytes) -> list[Record] | None:
     if fields.get("queueDatas", ()) is None:
         return None
     queues = _list(fields.get("queueDatas"), "queueDatas")
-    return [_queue_data(object_of(queue, _QUEUE, "queue data")) for queue in queues]
+    return [
+        {"broker_name": text_of(each.get("brokerName"), "brokerName")}
+        | {column: _integer(each, name, 0) for column, name in _QUEUE_COLUMNS.items()}
+        for each in (object_of(queue, _QUEUE, "queue data") for queue in queues)
+    ]
 
 
 def topic_table(topics: list[Record], mappings: list[Record]) -> TopicTable:
@@ -161,7 +198,6 @@ def _wrapper(value: object, now_ms: int, *, mapped: bool) -> tuple[Record | None
 
 
 def _entries(value: object, what: str) -> Record:
-    """Return a map of names to objects, an empty one for null."""
     entries = {} if value is None else object_of(value, _NO_NAMES, what)
     _require_topics(len(entries))
     return entries
@@ -204,21 +240,10 @@ def _mapping(key: str, value: object) -> Record:
 
 
 def _queue_ids(value: object) -> dict[str, int]:
-    """Return physical queue ids by logical ones."""
     ids = object_of(value, _NO_NAMES, "currIdMap")
     if not all(_INTEGER_KEY.fullmatch(key) for key in ids):
         raise ambiguous("a queue id that is no number")
     return {str(int(key)): _integer(ids, key, None) for key in ids}
-
-
-def _queue_data(fields: Record) -> Record:
-    return {
-        "broker_name": text_of(fields.get("brokerName"), "brokerName"),
-        "read_queue_nums": _integer(fields, "readQueueNums", 0),
-        "write_queue_nums": _integer(fields, "writeQueueNums", 0),
-        "perm": _integer(fields, "perm", 0),
-        "topic_sys_flag": _integer(fields, "topicSysFlag", 0),
-    }
 
 
 def _compressed_body(body: bytes, version: int, now_ms: int) -> RegisterBody:
@@ -234,7 +259,14 @@ def _compressed_body(body: bytes, version: int, now_ms: int) -> RegisterBody:
         topic, words = _topic_text(java_text(parts.block()))
         topics[topic["topic"]] = topic
         more_words |= words > 5
-    filters = _lenient_strings(parts.block())
+    filters, raw = None, parts.block()
+    if raw:
+        try:
+            filters = _strings(parse_json(raw, "filter list"))
+        except DecodeError as error:  # a list that cannot be parsed is empty there
+            if error.reason is not Reason.BAD_JSON or not raw.strip():
+                raise ambiguous(f"filter list: {error.detail}") from error
+            filters = []
     mappings: dict[str, Record] = {}
     if version >= V5_0_0:
         for _ in range(parts.count("mappings")):
@@ -264,19 +296,6 @@ def _topic_text(text: str) -> tuple[Record, int]:
         "perm": numbers[2],
         "topic_sys_flag": 0,
     }, len(words)
-
-
-def _lenient_strings(raw: bytes) -> list[str] | None:
-    """Return the filter list of a compressed body; one that cannot be parsed is empty there."""
-    if not raw:
-        return None
-    try:
-        value = parse_json(raw, "filter list")
-    except DecodeError as error:
-        if error.reason is Reason.BAD_JSON and raw.strip():
-            return []
-        raise ambiguous(f"filter list: {error.detail}") from error
-    return _strings(value)
 
 
 def _strings(value: object) -> list[str] | None:
@@ -319,3 +338,102 @@ def _require_topics(count: int) -> None:
 
 def _refused(detail: str) -> DecodeError:
     return DecodeError(Reason.BAD_BODY, detail)
+
+
+class BodyCache:
+    """Decodes registration bodies; equal ones, and ones that differ only in their data versions, once. Bounded.
+
+    Brokers send the same topic table every 30 s.
+    """
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[bytes, tuple[RegisterBody, int]] = OrderedDict()
+        self._bytes = 0
+
+    def decode(self, body: bytes, *, compressed: bool, version: int, now_ms: int) -> RegisterBody:
+        """As `bodies.decode_register_body`."""
+        versions = [found[2] for found in _WRITTEN_VERSION.finditer(body) if found[1] == b'"dataVersion":']
+        if compressed or len(versions) != 1 or body.count(_NAME) != 1 or b"\\u" in body:
+            return decode_register_body(body, compressed=compressed, version=version, now_ms=now_ms)
+        stripped = _WRITTEN_VERSION.sub(rb"\1{}", body)
+        form = bytes([version >= V3_0_11, version >= V5_0_0])
+        key = hashlib.sha256(form + stripped).digest()
+        entry = self._entries.get(key)
+        if entry is None:
+            decoded = decode_register_body(body, compressed=compressed, version=version, now_ms=now_ms)
+            if decoded.data_version == data_version_of(json.loads(versions[0]), now_ms) != data_version_of({}, now_ms):
+                self._entries[key] = decoded, len(body)
+                self._bytes += len(body)
+                while len(self._entries) > BODY_CACHE_ENTRIES or (
+                    self._bytes > BODY_CACHE_BYTES and len(self._entries) > 1
+                ):
+                    self._bytes -= self._entries.popitem(last=False)[1][1]
+            return decoded
+        self._entries.move_to_end(key)
+        return entry[0]._replace(data_version=data_version_of(json.loads(versions[0]), now_ms))
+
+
+class Inflated:
+    """Reads a zlib stream part by part and inflates no further than it is asked for.
+
+    Java's stream does the same, so what stands behind the last part is never looked at.
+    """
+
+    def __init__(self, packed: bytes) -> None:
+        self._inflater = zlib.decompressobj()
+        self._packed = packed
+        self._at = 0
+        """How much of `packed` was handed to the inflater."""
+        self._pending = b""
+        """What the inflater has not looked at yet of that."""
+        self._total = 0
+
+    def block(self) -> bytes:
+        """Return the next part: a four-byte length and that many bytes. Raises `DecodeError`."""
+        size = self._int()
+        if size < 0:
+            raise DecodeError(Reason.BAD_BODY, f"a part of {size} bytes")
+        return self._take(size)
+
+    def count(self, what: str) -> int:
+        """Return the next number, a count of `what`. Raises `DecodeError` above the limit."""
+        number = self._int()
+        if number > MAX_TOPICS:
+            for _ in range(MAX_TOPICS):  # a count that is a lie is refused by the server as well
+                self._take(max(self._int(), 0))
+            raise DecodeError(Reason.TOO_MANY_TOPICS, f"{number} {what}, at most {MAX_TOPICS}")
+        return number
+
+    def _int(self) -> int:
+        return int.from_bytes(self._take(4), "big", signed=True)
+
+    def _take(self, size: int) -> bytes:
+        """Return the next `size` bytes. The stream is inflated to their end: damage behind it does no harm."""
+        whole = bytearray()
+        while len(whole) < size:
+            more = self._some(min(size - len(whole), INFLATE_STEP_BYTES))
+            if not more:
+                raise DecodeError(Reason.BAD_BODY, f"the inflated body ends before a part of {size} bytes")
+            whole += more
+        return bytes(whole)
+
+    def _some(self, size: int) -> bytes:
+        more = b""
+        while size and not more and not self._inflater.eof:
+            if not self._pending:
+                self._pending = self._packed[self._at : self._at + _CHUNK_BYTES]
+                self._at += len(self._pending)
+            at_end = not self._pending
+            try:
+                more = self._inflater.decompress(self._pending, size)
+            except zlib.error as error:
+                raise DecodeError(Reason.BAD_BODY, f"no zlib stream ({str(error)[:80]})") from None
+            self._pending = self._inflater.unconsumed_tail
+            if at_end and not more:
+                break
+        self._total += len(more)
+        used = self._at - len(self._pending)
+        is_beyond = self._total > INFLATE_FREE_BYTES and self._total > MAX_INFLATE_RATIO * max(used, 1)
+        if self._total > MAX_INFLATED_BYTES or is_beyond:
+            raise DecodeError(Reason.INFLATED_TOO_BIG, f"{used} bytes inflate to more than {self._total}")
+        return more

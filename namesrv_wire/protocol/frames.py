@@ -10,13 +10,8 @@ from struct import error as struct_error
 from typing import Final, NamedTuple
 
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.java_values import INT, java_integer, java_text
-from namesrv_wire.json_text import Fraction, ambiguous, object_of, parse_json, text_of
-from namesrv_wire.limits import (
-    MAX_EXT_FIELDS,
-    MAX_HEADER_BYTES,
-    MIN_BINARY_HEADER_BYTES,
-)
+from namesrv_wire.json_text import INT, Fraction, ambiguous, java_integer, java_text, object_of, parse_json, text_of
+from namesrv_wire.limits import MAX_EXT_FIELDS, MAX_HEADER_BYTES, MIN_BINARY_HEADER_BYTES
 from namesrv_wire.secrets import is_secret
 
 JSON, ROCKETMQ = 0, 1
@@ -27,16 +22,9 @@ LANGUAGES: Final = (
 )
 _SAFE_KEYS: Final = frozenset(
     {
-        *("brokerName", "brokerAddr", "brokerId", "clusterName", "haServerAddr", "compressed", "bodyCrc32"),
-        *(
-            "enableActingMaster",
-            "heartbeatTimeoutMillis",
-            "topic",
-            "acceptStandardJsonOnly",
-            "namespace",
-            "key",
-        ),
-        *("value", "changed", "masterAddr", "cluster"),
+        *("brokerName", "brokerAddr", "brokerId", "clusterName", "haServerAddr", "compressed", "bodyCrc32", "topic"),
+        *("enableActingMaster", "heartbeatTimeoutMillis", "acceptStandardJsonOnly", "namespace", "key", "value"),
+        *("changed", "masterAddr", "cluster"),
     }
 )
 _STRINGS: Final = frozenset({str})
@@ -126,7 +114,6 @@ def _int32(value: object, name: str) -> int:
 
 
 def _language(value: object) -> str | None:
-    """Return the name of a language, None for one that Java does not know."""
     if isinstance(value, str):
         if value in LANGUAGES:
             return value

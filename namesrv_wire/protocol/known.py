@@ -14,8 +14,7 @@ from namesrv_core.asking.answers import question_of
 from namesrv_wire.codes import EVENT_TABLES, OBSERVED
 from namesrv_wire.errors import DecodeError
 from namesrv_wire.limits import KNOWN_FRAMES_BYTES, MAX_KNOWN_FRAME_BYTES
-from namesrv_wire.protocol.bodies import TopicTable
-from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.bodies import BodyCache, TopicTable
 from namesrv_wire.protocol.frames import JSON, ROCKETMQ, Frame, decode_frame
 from namesrv_wire.protocol.requests import (
     asks_standard_json,
@@ -119,12 +118,6 @@ class KnownFrames:
         self._bytes = self._bytes_before = 0
         self._heads: dict[bytes, Frame] = {}
         self._head_bytes = 0
-        self.hits = 0
-
-    @property
-    def kept_bytes(self) -> int:
-        """Return how many bytes the known frames take, about."""
-        return self._bytes + self._bytes_before
 
     def decode(self, data: bytes) -> tuple[KnownFrame, int]:
         """Return the frame in `data`, its length bytes included, and its opaque. Raises `DecodeError` and nothing else."""
@@ -139,7 +132,6 @@ class KnownFrames:
                     key, body = data[4:at] + data[number.end() : stop], data[stop:]
                     known = self._known.get((key, body))
                     if known is not None:
-                        self.hits += 1
                         return known, opaque
                     return self._unknown(data, key, body, opaque)
             elif word >> 24 == ROCKETMQ:
@@ -153,7 +145,6 @@ class KnownFrames:
         place = key, body
         known = self._known.get(place) or self._before.pop(place, None)
         if known is not None:
-            self.hits += 1
             if place not in self._known:
                 self._bytes_before -= known.size
                 self._keep(place, known)
@@ -166,13 +157,16 @@ class KnownFrames:
             if known.frame.opaque != opaque or not _is_apart(data, known.frame):
                 return known, known.frame.opaque
             if known.frame.serialization == JSON:
-                self._keep_head(key, known.frame)
+                if self._head_bytes > KNOWN_FRAMES_BYTES >> _HEADS_SHIFT:
+                    self._heads.clear()
+                    self._head_bytes = 0
+                self._heads[key] = known.frame._replace(body=b"")
+                self._head_bytes += len(key) + _OBJECT_BYTES
         # A decoded topic table is several times its text.
-        bytes_of = len(key) + len(body)
-        known.size = bytes_of * (8 if EVENT_TABLES.get(known.frame.code) == "registrations" else 1) + _OBJECT_BYTES
-        if known.size > MAX_KNOWN_FRAME_BYTES:
-            known.size = 0
-        else:
+        factor = 8 if EVENT_TABLES.get(known.frame.code) == "registrations" else 1
+        size = (len(key) + len(body)) * factor + _OBJECT_BYTES
+        if size <= MAX_KNOWN_FRAME_BYTES:
+            known.size = size
             self._keep(place, known)
         return known, opaque
 
@@ -182,13 +176,6 @@ class KnownFrames:
             self._known, self._bytes = {}, 0
         self._known[place] = known
         self._bytes += known.size
-
-    def _keep_head(self, key: bytes, frame: Frame) -> None:
-        if self._head_bytes > KNOWN_FRAMES_BYTES >> _HEADS_SHIFT:
-            self._heads.clear()
-            self._head_bytes = 0
-        self._heads[key] = frame._replace(body=b"")
-        self._head_bytes += len(key) + _OBJECT_BYTES
 
 
 def _is_apart(data: bytes, frame: Frame) -> bool:

@@ -9,21 +9,14 @@ import zlib
 from itertools import chain
 
 from namesrv_core.asking.dispatch import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY, refusal_told
-from namesrv_core.asking.requests import (
-    RegisterHeader,
-    broker_header,
-    crc32_matches,
-    java_boolean,
-    register_header,
-)
+from namesrv_core.asking.requests import RegisterHeader, broker_header, crc32_matches, java_boolean, register_header
 from namesrv_core.inference.configuration import told_text
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.profile import profile_of_version
 from namesrv_wire.codes import EVENT_TABLES, request_name
 from namesrv_wire.errors import LIMITS, DecodeError
 from namesrv_wire.json_text import canonical_json
-from namesrv_wire.protocol.bodies import TopicTable, decode_data_version, decode_queue_datas
-from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.bodies import BodyCache, TopicTable, decode_data_version, decode_queue_datas
 from namesrv_wire.protocol.frames import Frame
 from namesrv_wire.rows import Row, Values
 from namesrv_wire.values import require_short
@@ -37,12 +30,7 @@ _NAMES = frozenset(
         *("namespace", "config_key", "subject"),
     }
 )
-_NO_RESPONSE: Values = {
-    "response_code": None,
-    "response_remark": None,
-    "response_fields": None,
-    "response_body": None,
-}
+_NO_RESPONSE: Values = dict.fromkeys(("response_code", "response_remark", "response_fields", "response_body"))
 
 
 def request_columns(frame: Frame, event_ms: int, bodies: BodyCache) -> tuple[Values, TopicTable | None]:
@@ -52,7 +40,31 @@ def request_columns(frame: Frame, event_ms: int, bodies: BodyCache) -> tuple[Val
     beyond our limits, or a body that the name server could not decode (a registration is then kept, with its `refusal`,
     which is not final: `refused_as`).
     """
-    columns, topics = _request_columns(frame, event_ms, bodies)
+    table, topics = EVENT_TABLES[frame.code], None
+    columns: Values = {
+        "code": frame.code,
+        "one_way": frame.is_one_way,
+        "request_version": frame.version,
+        **_NO_RESPONSE,
+    }
+    if table == "admin_events":
+        columns |= _admin_columns(frame)
+    else:
+        columns |= broker_header(frame.ext)._asdict()
+    if table == "heartbeats":
+        columns["data_version"] = decode_data_version(frame.body, event_ms) if frame.code == 322 else None
+    elif table == "registrations":
+        header = register_header(frame.ext)
+        body_columns, topics = _register_body_columns(frame, header, event_ms, bodies)
+        columns |= {
+            "ha_server_addr": header.ha_server_addr,
+            "enable_acting_master": header.enable_acting_master,
+            "heartbeat_timeout_ms": header.heartbeat_timeout_ms,
+            "zone_name": header.zone_name,
+            **body_columns,
+            "compressed": header.compressed,
+            "body_bytes": len(frame.body),
+        }
     require_short_names(columns)
     for queue in columns.get("queue_datas") or ():
         require_short_names(queue)
@@ -69,43 +81,11 @@ def require_short_names(columns: Values) -> None:
         require_short(what, columns[what])
 
 
-def _request_columns(frame: Frame, event_ms: int, bodies: BodyCache) -> tuple[Values, TopicTable | None]:
-    table = EVENT_TABLES[frame.code]
-    columns: Values = {
-        "code": frame.code,
-        "one_way": frame.is_one_way,
-        "request_version": frame.version,
-        **_NO_RESPONSE,
-    }
-    if table == "admin_events":
-        return columns | _admin_columns(frame), None
-    columns |= broker_header(frame.ext)._asdict()
-    if table == "heartbeats":
-        columns["data_version"] = decode_data_version(frame.body, event_ms) if frame.code == 322 else None
-    if table != "registrations":
-        return columns, None
-    header = register_header(frame.ext)
-    body_columns, topics = _register_body_columns(frame, header, event_ms, bodies)
-    return columns | {
-        "ha_server_addr": header.ha_server_addr,
-        "enable_acting_master": header.enable_acting_master,
-        "heartbeat_timeout_ms": header.heartbeat_timeout_ms,
-        "zone_name": header.zone_name,
-        **body_columns,
-        "compressed": header.compressed,
-        "body_bytes": len(frame.body),
-    }, topics
-
-
 def asks_standard_json(frame: Frame) -> bool:
     """Return whether a route question (105) accepts standard JSON only."""
     return frame.code == RequestCode.GET_ROUTEINFO_BY_TOPIC and bool(
         java_boolean(frame.ext.get("acceptStandardJsonOnly"))
     )
-
-
-def _crc32(body: bytes) -> int | None:
-    return zlib.crc32(body) & 0x7FFFFFFF if body else None
 
 
 def _register_body_columns(
@@ -115,13 +95,8 @@ def _register_body_columns(
     refusal: str | None = None
     topics: TopicTable | None = None
     hard: tuple[str, ...] = ()
-    columns: Values = {
-        "data_version": None,
-        "topic_config_digest": None,
-        "topic_count": None,
-        "filter_servers": None,
-    }
-    if not crc32_matches(header, _crc32(frame.body)):
+    columns: Values = dict.fromkeys(("data_version", "topic_config_digest", "topic_count", "filter_servers"))
+    if not crc32_matches(header, zlib.crc32(frame.body) & 0x7FFFFFFF if frame.body else None):
         refusal = CRC32_MISMATCH
     else:
         try:

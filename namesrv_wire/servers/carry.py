@@ -8,8 +8,7 @@ from typing import Any, Final
 from namesrv_wire.errors import WireError
 from namesrv_wire.json_text import canonical_json
 from namesrv_wire.rows import REVOKED, AnyRow, FrameRow, Place, Row
-from namesrv_wire.servers.lifecycle import UP, Life
-from namesrv_wire.servers.recording import Hole, Silence
+from namesrv_wire.servers.recording import UP, Hole, Life, Silence
 from namesrv_wire.servers.server import Server
 from namesrv_wire.streams.closing import LATE_NS
 from namesrv_wire.streams.connection import Connection
@@ -29,16 +28,13 @@ def end_rows(server: Server) -> list[AnyRow]:
     for connection in server.connections.values():
         if connection.closed_ns is not None:
             continue
-        waiting = (*connection.orphans, *connection.pending.values())
-        rows += [pending.row for pending in waiting if pending.row is not None]
+        rows += [pending.row for pending in connection.waiting if pending.row is not None]
         if connection.idle_ns is not None and server.last_packet_ns > connection.idle_ns + LATE_NS:
             rows += server.endings.timer_rows(connection)
-    life = server.life
-    burst = None if life is None else life.burst
-    if life is not None and burst is not None and burst.complete and burst.count >= 2 and life.state == UP:
-        rows.append(
-            server.ledger.fact_row("stopped", burst.seq, Place(*burst.source, burst.first_ns), None, burst.evidence)
-        )
+    burst = None if server.life is None else server.life.burst
+    if burst is not None and burst.complete and burst.count >= 2 and server.life and server.life.state == UP:
+        place = Place(*burst.source, burst.first_ns)
+        rows.append(server.ledger.fact_row("stopped", burst.evidence, burst.seq, place))
     now = {row.event_id if isinstance(row, FrameRow) else str(row.values["event_id"]): row.table for row in rows}
     for event_id, table in server.ledger.provisional.items():
         if event_id not in now:
@@ -72,21 +68,14 @@ def dump(server: Server) -> str:
     # One by one: as objects many connections take far more memory than as text.
     texts["open"], texts["overdue"], texts["closed"] = (
         f"[{','.join(canonical_json(connection.dump(server.last_packet_ns)) for connection in connections)}]"
-        for connections in (
-            server.idle.open_connections(),
-            server.idle.overdue.values(),
-            server.endings.lingering.values(),
-        )
+        for connections in (server.idle.open.values(), server.idle.overdue.values(), server.endings.lingering.values())
     )
     members = ",".join(f'"{name}":{texts[name]}' for name in sorted(texts))
     return f"{{{members}}}"
 
 
 def load(server: Server, text: str) -> list[Connection]:
-    """Put a state from `dump` into a new server and return its connections.
-
-    Raises `WireError` for anything else.
-    """
+    """Put a state from `dump` into a new server and return its connections. Raises `WireError` for anything else."""
     try:
         state: dict[str, Any] = json.loads(text)
         if state["schema"] != CARRY_SCHEMA or state["namesrv_id"] != server.id:
@@ -105,14 +94,14 @@ def _restore(server: Server, state: dict[str, Any]) -> list[Connection]:
     ledger.version = None if state["version"] is None else int(state["version"])
     recording.last_packet_ns = int(state["last_packet_ns"])
     # Another one if the clock went back.
-    ledger.time_ns = int(state.get("time_ns", server.last_packet_ns))
+    ledger.time_ns = int(state["time_ns"])
     server.will_purge_after(server.last_packet_ns)
     server.life = None if state["life"] is None else Life.load(state["life"])
-    recording.hole = None if state.get("hole") is None else Hole(state["hole"][0], *state["hole"][-3:])
-    recording.hole_end_ns = int(state.get("hole_end_ns", 0))
-    recording.silence = None if state.get("silence") is None else Silence(*state["silence"])
-    recording.whole_since_ns = int(state.get("whole_since_ns", server.last_packet_ns))
-    recording.is_behind = bool(state.get("is_behind"))
+    recording.hole = None if state["hole"] is None else Hole(*state["hole"])
+    recording.hole_end_ns = int(state["hole_end_ns"])
+    recording.silence = None if state["silence"] is None else Silence(*state["silence"])
+    recording.whole_since_ns = int(state["whole_since_ns"])
+    recording.is_behind = bool(state["is_behind"])
     server.attempts.syns.update((str(client), int(seq)) for client, seq in state["syns"])
     ledger.provisional = {str(event_id): str(table) for event_id, table in state["provisional"].items()}
     ledger.held.extend(Row(str(table), dict(values)) for table, values in state["held"])

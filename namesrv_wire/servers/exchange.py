@@ -10,10 +10,10 @@ from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
 from namesrv_wire.codes import CONFIRMING, EVENT_TABLES, REQUEST_CODE_NOT_SUPPORTED, version_name
 from namesrv_wire.errors import STRANGERS, DecodeError, Reason
 from namesrv_wire.limits import MAX_PENDING
-from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.bodies import BodyCache
 from namesrv_wire.protocol.known import KnownFrame, KnownFrames
 from namesrv_wire.protocol.requests import topic_configs_row
-from namesrv_wire.rows import NOTHING, FrameRow, Place, Values, digest_id
+from namesrv_wire.rows import NOTHING, FrameRow, Values, digest_id
 from namesrv_wire.servers.ledger import Ledger
 from namesrv_wire.streams.connection import Connection, Pending
 from namesrv_wire.streams.cutting import Cut, head_of
@@ -57,9 +57,7 @@ class Exchange:
                 connection.reverse[opaque] = frame.code
             tally.ignored[known.request_name] += 1
             if frame.code == NOTIFY_MIN_BROKER_ID_CHANGE:
-                place = Place(*ledger.source, ledger.time_ns)
-                evidence = f"request {frame.code} to {connection.client}"
-                ledger.fact("min_broker_id_notified", ledger.slot(), place, None, evidence)
+                ledger.fact("min_broker_id_notified", f"request {frame.code} to {connection.client}")
         elif frame.flag & 1:
             code = connection.reverse.pop(opaque, None)
             tally.ignored["response:unmatched" if code is None else f"response:{code}"] += 1
@@ -68,18 +66,14 @@ class Exchange:
         elif frame.code in EVENT_TABLES:
             self._event(connection, known, opaque, Cut(position, data))
         else:
-            self._question(connection, known, opaque, Cut(position, data))
-
-    def _question(self, connection: Connection, known: KnownFrame, opaque: int, cut: Cut) -> None:
-        ledger, frame = self.ledger, known.frame
-        try:
-            question = known.question()
-        except DecodeError as error:
-            ledger.quarantine(connection, cut, error, len(cut.data), from_server=False)
-            return
-        ledger.tally.ignored[known.request_name] += 1
-        if not frame.flag & 2:
-            self._await(connection, opaque, Pending(frame.code, ledger.slot(), ledger.time_ns, None, question))
+            try:
+                question = known.question()
+            except DecodeError as error:
+                ledger.quarantine(connection, Cut(position, data), error, len(data), from_server=False)
+                return
+            tally.ignored[known.request_name] += 1
+            if not frame.flag & 2:
+                self._await(connection, opaque, Pending(frame.code, ledger.slot(), ledger.time_ns, None, question))
 
     def refused(self, connection: Connection, cut: Cut, *, from_server: bool) -> None:
         """Take in a piece that is no frame; a stranger has nothing else, and cut frames are told once a connection."""
@@ -120,7 +114,6 @@ class Exchange:
             self.ledger.confirm()
 
     def _take_effect(self, connection: Connection, row: FrameRow, answered: Values) -> None:
-        """Write an event whose answer is here."""
         ledger, is_open = self.ledger, connection.closed_ns is None
         seq, at_us = (ledger.slot(), ledger.time_ns // 1_000) if is_open else (row.seq, row.effect_us)
         ledger.emit(row.answered_at(seq, at_us, answered))
@@ -177,10 +170,13 @@ class Exchange:
             return
         if pending.question is not None:
             ledger.tally.observations += 1
-            if pending.code == RequestCode.GET_NAMESRV_CONFIG:
-                self._configured(connection, pending, known)
-            else:
-                self._observation(connection, pending, known.observed(), pending.question)
+            observed, text = known.observed(), None
+            if pending.code == RequestCode.GET_NAMESRV_CONFIG:  # without secrets
+                text = None if observed["body"] is None else shown_text(observed["body"])
+                observed = {**observed, "body": text}
+            self._observation(connection, pending, observed, pending.question)
+            if text and frame.code == ResponseCode.SUCCESS:
+                ledger.fact("configured", "answer to a question about the configuration", properties=text)
             return
         ledger.tally.ignored[f"response:{pending.code}"] += 1
         if pending.row is None:
@@ -188,7 +184,6 @@ class Exchange:
         self._take_effect(connection, pending.row, known.answer())
 
     def _observation(self, connection: Connection, pending: Pending, observed: Values, said: Values) -> None:
-        """Write what was answered."""
         ledger, channel = self.ledger, connection.channel_id
         asked_us, at_us = pending.time_ns // 1_000, ledger.time_ns // 1_000
         nth, proxied, (file, packet) = connection.nth_at(pending.code, at_us), connection.proxied, ledger.source
@@ -197,7 +192,7 @@ class Exchange:
 
     def unanswered_at_arrival(self, connection: Connection) -> None:
         """Write the unanswered requests of a connection with their arrival as effect."""
-        for pending in [*connection.orphans, *connection.pending.values()]:
+        for pending in connection.waiting:
             if pending.row is not None:
                 self.ledger.emit(pending.row)
         connection.orphans.clear()
@@ -208,7 +203,7 @@ class Exchange:
         What an earlier end of capture has counted stays so.
         """
         tally, provisional = self.ledger.tally, self.ledger.provisional
-        for pending in [*connection.orphans, *connection.pending.values()]:
+        for pending in connection.waiting:
             if pending.time_ns > after_ns and pending.row is not None and pending.row.event_id not in provisional:
                 tally.events[pending.row.table] -= 1
                 tally.ignored[_after_close(pending.code)] += 1
@@ -217,25 +212,13 @@ class Exchange:
             opaque: pending for opaque, pending in connection.pending.items() if pending.time_ns <= after_ns
         }
 
-    def _configured(self, connection: Connection, pending: Pending, known: KnownFrame) -> None:
-        """Write what the name server says of its configuration, without secrets; behind it, what that tells of its life."""
-        observed, ledger = known.observed(), self.ledger
-        text = None if observed["body"] is None else shown_text(observed["body"])
-        self._observation(connection, pending, {**observed, "body": text}, pending.question or NOTHING)
-        if text and known.frame.code == ResponseCode.SUCCESS:
-            place = Place(*ledger.source, ledger.time_ns)
-            evidence = "answer to a question about the configuration"
-            ledger.fact("configured", ledger.slot(), place, None, evidence, text)
-
     def _identify(self, version: int) -> None:
         if version == self.ledger.version:
             return
         self.ledger.version = version
-        place = Place(*self.ledger.source, self.ledger.time_ns)
         evidence = f"version {version} in the header of an answer: {version_name(version)}"
-        self.ledger.fact("identified", self.ledger.slot(), place, version, evidence)
+        self.ledger.fact("identified", evidence, version=version)
 
 
 def _after_close(code: int) -> str:
-    """Return what a request is counted as that came when its connection had ended."""
     return f"request:{code}:after_close"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from typing import Any, Final
 
 from namesrv_wire.errors import DecodeError
 from namesrv_wire.limits import MAX_HELD_ROWS
@@ -86,20 +86,27 @@ class Ledger:
         self.last_slot += 1
         return first
 
-    def fact(
-        self, kind: str, seq: int, place: Place, version: int | None, evidence: str, properties: str | None = None
-    ) -> None:
-        """Write a row of `namesrv_events`."""
-        self.emit(self.fact_row(kind, seq, place, version, evidence, properties))
+    @property
+    def place(self) -> Place:
+        """Where and when the packet at hand was read."""
+        return Place(*self.source, self.time_ns)
+
+    def fact(self, kind: str, evidence: str, **more: Any) -> None:
+        """Write a row of `namesrv_events`, as `fact_row`."""
+        self.emit(self.fact_row(kind, evidence, **more))
 
     def fact_row(
-        self, kind: str, seq: int, place: Place, version: int | None, evidence: str, properties: str | None = None
+        self,
+        kind: str,
+        evidence: str,
+        seq: int | None = None,
+        place: Place | None = None,
+        version: int | None = None,
+        properties: str | None = None,
     ) -> Row:
-        """Return a row of `namesrv_events`."""
-        shared = self.envelope(seq, kind, None, place)
+        """Return a row of `namesrv_events`: at the packet at hand, unless a position and a place are given."""
+        shared = self.envelope(self.slot() if seq is None else seq, kind, None, place or self.place)
         return namesrv_row(shared, kind, version, evidence, properties)
-
-    # Rows.
 
     def slot(self) -> int:
         """Return the next free position of this packet."""
@@ -112,8 +119,7 @@ class Ledger:
     def envelope(self, seq: int, kind: str, connection: Connection | None, place: Place) -> Values:
         """Return the shared columns of a row about a connection or (None) the name server, at a position."""
         channel = None if connection is None else connection.channel_id
-        when = "" if connection is not None else place.time_ns
-        identity = digest_id(self.id, channel, kind, when)
+        identity = digest_id(self.id, channel, kind, place.time_ns if connection is None else "")
         values = envelope(self.id, seq, identity, channel, place)
         if connection is not None:
             values["proxied_addr"] = connection.proxied
@@ -128,12 +134,12 @@ class Ledger:
             self.held.append(row)
             return
         if row.table == "registrations":
-            row = self._judged(row)
+            row = self._refused_or_not(row)
         if self.provisional:
             self.provisional.pop(row.event_id if isinstance(row, FrameRow) else row.values.get("event_id", ""), None)
         self.out.append(row)
 
-    def _judged(self, row: AnyRow) -> AnyRow:
+    def _refused_or_not(self, row: AnyRow) -> AnyRow:
         """Return a registration's row with its final `refusal`; what equal ones say stays one object."""
         if isinstance(row, Row):
             return row._replace(values={**row.values, "refusal": refused_as(row.values, row.values, self.version)})
@@ -154,6 +160,5 @@ class Ledger:
     ) -> None:
         """Write a quarantine row for a refused piece of `length` bytes."""
         self.tally.quarantined[error.reason.value] += 1
-        place = Place(*self.source, self.time_ns)
         identity = f"{'answer' if from_server else 'request'} {cut.position}"
-        self.emit(quarantine_row((self.id, connection.channel_id), place, error, cut.data, length, identity))
+        self.emit(quarantine_row((self.id, connection.channel_id), self.place, error, cut.data, length, identity))

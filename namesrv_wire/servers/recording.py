@@ -1,18 +1,122 @@
-"""What was recorded of a name server, and what was not: silence, holes in a file, a clock that goes back."""
+"""What was recorded of a name server: its life, silence, holes in a file, a clock that goes back, and how connections end."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Collection
-from typing import NamedTuple
+from dataclasses import astuple, dataclass
+from typing import Any, Final, NamedTuple
 
+from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.lateness import STEP_BACK_NS, stepped
-from namesrv_wire.limits import MISSED_WITHIN_NS, RECORDING_GAP_NS, SILENCE_NS, SMALL_HOLE_NS
-from namesrv_wire.rows import UNTIL_MS, Place
+from namesrv_wire.limits import MAX_LINGERING, MISSED_WITHIN_NS, RECORDING_GAP_NS, SILENCE_NS, SMALL_HOLE_NS
+from namesrv_wire.rows import UNTIL_MS, Place, Row, channel_row
 from namesrv_wire.servers.exchange import Exchange
 from namesrv_wire.servers.ledger import Ledger
-from namesrv_wire.servers.lifecycle import DOWN, UNKNOWN, Life
 from namesrv_wire.streams.closing import Idle
 from namesrv_wire.streams.connection import Connection
+from namesrv_wire.streams.cutting import Cut
+
+BURST_NS: Final = 100_000_000
+"""A stopping process closes all its connections within this time; seen: 6 to 20 ms."""
+
+UNKNOWN, UP, DOWN, HIDDEN = "unknown", "up", "down", "hidden"
+"""Hidden: it was down, and may have started since, in a hole of the recording."""
+
+
+@dataclass(slots=True)
+class Burst:
+    """Closings by the name server that follow each other closely. `seq` is a free position just before the first."""
+
+    seq: int
+    first_ns: int
+    last_ns: int
+    source: tuple[str, int]
+    count: int = 1
+    complete: bool = False
+    """No connection was left open after the last of them."""
+    silent: bool = True
+    """No payload came from the name server since the first of them."""
+    brokers: int = 0
+    """How many of them were brokers' connections."""
+    living: int = 0
+    """How many of them nothing closes but the end of the process."""
+
+    @property
+    def evidence(self) -> str:
+        """What the closings say, as text."""
+        spread_ms = (self.last_ns - self.first_ns) / 1e6
+        which = "all its" if self.complete else "without another answer"
+        return f"the name server closed {which} {self.count} connections within {spread_ms:.1f} ms"
+
+    def ends_all(self, *, broker_is_open: bool) -> bool:
+        """Whether these closings end a process, though an unreachable client's connection seems open.
+
+        Strangers may be closed together for their bad frames; a process that ends closes its brokers' connections.
+        """
+        return self.silent and self.count >= 2 and (self.brokers > 0 or not broker_is_open)
+
+    @property
+    def is_end(self) -> bool:
+        """Whether these closings end a process, even if the next attempt to connect is accepted: another one has started."""
+        return self.complete and self.silent and self.count >= 2 and self.brokers > 0 and self.living > 0
+
+
+@dataclass(slots=True)
+class Life:
+    """The life of one name server as far as it was seen.
+
+    `first`: position, time and place of the first packet, or of where a hole began in which it may have started.
+    """
+
+    first: tuple[int, int, str, int]
+    state: str = UNKNOWN
+    refused: int = 0
+    """Connections refused since the last accepted one."""
+    burst: Burst | None = None
+
+    def closing(
+        self, seq: int, time_ns: int, source: tuple[str, int], *, is_broker: bool, is_living: bool, still_open: bool
+    ) -> None:
+        """Note that the name server closed a connection, maybe a broker's, of its own accord.
+
+        `is_living`: while it goes on it has no reason to.
+        """
+        burst = self.burst
+        if burst is None or time_ns - burst.first_ns > BURST_NS:
+            burst = self.burst = Burst(seq, time_ns, time_ns, source)
+        else:
+            burst.count += 1
+            burst.last_ns = time_ns
+        burst.brokers += is_broker
+        burst.living += is_living
+        burst.complete = not still_open
+
+    def alive(self) -> None:
+        """Note payload from the name server, or a connection that it accepted: it has not stopped."""
+        if self.burst is not None:
+            self.burst.silent = False
+            if self.burst.complete:
+                self.burst = None
+
+    def hide(self, seq: int, time_ns: int, source: tuple[str, int]) -> None:
+        """Note that what was refused before says nothing of when it started: that may have been from then on."""
+        self.state = UNKNOWN if self.state == UNKNOWN else HIDDEN
+        self.refused, self.burst = 0, None
+        self.first = (seq, time_ns, *source)
+
+    def dump(self) -> list[Any]:
+        """Return the state as JSON values."""
+        burst = None if self.burst is None else list(astuple(self.burst))
+        return [self.state, self.first, self.refused, burst]
+
+    @classmethod
+    def load(cls, state: list[Any]) -> Life:
+        """Return the life that `dump` described."""
+        name, first, refused, burst = state
+        life = cls(tuple(first), name, refused)
+        life.burst = None if burst is None else Burst(burst[0], burst[1], burst[2], tuple(burst[3]), *burst[4:])
+        return life
 
 
 class Hole(NamedTuple):
@@ -65,25 +169,20 @@ class Recording:
         if not self.last_packet_ns:
             self.whole_since_ns = time_ns
         silent_ns = time_ns - self.last_packet_ns if self.last_packet_ns else 0
-        if silent_ns > self._idle.limit_ns + RECORDING_GAP_NS and self._pass_silence(time_ns, connections):
-            return
+        if silent_ns > self._idle.limit_ns + RECORDING_GAP_NS:
+            open_now = [*self._idle.open.values()]
+            if any(connection.beats for connection in open_now):  # a broker beats: nothing was recorded
+                begin_ns = self.last_packet_ns
+                self._ledger.at(begin_ns)
+                self._lose_track(connections)
+                self._ledger.at(time_ns)
+                evidence = f"no packet for {silent_ns / 1e9:.3f} s with {len(open_now)} connections open"
+                self._gap(begin_ns, time_ns, evidence)
+                return
         if self.silence is not None and time_ns - self.silence.end_ns > MISSED_WITHIN_NS:
             self.silence = None
         if silent_ns > SILENCE_NS and (self.silence is None or silent_ns > self.silence.end_ns - self.silence.begin_ns):
             self.silence = Silence(self.last_packet_ns, time_ns, self._ledger.reserve(self.last_packet_ns))
-
-    def _pass_silence(self, time_ns: int, connections: Collection[Connection]) -> bool:
-        """Note that nothing was recorded, if a broker was connected; return whether it is so."""
-        open_now = [*self._idle.open_connections()]
-        if not any(connection.beats for connection in open_now):
-            return False
-        begin_ns = self.last_packet_ns
-        self._ledger.at(begin_ns)
-        self._lose_track(connections)
-        self._ledger.at(time_ns)
-        evidence = f"no packet for {(time_ns - begin_ns) / 1e9:.3f} s with {len(open_now)} connections open"
-        self._gap(begin_ns, time_ns, evidence)
-        return True
 
     def missed(self, connection: Connection, connections: Collection[Connection]) -> None:
         """Note that a connection has gone on behind bytes of both sides that nobody saw: the silence before was not recorded.
@@ -163,7 +262,7 @@ class Recording:
         """Note that the clock went back: what has times from `until_ns` on came before, and the time up to then is a gap."""
         begin_ns = self.last_packet_ns
         evidence = f"{stepped(until_ns // 1_000, begin_ns // 1_000)} or more, since connections go on"
-        self._note("clock_went_back", begin_ns, evidence)
+        self._note_step(begin_ns, evidence)
         self._gap(begin_ns, until_ns, "the clock went back")
 
     def taken_by_others(self, begin_ns: int, end_ns: int) -> None:
@@ -189,7 +288,7 @@ class Recording:
             if is_taken and self._taken is not None:
                 last_ns = self.last_packet_ns = self._taken[1]
             ledger.source = source
-            self._note("clock_went_back", last_ns, stepped(last_ns // 1_000, time_ns // 1_000))
+            self._note_step(last_ns, stepped(last_ns // 1_000, time_ns // 1_000))
         ledger.tally.packets += 1
         ledger.tally.behind += 1
         ledger.files.add(source[0])
@@ -197,15 +296,90 @@ class Recording:
 
     def _gap(self, begin_ns: int, end_ns: int, evidence: str) -> None:
         self._note_gap(self._ledger.reserve(begin_ns), begin_ns, end_ns, evidence)
-        for connection in [*self._idle.open_connections()]:
+        for connection in [*self._idle.open.values()]:
             connection.taken_ns = 0
             self._idle.heard(connection, end_ns)
 
     def _note_gap(self, seq: int, begin_ns: int, end_ns: int, evidence: str) -> None:
         self.whole_since_ns = max(self.whole_since_ns, end_ns)
         place = Place(*self._ledger.source, begin_ns)
-        self._ledger.fact("recording_gap", seq, place, None, evidence, f"{UNTIL_MS}{end_ns // 1_000_000}")
+        self._ledger.fact(
+            "recording_gap", evidence, seq=seq, place=place, properties=f"{UNTIL_MS}{end_ns // 1_000_000}"
+        )
 
-    def _note(self, kind: str, time_ns: int, evidence: str) -> None:
-        ledger = self._ledger
-        ledger.fact(kind, ledger.reserve(time_ns), Place(*ledger.source, time_ns), None, evidence)
+    def _note_step(self, time_ns: int, evidence: str) -> None:
+        place = Place(*self._ledger.source, time_ns)
+        self._ledger.fact("clock_went_back", evidence, seq=self._ledger.reserve(time_ns), place=place)
+
+
+class Endings:
+    """Ends connections, by a packet, by the idle limit, or because they had ended before."""
+
+    def __init__(self, ledger: Ledger, idle: Idle, exchange: Exchange, recording: Recording) -> None:
+        self._ledger, self._idle, self._exchange, self._recording = ledger, idle, exchange, recording
+        self.lingering: OrderedDict[str, Connection] = OrderedDict()
+        """Ended connections, remembered to know late copies of their segments."""
+
+    def close(self, connection: Connection, closed_by: str, kinds: tuple[str, ...], silent_ns: int) -> None:
+        """Write the end of a connection. First its unanswered requests, then its kinds, all at this packet."""
+        self._flush(connection)
+        waiting = connection.waiting
+        for pending in waiting:
+            if pending.row is not None:
+                # It stays so: an answer that comes all the same changes nothing about when it took effect.
+                pending.row = pending.row._replace(seq=self._ledger.slot(), effect_us=self._ledger.time_ns // 1_000)
+                self._ledger.emit(pending.row)
+        connection.orphans.clear()
+        for kind in kinds:
+            self._emit(connection, kind, closed_by, silent_ns, len(waiting))
+        self.ended(connection)
+
+    def by_timer(self, connection: Connection, closed_by: str | None = None, silent_ns: int = 0) -> None:
+        """Write the end of a connection that the idle limit closed without a packet.
+
+        `closed_by`: who sent the packet that came later. It is kept: with another limit it is the end.
+        """
+        for row in self.timer_rows(connection):
+            self._ledger.emit(row)
+        self._flush(connection)
+        if closed_by is not None:
+            self._emit(connection, "late_close", closed_by, silent_ns, len(connection.waiting))
+        self._exchange.unanswered_at_arrival(connection)
+        self.ended(connection)
+
+    def _emit(self, connection: Connection, kind: str, closed_by: str, silent_ns: int, unanswered: int) -> None:
+        shared = self._ledger.envelope(self._ledger.slot(), kind, connection, self._ledger.place)
+        self._ledger.emit(channel_row(shared, kind, closed_by, connection.client, silent_ns // 1_000_000, unanswered))
+
+    def timer_rows(self, connection: Connection) -> list[Row]:
+        """Return the idle and close rows at the end of a connection's silence."""
+        place = Place(*connection.last_source, connection.idle_ns or 0)
+        rows = []
+        for step, kind in enumerate(("idle", "close")):
+            shared = self._ledger.envelope(connection.idle_seq + step, kind, connection, place)
+            silent = self._idle.limit_ns // 1_000_000
+            rows.append(channel_row(shared, kind, "timer", connection.client, silent, len(connection.waiting)))
+        return rows
+
+    def reached_nobody(self, connection: Connection) -> None:
+        """Take back what came on a connection that had ended before the capture."""
+        self._flush(connection)
+        self._exchange.withdraw(connection, 0)
+        self.ended(connection)
+
+    def ended(self, connection: Connection) -> None:
+        """Note that a connection has ended: now, or before the capture."""
+        if connection.is_silent:
+            nothing = DecodeError(Reason.SILENT_CONNECTION, "opened and ended without a byte")
+            self._exchange.refused(connection, Cut(0, b"", nothing), from_server=False)
+        connection.closed_ns = self._ledger.time_ns
+        self._idle.forget(connection)
+        self.lingering[connection.client] = connection
+        if len(self.lingering) > MAX_LINGERING:
+            self._recording.calm_until_ns = -1
+
+    def _flush(self, connection: Connection) -> None:
+        """Decode what stands behind holes, and refuse frames that never ended."""
+        for half, from_server in ((connection.from_server, True), (connection.from_client, False)):
+            for cut in [*half.cuts(half.stream.flush(self._ledger.time_ns)), *half.cutter.end()]:
+                self._exchange.frame(connection, cut, from_server=from_server)

@@ -9,19 +9,16 @@ from typing import Final, TypeAlias
 from namesrv_core.machine.schedule import STALL_NS
 from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, SILENCE_NS
 from namesrv_wire.packets.capture import ACK, FIN, RST, Segment
-from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.bodies import BodyCache
 from namesrv_wire.protocol.known import KnownFrames
 from namesrv_wire.rows import Place
-from namesrv_wire.servers.endings import Endings
 from namesrv_wire.servers.exchange import Exchange
 from namesrv_wire.servers.ledger import Ledger
-from namesrv_wire.servers.lifecycle import DOWN, HIDDEN, UP, Burst, Life
-from namesrv_wire.servers.recording import Recording
-from namesrv_wire.streams.attempts import Attempts
+from namesrv_wire.servers.recording import DOWN, HIDDEN, UP, Burst, Endings, Life, Recording
 from namesrv_wire.streams.closing import Idle
 from namesrv_wire.streams.connection import Connection
 from namesrv_wire.streams.cutting import FrameCutter
-from namesrv_wire.streams.sightings import is_elsewhere, place_of
+from namesrv_wire.streams.sightings import Attempts, is_elsewhere, place_of
 from namesrv_wire.streams.tcp import Stream
 from namesrv_wire.tally import Tally
 
@@ -33,10 +30,7 @@ there and back, and who cuts the first into frames."""
 
 
 class Server:
-    """A name server, or an endpoint that might be one.
-
-    Then its rows are held back until it is `confirmed`.
-    """
+    """A name server, or an endpoint that might be one. Then its rows are held back until it is `confirmed`."""
 
     def __init__(
         self,
@@ -79,8 +73,6 @@ class Server:
         """Time of its last packet."""
         return self.recording.last_packet_ns
 
-    # Packets.
-
     def begin(self, time_ns: int, source: tuple[str, int]) -> bool:
         """Open a packet: note time and place, and let timers pass that ran out before it.
 
@@ -95,7 +87,7 @@ class Server:
             return False
         ledger.begin(time_ns, source)
         if self.life is None:
-            self.life = Life(ledger.slot(), time_ns, ledger.source)
+            self.life = Life((ledger.slot(), time_ns, *ledger.source))
         recording.go_on(time_ns, self.life, self.connections.values())
         if idle.due_ns < time_ns:
             for connection in idle.passed(time_ns):
@@ -124,49 +116,38 @@ class Server:
         if not connection.takes(segment, from_server=from_server):
             self.ledger.tally.strange_segments += 1
             return True
-        self._note_header(connection, segment, from_server=from_server)
+        if from_server and self.idle.overdue:
+            self.idle.sign(time_ns)
+        if self.recording.silence is not None and connection.went_on_unseen(segment, from_server=from_server):
+            self.recording.missed(connection, self.connections.values())
+        if segment.flags & ACK:
+            connection.note_ack(segment.ack, from_server=from_server)
         advanced = False
         silent_since = connection.last_byte_ns
         if size:
             before = mine.stream.position
-            cuts = mine.push(segment.seq, segment.payload, segment.lost, time_ns)
+            cuts = mine.cuts(mine.stream.push(segment.seq, segment.payload, segment.lost, time_ns))
             advanced = mine.stream.position > before
             if advanced:
                 self.heard(connection, from_server=from_server)
-                if from_server and self.recording.silence is not None and self._began_unseen(connection):
+                is_asked = from_server and connection.syn_seq is None and connection.from_client.stream.position > 0
+                if is_asked and self.recording.silence is not None and connection.client not in self.attempts.syns:
                     self.recording.begun_unseen(connection, self.connections.values())
             else:
                 self.ledger.tally.copied_segments += not mine.stream.chunks
             for cut in cuts:
                 self.exchange.frame(connection, cut, from_server=from_server)
         if connection.from_client.stream.chunks or connection.from_server.stream.chunks:
-            self._give_up_holes(connection)
+            for way, half in enumerate((connection.from_client, connection.from_server)):
+                for cut in half.cuts(half.stream.overdue(time_ns, connection.acks[way])):
+                    self.exchange.frame(connection, cut, from_server=bool(way))
         if segment.flags & (FIN | RST):
             silent_ns = 0 if advanced else time_ns - silent_since
             self._ends(connection, segment, silent_ns, from_server=from_server)
         return True
 
-    def _began_unseen(self, connection: Connection) -> bool:
-        """Return whether no part of the handshake of a connection was seen, over which its client has said something."""
-        is_asked = connection.from_client.stream.position > 0
-        return connection.syn_seq is None and is_asked and connection.client not in self.attempts.syns
-
-    def _note_header(self, connection: Connection, segment: Segment, *, from_server: bool) -> None:
-        """Note what a segment tells beside its bytes: that a machine lives, what was not recorded, what was acknowledged."""
-        if from_server and self.idle.overdue:
-            self.idle.sign(segment.time_ns)
-        if self.recording.silence is not None and connection.went_on_unseen(segment, from_server=from_server):
-            self.recording.missed(connection, self.connections.values())
-        if segment.flags & ACK:
-            connection.note_ack(segment.ack, from_server=from_server)
-
     def go_on(
-        self,
-        flow: Flow,
-        time_ns: int,
-        source: tuple[str, int],
-        header: tuple[int, int, int],
-        data: bytes,
+        self, flow: Flow, time_ns: int, source: tuple[str, int], header: tuple[int, int, int], data: bytes
     ) -> bool:
         """Open a packet, and take in its segment, as `begin` and `segment` do, if it is the next one and no hole is open.
 
@@ -190,7 +171,21 @@ class Server:
         if flags & ACK:
             connection.note_ack(ack, from_server=from_server)
         if data:
-            self._heard_next(connection, len(data), stream, from_server=from_server)
+            stream.next_seq = (seq + len(data)) & 0xFFFFFFFF
+            stream.position += len(data)
+            connection.last_source = source
+            if from_server:
+                assert self.life is not None
+                burst = self.life.burst
+                if burst is not None and (burst.silent or burst.complete):
+                    self.life.alive()
+            elif not connection.taken_ns:
+                connection.taken_ns = connection.last_byte_ns
+                idle.not_acknowledged(connection)
+            if connection.closed_ns is None:
+                connection.last_byte_ns = ledger.time_ns
+                idle.open[connection.client] = connection
+                idle.open.move_to_end(connection.client)
             whole = cutter.whole(data)
             if whole:
                 self.exchange.take(connection, cutter.position - len(whole), whole, from_server=from_server)
@@ -198,31 +193,6 @@ class Server:
                 for cut in cutter.feed(data):
                     self.exchange.frame(connection, cut, from_server=from_server)
         return True
-
-    def _heard_next(self, connection: Connection, size: int, stream: Stream, *, from_server: bool) -> None:
-        """Note the next bytes on a connection that is not overdue, as `heard` does."""
-        ledger, idle = self.ledger, self.idle
-        stream.next_seq = ((stream.next_seq or 0) + size) & 0xFFFFFFFF
-        stream.position += size
-        connection.last_source = ledger.source
-        if from_server:
-            assert self.life is not None
-            burst = self.life.burst
-            if burst is not None and (burst.silent or burst.complete):
-                self.life.alive()
-        elif not connection.taken_ns:
-            connection.taken_ns = connection.last_byte_ns
-            idle.not_acknowledged(connection)
-        if connection.closed_ns is None:
-            connection.last_byte_ns = ledger.time_ns
-            idle.open[connection.client] = connection
-            idle.open.move_to_end(connection.client)
-
-    def _give_up_holes(self, connection: Connection) -> None:
-        for from_server, half in enumerate((connection.from_client, connection.from_server)):
-            late = half.stream.overdue(self.ledger.time_ns, connection.acks[from_server])
-            for cut in half.cuts(late):
-                self.exchange.frame(connection, cut, from_server=bool(from_server))
 
     def refused(self) -> None:
         """Note that an attempt to connect was answered by RST: nothing listens."""
@@ -233,24 +203,23 @@ class Server:
         if life.state != UP:
             return
         # What has not been heard since a hole may have ended in it.
-        open_now = [each for each in self.idle.open_connections() if each.last_byte_ns > self.recording.hole_end_ns]
+        open_now = [each for each in self.idle.open.values() if each.last_byte_ns > self.recording.hole_end_ns]
         ends_all = burst is not None and burst.ends_all(broker_is_open=any(each.beats for each in open_now))
         if open_now and not ends_all:
             return
         if burst is not None and (burst.complete or ends_all):
             self._stopped(burst)
         else:
-            place = Place(*self.ledger.source, self.ledger.time_ns)
-            self.ledger.fact("stopped", self.ledger.slot(), place, None, "connections are refused and none is open")
+            self.ledger.fact("stopped", "connections are refused and none is open")
         for connection in [*self.idle.overdue.values()]:
             self.endings.by_timer(connection)
-        for connection in [*self.idle.open_connections()]:
+        for connection in [*self.idle.open.values()]:
             self.endings.close(connection, "namesrv", ("close",), self.ledger.time_ns - connection.last_byte_ns)
         life.burst = None
         life.state = DOWN
 
     def _stopped(self, burst: Burst) -> None:
-        self.ledger.fact("stopped", burst.seq, Place(*burst.source, burst.first_ns), None, burst.evidence)
+        self.ledger.fact("stopped", burst.evidence, seq=burst.seq, place=Place(*burst.source, burst.first_ns))
 
     def accepted(self, client: str, handshake: tuple[int, int], interface: int) -> Connection:
         """Note a SYN/ACK: a new connection, maybe the first of a new life. `handshake`: both initial sequence numbers."""
@@ -307,24 +276,20 @@ class Server:
             self.endings.close(connection, "client", ("close",), self.ledger.time_ns - connection.last_byte_ns)
         self._drop(connection)
 
-    # Connections.
-
     def _add(self, connection: Connection) -> None:
         if len(self.connections) >= MAX_CONNECTIONS:
-            self._drop(self._dispensable())
+            for _ in range(
+                len(self.connections)
+            ):  # strangers may be many: the oldest that is no broker's goes, if there is one
+                client, oldest = next(iter(self.connections.items()))
+                if not oldest.beats:
+                    break
+                self.connections.move_to_end(client)
+            self._drop(oldest)
             self.recording.whole_since_ns = self.ledger.time_ns  # it may be used again
         self.connections[connection.client] = connection
         self.idle.heard(connection, self.ledger.time_ns)
         self.ledger.tally.connections += 1
-
-    def _dispensable(self) -> Connection:
-        """Return the oldest connection that is no broker's, if there is one: strangers may be many."""
-        for _ in range(len(self.connections)):
-            client, connection = next(iter(self.connections.items()))
-            if not connection.beats:
-                break
-            self.connections.move_to_end(client)
-        return connection
 
     def _drop(self, connection: Connection) -> None:
         self.idle.forget(connection)
@@ -348,10 +313,7 @@ class Server:
         self._purge_ns = (time_ns // _PURGE_NS + 1) * _PURGE_NS
 
     def heard(self, connection: Connection, *, from_server: bool) -> None:
-        """Note new bytes on a connection.
-
-        The server's own show that it lives and has not closed this connection.
-        """
+        """Note new bytes on a connection. The server's own show that it lives and has not closed this connection."""
         time_ns, idle = self.ledger.time_ns, self.idle
         connection.last_source = self.ledger.source
         if not from_server and not connection.taken_ns:
@@ -367,7 +329,12 @@ class Server:
             return
         if connection.idle_ns is not None:
             if from_server and idle.is_outlasted(connection, time_ns):
-                self._outlasted(connection)
+                # It still uses a connection that the idle limit should have closed.
+                before_ns = connection.idle_ns - idle.limit_ns
+                until_ns = connection.last_byte_ns if connection.last_byte_ns > before_ns else time_ns
+                silent_ms = (until_ns - before_ns) // 1_000_000
+                evidence = f"{connection.channel_id} was silent for {silent_ms} ms and then used again"
+                self.ledger.fact("idle_limit_outlasted", evidence)
             if not from_server:
                 connection.last_byte_ns = time_ns
                 return
@@ -383,7 +350,9 @@ class Server:
         if from_server:
             self._server_ends(connection, segment, silent_ns)
         elif segment.flags & RST:
-            if not self._end_if_overdue(connection, silent_ns):
+            if connection.idle_ns is not None and self.idle.judge(connection, self.ledger.time_ns, 0) == "timer":
+                self.endings.by_timer(connection, "client", silent_ns)
+            else:
                 self.endings.close(connection, "client", ("exception", "close"), silent_ns)
         elif connection.client_fin_ns is None:
             connection.client_fin_ns = self.ledger.time_ns
@@ -415,7 +384,7 @@ class Server:
                 self.ledger.source,
                 is_broker=connection.beats,
                 is_living=self._is_living(connection, silent_ns),
-                still_open=self.idle.has_open(),
+                still_open=bool(self.idle.open),
             )
 
     def _active(self) -> None:
@@ -437,41 +406,19 @@ class Server:
             pending.time_ns <= before_ns for each in self.connections.values() for pending in each.pending.values()
         )
 
-    def _end_if_overdue(self, connection: Connection, silent_ns: int) -> bool:
-        if connection.idle_ns is None or self.idle.judge(connection, self.ledger.time_ns, 0) != "timer":
-            return False
-        self.endings.by_timer(connection, "client", silent_ns)
-        return True
-
-    def _outlasted(self, connection: Connection) -> None:
-        """Note that the name server still uses a connection that the idle limit should have closed."""
-        before_ns = (connection.idle_ns or 0) - self.idle.limit_ns
-        until_ns = connection.last_byte_ns if connection.last_byte_ns > before_ns else self.ledger.time_ns
-        silent_ms = (until_ns - before_ns) // 1_000_000
-        evidence = f"{connection.channel_id} was silent for {silent_ms} ms and then used again"
-        place = Place(*self.ledger.source, self.ledger.time_ns)
-        self.ledger.fact("idle_limit_outlasted", self.ledger.slot(), place, None, evidence)
-
-    # Frames.
-
     def _up(self, evidence: str) -> None:
-        """Note that the name server is up.
-
-        Since now if connections were refused before, else since nobody knows when.
-        """
+        """Note that the name server is up. Since now if connections were refused before, else since nobody knows when."""
         assert self.life is not None
         life = self.life
         if life.state == UP:
             return
+        seq, time_ns, file, packet_no = life.first
+        place = Place(file, packet_no, time_ns)
         if life.state == HIDDEN and not life.refused:
-            seq, time_ns, file, packet_no = life.first
             text = "it was stopped in front of a hole in the recording, and behind it runs: it started in it"
-            self.ledger.fact("started", seq, Place(file, packet_no, time_ns), None, text)
+            self.ledger.fact("started", text, seq=seq, place=place)
         elif life.state in (DOWN, HIDDEN) or life.refused:
-            place = Place(*self.ledger.source, self.ledger.time_ns)
-            text = f"first accepted connection after {life.refused} refused"
-            self.ledger.fact("started", self.ledger.slot(), place, None, text)
+            self.ledger.fact("started", f"first accepted connection after {life.refused} refused")
         else:
-            seq, time_ns, file, packet_no = life.first
-            self.ledger.fact("observed_from", seq, Place(file, packet_no, time_ns), None, evidence)
+            self.ledger.fact("observed_from", evidence, seq=seq, place=place)
         life.state = UP

@@ -12,16 +12,58 @@ from typing import Final
 from namesrv_wire.limits import MAX_CANDIDATES
 from namesrv_wire.packets.capture import ACK, FIN, RST, SYN, Endpoints, Segment
 from namesrv_wire.packets.columns import Packets
-from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.bodies import BodyCache
+from namesrv_wire.protocol.frames import decode_frame
 from namesrv_wire.protocol.known import KnownFrames
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.carry import dump, end_rows, load
-from namesrv_wire.servers.flows import Flows, likely_servers
 from namesrv_wire.servers.recording import Hole
 from namesrv_wire.servers.server import Flow, Server
 from namesrv_wire.streams.connection import Connection
+from namesrv_wire.streams.cutting import plausible_start
 from namesrv_wire.streams.sightings import BEGINNING_NS, Aside, Sightings, is_at_its_side, is_numbered_alike
 from namesrv_wire.tally import Tally
+
+
+class Flows:
+    """The connections of all name servers, and of endpoints that may be one."""
+
+    def __init__(self) -> None:
+        self.by_ends: dict[tuple[str, str], Flow] = {}
+        """By source and destination."""
+        self.handshakes: dict[tuple[int, int], tuple[Server, Connection]] = {}
+
+    def enter(self, server: Server, connection: Connection) -> None:
+        """Note where a connection's segments come from and go to."""
+        self.by_ends[connection.client, server.id] = _flow(server, connection, False)
+        self.by_ends[server.id, connection.client] = _flow(server, connection, True)
+        for ends in connection.others:
+            self.also(server, connection, ends)
+        if connection.handshake is not None:
+            self.handshakes[connection.handshake] = server, connection
+
+    def also(self, server: Server, connection: Connection, ends: tuple[str, str]) -> None:
+        """Note that a connection is also seen between these two."""
+        if ends not in connection.others:
+            connection.others.append(ends)
+        for way in (ends, ends[::-1]):
+            self.by_ends[way] = _flow(server, connection, None)
+
+    def leave(self, server: Server, connection: Connection) -> None:
+        """Forget a connection."""
+        for client, endpoint in ((connection.client, server.id), *connection.others):
+            flow = self.by_ends.get((client, endpoint))
+            if flow is not None and flow[1] is connection:
+                del self.by_ends[client, endpoint]
+                del self.by_ends[endpoint, client]
+        if connection.handshake is not None:
+            self.handshakes.pop(connection.handshake, None)
+
+
+def _flow(server: Server, connection: Connection, from_server: bool | None) -> Flow:  # noqa: FBT001  a flow's third item
+    there, back = (connection.half(from_server=way) for way in (bool(from_server), not from_server))
+    return server, connection, from_server, there.stream, back.stream, there.cutter
+
 
 _OPENS_OR_ENDS: Final = SYN | FIN | RST
 DEFAULT_IDLE_MS = 120_000
@@ -58,19 +100,13 @@ class Transcript:
         self._foreign_connections = 0
         self.counted_before: set[str] = set()
         """Events that an earlier transcript has counted, and of which rows may come again: they had no answer yet."""
-        self._load(carry or {})
-        for server in self._servers.values():
-            for connection in server.connections.values():
-                waiting = (*connection.orphans, *connection.pending.values())
-                self.counted_before.update(pending.row.event_id for pending in waiting if pending.row)
-
-    def _load(self, states: Mapping[str, str]) -> None:
         for namesrv_id in sorted(self._namesrv):
             self._server(namesrv_id)
-        for namesrv_id, state in states.items():
+        for namesrv_id, state in (carry or {}).items():
             server = self._server(namesrv_id)
             for connection in load(server, state):
                 self._flows.enter(server, connection)
+                self.counted_before.update(pending.row.event_id for pending in connection.waiting if pending.row)
 
     def feed(self, segment: Segment, source_file: str) -> list[AnyRow]:
         """Return the rows that follow from one segment; segments come in capture order."""
@@ -108,8 +144,6 @@ class Transcript:
         if server.begin(segment.time_ns, (source_file, segment.packet_no)):
             self._unknown(server, segment, flow, from_server=from_server)
         return rows + server.ledger.take()
-
-    # Connections that are seen more than once.
 
     def _note(self, server: Server, connection: Connection, segment: Segment) -> None:
         """Remember a segment of a known connection, of which the first sighting may have been set aside."""
@@ -169,7 +203,7 @@ class Transcript:
         told = [(flow[1], segment) for flow, segment in flows if flow is not None and flow[2]]
         if told:
             sighted_in = source_file if is_numbered_alike(told) else None
-            for connection in self._flows.connections():
+            for connection in (flow[1] for flow in self._flows.by_ends.values()):
                 connection.sighted_in = sighted_in
 
     def feed_all(self, packets: Packets, source_file: str) -> tuple[list[AnyRow], int | None]:
@@ -293,67 +327,49 @@ class Transcript:
     def counts(self) -> Tally:
         """The figures over all name servers; `packets` counts all segments that were fed."""
         total = Tally()
-        for tally in self.counts_by_namesrv().values():
-            total.add(tally)
-        total.packets, total.foreign_connections = self._packets, self._foreign_connections
-        total.foreign_connections += sum(
-            server.tally.connections for server in self._servers.values() if not server.confirmed
-        )
+        for server in self._servers.values():
+            if server.confirmed:
+                total.add(server.tally)
+            else:
+                total.foreign_connections += server.tally.connections
+        total.packets = self._packets
+        total.foreign_connections += self._foreign_connections
         return total
-
-    def counts_by_namesrv(self) -> dict[str, Tally]:
-        """Return the figures of each name server, by `ip:port`."""
-        return {namesrv_id: server.tally for namesrv_id, server in self._servers.items() if server.confirmed}
 
     def _server(self, namesrv_id: str) -> Server:
         server = self._servers.get(namesrv_id)
         if server is None:
             if len(self._servers) >= MAX_CANDIDATES:
-                self._drop_candidate()
+                # The one that has been a candidate for longest goes, one that was only knocked at before others.
+                candidates = [each for each in self._servers.values() if not each.confirmed]
+                oldest = min(candidates, key=lambda candidate: bool(candidate.connections), default=None)
+                if oldest is not None:
+                    self._foreign_connections += oldest.tally.connections
+                    for connection in list(oldest.connections.values()):
+                        self._flows.leave(oldest, connection)
+                    del self._servers[oldest.id]
             idle_ms = self._idle_ms
             limit = idle_ms if isinstance(idle_ms, int) else idle_ms.get(namesrv_id, DEFAULT_IDLE_MS)
-            server = Server(namesrv_id, limit, self._decoders, self._leave, confirmed=namesrv_id in self._namesrv)
+            server = Server(namesrv_id, limit, self._decoders, self._flows.leave, confirmed=namesrv_id in self._namesrv)
             self._servers[namesrv_id] = server
         return server
 
-    def _drop_candidate(self) -> None:
-        """Forget the endpoint that has been a candidate for longest, one that was only knocked at before others."""
-        candidates = [server for server in self._servers.values() if not server.confirmed]
-        server = min(candidates, key=lambda candidate: bool(candidate.connections), default=None)
-        if server is not None:
-            self._foreign_connections += server.tally.connections
-            for connection in list(server.connections.values()):
-                self._leave(server, connection)
-            del self._servers[server.id]
-
-    def _leave(self, server: Server, connection: Connection) -> None:
-        self._flows.leave(server, connection)
-
     def _server_of(self, segment: Segment) -> tuple[Server, bool] | None:
-        """Return the server of a segment that belongs to no known connection.
+        """Return the likeliest server of a segment that belongs to no known connection, and whether it sent the segment."""
+        src, dst, flags, payload = segment.src, segment.dst, segment.flags, segment.payload
+        if flags & SYN:
+            from_server = bool(flags & ACK)
+        elif dst in self._servers or src in self._servers:
+            from_server = dst not in self._servers
+        elif payload and plausible_start(payload):
+            header = payload[4 : 8 + int.from_bytes(payload[5:8], "big")]
+            from_server = decode_frame(len(header).to_bytes(4, "big") + header).is_response
+        else:
+            return None
+        return self._server(src if from_server else dst), from_server
 
-        The flag says whether the server sent the segment.
-        """
-        flags = segment.flags
-        for from_server, endpoint in likely_servers(segment, self._servers):
-            server = self._servers.get(endpoint)
-            if server is None and (flags & SYN or segment.payload):
-                server = self._server(endpoint)
-            return None if server is None else (server, from_server)
-        return None
-
-    def _unknown(
-        self,
-        server: Server,
-        segment: Segment,
-        flow: Flow | None,
-        *,
-        from_server: bool,
-    ) -> None:
-        """Handle a segment outside the known connections.
-
-        Attempts to connect, refusals, connections already open.
-        """
+    def _unknown(self, server: Server, segment: Segment, flow: Flow | None, *, from_server: bool) -> None:
+        """Handle a segment outside the known connections. Attempts to connect, refusals, connections already open."""
         flags = segment.flags
         client = segment.dst if from_server else segment.src
         if flags & SYN and not flags & ACK:
@@ -384,7 +400,7 @@ class Transcript:
                 earlier.unasked = (*handshake, segment.interface)
                 return
             server.replaced(earlier)
-        known = self._flows.with_handshake(handshake) if segment.interface else None
+        known = self._flows.handshakes.get(handshake) if segment.interface else None
         if known is not None:  # nearer to the name server, since what it sends is seen there first
             known[0].tally.sightings += 1
             self._flows.also(*known, (client, server.id))

@@ -7,7 +7,6 @@ Source: both generations `NettyRemotingServer` (`serverChannelMaxIdleTimeSeconds
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 from operator import itemgetter
 from typing import Final, Literal
@@ -102,26 +101,25 @@ class Idle:
     def _is_overdue_since(self, connection: Connection, idle_ns: int) -> bool:
         return self.overdue.get(connection.client) is connection and connection.idle_ns == idle_ns
 
-    def open_connections(self) -> Iterator[Connection]:
-        """Yield connections not yet silent for the limit, longest silence first."""
-        return iter(self.open.values())
-
     def forget(self, connection: Connection) -> None:
         """Stop watching a connection."""
         for table in (self.open, self.overdue, self.unheard):
             if table.get(connection.client) is connection:
                 del table[connection.client]
 
-    def has_open(self) -> bool:
-        """Whether a connection is open that is not overdue."""
-        return bool(self.open)
-
     def passed(self, time_ns: int) -> list[Connection]:
         """Return the connections whose silence reached the limit before `time_ns`.
 
         They are overdue from now on. What a client has sent does not count where the name server's side never acknowledged it.
         """
-        passed = self._passed_unheard(time_ns)
+        passed: list[Connection] = []
+        if self.unheard:
+            self.unheard = {name: c for name, c in self.unheard.items() if c.taken_ns and self.open.get(name) is c}
+            passed = [c for c in self.unheard.values() if c.taken_ns + self.limit_ns < time_ns]
+            passed.sort(key=lambda connection: connection.taken_ns)
+            for connection in passed:
+                del self.unheard[connection.client]
+                self._end_silence(connection, connection.taken_ns + self.limit_ns)
         unheard_ns = [connection.taken_ns + self.limit_ns for connection in self.unheard.values()]
         self.due_ns = time_ns
         while self.open:
@@ -133,17 +131,6 @@ class Idle:
             passed.append(connection)
         self.due_ns = min([self.due_ns, *unheard_ns])
         return sorted(passed, key=lambda connection: connection.idle_ns or 0)
-
-    def _passed_unheard(self, time_ns: int) -> list[Connection]:
-        if not self.unheard:
-            return []
-        self.unheard = {client: c for client, c in self.unheard.items() if c.taken_ns and self.open.get(client) is c}
-        late = [c for c in self.unheard.values() if c.taken_ns + self.limit_ns < time_ns]
-        late.sort(key=lambda connection: connection.taken_ns)
-        for connection in late:
-            del self.unheard[connection.client]
-            self._end_silence(connection, connection.taken_ns + self.limit_ns)
-        return late
 
     def _end_silence(self, connection: Connection, idle_ns: int) -> None:
         connection.idle_ns, connection.first_active_ns, connection.first_sign_ns = idle_ns, None, None

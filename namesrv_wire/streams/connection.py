@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from namesrv_wire.limits import MAX_WINDOW_BYTES
@@ -33,16 +34,6 @@ class Half:
                 cuts += self.cutter.cut_off(piece.size) if piece.is_cut else self.cutter.gap(piece.size)
         return cuts
 
-    def push(self, seq: int, payload: bytes, lost: int, time_ns: int) -> list[Cut]:
-        """Return the frames that end with this segment."""
-        stream = self.stream
-        if seq == stream.next_seq and not stream.chunks and not lost:
-            size = len(payload)
-            stream.next_seq = (seq + size) & 0xFFFFFFFF
-            stream.position += size
-            return self.cutter.feed(payload)
-        return self.cuts(stream.push(seq, payload, lost, time_ns))
-
     def dump(self) -> list[Any]:
         """Return the state as JSON values; secrets in unfinished frames are blotted out."""
         stream, cutter = self.stream, self.cutter
@@ -62,11 +53,11 @@ class Half:
     @classmethod
     def load(cls, state: list[Any]) -> Half:
         """Return the half that `dump` described."""
-        next_seq, position, chunks, hole_since_ns, buffer, need, cut_position, synced, rest, *more = state
+        next_seq, position, chunks, hole_since_ns, buffer, need, cut_position, synced, rest, lost_from = state
         half = cls(synced=bool(synced))
         half.stream.next_seq = None if next_seq is None else int(next_seq)
         half.stream.position = int(position)
-        half.stream.lost_from = more[0] if more else None
+        half.stream.lost_from = lost_from
         half.stream.chunks = [(int(at), b64decode(data), int(lost)) for at, data, lost in chunks]
         half.stream.hole_since_ns = None if hole_since_ns is None else int(hole_since_ns)
         half.cutter.buffer = bytearray(b64decode(buffer))
@@ -80,19 +71,17 @@ def _text(data: bytes) -> str:
     return b64encode(data).decode("ascii")
 
 
+@dataclass(slots=True, eq=False)
 class Pending:
     """A request that has no answer yet: an event's row, a question, or (neither) one that is only counted."""
 
-    __slots__ = ("code", "question", "row", "seq", "time_ns")
-
-    def __init__(self, code: int, seq: int, time_ns: int, row: FrameRow | None, question: Values | None) -> None:
-        self.code = code
-        self.seq = seq
-        self.time_ns = time_ns
-        self.row = row
-        """The event as it stands without an answer: it took effect when it arrived."""
-        self.question = question
-        """What an observed question adds to the row of its answer."""
+    code: int
+    seq: int
+    time_ns: int
+    row: FrameRow | None
+    """The event as it stands without an answer: it took effect when it arrived."""
+    question: Values | None
+    """What an observed question adds to the row of its answer."""
 
     def dump(self) -> list[Any]:
         """Return the state as JSON values."""
@@ -112,117 +101,80 @@ class Pending:
 _QUESTION: Final = ("subject", "scope", "standard_json", "request_version", "language")
 
 
-_NOWHERE: set[int] = set()
-_NOT_AS_IT_IS = frozenset(
+_NOT_AS_IT_IS: Final = frozenset(
     {
-        *("from_client", "from_server", "pending", "orphans", "reverse", "channel_id", "times"),
-        *("handshake", "sighted_in", "client_seen"),
+        *("client", "opened_ns", "channel_id", "syn_seq", "last_source", "handshake", "sighted_in", "client_seen"),
+        *("from_client", "from_server", "pending", "orphans", "reverse", "times", "unasked", "others"),
     }
 )
-"""What a dump leaves out or writes in its own way."""
-
-
+"""What a dump leaves out, or writes in its own way."""
 _ENDED: Final[Values] = {
-    "client_fin_ns": None,
-    "first_active_ns": None,
-    "first_sign_ns": None,
-    "idle_ns": None,
-    "idle_seq": 0,
-    "last_byte_ns": 0,
+    **dict.fromkeys(("client_fin_ns", "first_active_ns", "first_sign_ns", "idle_ns")),
+    **dict.fromkeys(("idle_seq", "last_byte_ns", "taken_ns"), 0),
     "last_source": ["", 0],
-    "taken_ns": 0,
 }
 """What a dump says of a connection that has ended, of which this does not matter any more."""
 
 
+@dataclass(slots=True, eq=False)
 class Connection:
-    """A connection that the name server accepted, or that was open when the capture began."""
+    """A connection that the name server accepted, or that was open when the capture began.
 
-    __slots__ = (
-        "acks",
-        "asked_cut",
-        "beats",
-        "channel_id",
-        "client",
-        "client_fin_ns",
-        "client_seen",
-        "closed_ns",
-        "first_active_ns",
-        "first_sign_ns",
-        "from_client",
-        "from_server",
-        "handshake",
-        "idle_ns",
-        "idle_seq",
-        "is_cut",
-        "last_byte_ns",
-        "last_source",
-        "lease_ms",
-        "new_syn",
-        "opened_ns",
-        "orphans",
-        "others",
-        "pending",
-        "reverse",
-        "side",
-        "sighted_in",
-        "syn_seq",
-        "taken_ns",
-        "times",
-        "unasked",
-    )
+    `syn_seq`: the client's initial sequence number; None if the connection was open before the capture.
+    """
 
-    def __init__(self, client: str, opened_ns: int, syn_seq: int | None, source: tuple[str, int]) -> None:
-        self.client = client
-        self.opened_ns = opened_ns
-        self.channel_id = f"{client}#{opened_ns}"
-        self.syn_seq = syn_seq
-        """The client's initial sequence number; None if the connection was open before the capture."""
-        self.new_syn: int | None = None
-        """A later SYN of the same client port, not answered yet."""
-        synced = syn_seq is not None
+    client: str
+    opened_ns: int
+    syn_seq: int | None
+    last_source: tuple[str, int]
+    channel_id: str = field(init=False)
+    from_client: Half = field(init=False)
+    from_server: Half = field(init=False)
+    last_byte_ns: int = field(init=False)
+    acks: list[int | None] = field(default_factory=lambda: [None, None])
+    """Last acknowledgement of the client's and of the server's bytes."""
+    pending: dict[int, Pending] = field(default_factory=dict)
+    orphans: list[Pending] = field(default_factory=list)
+    """Requests whose opaque was used again before they were answered."""
+    reverse: dict[int, int] = field(default_factory=dict)
+    """Codes of the name server's own requests, by opaque."""
+    beats: bool = False
+    """A broker has registered or beaten on it."""
+    lease_ms: int | None = None
+    """How long a broker that has registered on it may be silent; None: none has."""
+    times: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Of its last heartbeat, by code, the microsecond, and how many there were in that before."""
+    taken_ns: int = 0
+    """When a byte came for the last time before those of the client that are not acknowledged; 0: all are."""
+    client_fin_ns: int | None = None
+    closed_ns: int | None = None
+    idle_ns: int | None = None
+    """Set once the connection was silent for the idle limit: the end of that silence."""
+    idle_seq: int = 0
+    first_active_ns: int | None = None
+    """First activity of the name server after `idle_ns`."""
+    first_sign_ns: int | None = None
+    """First packet of its machine after that, be it an acknowledgement only."""
+    handshake: tuple[int, int] | None = None
+    """Initial sequence numbers of client and server."""
+    is_cut: bool = False
+    """A frame of it was cut by the capture's snapshot length."""
+    asked_cut: bool = False
+    """One of these was a question that only a name server answers."""
+    others: list[tuple[str, str]] = field(default_factory=list)
+    """Client and server as seen on the other side of an address translation."""
+    side: int | None = None
+    """The name server's interface, if packets are seen on several, by its number in the file `sighted_in`."""
+    sighted_in: str | None = None
+    client_seen: set[int] = field(default_factory=set)
+    """Interfaces on which the client's segments were seen."""
+    unasked: tuple[int, int, int] | None = None
+    """Of the last SYN/ACK that came though this is open and nobody had asked: both initial numbers, and the interface."""
+
+    def __post_init__(self) -> None:
+        self.channel_id, self.last_byte_ns = f"{self.client}#{self.opened_ns}", self.opened_ns
+        synced = self.syn_seq is not None
         self.from_client, self.from_server = Half(synced=synced), Half(synced=synced)
-        self.acks: list[int | None] = [None, None]
-        """Last acknowledgement of the client's and of the server's bytes."""
-        self.pending: dict[int, Pending] = {}
-        self.orphans: list[Pending] = []
-        """Requests whose opaque was used again before they were answered."""
-        self.reverse: dict[int, int] = {}
-        """Codes of the name server's own requests, by opaque."""
-        self.beats = False
-        """A broker has registered or beaten on it."""
-        self.lease_ms: int | None = None
-        """How long a broker that has registered on it may be silent; None: none has."""
-        self.times: dict[int, tuple[int, int]] = {}
-        """Of its last heartbeat, by code, the microsecond, and how many there were in that before."""
-        self.last_byte_ns = opened_ns
-        self.taken_ns = 0
-        """When a byte came for the last time before those of the client that are not acknowledged; 0: all are."""
-        self.last_source = source
-        self.client_fin_ns: int | None = None
-        self.closed_ns: int | None = None
-        self.idle_ns: int | None = None
-        """Set once the connection was silent for the idle limit: the end of that silence."""
-        self.idle_seq = 0
-        self.first_active_ns: int | None = None
-        """First activity of the name server after `idle_ns`."""
-        self.first_sign_ns: int | None = None
-        """First packet of its machine after that, be it an acknowledgement only."""
-        self.handshake: tuple[int, int] | None = None
-        """Initial sequence numbers of client and server."""
-        self.is_cut = False
-        """A frame of it was cut by the capture's snapshot length."""
-        self.asked_cut = False
-        """One of these was a question that only a name server answers."""
-        self.others: list[tuple[str, str]] = []
-        """Client and server as seen on the other side of an address translation."""
-        self.side: int | None = None
-        """The name server's interface, if packets are seen on several, by its number in the file `sighted_in`."""
-        self.sighted_in: str | None = None
-        self.client_seen: set[int] = _NOWHERE
-        """Interfaces on which the client's segments were seen."""
-        self.unasked: tuple[int, int, int] | None = None
-        """Of the last SYN/ACK that came though this is open and nobody had asked: both initial numbers, and the interface."""
 
     def half(self, *, from_server: bool) -> Half:
         """Return one direction."""
@@ -288,9 +240,9 @@ class Connection:
         self.from_server.cutter.give_up()
 
     @property
-    def unanswered(self) -> int:
-        """Requests without an answer."""
-        return len(self.pending) + len(self.orphans)
+    def waiting(self) -> list[Pending]:
+        """The requests without an answer."""
+        return [*self.orphans, *self.pending.values()]
 
     def nth_at(self, code: int, at_us: int) -> int:
         """Note a heartbeat, or an answer; return how many with its code came before it in the same microsecond."""
@@ -301,8 +253,9 @@ class Connection:
 
     def dump(self, time_ns: int) -> dict[str, Any]:
         """Return the state as JSON values, as far as it matters after `time_ns`."""
-        state: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__ if name not in _NOT_AS_IT_IS}
-        state["last_source"] = list(self.last_source)
+        own = ("client", "opened_ns", "syn_seq", "last_source", "unasked", "others")
+        as_it_is = (name for name in self.__slots__ if name in own or name not in _NOT_AS_IT_IS)
+        state: dict[str, Any] = {name: getattr(self, name) for name in as_it_is}
         if self.closed_ns is not None:
             state |= _ENDED
         state["from_client"], state["from_server"] = self.from_client.dump(), self.from_server.dump()
@@ -318,27 +271,12 @@ class Connection:
     def load(cls, state: dict[str, Any]) -> Connection:
         """Return the connection that `dump` described."""
         connection = cls(state["client"], state["opened_ns"], state["syn_seq"], tuple(state["last_source"]))
-        for name in (
-            "new_syn",
-            "last_byte_ns",
-            "client_fin_ns",
-            "closed_ns",
-            "idle_ns",
-            "idle_seq",
-            "first_active_ns",
-            "is_cut",
-            "asked_cut",
-        ):
-            setattr(connection, name, state[name])
-        connection.taken_ns, connection.first_sign_ns = state.get("taken_ns", 0), state.get("first_sign_ns")
-        connection.beats, connection.lease_ms = bool(state.get("beats")), state.get("lease_ms")
-        connection.unasked = None if state.get("unasked") is None else tuple(state["unasked"])
-        connection.side, connection.client_seen = state.get("side"), set(state.get("client_seen", ()))
-        connection.acks = list(state["acks"])
-        connection.from_client, connection.from_server = (
-            Half.load(state["from_client"]),
-            Half.load(state["from_server"]),
-        )
+        for name in cls.__slots__:
+            if name not in _NOT_AS_IT_IS:
+                setattr(connection, name, state[name])
+        connection.unasked = None if state["unasked"] is None else tuple(state["unasked"])
+        connection.client_seen = set(state["client_seen"])
+        connection.from_client, connection.from_server = map(Half.load, (state["from_client"], state["from_server"]))
         connection.pending = {opaque: Pending.load(rest) for opaque, *rest in state["pending"]}
         connection.orphans = [Pending.load(rest) for rest in state["orphans"]]
         connection.reverse = dict(state["reverse"])

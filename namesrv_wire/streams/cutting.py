@@ -1,23 +1,117 @@
-"""Frames cut out of a byte stream.
+"""Frames cut out of a byte stream, and what its first bytes are if they are no frame: a proxy's preamble, TLS, a stranger.
 
-Source: 4.9.7 and 5.4.0 `NettyDecoder`.
+Source: 4.9.7 and 5.4.0 `NettyDecoder`; 5.4.0 `NettyRemotingServer.HandshakeHandler` (first byte 0x16: TLS; PROXY detected by its
+signature), the PROXY protocol's versions 1 and 2.
 """
 
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+import socket
+from ipaddress import ip_address
+from typing import Final, NamedTuple
 
 from namesrv_wire.codes import REQUEST_NAMES
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.limits import (
-    MAX_FRAME_BYTES,
-    MAX_RESYNC_BYTES,
-    MAX_RESYNC_HEADER_BYTES,
-    MIN_BINARY_HEADER_BYTES,
-)
+from namesrv_wire.limits import MAX_FRAME_BYTES, MAX_RESYNC_BYTES, MAX_RESYNC_HEADER_BYTES, MIN_BINARY_HEADER_BYTES
 from namesrv_wire.protocol.frames import FIXED, JSON, RESPONSE, ROCKETMQ, decode_frame
-from namesrv_wire.streams.opening import Preamble, is_tls, opening_of
+
+_TLS_HANDSHAKE: Final = 0x16
+_TLS_RECORDS: Final = frozenset(range(0x14, 0x18))
+_MAX_TLS_RECORD: Final = (1 << 14) + 2_048
+_METHODS: Final = frozenset({b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"TRAC", b"CONN", b"PRI "})
+_PROXY_1, _PROXY_2 = b"PROXY ", b"\r\n\r\n\x00\r\nQUIT\n"
+_MAX_PROXY_1: Final = 107
+_TEXT_ADDRESSES: Final = {"TCP4": socket.AF_INET, "TCP6": socket.AF_INET6}
+_BINARY_ADDRESSES: Final = {0x11: (socket.AF_INET, 4), 0x21: (socket.AF_INET6, 16)}
+
+
+class Preamble(NamedTuple):
+    """A proxy's words of `size` bytes, and the client's ip:port that they name; None if they name none."""
+
+    size: int
+    client: str | None
+
+
+class Stranger(NamedTuple):
+    """Whoever speaks something else, to the end of the connection."""
+
+    reason: Reason
+    detail: str
+
+
+def opening_of(data: bytes) -> Preamble | Stranger | None:
+    """Return what the first bytes of a connection are, of which at least four are here and begin no frame.
+
+    A preamble of size 0 has not ended yet. None: nothing that is known.
+    """
+    if data[0] == _TLS_HANDSHAKE:
+        return Stranger(Reason.TLS, "a TLS handshake: what follows cannot be read")
+    if data[:4] in _METHODS:
+        return Stranger(Reason.HTTP, "an HTTP request")
+    if data.startswith(_PROXY_1) or _PROXY_1.startswith(data):
+        return _version_1(data)
+    if data.startswith(_PROXY_2) or _PROXY_2.startswith(data):
+        return _version_2(data)
+    if not any(data):
+        return Stranger(Reason.ZEROS, "nothing but zeros")
+    return None
+
+
+def is_tls(data: bytes) -> bool:
+    """Return whether a segment holds TLS records one after the other, the last of which may go on."""
+    at = 0
+    while at + 5 <= len(data):
+        size = int.from_bytes(data[at + 3 : at + 5], "big")
+        if data[at] not in _TLS_RECORDS or data[at + 1] != 3 or data[at + 2] > 4 or not 0 < size <= _MAX_TLS_RECORD:
+            return False
+        at += 5 + size
+    return at > 0
+
+
+def _version_1(data: bytes) -> Preamble | Stranger:
+    end = data.find(b"\r\n", 0, _MAX_PROXY_1)
+    if end < 0:
+        return Preamble(0, None) if len(data) < _MAX_PROXY_1 else _bad("no end of line in its first 107 bytes")
+    words = data[:end].decode("latin-1").split(" ")
+    if words[1] == "UNKNOWN":
+        return Preamble(end + 2, None)
+    try:
+        family, source, _, port, _ = words[1:]
+        socket.inet_pton(_TEXT_ADDRESSES[family], source)
+        is_port = port.isascii() and port.isdigit() and int(port) <= 0xFFFF
+    except (ValueError, KeyError, OSError):
+        is_port = False
+    if not is_port:
+        return _bad("a line that names no two addresses and ports")
+    return Preamble(end + 2, _endpoint(source, int(port)))
+
+
+def _version_2(data: bytes) -> Preamble | Stranger:
+    if len(data) < 16:
+        return Preamble(0, None)
+    command, family, size = data[12], data[13], int.from_bytes(data[14:16], "big")
+    if command not in (0x20, 0x21):
+        return _bad(f"version and command {command:#04x}")
+    kind, width = _BINARY_ADDRESSES.get(family, (None, 0))
+    if command == 0x21 and kind is not None and size < 2 * width + 4:
+        return _bad(f"{size} bytes for two addresses of {width} bytes and two ports")
+    if len(data) < 16 + size:
+        return Preamble(0, None)
+    if command == 0x20 or kind is None:
+        return Preamble(16 + size, None)
+    port = int.from_bytes(data[16 + 2 * width : 18 + 2 * width], "big")
+    return Preamble(16 + size, _endpoint(socket.inet_ntop(kind, data[16 : 16 + width]), port))
+
+
+def _endpoint(address: str, port: int) -> str:
+    text = str(ip_address(address))
+    return f"[{text}]:{port}" if ":" in text else f"{text}:{port}"
+
+
+def _bad(what: str) -> Stranger:
+    return Stranger(Reason.BAD_PROXY_PREAMBLE, f"a PROXY preamble with {what}")
+
 
 _NUMBERS = re.compile(rb'"(code|flag|opaque|version)":(-?[0-9]{1,10})(?![0-9])')
 
@@ -33,12 +127,9 @@ class Cut(NamedTuple):
 
 
 class FrameCutter:
-    """Cuts one direction's bytes into frames.
+    """Cuts one direction's bytes into frames. After a hole or a broken length it looks for the next frame's start."""
 
-    After a hole or a broken length it looks for the next frame's start.
-    """
-
-    __slots__ = ("buffer", "is_stranger", "need", "position", "proxied", "skip", "skipped", "start", "synced")
+    __slots__ = ("buffer", "is_stranger", "need", "position", "proxied", "skip", "start", "synced")
 
     def __init__(self, *, synced: bool) -> None:
         self.buffer = bytearray()
@@ -47,7 +138,6 @@ class FrameCutter:
         self.position = 0
         """Stream position of the buffer's first byte."""
         self.synced = synced
-        self.skipped = 0
         self.skip = 0
         """Bytes until the end of the frame in the buffer, of which some were cut off."""
         self.start = 0 if synced else -1
@@ -132,7 +222,6 @@ class FrameCutter:
         return [*cuts, *self.gap(lost - taken, Reason.TRUNCATED_PACKET)] if lost > taken else cuts
 
     def _passed(self, size: int) -> list[Cut]:
-        """Pass bytes of a frame that was cut; return it at its end."""
         self.skip -= size
         if self.skip:
             return []
@@ -158,8 +247,6 @@ class FrameCutter:
         if self.skip:
             return self.cut_off(lost)
         kept = bytes(self.buffer) if self.synced else b""
-        if not self.synced:
-            self.skipped += len(self.buffer)
         detail = f"{lost} bytes of the stream are missing, {len(kept)} bytes of a frame were there"
         cut = Cut(self.position, kept, DecodeError(reason, detail), len(kept) + lost)
         self._drop(len(self.buffer))
@@ -176,7 +263,6 @@ class FrameCutter:
         position = self.position
         self._drop(len(data))
         if not synced:
-            self.skipped += len(data)
             return []
         self.skip = 0
         is_all = position == self.start
@@ -191,11 +277,27 @@ class FrameCutter:
         length = int.from_bytes(self.buffer[:4], "big", signed=True)
         if length < 4 or length > MAX_FRAME_BYTES:
             opening = opening_of(bytes(self.buffer)) if self.position == self.start else None
-            if isinstance(opening, Preamble):
-                return self._proxied(opening)
+            if isinstance(opening, Preamble):  # the first frame begins after a proxy's words
+                if not opening.size:
+                    self.need = len(self.buffer) + 1
+                    return None
+                self.proxied = opening.client
+                self._drop(opening.size)
+                self.start = self.position
+                self.need = 4
+                return self._next()
             if opening is not None:
                 return self._stranger(bytes(self.buffer), *opening)
-            return self._refuse(length)
+            # Everything up to the next plausible frame is refused with the length.
+            reason = Reason.FRAME_TOO_LONG if length > MAX_FRAME_BYTES else Reason.BAD_FRAME_LENGTH
+            error = DecodeError(reason, f"length field {length}, between 4 and {MAX_FRAME_BYTES} expected")
+            position, data = self.position, bytes(self.buffer)
+            self.synced = False
+            self._drop(1)
+            self.need = 4
+            self._resync()
+            size = self.position - position
+            return Cut(position, data[:size], error, size)
         if len(self.buffer) < 4 + length:
             self.need = 4 + length
             return None
@@ -204,37 +306,12 @@ class FrameCutter:
         self.need = 4
         return cut
 
-    def _proxied(self, preamble: Preamble) -> Cut | None:
-        """Pass a proxy's words; the first frame begins behind them."""
-        if not preamble.size:
-            self.need = len(self.buffer) + 1
-            return None
-        self.proxied = preamble.client
-        self._drop(preamble.size)
-        self.start = self.position
-        self.need = 4
-        return self._next()
-
-    def _refuse(self, length: int) -> Cut:
-        """Refuse a length field and everything up to the next plausible frame."""
-        too_long = length > MAX_FRAME_BYTES
-        reason = Reason.FRAME_TOO_LONG if too_long else Reason.BAD_FRAME_LENGTH
-        error = DecodeError(reason, f"length field {length}, between 4 and {MAX_FRAME_BYTES} expected")
-        position, data = self.position, bytes(self.buffer)
-        self.synced = False
-        self._drop(1)
-        self.need = 4
-        self._resync()
-        size = self.position - position
-        return Cut(position, data[:size], error, size)
-
     def _resync(self) -> bool:
         """Drop bytes up to a plausible frame start; True if one was found, False if more bytes are needed."""
         at = 0
         while (at := self.buffer.find(b"\x00", at)) >= 0:
             verdict = plausible_start(self.buffer, at)
             if verdict:
-                self.skipped += at
                 self._drop(at)
                 self.synced = True
                 self.need = 4
@@ -243,7 +320,6 @@ class FrameCutter:
                 break
             at += 1
         stop = len(self.buffer) if at < 0 else at
-        self.skipped += stop
         self._drop(stop)
         self.need = len(self.buffer) + 1
         return False

@@ -30,12 +30,9 @@ Piece: TypeAlias = "bytes | Missing"
 
 
 class Stream:
-    """Reassembles one direction. `position` counts stream bytes from the first one seen.
+    """Reassembles one direction. `position` counts stream bytes from the first one seen. The first copy of a byte wins."""
 
-    The first copy of a byte wins.
-    """
-
-    __slots__ = ("chunks", "copies", "far", "hole_since_ns", "lost_from", "next_seq", "position")
+    __slots__ = ("chunks", "hole_since_ns", "lost_from", "next_seq", "position")
 
     def __init__(self) -> None:
         self.next_seq: int | None = None
@@ -46,8 +43,6 @@ class Stream:
         self.chunks: list[tuple[int, bytes, int]] = []
         """Segments behind a hole: position, bytes, lost bytes after them; sorted, without overlap."""
         self.hole_since_ns: int | None = None
-        self.copies = 0
-        self.far = 0
 
     def begin(self, seq: int) -> None:
         """Start at `seq`, the sequence number of the first byte to come."""
@@ -66,11 +61,9 @@ class Stream:
             return self._first(seq, payload, lost, time_ns)
         ahead = self.ahead(seq)
         if not -_FAR < ahead < _FAR:
-            self.far += 1
             return []
         if ahead < 0:
             if -ahead >= len(payload) + lost:
-                self.copies += 1
                 return []
             if -ahead > len(payload):
                 lost, payload = lost + len(payload) + ahead, b""
@@ -85,7 +78,7 @@ class Stream:
             self.hole_since_ns = None
         if self.chunks and self.hole_since_ns is None:
             self.hole_since_ns = time_ns
-        if self._held() > MAX_REORDER_BYTES or len(self.chunks) > MAX_REORDER_CHUNKS:
+        if sum(len(kept) for _, kept, _ in self.chunks) > MAX_REORDER_BYTES or len(self.chunks) > MAX_REORDER_CHUNKS:
             pieces += self._skip_hole(time_ns)
         return pieces
 
@@ -97,7 +90,6 @@ class Stream:
         ahead = (seq - self.lost_from) & MASK
         is_behind = ahead > MASK - _FAR
         if is_behind and ahead + len(payload) + lost <= MASK + 1:
-            self.copies += 1
             return []
         self.begin(self.lost_from)
         self.lost_from = None
@@ -141,7 +133,6 @@ class Stream:
         age = time_ns - self.hole_since_ns
         was_received = acked is not None and self.position + self.ahead(acked) >= self.chunks[0][0]
         if age > GAP_NS and acked == self.next_seq:
-            self.far += len(self.chunks)
             self.chunks, self.hole_since_ns = [], None
             return []
         if age > GAP_NS or (age > GAP_ACKED_NS and was_received):
@@ -160,9 +151,6 @@ class Stream:
         if self.next_seq is None:
             return 0
         return ((seq - self.next_seq + _HALF) & MASK) - _HALF
-
-    def _held(self) -> int:
-        return sum(len(payload) for _, payload, _ in self.chunks)
 
     def _advance(self, payload: bytes, lost: int) -> list[Piece]:
         assert self.next_seq is not None
@@ -192,8 +180,6 @@ class Stream:
         add(end)
         if added:
             self.chunks = sorted([*self.chunks, *added], key=lambda chunk: chunk[0])
-        else:
-            self.copies += 1
 
     def _drain(self) -> list[Piece]:
         pieces: list[Piece] = []

@@ -16,7 +16,7 @@ from namesrv_core.machine import events
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.question import Answer
 from namesrv_core.machine.step import apply_step
-from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.bodies import BodyCache
 from namesrv_wire.protocol.frames import Frame
 from tests.core.request_layer import dispatch
 from tests.oracle.jvm import JvmUnavailableError

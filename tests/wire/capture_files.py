@@ -7,8 +7,7 @@ from pathlib import Path
 
 from scapy.layers.inet import IP, TCP
 from scapy.layers.inet6 import IPv6
-from scapy.layers.l2 import CookedLinux, CookedLinuxV2, Dot1Q, Ether
-from scapy.packet import Packet
+from scapy.layers.l2 import Ether
 
 from namesrv_wire import Segment, read_capture
 
@@ -21,28 +20,7 @@ def ether(**fields: object) -> Ether:
 V4 = IP(src="10.0.0.1", dst="10.0.0.2") / TCP(sport=40000, dport=9876, seq=7, ack=9, flags="PA") / b"hello"
 V6 = IPv6(src="fd00::1", dst="fd00::2") / TCP(sport=40000, dport=9876, seq=7, ack=9, flags="PA") / b"hello"
 PAYLOADS = {"v4": V4, "v6": V6}
-LINKS = {
-    "ethernet": (1, ether()),
-    "vlan": (1, ether() / Dot1Q(vlan=5)),
-    "two vlans": (1, ether(type=0x88A8) / Dot1Q(vlan=5) / Dot1Q(vlan=6)),
-    "cooked": (113, CookedLinux()),
-    "cooked v2": (276, CookedLinuxV2(ifindex=7)),
-    "loopback": (0, None),
-    "raw": (101, None),
-}
-
-
-def packet_bytes(link: str, inner: Packet) -> tuple[int, bytes]:
-    link_type, outer = LINKS[link]
-    if link == "loopback":
-        family = 2 if inner.version == 4 else 30
-        return link_type, struct.pack("<I", family) + bytes(inner)
-    if outer is None:
-        return link_type, bytes(inner)
-    return link_type, bytes(outer / inner)
-
-
-RAW = packet_bytes("raw", V4)[1]
+RAW = bytes(V4)
 
 
 def pcap(
@@ -92,9 +70,6 @@ def enhanced(
     original: int | None = None,
     options: bytes = b"",
 ) -> bytes:
-    lengths = (
-        len(data) if captured is None else captured,
-        len(data) if original is None else original,
-    )
+    lengths = (len(data) if captured is None else captured, len(data) if original is None else original)
     head = struct.pack(order + "IIIII", number, ticks >> 32, ticks & 0xFFFFFFFF, *lengths)
     return block(order, 6, head + data + b"\x00" * (-len(data) % 4) + options)

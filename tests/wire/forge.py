@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from namesrv_wire import Segment, Transcript
@@ -74,11 +75,7 @@ def register_json(topics: Mapping[str, int], **more: object) -> bytes:
         name: {"topicName": name, "readQueueNums": n, "writeQueueNums": n, "perm": 6, "topicSysFlag": 0}
         for name, n in topics.items()
     }
-    wrapper = {
-        "dataVersion": {"counter": 1, "stateVersion": 0, "timestamp": 5},
-        "topicConfigTable": table,
-        **more,
-    }
+    wrapper = {"dataVersion": {"counter": 1, "stateVersion": 0, "timestamp": 5}, "topicConfigTable": table, **more}
     return json.dumps({"filterServerList": [], "topicConfigSerializeWrapper": wrapper}, separators=(",", ":")).encode()
 
 
@@ -89,10 +86,7 @@ REGISTER = request(103, BROKER, register_json({"T": 4}), opaque=3)
 def compressed_body(topics: Iterable[bytes], filters: bytes = b"[]", count: int | None = None) -> bytes:
     """Return a registration body in the compressed layout of 4.x."""
     texts = list(topics)
-    parts = [
-        long_string(b'{"counter":1,"timestamp":5}'),
-        struct.pack(">i", len(texts) if count is None else count),
-    ]
+    parts = [long_string(b'{"counter":1,"timestamp":5}'), struct.pack(">i", len(texts) if count is None else count)]
     parts += [long_string(text) for text in texts]
     return zlib.compress(b"".join([*parts, long_string(filters)]), 9)
 
@@ -207,11 +201,24 @@ def of_table(rows: Iterable[AnyRow], table: str) -> list[dict[str, Any]]:
     return [row.values for row in rows if row.table == table]
 
 
-def final(rows: Iterable[AnyRow]) -> dict[tuple[str, str], dict[str, object]]:
-    """Return the rows that stand in the end: later ones replace, revoked ones go.
+def in_parts(segments: Sequence[Segment], *cuts: int, namesrv: Sequence[str] = (NAMESRV,)) -> list[AnyRow]:
+    """Return all rows of a capture that is read in parts, each with what the one before carries on."""
+    rows: list[AnyRow] = []
+    carry: dict[str, str] = {}
+    for low, high in pairwise([0, *cuts, len(segments)]):
+        transcript = Transcript(namesrv=namesrv, carry=carry)
+        rows += rows_of(segments[low:high], transcript)
+        carry = transcript.carry()
+    return rows
 
-    Where they were read is left out.
-    """
+
+def facts(rows: Iterable[AnyRow], *kinds: str) -> list[dict[str, Any]]:
+    """Return the facts about a name server of these kinds."""
+    return [row for row in of_table(rows, "namesrv_events") if row["kind"] in kinds]
+
+
+def final(rows: Iterable[AnyRow]) -> dict[tuple[str, str], dict[str, object]]:
+    """Return the rows that stand in the end: later ones replace, revoked ones go. Where they were read is left out."""
     standing: dict[tuple[str, str], dict[str, object]] = {}
     for row in rows:
         table, values = row.table, row.values
@@ -226,3 +233,19 @@ def final(rows: Iterable[AnyRow]) -> dict[tuple[str, str], dict[str, object]]:
                 name: value for name, value in values.items() if name not in ("source_file", "source_offset")
             }
     return standing
+
+
+def conversation() -> list[Segment]:
+    """Return a capture with all kinds of rows, secrets, losses, a restart and silence."""
+    secret = BROKER | {"AccessKey": 'abc\u00e9"\\def', "Signature": "123"}
+    one = Talk().refused().open().ask(REGISTER).answer(response(3)).ask(request(104, secret, opaque=4))
+    one.answer(response(4)).ask(b"\x00\x00\x00\x06\x00\x00\x00\x02{x").ask(REGISTER[:70]).ask(REGISTER[70:])
+    one.wait(SECOND_NS).client_fin().wait(SECOND_NS).server_fin()
+    two = Talk(client="10.0.0.3:1", start_ns=EPOCH_NS + 3 * MS_NS).open()
+    for opaque in range(14):
+        two.wait(10 * SECOND_NS).exchange(105, {"topic": "T", "Signature": "zz"}, opaque=opaque)
+    two.wait(SECOND_NS).server_fin()
+    three = Talk(client="10.0.0.4:1", start_ns=EPOCH_NS + 4 * MS_NS).open().ask(REGISTER).answer(response(3))
+    four = Talk(client="10.0.0.5:1", start_ns=two.at_ns - SECOND_NS - MS_NS).open().exchange(106).server_fin()
+    five = Talk(client="10.0.0.5:2", start_ns=two.at_ns + SECOND_NS).refused().open().ask(REGISTER)
+    return merged(one, two, three, four, five)

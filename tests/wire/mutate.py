@@ -11,25 +11,7 @@ from typing import Final
 
 from tests.wire.forge import frame
 
-ODD_BYTES: Final = (
-    0x00,
-    0x01,
-    0x1A,
-    0x20,
-    0x22,
-    0x27,
-    0x2C,
-    0x5C,
-    0x5B,
-    0x5D,
-    0x7B,
-    0x7D,
-    0x7F,
-    0x80,
-    0xC0,
-    0xED,
-    0xFF,
-)
+ODD_BYTES: Final = b"\x00\x01\x1a \"',\\[]{}\x7f\x80\xc0\xed\xff"
 ODD_NUMBERS: Final = (-(2**31), -1, 0, 1, 3, 20, 21, 22, 127, 128, 255, 1_025, 32_767, 65_536, 2**24, 2**31 - 1)
 ODD_TEXTS: Final = (
     b"\xff", b"\xc0\x80", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xe2\x82", b"\\ud800", b"\\u00e4", b"\\x41",

@@ -12,8 +12,7 @@ from namesrv_core.machine.rows import TopicConfig, TopicQueueMappingInfo, TopicT
 from namesrv_wire import values
 from namesrv_wire.codes import V3_0_11
 from namesrv_wire.errors import LIMITS, DecodeError, Reason
-from namesrv_wire.protocol.bodies import decode_data_version, decode_queue_datas
-from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.bodies import BodyCache, decode_data_version, decode_queue_datas
 from namesrv_wire.protocol.frames import Frame
 from namesrv_wire.protocol.requests import body_text
 from tests.core.request_layer import Body, QueueDatas, RegisterBody, Request, Undecodable

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from namesrv_wire.packets.capture import ACK, FIN, RST, SYN
 from tests.wire.forge import register_json, request, response
+from tests.wire.openings import V1
 
 _MS = 1_000
 _S = 1_000 * _MS
@@ -19,7 +20,6 @@ ADDRESS = "203.0.113.9"
 NO_SUCH_TOPIC = "no such topic"
 """What they ask for."""
 HTTP = b"GET / HTTP/1.1\r\nHost: namesrv\r\nUser-Agent: curl/8.5.0\r\nAccept: */*\r\n\r\n"
-PROXY = b"PROXY TCP4 192.0.2.7 192.0.2.8 4711 9876\r\n"
 HELLO = bytes.fromhex("16030100c8010000c40303") + bytes(range(193))
 ALERT = bytes.fromhex("15030300020228")
 
@@ -87,7 +87,7 @@ def strangers(version: int) -> dict[str, tuple[Step, ...]]:
             *_closed(2 * _MS, _CLOSED_BY_SERVER),
         ),
         "proxy": (
-            *_OPEN, _client(90, payload=PROXY + asked), _server(300, payload=told), *_closed(5 * _MS, _CLOSED_BY_CLIENT)
+            *_OPEN, _client(90, payload=V1 + asked), _server(300, payload=told), *_closed(5 * _MS, _CLOSED_BY_CLIENT)
         ),
         "tls": (
             *_OPEN, _client(90, payload=HELLO), _server(3 * _MS, payload=ALERT), *_closed(200, _CLOSED_BY_SERVER),

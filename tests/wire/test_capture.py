@@ -9,46 +9,21 @@ from pathlib import Path
 import pytest
 from scapy.layers.inet import IP, TCP, UDP
 from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment
-from scapy.layers.l2 import Loopback
-from scapy.utils import PcapNgWriter, PcapWriter
+from scapy.layers.l2 import CookedLinux, CookedLinuxV2
+from scapy.utils import PcapNgWriter
 
 from namesrv_wire import CaptureStats, Segment, read_capture
 from namesrv_wire.packets.capture import INCOMING
 from namesrv_wire.packets.links import told
-from tests.wire.capture_files import (
-    LINKS,
-    PAYLOADS,
-    RAW,
-    V4,
-    block,
-    enhanced,
-    ether,
-    interface,
-    option,
-    packet_bytes,
-    pcap,
-    read,
-    section,
-)
+from tests.wire.capture_files import RAW, V4, block, enhanced, ether, interface, option, pcap, read, section
 
 
-@pytest.mark.parametrize("inner", PAYLOADS, ids=str)
-@pytest.mark.parametrize("link", LINKS, ids=str)
-def test_link_types(tmp_path: Path, link: str, inner: str) -> None:
-    """The same segment comes out of every link type and both IP versions."""
-    link_type, data = packet_bytes(link, PAYLOADS[inner])
-    (segment,) = read(tmp_path / "a", pcap([data], link_type))
-    src, dst = ("10.0.0.1:40000", "10.0.0.2:9876") if inner == "v4" else ("[fd00::1]:40000", "[fd00::2]:9876")
-    interface = {"cooked": INCOMING, "cooked v2": 7}.get(link, 0)
-    assert segment == Segment(1, 1_000_001_000, src, dst, 7, 9, 24, b"hello", 0, interface)
-
-
-def test_bsd_loopback_of_scapy(tmp_path: Path) -> None:
-    """The null link type as another program writes it."""
-    path = tmp_path / "a.pcap"
-    with PcapWriter(str(path), linktype=0) as writer:
-        writer.write(Loopback(type=2) / V4)
-    assert [segment.payload for segment in read_capture(path)] == [b"hello"]
+def test_cooked_links_say_where_a_packet_was_seen(tmp_path: Path) -> None:
+    """The first cooked format tells coming from going, the second its interface; as another program writes them."""
+    for link_type, link, expected in ((113, CookedLinux(), INCOMING), (276, CookedLinuxV2(ifindex=7), 7)):
+        (segment,) = read(tmp_path / "a", pcap([bytes(link / V4)], link_type))
+        ends = ("10.0.0.1:40000", "10.0.0.2:9876")
+        assert segment == Segment(1, 1_000_001_000, *ends, 7, 9, 24, b"hello", 0, expected)
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -56,7 +31,7 @@ def test_bsd_loopback_of_scapy(tmp_path: Path) -> None:
 @pytest.mark.parametrize("packed", [False, True])
 def test_containers(tmp_path: Path, order: str, magic: int, unit: int, packed: bool) -> None:  # noqa: FBT001
     """Both byte orders and units, packed or not; the file's name says nothing."""
-    content = pcap([packet_bytes("ethernet", V4)[1]] * 2, 1, order, magic)
+    content = pcap([bytes(ether() / V4)] * 2, 1, order, magic)
     segments = read(tmp_path / "capture.txt", gzip.compress(content) if packed else content)
     assert [(s.packet_no, s.time_ns) for s in segments] == [(1, 10**9 + unit), (2, 2 * 10**9 + 2 * unit)]
 
@@ -78,7 +53,7 @@ def test_pcapng(tmp_path: Path) -> None:
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_pcapng_blocks(tmp_path: Path, order: str) -> None:
     """Byte order, nanosecond resolution, obsolete packets, unknown blocks; simple packets have no time, and are left out."""
-    data = packet_bytes("raw", V4)[1]
+    data = RAW
     padded = data + b"\x00" * (-len(data) % 4)
     section = struct.pack(order + "IHHq", 0x1A2B3C4D, 1, 0, -1)
     interface = struct.pack(order + "HHI", 101, 0, 0) + struct.pack(order + "HHB3x", 9, 1, 9)
@@ -86,14 +61,7 @@ def test_pcapng_blocks(tmp_path: Path, order: str) -> None:
     enhanced = struct.pack(order + "IIIII", 0, time >> 32, time & 0xFFFFFFFF, len(data), len(data)) + padded
     obsolete = struct.pack(order + "HHIIII", 0, 0, time >> 32, time & 0xFFFFFFFF, len(data), len(data)) + padded
     simple = struct.pack(order + "I", len(data)) + padded
-    blocks = [
-        (0x0A0D0D0A, section),
-        (1, interface),
-        (6, enhanced),
-        (0xBAD, b"????"),
-        (2, obsolete),
-        (3, simple),
-    ]
+    blocks = [(0x0A0D0D0A, section), (1, interface), (6, enhanced), (0xBAD, b"????"), (2, obsolete), (3, simple)]
     content = b"".join(block(order, kind, body) for kind, body in blocks)
     (tmp_path / "a").write_bytes(content)
     stats = CaptureStats()
@@ -103,11 +71,20 @@ def test_pcapng_blocks(tmp_path: Path, order: str) -> None:
     assert (stats.packets, stats.first_time_ns, stats.last_time_ns) == (3, time, time)
 
 
+def test_unknown_blocks_may_stand_anywhere(tmp_path: Path) -> None:
+    """In front of an interface, or of a section in another byte order, they hide neither."""
+    unknown = [block(order, 0xBAD, bytes(36)) for order in "<>"]
+    little = [section(), unknown[0], interface(), unknown[0], unknown[0], interface(link_type=1), unknown[0]]
+    content = [*little, enhanced(bytes(ether() / V4), number=1), unknown[0], section(">"), unknown[1], interface(">")]
+    segments = read(tmp_path / "a", b"".join([*content, enhanced(RAW, ">"), unknown[1], section(), interface()]))
+    assert [(segment.payload, segment.interface) for segment in segments] == [(b"hello", 2), (b"hello", 0)]
+
+
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_pcapng_interfaces_have_their_own_link_type_and_time(tmp_path: Path, order: str) -> None:
     """Each packet is read by its interface; a section starts its interfaces anew, in its own byte order."""
     other = "<" if order == ">" else ">"
-    ethernet = packet_bytes("ethernet", V4)[1]
+    ethernet = bytes(ether() / V4)
     nanoseconds = option(order, 9, b"\x09")
     offset = option(order, 14, struct.pack(order + "q", 1_700_000_000))
     content = [

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from namesrv_wire import CaptureError, CaptureStats, Segment, read_capture
+from namesrv_wire import CaptureError, CaptureStats, read_capture
 from tests.examples import examples
 from tests.wire.capture_files import RAW, V4, block, enhanced, ether, interface, option, pcap, read, section
 
@@ -25,37 +25,6 @@ def test_foreign_files_are_refused_at_once(tmp_path: Path, content: bytes) -> No
     """What is no capture says so, with the file and the byte."""
     with pytest.raises(CaptureError, match="at byte 0: not a capture"):
         read(tmp_path / "a", content)
-
-
-@pytest.mark.parametrize("cut", range(1, 100))
-def test_a_truncated_file_gives_what_is_whole_and_then_an_error(tmp_path: Path, cut: int) -> None:
-    """Wherever a file ends too early, whole packets come first and the error names the byte."""
-    data = bytes(ether() / V4)
-    content = pcap([data, data])
-    path = tmp_path / "a"
-    path.write_bytes(content[:-cut])
-    segments: list[Segment] = []
-    record = 16 + len(data)
-    if cut == record:
-        assert len(list(read_capture(path))) == 1
-        return
-    with pytest.raises(CaptureError) as caught:
-        segments.extend(read_capture(path))
-    assert len(segments) == (1 if cut < record else 0)
-    assert caught.value.offset <= len(content) - cut
-    assert str(path) in str(caught.value)
-
-
-def test_damaged_gzip_gives_what_is_whole_and_then_an_error(tmp_path: Path) -> None:
-    """A cut-off or flipped compressed file is an error after the packets that could be read."""
-    content = gzip.compress(pcap([bytes(ether() / V4)] * 5_000))
-    path = tmp_path / "a"
-    for damaged in (content[:-20], content[:-6] + b"\x00" * 6):
-        path.write_bytes(damaged)
-        stats = CaptureStats()
-        with pytest.raises(CaptureError, match="compressed data"):
-            list(read_capture(path, stats))
-        assert stats.packets > 0
 
 
 @pytest.mark.slow

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_wire.codes import (
-    EVENT_TABLES,
-    OBSERVED,
-    REQUEST_NAMES,
-    V3_0_11,
-    V5_0_0,
-    request_name,
-    version_name,
-)
+from namesrv_wire.codes import EVENT_TABLES, OBSERVED, REQUEST_NAMES, V3_0_11, V5_0_0, request_name, version_name
 
 
 @pytest.mark.parametrize(

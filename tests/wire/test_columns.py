@@ -1,27 +1,30 @@
-"""Packets read as columns: the same segments, the same rows and the same state as packet by packet."""
+"""Packets fed many at a time, as columns, or one by one: the same rows, state and counts."""
 
 from __future__ import annotations
 
 import gzip
+import random
 import struct
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from namesrv_wire import AnyRow, CaptureError, Segment, Transcript, read_capture
-from namesrv_wire.packets.capture import Endpoints
-from namesrv_wire.packets.columns import read_columns
-from tests.examples import examples
-from tests.wire.capture_files import LINKS, PAYLOADS, enhanced, interface, packet_bytes, pcap, section
-from tests.wire.forge import NAMESRV
+from namesrv_wire import AnyRow, CaptureError, Transcript
+from namesrv_wire.packets.capture import INCOMING, OUTGOING, Endpoints
+from namesrv_wire.packets.columns import Packets, read_columns
+from tests.examples import examples, more
 
 ROOT = Path(__file__).parents[2]
 CAPTURE = ROOT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
-RECORDS = 400
+RECORDS = 250
+WAYS = ("plain", "one", "router", "host", "any", "changing")
+PACKETS = 500
+"""So many packets from the beginning of each part of the capture, and as many from somewhere in it: hours lie between them."""
 
 
 def records() -> list[bytes]:
@@ -40,14 +43,13 @@ HEAD = gzip.decompress(CAPTURE.read_bytes())[:24]
 
 def outcome(path: Path, *, columns: bool) -> tuple[object, ...]:
     """Return all that a transcript of a capture says, row by row for each name server, its state, and how reading ended."""
-    transcript, rows, error = Transcript(), list[AnyRow](), None
+    transcript, rows, error, endpoints = Transcript(), list[AnyRow](), None, Endpoints()
     try:
-        if columns:
-            for packets in read_columns(path):
+        for packets in read_columns(path):
+            if columns:
                 rows += transcript.feed_all(packets, path.name)[0]
-        else:
-            for segment in read_capture(path):
-                rows += transcript.feed(segment, path.name)
+            else:
+                rows += (row for one in packets.segments(endpoints) for row in transcript.feed(one, path.name))
     except CaptureError as stopped:
         error = str(stopped)
     rows += transcript.finish()
@@ -55,14 +57,7 @@ def outcome(path: Path, *, columns: bool) -> tuple[object, ...]:
     for row in rows:
         of.setdefault(row.values.get("namesrv_id"), []).append((row.table, row.values))
     shared = Counter(map(repr, of.pop(None, [])))
-    return of, shared, transcript.carry(), transcript.counts, transcript.counts_by_namesrv(), error
-
-
-def segments_of(path: Path) -> list[Segment]:
-    """Return the segments that the columns of a capture stand for."""
-    endpoints = Endpoints()
-    found = [packets.segment(n, endpoints) for packets in read_columns(path) for n in range(len(packets.keys))]
-    return [segment for segment in found if segment is not None]
+    return of, shared, transcript.carry(), transcript.counts, error
 
 
 def cut_short(record: bytes, kept: int) -> bytes:
@@ -113,9 +108,7 @@ ONE: dict[str, Callable[[bytes, int], bytes]] = {
 }
 CHANGES = st.lists(
     st.tuples(
-        st.sampled_from(["lose", "copy", "swap", "late copy", *ONE]),
-        st.integers(0, RECORDS - 1),
-        st.integers(0, 200),
+        st.sampled_from(["lose", "copy", "swap", "late copy", *ONE]), st.integers(0, RECORDS - 1), st.integers(0, 200)
     ),
     max_size=25,
 )
@@ -142,7 +135,7 @@ def changed(found: list[bytes], changes: list[tuple[str, int, int]]) -> list[byt
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.integers(0, len(WHOLE) - RECORDS),
     CHANGES,
@@ -175,49 +168,91 @@ def test_a_real_capture_reads_the_same_both_ways(path: Path) -> None:
     assert outcome(path, columns=True) == outcome(path, columns=False)
 
 
-@pytest.mark.parametrize("link", LINKS)
-@pytest.mark.parametrize("version", PAYLOADS)
-@pytest.mark.parametrize(
-    ("order", "magic"), [("<", 0xA1B2C3D4), (">", 0xA1B2C3D4), ("<", 0xA1B23C4D), (">", 0xA1B23C4D)]
-)
-def test_every_link_layer_gives_the_same_segments(
-    tmp_path: Path, link: str, version: str, order: str, magic: int
-) -> None:
-    """Link types, byte orders and clocks; packets cut at every byte, and one that is longer than the file says."""
-    link_type, packet = packet_bytes(link, PAYLOADS[version])
-    path = tmp_path / "some.pcap"
-    for stated_snap in (65_535, 60):
-        cut = [packet[:size] for size in range(len(packet) + 1)]
-        path.write_bytes(pcap([*cut, packet + bytes(9), packet], link_type, order, magic, stated_snap=stated_snap))
-        assert segments_of(path) == list(read_capture(path))
+@pytest.fixture(scope="module")
+def parts() -> list[Packets]:
+    return list(read_columns(CAPTURE))
 
 
-def test_pcapng_is_read_one_by_one(tmp_path: Path) -> None:
-    """A format without columns gives its segments all the same, and an error after them."""
-    packet = packet_bytes("raw", PAYLOADS["v4"])[1]
-    path = tmp_path / "some.pcapng"
-    path.write_bytes(section() + interface() + enhanced(packet) * 5)
-    assert segments_of(path) == list(read_capture(path))
-    path.write_bytes(section() + interface() + enhanced(packet) * 5 + b"\x06\x00\x00\x00zz")
-    assert outcome(path, columns=True) == outcome(path, columns=False)
-    assert NAMESRV not in Transcript().carry()
+def with_accidents(packets: Packets, chance: random.Random) -> Packets:
+    """Return packets of which some are lost, some come twice, and some are a little late; times rise all the same."""
+    order: list[int] = []
+    for index in range(len(packets.keys)):
+        if chance.random() < 0.97:
+            order.append(index)
+        if chance.random() < 0.02:
+            order.append(index)
+        if chance.random() < 0.02 and len(order) > 5:
+            order.insert(-chance.randrange(1, 5), order.pop())
+    found = packets.only(order)
+    found.time_ns = sorted(found.time_ns)
+    found.numbers = None
+    return found
 
 
-def test_what_is_no_capture_says_so(tmp_path: Path) -> None:
-    """A foreign file, an empty one and a lying length have the errors of the careful reader."""
-    path = tmp_path / "some.pcap"
-    lies = HEAD + WHOLE[0] + struct.pack("<IIII", 1, 1, 1 << 30, 1 << 30) + bytes(99)
-    for content in (b"", b"GET / HTTP/1.1", HEAD[:10], HEAD, lies, gzip.compress(lies)):
-        path.write_bytes(content)
-        assert outcome(path, columns=True) == outcome(path, columns=False)
+def cut_smaller(packets: Packets, chance: random.Random) -> Packets:
+    """Return packets of which the large ones came as several, as on a network."""
+    columns: list[list[int]] = [[] for _ in range(6)]
+    keys: list[bytes] = []
+    own = (packets.time_ns, packets.seq, packets.ack, packets.flags, packets.start, packets.stop)
+    for key, time_ns, seq, ack, flags, start, stop in zip(packets.keys, *own, strict=True):
+        at = start
+        while True:
+            end = min(stop, at + chance.choice((3, 100, 536, 1_448)))
+            keys.append(key)
+            said = (time_ns, (seq + at - start) & 0xFFFFFFFF, ack, flags, at, end)
+            for column, value in zip(columns, said, strict=True):
+                column.append(value)
+            at = end
+            if at == stop:
+                break
+    time_ns, seq, ack, flags, begins, ends = columns
+    return Packets(packets.first, packets.data, keys, time_ns, seq, ack, flags, begins, ends)
 
 
-@pytest.mark.parametrize(
-    "content", [b"\x1f\x8bxx", gzip.compress(HEAD)[:12], b""], ids=["no gzip", "torn at once", "empty"]
-)
-def test_a_file_of_which_nothing_can_be_unpacked_says_the_same(tmp_path: Path, content: bytes) -> None:
-    """Damage in the first bytes is an error of the capture, read either way."""
-    path = tmp_path / "a.pcap.gz"
-    path.write_bytes(content)
-    assert outcome(path, columns=True) == outcome(path, columns=False)
-    assert outcome(path, columns=True)[-1] is not None
+def sighted(packets: Packets, way: str, chance: random.Random) -> Packets:
+    """Return packets as seen on one interface, on both of a router, on a host that tells going from coming, or on any."""
+    endpoints, order, interfaces = Endpoints(), list[int](), list[int]()
+    for index, key in enumerate(packets.keys):
+        from_server = bool(key) and endpoints.pair(key)[0].endswith(":9876")
+        seen = {
+            "one": [3],
+            "router": [5, 2] if from_server else [2, 5],
+            "host": [OUTGOING if from_server else INCOMING],
+            "any": [chance.choice((2, 5))],
+        }[way]
+        order += [index] * len(seen)
+        interfaces += seen
+    found = packets.only(order)
+    found.interface, found.numbers = interfaces, None
+    return found
+
+
+@pytest.mark.parametrize(("seed", "way"), [(seed, WAYS[(5 * seed + seed // 6) % 6]) for seed in range(more(8))])
+def test_many_at_a_time_are_as_one_by_one(parts: list[Packets], seed: int, way: str) -> None:
+    """Lost, repeated, late and cut segments, short idle limits and carried states: rows, order, counts and states are equal.
+
+    And wherever they were seen: `changing` by the part.
+    """
+    chance, idle_ms = random.Random(seed), (120_000, 2_000, 500)[seed % 3]
+    one_by_one, many = Transcript(idle_ms), Transcript(idle_ms)
+    endpoints = Endpoints()
+    for number, whole in enumerate(parts):
+        low = chance.randrange(PACKETS, len(whole.keys) - PACKETS)
+        packets = whole.only([*range(PACKETS), *range(low, low + PACKETS)])
+        for some in in_parts(cut_smaller(packets, chance) if seed % 2 else packets, chance):
+            here = chance.choice(("plain", "one", "router", "host")) if way == "changing" else way
+            seen = some if here == "plain" else sighted(some, here, chance)
+            fed = with_accidents(seen, chance) if seed % 4 > 1 else seen
+            singly = [row for segment in fed.segments(endpoints) for row in one_by_one.feed(segment, f"{number}")]
+            together, _ = many.feed_all(fed, f"{number}")
+            assert together == singly
+    assert many.finish() == one_by_one.finish()
+    assert many.carry() == one_by_one.carry()
+    assert many.counts == one_by_one.counts
+
+
+def in_parts(packets: Packets, chance: random.Random) -> list[Packets]:
+    """Return packets in some parts."""
+    size = len(packets.keys)
+    edges = sorted({0, size, *(chance.randrange(size) for _ in range(5))})
+    return [packets.only(range(low, high)) for low, high in pairwise(edges)]

@@ -104,7 +104,7 @@ def test_a_name_server_is_known_by_cut_questions_and_their_answers() -> None:
     talk = Talk().open().exchange(105, {"topic": "T" * 300}).client_fin().server_fin()
     transcript = Transcript()
     rows = rows_of(short(talk.segments, 60), transcript)
-    assert list(transcript.counts_by_namesrv()) == [NAMESRV]
+    assert transcript.shown() == {NAMESRV}
     assert len(of_table(rows, "channel_events")) == 1
 
 

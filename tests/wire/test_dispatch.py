@@ -11,7 +11,7 @@ import pytest
 
 from namesrv_core.asking.answers import remark_matches
 from namesrv_core.machine.question import Answer
-from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.bodies import BodyCache
 from tests.core.request_layer import dispatch, serve
 from tests.wire.request_of import request_of
 from tests.wire.trace_requests import frame_of

@@ -30,14 +30,7 @@ def refusal(data: bytes) -> Reason:
 def test_json_header_and_body() -> None:
     """All fields of a JSON header arrive, and the body is what follows it."""
     got = decode_frame(request(103, {"brokerName": "ä"}, b"{}", opaque=-5, flag=2, version=493, remark="r"))
-    assert (got.code, got.language, got.version, got.opaque, got.flag, got.remark) == (
-        103,
-        "JAVA",
-        493,
-        -5,
-        2,
-        "r",
-    )
+    assert (got.code, got.language, got.version, got.opaque, got.flag, got.remark) == (103, "JAVA", 493, -5, 2, "r")
     assert got.ext == {"brokerName": "ä"}
     assert got.body == b"{}"
     assert got.is_one_way
@@ -221,10 +214,7 @@ def test_any_segmentation_gives_the_same_frames(data: st.DataObject) -> None:
 
 @given(st.binary(max_size=60), st.booleans())
 def test_a_stream_that_begins_inside_a_frame_finds_the_next_one(junk: bytes, binary: bool) -> None:  # noqa: FBT001
-    """Bytes before the first plausible frame are skipped.
-
-    At most what they pretend to be is lost with them.
-    """
+    """Bytes before the first plausible frame are skipped. At most what they pretend to be is lost with them."""
     wanted = frame(binary_header(105, [(b"topic", b"T")]), b"", 1) if binary else request(105, {"topic": "T"})
     cutter = FrameCutter(synced=False)
     cuts = cutter.feed(junk.replace(b"\x00", b"\x01") + wanted + response())

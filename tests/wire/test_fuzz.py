@@ -12,7 +12,7 @@ import pytest
 
 from tests.wire.fuzz.targets import TARGETS
 
-INPUTS = os.environ.get("NAMESRV_FUZZ_INPUTS", "1000000")
+INPUTS = os.environ.get("NAMESRV_FUZZ_INPUTS", "200000")
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -29,8 +29,8 @@ def test_seeds_pass(name: str) -> None:
     importlib.util.find_spec("atheris") is None,
     reason="atheris exists for Linux on x86_64 with Python 3.11 or newer only: no fuzzing here",
 )
-def test_a_million_inputs_raise_nothing_but_documented_errors(tmp_path: Path) -> None:
-    """1,000,000 inputs over all targets: no other exception, no input over 10 s, no more than 1 GiB of memory."""
+def test_many_inputs_raise_nothing_but_documented_errors(tmp_path: Path) -> None:
+    """Over all targets (a million inputs: `./spark-submit.sh fuzz`): no other exception, no input over 10 s, not over 1 GiB."""
     command = [sys.executable, "-m", "tests.wire.fuzz", "--inputs", INPUTS, "--findings", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
     print(done.stdout)  # noqa: T201  the figures, shown with -s and on failure

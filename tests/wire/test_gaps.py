@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_wire.packets.capture import Segment
 from namesrv_wire.rows import AnyRow
-from namesrv_wire.servers.transcript import Transcript
-from tests.wire.forge import EPOCH_NS, MS_NS, NAMESRV, REGISTER, SECOND_NS, Talk, merged, of_table, response, rows_of
+from tests.wire.forge import (
+    EPOCH_NS,
+    MS_NS,
+    REGISTER,
+    SECOND_NS,
+    Talk,
+    facts,
+    in_parts,
+    merged,
+    of_table,
+    response,
+    rows_of,
+)
 
 
 def broker(client: str = "10.0.0.2:40000", start_ns: int = EPOCH_NS) -> Talk:
@@ -15,21 +25,12 @@ def broker(client: str = "10.0.0.2:40000", start_ns: int = EPOCH_NS) -> Talk:
     return Talk(client=client, start_ns=start_ns).open().ask(REGISTER).answer(response(3))
 
 
-def facts(rows: list[AnyRow], kind: str) -> list[dict[str, object]]:
-    """Return the facts of one kind."""
-    return [row for row in of_table(rows, "namesrv_events") if row["kind"] == kind]
-
-
 @pytest.mark.parametrize("cut", [False, True], ids=["one file", "two files"])
 def test_silence_of_everybody_is_a_gap_of_the_recording(cut: bool) -> None:  # noqa: FBT001
     """The server would have closed a dead broker's connection: nobody listened. No end of a connection is made up."""
     talk = broker().wait(200 * SECOND_NS).ask(REGISTER).answer(response(3))
-    first, rest = (talk.segments[:-2], talk.segments[-2:]) if cut else (talk.segments, list[Segment]())
-    transcript = Transcript(namesrv=[NAMESRV])
-    rows = rows_of(first, transcript)
-    if cut:
-        assert facts(rows, "recording_gap") == []
-        rows += rows_of(rest, Transcript(namesrv=[NAMESRV], carry=transcript.carry()))
+    assert facts(rows_of(talk.segments[:-2]), "recording_gap") == []
+    rows = in_parts(talk.segments, *([len(talk.segments) - 2] if cut else []))
     (gap,) = facts(rows, "recording_gap")
     begin_us, end_ms = talk.segments[-3].time_ns // 1_000, talk.segments[-2].time_ns // 1_000_000
     assert (gap["effect_time"], gap["properties"]) == (begin_us, f"until_ms={end_ms}")
@@ -91,11 +92,8 @@ def test_a_silence_is_told_across_files() -> None:
     hole = {(one.time_ns, one.seq) for one in talk.segments[begin:behind]}
     kept = [one for one in segments if (one.time_ns, one.seq) not in hole]
     at = next(n for n, one in enumerate(kept) if one.src == "10.0.0.7:40000") + 1
-    transcript = Transcript(namesrv=[NAMESRV])
-    rows = rows_of(kept[:at], transcript)
-    assert facts(rows, "recording_gap") == []
-    rows = rows_of(kept[at:], Transcript(namesrv=[NAMESRV], carry=transcript.carry()))
-    assert len(facts(rows, "recording_gap")) == 1
+    assert facts(rows_of(kept[:at]), "recording_gap") == []
+    assert len(facts(in_parts(kept, at), "recording_gap")) == 1
 
 
 def test_a_packet_lost_behind_a_silence_is_no_gap() -> None:
@@ -119,10 +117,7 @@ def begun_in_silence(*, alone_s: int, seen: int, silent_s: int = 20) -> list[Any
     end_ns = first.segments[-1].time_ns
     begun = broker("10.0.0.3:40000", end_ns + silent_s * SECOND_NS)
     begun.wait(SECOND_NS).ask(REGISTER).answer(response(3)).wait(SECOND_NS).ask(REGISTER).answer(response(3))
-    transcript = Transcript(namesrv=[NAMESRV])
-    rows = rows_of(first.segments, transcript)
-    behind = [*begun.segments[:seen], *begun.segments[3:]]
-    return rows + rows_of(behind, Transcript(namesrv=[NAMESRV], carry=transcript.carry()))
+    return in_parts([*first.segments, *begun.segments[:seen], *begun.segments[3:]], len(first.segments))
 
 
 def test_a_silence_is_a_gap_if_a_connection_is_used_that_nobody_saw_begin() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from namesrv_wire import CaptureStats, Transcript, read_capture
 from namesrv_wire.logs.event_log import rows_of_line
-from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.bodies import BodyCache
 from namesrv_wire.protocol.frames import decode_frame
 from namesrv_wire.protocol.requests import refused_as, request_columns
 from tests.wire.forge import compressed_body, of_table, request

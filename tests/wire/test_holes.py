@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import pytest
 
@@ -18,6 +17,7 @@ from tests.wire.forge import (
     REGISTER,
     SECOND_NS,
     Talk,
+    facts,
     merged,
     of_table,
     request,
@@ -49,11 +49,6 @@ def read(
         transcript.pass_hole("forged.pcap")
     rows += rows_of(behind, transcript, finish=False)
     return rows, transcript
-
-
-def facts(rows: Sequence[AnyRow], *kinds: str) -> list[dict[str, Any]]:
-    """Return the facts of some kinds."""
-    return [row for row in of_table(rows, "namesrv_events") if row["kind"] in kinds]
 
 
 def test_a_hole_is_a_gap_from_the_packet_before_to_the_one_behind() -> None:

@@ -21,8 +21,7 @@ from namesrv_wire.logs.event_log import SCHEMA, Positions, line_of, rows_of_line
 from namesrv_wire.logs.known_lines import KnownLines
 from namesrv_wire.logs.log_file import Block, read_blocks
 from namesrv_wire.rows import Row
-from tests.wire.forge import NAMESRV, rows_of
-from tests.wire.test_transcript_parts import conversation
+from tests.wire.forge import NAMESRV, conversation, rows_of
 
 BASE = {"schema": SCHEMA, "namesrv_id": NAMESRV, "time": "2026-01-02T03:04:05.006Z"}
 TOPIC = {"topic": "T", "read_queue_nums": 1, "write_queue_nums": 1, "perm": 6}

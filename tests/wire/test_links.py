@@ -21,17 +21,7 @@ from namesrv_wire.packets.columns import read_columns
 from namesrv_wire.packets.container import read_records
 from namesrv_wire.packets.links import LeftOut, told
 from tests.wire.capture_files import PAYLOADS, V4, block, enhanced, interface, pcap, section
-from tests.wire.wrapped import (
-    COMPRESSIONS,
-    COOKED,
-    MACS,
-    WRAPPINGS,
-    ethernet,
-    ipv4,
-    ipv6,
-    udp,
-    vxlan,
-)
+from tests.wire.wrapped import COMPRESSIONS, COOKED, MACS, WRAPPINGS, ethernet, ipv4, ipv6, udp, vxlan
 
 ALL = {**WRAPPINGS, **COOKED}
 CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"

@@ -55,10 +55,10 @@ def peak_of(segments: Iterable[Segment]) -> tuple[int, Tally]:
 @pytest.mark.slow
 def test_more_connections_than_are_watched_take_no_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of four times the connections as many are watched as before, and all frames are accounted for."""
-    monkeypatch.setattr("namesrv_wire.servers.server.MAX_CONNECTIONS", 500)
-    (few, _), (many, counts) = (peak_of(connections(count)) for count in (3_000, 12_000))
+    monkeypatch.setattr("namesrv_wire.servers.server.MAX_CONNECTIONS", 200)
+    (few, _), (many, counts) = (peak_of(connections(count)) for count in (1_200, 4_800))
     assert many <= 1.2 * few
-    assert (counts.connections, counts.frames, counts.observations) == (12_000, 2_400, 1_200)
+    assert (counts.connections, counts.frames, counts.observations) == (4_800, 960, 480)
     assert counts.frames + counts.pieces == accounted(counts)
 
 
@@ -66,11 +66,11 @@ def test_more_connections_than_are_watched_take_no_more_memory(monkeypatch: pyte
 @pytest.mark.parametrize("answered", [True, False])
 def test_more_frames_of_a_connection_take_no_more_memory(monkeypatch: pytest.MonkeyPatch, answered: bool) -> None:  # noqa: FBT001
     """Questions that are never answered are forgotten beyond a limit; all frames are accounted for."""
-    monkeypatch.setattr("namesrv_wire.servers.exchange.MAX_PENDING", 500)
-    (few, _), (many, counts) = (peak_of(frames(count, answered=answered)) for count in (3_000, 12_000))
+    monkeypatch.setattr("namesrv_wire.servers.exchange.MAX_PENDING", 200)
+    (few, _), (many, counts) = (peak_of(frames(count, answered=answered)) for count in (1_200, 4_800))
     assert many <= 1.2 * few
-    assert counts.frames == accounted(counts) == 12_000 * (1 + answered)
-    assert counts.observations == 12_000 * answered
+    assert counts.frames == accounted(counts) == 4_800 * (1 + answered)
+    assert counts.observations == 4_800 * answered
 
 
 def test_a_brokers_connection_outlives_strangers(monkeypatch: pytest.MonkeyPatch) -> None:

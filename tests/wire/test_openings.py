@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from namesrv_wire import AnyRow, Transcript
-from namesrv_wire.streams.opening import Preamble, opening_of
+from namesrv_wire.streams.cutting import Preamble, opening_of
 from tests.wire.counted import accounted
-from tests.wire.forge import BROKER, NAMESRV, REGISTER, SECOND_NS, Talk, of_table, request, response, rows_of
+from tests.wire.forge import BROKER, NAMESRV, REGISTER, SECOND_NS, Talk, in_parts, of_table, request, response, rows_of
 from tests.wire.openings import HELLO, SERVER_HELLO, SIGNATURE, V1, V2, V2_6
 
 NAMED = "192.0.2.7:4711"
@@ -54,9 +54,7 @@ def test_a_stranger_goes_on_over_the_end_of_a_capture() -> None:
     """What was TLS in one capture is no news in the next."""
     talk = Talk().open().ask(HELLO).answer(SERVER_HELLO).ask(HELLO).client_fin().server_fin()
     for cut in range(3, len(talk.segments)):
-        transcript = Transcript(namesrv=[NAMESRV])
-        rows = rows_of(talk.segments[:cut], transcript)
-        rows += rows_of(talk.segments[cut:], Transcript(namesrv=[NAMESRV], carry=transcript.carry()))
+        rows = in_parts(talk.segments, cut)
         assert quarantine(rows) == [("tls", len(HELLO))]
 
 
@@ -132,9 +130,7 @@ def test_what_a_proxy_said_is_known_in_the_next_capture() -> None:
     """The address is carried with the connection, and so is half a preamble."""
     talk = Talk().open().ask(V2[:9]).ask(V2[9:]).ask(REGISTER).answer(response(3)).client_fin().server_fin()
     for cut in range(3, len(talk.segments)):
-        transcript = Transcript(namesrv=[NAMESRV])
-        rows = rows_of(talk.segments[:cut], transcript)
-        rows += rows_of(talk.segments[cut:], Transcript(namesrv=[NAMESRV], carry=transcript.carry()))
+        rows = in_parts(talk.segments, cut)
         assert {row["proxied_addr"] for row in of_table(rows, "registrations") + of_table(rows, "channel_events")} == {
             NAMED
         }

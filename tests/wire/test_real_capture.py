@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from namesrv_wire import AnyRow, CaptureStats, Segment, Transcript, read_capture
+from tests.examples import more
 from tests.wire.counted import accounted
 from tests.wire.forge import final, of_table
 
@@ -32,10 +34,7 @@ def whole(segments: list[Segment]) -> tuple[Transcript, list[AnyRow]]:
 
 
 def test_every_frame_is_accounted_for(whole: tuple[Transcript, list[AnyRow]]) -> None:
-    """Frames are events, observations, refused or ignored by rule.
-
-    The figures are those of the capture's table.
-    """
+    """Frames are events, observations, refused or ignored by rule. The figures are those of the capture's table."""
     transcript, rows = whole
     counts = transcript.counts
     assert (counts.frames, accounted(counts), counts.observations) == (28_021, 28_021 + counts.pieces, 13_877)
@@ -55,10 +54,7 @@ def test_the_life_of_the_name_server(whole: tuple[Transcript, list[AnyRow]]) -> 
 
 
 def test_idle_closes_and_the_unanswered_registration(whole: tuple[Transcript, list[AnyRow]]) -> None:
-    """Two silent connections are closed by the idle limit.
-
-    The cut-off registration counts just before its close.
-    """
+    """Two silent connections are closed by the idle limit. The cut-off registration counts just before its close."""
     closes = of_table(whole[1], "channel_events")
     idle = [row["silent_ms"] for row in closes if row["kind"] == "idle"]
     assert len(idle) == 2
@@ -79,36 +75,18 @@ def test_positions_are_unique(whole: tuple[Transcript, list[AnyRow]]) -> None:
     assert len(ids) == len(set(ids))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("parts", [2, 3])
+@pytest.mark.parametrize("seed", range(more(3)))
 def test_cutting_the_capture_anywhere_changes_nothing(
-    segments: list[Segment], whole: tuple[Transcript, list[AnyRow]], parts: int
+    segments: list[Segment], whole: tuple[Transcript, list[AnyRow]], seed: int
 ) -> None:
-    """Read in parts with the carry between, the capture gives the same rows at every one of 20 cuts."""
-    expected = final(whole[1])
-    chance = random.Random(parts)
-    for _ in range(20):
-        cuts = sorted(chance.sample(range(1, len(segments)), parts - 1))
-        rows: list[AnyRow] = []
-        carry: dict[str, str] = {}
-        for low, high in zip([0, *cuts], [*cuts, len(segments)], strict=True):
-            transcript = Transcript(carry=carry)
-            for segment in segments[low:high]:
-                rows += transcript.feed(segment, f"part {low}")
-            rows += transcript.finish()
-            carry = transcript.carry()
-        assert final(rows) == expected, cuts
-
-
-def test_a_few_cuts_on_every_run(segments: list[Segment], whole: tuple[Transcript, list[AnyRow]]) -> None:
-    """The quick form of the test above, around the start, a frozen broker and the end."""
-    low = 0
+    """Read in parts with the carry between, it gives the same rows: cut at the start, a frozen broker, the end, anywhere."""
     rows: list[AnyRow] = []
     carry: dict[str, str] = {}
-    for high in (20, 41, 9_001, 24_000, len(segments) - 1, len(segments)):
+    anywhere = random.Random(seed).sample(range(len(segments)), 16)
+    for low, high in pairwise(sorted({0, 20, 41, 9_001, 24_000, *anywhere, len(segments) - 1, len(segments)})):
         transcript = Transcript(carry=carry)
         for segment in segments[low:high]:
             rows += transcript.feed(segment, f"part {low}")
         rows += transcript.finish()
-        carry, low = transcript.carry(), high
+        carry = transcript.carry()
     assert final(rows) == final(whole[1])

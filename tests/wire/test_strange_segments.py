@@ -9,10 +9,9 @@ from namesrv_wire.packets.capture import ACK, FIN, RST, SYN, Segment
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
 from namesrv_wire.streams.tcp import Stream
-from tests.wire.forge import NAMESRV, Talk, final, merged, request, rows_of
+from tests.wire.forge import BROKER, NAMESRV, Talk, final, in_parts, merged, request, rows_of
 from tests.wire.test_transcript import alive_beside
 
-BROKER = {"brokerName": "broker-a", "brokerAddr": "10.0.0.2:10911", "clusterName": "C", "brokerId": "0"}
 FAR = [0x10000000, 0x20000000, 0x30000000, 0x70000000, -0x10000000, -0x20000000, -0x70000000]
 
 
@@ -175,10 +174,7 @@ def test_a_syn_ack_that_nobody_asked_for_begins_no_connection(answer: int | None
     captured = with_strange(clean, *strange)
     assert said(captured) == said(clean)
     for cut in range(0, len(captured), 3):
-        first = Transcript(namesrv=[NAMESRV])
-        rows = rows_of(captured[:cut], first)
-        rows += rows_of(captured[cut:], Transcript(namesrv=[NAMESRV], carry=first.carry()))
-        assert without_places(rows) == without_places(rows_of(clean))
+        assert without_places(in_parts(captured, cut)) == without_places(rows_of(clean))
 
 
 @pytest.mark.parametrize("has_third", [True, False])
@@ -195,7 +191,4 @@ def test_a_connection_of_which_the_capture_lost_the_syn_takes_the_place_of_one_t
     assert [values["kind"] for table, values in told if table == "channel_events"] == ["close", "exception", "close"]
     assert sum(table == "route_observations" for table, _ in told) == 1
     for cut in range(len(captured)):
-        before = Transcript(namesrv=[NAMESRV])
-        rows = rows_of(captured[:cut], before)
-        rows += rows_of(captured[cut:], Transcript(namesrv=[NAMESRV], carry=before.carry()))
-        assert without_places(rows) == without_places(rows_of(captured))
+        assert without_places(in_parts(captured, cut)) == without_places(rows_of(captured))

@@ -19,7 +19,9 @@ from tests.wire.forge import (
     REGISTER,
     SECOND_NS,
     Talk,
+    facts,
     final,
+    in_parts,
     merged,
     of_table,
     request,
@@ -85,10 +87,7 @@ def test_an_unanswered_request_takes_effect_just_before_its_connection_closes() 
 
 
 def test_an_unanswered_request_of_an_open_connection_takes_effect_on_arrival() -> None:
-    """At the end of the capture it is given with its arrival.
-
-    The same event replaces it when the answer comes.
-    """
+    """At the end of the capture it is given with its arrival. The same event replaces it when the answer comes."""
     talk = Talk().open().ask(REGISTER)
     first = Transcript(namesrv=[NAMESRV])
     (early,) = of_table(rows_of(talk.segments, first), "registrations")
@@ -143,10 +142,7 @@ def test_who_closed_and_how(end: Callable[[Talk], Talk], expected: list[tuple[st
 def test_an_idle_close_without_a_packet_is_the_timers() -> None:
     """Silence beyond the limit while the name server lives closes the connection when it ends."""
     silent = Talk().open().ask(REGISTER).answer(response(3))
-    alive = Talk(client="10.0.0.3:1", start_ns=EPOCH_NS + MS_NS // 2).open()
-    for opaque in range(30):
-        alive.wait(10 * SECOND_NS).exchange(105, {"topic": "T"}, opaque=opaque)
-    rows = rows_of(merged(silent, alive))
+    rows = rows_of(merged(silent, alive_beside(300)))
     assert kinds(rows) == [("idle", "timer"), ("close", "timer")]
     idle, close = of_table(rows, "channel_events")
     assert idle["effect_time"] == close["effect_time"] == (silent.segments[-1].time_ns + IDLE_NS) // 1000
@@ -154,16 +150,10 @@ def test_an_idle_close_without_a_packet_is_the_timers() -> None:
 
 
 def test_an_idle_limit_that_traffic_contradicts_is_dropped() -> None:
-    """If the name server answers on a connection after the limit, it was not closed.
-
-    An earlier claim is revoked.
-    """
+    """If the name server answers on a connection after the limit, it was not closed. An earlier claim is revoked."""
     silent = Talk().open().ask(REGISTER).answer(response(3))
-    alive = Talk(client="10.0.0.3:1", start_ns=EPOCH_NS + MS_NS // 2).open()
-    for opaque in range(20):
-        alive.wait(10 * SECOND_NS).exchange(105, {"topic": "T"}, opaque=opaque)
     first = Transcript(namesrv=[NAMESRV])
-    claimed = rows_of(merged(silent, alive), first)
+    claimed = rows_of(merged(silent, alive_beside(200)), first)
     assert kinds(claimed) == [("idle", "timer"), ("close", "timer")]
     before = len(silent.segments)
     silent.wait(300 * SECOND_NS).exchange(105, {"topic": "T"}, opaque=99)
@@ -184,7 +174,7 @@ def test_a_connection_used_after_the_idle_limit_speaks_against_it() -> None:
     """The name server answers on a connection that it should have closed: it has another limit."""
     silent = Talk().open().exchange(105, {"topic": "T"}).wait(226 * SECOND_NS).exchange(105, {"topic": "T"}, opaque=9)
     rows = rows_of(merged(silent, alive_beside(300)))
-    (fact,) = [row for row in of_table(rows, "namesrv_events") if row["kind"] == "idle_limit_outlasted"]
+    (fact,) = facts(rows, "idle_limit_outlasted")
     assert "was silent for 226001 ms" in str(fact["evidence"])
     assert not [row for row in of_table(rows, "channel_events") if row["channel_id"].startswith(CLIENT)]
 
@@ -216,7 +206,7 @@ def test_the_name_servers_own_words_about_its_settings_are_kept() -> None:
     talk.ask(request(319, opaque=2)).answer(response(2, 1, body))
     talk.ask(request(318, opaque=3, body=b"secretKey = geheim\nlistenPort=0x1\norderMessageEnable:TRUE\n"))
     rows = rows_of(talk.answer(response(3)).segments)
-    (fact,) = [row for row in of_table(rows, "namesrv_events") if row["kind"] == "configured"]
+    (fact,) = facts(rows, "configured")
     shown, failed = of_table(rows, "route_observations")
     (told,) = of_table(rows, "admin_events")
     kept = "orderMessageEnable=true\nrocketmqHome=#df171e77\nsecretKey=#6c9a11cd\nlistenPort=9876"
@@ -318,10 +308,7 @@ def test_a_restart_that_nobody_met_in_between(client: bool, silent_s: int, waits
         assert stopped["seq"] < min(row["seq"] for row in closes)
         assert started["event_time"] == again.segments[1].time_ns // 1_000
     for cut in range(len(segments)):
-        first = Transcript(namesrv=[NAMESRV])
-        both = rows_of(segments[:cut], first)
-        both += rows_of(segments[cut:], Transcript(namesrv=[NAMESRV], carry=first.carry()))
-        assert final(both) == final(rows)
+        assert final(in_parts(segments, cut)) == final(rows)
 
 
 def test_one_closed_connection_is_no_stop() -> None:
@@ -367,10 +354,7 @@ def test_a_scan_of_ports_drops_no_candidate_that_somebody_is_connected_to(monkey
 
 
 def test_a_capture_that_begins_in_the_middle() -> None:
-    """Without a SYN the stream starts at the next frame.
-
-    The name server is observed from its first packet.
-    """
+    """Without a SYN the stream starts at the next frame. The name server is observed from its first packet."""
     talk = Talk().ask(REGISTER[50:]).exchange(105, {"topic": "T"}).ask(REGISTER).answer(response(3))
     rows = rows_of(talk.segments)
     assert life(rows) == ["observed_from", "identified"]
@@ -390,10 +374,7 @@ def test_two_name_servers_in_one_capture() -> None:
     transcript = Transcript()
     rows = rows_of(merged(one, two), transcript)
     assert {row["namesrv_id"] for row in of_table(rows, "route_observations")} == {NAMESRV, other}
-    assert {name: tally.frames for name, tally in transcript.counts_by_namesrv().items()} == {
-        NAMESRV: 2,
-        other: 2,
-    }
+    assert {name: server.tally.frames for name, server in transcript._servers.items()} == {NAMESRV: 2, other: 2}
 
 
 def test_foreign_traffic_gives_no_rows() -> None:

@@ -32,15 +32,6 @@ def test_a_broken_frame_does_not_lose_the_rest() -> None:
     assert accounted(transcript.counts) == transcript.counts.frames + transcript.counts.pieces == 5
 
 
-def test_a_packet_cut_by_the_snap_length_breaks_one_frame() -> None:
-    """The missing bytes are never taken for data; the next segment's frame is read."""
-    talk = Talk().open().ask(REGISTER[:60], lost=len(REGISTER) - 60).exchange(105, {"topic": "T"})
-    rows = rows_of(talk.segments)
-    (refused,) = of_table(rows, "quarantine")
-    assert (refused["reason"], refused["length"]) == ("truncated_packet", len(REGISTER))
-    assert len(of_table(rows, "route_observations")) == 1
-
-
 def test_a_lost_segment_is_given_up_and_the_stream_goes_on() -> None:
     """Once the name server acknowledged what the capture lost, the hole is one refused piece."""
     talk = Talk().open().ask(REGISTER[:40]).ask(REGISTER[40:90]).ask(REGISTER[90:]).wait(2 * SECOND_NS)
@@ -49,17 +40,6 @@ def test_a_lost_segment_is_given_up_and_the_stream_goes_on() -> None:
     rows = rows_of(segments)
     assert [row["reason"] for row in of_table(rows, "quarantine")] == ["lost_segment"]
     assert len(of_table(rows, "unregistrations")) == 1
-
-
-def test_a_connection_that_ends_inside_a_frame_is_quarantined() -> None:
-    """Half a frame at the end of a connection is a refused piece.
-
-    At the end of the capture it is carried on.
-    """
-    talk = Talk().open().ask(REGISTER[:50])
-    assert not of_table(rows_of(talk.segments), "quarantine")
-    talk.client_fin().server_fin()
-    assert [row["reason"] for row in of_table(rows_of(talk.segments), "quarantine")] == ["half_frame"]
 
 
 @pytest.mark.parametrize(
@@ -108,3 +88,32 @@ def test_a_packet_without_a_time_opens_a_life_all_the_same() -> None:
     """A server whose first packets are stamped with the epoch itself is read: nothing runs out before them."""
     rows = rows_of(Talk(start_ns=0, gap_ns=0).open().ask(REGISTER).answer(response(3)).server_fin().segments)
     assert len(of_table(rows, "registrations")) == 1
+
+
+LONG = "x" * 1_025
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        request(103, {**BROKER, "brokerName": LONG}, register_json({"T": 4}), opaque=2),
+        request(103, BROKER, register_json({LONG: 4}), opaque=2),
+        request(904, {**BROKER, "clusterName": LONG}, opaque=2),
+        request(100, {"namespace": LONG, "key": "k", "value": "v"}, opaque=2),
+        request(217, {"topic": LONG}, b'{"queueDatas":[]}', opaque=2),
+        request(105, {"topic": LONG}, opaque=2),
+    ],
+)
+def test_a_frame_with_a_name_that_is_none_for_its_length_costs_itself(payload: bytes) -> None:
+    """It is in quarantine with its reason; what its connection says before and behind it is stored."""
+    talk = Talk().open().ask(REGISTER).answer(response(3)).ask(payload).answer(response(2))
+    rows = rows_of(talk.ask(REGISTER).answer(response(3)).segments)
+    assert len(of_table(rows, "registrations")) == 2
+    assert [row["reason"] for row in of_table(rows, "quarantine")] == ["name_too_long"]
+
+
+def test_a_long_value_is_no_name() -> None:
+    """What a KV entry holds, or a remark says, may be long."""
+    talk = Talk().open().ask(REGISTER).answer(response(3)).exchange(100, {"namespace": "n", "key": "k", "value": LONG})
+    rows = rows_of(talk.segments)
+    assert (len(of_table(rows, "admin_events")), of_table(rows, "quarantine")) == (1, [])

@@ -6,38 +6,9 @@ import random
 
 import pytest
 
-from namesrv_wire import Segment, Transcript, WireError
+from namesrv_wire import Transcript, WireError
 from namesrv_wire.limits import LINGER_NS
-from tests.wire.forge import (
-    BROKER,
-    EPOCH_NS,
-    MS_NS,
-    NAMESRV,
-    REGISTER,
-    SECOND_NS,
-    Talk,
-    final,
-    merged,
-    request,
-    response,
-    rows_of,
-)
-
-
-def conversation() -> list[Segment]:
-    """Return a capture with all kinds of rows, secrets, losses, a restart and silence."""
-    secret = BROKER | {"AccessKey": 'abc\u00e9"\\def', "Signature": "123"}
-    one = Talk().refused().open().ask(REGISTER).answer(response(3)).ask(request(104, secret, opaque=4))
-    one.answer(response(4)).ask(b"\x00\x00\x00\x06\x00\x00\x00\x02{x").ask(REGISTER[:70]).ask(REGISTER[70:])
-    one.wait(SECOND_NS).client_fin().wait(SECOND_NS).server_fin()
-    two = Talk(client="10.0.0.3:1", start_ns=EPOCH_NS + 3 * MS_NS).open()
-    for opaque in range(14):
-        two.wait(10 * SECOND_NS).exchange(105, {"topic": "T", "Signature": "zz"}, opaque=opaque)
-    two.wait(SECOND_NS).server_fin()
-    three = Talk(client="10.0.0.4:1", start_ns=EPOCH_NS + 4 * MS_NS).open().ask(REGISTER).answer(response(3))
-    four = Talk(client="10.0.0.5:1", start_ns=two.at_ns - SECOND_NS - MS_NS).open().exchange(106).server_fin()
-    five = Talk(client="10.0.0.5:2", start_ns=two.at_ns + SECOND_NS).refused().open().ask(REGISTER)
-    return merged(one, two, three, four, five)
+from tests.wire.forge import EPOCH_NS, NAMESRV, SECOND_NS, Talk, conversation, final, in_parts, rows_of
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -47,12 +18,7 @@ def test_cutting_a_capture_anywhere_changes_nothing(seed: int) -> None:
     whole = final(rows_of(segments, Transcript()))
     chance = random.Random(seed)
     cuts = sorted(chance.sample(range(1, len(segments)), chance.choice([1, 2, 5])))
-    rows, carry = [], None
-    for low, high in zip([0, *cuts], [*cuts, len(segments)], strict=True):
-        transcript = Transcript(carry=carry)
-        rows += rows_of(segments[low:high], transcript)
-        carry = transcript.carry()
-    assert final(rows) == whole
+    assert final(in_parts(segments, *cuts, namesrv=())) == whole
 
 
 def test_a_foreign_carry_is_refused() -> None:
@@ -74,11 +40,7 @@ def test_ended_connections_are_forgotten() -> None:
     transcript = Transcript(namesrv=[NAMESRV])
     for number in range(300):
         talk = Talk(client=f"10.1.0.1:{number}", start_ns=EPOCH_NS + number * SECOND_NS)
-        rows_of(
-            talk.open().exchange(105, {"topic": "T"}).client_fin().server_fin().segments,
-            transcript,
-            finish=False,
-        )
+        rows_of(talk.open().exchange(105, {"topic": "T"}).client_fin().server_fin().segments, transcript, finish=False)
     assert len(transcript._flows.by_ends) < 2 * (LINGER_NS // SECOND_NS + 30)
 
 

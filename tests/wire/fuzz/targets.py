@@ -13,8 +13,7 @@ from namesrv_wire import DecodeError, Transcript, WireError
 from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.packets.capture import OUTGOING, Segment
 from namesrv_wire.packets.columns import read_capture, read_columns
-from namesrv_wire.protocol.bodies import decode_data_version, decode_queue_datas, decode_register_body
-from namesrv_wire.protocol.body_cache import BodyCache
+from namesrv_wire.protocol.bodies import BodyCache, decode_data_version, decode_queue_datas, decode_register_body
 from namesrv_wire.protocol.frames import Frame, decode_frame
 from namesrv_wire.protocol.known import KnownFrames
 from namesrv_wire.secrets import blot
