@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from jobs.errors import GateError, MissingDayError, first_line
-from jobs.ingest.ingest import Given, commit_read, given_files, read
+from jobs.ingest.ingest import commit_read, read
 from jobs.ingest.ingested import Ingested, Read
+from jobs.ingest.sources import Given, given_files
 from jobs.night.days import Days, asked_days, days_to_do
 from jobs.night.gate import docs_dir, measured_small, require_sound, require_unbroken
 from jobs.night.joining import begun, suggested_days
