@@ -14,7 +14,6 @@ import uuid
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
@@ -31,7 +30,7 @@ from jobs.store.places import local_path, write_text
 
 P = TypeVar("P")
 R = TypeVar("R")
-_PRELOADED = ("jobs.ingest.series", "jobs.ingest.logs", "jobs.ingest.writing")
+_PRELOADED = ("jobs.ingest.series", "jobs.ingest.logs")
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _DONE = pa.schema([("number", pa.int64()), ("done", pa.binary())])
 # Pieces of work are much alike, and all go to each task.
@@ -183,12 +182,14 @@ class OnSpark:
         pieces = [zlib.compress(pickle.dumps(piece), _QUICKLY) for piece in work]
         # Spark knows that each number is in one part alone, and moves none to make groups of them.
         numbers = spark.range(0, len(work), 1, len(work)).withColumnRenamed("id", "number")
-        with _planned_once(spark):
-            done = (
-                numbers.groupBy("number")
-                .applyInArrow(_calling(task, pieces, note), "number LONG, done BINARY")
-                .toArrow()
-            )
+        tasks = numbers.groupBy("number").applyInArrow(_calling(task, pieces, note), "number LONG, done BINARY")
+        # Spark keeps to its plan: that there are so many tasks it need not find out behind a stage, which takes as long again.
+        before = spark.conf.get(_ADAPTIVE, "true") or "true"
+        spark.conf.set(_ADAPTIVE, "false")
+        try:
+            done = tasks.toArrow()
+        finally:
+            spark.conf.set(_ADAPTIVE, before)
         found = dict(zip(done.column("number").to_pylist(), done.column("done").to_pylist(), strict=True))
         # Written by our own tasks of this run: nothing from outside is ever unpickled.
         results = [pickle.loads(found[number]) for number in range(len(work))]  # noqa: S301
@@ -201,17 +202,6 @@ def _sound(results: list[Any]) -> list[Any]:
     if failed is not None:
         raise failed
     return results
-
-
-@contextmanager
-def _planned_once(spark: SparkSession) -> Iterator[None]:
-    """Have Spark keep to its plan: that there are so many tasks it need not find out behind a stage, which takes as long again."""
-    before = spark.conf.get(_ADAPTIVE, "true") or "true"
-    spark.conf.set(_ADAPTIVE, "false")
-    try:
-        yield
-    finally:
-        spark.conf.set(_ADAPTIVE, before)
 
 
 def _done(task: Callable[[P], R], piece: P) -> R:

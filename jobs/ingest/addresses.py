@@ -118,7 +118,11 @@ class Addresses:
         whose = {addr: now.get(addr, addr) for addr in sorted(moved)}
         changed: set[dt.date] = set()
         for table in _NAMED:
-            files = [file for file in warehouse.files(table) if _may_have(file, ids)]
+            files = []
+            for file in warehouse.files(table):
+                low, high = bounds_of(file)
+                if low is None or high is None or any(low <= name <= high for name in ids):
+                    files.append(file)
             changed |= _set(warehouse, table, files, "namesrv_id", whose, by="namesrv_addr")
         names = warehouse.rows(bronze.WATERMARKS)
         if names.num_rows:
@@ -142,7 +146,19 @@ def _told_once(warehouse: Warehouse, names: Collection[str], first: dt.date) -> 
         lives = [fact["kind"] for fact in facts if fact["day"] < first and fact["kind"] in _LIFE[:3]]
         fresh = [fact for fact in facts if fact["day"] >= first]
         told = {fact["day"] for fact in fresh if "stop" in fact["kind"] or "gap" in fact["kind"]}
-        answered = _answered(warehouse, name, min(told), max(told) + _ONE_DAY) if told else {}
+        answered = dict[str, list[int]]()  # by address the positions at which it answered on these days
+        for table in (bronze.ROUTE_OBSERVATIONS, bronze.HEARTBEATS, bronze.REGISTRATIONS) if told else ():
+            of_days = {
+                file.day
+                for file in warehouse.files(table)
+                if file.day is not None and min(told) <= file.day <= max(told) + _ONE_DAY
+            }
+            is_answer = (pc.field("namesrv_id") == name) & pc.field("response_code").is_valid()
+            rows = warehouse.rows(table, of_days, ["namesrv_addr", "seq"], is_answer)
+            for address in pc.unique(rows["namesrv_addr"]).to_pylist():
+                of_address = rows.filter(pc.field("namesrv_addr") == address)
+                answered.setdefault(address, []).extend(of_address["seq"].to_pylist())
+        answered = {address: sorted(seqs) for address, seqs in answered.items()}
         kinds = addresses.told_once(fresh, answered, is_up=lives[-1] != "stopped" if lives else None)
         changed = {fact["day"] for fact in fresh if fact["event_id"] in kinds}
         _set(warehouse, bronze.NAMESRV_EVENTS, warehouse.files(bronze.NAMESRV_EVENTS, changed), "kind", kinds)
@@ -168,37 +184,21 @@ def _namesrv_of(rows: Iterable[Values]) -> dict[str, str]:
     return {row["namesrv_addr"]: row["namesrv_id"] for row in rows}
 
 
-# -- what was answered at each address ----------------------------------------------------------------------------------------
-
-
-def _answered(warehouse: Warehouse, name: str, first: dt.date, last: dt.date) -> dict[str, list[int]]:
-    """Return by address the positions at which a name server answered on some days, in order."""
-    found: dict[str, list[int]] = {}
-    own = pc.field("namesrv_id") == name
-    for table in (bronze.ROUTE_OBSERVATIONS, bronze.HEARTBEATS, bronze.REGISTRATIONS):
-        days = {file.day for file in warehouse.files(table) if file.day is not None and first <= file.day <= last}
-        rows = warehouse.rows(table, days, ["namesrv_addr", "seq"], own & pc.field("response_code").is_valid())
-        for address in pc.unique(rows["namesrv_addr"]).to_pylist():
-            found.setdefault(address, []).extend(rows.filter(pc.field("namesrv_addr") == address)["seq"].to_pylist())
-    return {address: sorted(seqs) for address, seqs in found.items()}
-
-
 # -- rewriting -------------------------------------------------------------------------------------------------------------
 
 
 def _place(warehouse: Warehouse, names: Collection[str], day: dt.date) -> None:
     """Have no two events of a day of name servers with several addresses stand at one position."""
     own = pc.field("namesrv_id").isin(sorted(names))
-    while _clash(warehouse.rows(table, [day], ["namesrv_id", "seq"], own) for table in bronze.EVENT_TABLES):
+    while True:
+        rows = (warehouse.rows(table, [day], ["namesrv_id", "seq"], own) for table in bronze.EVENT_TABLES)
+        places = pa.concat_tables(rows)
+        if places.group_by(["namesrv_id", "seq"]).aggregate([]).num_rows == places.num_rows:
+            return
         events = pa.concat_tables(warehouse.rows(table, [day], PLACED.names, own) for table in bronze.EVENT_TABLES)
         moved = addresses.own_positions(events)
         for table in bronze.EVENT_TABLES:
             _set(warehouse, table, warehouse.files(table, [day]), "seq", moved)
-
-
-def _clash(parts: Iterable[pa.Table]) -> bool:
-    places = pa.concat_tables(parts)
-    return bool(places.group_by(["namesrv_id", "seq"]).aggregate([]).num_rows < places.num_rows)
 
 
 def _set(
@@ -219,17 +219,7 @@ def _set(
         if wanted.equals(known[column]):
             continue
         rows = read_files(warehouse.path, table, [file])
-        _rewrite(warehouse, table, file, with_columns(rows, **{column: wanted}))
+        order = [(name, "ascending") for name in ("namesrv_id", "seq", table.key[0]) if name in table.column_names]
+        warehouse.write(table, with_columns(rows, **{column: wanted}).sort_by(order), file.day, [file])
         days |= set() if file.day is None else {file.day}
     return days
-
-
-def _rewrite(warehouse: Warehouse, table: Table, file: DataFile, rows: pa.Table) -> None:
-    """Have `rows`, in their order, instead of a file."""
-    order = [(name, "ascending") for name in ("namesrv_id", "seq", table.key[0]) if name in table.column_names]
-    warehouse.write(table, rows.sort_by(order), file.day, [file])
-
-
-def _may_have(file: DataFile, ids: Collection[str]) -> bool:
-    low, high = bounds_of(file)
-    return low is None or high is None or any(low <= name <= high for name in ids)

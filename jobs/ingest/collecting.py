@@ -1,24 +1,27 @@
 """Rows of readers on their way into files of typed Arrow, some at a time, by whoever reads: the driver, or a task.
 
-Texts are kept once among many rows (dictionaries), from the reader to the data file: most say the same again and again.
+Texts are kept once among many rows (dictionaries), from the reader to the data file: most say the same again and again. What equal
+frames and lines share becomes a column once, and is then taken by number.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from jobs.ingest.columns import columns_of
 from namesrv_core.machine.instants import NS_PER_US
-from namesrv_day.arrow.rows import plain
-from namesrv_wire.rows import REVOKED, AnyRow, FrameRow
+from namesrv_day.arrow.rows import derived_of, plain
+from namesrv_day.arrow.sql import ask
+from namesrv_wire.logs.known_lines import Lines
+from namesrv_wire.rows import REVOKED, AnyRow, FrameRow, Values
 from schemas import bronze
 from schemas.table import STRING, Table, required
 from schemas.times import US_PER_DAY, day_of
@@ -51,56 +54,32 @@ class Run(NamedTuple):
     namesrv_of: Mapping[str, str]
 
 
-def staged_schema(table: Table) -> pa.Schema:
-    """Return the columns of rows of `table` on their way: texts but keys as dictionaries; last what tells copies apart."""
-    return pa.schema(
-        [
-            column.with_type(_TEXT) if column.type == STRING and column.name not in table.key else column
-            for column in plain(table.schema)
-        ]
-        + list(_OWN)
-    )
-
-
-@dataclass(slots=True)
-class _Frames:
-    """Rows of one table that frames or lines say, with what `_OWN` adds."""
-
-    rows: list[FrameRow] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)
-    frames: list[int | None] = field(default_factory=list)
-
-
 class Collector:
     """Collects rows by table in files, whose names begin with `name`; each has a number, from 1."""
 
     def __init__(self, run: Run, name: str) -> None:
         self.run, self._name = run, name
-        self._added = 0
-        self._pending: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-        self._frames: defaultdict[str, _Frames] = defaultdict(_Frames)
-        self._pending_bytes = 0
-        self._writers: dict[str, pa.ipc.RecordBatchStreamWriter] = {}
+        self.count = 0
+        """How many rows there are."""
         self.tables: set[str] = set()
         """The names of the tables of which there are rows."""
         self.days: set[dt.date] = set()
         """Days on which rows were received or took effect: on no other day are they stored already."""
+        self._pending: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        # Rows that frames or lines say, each with its number and its frame.
+        self._frames: defaultdict[str, list[tuple[FrameRow, int, int | None]]] = defaultdict(list)
+        self._pending_bytes = 0
+        self._written: dict[str, tuple[Path, pa.ipc.RecordBatchStreamWriter]] = {}
 
     def close(self) -> None:
         """Let go of all files."""
-        for writer in self._writers.values():
+        for _, writer in self._written.values():
             writer.close()
-
-    @property
-    def count(self) -> int:
-        """How many rows there are."""
-        return self._added
 
     def reserve(self, count: int) -> int:
         """Return the first of so many numbers for rows that are added by it."""
-        first = self._added + 1
-        self._added += count
-        return first
+        self.count += count
+        return self.count - count + 1
 
     def add(self, found: AnyRow, *, frame: int | None, number: int | None = None) -> None:
         """Add one row; `ingest_run` and `day` are filled in.
@@ -120,29 +99,30 @@ class Collector:
         }
         self.tables.add(found.table)
         self._pending[found.table].append({**values, "ingest_run": self.run.run_id, "day": day, **own})
-        self._pending_bytes += _BYTES_PER_DICT + sum(
-            len(value) if isinstance(value, str) else _BYTES_PER_DICT * len(value)
-            for value in values.values()
-            if isinstance(value, (str, list))
+        self._note_pending(
+            _BYTES_PER_DICT
+            + sum(
+                len(value) if isinstance(value, str) else _BYTES_PER_DICT * len(value)
+                for value in values.values()
+                if isinstance(value, (str, list))
+            )
         )
-        if self._pending_bytes >= _PENDING_BYTES:
-            self._flush()
 
-    def add_frames(self, rows: Sequence[FrameRow], frames: Sequence[int | None]) -> None:
+    def add_frames(self, rows: Sequence[FrameRow], frames: Iterable[int | None]) -> None:
         """Add rows that frames or lines say, as `add` adds one with its `frame`."""
-        for number, (row, frame) in enumerate(zip(rows, frames, strict=True), self._added + 1):
-            pending = self._frames[row.table]
-            pending.rows.append(row)
-            pending.numbers.append(number)
-            pending.frames.append(frame)
-        self._added += len(rows)
+        first = self.reserve(len(rows))
+        for number, (row, frame) in enumerate(zip(rows, frames, strict=True), first):
+            self._frames[row.table].append((row, number, frame))
         self.tables.update(self._frames)
         days = {row.event_us // US_PER_DAY for row in rows} | {row.effect_us // US_PER_DAY for row in rows}
         self.days.update(day_of(day * US_PER_DAY) for day in days)
         # Equal answers are one object.
         answers = {id(row.answered): row.answered for row in rows}.values()
         texts = (text for answered in answers for text in answered.values() if isinstance(text, str))
-        self._pending_bytes += len(rows) * _BYTES_PER_FRAME + sum(map(len, texts))
+        self._note_pending(len(rows) * _BYTES_PER_FRAME + sum(map(len, texts)))
+
+    def _note_pending(self, size: int) -> None:
+        self._pending_bytes += size
         if self._pending_bytes >= _PENDING_BYTES:
             self._flush()
 
@@ -150,60 +130,160 @@ class Collector:
         for name, pending in self._pending.items():
             self._write(name, pa.RecordBatch.from_pylist(pending, staged_schema(STAGED[name])))
         for name, found in self._frames.items():
-            own = {"_n": found.numbers, "_frame": found.frames}
-            table = STAGED[name]
-            self._write(name, columns_of(found.rows, table, staged_schema(table), ingest_run=self.run.run_id, **own))
+            rows, numbers, frames = zip(*found, strict=True)
+            other = {"ingest_run": self.run.run_id, "_n": numbers, "_frame": frames}
+            self._write(name, _columns_of(rows, STAGED[name], **other))
         self._pending.clear()
         self._frames.clear()
         self._pending_bytes = 0
 
     def _write(self, name: str, rows: pa.RecordBatch) -> None:
         rows = as_staged(rows, self.run.namesrv_of)
-        if name not in self._writers:
-            self._writers[name] = pa.ipc.new_stream(str(self._path(name)), rows.schema)
-        self._writers[name].write_batch(rows)
-
-    def _path(self, name: str) -> Path:
-        return self.run.folder / f"{self._name}{name}.arrow"
+        if name not in self._written:
+            path = self.run.folder / f"{self._name}{name}.arrow"
+            self._written[name] = path, pa.ipc.new_stream(str(path), rows.schema)
+        self._written[name][1].write_batch(rows)
 
     def end(self, name: str) -> Path | None:
         """End the file of a table; return it, or None if there is none."""
         self._flush()
-        writer = self._writers.pop(name, None)
-        if writer is None:
+        if name not in self._written:
             return None
+        path, writer = self._written.pop(name)
         writer.close()
-        return self._path(name)
+        return path
 
 
-def as_staged(rows: pa.RecordBatch, namesrv_of: Mapping[str, str]) -> pa.RecordBatch:
-    """Return rows of `staged_schema` with what follows from others: whose they are, and what is stored of positions."""
-    return _as_stored(named(rows, namesrv_of))
-
-
-def named(rows: pa.RecordBatch, namesrv_of: Mapping[str, str]) -> pa.RecordBatch:
-    """Add namesrv_addr, and map it to its namesrv_id."""
-    if "namesrv_addr" not in rows.schema.names:
-        return rows
-    names = rows["namesrv_id"].cast(STRING)
-    addresses = pc.coalesce(rows["namesrv_addr"].cast(STRING), names)
-    if namesrv_of:
-        at = pc.index_in(addresses, value_set=pa.array(list(namesrv_of), STRING))
-        names = pc.coalesce(pc.take(pa.array(list(namesrv_of.values()), STRING), at), names)
-    columns = {
-        **dict(zip(rows.schema.names, rows.columns, strict=True)),
-        "namesrv_id": names,
-        "namesrv_addr": addresses,
-    }
-    return pa.RecordBatch.from_arrays(
-        [column.cast(rows.schema.field(n).type) for n, column in columns.items()], schema=rows.schema
+def staged_schema(table: Table) -> pa.Schema:
+    """Return the columns of rows of `table` on their way: texts but keys as dictionaries; last what tells copies apart."""
+    return pa.schema(
+        [
+            column.with_type(_TEXT) if column.type == STRING and column.name not in table.key else column
+            for column in plain(table.schema)
+        ]
+        + list(_OWN)
     )
 
 
-def _as_stored(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return rows, of answers with those columns of which their positions are made again."""
+def as_staged(rows: pa.RecordBatch, namesrv_of: Mapping[str, str]) -> pa.RecordBatch:
+    """Return rows of `staged_schema` with what follows from others.
+
+    That is whose they are (`namesrv_addr`, where it is not said, and its name server), and of answers the columns of which their
+    positions are made again.
+    """
+    if "namesrv_addr" in rows.schema.names:
+        names = rows["namesrv_id"].cast(STRING)
+        addresses = pc.coalesce(rows["namesrv_addr"].cast(STRING), names)
+        if namesrv_of:
+            at = pc.index_in(addresses, value_set=pa.array(list(namesrv_of), STRING))
+            names = pc.coalesce(pc.take(pa.array(list(namesrv_of.values()), STRING), at), names)
+        rows = _with(_with(rows, "namesrv_id", names), "namesrv_addr", addresses)
     for rest, position, time in (("seq_rest", "seq", "effect_time"), ("request_rest", "request_seq", "event_time")):
         if rest in rows.schema.names:
             whole = pc.multiply(rows[time].cast(pa.int64()), NS_PER_US)
-            rows = rows.set_column(rows.schema.get_field_index(rest), rest, pc.subtract(rows[position], whole))
+            rows = _with(rows, rest, pc.subtract(rows[position], whole))
     return rows
+
+
+def _columns_of(rows: Sequence[FrameRow], table: Table, **other: Any) -> pa.RecordBatch:
+    """Return rows of one table as columns; `other`: further columns, or the one value of one."""
+    columns = zip(*rows, strict=True)
+    _, namesrv, seq, ids, received, effect, channel, proxied, files, offsets, said, answered, asked, nth, stated, _ = (
+        columns
+    )
+    at_us = np.array(effect, np.int64)
+    own = {
+        "namesrv_id": namesrv,
+        "seq": np.array(seq, np.int64),
+        "event_id": ids,
+        "event_time": np.array(received, np.int64),
+        "effect_time": at_us,
+        "channel_id": channel,
+        "proxied_addr": proxied,
+        "source_file": files,
+        "source_offset": np.array(offsets, np.int64),
+        "request_seq": asked,
+        "nth": nth,
+        "stated_id": stated,
+        "day": (at_us // US_PER_DAY).astype(np.int32),
+        "_seq_is_given": np.ones(len(rows), bool),
+        **other,
+    }
+    shared = []
+    for values in (answered, said):  # the columns of the answer go before those of the request
+        distinct = {id(each): each for each in values}
+        numbers = {key: number for number, key in enumerate(distinct)}
+        which = np.fromiter((numbers[id(each)] for each in values), np.int32, len(rows))
+        shared.append((list(distinct.values()), which))
+    found = _batch(table, own, shared, len(rows))
+    if None not in ids:
+        return found
+    return _with(found, "event_id", pc.coalesce(found["event_id"], _timed_ids(found, table)))
+
+
+def columns_of_lines(lines: Lines, table: Table, source_file: str, first: int, run_id: str) -> pa.RecordBatch:
+    """Return lines of an event log as columns of `staged_schema`; `first`: the number of the line that is number 0."""
+    size, numbers = len(lines.numbers), lines.numbers - first
+    ids = np.ascontiguousarray(lines.ids)  # in ASCII, and all of one size
+    ends = np.arange(size + 1, dtype=np.int32) * ids.itemsize
+    own = {
+        "seq": lines.seq,
+        "event_id": pa.StringArray.from_buffers(size, pa.py_buffer(ends), pa.py_buffer(ids)),
+        "event_time": lines.event_us,
+        "effect_time": lines.effect_us,
+        "source_file": source_file,
+        "source_offset": numbers,
+        "request_seq": lines.asked,
+        "nth": lines.nth,
+        "channel_id": lines.channels,
+        "ingest_run": run_id,
+        "day": (lines.effect_us // US_PER_DAY).astype(np.int32),
+        "_n": numbers,
+        "_frame": numbers,
+        "_seq_is_given": np.full(size, lines.seq_is_given),
+    }
+    stated = {name: values for name, values in own.items() if values is not None}
+    found = _batch(table, stated, [(lines.said, lines.which)], size)
+    if lines.nth is None:
+        return found
+    ids = found["event_id"]
+    follows = pc.equal(ids, _timed_ids(found, table))
+    return _with(found, "stated_id", pc.if_else(follows, pa.scalar(None, STRING), ids))
+
+
+def _batch(
+    table: Table, own: Mapping[str, Any], shared: Sequence[tuple[Sequence[Values], NDArray[np.int32]]], size: int
+) -> pa.RecordBatch:
+    """Return columns of `staged_schema`: `own` ones, and of what rows share distinct values, with the number of each row's."""
+    schema, columns = staged_schema(table), []
+    names = [frozenset[str]().union(*distinct) for distinct, _ in shared]
+    for field in schema:
+        values = own.get(field.name)
+        of = next((of for of, known in zip(shared, names, strict=True) if field.name in known), None)
+        if isinstance(values, str):
+            column = pa.DictionaryArray.from_arrays(pa.array(np.zeros(size, np.int32)), pa.array([values]))
+        elif field.name in own:
+            column = values if isinstance(values, pa.Array) else pa.array(values, field.type)
+        elif of is None:
+            column = pa.nulls(size, field.type)
+        else:
+            once, which = pa.array([each.get(field.name) for each in of[0]], field.type), pa.array(of[1])
+            column = (
+                pa.DictionaryArray.from_arrays(once.indices.take(which), once.dictionary)
+                if pa.types.is_dictionary(field.type)
+                else once.take(which)
+            )
+        columns.append(column)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _timed_ids(rows: pa.RecordBatch, table: Table) -> pa.Array:
+    """Return the ids that follow from beats and answers (`rows.timed_id`), which state none."""
+    met = _with(rows, "namesrv_addr", rows["namesrv_id"])
+    made = ask(f"SELECT {derived_of(table)['event_id']} FROM met", {"met": pa.Table.from_batches([met])})  # noqa: S608
+    return pa.concat_arrays(made[0].chunks)
+
+
+def _with(rows: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
+    at = rows.schema.get_field_index(name)
+    return rows.set_column(at, rows.schema.field(at), values.cast(rows.schema.field(at).type))

@@ -42,7 +42,13 @@ def fill_gaps(warehouse: Warehouse, days: Collection[dt.date]) -> set[dt.date]:
         is_step = _until_ns(gap) - gap["seq"] <= SMALL_HOLE_NS
         if not is_step and day_of(_until_ns(gap) // NS_PER_US) >= min(days) and (seen := _seen_in(warehouse, gap)):
             left = _left_of(gap, seen, taken)
-            _replace(warehouse, gap, left)
+            for file in warehouse.files(table, [gap["day"]]):
+                rows = read_files(warehouse.path, table, [file])
+                kept = rows.filter(pc.not_equal(rows["event_id"], gap["event_id"]))
+                if kept.num_rows < rows.num_rows:
+                    warehouse.write(table, kept, gap["day"], [file])
+            for day in sorted({row["day"] for row in left}):
+                warehouse.write(table, table_of([row for row in left if row["day"] == day], table), day)
             changed |= {gap["day"], *(row["day"] for row in left)}
     return changed
 
@@ -84,14 +90,3 @@ def _left_of(gap: Mapping[str, Any], seen: list[int], taken: set[tuple[str, int]
             row |= {"seq": at, "event_id": name, "event_time": us, "effect_time": us, "day": day_of(us)}
         rows.append(row)
     return rows
-
-
-def _replace(warehouse: Warehouse, gap: Mapping[str, Any], left: list[dict[str, Any]]) -> None:
-    table = bronze.NAMESRV_EVENTS
-    for file in warehouse.files(table, [gap["day"]]):
-        rows = read_files(warehouse.path, table, [file])
-        kept = rows.filter(pc.not_equal(rows["event_id"], gap["event_id"]))
-        if kept.num_rows < rows.num_rows:
-            warehouse.write(table, kept, gap["day"], [file])
-    for day in sorted({row["day"] for row in left}):
-        warehouse.write(table, table_of([row for row in left if row["day"] == day], table), day)

@@ -11,9 +11,8 @@ Until then readers see none of it, so that a run that dies leaves nothing that w
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from bisect import bisect_right
+from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -24,19 +23,18 @@ import pyarrow.compute as pc
 from jobs.errors import ClockError, GateError
 from jobs.ingest.addresses import Addresses, note_renamed
 from jobs.ingest.gaps import fill_gaps
-from jobs.ingest.ingested import Ingested
+from jobs.ingest.ingested import Ingested, Quarantined, ReadSource
 from jobs.ingest.progress import Progress, Tell, nobody
 from jobs.ingest.reading import Reading
-from jobs.ingest.remote import at_hand
-from jobs.ingest.sources import Found, Source, expand, sources_of
-from jobs.ingest.staging import staging_in
-from jobs.ingest.verdicts import judged
+from jobs.ingest.sources import Given, Source, given_files
+from jobs.ingest.staging import Staging, staging_in
 from jobs.ingest.writing import settle_staged, write_staged
 from jobs.passes import InProcess, Passes, Processes
 from jobs.processes import cores, given_back, rarely_collected
 from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import rows_of, table_of
+from namesrv_wire.errors import PIECES
 from namesrv_wire.lateness import Lateness
 from schemas import bronze, times
 from schemas.table import Table
@@ -44,33 +42,7 @@ from schemas.table import Table
 Values = dict[str, Any]
 IN_ORDER = (*(table for table in bronze.TABLES if table is not bronze.SOURCES), bronze.SOURCES)
 """The tables that reading changes, in the order of their commits."""
-
-
-@dataclass(frozen=True)
-class Given:
-    """The files that a run was given, at hand and in order of time, and what was found where there are none.
-
-    `known`: digests of files that were read before, told by their names, sizes and times. `are_copies`: some were fetched from a
-    store or a pipe, and nobody but this machine sees them.
-    """
-
-    sources: Sequence[Source]
-    found: Found
-    known: Sequence[str]
-    are_copies: bool
-
-
-@contextmanager
-def given_files(warehouse: Warehouse, inputs: Sequence[str], snapshots: Sequence[str] = ()) -> Iterator[Given]:
-    """Give `inputs` and `snapshots`, files, folders or URLs, while they are at hand. Raises FileNotFoundError for a missing one."""
-    names = warehouse.rows(bronze.SOURCES, None, ["fingerprint", "content_sha256"], pc.field("fingerprint").is_valid())
-    known = dict(zip(*names.to_pydict().values(), strict=True))
-    with at_hand(inputs, known) as files, at_hand(snapshots, known) as states:
-        found, fingerprints = expand(files.inputs), files.fingerprints | states.fingerprints
-        paths = found.files, expand(states.inputs).files
-        sources, digests = sources_of(*paths, warehouse.until_us, known, fingerprints)
-        digests += [*files.known, *states.known]
-        yield Given(sources, found, digests, are_copies=bool(fingerprints))
+_PIECES = frozenset(reason.value for reason in PIECES)
 
 
 def ingest(
@@ -118,7 +90,7 @@ def read(
         runner = Processes(cores())
     with rarely_collected(), given_back():
         while True:
-            result = Ingested(empty=list(given.found.empty), errors=list(given.found.errors))
+            result = Ingested(empty=list(given.empty), errors=list(given.errors))
             fresh = _fresh_sources(warehouse, given, result, waiting)
             wanted = [source for source in fresh if source.sha256 not in left_out]
             rows, wrong, no_logs = _read(warehouse, wanted, result, tell, runner)
@@ -156,8 +128,7 @@ def _read(
     namesrv_of = addresses.namesrv_of
     of_addresses = {addr: watermarks[name] for addr, name in namesrv_of.items() if name in watermarks}
     lateness = Lateness(watermarks | of_addresses, warehouse.conf.late_limit_days, warehouse.until_us)
-    shared = local_path(warehouse.staging)
-    folder = shared or Path(tempfile.gettempdir()) / warehouse.run_id
+    folder = local_path(warehouse.staging) or Path(tempfile.gettempdir()) / warehouse.run_id
     with staging_in(folder, warehouse.run_id, warehouse.started.date(), namesrv_of) as staging:
         reading = Reading(warehouse, staging, lateness, result, Progress(sources, tell), passes)
         files = reading.read(sources)
@@ -169,8 +140,8 @@ def _read(
         settle_staged(warehouse, staging, has_logs=has_logs)
         addresses.state(reading.stated)
         last_day = times.day_of(max(watermarks.values())) if watermarks else warehouse.started.date()
-        write_staged(warehouse, staging, result, last_day, passes)
-        wrong = judged(warehouse.conf, staging, files, result)
+        write_staged(warehouse, staging, result, last_day)
+        wrong = _refused(warehouse, staging, files, result)
     if wrong:
         return rows, wrong, reading.refused
     if result.unaccounted:
@@ -192,6 +163,38 @@ def _read(
     met = lateness.latest_us.keys() | watermarks.keys() | namesrv_of.keys()
     result.never_met = sorted(warehouse.conf.named - met)
     return [row for row in rows if row["content_sha256"] not in reading.unused], {}, reading.refused
+
+
+def _refused(warehouse: Warehouse, staging: Staging, files: Sequence[ReadSource], result: Ingested) -> dict[str, str]:
+    """Return the digests of the files that are refused, and why; `files`: in the order in which they were read.
+
+    A file is refused if more of its frames or lines than the limits of the configuration let pass are in quarantine, copies too. If
+    not most of it could be read, its row for `sources` says so.
+    """
+    quarantined, starts = [Quarantined() for _ in files], [file.numbers.start for file in files]
+    columns = ["_n", "reason", "source_offset", "detail"]
+    is_any = bronze.QUARANTINE.name in staging.tables
+    for rows in staging.columns(bronze.QUARANTINE.name, columns) if is_any else ():
+        for number, reason, offset, detail in zip(*(rows[name].to_pylist() for name in columns), strict=True):
+            of = staging.broken.get(number, number)
+            at = bisect_right(starts, of) - 1
+            if reason not in _PIECES and at >= 0 and of in files[at].numbers:
+                quarantined[at].add(reason, offset, detail or "")
+    wrong: dict[str, str] = {}
+    for (source, row, _), found in zip(files, quarantined, strict=True):
+        count, frames = found.counts.total(), row["frames"]
+        if frames == 0 and row["error"] is not None:
+            row["verdict"] = bronze.UNREAD
+        if not count:
+            continue
+        if (why := found.refusal(warehouse.conf, source.path.name, frames)) is not None:
+            wrong[source.sha256] = why
+        elif 2 * count > frames:
+            row["verdict"] = bronze.UNREAD
+            if row["error"] is None:
+                row["error"] = said = found.told(source.path.name, frames)
+                result.errors.append(said)
+    return wrong
 
 
 def join_addresses(warehouse: Warehouse, groups: Sequence[Sequence[str]]) -> None:

@@ -1,4 +1,4 @@
-"""What a run has read, in numbers that must add up."""
+"""What a run has read: files, and numbers that must add up."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import datetime as dt
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
+from jobs.conf import PipelineConf
+from jobs.ingest.sources import Source
 from namesrv_wire.errors import Reason
 
 _NUMBERS = ("frames", "pieces", "packets", "events", "observations", "duplicates", "quarantined", "sightings")
 _REFUSED = frozenset((Reason.TOO_LATE.value, Reason.CLOCK_WENT_BACK.value, Reason.AHEAD_OF_CLOCK.value))
+_SAID_CHARS = 200
 
 
 @dataclass
@@ -81,3 +85,48 @@ class Ingested(Read):
         """Return frames and pieces that are in none of the classes: 0, or something was lost, or counted twice."""
         classes = self.events + self.observations + self.duplicates + self.quarantined
         return self.frames + self.pieces - classes - sum(self.ignored.values())
+
+
+class ReadSource(NamedTuple):
+    """A file that was read: its row for `sources`, and the numbers of the rows that it gave."""
+
+    source: Source
+    row: dict[str, Any]
+    numbers: range
+
+
+@dataclass(slots=True)
+class Quarantined:
+    """What is in quarantine of a file's whole frames or lines: how many by reason, and of the first where it is and what it is."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    first: tuple[int, str] = (0, "")
+
+    def add(self, reason: str, offset: int, detail: str) -> None:
+        """Add one."""
+        if not self.counts or offset < self.first[0]:
+            self.first = offset, detail
+        self.counts[reason] += 1
+
+    def add_behind(self, other: Quarantined, line: int) -> None:
+        """Add those of lines that begin at `line`."""
+        if other.counts and not self.counts:
+            self.first = line + other.first[0], other.first[1]
+        self.counts.update(other.counts)
+
+    def told(self, name: str, frames: int) -> str:
+        """Return in words how many of a file's frames or lines that is."""
+        shown = ", ".join(f"{reason} {of:,}" for reason, of in sorted(self.counts.items()))
+        offset, detail = self.first
+        return (
+            f"{name}: {self.counts.total():,} of {frames:,} frames or lines are no events ({shown}; the first at {offset:,}: "
+            f"{detail[:_SAID_CHARS]})"
+        )
+
+    def refusal(self, conf: PipelineConf, name: str, frames: int) -> str | None:
+        """Return why a file with so many frames or lines is refused; None: it is not."""
+        count = self.counts.total()
+        if count <= conf.quarantine_share_max * frames or count <= conf.quarantine_frames_min:
+            return None
+        limits = f"more than {conf.quarantine_share_max:.1%} and {conf.quarantine_frames_min:,}"
+        return f"{self.told(name, frames)}: refused, since that is {limits} (conf: ingest.quarantine_share_max)"

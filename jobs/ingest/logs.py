@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -12,10 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from jobs.ingest.collecting import WRITTEN, as_staged, staged_schema
-from jobs.ingest.columns import columns_of_lines
+from jobs.ingest.collecting import WRITTEN, Run, as_staged, columns_of_lines
+from jobs.ingest.ingested import Quarantined
 from jobs.ingest.sources import Source, is_compressed
-from jobs.ingest.verdicts import Quarantined
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.lateness import Times, times_of
 from namesrv_wire.logs.log_file import BLOCK_BYTES, Block, read_blocks
@@ -26,16 +25,14 @@ from schemas.times import US_PER_DAY, day_of
 class Part(NamedTuple):
     """What a task is to read: a part of a file, of which the lines begin from `start` up to `stop`.
 
-    It writes what it finds into files in `folder` that begin with `name`.
+    It writes what it finds into files that begin with `name`.
     """
 
     path: Path
     start: int
     stop: int | None
-    folder: Path
     name: str
-    run_id: str
-    namesrv_of: Mapping[str, str]
+    run: Run
 
 
 @dataclass(slots=True)
@@ -64,16 +61,14 @@ class ReadPart:
     error: str | None = None
 
 
-def parts_of_logs(
-    sources: Sequence[Source], folder: Path, run_id: str, namesrv_of: Mapping[str, str]
-) -> Iterator[Part]:
+def parts_of_logs(sources: Sequence[Source], run: Run) -> Iterator[Part]:
     """Yield the parts of event logs, file after file: of one that is not compressed each block is one."""
     for number, source in enumerate(sources):
         size = 0 if is_compressed(source.path) else source.bytes
         starts = range(0, max(1, size), BLOCK_BYTES)
         for start in starts:
             stop = start + BLOCK_BYTES if start != starts[-1] else None
-            yield Part(source.path, start, stop, folder, f"log-{number}-{start}", run_id, namesrv_of)
+            yield Part(source.path, start, stop, f"log-{number}-{start}", run)
 
 
 def read_part(part: Part) -> ReadPart:
@@ -88,59 +83,46 @@ def read_part(part: Part) -> ReadPart:
 
 
 def _written(part: Part, name: str, block: Block) -> ReadBlock:
-    found = ReadBlock(block.count, block.frames)
+    found, run = ReadBlock(block.count, block.frames), part.run
     writers: dict[str, pa.ipc.RecordBatchStreamWriter] = {}
     for lines in block.lines:
-        table = WRITTEN[lines.table]
-        columns = columns_of_lines(lines, table, staged_schema(table), part.path.name, block.first, part.run_id)
-        batch = as_staged(columns, part.namesrv_of)
+        columns = columns_of_lines(lines, WRITTEN[lines.table], part.path.name, block.first, run.run_id)
+        batch = as_staged(columns, run.namesrv_of)
         if lines.table not in writers:
-            found.files[lines.table] = part.folder / f"{name}-{lines.table}.arrow"
+            found.files[lines.table] = run.folder / f"{name}-{lines.table}.arrow"
             writers[lines.table] = pa.ipc.new_stream(str(found.files[lines.table]), batch.schema)
         writers[lines.table].write_batch(batch)
+        for times in (lines.event_us, lines.effect_us):
+            found.days.update(day_of(day * US_PER_DAY) for day in np.unique(times // US_PER_DAY).tolist())
     for writer in writers.values():
         writer.close()
-    found.times, found.days = _times(block), _days(block)
-    said = [
-        *(each for lines in block.lines for each in lines.said),
-        *(row.values for _, row in block.rows),
-    ]
-    for values in said:
+    found.times = _times(block)
+    for values in (*(of for lines in block.lines for of in lines.said), *(row.values for _, row in block.rows)):
         address, of = values.get("namesrv_addr"), values.get("namesrv_id")
         if address is not None and of is not None and address != of:
             found.stated[address] = of
-    for number, row in (each for each in block.rows if each[1].table == QUARANTINE):
-        found.refused.add(row.values["reason"], number - block.first, row.values["detail"] or "")
+    for number, row in block.rows:
+        if row.table == QUARANTINE:
+            found.refused.add(row.values["reason"], number - block.first, row.values["detail"] or "")
     if block.rows:
-        found.rows = part.folder / f"{name}.rows"
+        found.rows = run.folder / f"{name}.rows"
         found.rows.write_bytes(pickle.dumps([(number - block.first, row) for number, row in block.rows]))
-    return found
-
-
-def _days(block: Block) -> set[dt.date]:
-    """Return the days on which lines were received or took effect."""
-    found: set[dt.date] = set()
-    for times in (of for lines in block.lines for of in (lines.event_us, lines.effect_us)):
-        first, last = int(times.min()) // US_PER_DAY, int(times.max()) // US_PER_DAY
-        days = [first] if first == last else np.unique(times // US_PER_DAY).tolist()
-        found.update(day_of(day * US_PER_DAY) for day in days)
     return found
 
 
 def _times(block: Block) -> dict[str, Times]:
     """Return by name server the times at which lines took effect, in their order."""
     rows = [(number, row.values) for number, row in block.rows if row.values.get("effect_time") is not None]
+    names = [of["namesrv_id"] for lines in block.lines for of in lines.said] + [of["namesrv_id"] for _, of in rows]
+    number_of = {name: number for number, name in enumerate(dict.fromkeys(names))}
     numbers = [*(lines.numbers for lines in block.lines), np.array([number for number, _ in rows], np.int64)]
     effects = [*(lines.effect_us for lines in block.lines), np.array([of["effect_time"] for _, of in rows], np.int64)]
-    of_rows, number_of = [of["namesrv_id"] for _, of in rows], dict[str, int]()
-    for name in [*(said["namesrv_id"] for lines in block.lines for said in lines.said), *of_rows]:
-        number_of.setdefault(name, len(number_of))
-    names = [
-        *(np.array([number_of[said["namesrv_id"]] for said in lines.said])[lines.which] for lines in block.lines),
-        np.array([number_of[name] for name in of_rows], np.int64),
+    whose = [
+        *(np.array([number_of[of["namesrv_id"]] for of in lines.said])[lines.which] for lines in block.lines),
+        np.array([number_of[of["namesrv_id"]] for _, of in rows], np.int64),
     ]
     order = np.argsort(np.concatenate(numbers), kind="stable")
-    in_order, of_name = np.concatenate(effects)[order], np.concatenate(names)[order]
+    in_order, of_name = np.concatenate(effects)[order], np.concatenate(whose)[order]
     if len(number_of) == 1:
         return dict.fromkeys(number_of, times_of(in_order))
     return {name: times_of(in_order[of_name == number]) for name, number in sorted(number_of.items())}

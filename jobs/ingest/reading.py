@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
 import pyarrow.compute as pc
 
-from jobs.ingest.ingested import Ingested
-from jobs.ingest.logs import Part, ReadBlock, ReadPart, again, parts_of_logs, read_part, rows_in
+from jobs.ingest.ingested import Ingested, Quarantined, ReadSource
+from jobs.ingest.logs import Part, ReadPart, again, parts_of_logs, read_part, rows_in
 from jobs.ingest.progress import Progress
 from jobs.ingest.series import Before, ReadSeries, Series, joined_by, read_series, series_in, told_here
 from jobs.ingest.sources import Source
 from jobs.ingest.staging import Staging
-from jobs.ingest.verdicts import Quarantined, ReadSource
 from jobs.passes import InProcess, Passes
 from jobs.store.warehouse import Warehouse
 from namesrv_core.history.snapshot import SnapshotError, snapshot_of
@@ -47,26 +46,12 @@ class Reading:
         progress: Progress,
         passes: Passes,
     ) -> None:
-        self._staging = staging
-        self._lateness = lateness
-        self._result = result
-        self._passes = passes
-        self._conf = warehouse.conf
-        self._before = Before(
-            warehouse.conf,
-            warehouse.path,
-            warehouse.files(bronze.OPEN_STREAMS),
-            _ranges(warehouse),
-            _known_from(warehouse),
-            lateness.watermarks_us,
-            warehouse.until_us,
-        )
-        self._progress = progress
+        self._warehouse, self._staging, self._lateness = warehouse, staging, lateness
+        self._result, self._progress, self._passes = result, progress, passes
+        self._behind = 0
         self.open_streams: list[Values] = []
         self.stated: dict[str, str] = {}
         self.refused: dict[str, str] = {}
-        self._until_us = warehouse.until_us
-        self._behind = 0
         self.unused: set[str] = set()
 
     def read(self, sources: Sequence[Source]) -> list[ReadSource]:
@@ -99,8 +84,8 @@ class Reading:
 
         Series that turn out to show the same name server are read as one: a second time, since nothing else tells what both saw.
         """
-        run, runner = self._staging.run, self._runner(sources)
-        work = series_in(sources, run, self._before)
+        runner, before = self._runner(sources), self._before()
+        work = series_in(sources, self._staging.run, before)
         done: list[tuple[Series, ReadSeries]] = []
         while work:
             with told_here(self._progress):
@@ -110,10 +95,12 @@ class Reading:
             alone = [(series, found) for series, found in done if list(series.sources) in points]
             for series, found in done:
                 if list(series.sources) not in points:
-                    _let_go(found)
+                    for path in found.files.values():
+                        path.unlink(missing_ok=True)
             known = [list(series.sources) for series, _ in alone]
             fresh = [files for files in points if files not in known]
-            work, done = [Series(number + n, files, run, self._before) for n, files in enumerate(fresh)], alone
+            work = [Series(number + n, files, self._staging.run, before) for n, files in enumerate(fresh)]
+            done = alone
         noted = [each for series, found in done for each in self._taken(series, found)]
         order = {source: at for at, source in enumerate(sources)}
         noted.sort(key=lambda read: order[read.source])
@@ -121,11 +108,27 @@ class Reading:
         self._result.sources += [read.source.path.name for read in noted]
         return noted
 
+    def _before(self) -> Before:
+        warehouse, columns = self._warehouse, ["first_time", "last_time"]
+        times = warehouse.rows(bronze.SOURCES, None, columns, pc.field("kind") == "capture")
+        recorded = zip(*with_microseconds(times).drop_null().to_pydict().values(), strict=True)
+        is_beginning = pc.field("kind").isin(["started", "observed_from", "address_started", "address_observed_from"])
+        known = warehouse.rows(bronze.NAMESRV_EVENTS, columns=["namesrv_addr", "seq"], filter=is_beginning)
+        first = known.group_by("namesrv_addr").aggregate([("seq", "min")])
+        return Before(
+            warehouse.conf,
+            warehouse.path,
+            warehouse.files(bronze.OPEN_STREAMS),
+            [(first * NS_PER_US, last * NS_PER_US + NS_PER_US) for first, last in recorded],
+            dict(zip(first["namesrv_addr"].to_pylist(), first["seq_min"].to_pylist(), strict=True)),
+            self._lateness.watermarks_us,
+            warehouse.until_us,
+        )
+
     def _taken(self, series: Series, found: ReadSeries) -> Iterator[ReadSource]:
         """Take in what a series gave; yield its files."""
         result, tally, first = self._result, found.tally, self._staging.reserve(found.count)
         self._staging.add_files(found.files, found.days, first - 1, 0)
-        self._behind = self._staging.count
         self._lateness.add(found.latest_us, found.refused)
         result.frames += tally.frames
         result.pieces += tally.pieces + found.pieces
@@ -151,73 +154,66 @@ class Reading:
 
     def _read_logs(self, sources: Sequence[Source]) -> Iterator[ReadSource]:
         """Read event logs, parts of them by tasks; yield those that are not refused."""
-        staging = self._staging
-        parts = list(parts_of_logs(sources, staging.folder, staging.run_id, staging.namesrv_of))
+        parts = list(parts_of_logs(sources, self._staging.run))
         read = self._runner(sources).each(read_part, parts)
         of_path = groupby(zip(parts, read, strict=True), key=lambda pair: pair[0].path)
         for source, (_, some) in zip(sources, of_path, strict=True):
-            row = self._read_log(source, some)
+            row = self._read_log(source, list(some))
             if row is not None:
                 yield self._noted(source, row)
 
-    def _read_log(self, source: Source, parts: Iterable[tuple[Part, ReadPart]]) -> Values | None:
+    def _read_log(self, source: Source, parts: Sequence[tuple[Part, ReadPart]]) -> Values | None:
         """Take in the parts of one event log, which come in their order, unless it is refused."""
-        self._lateness.begin_file()
-        self._progress.begin(source)
-        name, found, line, frames, error = source.path.name, Quarantined(), 1, 0, None
-        of_log = list[tuple[Part, ReadPart]]()
+        lateness, staging, progress, name = self._lateness, self._staging, self._progress, source.path.name
+        lateness.begin_file()
+        progress.begin(source)
+        found, line, frames, error = Quarantined(), 1, 0, None
         for part, read in parts:
-            of_log.append((part, read))
             for block in read.blocks:
-                self._progress.more("lines", block.frames)
+                progress.more("lines", block.frames)
                 found.add_behind(block.refused, line)
                 line, frames = line + block.count, frames + block.frames
-            self._progress.reached(part.stop)
+            progress.reached(part.stop)
             error = error or read.error
-        if (why := found.refusal(self._conf, name, frames)) is not None:
+        if (why := found.refusal(self._warehouse.conf, name, frames)) is not None:
             self.refused[source.sha256] = why
             return None
-        refused, line = self._lateness.refused, 1
-        backwards = refused[Reason.CLOCK_WENT_BACK]
-        for part, read in of_log:
-            for number, block in enumerate(read.blocks):
-                self._add_block(part, number, block, line)
-                line += block.count
-        self._progress.more("lines", 0)
-        for fact in self._lateness.steps_back():
-            self._staging.add(fact, frame=None)
-        backwards = refused[Reason.CLOCK_WENT_BACK] - backwards
-        if backwards:
+        refused_before, line = lateness.refused[Reason.CLOCK_WENT_BACK], 1
+        for part, number, block in ((part, *each) for part, read in parts for each in enumerate(read.blocks)):
+            # `line`: the number that the first line of the block has in its file.
+            first, is_in_order = staging.reserve(block.count), lateness.all_in_order(block.times)
+            if is_in_order:
+                staging.add_files(block.files, block.days, first, line)
+            for at, row in rows_in(block) if is_in_order else again(part, number):
+                if "source_offset" in row.values:
+                    row.values["source_offset"] = line + at
+                # A line of any kind is a frame; a topic table is a part of its registration's line.
+                frame = first + at if row.table != bronze.TOPIC_CONFIGS_TABLE.name else None
+                staging.add(row if is_in_order else lateness.judged(row), frame=frame, number=frame)
+            self.stated |= block.stated
+            line += block.count
+        progress.more("lines", 0)
+        for fact in lateness.steps_back():
+            staging.add(fact, frame=None)
+        if backwards := lateness.refused[Reason.CLOCK_WENT_BACK] - refused_before:
             self._result.unordered.append(name)
             error = error or (
-                f"{name}: the clock goes back by more than {self._lateness.limit_days} days (late.limit_days); "
+                f"{name}: the clock goes back by more than {lateness.limit_days} days (late.limit_days); "
                 f"{backwards} lines were refused, see quarantine: {Reason.CLOCK_WENT_BACK.value}"
             )
         self._result.frames += frames
         return source.row(frames, error=error)
 
-    def _add_block(self, part: Part, number: int, block: ReadBlock, line: int) -> None:
-        """Stage the rows of a block of lines, of which the first has the number `line` in its file."""
-        first, is_in_order = self._staging.reserve(block.count), self._lateness.all_in_order(block.times)
-        if is_in_order:
-            self._staging.add_files(block.files, block.days, first, line)
-        for at, row in rows_in(block) if is_in_order else again(part, number):
-            if "source_offset" in row.values:
-                row.values["source_offset"] = line + at
-            # A line of any kind is a frame; a topic table is a part of its registration's line.
-            frame = first + at if row.table != bronze.TOPIC_CONFIGS_TABLE.name else None
-            self._staging.add(row if is_in_order else self._lateness.judged(row), frame=frame, number=frame)
-        self.stated |= block.stated
-
     def _read_snapshot(self, source: Source) -> str | None:
         """Stage one snapshot; return what is wrong with it, if anything is."""
+        until_us = self._warehouse.until_us
         try:
             text = source.path.read_text(encoding="utf-8")
             snapshot = snapshot_of(text)
         except (SnapshotError, OSError, UnicodeDecodeError) as error:
             return f"{source.path.name}: {error}"
-        if snapshot.at_us > self._until_us:
-            return f"{source.path.name}: {ahead_of_clock(snapshot.at_us, self._until_us)}"
+        if snapshot.at_us > until_us:
+            return f"{source.path.name}: {ahead_of_clock(snapshot.at_us, until_us)}"
         values = {
             "namesrv_id": snapshot.namesrv_id,
             "namesrv_addr": snapshot.namesrv_id,
@@ -230,26 +226,3 @@ class Reading:
         }
         self._staging.add(Row(bronze.SNAPSHOTS.name, values), frame=None)
         return None
-
-
-def _ranges(warehouse: Warehouse) -> list[tuple[int, int]]:
-    """Return when captures that were read begin and end, in nanoseconds."""
-    columns, is_capture = ["first_time", "last_time"], pc.field("kind") == "capture"
-    times = with_microseconds(warehouse.rows(bronze.SOURCES, None, columns, is_capture)).drop_null()
-    return [
-        (first * NS_PER_US, last * NS_PER_US + NS_PER_US)
-        for first, last in zip(*times.to_pydict().values(), strict=True)
-    ]
-
-
-def _known_from(warehouse: Warehouse) -> dict[str, int]:
-    """Return the position from which each address of a name server is known."""
-    is_beginning = pc.field("kind").isin(["started", "observed_from", "address_started", "address_observed_from"])
-    known = warehouse.rows(bronze.NAMESRV_EVENTS, columns=["namesrv_addr", "seq"], filter=is_beginning)
-    first = known.group_by("namesrv_addr").aggregate([("seq", "min")])
-    return dict(zip(first["namesrv_addr"].to_pylist(), first["seq_min"].to_pylist(), strict=True))
-
-
-def _let_go(found: ReadSeries) -> None:
-    for path in found.files.values():
-        path.unlink(missing_ok=True)

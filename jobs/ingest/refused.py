@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,12 +30,7 @@ def forget(warehouse: Warehouse, wanted: Sequence[str]) -> list[ReadFile]:
         if not name or not found:
             raise UsageError(f"{name!r}: no file of this name, or with such a digest, was refused or unread")
         gone |= {source.sha256: source for source in found}
-    _leave_out(warehouse, gone.keys())
+    kept = warehouse.rows(bronze.SOURCES).filter(~pc.field("content_sha256").isin(pa.array(sorted(gone))))
+    warehouse.write(bronze.SOURCES, kept, instead=warehouse.files(bronze.SOURCES))
     warehouse.commit([bronze.SOURCES])
     return list(gone.values())
-
-
-def _leave_out(warehouse: Warehouse, digests: Collection[str]) -> None:
-    rows = warehouse.rows(bronze.SOURCES)
-    kept = rows.filter(~pc.field("content_sha256").isin(pa.array(sorted(digests))))
-    warehouse.write(bronze.SOURCES, kept, instead=warehouse.files(bronze.SOURCES))

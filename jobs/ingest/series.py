@@ -6,36 +6,38 @@ import datetime as dt
 import hashlib
 import re
 import socket
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import numpy as np
+
 from jobs.conf import PipelineConf
 from jobs.errors import UsageError
 from jobs.ingest.bearing import Bearing, bearing_of, beginnings, peek, until_ns
-from jobs.ingest.captured import Ahead, Captured, in_order
 from jobs.ingest.collecting import STAGED, Collector, Run
 from jobs.ingest.progress import Progress
 from jobs.ingest.sources import Source, instant, is_compressed
 from jobs.store.files import DataFile, read_files
+from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.arrow.rows import rows_of
-from namesrv_wire.errors import CaptureError, Reason, UnorderedError
-from namesrv_wire.lateness import Lateness
-from namesrv_wire.packets.capture import Endpoints, Segment
+from namesrv_wire.errors import CaptureError, DecodeError, Reason, UnorderedError
+from namesrv_wire.lateness import Lateness, ahead_of_clock
+from namesrv_wire.packets.capture import Endpoints
 from namesrv_wire.packets.columns import CaptureStats, Packets, read_columns, snapshot_length
 from namesrv_wire.packets.links import told
-from namesrv_wire.rows import AnyRow
+from namesrv_wire.rows import FRAME_TABLES, AnyRow, FrameRow, Row, quarantine_row
 from namesrv_wire.servers.transcript import Transcript
 from namesrv_wire.streams.tcp import Stream
 from namesrv_wire.tally import Tally
 from schemas import bronze
 
 Values = dict[str, Any]
+_NS_PER_DAY = 86_400_000_000_000
 _NAMESRV_PORT = 9876
 """Source: both generations `NamesrvStartup`, `NettyServerConfig.listenPort`."""
 
@@ -116,16 +118,15 @@ def series_in(sources: Sequence[Source], run: Run, before: Before) -> list[Serie
     A series are files of one folder with equal headers, and equal texts that the pattern of the configuration finds in their names.
     Such as show the same name server in their first packets are one: what both saw of it is told apart packet by packet.
     """
-    point = partial(_point, before.conf.series)
+
+    def point(source: Source) -> tuple[str, str, str]:
+        told = re.search(before.conf.series, source.path.name)
+        return str(source.path.parent), source.header, told[0] if told else ""
+
     points = [list(some) for _, some in groupby(sorted(sources, key=point), key=point)]
     if len(points) > 1:
-        points = joined_by(points, [namesrvs_in(files[0], run, before) for files in points])
+        points = joined_by(points, [_namesrvs_in(files[0], run, before) for files in points])
     return [Series(number, files, run, before) for number, files in enumerate(points)]
-
-
-def _point(pattern: str, source: Source) -> tuple[str, str, str]:
-    told = re.search(pattern, source.path.name)
-    return str(source.path.parent), source.header, told[0] if told else ""
 
 
 def joined_by(points: Sequence[Sequence[Source]], namesrvs: Sequence[set[str]]) -> list[list[Source]]:
@@ -140,7 +141,7 @@ def joined_by(points: Sequence[Sequence[Source]], namesrvs: Sequence[set[str]]) 
     return [files for files, _ in found]
 
 
-def namesrvs_in(source: Source, run: Run, before: Before) -> set[str]:
+def _namesrvs_in(source: Source, run: Run, before: Before) -> set[str]:
     """Return the addresses of the name servers that the first packets of a capture show."""
     transcript = Transcript(*_known(before.conf, run.namesrv_of))
     for segment in peek(source.path, before.conf.vxlan_ports, before.until_us):
@@ -164,7 +165,7 @@ class _Reader:
 
     def __init__(self, series: Series) -> None:
         before, run = series.before, series.run
-        self._series, self._conf, self._until_us = series, before.conf, before.until_us
+        self._series, self._conf, self._before = series, before.conf, before
         self._rows = Collector(run, f"series-{series.number}-")
         self._lateness = Lateness(before.watermarks_us, before.conf.late_limit_days, before.until_us)
         streams = rows_of(read_files(before.root, bronze.OPEN_STREAMS, before.open_streams))
@@ -173,16 +174,7 @@ class _Reader:
         self._carried_ns = self._transcript.last_time_ns()
         # Captures that go back behind what was read: connections that are open now are not those of then.
         self._earlier = Transcript(*known)
-        # Below 0: not the number of a line.
-        frame = -1 - 2 * series.number
-        self._judged = {
-            self._transcript: Captured(self._rows, self._lateness, self._transcript.counted_before, frame),
-            self._earlier: Captured(
-                self._rows, self._lateness, self._earlier.counted_before, frame - 1, before.known_from
-            ),
-        }
         self._ranges = list(before.ranges)
-        self._vxlan_ports = before.conf.vxlan_ports
         self._stats: dict[str, CaptureStats] = {}
         """What was met in each capture."""
         self._begun: dict[tuple[str, str], Stream] = {}
@@ -191,15 +183,16 @@ class _Reader:
 
     def read(self) -> ReadSeries:
         """Return what the files gave."""
-        found = self._found
+        found, transcripts = self._found, (self._transcript, self._earlier)
         for source in self._series.sources:
             row = self._read(source)
             found.rows.append((row, self._rows.count))
-        for transcript in (self._transcript, self._earlier):
-            self._finish(transcript)
+        for transcript in transcripts:
+            self._add(transcript, transcript.finish())
+            found.tally.add(transcript.counts)
+            found.namesrvs |= transcript.shown()
         for source, (row, _) in zip(self._series.sources, found.rows, strict=True):
             self._tell_left_out(source, row)
-        found.namesrvs = self._transcript.shown() | self._earlier.shown()
         last_ns = self._transcript.last_time_ns()
         states = self._transcript.carry(
             {name for name, ns in last_ns.items() if name in found.namesrvs or self._carried_ns.get(name) != ns}
@@ -222,118 +215,124 @@ class _Reader:
         """Read a capture; return its row for `sources`, with the reason if reading stopped early."""
         self._lateness.begin_file()
         self._progress.begin(source)
-        peeked = peek(source.path, self._vxlan_ports, self._until_us)
-        bearing = bearing_of(peeked, self._transcript, self._ranges, source.path, self._begun, self._vxlan_ports)
+        name, vxlan_ports = source.path.name, self._conf.vxlan_ports
+        peeked = peek(source.path, vxlan_ports, self._before.until_us)
+        endpoints = {end for segment in peeked for end in (segment.src, segment.dst)}
+        bearing = bearing_of(peeked, self._transcript, self._ranges, source.path, self._begun, vxlan_ports)
         is_apart = bearing in (Bearing.EARLIER, Bearing.STEPPED)
         transcript = self._earlier if is_apart else self._transcript
-        transcript.go_on_in(source.path.name, peeked)
+        transcript.go_on_in(name, peeked)
+        last_ns = self._transcript.last_time_ns()
         if bearing is Bearing.STEPPED:
-            self._keep_apart(source, peeked)
-        row = self._read_capture(
-            source, transcript, self._transcript.last_time_ns() if bearing is Bearing.AGAIN else {}
-        )
+            # It says nothing of times in which another one was read, although it was recorded before or behind that.
+            later = [first for first, last in self._ranges if last >= source.first_time_ns]
+            if later:
+                self._earlier.taken(endpoints & last_ns.keys(), min(later), max(last_ns.values()))
+        row = self._read_capture(source, transcript, last_ns if bearing is Bearing.AGAIN else {})
         if bearing is Bearing.STEPPED:
-            self._note_step(source, peeked)
+            # The clock went back between the capture and what was read: what has the earlier times came later.
+            first_ns = min(first for first, _ in self._ranges)
+            is_later = source.first_time_ns < first_ns
+            of, until = (self._earlier, first_ns) if is_later else (self._transcript, source.first_time_ns)
+            self._add(of, of.step_back(endpoints, until))
             self._transcript.taken_until(self._earlier.last_time_ns())
         self._begun |= beginnings(peeked)
         if row["last_time"] is not None:
             self._ranges.append((source.first_time_ns, round(row["last_time"].timestamp() * 1e9)))
         return row
 
-    def _keep_apart(self, source: Source, peeked: Sequence[Segment]) -> None:
-        """Have a capture say nothing of times in which another one was read, although it was recorded before or behind that."""
-        later = [first for first, last in self._ranges if last >= source.first_time_ns]
-        if later:
-            endpoints, last_ns = _endpoints_of(peeked), self._transcript.last_time_ns()
-            self._earlier.taken(endpoints & last_ns.keys(), min(later), max(last_ns.values()))
-
-    def _note_step(self, source: Source, peeked: Sequence[Segment]) -> None:
-        """Note that the clock went back between a capture and what was read: what has the earlier times came later."""
-        first_ns = min(first for first, _ in self._ranges)
-        is_later = source.first_time_ns < first_ns
-        transcript, until = (self._earlier, first_ns) if is_later else (self._transcript, source.first_time_ns)
-        self._judged[transcript].add_all(transcript.step_back(_endpoints_of(peeked), until))
-
     def _read_capture(self, source: Source, transcript: Transcript, read_until: Mapping[str, int]) -> Values:
         """Read a capture but for what its name servers have shown already, up to `read_until` of each."""
-        counts = transcript.counts
+        name, counts, limit_days = source.path.name, transcript.counts, self._lateness.limit_days
         frames, packets, cut, behind = counts.frames, counts.packets, counts.cut_frames, counts.behind
         last_ns, stopped = None, cast("CaptureError | OSError | None", None)
-        stats, ahead = CaptureStats(), Ahead(self._until_us)
-        columns = read_columns(source.path, self._progress.position, stats, self._vxlan_ports)
+        stats = self._stats[name] = CaptureStats()
+        ahead, endpoints = _Ahead(self._before.until_us), Endpoints()
+        columns = read_columns(source.path, self._progress.position, stats, self._conf.vxlan_ports)
         try:
-            for some in in_order(columns, source.path, self._lateness.limit_days, ahead):
+            for some in _in_order(columns, source.path, limit_days, ahead):
                 self._progress.more("packets", len(some.keys))
-                rows, of_last = self._fed(some, source.path.name, transcript, read_until)
-                last_ns = of_last or last_ns
-                self._judged[transcript].add_all(rows)
+                if read_until:
+                    rows = list[AnyRow]()
+                    for segment in some.segments(endpoints):
+                        last_ns = segment.time_ns
+                        if last_ns < until_ns(segment, read_until):
+                            self._found.sightings += 1
+                        else:
+                            rows += transcript.feed(segment, name)
+                else:
+                    rows, of_last = transcript.feed_all(some, name)
+                    last_ns = of_last or last_ns
+                self._add(transcript, rows)
         except (CaptureError, OSError) as why:
             stopped = why
         self._found.pieces += len(ahead.rows)
-        self._judged[transcript].add_all(ahead.rows)
+        self._add(transcript, ahead.rows)
         if stopped is not None:
-            transcript.pass_hole(source.path.name)
-        error = None if stopped is None else str(stopped)
-        self._stats[source.path.name] = stats
+            transcript.pass_hole(name)
         if isinstance(stopped, UnorderedError):
-            self._found.unordered.append(source.path.name)
+            self._found.unordered.append(name)
         counts = transcript.counts
-        cut -= counts.cut_frames
-        behind -= counts.behind
+        frames, packets = counts.frames - frames, counts.packets - packets
+        cut, behind = counts.cut_frames - cut, counts.behind - behind
+        error = None if stopped is None else str(stopped)
         if behind and error is None:
             error = (
-                f"{source.path.name}: the clock went back, and {-behind:,} packets have times of which others were read: they have "
+                f"{name}: the clock went back, and {behind:,} packets have times of which others were read: they have "
                 "no place (CLOCK_JUMP). With times set right it can be read again"
             )
         if cut and error is None:
             kept, longest = snapshot_length(source.path)
             error = (
-                f"{source.path.name}: {-cut:,} frames were cut, since the capture has kept {kept:,} bytes of a packet at most; "
+                f"{name}: {cut:,} frames were cut, since the capture has kept {kept:,} bytes of a packet at most; "
                 f"a snapshot length of {longest:,} would have been enough. What headers show was read: connections, how they "
                 "ended, when name servers were up"
             )
         if ahead.packets and error is None:
             error = (
-                f"{source.path.name}: {ahead.packets:,} packets have times later than this run, by more than "
+                f"{name}: {ahead.packets:,} packets have times later than this run, by more than "
                 f"late.ahead_limit_minutes: see quarantine ({Reason.AHEAD_OF_CLOCK.value})"
             )
-        row = source.row(counts.frames - frames, counts.packets - packets, last_ns, error)
-        if 2 * -cut > counts.frames - frames - cut or self._is_little(source, stopped):
+        row = source.row(frames, packets, last_ns, error)
+        # Unread is a file of which most frames were cut, or of which reading stopped in the first half.
+        reached = source.bytes
+        if stopped is not None:
+            reached = self._progress.size
+            is_damage = isinstance(stopped, CaptureError) and not isinstance(stopped, UnorderedError)
+            if is_damage and not is_compressed(source.path):
+                reached = cast("CaptureError", stopped).offset
+        if 2 * cut > frames + cut or 2 * reached < source.bytes:
             row["verdict"] = bronze.UNREAD
         return row
 
-    def _is_little(self, source: Source, stopped: CaptureError | OSError | None) -> bool:
-        """Return whether reading stopped in the first half of a file."""
-        if stopped is None:
-            return False
-        reached = self._progress.size
-        if (
-            isinstance(stopped, CaptureError)
-            and not isinstance(stopped, UnorderedError)
-            and not is_compressed(source.path)
-        ):
-            reached = stopped.offset
-        return 2 * reached < source.bytes
-
-    def _fed(
-        self, packets: Packets, name: str, transcript: Transcript, read_until: Mapping[str, int]
-    ) -> tuple[list[AnyRow], int | None]:
-        """Return the rows that follow from packets, and the time of the last segment; count those that were read before."""
-        if not read_until:
-            return transcript.feed_all(packets, name)
-        rows, last_ns, endpoints = list[AnyRow](), None, Endpoints()
-        for segment in packets.segments(endpoints):
-            last_ns = segment.time_ns
-            if last_ns < until_ns(segment, read_until):
-                self._found.sightings += 1
-            else:
-                rows += transcript.feed(segment, name)
-        return rows, last_ns
-
-    def _finish(self, transcript: Transcript) -> None:
-        """Stage what holds if nothing follows, and count what the transcript has met."""
-        self._judged[transcript].add_all(transcript.finish())
-        self._found.tally.add(transcript.counts)
+    def _add(self, transcript: Transcript, rows: Sequence[AnyRow]) -> None:
+        """Add rows of captures, past the judge of their times."""
+        # Stands for the frames of a transcript, of which equal ones are one. Below 0: not the number of a line.
+        number = -1 - 2 * self._series.number - (transcript is self._earlier)
+        counted = transcript.counted_before  # events that an earlier run has counted
+        of_frames: defaultdict[str, list[FrameRow]] = defaultdict(list)
+        for row in rows:
+            if isinstance(row, FrameRow):
+                of_frames[row.namesrv_id].append(row)
+        singly: list[AnyRow] = [row for row in rows if not isinstance(row, FrameRow)]
+        for namesrv_id, found in list(of_frames.items()):
+            effects = [row.effect_us for row in found]
+            if not self._lateness.lets_through(namesrv_id, min(effects), max(effects)):
+                singly += of_frames.pop(namesrv_id)
+        for row in singly:
+            values = row.values
+            # A capture that goes back behind what was read begins somewhere, but in the middle of what is known.
+            is_beginning = transcript is self._earlier and values.get("kind") == "observed_from"
+            if is_beginning and self._before.known_from.get(values["namesrv_id"], values["seq"]) < values["seq"]:
+                continue
+            is_frame = row.table in FRAME_TABLES and values.get("event_id") not in counted
+            judged = self._lateness.judged(row, in_order=False)
+            self._rows.add(judged, frame=number if is_frame else None)
+        for found in of_frames.values():
+            self._rows.add_frames(
+                found,
+                [None if row.event_id in counted else number for row in found] if counted else [number] * len(found),
+            )
 
     def _tell_left_out(self, source: Source, row: Values) -> None:
         """Tell what was left out of a capture; note as an error if it may be of a name server, or if nothing else is."""
@@ -358,8 +357,52 @@ class _Reader:
             row["error"] = f"{name}: {error}"
 
 
-def _endpoints_of(segments: Sequence[Segment]) -> set[str]:
-    return {end for segment in segments for end in (segment.src, segment.dst)}
+@dataclass(slots=True)
+class _Ahead:
+    """Packets of a capture that lie after the clock of who reads it, `until_us`: how many, and quarantine rows for them.
+
+    A row stands for such packets that follow each other: of a capture whose clock was wrong there may be millions.
+    """
+
+    until_us: int | None
+    packets: int = 0
+    rows: list[Row] = field(default_factory=list)
+
+    def without(self, packets: Packets, name: str) -> Packets:
+        if self.until_us is None or max(packets.time_ns, default=0) <= self.until_us * NS_PER_US:
+            return packets
+        is_ahead = np.array(packets.time_ns, np.int64) > self.until_us * NS_PER_US
+        places = np.flatnonzero(is_ahead)
+        self.packets += len(places)
+        for stretch in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1):
+            first, size = int(stretch[0]), len(stretch)
+            us = packets.time_ns[first] // NS_PER_US
+            piece = packets.data[packets.start[first] : packets.stop[first]]
+            why = ahead_of_clock(us, self.until_us) + (f"; so are the next {size - 1} packets" if size > 1 else "")
+            place = (name, packets.number(first), packets.time_ns[first])
+            error, identity = DecodeError(Reason.AHEAD_OF_CLOCK, why), f"{us} {size}"
+            self.rows.append(quarantine_row((None, None), place, error, bytes(piece), len(piece), identity))
+        return packets.only(np.flatnonzero(~is_ahead).tolist())
+
+
+def _in_order(found: Iterable[Packets], path: Path, limit_days: int, ahead: _Ahead) -> Iterator[Packets]:
+    """Yield packets up to one before which the clock goes back too far. Raises UnorderedError there.
+
+    Those that lie after the reader's own clock are left to `ahead`.
+    """
+    latest_ns = 0
+    for some in found:
+        packets = ahead.without(some, path.name)
+        times = np.array([latest_ns, *packets.time_ns], np.int64)
+        latest = np.maximum.accumulate(times)
+        behind = np.flatnonzero(latest - times > limit_days * _NS_PER_DAY)
+        if len(behind):
+            at = int(behind[0])
+            yield packets.only(range(at - 1))
+            back = f"from {instant(int(latest[at]))} to {instant(int(times[at]))}"
+            raise UnorderedError(path, packets.number(at - 1), f"the clock goes back {back}, beyond late.limit_days")
+        latest_ns = int(latest[-1])
+        yield packets
 
 
 def _known(conf: PipelineConf, namesrv_of: Mapping[str, str]) -> tuple[dict[str, int], tuple[str, ...]]:

@@ -1,26 +1,41 @@
-"""The files that a run is to read: found, told apart by content, in order of time."""
+"""The files that a run is to read: found, fetched where they lie in a store, told apart by content, in order of time.
+
+Readers want files that lie on a disk: objects of a store, and standard input, are copied there until they have been read.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import sys
+import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from pathlib import Path
-from types import MappingProxyType
+from pathlib import Path, PurePosixPath
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.fs as pafs
+
+from jobs.errors import UsageError, first_line
+from jobs.ingest import STANDARD_INPUT
+from jobs.store.places import filesystem_of, local_path
+from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_wire.compression import is_packed
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.limits import END_NS
 from namesrv_wire.logs.log_file import beginning_of, why_unreadable
 from namesrv_wire.packets.container import PCAP, read_records
-from schemas.bronze import ACCEPTED, UNREAD
+from schemas import bronze
 
-_CHUNK = 1 << 20
+_CHUNK = 8 << 20
 _TRUTH = b'{"truth":'
+_EMPTY = "input {} holds no files: is it the right folder, and mounted?"
 _SAME_NS = 2_000_000_000
 """So long two changes of a file may have one time."""
 
@@ -54,16 +69,10 @@ class Source:
         if now.st_size != self.bytes:
             how = "grows" if now.st_size > self.bytes else "shrinks"
             return f"{self.path.name}: it {how} while it is read, from {self.bytes:,} to {now.st_size:,} bytes: give it again"
-        return (
-            None
-            if now.st_mtime_ns == self.changed_ns
-            else f"{self.path.name}: it changes while it is read: give it again"
-        )
+        is_same = now.st_mtime_ns == self.changed_ns
+        return None if is_same else f"{self.path.name}: it changes while it is read: give it again"
 
-    def _named(self, error: str) -> str:
-        return error if self.path.name in error else f"{self.path.name}: {error}"
-
-    def unread(self, why: str, verdict: str = UNREAD) -> dict[str, object]:
+    def unread(self, why: str, verdict: str = bronze.UNREAD) -> dict[str, object]:
         """Return its row for `sources` if nothing of it counts as read."""
         return {**self.row(error=why), "verdict": verdict}
 
@@ -72,6 +81,10 @@ class Source:
     ) -> dict[str, object]:
         """Return its row for `sources`, but for what the whole run has in common."""
         changed = self.change()
+        if self.is_readable:
+            error = changed or error
+        elif error is not None and self.path.name not in error:
+            error = f"{self.path.name}: {error}"
         # What was not read whole does not count as read: neither what the file was nor what it has become.
         own = self.sha256 if changed is None else hashlib.sha256(f"{self.sha256} {time.time_ns()}".encode()).hexdigest()
         return {
@@ -84,16 +97,9 @@ class Source:
             "packets": packets if self.kind == "capture" else None,
             "first_time": instant(self.first_time_ns or None),
             "last_time": instant(last_ns),
-            "verdict": ACCEPTED if self.is_readable else UNREAD,
-            "error": changed or error if self.is_readable or error is None else self._named(error),
+            "verdict": bronze.ACCEPTED if self.is_readable else bronze.UNREAD,
+            "error": error or changed,
         }
-
-
-def fingerprint_of(name: str, size: int, changed_ns: int) -> str | None:
-    """Return by what a file of this whole name or URL is known; None if it may still change without being told apart."""
-    if changed_ns > time.time_ns() - _SAME_NS:
-        return None
-    return hashlib.sha256(f"{name}\n{size}\n{changed_ns}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def instant(time_ns: int | None) -> datetime | None:
@@ -111,35 +117,60 @@ def is_compressed(path: Path) -> bool:
 
 
 @dataclass
-class Found:
-    """What the inputs of a run come to: files, in order of name.
+class Given:
+    """The files that a run was given, at hand and in order of time.
 
-    `empty`: a sentence for each folder in which there is no file; `errors`: one for each thing below that cannot be looked at.
+    `known`: digests of files that were read before, told by their names, sizes and times. `are_copies`: some were fetched from a
+    store or a pipe, and nobody but this machine sees them. `empty`: a sentence for each folder in which there is no file; `errors`:
+    one for each thing below that cannot be looked at.
     """
 
-    files: list[Path] = field(default_factory=list)
+    sources: Sequence[Source] = ()
+    known: list[str] = field(default_factory=list)
+    are_copies: bool = False
     empty: list[str] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
 
 
-def expand(inputs: Iterable[str]) -> Found:
-    """Return what `inputs` name. Raises FileNotFoundError naming what is missing.
+@contextmanager
+def given_files(warehouse: Warehouse, inputs: Sequence[str], snapshots: Sequence[str] = ()) -> Iterator[Given]:
+    """Give `inputs` and `snapshots`, files, folders, URLs or `-` for standard input, while they are at hand.
 
-    Folders are entered, linked ones too, each once; what `simulate` notes there about its captures is no recording.
+    Folders are entered, linked ones too, each once; what `simulate` notes there about its captures is no recording. Raises
+    FileNotFoundError for a missing one, and UsageError for a store that does not answer.
     """
-    found = Found()
-    for name in inputs:
-        path = Path(name)
-        if path.is_dir():
-            files = sorted(_files_below(path, found.errors))
-            found.files += files
-            if not files:
-                found.empty.append(f"input {name} holds no files: is it the right folder, and mounted?")
-        elif path.is_file():
-            found.files.append(path)
-        else:
-            raise FileNotFoundError(f"input {name}: no such file or folder")
-    return found
+    is_known = pc.field("fingerprint").is_valid()
+    names = warehouse.rows(bronze.SOURCES, None, ["fingerprint", "content_sha256"], is_known)
+    known: dict[str, str] = dict(zip(*names.to_pydict().values(), strict=True))
+    given, found = Given(), list[Source]()
+    with tempfile.TemporaryDirectory(prefix="namesrv-inputs-") as folder:
+        for number, name in enumerate([*inputs, *snapshots]):
+            own, path = Path(folder, str(number)), local_path(name)
+            files: Mapping[Path, str | None]
+            if name == STANDARD_INPUT:
+                own.mkdir()
+                with (own / "standard-input").open("wb") as piped:
+                    shutil.copyfileobj(sys.stdin.buffer, piped, _CHUNK)
+                files, given.are_copies = {Path(piped.name): None}, True
+            elif path is None:
+                files = _fetched(name, own, known, given)
+                given.are_copies |= bool(files)
+            elif path.is_dir():
+                files = {file: _fingerprint(file) for file in sorted(_files_below(path, given.errors))}
+                if not files:
+                    given.empty.append(_EMPTY.format(name))
+            elif path.is_file():
+                files = {path: _fingerprint(path)}
+            else:
+                raise FileNotFoundError(f"input {name}: no such file or folder")
+            for file, fingerprint in files.items():
+                if fingerprint is not None and fingerprint in known:
+                    given.known.append(known[fingerprint])
+                    continue
+                source = replace(source_of(file, warehouse.until_us), fingerprint=fingerprint)
+                found.append(source if number < len(inputs) else replace(source, kind="snapshot"))
+        given.sources = sorted(found, key=lambda source: (source.first_time_ns, source.path.name))
+        yield given
 
 
 def _files_below(folder: Path, errors: list[str]) -> Iterator[Path]:
@@ -170,26 +201,34 @@ def _is_truth(path: Path) -> bool:
         return False
 
 
-def sources_of(
-    files: Iterable[Path],
-    states: Iterable[Path],
-    until_us: int | None = None,
-    known: Mapping[str, str] = MappingProxyType({}),
-    fingerprints: Mapping[Path, str | None] = MappingProxyType({}),
-) -> tuple[list[Source], list[str]]:
-    """Return recordings and snapshots in order of time, and the digests of those that are `known` by their fingerprints.
-
-    `until_us`: what lies after that has no time. `fingerprints`: of copies, those of what they were made of.
-    """
-    found, digests = list[Source](), list[str]()
-    for path, is_state in [*((path, False) for path in files), *((path, True) for path in states)]:
-        own = fingerprints[path] if path in fingerprints else _fingerprint(path)
-        if own is not None and own in known:
-            digests.append(known[own])
-            continue
-        source = replace(_source(path, until_us), fingerprint=own)
-        found.append(replace(source, kind="snapshot") if is_state else source)
-    return sorted(found, key=lambda source: (source.first_time_ns, source.path.name)), digests
+def _fetched(url: str, folder: Path, known: Mapping[str, str], given: Given) -> dict[Path, str | None]:
+    """Copy what a URL names but for what is known, under the same names; return the copies with the objects' fingerprints."""
+    system, place = filesystem_of(url.rstrip("/"))
+    fetched, above, known_before = dict[Path, str | None](), PurePosixPath(place).parent, len(given.known)
+    try:
+        named = system.get_file_info(place)
+        is_file = named.type == pafs.FileType.File
+        below = pafs.FileSelector(place, recursive=True, allow_not_found=True)
+        infos = [named] if is_file else system.get_file_info(below)
+        files = [info for info in infos if info.is_file and (is_file or not info.base_name.startswith("."))]
+        for info in files:
+            fingerprint = _fingerprint_of(f"{url} {info.path}", info.size, info.mtime_ns or time.time_ns())
+            if fingerprint is not None and fingerprint in known:
+                given.known.append(known[fingerprint])
+                continue
+            path = folder / PurePosixPath(info.path).relative_to(above)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with system.open_input_stream(info.path) as remote, path.open("wb") as file:
+                shutil.copyfileobj(remote, file, _CHUNK)
+            if is_file or not _is_truth(path):
+                fetched[path] = fingerprint
+    except (OSError, pa.ArrowException) as error:
+        raise UsageError(f"input {url}: cannot be read: {first_line(error)}") from error
+    if not infos:
+        raise FileNotFoundError(f"input {url}: no such object, and nothing below it")
+    if not fetched and len(given.known) == known_before:
+        given.empty.append(_EMPTY.format(url))
+    return fetched
 
 
 def _fingerprint(path: Path) -> str | None:
@@ -197,10 +236,18 @@ def _fingerprint(path: Path) -> str | None:
         said = path.stat()
     except OSError:
         return None
-    return fingerprint_of(str(path.absolute()), said.st_size, said.st_mtime_ns)
+    return _fingerprint_of(str(path.absolute()), said.st_size, said.st_mtime_ns)
 
 
-def _source(path: Path, until_us: int | None) -> Source:
+def _fingerprint_of(name: str, size: int, changed_ns: int) -> str | None:
+    """Return by what a file of this whole name or URL is known; None if it may still change without being told apart."""
+    if changed_ns > time.time_ns() - _SAME_NS:
+        return None
+    return hashlib.sha256(f"{name}\n{size}\n{changed_ns}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def source_of(path: Path, until_us: int | None = None) -> Source:
+    """Return a recording as it is now; `until_us`: what lies after that has no time."""
     digest, size, changed_ns, is_readable = hashlib.sha256(), 0, 0, True
     try:
         changed_ns = path.stat().st_mtime_ns
@@ -211,22 +258,19 @@ def _source(path: Path, until_us: int | None) -> Source:
     except OSError as error:  # its reader says so
         digest.update(f"{path} at byte {size}: {error}".encode())
         is_readable = False
-    kind, first, header = _kind_and_time(path, until_us)
-    return Source(path, kind, digest.hexdigest(), size, first, changed_ns, is_readable, header)
-
-
-def _kind_and_time(path: Path, until_us: int | None) -> tuple[str, int, str]:
-    """Return what kind of input a file is, by its first bytes, the time of its first packet (0: there is none), and its header."""
-    head = beginning_of(path)
-    if head.lstrip().startswith(b"{") or why_unreadable(head) is not None:
-        return "event_log", 0, ""
+    # What kind of input it is, by its first bytes, and the time of its first packet (0: there is none).
+    head, kind, first_ns = beginning_of(path), "capture", 0
     header = (head[:24] if head[:4] in PCAP else head[:4]).hex()
-    last_ns = END_NS if until_us is None else until_us * NS_PER_US
-    try:
-        for records in read_records(path):
-            times = records.time_ns[records.is_timed & (records.time_ns <= last_ns)]
-            if len(times):
-                return "capture", int(times[0]), f"{header} {records.link_type[0]}"
-    except (CaptureError, OSError):  # its reader says what is wrong with it
-        return "capture", 0, header
-    return "capture", 0, header
+    if head.lstrip().startswith(b"{") or why_unreadable(head) is not None:
+        kind, header = "event_log", ""
+    else:
+        last_ns = END_NS if until_us is None else until_us * NS_PER_US
+        try:
+            for records in read_records(path):
+                times = records.time_ns[records.is_timed & (records.time_ns <= last_ns)]
+                if len(times):
+                    first_ns, header = int(times[0]), f"{header} {records.link_type[0]}"
+                    break
+        except (CaptureError, OSError):  # its reader says what is wrong with it
+            pass
+    return Source(path, kind, digest.hexdigest(), size, first_ns, changed_ns, is_readable, header)

@@ -17,8 +17,9 @@ from typing import Any, Protocol
 import pyarrow.compute as pc
 
 from jobs.errors import GateError, MissingDayError, first_line
-from jobs.ingest.ingest import Given, commit_read, given_files, join_addresses, read
+from jobs.ingest.ingest import commit_read, join_addresses, read
 from jobs.ingest.ingested import Ingested, Read
+from jobs.ingest.sources import Given, given_files
 from jobs.night.days import Days, asked_days, days_to_do
 from jobs.night.gate import docs_dir, measured_small, require_sound, require_unbroken
 from jobs.night.night import Night

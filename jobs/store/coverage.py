@@ -74,15 +74,16 @@ def covered_of(days: Iterable[Mapping[str, Any]]) -> list[Covered]:
 def span_rows(covered: Sequence[Covered]) -> list[dict[str, Any]]:
     """Return the rows of `coverage_spans` (`schemas.views.COVERAGE_SPANS`): what is to be said of each instant."""
     words = summary(covered)
-    rows = [_row(span.begin, span.until, words, _said(of, span)) for of in covered for span in of.spans]
+    rows = [_row(span.begin, span.until, words, of, span, nowhere=False) for of in covered for span in of.spans]
     # None: since ever, and for ever. Whatever instant stood for these could be asked for.
     edges = [None, *sorted({at for of in covered for at in (of.first, of.last + _ONE_US)}), None]
     for begin, until in pairwise(edges):
         outside = [of for of in covered if begin is None or not of.first <= begin <= of.last]
         is_nowhere = len(outside) == len(covered)
-        rows += [_row(begin, until, words, _outside(of), nowhere=is_nowhere) for of in outside]
+        rows += [_row(begin, until, words, of, None, nowhere=is_nowhere) for of in outside]
         if not covered:
-            rows.append(_row(begin, until, words, dict.fromkeys(_outside(Covered("", []))), nowhere=True))
+            row = _row(begin, until, words, Covered("", []), None, nowhere=True)
+            rows.append({**row, "said": [dict.fromkeys(row["said"][0])]})
     return rows
 
 
@@ -156,32 +157,21 @@ def _spans(days: Sequence[Mapping[str, Any]]) -> list[Span]:
 
 
 def _row(
-    begin: dt.datetime | None, until: dt.datetime | None, words: str, said: Mapping[str, Any], *, nowhere: bool = False
+    begin: dt.datetime | None, until: dt.datetime | None, words: str, of: Covered, span: Span | None, *, nowhere: bool
 ) -> dict[str, Any]:
-    return {
-        "from_time": begin,
-        "until": until,
-        "nowhere": nowhere,
-        "recorded": words,
-        "said": [{**said, "nothing": None}],
-    }
-
-
-def _said(of: Covered, span: Span) -> dict[str, Any]:
-    return {
+    """Return a row of `coverage_spans` for one name server: in a span of its, or (None) where nothing is recorded of it."""
+    outside = f"not recorded: {_range(of)} is" if of.spans else ""
+    said = {
         "namesrv_id": of.namesrv_id,
-        "is_covered": True,
-        "recorded": span.recorded,
-        "running": span.running,
-        "known": span.known and not span.doubtful,
-        "known_since": span.known_since,
-        "coverage": _in_words(of.spans, span),
+        "is_covered": span is not None,
+        "recorded": span is not None and span.recorded,
+        "running": None if span is None else span.running,
+        "known": span is not None and span.known and not span.doubtful,
+        "known_since": None if span is None else span.known_since,
+        "coverage": outside if span is None else _in_words(of.spans, span),
+        "nothing": None,
     }
-
-
-def _outside(of: Covered) -> dict[str, Any]:
-    said = {"namesrv_id": of.namesrv_id, "is_covered": False, "recorded": False, "running": None, "known": False}
-    return {**said, "known_since": None, "coverage": f"not recorded: {_range(of)} is" if of.spans else ""}
+    return {"from_time": begin, "until": until, "nowhere": nowhere, "recorded": words, "said": [said]}
 
 
 def _in_words(spans: Sequence[Span], span: Span) -> str:

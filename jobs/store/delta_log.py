@@ -145,22 +145,18 @@ def commits_of(root: str, table: Table, after: int, last: int) -> Iterator[Commi
             ) from error
         except (OSError, ValueError) as error:
             raise BrokenLogError(f"{table.name}: cannot be read: {path}: {first_line(error)}") from error
-        yield _commit(number, actions)
-
-
-def _commit(number: int, actions: Iterable[Mapping[str, Any]]) -> Commit:
-    run_id, days, removed = None, set(), []
-    for kind, said in (entry for action in actions for entry in action.items()):
-        if kind == "commitInfo":
-            writer, _, run = str(said.get("userMetadata") or "").partition(" ")
-            run_id = run if writer == WRITER else None
-        elif kind in ("add", "remove"):
-            if said.get("dataChange", True):
-                day = (said.get("partitionValues") or {}).get("day")
-                days.add(dt.date.fromisoformat(day) if day else None)
-            if kind == "remove":
-                removed.append(unquote(said["path"]))
-    return Commit(number, run_id, frozenset(days), tuple(removed))
+        run_id, days, removed = None, set[dt.date | None](), []
+        for kind, said in (entry for action in actions for entry in action.items()):
+            if kind == "commitInfo":
+                writer, _, run = str(said.get("userMetadata") or "").partition(" ")
+                run_id = run if writer == WRITER else None
+            elif kind in ("add", "remove"):
+                if said.get("dataChange", True):
+                    day = (said.get("partitionValues") or {}).get("day")
+                    days.add(dt.date.fromisoformat(day) if day else None)
+                if kind == "remove":
+                    removed.append(unquote(said["path"]))
+        yield Commit(number, run_id, frozenset(days), tuple(removed))
 
 
 # -- commits that are made -------------------------------------------------------------------------------------------

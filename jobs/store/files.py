@@ -79,7 +79,9 @@ def write_file(
     bytes: `is_intact` looks at it.
     """
     schema = stored_schema(table)
-    texts = _dictionaries(rows) if isinstance(rows, pa.Table) else {}
+    # Texts that are kept once go into the file as such, in which that shows nowhere.
+    kinds = {field.name: field.type for field in rows.schema} if isinstance(rows, pa.Table) else {}
+    texts = {name: kind for name, kind in kinds.items() if pa.types.is_dictionary(kind)}
     given = pa.schema([field.with_type(texts.get(field.name, field.type)) for field in schema])
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(sink, given, **_encodings(schema)) as writer:
@@ -164,31 +166,19 @@ def read_files(
     if not listed:
         return schema.empty_table().select(names)
     try:
-        return _read(root, table, listed, names, filter, once)
+        dataset, words, made = dataset_of(root, table, listed, once), set(_WORD.findall(str(filter))), derived_of(table)
+        if made.keys().isdisjoint([*names, *words]):
+            return dataset.to_table(names, filter=filter)
+        # Columns that are not stored follow from others, which are read for it; what is looked for must be made first.
+        is_late = not words.isdisjoint(made)
+        inputs = {*names, *_WORD.findall(" ".join(made.values())), *(words if is_late else ())}
+        stored = [name for name in dataset.schema.names if name in inputs]
+        rows = with_derived(dataset.to_table(stored, filter=None if is_late else filter), table)
+        return (rows.filter(filter) if is_late else rows).select(names)
     except (OSError, pa.ArrowException):
         for _ in batches_of(root, table, listed):
             pass
         raise  # each can be read: it is what was asked for that cannot be
-
-
-def _read(
-    root: str,
-    table: Table,
-    files: Sequence[DataFile],
-    names: Sequence[str],
-    where: pc.Expression | None,
-    once: Collection[str],
-) -> pa.Table:
-    """Return rows, those columns among them that are not stored: these follow from others, which are read for it."""
-    dataset, words = dataset_of(root, table, files, once), set(_WORD.findall(str(where)))
-    made = derived_of(table)
-    if made.keys().isdisjoint([*names, *words]):
-        return dataset.to_table(names, filter=where)
-    is_late = not words.isdisjoint(made)  # what is looked for must be made first
-    inputs = {*names, *_WORD.findall(" ".join(made.values())), *(words if is_late else ())}
-    stored = [name for name in dataset.schema.names if name in inputs]
-    rows = with_derived(dataset.to_table(stored, filter=None if is_late else where), table)
-    return (rows.filter(where) if is_late else rows).select(names)
 
 
 def batches_of(root: str, table: Table, files: Iterable[DataFile]) -> Iterator[pa.Table]:
@@ -262,11 +252,6 @@ def unreadable(root: str, table: Table, path: str, error: BaseException | str) -
 def stored_schema(table: Table) -> pa.Schema:
     """Return the columns of the table's files: all that are stored but those by which it is cut."""
     return pa.schema([field for field in plain(table.stored_schema) if field.name not in table.partition_by])
-
-
-def _dictionaries(rows: pa.Table) -> dict[str, pa.DataType]:
-    """Return the columns in which texts are kept once; as such they go into a file, in which that shows nowhere."""
-    return {field.name: field.type for field in rows.schema if pa.types.is_dictionary(field.type)}
 
 
 def _groups(parts: Iterable[pa.Table | pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:

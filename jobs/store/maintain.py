@@ -87,10 +87,10 @@ def maintain(warehouse: Warehouse, retain_days: int = delta_log.KEPT_DAYS, *, dr
     """
     warehouse.require_ledger()  # another layout, or a ledger that was taken back, is refused before anything is changed
     root = warehouse.path
-    for table in WRITTEN_TABLES:
-        warehouse.published_files(
-            table
-        )  # of a log that is behind, or has a hole, files that are needed would look like rubbish
+    for (
+        table
+    ) in WRITTEN_TABLES:  # of a log that is behind, or has a hole, files that are needed would look like rubbish
+        warehouse.published_files(table)
     existing = {
         table.name: (table, delta_log.open_version(root, table, head))
         for table in _ALL_TABLES
@@ -175,7 +175,20 @@ def _compacted(
     groups = [group for files in crowded.values() for group in _groups_of(files)]
     if not groups:
         return version
-    add = [_rewritten(warehouse, table, group) for group in groups]
+    root, add = warehouse.path, list[DataFile]()
+    for group in groups:
+        before: list[Digest] = []
+
+        def parts(files: Sequence[DataFile] = group, digests: list[Digest] = before) -> Iterator[pa.Table]:
+            for rows in batches_of(root, table, files):
+                digests.append(_digest(rows))
+                yield rows
+
+        closed = closed_days(group[0])
+        day = group[0].day if closed is None else closed[0]
+        add.append(write_file(parts(), root, table, day, f"compacted-{warehouse.run_id}"))
+        if sum_of(before) != sum_of(_digest(rows) for rows in batches_of(root, table, [add[-1]])):
+            raise CompactionError(f"compaction has changed rows of {table.name}; nothing was deleted", "Run `check`")
     remove = [file for group in groups for file in group]
     number = delta_log.commit(version, add, remove, warehouse.run_id, rows_change=False)
     return delta_log.open_version(warehouse.path, table, number)
@@ -191,23 +204,6 @@ def _groups_of(files: Iterable[DataFile]) -> Iterator[list[DataFile]]:
         group.append(file)
     if group:
         yield group
-
-
-def _rewritten(warehouse: Warehouse, table: Table, files: Sequence[DataFile]) -> DataFile:
-    before: list[Digest] = []
-
-    def parts() -> Iterator[pa.Table]:
-        for rows in batches_of(warehouse.path, table, files):
-            before.append(_digest(rows))
-            yield rows
-
-    closed = closed_days(files[0])
-    day = files[0].day if closed is None else closed[0]
-    written = write_file(parts(), warehouse.path, table, day, f"compacted-{warehouse.run_id}")
-    after = [_digest(rows) for rows in batches_of(warehouse.path, table, [written])]
-    if sum_of(before) != sum_of(after):
-        raise CompactionError(f"compaction has changed rows of {table.name}; nothing was deleted", "Run `check`")
-    return written
 
 
 def _digest(rows: pa.Table) -> Digest:

@@ -74,7 +74,7 @@ def test_a_known_object_is_not_fetched_again(tmp_path: Path, monkeypatch: pytest
             fetched.append(Path(source).name)
             return super().open_input_stream(source, *rest)
 
-    monkeypatch.setattr("jobs.ingest.remote.filesystem_of", lambda _: (Store(), str(bucket)))
+    monkeypatch.setattr("jobs.ingest.sources.filesystem_of", lambda _: (Store(), str(bucket)))
     for run_id, wanted in (("first", ["a.pcap"]), ("again", []), ("more", ["b.pcap"])):
         fetched.clear()
         if run_id == "more":

@@ -12,7 +12,6 @@ from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.staging import staging_in
 from jobs.ingest.writing import settle_staged, write_staged
-from jobs.passes import InProcess
 from namesrv_core.history.snapshot import snapshot_text
 from namesrv_core.machine.profile import PROFILES
 from namesrv_core.machine.registry import Registry
@@ -73,7 +72,7 @@ def test_revoked_rows_are_taken_out_of_their_files(tmp_path: Path) -> None:
             row = Row(REVOKED, {"table": "heartbeats", "event_id": str(number) * 32})
             staging.add(row, frame=None)
         settle_staged(warehouse, staging, has_logs=False)
-        write_staged(warehouse, staging, result, FIRST, InProcess())
+        write_staged(warehouse, staging, result, FIRST)
     assert result == Ingested(days=[FIRST, FIRST + DAY])
     assert [(file.day, file.rows) for file in warehouse.files(bronze.HEARTBEATS)] == [(FIRST, 1)]
     assert warehouse.rows(bronze.HEARTBEATS)["event_id"].to_pylist() == ["1" * 32]
@@ -88,7 +87,7 @@ def test_of_copies_the_last_stands_for_all_the_frames(tmp_path: Path) -> None:
             values = {"topic_config_digest": "a" * 32, "topics": [], "mappings": [], "topic_count": number}
             staging.add(Row("topic_configs", values), frame=frame)
         settle_staged(warehouse, staging, has_logs=False)
-        write_staged(warehouse, staging, result, FIRST, InProcess())
+        write_staged(warehouse, staging, result, FIRST)
     assert (result.events, result.duplicates, result.days) == (1, 1, [])
     assert warehouse.rows(bronze.TOPIC_CONFIGS_TABLE)["topic_count"].to_pylist() == [3]
 

@@ -135,14 +135,14 @@ def test_a_file_that_cannot_be_put_into_tables_is_left_out(
     alone: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What nobody has foreseen while rows are written costs its file, too."""
-    written = writing._judged
+    written = writing._refused
 
-    def judged(staging: Any, table: Any, rows: Any) -> Any:
+    def refused(staging: Any, table: Any, rows: Any) -> Any:
         if BAD in str(rows.to_pylist()):
             raise OverflowError("too large")
         return written(staging, table, rows)
 
-    monkeypatch.setattr(writing, "_judged", judged)
+    monkeypatch.setattr(writing, "_refused", refused)
     monkeypatch.setattr("jobs.passes.cores", lambda: 1)
     good = some_days(tmp_path)
     wrong = write_log(tmp_path, DAYS[1], [registration(BAD, "10:30:00", "X", MONTH_MS)], "-x")

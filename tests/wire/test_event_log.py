@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.ingest.sources import sources_of
+from jobs.ingest.sources import source_of
 from namesrv_wire import AnyRow, CaptureError
 from namesrv_wire.logs.event_log import SCHEMA, line_of
 from namesrv_wire.logs.log_file import read_blocks
@@ -346,7 +346,7 @@ def test_a_file_that_is_no_event_log_is_refused_whole(
     path.write_bytes(pack(content))
     with pytest.raises(CaptureError, match=why):
         list(read_event_log(path))
-    (source,), _ = sources_of([path], [])
+    source = source_of(path)
     assert source.kind == "event_log"
 
 

@@ -23,7 +23,7 @@ from jobs.ingest.ingested import Ingested
 from jobs.ingest.staging import staging_in
 from jobs.ingest.writing import settle_staged, write_staged
 from jobs.night import stash
-from jobs.passes import InProcess, Passes
+from jobs.passes import Passes
 from jobs.store.files import DataFile, write_file
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import conformed, empty, rows_of, table_of, with_derived
@@ -262,7 +262,7 @@ def _write_late(warehouse: Warehouse, delivery: Delivery, written: Sequence[Writ
             for values in rows_of(stash.take([place], table.name)):
                 staging.add(Row(table.name, values), frame=next(frames))
         settle_staged(warehouse, staging, has_logs=False)
-        write_staged(warehouse, staging, Ingested(), delivery.day, InProcess())
+        write_staged(warehouse, staging, Ingested(), delivery.day)
 
 
 def _source_sha256(fleet: Fleet, file: str, name: str) -> str:
