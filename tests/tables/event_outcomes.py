@@ -7,6 +7,8 @@ from tests.day.row_values import DAY, DAY_BEFORE, E1, NAMESRV, NOON, ONE_DAY, di
 GOOD = {
     "namesrv_id": NAMESRV,
     "effect_time": NOON,
+    "events": 1,
+    "last_time": NOON,
     "operation": "scan",
     "outcome": "expired",
     "changes": 1,
@@ -21,7 +23,9 @@ PLANTED = {
         "event_id": E1,
         "day": DAY_BEFORE,
         "effect_time": NOON - ONE_DAY,
+        "last_time": NOON - ONE_DAY,
     },
+    "events_are_counted": {"events": 2},
     "changes_are_counted": {"changes": -1},
     "refusal_changes_no_row": {"outcome": "no_effect"},
     "seq_is_unique": [{}, {"event_id": digest("same seq")}],
