@@ -94,6 +94,7 @@ class Past:
         self._listed_stamp = 0
         self._stamp = 0
         self._last_doubt = 0
+        self.turned: set[Entity] = set()  # what has become known or doubtful since somebody looked
         self.versions = Versions()  # of the registry beside it
         self.readings: dict[object, Any] = {}  # by question, what its last answer was found to say (`assimilation`)
 
@@ -125,6 +126,8 @@ class Past:
         for entity, known in marks:
             if known and self._known.get(entity, 0) > self._last_doubt:
                 continue  # nothing new
+            if not known or ANY in entity or not self.knows(*entity):
+                self.turned.add(entity)
             self._stamp += 1
             if known:
                 self._known[entity] = self._stamp
@@ -136,6 +139,8 @@ class Past:
         """Note that exactly `topics` have rows in the topic table: everything about any other topic is known."""
         if topics == self._listed and self._listed_stamp > self._last_doubt:
             return  # nothing new
+        if topics != self._listed or not self._listed_stamp:
+            self.turned.add(Entity("topic_queue", ANY, ANY))
         for topic in topics - self._listed:
             entity = Entity("topic_queue", topic, ANY)
             self._known[entity] = max(self._known.get(entity, 0), self._listed_stamp)

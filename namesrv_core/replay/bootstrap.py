@@ -53,11 +53,16 @@ def same_channel(registry: Registry, event: events.Event) -> events.Event:
     return event if channel_id is None else event._replace(channel_id=channel_id)
 
 
-def learn(registry: Registry, event: events.Event, step: Step, namesrv: Namesrv) -> Step:
-    """Note what `step` makes known and doubtful, and return it with its certainty. `registry`: before the step."""
+def learn(registry: Registry, event: events.Event, step: Step, at_ms: int, namesrv: Namesrv) -> Step:
+    """Note what `step` makes known and doubtful, and return it with its certainty. `registry`: before the step.
+
+    `at_ms`: of a heartbeat when it came, of a run when the last of its heartbeats came.
+    """
     past = _past_of(registry)
     if isinstance(event, _HEARTBEATS):
-        _note_beat(past, live_key_of(namesrv, event.cluster_name, event.broker_addr))
+        key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
+        if not past.knows(SETTLED, *key):
+            past.beats[key] = at_ms
         return _certain(step, NOTHING_CERTAIN)
     if isinstance(event, (events.AnswerObserved, events.ResponseObserved)):
         return _shown(past, event, step)
@@ -140,11 +145,6 @@ def _marks_of(registry: Registry, past: Past, event: events.Event, step: Step, n
             yield from _of_snapshot(past, event)
     elif type(event) in _EVIDENCE:
         yield from _EVIDENCE[type(event)](registry, past, event, step, namesrv)
-
-
-def _note_beat(past: Past, key: LiveKey) -> None:
-    if not past.knows(SETTLED, *key):
-        past.beats[key] = past.now_ms
 
 
 def _of_snapshot(past: Past, event: events.StateKnown) -> Iterator[Mark]:

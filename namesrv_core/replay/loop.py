@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from namesrv_core.machine.draft import Step
-from namesrv_core.machine.events import Event, ScanNotActiveBroker
+from namesrv_core.machine.events import Event, RefreshRun, ScanNotActiveBroker
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US, US_PER_MS
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Registry
@@ -65,7 +65,8 @@ def replay(
         last_seq, last_id = seq, event_id
         if seq > scans.none_before:
             yield from scans.before(seq)
-        step = take(registry, event, effect_us // US_PER_MS, namesrv.at(seq))
+        since_ms = seq // NS_PER_MS if type(event) is RefreshRun else None
+        step = take(registry, event, effect_us // US_PER_MS, namesrv.at(seq), since_ms)
         scans.passed(seq, step)
         yield Taken(timed, step)
     if until_seq is not None:

@@ -26,8 +26,10 @@ def is_unknown(event: events.Event, namesrv: Namesrv) -> bool:
     return isinstance(asked, _SINCE_5X) and not namesrv.profile.has_topic_registration
 
 
-def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> Step:
+def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv, since_ms: int | None = None) -> Step:
     """Return what `event` at `at_ms` (epoch milliseconds) does to `registry`, after applying it.
+
+    `since_ms`: of a run, when its first heartbeat came: from then on counts what it tells of the past.
 
     What a gap in the recording leaves is applied by itself. Raises KeyError for something that is not an event.
     """
@@ -39,13 +41,14 @@ def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) 
         taken = step(registry, event, at_ms, namesrv)
     else:
         event = bootstrap.same_channel(registry, event)
-        bootstrap.doubt_what_went_silently(registry, event, at_ms, namesrv)
+        told = event.beat if isinstance(event, events.RefreshRun) else event
+        bootstrap.doubt_what_went_silently(registry, told, at_ms if since_ms is None else since_ms, namesrv)
         if isinstance(event, events.AnswerObserved):
             taken = assimilate(registry, registry.past, event, namesrv)
         elif isinstance(event, events.ResponseObserved):
             taken = assimilate_response(registry, registry.past, event, namesrv)
         else:
             taken = step(registry, event, at_ms, namesrv)
-        taken = bootstrap.learn(registry, event, taken, namesrv)
+        taken = bootstrap.learn(registry, told, taken, at_ms, namesrv)
     apply_step(registry, event, taken, at_ms, namesrv)
     return taken

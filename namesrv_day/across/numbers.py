@@ -38,7 +38,8 @@ def outcome_counts(frames: Frames) -> Counter[str]:
 
     `frames`: event_outcomes and refreshes_hourly, or parts of them: counts add up (`Counter.update`).
     """
-    found = Counter(counted(frames["event_outcomes"], "outcome"))
+    of_outcomes = frames["event_outcomes"].group_by("outcome").aggregate([("events", "sum")])
+    found = Counter(dict(zip(of_outcomes["outcome"].to_pylist(), of_outcomes["events_sum"].to_pylist(), strict=True)))
     found["refreshed"] += pc.sum(frames["refreshes_hourly"]["refreshes"]).as_py() or 0
     return found
 

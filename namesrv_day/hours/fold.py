@@ -26,6 +26,7 @@ from schemas.table import BOOLEAN, LONG, STRING
 
 PERIODS = pa.schema([("broker_addr", STRING), ("period", LONG)])
 """Some periods (`condense.PERIOD_US`) of an address; of one that is NULL: of beats without any."""
+ABSENT = pa.schema([("seq", LONG), ("beats", LONG), ("last_us", LONG), ("behind", LONG), ("broker_addr", STRING)])
 MARGIN_US = 2 * STALL_NS // NS_PER_US
 """An event is under way from its arrival to its effect, and may race with what happens then; no longer, or it is a stall."""
 _US_PER_S = 1_000_000
@@ -35,12 +36,15 @@ class Folded(NamedTuple):
     """A day's beats, folded.
 
     `singles`: when whose beats are taken one by one (`PERIODS`); `hours`: the condensed rows of all others; `runs`: these as events
-    (`day_events.EVENTS`) with `is_run`, which is true, in no order.
+    (`day_events.EVENTS`) with `is_run`, which is true, in no order; `absent`: those of a broker that had no live entry when the day
+    began, with their `seq`: how many `beats` they are, when the last of them came (`last_us`), and the last period `behind` them
+    whose beats are single.
     """
 
     singles: pa.Table
     hours: pa.Table
     runs: pa.Table
+    absent: pa.Table
 
 
 def folded(
@@ -71,6 +75,7 @@ def folded(
         default_ms=BROKER_CHANNEL_EXPIRED_MS,
         longest_ms=LONGEST_LEASE_MS,
         stall_ns=STALL_NS,
+        is_unknown=context.has_unknown_past,
         own_lease=profile.own_heartbeat_timeout,
         with_cluster=profile.live_key_has_cluster,
         with_state=profile.has_state_version,
@@ -81,11 +86,12 @@ def folded(
         all_from_us=all_from,
         all_to_us=all_to,
     )
-    hours = hours.append_column("behind", found["behind"])
+    hours = hours.append_column("behind", found["behind"]).append_column("had_no_entry", found["had_no_entry"])
     kept = hours.filter(pc.invert(found["is_single"]))
     runs = ask(query("hours/runs"), {"hours": kept}, with_cluster=profile.live_key_has_cluster)
     events = as_events(runs).append_column("is_run", pa.repeat(pa.scalar(True, BOOLEAN), runs.num_rows))
-    return Folded(periods_of(hours.filter(found["is_single"])), kept, events)
+    absent = runs.filter(runs["had_no_entry"]).select(ABSENT.names).cast(ABSENT)
+    return Folded(periods_of(hours.filter(found["is_single"])), kept, events, absent)
 
 
 def periods_of(hours: pa.Table) -> pa.Table:
@@ -110,11 +116,8 @@ SELECT row FROM places SEMI JOIN periods
 def _of_everybody(context: NamesrvDay) -> tuple[list[int], list[int]]:
     """Return from when and until when no beat of the day is part of a run, whoever sends it.
 
-    Of a name server with an unknown past any answer may show anything; with another configuration the same beat may do
-    something else.
+    With another configuration the same beat may do something else.
     """
-    if context.has_unknown_past:
-        return [context.from_seq // NS_PER_US], [context.until_seq // NS_PER_US]
     changes = [seq // NS_PER_US for seq, _ in context.namesrv.later]
     return changes, changes
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from namesrv_core.history.intervals import Histories, Interval, Member
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import Outcome, Step
 from namesrv_core.machine.instants import NS_PER_US, US_PER_MS
+from namesrv_core.machine.past import ANY, GROUP, SETTLED, Entity, Part
+from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import BrokerLiveInfo, LiveKey
 from namesrv_core.machine.step import step as step_of
@@ -23,16 +25,30 @@ from schemas.tables.event_outcomes import detail_of
 
 _HOUR_US = 3_600_000_000
 _ANSWERS = (events.AnswerObserved, events.ResponseObserved)
+_HEARTBEATS = (events.BrokerHeartbeat, events.QueryDataVersion)
 _NAMELESS = (events.ScanNotActiveBroker, events.ChannelDestroyed)
 
 
+class Run(NamedTuple):
+    """What a run of heartbeats is of which each may be without effect: how many, when the last came, after which single ones."""
+
+    beats: int
+    last_us: int
+    behind: int | None
+
+
 class OutcomeOf(NamedTuple):
-    """An event that was no plain refresh. `number`: of its content; None: a scan, which nobody sent."""
+    """An event that was no plain refresh. `number`: of its content; None: a scan, which nobody sent.
+
+    Heartbeats of a broker without a live entry are one, as long as there is none: `events` of them, until `last_time`.
+    """
 
     number: int | None
     seq: int
     event_id: str
     effect_time: int
+    events: int
+    last_time: int
     outcome: str
     detail: str | None
     changes: int
@@ -55,11 +71,21 @@ class Notes:
     """Notes of one replay: let it take the day's events, then look at what it gives.
 
     `broken`: periods of addresses, in which their beats were no runs after all. Where there is one, all else is of no use.
+    `unrenewed`: live keys of runs that found no entry, each with the period behind which they came.
     """
 
-    def __init__(self, day: NamesrvDay, start: tuple[Registry, Histories], unmet: UnmetQueues | None) -> None:
-        """`unmet`: open rows that neither the registry nor the histories hold yet."""
-        self._day, self._unmet = day, unmet
+    def __init__(
+        self,
+        day: NamesrvDay,
+        start: tuple[Registry, Histories],
+        unmet: UnmetQueues | None,
+        absent: Mapping[int, Run],
+    ) -> None:
+        """`unmet`: open rows that neither the registry nor the histories hold yet; `absent`: runs by position (`fold.Folded`)."""
+        self._day, self._unmet, self._absent = day, unmet, absent
+        # Of live entries that are not there: the numbers of the outcomes of heartbeats for them, by what these say.
+        self._unknown: dict[LiveKey, dict[object, int]] = defaultdict(dict)
+        self.unrenewed: set[tuple[LiveKey, int | None]] = set()
         self.registry, self._histories = start
         # Until when runs of an address go, by what may not change in the middle of them.
         self._runs: dict[object, dict[str | None, int]] = defaultdict(dict)
@@ -81,7 +107,7 @@ class Notes:
 
     def take(self, told: Timed) -> None:
         """Replay the day's events. Raises OrderError where they do not increase."""
-        day, number = self._day, 0
+        day, number, before_us = self._day, 0, 0
 
         def numbered() -> Iterator[TimedEvent]:
             nonlocal number
@@ -96,11 +122,14 @@ class Notes:
             namesrv_id=day.namesrv_id,
             span=(day.from_seq, day.until_seq),
         ):
-            kind = type(timed.event)
+            kind, turned = type(timed.event), self._turned()
+            if turned and self._runs:
+                self._break_runs_about(turned, before_us, timed)
+            before_us = timed.seq // NS_PER_US
             of = None if kind is events.ScanNotActiveBroker else number
             report = None if of is None else told.reports[of]
             if isinstance(timed.event, events.RefreshRun):
-                self._take_run(timed, timed.event, step, report)
+                self._take_run(timed, timed.event, step, report, of, turns=bool(turned))
                 continue
             if report is not None and not self._histories.has_reported(*report):
                 self._report_version(timed, report)
@@ -111,16 +140,60 @@ class Notes:
                 if step.outcome is Outcome.REFRESHED:
                     self._count(step.refreshed, timed.effect_us)
                     continue
-            if kind not in _ANSWERS or step.outcome is Outcome.UNKNOWN_PAST:
+            if step.outcome is Outcome.UNKNOWN_BROKER and kind in _HEARTBEATS:
+                key = live_key_of(day.namesrv.at(timed.seq), timed.event.cluster_name, timed.event.broker_addr)  # type: ignore[union-attr]
+                self._note_unknown(key, timed.event, timed, step, of, Run(1, timed.effect_us, None))
+            elif kind not in _ANSWERS or step.outcome is Outcome.UNKNOWN_PAST:
                 self._note(timed, step, of, closed if kind in _NAMELESS else [])
 
-    def _take_run(self, timed: TimedEvent, run: events.RefreshRun, step: Step, report: Report | None) -> None:
+    def _turned(self) -> set[Entity]:
+        """Return of what an event has turned what is known, since this was asked last."""
+        past = self.registry.past
+        if past is None or not past.turned:
+            return set()
+        turned, past.turned = past.turned, set()
+        return turned
+
+    def _break_runs_about(self, turned: set[Entity], from_us: int, timed: TimedEvent) -> None:
+        """Break the runs in the middle of which it turns what is known of their broker: at `timed`, or unseen before it."""
+        names = {_name_of(entity) for entity in turned} - {None}
+        runs = self._runs if ANY in names else {name: self._runs[name] for name in names if name in self._runs}
+        for until in runs.values():
+            for addr, until_us in until.items():
+                if until_us >= from_us:
+                    self._break(addr, from_us - MARGIN_US, min(until_us, timed.seq // NS_PER_US) + MARGIN_US)
+
+    def _is_settled(self, step: Step) -> bool:
+        past = self.registry.past
+        return past is None or step.refreshed is None or past.knows(SETTLED, *step.refreshed)
+
+    def _take_run(
+        self,
+        timed: TimedEvent,
+        run: events.RefreshRun,
+        step: Step,
+        report: Report | None,
+        number: int | None,
+        *,
+        turns: bool,
+    ) -> None:
         """Note a run of beats, which are counted where each of them was seen; it is broken if one does more than renew a lease.
 
         Then the first of them is taken by itself; or all, if the second would do more again.
         """
         beat, first_us = run.beat, timed.seq // NS_PER_US
+        absent = self._absent.get(timed.seq) if step.outcome is Outcome.UNKNOWN_BROKER else None
+        if absent is not None:
+            key = live_key_of(self._day.namesrv.at(timed.seq), beat.cluster_name, beat.broker_addr)
+            if report is not None and not self._histories.has_reported(*report):
+                self._report_version(timed._replace(effect_us=first_us), report)
+            self._note_unknown(key, beat, timed._replace(effect_us=first_us), step, number, absent)
+            self.unrenewed.add((key, absent.behind))
+            self._stand_on(_concerns(beat, key, report), beat.broker_addr, timed.effect_us)
+            return
         is_reported = report is None or self._histories.has_reported(*report)
+        if turns or not self._is_settled(step):
+            self._break(beat.broker_addr, first_us, first_us if self._is_settled(step) else timed.effect_us)
         if not (_only_renews(step) and is_reported):
             again = step_of(self.registry, beat, timed.effect_us // US_PER_MS, self._day.namesrv.at(timed.seq))
             self._break(beat.broker_addr, first_us, first_us if _only_renews(again) else timed.effect_us)
@@ -129,9 +202,26 @@ class Notes:
             self._record(timed, step)
         if step.refreshed is not None:
             self._histories.refreshed(step.refreshed, timed.effect_us // US_PER_MS)
-            for concerned in _concerns(beat, step.refreshed, report):
-                until = self._runs[concerned]
-                until[beat.broker_addr] = max(until.get(beat.broker_addr, 0), timed.effect_us)
+            self._stand_on(_concerns(beat, step.refreshed, report), beat.broker_addr, timed.effect_us)
+
+    def _stand_on(self, concerned: Iterable[object], broker_addr: str | None, until_us: int) -> None:
+        for one in concerned:
+            until = self._runs[one]
+            until[broker_addr] = max(until.get(broker_addr, 0), until_us)
+
+    def _note_unknown(
+        self, key: LiveKey, beat: events.Event, timed: TimedEvent, step: Step, number: int | None, run: Run
+    ) -> None:
+        """Note heartbeats for which there is no live entry: with those before that say the same, as long as there was none."""
+        numbers, asked = self._unknown[key], (type(beat), beat)
+        if asked not in numbers:
+            numbers[asked] = len(self.outcomes)
+            self._note(timed, step, number, [], run)
+            return
+        found = self.outcomes[numbers[asked]]
+        self.outcomes[numbers[asked]] = found._replace(
+            events=found.events + run.beats, last_time=max(found.last_time, run.last_us)
+        )
 
     def _break(self, broker_addr: str | None, from_us: int, until_us: int) -> None:
         first, last = ((us // condense.PERIOD_US) for us in (from_us, until_us))
@@ -154,6 +244,9 @@ class Notes:
         if self._runs:
             for concerned in set(map(_concerned, step.changes)):
                 self._break_runs(concerned, timed.effect_us)
+        for change in step.changes if self._unknown else ():
+            if change.table == "broker_live_table":
+                self._unknown.pop(LiveKey(*change.key), None)
         for interval in () if self._unmet is None else self._unmet.touched(step.changes):
             self._histories.carry(interval)
         closed = [
@@ -173,7 +266,9 @@ class Notes:
             counted[0] += 1
             counted[2] = at_us
 
-    def _note(self, timed: TimedEvent, step: Step, number: int | None, removed: Iterable[Interval]) -> None:
+    def _note(
+        self, timed: TimedEvent, step: Step, number: int | None, removed: Iterable[Interval], run: Run | None = None
+    ) -> None:
         event = timed.event
         if isinstance(event, events.RecordingGap):
             for key, beat_ms in self.registry.last_update_ms.items():
@@ -183,7 +278,9 @@ class Notes:
                 self._histories.was_refreshed(key, beat_ms)
         sent = [notification._asdict() for notification in step.notifications] or None
         said = (step.outcome.value, detail_of(step), len(step.changes), sent, _brokers_in(removed) or None)
-        self.outcomes.append(OutcomeOf(number, timed.seq, timed.event_id, timed.effect_us, *said))
+        run = run or Run(1, timed.effect_us, None)
+        counted = (run.beats, run.last_us)
+        self.outcomes.append(OutcomeOf(number, timed.seq, timed.event_id, timed.effect_us, *counted, *said))
 
 
 def _only_renews(step: Step) -> bool:
@@ -205,6 +302,16 @@ def _concerned(change: Change) -> object:
     if change.table in ("broker_live_table", "filter_server_table"):
         return change.key
     return change.key[-1] if change.key else ()
+
+
+def _name_of(entity: Entity) -> Part:
+    """Return the broker name, or the live entry, about which something is known; None: about none."""
+    kind, one, other = entity
+    if kind in ("broker_live", "filter_server", SETTLED):
+        return ANY if ANY in (one, other) else LiveKey(one, other)  # type: ignore[arg-type, return-value]
+    if kind == "kv_config":
+        return None
+    return one if kind in ("broker_addr", GROUP) else other
 
 
 def _brokers_in(removed: Iterable[Interval]) -> list[dict[str, Any]]:

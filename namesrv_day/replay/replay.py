@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.history.intervals import Interval
+from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.rows import TopicTable
 from namesrv_day.arrow.rows import conformed, empty, table_of
 from namesrv_day.arrow.sql import ask
@@ -23,12 +24,15 @@ from namesrv_day.day.day_events import Frames, topic_digests
 from namesrv_day.day.start import capacities_in, facts_in, intervals_in, started
 from namesrv_day.day.timed import Timed, TopicTables
 from namesrv_day.hours.fold import PERIODS, Folded, folded, periods_of
-from namesrv_day.replay.notes import Notes
+from namesrv_day.replay.notes import Notes, Run
 from namesrv_day.replay.queues import QueueRows, UnmetQueues
 from namesrv_day.replay.slices import history_rows, outcome_rows, refresh_rows
 from schemas import gold
 from schemas.sql_files import query
+from schemas.table import LONG, STRING
 from schemas.tables.past_knowledge import past_row
+
+_UNRENEWED = pa.schema([("of_cluster", STRING), ("of_addr", STRING), ("of_behind", LONG)])
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def replay(given: ReplayInput) -> Replayed:
     while True:
         beats = folded(given.hours, given.others, given.open_rows, given.context, broken)
         told = _told(given, beats)
-        notes, unmet = state.begin(beats, told.topics)
+        notes, unmet = state.begin(beats, told)
         notes.take(told.timed)
         readings += 1
         if not notes.broken:
@@ -86,10 +90,11 @@ def replay(given: ReplayInput) -> Replayed:
 
 @dataclass(frozen=True)
 class _Told:
-    """The day's events for the core, and the topic tables that they name."""
+    """The day's events for the core, the topic tables that they name, and what `Notes` has of runs without an entry."""
 
     timed: Timed
     topics: TopicTables
+    absent: dict[int, Run]
     events: int
 
 
@@ -97,11 +102,27 @@ def _told(given: ReplayInput, beats: Folded) -> _Told:
     parts = [given.others, beats.runs]
     if beats.singles.num_rows:
         parts.append(given.single_beats(beats.singles))
+    absent = dict[int, Run]()
+    if beats.absent.num_rows:
+        parts[1], absent = _named(given, beats)
     of_runs = topic_digests(beats.runs)
     now = topic_digests(pa.concat_tables([part.select(["topic_config_digest"]) for part in (parts[0], *parts[2:])]))
     topics = TopicTables(given.topic_configs(now), lambda: given.topic_configs(of_runs))
     rows = pa.concat_tables(parts, promote_options="default")
-    return _Told(Timed(rows, topics), topics, rows.num_rows)
+    return _Told(Timed(rows, topics), topics, absent, rows.num_rows)
+
+
+def _named(given: ReplayInput, beats: Folded) -> tuple[pa.Table, dict[int, Run]]:
+    """Return the runs, those without an entry as their first heartbeats are recorded, since they have outcomes; and these.
+
+    One whose first heartbeat takes effect elsewhere than it is recorded is left as it is.
+    """
+    begun = beats.absent.append_column("first_us", pc.divide(beats.absent["seq"], NS_PER_US))
+    firsts = given.single_beats(periods_of(begun))
+    absent = beats.absent.filter(pc.is_in(beats.absent["seq"], value_set=firsts["seq"].combine_chunks()))
+    runs = {"absent": absent.select(["seq"]), "runs": beats.runs, "firsts": firsts}
+    numbers = zip(*(absent[name].to_pylist() for name in ("seq", *Run._fields)), strict=True)
+    return ask(query("replay/named"), runs).cast(beats.runs.schema), {seq: Run(*run) for seq, *run in numbers}
 
 
 class _State:
@@ -120,19 +141,18 @@ class _State:
             if context.has_unknown_past or not capacity.is_inner
         ]
 
-    def begin(self, beats: Folded, topics: TopicTables) -> tuple[Notes, UnmetQueues | None]:
+    def begin(self, beats: Folded, told: _Told) -> tuple[Notes, UnmetQueues | None]:
         """Return notes of a replay that begins in this state."""
         context = self._given.context
         start = started(context, self._intervals, self._facts, self._capacities)
         if self._queues is None:
-            return Notes(context, start, None), None
+            return Notes(context, start, None, told.absent), None
         unmet, complete = UnmetQueues(self._queues), dict[str | None, TopicTable]()
         if context.namesrv.profile.repairs_missing_topics:
-            complete = {
-                row["broker_name"]: topics[row["digest"]] for row in _complete(self._given, beats.runs, topics.later)
-            }
+            rows = _complete(self._given, beats.runs, told.topics.later)
+            complete = {row["broker_name"]: told.topics[row["digest"]] for row in rows}
         start[0].topic_queue_table.begin_with(unmet, complete)
-        return Notes(context, start, unmet), unmet
+        return Notes(context, start, unmet, told.absent), unmet
 
 
 def _complete(given: ReplayInput, runs: pa.Table, configs: pa.Table) -> list[dict[str, str]]:
@@ -152,7 +172,12 @@ def _tables(
     if unmet is not None:
         queues = gold.TOPIC_QUEUE_HISTORY
         found[queues.name] = pa.concat_tables([found[queues.name], conformed(unmet.untouched, queues)])
-    counted = {"hours": beats.hours, "counted": refresh_rows([*notes.refreshes], same)}
+    unrenewed = [{"of_cluster": key[0], "of_addr": key[1], "of_behind": behind} for key, behind in notes.unrenewed]
+    counted = {
+        "hours": beats.hours,
+        "counted": refresh_rows([*notes.refreshes], same),
+        "unrenewed": pa.Table.from_pylist(unrenewed, schema=_UNRENEWED),
+    }
     with_cluster = given.context.namesrv.profile.live_key_has_cluster
     hourly = ask(query("replay/refreshes"), counted, with_cluster=with_cluster)
     found[gold.REFRESHES_HOURLY.name] = conformed(hourly, gold.REFRESHES_HOURLY, **same)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from namesrv_core.history.intervals import Interval, Position
-from namesrv_core.machine.events import ScanNotActiveBroker
+from namesrv_core.machine.events import RefreshRun, ScanNotActiveBroker
 from namesrv_day.arrow.rows import conformed, plain
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.timed import Timed
@@ -38,6 +38,7 @@ def outcome_rows(outcomes: Sequence[OutcomeOf], timed: Timed, same: Mapping[str,
     columns |= {name: timed.said[name].take(numbers) for name in _SAID}
     kinds = timed.said["channel_kind"].take(numbers).to_pylist()
     of_numbers = (_SCAN if number is None else timed.events[number] for number in columns["number"])
+    of_numbers = (event.beat if isinstance(event, RefreshRun) else event for event in of_numbers)
     columns["operation"] = list(map(operation_of, of_numbers, kinds))
     rows = _table_of(gold.EVENT_OUTCOMES, columns, len(outcomes), same)
     return conformed(ask(_OUTCOMES, {"outcomes": rows}), gold.EVENT_OUTCOMES)

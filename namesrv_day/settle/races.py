@@ -62,8 +62,6 @@ class Replayable:
     @cached_property
     def short(self) -> Day:
         """Return the day with runs of beats where that may do."""
-        if self.context.has_unknown_past:
-            return self.whole
         beats = folded(self._given.today["hours"], self.others, self._given.carried, self.context)
         periods = sorted(pc.unique(beats.singles["period"]).to_pylist())
         asked = pc.field("broker_addr").isin(beats.singles["broker_addr"].unique()) & in_periods(periods)

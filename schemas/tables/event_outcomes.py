@@ -18,12 +18,17 @@ _RECORDED = tuple(table.name for table in (*EVENT_TABLES, ROUTE_OBSERVATIONS, SN
 EVENT_OUTCOMES = Table(
     "event_outcomes",
     "gold",
-    "one event that was not a plain refresh, scans that removed something included",
+    "one event that was not a plain refresh, scans that removed something included; equal heartbeats for which there was no "
+    "live entry are one until there is one",
     (
         NAMESRV_ID,
         required("seq", LONG, "Position of the event"),
         required("event_id", STRING, "Event; for a response to a registration, the registration's with -response"),
         required("effect_time", TIMESTAMP, "When it took effect"),
+        required(
+            "events", LONG, "How many it stands for: 1, or as many heartbeats with outcome unknown_broker; sum them"
+        ),
+        required("last_time", TIMESTAMP, "When the last of these took effect"),
         required("operation", STRING, "What it was: register_broker, scan, channel_close ..."),
         required("outcome", STRING, "What became of it"),
         Column("cluster_name", STRING, "Cluster name in the event; of a close or scan that of brokers_gone[0]"),
@@ -55,6 +60,11 @@ EVENT_OUTCOMES = Table(
             f"The outcome is one of: {', '.join(outcome.value for outcome in Outcome)}.",
         ),
         Rule("operation_has_its_form", has_form("operation", "[a-z][a-z0-9_]*"), "operation is a lower-case name."),
+        Rule(
+            "events_are_counted",
+            "events = 1 AND last_time = effect_time OR events > 1 AND last_time >= effect_time AND outcome = 'unknown_broker'",
+            "events is 1, or counts heartbeats of a broker without a live entry; last_time is when the last took effect.",
+        ),
         Rule("changes_are_counted", "changes >= 0", "changes is 0 or more."),
         Rule(
             "refusal_changes_no_row",

@@ -56,7 +56,7 @@ def shown(*taken: events.Event, namesrv: Namesrv, questions: tuple[Question, ...
 def test_only_an_unknown_past_learns() -> None:
     """A registry whose past is known has nothing to note: asking it to is a mistake of the caller."""
     with pytest.raises(ValueError, match="the past of this registry is known"):
-        bootstrap.learn(Registry(V4_9_7), events.NamesrvStopped(), Step(Outcome.STOPPED), Namesrv())
+        bootstrap.learn(Registry(V4_9_7), events.NamesrvStopped(), Step(Outcome.STOPPED), 0, Namesrv())
 
 
 def test_a_registration_that_failed_at_once_tells_nothing() -> None:

@@ -77,7 +77,15 @@ def live(addr: str, opened: Event, closed: Event | None = None, **values: Any) -
 
 def outcome(of: Event, operation: str, **values: Any) -> Row:
     when = {"seq": seq(of[1]), "event_id": of[0], "effect_time": of[1], "day": of[1].date()}
-    row = {"namesrv_id": NS, **when, "operation": operation, "outcome": "applied", "changes": 1}
+    row = {
+        "namesrv_id": NS,
+        **when,
+        "events": 1,
+        "last_time": of[1],
+        "operation": operation,
+        "outcome": "applied",
+        "changes": 1,
+    }
     return row | values
 
 

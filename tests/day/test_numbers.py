@@ -79,15 +79,19 @@ def test_a_report_shows_findings_and_the_settings_of_the_last_day() -> None:
 
 
 def test_plain_refreshes_are_outcomes_too() -> None:
-    """Those counted by hour and those with a row of their own; none is a number, too."""
+    """Those counted by hour and those with a row of their own, which may stand for many; none is a number, too."""
 
-    def counts(outcomes: list[str], refreshes: list[int]) -> dict[str, int]:
+    def counts(outcomes: list[tuple[str, int]], refreshes: list[int]) -> dict[str, int]:
         return outcome_counts(
             {
-                "event_outcomes": table_of(({"outcome": o} for o in outcomes), gold.EVENT_OUTCOMES),
+                "event_outcomes": table_of(({"outcome": o, "events": n} for o, n in outcomes), gold.EVENT_OUTCOMES),
                 "refreshes_hourly": table_of(({"refreshes": n} for n in refreshes), gold.REFRESHES_HOURLY),
             }
         )
 
-    assert counts(["applied", "refreshed", "applied"], [3, 4]) == {"applied": 2, "refreshed": 8}
+    assert counts([("applied", 1), ("refreshed", 1), ("applied", 1), ("unknown_broker", 90)], [3, 4]) == {
+        "applied": 2,
+        "refreshed": 8,
+        "unknown_broker": 90,
+    }
     assert dict(counts([], [])) == {"refreshed": 0}

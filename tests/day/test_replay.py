@@ -195,3 +195,43 @@ def test_scans_and_closes_say_who_went_with_them(profile: Profile) -> None:
         for broker in row["brokers_gone"] or [{"broker_name": None}]
     }
     assert gone == {("scan", "one", "1:1"), ("channel_close", "two", "2:1"), ("channel_close", None, None)}
+
+
+@pytest.mark.parametrize("profile", [V4_9_7, V5_4_0], ids=lambda profile: profile.name)
+def test_who_has_no_entry_is_one_outcome(profile: Profile) -> None:
+    """All its heartbeats are counted in the row of the first, and from the second hour on they are one event."""
+    life = Life(beats(query("one", "1:1"), 60), Namesrv(profile), begins_unseen=True)
+    plain, found = life.replayed(folds=False), life.replayed()
+    (last,) = {
+        row["number"] for tables in (plain, found) for row in rows_of(tables["past_knowledge"]) if row["what"] == "beat"
+    }
+    assert last == MIDNIGHT_MS + 14_370_000
+    for tables in (plain, found):
+        tables["past_knowledge"] = tables["past_knowledge"].drop_columns("number")
+    assert told_apart(plain, found) == {}
+    assert [(one.events, one.readings) for one in life.outputs] == [(119, 1)]  # the first hour is taken one by one
+    (outcome,) = rows_of(found["event_outcomes"])
+    assert (outcome["outcome"], outcome["events"]) == ("unknown_broker", 478)
+    assert (outcome["effect_time"], outcome["last_time"]) == (
+        (MIDNIGHT_MS + 60_000) * 1_000,
+        (MIDNIGHT_MS + 14_370_000) * 1_000,
+    )
+    assert found["refreshes_hourly"].num_rows == 0
+
+
+@pytest.mark.parametrize("profile", [V4_9_7, V5_4_0], ids=lambda profile: profile.name)
+def test_an_entry_parts_the_heartbeats_without_one(profile: Profile) -> None:
+    """Before it comes and after it has gone they have a row each; those between renew its lease."""
+    told = [
+        *beats(query("one", "1:1"), 60),
+        (HOUR_S + 65, registration("one", "1:1")),
+        (2 * HOUR_S + 65, {"kind": "channel", "event": "close", "channel_id": "1:1#1"}),
+    ]
+    life = Life(told, Namesrv(profile), begins_unseen=True)
+    plain, found = life.replayed(folds=False), life.replayed()
+    for tables in (plain, found):
+        tables["past_knowledge"] = tables["past_knowledge"].drop_columns("number")
+    assert told_apart(plain, found) == {}
+    unknown = [row["events"] for row in rows_of(found["event_outcomes"]) if row["outcome"] == "unknown_broker"]
+    assert sorted(unknown) == [121, 237]
+    assert sum(row["refreshes"] for row in rows_of(found["refreshes_hourly"])) == 120

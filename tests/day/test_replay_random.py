@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -114,7 +115,30 @@ def uncut(parts: list[dict[str, pa.Table]]) -> dict[str, pa.Table]:
     hours = found["refreshes_hourly"].group_by(["cluster_name", "broker_addr", "hour"])
     found["past_knowledge"] = parts[-1]["past_knowledge"].drop_columns("number")  # it counts what came to be known
     found["refreshes_hourly"] = hours.aggregate([("refreshes", "sum"), ("first_time", "min"), ("last_time", "max")])
+    outcomes = found["event_outcomes"]
+    is_counted = pc.field("outcome") == "unknown_broker"  # what a cut parts
+    counted = outcomes.filter(is_counted).group_by(["cluster_name", "broker_name", "broker_addr", "operation"])
+    found["unknown_broker"] = counted.aggregate([("events", "sum"), ("effect_time", "min"), ("last_time", "max")])
+    found["event_outcomes"] = outcomes.filter(~is_counted)
     return {
         name: rows.drop_columns([name for name in rows.column_names if name == "day"])
         for name, rows in unnumbered(found).items()
     }
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(12))
+@given(st.integers(0, 10**6), st.sampled_from(NAMESRVS), st.sampled_from([(60, 3_600), (4, 240)]))
+def test_no_table_tells_runs_from_single_beats_where_the_past_is_unknown(
+    seed: int, namesrv: Namesrv, slots: tuple[int, int]
+) -> None:
+    """The same of a recording that begins in the middle of the life; only when something came to be known has other numbers."""
+    life = Life(told_at_random(seed)[1:], namesrv, begins_unseen=True)
+    plain = life.replayed(folds=False)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(condense, "SLOTS", slots[0])
+        patched.setattr(condense, "PERIOD_US", slots[1] * 1_000_000)
+        found = life.replayed()
+    for tables in (plain, found):
+        tables["past_knowledge"] = tables["past_knowledge"].drop_columns("number")
+    assert told_apart(plain, found) == {}

@@ -5,7 +5,13 @@ WITH refused AS (
     SELECT cluster_name, broker_addr, seq, effect_time FROM registrations
     WHERE refusal IS NULL AND event_id NOT IN (FROM refused)
     UNION ALL
-    SELECT cluster_name, broker_addr, seq, effect_time FROM heartbeats WHERE event_id NOT IN (FROM refused)
+    SELECT cluster_name, broker_addr, seq, effect_time FROM heartbeats
+    -- Those for which there was no live entry have one row as long as there was none.
+    ANTI JOIN (
+        SELECT cluster_name, broker_addr, effect_time AS since, last_time FROM event_outcomes WHERE events > 1
+    ) AS absent ON absent.cluster_name IS NOT DISTINCT FROM heartbeats.cluster_name
+        AND absent.broker_addr IS NOT DISTINCT FROM heartbeats.broker_addr AND effect_time BETWEEN since AND last_time
+    WHERE event_id NOT IN (FROM refused)
     UNION ALL
     SELECT cluster_name, broker_addr, NULL, last_update_time FROM last_heartbeats
 )

@@ -3,7 +3,7 @@
 -- the address speaks for, for all that is told: its beats are not a run of ones, or too far apart; a lease ends, and is scanned
 -- for; it says what is not plainly the renewal of a lease; any other event. A beat that was refused is none.
 WITH beats AS (
-    SELECT * EXCLUDE (slots, slot_us, bucket, beats, lag_ns, first_seq, last_seq, version_state, version_timestamp, version_counter),
+    SELECT * EXCLUDE (slots, slot_us, bucket, beats, lag_ns, told, first_seq, last_seq, version_state, version_timestamp, version_counter),
         if(
             coalesce(version_state, version_timestamp, version_counter) IS NULL, NULL,
             {'state_version': version_state, 'timestamp': version_timestamp, 'counter': version_counter}
@@ -29,10 +29,19 @@ WITH beats AS (
 ), followed AS (
     SELECT *, first_us // 1000 - lag(last_us // 1000) OVER of_entry AS silent_ms,
         coalesce(lead(first_us // 1000) OVER of_entry, $until_ms) - last_us // 1000 AS left_ms
-    FROM spans LEFT JOIN leases ON of_addr IS NOT DISTINCT FROM broker_addr
+    FROM (
+        -- What nobody has given another lease has the usual one.
+        SELECT spans.*, coalesce(leases.lease_ms, $default_ms) AS lease_ms
+        FROM spans LEFT JOIN leases ON of_addr IS NOT DISTINCT FROM broker_addr
+    )
     WINDOW of_entry AS (PARTITION BY cluster, broker_addr ORDER BY first_us)
+), absent AS (
+    SELECT row FROM beats ANTI JOIN live ON live.broker_addr IS NOT DISTINCT FROM beats.broker_addr
+        AND live.cluster_name IS NOT DISTINCT FROM if($with_cluster, beats.cluster_name, NULL)
+    WHERE kind = 'heartbeats' AND refusal IS NULL AND (NOT $with_cluster OR cluster_name IS NOT NULL AND broker_addr IS NOT NULL)
 ), news AS (
-    -- Plain is what names a live entry and gives no version, or that of the entry, which is what its broker reported last.
+    -- Plain is what names a live entry and gives no version, or that of the entry, which is what its broker reported last. So is a
+    -- heartbeat for which there is no entry, as long as there is none.
     SELECT * EXCLUDE (row, first_us, last_us), min(first_us) AS first_us, arg_min(last_us, first_us) AS last_us
     FROM (
         SELECT beats.* FROM beats
@@ -41,7 +50,7 @@ WITH beats AS (
         LEFT JOIN reported ON reported.broker_addr = beats.broker_addr
             AND reported.broker_name IS NOT DISTINCT FROM beats.broker_name
             AND reported.cluster_name IS NOT DISTINCT FROM beats.cluster_name
-        WHERE NOT coalesce(
+        WHERE row NOT IN (FROM absent) AND NOT coalesce(
             live.broker_addr IS NOT NULL AND (NOT $with_cluster OR beats.cluster_name IS NOT NULL) AND (
                 beats.code = $light OR beats.data_version = live.data_version AND beats.data_version = reported.data_version
                 AND ($with_state OR coalesce(beats.data_version.state_version, 0) = 0) AND (
@@ -75,6 +84,9 @@ WITH beats AS (
     WHERE left_ms > lease_ms
     UNION ALL
     SELECT 'a', broker_addr, first_us, last_us FROM hours WHERE refusal IS NOT NULL OR code = $light AND NOT $knows_light
+    UNION ALL
+    -- What a response shows holds where it was given.
+    SELECT 'a', broker_addr, first_us, last_us FROM hours WHERE $is_unknown AND told > 0
     UNION ALL
     SELECT 'a', broker_addr, first_us, last_us FROM news
     UNION ALL
@@ -123,7 +135,8 @@ WITH beats AS (
 ), placed AS (
     SELECT row, broker_addr, first_us // $period_us AS period FROM hours
 )
-SELECT placed.row, max(eventful.period) AS behind, coalesce(behind = any_value(placed.period), false) AS is_single
+SELECT placed.row, max(eventful.period) AS behind, coalesce(behind = any_value(placed.period), false) AS is_single,
+    placed.row IN (FROM absent) AS had_no_entry
 FROM placed LEFT JOIN eventful
     ON eventful.broker_addr IS NOT DISTINCT FROM placed.broker_addr AND eventful.period <= placed.period
 GROUP BY placed.row ORDER BY placed.row

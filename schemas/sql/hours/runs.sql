@@ -1,11 +1,11 @@
 -- Equal beats that nothing parts as one event. All runs of a live entry between the same events renew its lease as of the last
 -- beat of them all.
 WITH told AS (
-    SELECT * EXCLUDE (row, slot_us, bucket, slots, beats, first_us, last_us, lag_ns, first_seq, last_seq),
-        if($with_cluster, cluster_name, NULL) AS cluster, min(first_seq) AS seq, max(last_us) AS last_us
+    SELECT * EXCLUDE (row, slot_us, bucket, slots, beats, first_us, last_us, lag_ns, told, first_seq, last_seq),
+        if($with_cluster, cluster_name, NULL) AS cluster, min(first_seq) AS seq, max(last_us) AS last_us, sum(beats)::BIGINT AS beats
     FROM hours GROUP BY ALL
 )
-SELECT * EXCLUDE (last_us, cluster), 'run-' || seq AS event_id,
+SELECT * EXCLUDE cluster, 'run-' || seq AS event_id,
     max(last_us) OVER (PARTITION BY cluster, broker_addr, behind) AS effect_us,
     if(
         coalesce(version_state, version_timestamp, version_counter) IS NULL, NULL,

@@ -9,6 +9,12 @@ WITH renewing AS (
     SELECT namesrv_id, seq FROM event_outcomes WHERE day IN ({days}) AND outcome NOT IN ('applied', 'refreshed')
 ), renewed AS NOT MATERIALIZED (
     FROM renewing ANTI JOIN refused USING (namesrv_id, seq)
+    -- Heartbeats for which there was no live entry have one row as long as there was none.
+    ANTI JOIN (
+        SELECT namesrv_id, coalesce(cluster_name, '') AS cluster, broker_addr, effect_time AS since, last_time FROM event_outcomes
+        WHERE day IN ({days}) AND events > 1
+    ) AS absent ON absent.namesrv_id = renewing.namesrv_id AND absent.cluster = renewing.cluster
+        AND absent.broker_addr IS NOT DISTINCT FROM renewing.broker_addr AND renewing.effect_time BETWEEN since AND last_time
 ), leases AS (
     SELECT DISTINCT namesrv_id, broker_addr, broker_name, heartbeat_timeout_ms AS lease_ms, valid_from
     FROM {broker_live_history} WHERE {of_brokers}

@@ -10,3 +10,9 @@ FROM (
 LEFT ANTI JOIN (
     SELECT namesrv_id, event_id, day FROM event_outcomes WHERE outcome NOT IN ('applied', 'refreshed')
 ) AS refused ON refused.namesrv_id = beat.namesrv_id AND refused.event_id = beat.event_id AND refused.day = beat.day
+-- Heartbeats for which there was no live entry have one row as long as there was none.
+LEFT ANTI JOIN (
+    SELECT namesrv_id, cluster_name, broker_addr, effect_time, last_time, day FROM event_outcomes WHERE events > 1
+) AS absent ON absent.namesrv_id = beat.namesrv_id AND absent.day = beat.day AND coalesce(absent.broker_addr, '') = coalesce(beat.broker_addr, '')
+    AND coalesce(absent.cluster_name, '') = coalesce(beat.cluster_name, '')
+    AND beat.effect_time BETWEEN absent.effect_time AND absent.last_time
