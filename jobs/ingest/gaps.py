@@ -85,7 +85,7 @@ def _left_of(gap: Mapping[str, Any], seen: list[int], taken: set[tuple[str, int]
         if begin != edges[0]:
             at = next(at for at in count(begin + 1) if (gap["namesrv_id"], at) not in taken)
             taken.add((gap["namesrv_id"], at))
-            name = hashlib.sha256(f"{gap['event_id']} {at}".encode()).hexdigest()[: len(gap["event_id"])]
+            name = hashlib.sha256(f"gap {gap['namesrv_id']} {at}".encode()).hexdigest()[: len(gap["event_id"])]
             us = at // NS_PER_US
             row |= {"seq": at, "event_id": name, "event_time": us, "effect_time": us, "day": day_of(us)}
         rows.append(row)

@@ -277,10 +277,13 @@ class Notes:
             for key, beat_ms in event.beats:
                 self._histories.was_refreshed(key, beat_ms)
         sent = [notification._asdict() for notification in step.notifications] or None
-        said = (step.outcome.value, detail_of(step), len(step.changes), sent, _brokers_in(removed) or None)
         run = run or Run(1, timed.effect_us, None)
-        counted = (run.beats, run.last_us)
-        self.outcomes.append(OutcomeOf(number, timed.seq, timed.event_id, timed.effect_us, *counted, *said))
+        outcome, gone = step.outcome.value, _brokers_in(removed) or None
+        when = timed.effect_us, run.beats, run.last_us
+        told = OutcomeOf(
+            number, timed.seq, timed.event_id, *when, outcome, detail_of(step), len(step.changes), sent, gone
+        )
+        self.outcomes.append(told)
 
 
 def _only_renews(step: Step) -> bool:
