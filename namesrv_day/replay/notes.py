@@ -279,8 +279,8 @@ class Notes:
         sent = [notification._asdict() for notification in step.notifications] or None
         said = (step.outcome.value, detail_of(step), len(step.changes), sent, _brokers_in(removed) or None)
         run = run or Run(1, timed.effect_us, None)
-        counted = (run.beats, run.last_us)
-        self.outcomes.append(OutcomeOf(number, timed.seq, timed.event_id, timed.effect_us, *counted, *said))
+        at_us = timed.effect_us
+        self.outcomes.append(OutcomeOf(number, timed.seq, timed.event_id, at_us, run.beats, run.last_us, *said))
 
 
 def _only_renews(step: Step) -> bool:
