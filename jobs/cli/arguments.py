@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import TYPE_CHECKING
 
 from jobs import __version__
@@ -68,7 +69,7 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"namesrv-history {__version__}")
     jobs = top.add_subparsers(dest="job", metavar="JOB", required=True)
-    for add in (_add_nights, _add_care, _add_readers, _add_without_recordings):
+    for add in (_add_nights, _add_record, _add_care, _add_readers, _add_without_recordings):
         add(jobs)
     return top
 
@@ -269,6 +270,47 @@ def _add_without_recordings(jobs: Jobs) -> None:
     jobs.add_parser("reference", help="print every table, view and function, column by column, as Markdown")
     pack = jobs.add_parser("pack", help="pack the Python environment for the machines of a cluster, without Spark")
     pack.add_argument("--output", required=True, metavar="FILE", help="archive to write, .tar.gz")
+
+
+def _add_record(jobs: Jobs) -> None:
+    """Add what writes recordings."""
+    record = jobs.add_parser(
+        "record", help="ask name servers again and again, and write their answers as event logs, which `nightly` reads"
+    )
+    told = "name server to ask, host:port; may be given again"
+    record.add_argument("--poll", action="append", type=_address, required=True, metavar="NAMESRV", help=told)
+    record.add_argument("--output", required=True, metavar="DIR", help="folder for the event logs; made if need be")
+    for option, dest, default, text in (
+        ("--every", "every", "5s", "time from one round of questions to the next (default: 5s)"),
+        ("--rotate", "rotate", "1h", "begin a new file after this time (default: 1h)"),
+        ("--for", "for_s", None, "end after this time (default: on SIGINT or SIGTERM)"),
+    ):
+        record.add_argument(option, dest=dest, type=_duration, default=default, metavar="TIME", help=text)
+    record.add_argument(
+        "--rate", type=_rate, default=20.0, metavar="N", help="questions a second to each at most (default: 20)"
+    )
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text}: host:port expected")
+    return host.strip("[]"), int(port)
+
+
+def _duration(text: str) -> float:
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h)?", text, re.ASCII)
+    seconds = float(found[1]) * {"ms": 0.001, "m": 60, "h": 3_600}.get(found[2], 1) if found else 0
+    if not 0.1 <= seconds <= _MOST_DAYS * 86_400:
+        raise argparse.ArgumentTypeError(f"{text}: a time such as 500ms, 5s, 10m or 1h expected, 100ms at least")
+    return seconds
+
+
+def _rate(text: str) -> float:
+    rate = float(text)
+    if not 0.1 <= rate <= 10_000:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0.1 and 10,000")
+    return rate
 
 
 def _several(

@@ -40,6 +40,8 @@ class About(NamedTuple):
     day: dt.date
     thresholds: Thresholds = Thresholds()
     unsettled: Unsettled | None = None
+    hears: bool = True
+    """Whether brokers were heard: where only answers are recorded, nobody knows who is live."""
     seen_until: dt.datetime | None = None
 
 
@@ -61,7 +63,7 @@ def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Tab
     values = {**asdict(about.thresholds), "start": start_of(about.day)}
     things, asked = [_NO_THINGS], set[str]()
     for finding in CATALOGUE:
-        if finding.is_between:
+        if finding.is_between or (finding.code in _OF_THE_LIVE and not about.hears):
             continue
         stands = standing.filter(pc.field("code") == finding.code)
         if _may_be(finding, tables, news, stands):
@@ -114,5 +116,7 @@ def start_of(day: dt.date) -> dt.datetime:
 
 
 _SEEN = {name: schema.empty_table() for name, schema in {"heard": HEARD, "suspected": SUSPECTED, **SEEN}.items()}
+_OF_THE_LIVE = frozenset({"GHOST_BROKER", "NS_ABANDONED"})
+"""Findings about brokers that are not live."""
 _NO_THINGS = empty(FINDINGS).drop_columns(["namesrv_id", "brokers", "topics", "begun_with", "told_on", "ended_on"])
 _KINDS = pa.table({name: [getattr(one, name) for one in CATALOGUE] for name in ("code", "lasts", "near_us")})
