@@ -62,7 +62,10 @@ def polled(folder: Path, targets: list[StandIn], script: Script, **more: Any) ->
         if not asking.done():
             await asyncio.wait_for(playing, 0.1)
             os.kill(os.getpid(), signal.SIGTERM)
-        return await asking
+        code = await asking
+        for target in targets:
+            target.stop()
+        return code
 
     folder.mkdir()
     return asyncio.run(both())
@@ -194,8 +197,11 @@ def test_what_changed_is_asked_for_first(tmp_path: Path) -> None:
 
     assert polled(tmp_path / "out", [target], script, every_s=0.25, rate=100.0) == 0
     behind = target.asked[at[0] :]
-    routes = [topic for code, topic in behind[behind.index((106, None)) :] if code == 105]
-    assert {"T07", "TX", "own-broker-b", "own-broker-c"} == set(routes[:4])
+    begin = behind.index((106, None))
+    routes = [topic for code, topic in behind[begin:] if code == 105]
+    # The round in which it happened went on, and may have asked for some of them already.
+    asked = {*routes[:4], *(topic for _, topic in behind[:begin])}
+    assert asked >= {"T07", "TX", "own-broker-b", "own-broker-c"}
 
 
 def test_files_are_finished_one_after_the_other(tmp_path: Path) -> None:
