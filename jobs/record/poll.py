@@ -171,10 +171,10 @@ class Target:
             if topic in self._asked and names & changed:
                 self._asked[topic] = 0.0
         await self._ask(_ORDERS)
-        # However slow it is to tell what is there, half of the time is for routes.
+        # However slow it is to tell what is there, half of the time is for routes, or for one at least.
         until = max(until, time.monotonic() + self._polling.every_s / 2)
-        for topic in sorted(self._asked, key=self._asked.__getitem__):
-            if max(self._next, time.monotonic()) >= until:
+        for number, topic in enumerate(sorted(self._asked, key=self._asked.__getitem__)):
+            if number and max(self._next, time.monotonic()) >= until:
                 break
             route = await self._ask(Question(RequestCode.GET_ROUTEINFO_BY_TOPIC, topic, standard_json=True))
             self._names[topic] = frozenset(route.queue_datas) if isinstance(route, ShownRoute) else frozenset()

@@ -100,6 +100,7 @@ def sends(data: bytes) -> Handler:
     async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while await reader.read(4_096):
             writer.write(data)
+        writer.close()
 
     return handler
 
@@ -109,10 +110,11 @@ async def closes(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     writer.close()
 
 
-async def is_silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+async def is_silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """Be a target that takes all and says nothing."""
     while await reader.read(4_096):
         pass
+    writer.close()
 
 
 HTTP = b"HTTP/1.1 400 Bad Request\r\nServer: x\r\nContent-Length: 0\r\n\r\n"

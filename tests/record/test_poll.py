@@ -62,10 +62,11 @@ def polled(folder: Path, targets: list[StandIn], script: Script, **more: Any) ->
         if not asking.done():
             await asyncio.wait_for(playing, 0.1)
             os.kill(os.getpid(), signal.SIGTERM)
-        code = await asking
-        for target in targets:
-            target.stop()
-        return code
+        try:
+            return await asking
+        finally:
+            for target in targets:
+                target.stop()
 
     folder.mkdir()
     return asyncio.run(both())
