@@ -49,6 +49,10 @@ def _run(arguments: argparse.Namespace) -> int:
         from jobs.start.pack import run_pack  # noqa: PLC0415  as above
 
         return run_pack(Path(arguments.output), sys.stdout)
+    if arguments.job == "record":
+        from jobs.record.poll import record  # noqa: PLC0415  as above
+
+        return record(arguments)
     if arguments.job == "reference":
         from schemas.reference import text  # noqa: PLC0415  as above
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 
 from jobs import __version__
@@ -116,6 +117,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"namesrv-history {__version__}")
     jobs = top.add_subparsers(dest="job", metavar="JOB", required=True, parser_class=_Options)
     _add_writers(jobs.add_parser)
+    _add_record(jobs.add_parser)
     _add_readers(jobs.add_parser)
     jobs.add_parser("reference", help="print every table, view and function, column by column, as Markdown")
     pack = jobs.add_parser("pack", help="pack the Python environment for the machines of a cluster, without Spark")
@@ -240,3 +242,44 @@ def _between(least: int, most: int, unit: str = "") -> Callable[[str], int]:
         return int(text)
 
     return number
+
+
+def _add_record(add: Callable[..., _Options]) -> None:
+    """Add what writes recordings."""
+    record = add(
+        "record", help="ask name servers again and again, and write their answers as event logs, which `nightly` reads"
+    )
+    told = "name server to ask, host:port; may be given again"
+    record.add_argument("--poll", action="append", type=_address, required=True, metavar="NAMESRV", help=told)
+    record.add_argument("--output", required=True, metavar="DIR", help="folder for the event logs; made if need be")
+    for option, dest, default, text in (
+        ("--every", "every", "5s", "time from one round of questions to the next (default: 5s)"),
+        ("--rotate", "rotate", "1h", "begin a new file after this time (default: 1h)"),
+        ("--for", "for_s", None, "end after this time (default: on SIGINT or SIGTERM)"),
+    ):
+        record.add_argument(option, dest=dest, type=_duration, default=default, metavar="TIME", help=text)
+    record.add_argument(
+        "--rate", type=_rate, default=20.0, metavar="N", help="questions a second to each at most (default: 20)"
+    )
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text}: host:port expected")
+    return host.strip("[]"), int(port)
+
+
+def _duration(text: str) -> float:
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h)?", text, re.ASCII)
+    seconds = float(found[1]) * {"ms": 0.001, "m": 60, "h": 3_600}.get(found[2], 1) if found else 0
+    if not 0.1 <= seconds <= 366 * 86_400:
+        raise argparse.ArgumentTypeError(f"{text}: a time such as 500ms, 5s, 10m or 1h expected, 100ms at least")
+    return seconds
+
+
+def _rate(text: str) -> float:
+    rate = float(text)
+    if not 0.1 <= rate <= 10_000:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0.1 and 10,000")
+    return rate

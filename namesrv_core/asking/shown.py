@@ -57,6 +57,15 @@ def shown_by(question: Question, answered: Answer) -> Shown | None:
     return read(question.code, answered.body)
 
 
+def entries_shown(answered: Answer) -> dict[str, str | None] | None:
+    """Return the KV entries of a namespace that an answer lists; None: it is no such list."""
+    try:
+        table = read_json(answered.body or "")["table"] if answered.code == ResponseCode.SUCCESS else None
+        return None if table is None else {_required(key): _text(value) for key, value in table.items()}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
 def _read(code: int, body: str) -> Shown | None:
     try:
         return _READERS[code](body)

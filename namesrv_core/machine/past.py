@@ -81,7 +81,8 @@ class Past:
         self.from_ms = from_ms
         self.longest_lease_ms = BROKER_CHANNEL_EXPIRED_MS
         self.now_ms = from_ms
-        self.last_effect_ms = from_ms  # of an event that changed something, or may have
+        self.heard_from_ms = from_ms  # since when brokers are heard; where only answers are recorded, they are not
+        self.last_effect_ms = from_ms - 1  # of an event that changed something, or may have
         self.settle_ms = from_ms + self.longest_lease_ms  # when to look next for members that must have gone
         self.phase_known: bool | int = False  # when the periodic scan runs
         self.complete_ms = 0  # since when the routes are known completely; 0: they are not
@@ -162,7 +163,12 @@ class Past:
 
     def silent_until_ms(self, key: LiveKey) -> int:
         """Return the last instant at which an entry under `key`, if there is one, can be there without a new event."""
-        return max(self.from_ms, self.beats.get(key, 0)) + self.longest_lease_ms
+        return max(self.heard_from_ms, self.beats.get(key, 0)) + self.longest_lease_ms
+
+    @property
+    def hears(self) -> bool:
+        """Return whether anything but answers was recorded: where only these are (polls), silence says nothing."""
+        return self.last_effect_ms >= self.from_ms or self.complete_ms > 0 or bool(self.beats)
 
     def copy(self) -> Past:
         """Return a past that holds the same and changes on its own."""
@@ -208,6 +214,7 @@ class Past:
 
 _SETTINGS = (
     "from_ms",
+    "heard_from_ms",
     "longest_lease_ms",
     "last_effect_ms",
     "settle_ms",

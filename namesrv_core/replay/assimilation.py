@@ -15,9 +15,18 @@ from typing import Literal
 from namesrv_core.asking import queries
 from namesrv_core.asking.answers import LIST_CODES, answer
 from namesrv_core.asking.body_json import same_json
-from namesrv_core.asking.shown import SHOWING_CODES, Shown, ShownCluster, ShownRoute, ShownTopics, shown_by
+from namesrv_core.asking.shown import (
+    SHOWING_CODES,
+    Shown,
+    ShownCluster,
+    ShownRoute,
+    ShownTopics,
+    entries_shown,
+    shown_by,
+)
 from namesrv_core.history.intervals import TABLE_OF
 from namesrv_core.machine import events
+from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.draft import NOTHING_CERTAIN, Outcome, Step
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.java_map import nested_get
@@ -52,6 +61,8 @@ def assimilate(registry: Registry, past: Past, event: events.AnswerObserved, nam
     Without effect where something happened between question and answer: which side of it the answer shows is open. An acting
     master stands in a route under the master's id: such members are not taken over.
     """
+    if event.question.code == RequestCode.GET_KVLIST_BY_NAMESPACE:
+        return _entries_shown(registry, past, event, namesrv)
     if event.question.code not in SHOWING_CODES:
         return Step(_judged(registry, past, event, namesrv))
     read = _read_of(past, event, namesrv)
@@ -99,6 +110,26 @@ def _judged(
     if not differs or knows_all_of(registry, past, question, namesrv):
         return Outcome.NO_EFFECT
     return Outcome.UNKNOWN_PAST
+
+
+def _entries_shown(registry: Registry, past: Past, event: events.AnswerObserved, namesrv: Namesrv) -> Step:
+    """Judge a list of the KV entries of a namespace; one that shows what was not known corrects them."""
+    outcome, namespace = _judged(registry, past, event, namesrv), event.question.subject
+    shown = entries_shown(event.answered)
+    says_nothing = outcome == Outcome.NO_EFFECT and past.knows_all("kv_config", namespace)
+    if shown is None or says_nothing or past.last_effect_ms >= event.request_seq // NS_PER_MS:
+        return Step(outcome)
+    changes = []
+    if outcome == Outcome.UNKNOWN_PAST:
+        held: Mapping[str | None, KvValue] = registry.kv_config_table.get(namespace) or {}
+        if namespace not in registry.kv_config_table:
+            changes.append(Change("kv_config_table", (namespace, None), KvValue(None)))
+        for key in (*held, *(key for key in shown if key not in held)):
+            value = KvValue(shown[key]) if key in shown else None
+            if value != held.get(key):
+                changes.append(Change("kv_config_table", (namespace, key), value))
+    marks = (_known("kv_config", namespace, ANY), *(_known("kv_config", namespace, key) for key in (None, *shown)))
+    return Step(outcome, tuple(changes), result=Evidence(marks, None))
 
 
 class _Reading:
@@ -219,7 +250,7 @@ class _Reading:
     def _topic_is_known(self, topic: Part, *, present: bool) -> bool:
         """A topic is there while any of its rows is; it is not there only if all that it could have are known."""
         if not present:
-            return self.past.knows_all("topic_queue", topic)
+            return self.past.hears and self.past.knows_all("topic_queue", topic)
         rows = (Entity("topic_queue", topic, name) for name in self._rows_of(topic))
         return any(is_known(self.registry, self.past, row, self.namesrv, present=True) for row in rows)
 

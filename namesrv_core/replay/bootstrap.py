@@ -30,6 +30,8 @@ def doubt_what_went_silently(registry: Registry, event: events.Event, at_ms: int
     """Before an event: note what of the names concerned may have gone unseen by now."""
     past = _past_of(registry)
     past.now_ms = at_ms
+    if not past.hears:
+        past.heard_from_ms = at_ms
     settle_the_silent(registry, past, namesrv)
     names: list[str | None] = []
     if isinstance(event, _ABOUT_ONE_NAME):

@@ -2,7 +2,8 @@
 
 A broker that has not been heard since the recording began may have a lease, and a connection that nobody knows to be
 its own: the scan or the end of that connection takes it down, and no event tells. Until its live entry has been seen, or
-must have ended, its place in its group is known only at the instant of an answer that shows it.
+must have ended, its place in its group is known only at the instant of an answer that shows it. So is everything where only
+answers are recorded: what they do not show comes, changes and goes unseen between them.
 """
 
 from __future__ import annotations
@@ -100,10 +101,10 @@ def settle_the_silent(registry: Registry, past: Past, namesrv: Namesrv) -> None:
 def is_known(registry: Registry, past: Past, entity: Entity, namesrv: Namesrv, *, present: bool) -> bool:
     """Return whether what the registry holds of `entity` can be relied on.
 
-    `present`: the registry has it. What is known to be absent does not appear unseen.
+    `present`: the registry has it. What is known to be absent does not appear unseen, if brokers are heard.
     """
     kind, one, other = entity
-    known = past.knows(kind, one, other)
+    known = past.hears and past.knows(kind, one, other)
     if not known or not present:
         return known
     if kind == "topic_queue":
@@ -119,11 +120,13 @@ def is_known(registry: Registry, past: Past, entity: Entity, namesrv: Namesrv, *
 
 def knows_members(registry: Registry, past: Past, name: str | None, namesrv: Namesrv) -> bool:
     """Return whether all members of `name` are known, and none may have gone unseen."""
-    return past.knows_all("broker_addr", name) and not unsettled_ids(registry, past, name, namesrv)
+    return past.hears and past.knows_all("broker_addr", name) and not unsettled_ids(registry, past, name, namesrv)
 
 
 def knows_all_of(registry: Registry, past: Past, question: Question, namesrv: Namesrv) -> bool:
     """Return whether all is known that the answer to `question` depends on."""
+    if not past.hears:
+        return False
     if question.code == RequestCode.GET_KV_CONFIG:
         return past.knows("kv_config", question.scope, question.subject)
     if question.code == RequestCode.GET_KVLIST_BY_NAMESPACE:

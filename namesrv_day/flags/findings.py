@@ -21,7 +21,7 @@ from namesrv_day.flags.expired import HEARD
 from namesrv_day.flags.registered import SEEN
 from namesrv_day.flags.suspected import SUSPECTED
 from schemas.findings import BETWEEN, CATALOGUE, Finding, Having, Thresholds
-from schemas.gold import EXPIRED_BROKERS, FINDINGS
+from schemas.gold import BROKER_ADDR_HISTORY, EXPIRED_BROKERS, FINDINGS
 from schemas.sql_files import query
 from schemas.table import TIMESTAMP
 
@@ -40,6 +40,8 @@ class About(NamedTuple):
     day: dt.date
     thresholds: Thresholds = Thresholds()
     unsettled: Unsettled | None = None
+    hears: bool = True
+    """Whether anything but answers was recorded."""
     seen_until: dt.datetime | None = None
 
 
@@ -60,8 +62,9 @@ def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Tab
     }
     values = {**asdict(about.thresholds), "start": start_of(about.day)}
     things, asked = [_NO_THINGS], set[str]()
+    is_deaf = not about.hears and bool(tables[BROKER_ADDR_HISTORY.name].num_rows)
     for finding in CATALOGUE:
-        if finding.is_between:
+        if finding.is_between or (finding.code in _OF_THE_LIVE and is_deaf):
             continue
         stands = standing.filter(pc.field("code") == finding.code)
         if _may_be(finding, tables, news, stands):
@@ -114,5 +117,7 @@ def start_of(day: dt.date) -> dt.datetime:
 
 
 _SEEN = {name: schema.empty_table() for name, schema in {"heard": HEARD, "suspected": SUSPECTED, **SEEN}.items()}
+_OF_THE_LIVE = frozenset({"GHOST_BROKER", "NS_ABANDONED"})
+"""Findings about brokers that are not live, which nobody knows of brokers that only answers show."""
 _NO_THINGS = empty(FINDINGS).drop_columns(["namesrv_id", "brokers", "topics", "begun_with", "told_on", "ended_on"])
 _KINDS = pa.table({name: [getattr(one, name) for one in CATALOGUE] for name in ("code", "lasts", "near_us")})

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.machine.instants import US_PER_MS
+from namesrv_core.machine.past import Past
 from namesrv_core.machine.profile import Namesrv
-from namesrv_day.arrow.rows import conformed, with_columns, with_microseconds
+from namesrv_day.arrow.rows import conformed, rows_of, with_columns, with_microseconds
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import frame
 from namesrv_day.day.day_events import Frames
@@ -24,6 +25,7 @@ from schemas import bronze, gold
 from schemas.findings import Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, ROUTE_CHANGES
 from schemas.table import Table, tables_in
+from schemas.tables.past_knowledge import fact_of
 from schemas.times import day_start_us
 
 _OF_THE_DAY = (
@@ -61,14 +63,17 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
     orphans = frame(given.before, ORPHANED_TOPICS)
     news = {table.name: news_of(today[table.name], given.day) for table in gold.HISTORY_TABLES}
     routes = swept_routes(today, news, reports, orphans, given.namesrv, given.day)
-    unsettled = _unsettled(today[gold.PAST_KNOWLEDGE.name])
+    unsettled, hears = _unsettled(today[gold.PAST_KNOWLEDGE.name]), _hears(today[gold.PAST_KNOWLEDGE.name])
+    settled = _settled(routes.orphans, unsettled, given.day)
+    if not hears:
+        settled = settled.filter(pc.not_equal(settled["reason"], "no_live_broker"))
     found = {
         ROUTE_CHANGES.name: _of(given.namesrv_id, _with_learned(routes.changes, outcomes), ROUTE_CHANGES),
-        ORPHANED_TOPICS.name: _of(given.namesrv_id, _settled(routes.orphans, unsettled, given.day), ORPHANED_TOPICS),
+        ORPHANED_TOPICS.name: _of(given.namesrv_id, settled, ORPHANED_TOPICS),
         EXPIRED_BROKERS.name: expired_brokers(today),
         **{table.name: _of_sql(table, table.sql, today) for table in gold.made_by("flags") if table.sql is not None},
     }
-    about = About(given.namesrv_id, given.day, given.thresholds, unsettled_until_start(today), given.seen_until)
+    about = About(given.namesrv_id, given.day, given.thresholds, unsettled_until_start(today), hears, given.seen_until)
     seen = {"suspected": given.today.get("suspected", SUSPECTED.empty_table())}
     seen |= {"heard": heard_before(found[EXPIRED_BROKERS.name], outcomes, recorded.beats_during)}
     seen |= registered({**today, ROUTE_CHANGES.name: found[ROUTE_CHANGES.name]}, hours, recorded, given.day)
@@ -87,6 +92,12 @@ def _unsettled(past_knowledge: pa.Table) -> Unsettled | None:
     heard_ms, complete_ms = number["from_ms"] + number["longest_lease_ms"], number["complete_ms"]
     until_ms = min(heard_ms, complete_ms) if complete_ms > 0 else heard_ms
     return Unsettled(number["from_ms"] * US_PER_MS, until_ms * US_PER_MS)
+
+
+def _hears(past_knowledge: pa.Table) -> bool:
+    """Return whether anything but answers was recorded, as `Past.hears`."""
+    told = past_knowledge.filter(pc.is_in(past_knowledge["what"], pa.array(["setting", "beat"])))
+    return not told.num_rows or Past.load(map(fact_of, rows_of(told))).hears
 
 
 def unsettled_until_start(today: Frames) -> Unsettled | None:

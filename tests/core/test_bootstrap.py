@@ -37,12 +37,17 @@ def register(
 
 
 class Server:
-    """A name server whose recording begins at 0 ms; `known`: whether it is recorded from its start."""
+    """A name server whose recording begins at 0 ms; `known`: whether it is recorded from its start.
 
-    def __init__(self, namesrv: Namesrv | None = None, *, known: bool = False) -> None:
+    `hears`: whether its brokers are recorded, so that silence says something; otherwise only answers are.
+    """
+
+    def __init__(self, namesrv: Namesrv | None = None, *, known: bool = False, hears: bool = True) -> None:
         self.namesrv = namesrv or Namesrv(V4_9_7)
         self.registry = Registry(self.namesrv.profile)
         self.registry.past = None if known else Past(0)
+        if self.registry.past is not None and hears:
+            self.registry.past.last_effect_ms = 0
 
     def take(self, event: events.Event, at_ms: int) -> Step:
         """Let an event happen."""
@@ -288,3 +293,23 @@ def test_a_recording_from_the_start_knows_no_unknown_past() -> None:
     assert step.certainty is None
     assert server.see(ROUTE, NO_ROUTE, 20) == Step(Outcome.NO_EFFECT)
     assert server.registry.broker_addr_table["a"] == BrokerData("C", ((0, A),))
+
+
+def test_where_only_answers_are_recorded_each_counts_by_itself() -> None:
+    """What comes and goes unseen between two of them contradicts nothing, however long nobody was heard; KV entries too."""
+    kv, order = Question(219, "ORDER_TOPIC_CONFIG"), events.PutKvConfig("ORDER_TOPIC_CONFIG", "T", "a:8")
+    server, empty = Server(hears=False), server_with()
+    other = register(topics(T=EIGHT, U=FOUR))._replace(broker_name="b", broker_addr=B)
+    for number, true in enumerate(
+        (empty, server_with(register()), empty, server_with(other, order), server_with(order))
+    ):
+        questions = (CLUSTER_INFO, ROUTE, kv)
+        outcomes = seen_by(server, true, questions, 1_000 + number * 200_000)
+        assert set(outcomes) <= {Outcome.NO_EFFECT, Outcome.UNKNOWN_PAST}
+        assert [server.says(question) for question in questions[:2]] == [
+            true.says(question) for question in questions[:2]
+        ]
+    assert server.says(kv) == true.says(kv)
+    server.take(register(), 1_000_000)
+    seen_by(server, server_with(order), (ROUTE,), 1_000_010)
+    assert server.says(ROUTE) != NO_ROUTE, "who was heard does not go unseen"

@@ -54,7 +54,7 @@ class Block(NamedTuple):
     @property
     def is_ours(self) -> bool:
         """Return whether there is a command of this project, and none that records or goes on for good (`test_register`)."""
-        return COMMAND in self.lines and not re.search(r"HiveThriftServer2|\btcpdump -", self.lines)
+        return COMMAND in self.lines and not re.search(r"HiveThriftServer2|\btcpdump -|\brecord --poll", self.lines)
 
     @property
     def commands(self) -> set[str]:

@@ -1,0 +1,1 @@
+"""What name servers say or do, written down as event logs while it happens."""
