@@ -28,6 +28,7 @@ _INLINE = re.compile(r"`((?:\w+=\S+ )?\./spark-submit\.sh [^`]+)`")
 # What these lines ask takes minutes to hours, or is this very run: they are run with less to do, everything else as it stands.
 _LESS = (
     (r"(spark-submit\.sh test)(?= *#)", r"\1 --collect-only -q tests/core/test_java_map.py"),
+    (r"(NAMESRV_EXAMPLES=10 .* tests/wire)", r"\1 --collect-only -q"),
     (r"NAMESRV_CLUSTER=1 (.*)", r"\1 --collect-only -q"),  # eight processes and minutes
     (r"\./spark-submit\.sh (lint|coverage) .*", ""),  # steps of CI
     (r"\./spark-submit\.sh mutate .*", ""),  # see test_mutation.py
