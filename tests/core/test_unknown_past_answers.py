@@ -7,7 +7,7 @@ import json
 import pytest
 
 from namesrv_core import Namesrv, NamesrvConfig, Outcome
-from namesrv_core.asking.shown import shown_by
+from namesrv_core.asking.shown import entries_shown, shown_by
 from namesrv_core.history.intervals import Histories
 from namesrv_core.machine import events
 from namesrv_core.machine.past import ACTING, ANY, GROUP, ROUTE_KINDS, Entity, Mark
@@ -246,3 +246,11 @@ def test_what_an_answer_corrects_stands_in_the_order_of_its_body_behind_what_it_
         seen_by(server, server_with(*taken), [Question(105, topic)], 10)
     step = server.see(TOPIC_LIST, Answer(0, json.dumps({"topicList": []})), 20)
     assert [change.key[0] for change in step.changes] == [*"QWERTYUI"]
+
+
+@pytest.mark.parametrize("body", [None, "{", "[]", '{"table": [1]}', '{"table": {"key": 1}}', "{}"])
+def test_what_is_no_list_of_entries_shows_none(body: str | None) -> None:
+    """A body that a name server cannot have sent is no evidence about its KV table."""
+    assert entries_shown(Answer(0, body)) is None
+    assert entries_shown(Answer(0, '{"table": {"key": "value"}}')) == {"key": "value"}
+    assert entries_shown(Answer(1, '{"table": {"key": "value"}}')) is None
