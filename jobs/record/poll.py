@@ -207,7 +207,7 @@ class Target:
 
     def _write(self, question: Question, answered: Answered, connection: Connection) -> None:
         """Write an answer, behind what it tells of the name server; a gap begins a file, so that times only go forwards."""
-        if self._failed_ns and answered.asked_ns - self._failed_ns >= RECORDING_GAP_NS:
+        if self._ends_gap(answered):
             self._finish()
         if self._segment is None:
             self._segment = Segment(self._polling.folder, self.name)
@@ -221,9 +221,13 @@ class Target:
         self._last_answer_ns = answered.at_ns
         self._segment.write(line_of(self._observation(question, answered, connection)))
 
+    def _ends_gap(self, answered: Answered) -> bool:
+        """Return whether it did not answer for so long before this that nothing counts as recorded then."""
+        return self._failed_ns > 0 and answered.asked_ns - self._failed_ns >= RECORDING_GAP_NS
+
     def _facts(self, answered: Answered, connection: Connection) -> Iterator[Row]:
         """Yield what a file says first of a name server, and when its version is another one; a gap in front of all else."""
-        if self._failed_ns and answered.asked_ns - self._failed_ns >= RECORDING_GAP_NS:
+        if self._ends_gap(answered):
             until = f"{UNTIL_MS}{answered.asked_ns // 1_000_000}"
             yield self._fact(connection, self._failed_ns, "recording_gap", None, f"not polled: {self.failed}", until)
         version = answered.frame.version
