@@ -6,6 +6,7 @@ import tempfile
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,11 +72,10 @@ def count_together(work: Iterable[TogetherWork]) -> list[Measurement]:
     """Count some of this work: a task, of bounded memory. Raises TamperedError if a file cannot be read."""
     found = []
     for one in work:
-        if one.rows < _MOST_IN_MEMORY:
-            found += _counted(one, _needed(one.tables, one.scope), {})
-            continue
         folder = local_path(one.staging) or Path(tempfile.gettempdir())
-        with apart(memory_limit=_MEMORY, temp_directory=str(folder / f"spilled-{uuid.uuid4().hex}")):
+        spilled = str(folder / f"spilled-{uuid.uuid4().hex}")
+        is_small = one.rows < _MOST_IN_MEMORY
+        with nullcontext() if is_small else apart(memory_limit=_MEMORY, temp_directory=spilled):
             found += _counted(one, _needed(one.tables, one.scope), {})
     return found
 
