@@ -55,8 +55,7 @@ from namesrv_day.verify.map_capacities import map_capacities
 from namesrv_day.verify.verify import VerifyInput, verdicts
 from schemas import bronze, gold
 from schemas.findings import Thresholds
-from schemas.rule import words
-from schemas.table import TIMESTAMP, Table
+from schemas.table import TIMESTAMP, Table, words
 from schemas.tables.event_outcomes import SYNTHETIC_OPERATIONS
 from schemas.times import day_start_seq
 

@@ -14,8 +14,7 @@ from namesrv_day.arrow.rows import rows_of, with_microseconds
 from namesrv_day.day.context import NamesrvDay
 from schemas import gold
 from schemas.intervals import POSITIONS, intervals_of
-from schemas.tables.map_capacities import map_capacity_of
-from schemas.tables.past_knowledge import fact_of
+from schemas.tables.state import fact_of, map_capacity_of
 
 Frames = Mapping[str, pa.Table]
 

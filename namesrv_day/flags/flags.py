@@ -25,7 +25,7 @@ from schemas import bronze, gold
 from schemas.findings import Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, ROUTE_CHANGES
 from schemas.table import Table, tables_in
-from schemas.tables.past_knowledge import fact_of
+from schemas.tables.state import fact_of
 from schemas.times import day_start_us
 
 _OF_THE_DAY = (

@@ -30,7 +30,7 @@ from namesrv_day.replay.slices import history_rows, outcome_rows, refresh_rows
 from schemas import gold
 from schemas.sql_files import query
 from schemas.table import LONG, STRING
-from schemas.tables.past_knowledge import past_row
+from schemas.tables.state import past_row
 
 _UNRENEWED = pa.schema([("of_cluster", STRING), ("of_addr", STRING), ("of_behind", LONG)])
 

@@ -25,7 +25,7 @@ from namesrv_day.day.start import capacities_in
 from schemas import gold
 from schemas.sql_files import query
 from schemas.table import STRING, Table
-from schemas.tables.map_capacities import map_capacity_row
+from schemas.tables.state import map_capacity_row
 from schemas.times import day_start_seq
 
 

@@ -7,10 +7,19 @@ from __future__ import annotations
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import Outcome, Step
 from schemas.bronze import EVENT_TABLES, ROUTE_OBSERVATIONS, SNAPSHOTS
-from schemas.gold_histories import BROKER, DAY, NOTIFICATION
-from schemas.recorded import NAMESRV_ID
-from schemas.rule import DAY_OF_EFFECT, has_form, is_one_of, reference, union, unique, words
-from schemas.table import INT, LONG, STRING, TIMESTAMP, Column, Rule, Table, list_of, required
+from schemas.table import (
+    DAY_OF_EFFECT,
+    Rule,
+    Table,
+    columns,
+    has_form,
+    is_one_of,
+    reference,
+    rules,
+    union,
+    unique,
+    words,
+)
 
 # What a timer starts, not a packet; its ids are in event_outcomes only.
 SYNTHETIC_OPERATIONS = ("scan",)
@@ -20,57 +29,49 @@ EVENT_OUTCOMES = Table(
     "gold",
     "one event that was not a plain refresh, scans that removed something included; equal heartbeats for which there was no "
     "live entry are one until there is one",
-    (
-        NAMESRV_ID,
-        required("seq", LONG, "Position of the event"),
-        required("event_id", STRING, "Event; for a response to a registration, the registration's with -response"),
-        required("effect_time", TIMESTAMP, "When it took effect"),
-        required(
-            "events", LONG, "How many it stands for: 1, or as many heartbeats with outcome unknown_broker; sum them"
-        ),
-        required("last_time", TIMESTAMP, "When the last of these took effect"),
-        required("operation", STRING, "What it was: register_broker, scan, channel_close ..."),
-        required("outcome", STRING, "What became of it"),
-        Column("cluster_name", STRING, "Cluster name in the event; of a close or scan that of brokers_gone[0]"),
-        Column("broker_name", STRING, "Broker name, likewise"),
-        Column("broker_addr", STRING, "Broker address, likewise"),
-        Column(
-            "brokers_gone",
-            list_of(BROKER),
-            "Brokers that went with a scan or the end of a connection, by name; NULL if none",
-        ),
-        Column("topic", STRING, "Topic in the event"),
-        Column("channel_id", STRING, "Connection of the event"),
-        Column("detail", STRING, "Reason of a refusal, exception, or count returned"),
-        required("changes", INT, "Rows opened and closed by it"),
-        Column(
-            "notifications",
-            list_of(NOTIFICATION),
-            "5.x: the NOTIFY_MIN_BROKER_ID_CHANGE (905) that the server sent on it; NULL if none",
-        ),
-        DAY,
-    ),
+    columns("""
+        namesrv_id
+        seq* BIGINT: Position of the event
+        event_id* STRING: Event; for a response to a registration, the registration's with -response
+        effect_time* TIMESTAMP: When it took effect
+        events* BIGINT: How many it stands for: 1, or as many heartbeats with outcome unknown_broker; sum them
+        last_time* TIMESTAMP: When the last of these took effect
+        operation* STRING: What it was: register_broker, scan, channel_close ...
+        outcome* STRING: What became of it
+        cluster_name STRING: Cluster name in the event; of a close or scan that of brokers_gone[0]
+        broker_name STRING: Broker name, likewise
+        broker_addr STRING: Broker address, likewise
+        brokers_gone ARRAY<STRUCT<broker_name: STRING, broker_addr: STRING, cluster_name: STRING>>: Brokers that went with a
+            scan or the end of a connection, by name; NULL if none
+        topic STRING: Topic in the event
+        channel_id STRING: Connection of the event
+        detail STRING: Reason of a refusal, exception, or count returned
+        changes* INT: Rows opened and closed by it
+        notifications ARRAY<STRUCT<to: STRING, min_broker_id: BIGINT, min_broker_addr: STRING, offline_broker_addr: STRING,
+            ha_broker_addr: STRING>>: 5.x: the NOTIFY_MIN_BROKER_ID_CHANGE (905) that the server sent on it; NULL if none
+        day
+    """),
     key=("day", "namesrv_id", "event_id"),
     made_by="outcomes",
     rules=(
         DAY_OF_EFFECT,
-        Rule(
-            "outcome_is_known",
-            is_one_of("outcome", [outcome.value for outcome in Outcome]),
-            f"The outcome is one of: {', '.join(outcome.value for outcome in Outcome)}.",
-        ),
-        Rule("operation_has_its_form", has_form("operation", "[a-z][a-z0-9_]*"), "operation is a lower-case name."),
+        *rules(f"""
+            outcome_is_known: The outcome is one of: {", ".join(outcome.value for outcome in Outcome)}.
+                {is_one_of("outcome", [outcome.value for outcome in Outcome])}
+            operation_has_its_form: operation is a lower-case name.
+                {has_form("operation", "[a-z][a-z0-9_]*")}
+        """),
         Rule(
             "events_are_counted",
             "events = 1 AND last_time = effect_time OR events > 1 AND last_time >= effect_time AND outcome = 'unknown_broker'",
             "events is 1, or counts heartbeats of a broker without a live entry; last_time is when the last took effect.",
         ),
-        Rule("changes_are_counted", "changes >= 0", "changes is 0 or more."),
-        Rule(
-            "refusal_changes_no_row",
-            "outcome NOT IN ('no_effect', 'refused_request', 'scan_halted') OR changes = 0",
-            "Events without effect change no row.",
-        ),
+        *rules("""
+            changes_are_counted: changes is 0 or more.
+                changes >= 0
+            refusal_changes_no_row: Events without effect change no row.
+                outcome NOT IN ('no_effect', 'refused_request', 'scan_halted') OR changes = 0
+        """),
         unique("event_outcomes", ("namesrv_id", "seq"), "seq_is_unique"),
         reference(
             "event_is_recorded",

@@ -2,55 +2,51 @@
 
 from __future__ import annotations
 
-from schemas.gold_histories import BROKER_ADDR, BROKER_NAME, CLUSTER_NAME, DAY
-from schemas.recorded import NAMESRV_ID
-from schemas.rule import is_day_of, known_event, warn
-from schemas.table import LONG, STRING, STRINGS, TIMESTAMP, Column, Rule, Table, required
+from schemas.table import Table, columns, is_day_of, known_event, rules, warn
 
 EXPIRED_BROKERS = Table(
     "expired_brokers",
     "gold",
     "one removal of a broker that had fallen silent",
-    (
-        NAMESRV_ID,
-        CLUSTER_NAME,
-        BROKER_NAME,
-        BROKER_ADDR,
-        required("cause", STRING, "scan (lease ended) or idle_channel (server closed the silent connection)"),
-        required("last_beat_time", TIMESTAMP, "Last refresh"),
-        required("heartbeat_timeout_ms", LONG, "Lease in milliseconds"),
-        required("removed_time", TIMESTAMP, "When it was removed"),
-        required("removed_by", STRING, "event_id of the scan or of the channel event"),
-        required("detection_lag_ms", LONG, "Milliseconds from the last refresh to the removal"),
-        Column("returned_time", TIMESTAMP, "Next registration under the same live key that day; NULL if none"),
-        Column("returned_by", STRING, "event_id of that registration"),
-        required("topics_lost", STRINGS, "Topics that lost queue data with it"),
-        DAY,
-    ),
+    columns("""
+        namesrv_id
+        cluster_name
+        broker_name
+        broker_addr
+        cause* STRING: scan (lease ended) or idle_channel (server closed the silent connection)
+        last_beat_time* TIMESTAMP: Last refresh
+        heartbeat_timeout_ms* BIGINT: Lease in milliseconds
+        removed_time* TIMESTAMP: When it was removed
+        removed_by* STRING: event_id of the scan or of the channel event
+        detection_lag_ms* BIGINT: Milliseconds from the last refresh to the removal
+        returned_time TIMESTAMP: Next registration under the same live key that day; NULL if none
+        returned_by STRING: event_id of that registration
+        topics_lost* ARRAY<STRING>: Topics that lost queue data with it
+        day
+    """),
     key=("day", "namesrv_id", "cluster_name", "broker_addr", "removed_by"),
     made_by="flags",
     shows_changes=True,
     rules=(
-        Rule("cause_is_known", "cause IN ('scan', 'idle_channel')", "The cause is scan or idle_channel."),
-        Rule("removed_that_day", is_day_of("removed_time"), "day is the UTC date of removed_time."),
-        Rule(
-            "removed_after_last_beat", "last_beat_time <= removed_time", "A broker is removed after its last refresh."
-        ),
-        Rule(
-            "lag_is_the_difference",
-            "abs(detection_lag_ms - (epoch_us(removed_time) - epoch_us(last_beat_time)) / 1000) <= 1",
-            "detection_lag_ms runs from the last refresh to the removal.",
-        ),
+        *rules(f"""
+            cause_is_known: The cause is scan or idle_channel.
+                cause IN ('scan', 'idle_channel')
+            removed_that_day: day is the UTC date of removed_time.
+                {is_day_of("removed_time")}
+            removed_after_last_beat: A broker is removed after its last refresh.
+                last_beat_time <= removed_time
+            lag_is_the_difference: detection_lag_ms runs from the last refresh to the removal.
+                abs(detection_lag_ms - (epoch_us(removed_time) - epoch_us(last_beat_time)) / 1000) <= 1
+        """),
         warn(
             "scan_removes_after_the_lease",
             "cause <> 'scan' OR detection_lag_ms > heartbeat_timeout_ms",
             "A scan removes brokers whose lease has ended; in 4.x also one that shares their connection.",
         ),
-        Rule(
-            "returns_whole",
-            "(returned_time IS NULL) = (returned_by IS NULL) AND NOT coalesce(returned_time < removed_time, FALSE)",
-            "A return has time and event, and follows the removal.",
-        ),
+        *rules("""
+            returns_whole: A return has time and event, and follows the removal.
+                (returned_time IS NULL) = (returned_by IS NULL) AND NOT coalesce(returned_time < removed_time, FALSE)
+        """),
         known_event("expired_brokers", "removed_by"),
         known_event("expired_brokers", "returned_by"),
     ),

@@ -19,10 +19,7 @@ from namesrv_core.inference.settings import (
     value_of,
 )
 from namesrv_core.machine.profile import COMPARED
-from schemas.gold_histories import DAY
-from schemas.recorded import NAMESRV_ID
-from schemas.rule import is_one_of, query, warn
-from schemas.table import LONG, STRING, STRINGS, TIMESTAMP, Column, Rule, Table, required
+from schemas.table import Table, columns, is_one_of, query, rules, warn
 
 _SETTINGS = (VERSION, *OPTIONS, SCAN_PHASE, ADDRESSES, CONFIGURATION)
 _SOURCES = tuple(source.value for source in Source)
@@ -30,62 +27,42 @@ NAMESRV_SETTINGS = Table(
     "namesrv_settings",
     "gold",
     "one value of one setting of a name server, as long as it held, by process: with it the day was replayed",
-    (
-        NAMESRV_ID,
-        required(
-            "setting",
-            STRING,
-            "version, or a setting as conf/ names it; addresses: if it has several; configuration: all of its properties",
-        ),
-        required(
-            "value",
-            STRING,
-            "Value; unlimited: longer than any silence that was seen; of addresses all, its id first; of the configuration what is "
-            "kept, a property a line, ? where that is not known",
-        ),
-        required(
-            "source",
-            STRING,
-            "given (conf; addresses: or an event log), stated (by its answers: version, 319), changed (318), inferred (from "
-            "answers and closes), "
-            "inherited (from the process before; the configuration: or from before a gap), "
-            "default (RocketMQ's; nothing speaks for or against)",
-        ),
-        Column("valid_from", TIMESTAMP, "Since when; NULL: since before the recording"),
-        Column("valid_to", TIMESTAMP, "Until when, exclusive; NULL = still so at the end of the day"),
-        required("from_seq", LONG, "Position since when; 0: since before the recording"),
-        required("process_seq", LONG, "Position of the start of the process; 0: before the recording"),
-        required("restart_value", STRING, "Value with which the next process starts, as far as is known"),
-        required("answers_for", LONG, "Answers and closes that only this value explains"),
-        required("answers_against", LONG, "Answers and closes that only another value explains"),
-        required("evidence", STRINGS, "The first few that speak for it (event ids)"),
-        DAY,
-    ),
+    columns("""
+        namesrv_id
+        setting* STRING: version, or a setting as conf/ names it; addresses: if it has several; configuration: all of its
+            properties
+        value* STRING: Value; unlimited: longer than any silence that was seen; of addresses all, its id first; of the
+            configuration what is kept, a property a line, ? where that is not known
+        source* STRING: given (conf; addresses: or an event log), stated (by its answers: version, 319), changed (318),
+            inferred (from answers and closes), inherited (from the process before; the configuration: or from before a
+            gap), default (RocketMQ's; nothing speaks for or against)
+        valid_from TIMESTAMP: Since when; NULL: since before the recording
+        valid_to TIMESTAMP: Until when, exclusive; NULL = still so at the end of the day
+        from_seq* BIGINT: Position since when; 0: since before the recording
+        process_seq* BIGINT: Position of the start of the process; 0: before the recording
+        restart_value* STRING: Value with which the next process starts, as far as is known
+        answers_for* BIGINT: Answers and closes that only this value explains
+        answers_against* BIGINT: Answers and closes that only another value explains
+        evidence* ARRAY<STRING>: The first few that speak for it (event ids)
+        day
+    """),
     key=("day", "namesrv_id", "setting", "from_seq"),
     made_by="settle",
     rules=(
-        Rule(
-            "setting_is_known",
-            is_one_of("setting", _SETTINGS),
-            "setting is version, addresses, configuration or the name of a setting in the configuration.",
-        ),
-        Rule("source_is_known", is_one_of("source", _SOURCES), f"source is one of {', '.join(_SOURCES)}."),
-        Rule(
-            "interval_is_positive",
-            "valid_to IS NULL OR valid_from IS NULL OR valid_from <= valid_to",
-            "A value does not end before it begins.",
-        ),
-        Rule("process_started_before", "process_seq <= from_seq", "A value is one of a process that has started."),
-        Rule(
-            "evidence_is_counted",
-            "answers_for >= len(evidence) AND answers_against >= 0",
-            "There are as many answers for a value as are named, or more.",
-        ),
-        Rule(
-            "findings_have_evidence",
-            "source NOT IN ('stated', 'changed', 'inferred') OR len(evidence) >= 1",
-            "What is stated, changed or inferred names the events that say so.",
-        ),
+        *rules(f"""
+            setting_is_known: setting is version, addresses, configuration or the name of a setting in the configuration.
+                {is_one_of("setting", _SETTINGS)}
+            source_is_known: source is one of {", ".join(_SOURCES)}.
+                {is_one_of("source", _SOURCES)}
+            interval_is_positive: A value does not end before it begins.
+                valid_to IS NULL OR valid_from IS NULL OR valid_from <= valid_to
+            process_started_before: A value is one of a process that has started.
+                process_seq <= from_seq
+            evidence_is_counted: There are as many answers for a value as are named, or more.
+                answers_for >= len(evidence) AND answers_against >= 0
+            findings_have_evidence: What is stated, changed or inferred names the events that say so.
+                source NOT IN ('stated', 'changed', 'inferred') OR len(evidence) >= 1
+        """),
         warn(
             "release_was_compared",
             # What a name server states itself is told of its `namesrv_events`.

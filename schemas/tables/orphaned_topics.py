@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from schemas.recorded import NAMESRV_ID
-from schemas.rule import INTERVAL_DOES_NOT_RUN_BACK, LIVES_IN_ITS_SLICE, is_one_of, known_event, query
-from schemas.table import CLOSED_MONTH, STRING, TIMESTAMP, Column, Rule, Table, required
+from schemas.table import (
+    CLOSED_MONTH,
+    INTERVAL_DOES_NOT_RUN_BACK,
+    LIVES_IN_ITS_SLICE,
+    Table,
+    columns,
+    is_one_of,
+    known_event,
+    query,
+    rules,
+)
 
 _OR_REGISTRATION = " UNION ALL SELECT day, namesrv_id, event_id FROM registrations"
 _REASONS = ("no_broker_address", "no_live_broker", "no_master", "no_writable_queue", "residual", "stale_order_conf")
@@ -12,35 +20,30 @@ ORPHANED_TOPICS = Table(
     "orphaned_topics",
     "gold",
     "one interval in which a topic was routed but could not be served as it looks",
-    (
-        NAMESRV_ID,
-        required("topic", STRING, "Topic"),
-        Column("broker_name", STRING, "residual: broker name; NULL for reasons that concern the whole topic"),
-        required(
-            "reason",
-            STRING,
-            "no_broker_address, no_live_broker, no_master, no_writable_queue, residual (no longer reported), "
-            "stale_order_conf",
-        ),
-        required("valid_from", TIMESTAMP, "Start, inclusive"),
-        Column("valid_to", TIMESTAMP, "End, exclusive; NULL = open"),
-        required("opened_by", STRING, "event_id that began it"),
-        Column("closed_by", STRING, "event_id that ended it; NULL = open"),
-    ),
+    columns("""
+        namesrv_id
+        topic* STRING: Topic
+        broker_name STRING: residual: broker name; NULL for reasons that concern the whole topic
+        reason* STRING: no_broker_address, no_live_broker, no_master, no_writable_queue, residual (no longer reported),
+            stale_order_conf
+        valid_from* TIMESTAMP: Start, inclusive
+        valid_to TIMESTAMP: End, exclusive; NULL = open
+        opened_by* STRING: event_id that began it
+        closed_by STRING: event_id that ended it; NULL = open
+    """),
     key=("namesrv_id", "topic", "broker_name", "reason", "valid_from", "opened_by"),
     partition_by=(CLOSED_MONTH,),
     made_by="flags",
     shows_changes=True,
     rules=(
-        Rule("reason_is_known", is_one_of("reason", _REASONS), f"The reason is one of: {', '.join(_REASONS)}."),
-        Rule(
-            "residual_names_the_broker",
-            "reason <> 'residual' OR broker_name IS NOT NULL",
-            "residual rows name the broker.",
-        ),
-        Rule(
-            "closes_whole", "(valid_to IS NULL) = (closed_by IS NULL)", "A closed interval has valid_to and closed_by."
-        ),
+        *rules(f"""
+            reason_is_known: The reason is one of: {", ".join(_REASONS)}.
+                {is_one_of("reason", _REASONS)}
+            residual_names_the_broker: residual rows name the broker.
+                reason <> 'residual' OR broker_name IS NOT NULL
+            closes_whole: A closed interval has valid_to and closed_by.
+                (valid_to IS NULL) = (closed_by IS NULL)
+        """),
         INTERVAL_DOES_NOT_RUN_BACK,
         LIVES_IN_ITS_SLICE,
         query(

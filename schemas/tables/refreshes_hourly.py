@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from schemas.gold_histories import BROKER_ADDR, DAY
-from schemas.recorded import NAMESRV_ID
-from schemas.rule import OF_AN_HOUR
-from schemas.table import LONG, STRING, TIMESTAMP, Column, Rule, Table, required
+from schemas.table import OF_AN_HOUR, Rule, Table, columns
 
 REFRESHES_HOURLY = Table(
     "refreshes_hourly",
     "gold",
     "one hour of one live entry's plain refreshes",
-    (
-        NAMESRV_ID,
-        Column("cluster_name", STRING, "Cluster in the key (5.x); NULL in 4.x"),
-        BROKER_ADDR,
-        required("hour", TIMESTAMP, "Start of the hour"),
-        required("refreshes", LONG, "Plain refreshes in it"),
-        required("first_time", TIMESTAMP, "First of them"),
-        required("last_time", TIMESTAMP, "Last of them"),
-        DAY,
-    ),
+    columns("""
+        namesrv_id
+        cluster_name STRING: Cluster in the key (5.x); NULL in 4.x
+        broker_addr
+        hour* TIMESTAMP: Start of the hour
+        refreshes* BIGINT: Plain refreshes in it
+        first_time* TIMESTAMP: First of them
+        last_time* TIMESTAMP: Last of them
+        day
+    """),
     key=("day", "namesrv_id", "cluster_name", "broker_addr", "hour"),
     made_by="replay",
     rules=(

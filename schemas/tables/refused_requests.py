@@ -5,10 +5,7 @@
 from __future__ import annotations
 
 from namesrv_core.machine.draft import Outcome
-from schemas.gold_histories import DAY
-from schemas.recorded import NAMESRV_ID
-from schemas.rule import OF_AN_HOUR, is_one_of, known_event, words
-from schemas.table import LONG, STRING, TIMESTAMP, Column, Rule, Table, required
+from schemas.table import OF_AN_HOUR, Table, columns, is_one_of, known_event, rules, words
 
 _OUTCOMES = tuple(
     outcome.value for outcome in (Outcome.REFUSED_REQUEST, Outcome.REFUSED_LONE_TOPIC, Outcome.REJECTED_STATE_VERSION)
@@ -17,32 +14,24 @@ REFUSED_REQUESTS = Table(
     "refused_requests",
     "gold",
     "one hour of what one client asked for one broker, or for none, and was refused for one reason",
-    (
-        NAMESRV_ID,
-        required("hour", TIMESTAMP, "Start of the hour"),
-        required(
-            "operation", STRING, "What was asked for: register_broker, query_data_version ..., as in event_outcomes"
-        ),
-        Column("cluster_name", STRING, "Cluster name in the request; NULL if absent"),
-        Column("broker_name", STRING, "Broker name, likewise"),
-        Column("broker_addr", STRING, "Broker address, likewise"),
-        Column(
-            "client", STRING, "Host that asked, by its connection, which may be a proxy's; NULL where there is none"
-        ),
-        required(
-            "outcome",
-            STRING,
-            "refused_request (its answer says that it failed), refused_lone_topic (a first registration with exactly one topic), "
-            "rejected_state_version (the broker id is held by an address with a newer state version)",
-        ),
-        Column("reason", STRING, "Why, as far as the answer or the rule says it; NULL if it does not"),
-        required("requests", LONG, "How many there were"),
-        required("first_time", TIMESTAMP, "When the first of them took effect"),
-        required("last_time", TIMESTAMP, "When the last did"),
-        required("first_event", STRING, "event_id of the first"),
-        required("last_event", STRING, "event_id of the last"),
-        DAY,
-    ),
+    columns("""
+        namesrv_id
+        hour* TIMESTAMP: Start of the hour
+        operation* STRING: What was asked for: register_broker, query_data_version ..., as in event_outcomes
+        cluster_name STRING: Cluster name in the request; NULL if absent
+        broker_name STRING: Broker name, likewise
+        broker_addr STRING: Broker address, likewise
+        client STRING: Host that asked, by its connection, which may be a proxy's; NULL where there is none
+        outcome* STRING: refused_request (its answer says that it failed), refused_lone_topic (a first registration with
+            exactly one topic), rejected_state_version (the broker id is held by an address with a newer state version)
+        reason STRING: Why, as far as the answer or the rule says it; NULL if it does not
+        requests* BIGINT: How many there were
+        first_time* TIMESTAMP: When the first of them took effect
+        last_time* TIMESTAMP: When the last did
+        first_event* STRING: event_id of the first
+        last_event* STRING: event_id of the last
+        day
+    """),
     key=(
         *("day", "namesrv_id", "hour", "operation", "cluster_name", "broker_name", "broker_addr"),
         *("client", "outcome", "reason"),
@@ -56,10 +45,12 @@ REFUSED_REQUESTS = Table(
         FROM event_outcomes WHERE outcome IN ({words(_OUTCOMES)}) GROUP BY ALL""",
     rules=(
         *OF_AN_HOUR,
-        Rule(
-            "outcome_is_a_refusal", is_one_of("outcome", _OUTCOMES), f"The outcome is one of: {', '.join(_OUTCOMES)}."
-        ),
-        Rule("hour_had_requests", "requests >= 1", "An hour without refused requests has no row."),
+        *rules(f"""
+            outcome_is_a_refusal: The outcome is one of: {", ".join(_OUTCOMES)}.
+                {is_one_of("outcome", _OUTCOMES)}
+            hour_had_requests: An hour without refused requests has no row.
+                requests >= 1
+        """),
         known_event("refused_requests", "first_event"),
         known_event("refused_requests", "last_event"),
     ),

@@ -4,44 +4,40 @@
 
 from __future__ import annotations
 
-from schemas.gold_histories import DAY
-from schemas.recorded import NAMESRV_ID
-from schemas.rule import is_day_of, reference, union, warn
-from schemas.table import INT, STRING, TIMESTAMP, Column, Rule, Table, required
+from schemas.table import Table, columns, is_day_of, reference, rules, union
 
 _ANSWERS = ("route_observations", "registrations", "heartbeats", "admin_events")
 ROUTE_MISMATCHES = Table(
     "route_mismatches",
     "gold",
     "one answer that the replayed registry does not give at any instant between request and answer; should be empty",
-    (
-        NAMESRV_ID,
-        required("event_id", STRING, "Answer, in route_observations"),
-        required("code", INT, "Request code"),
-        Column("subject", STRING, "Topic or cluster asked about"),
-        required("request_time", TIMESTAMP, "When the request had arrived"),
-        required("answer_time", TIMESTAMP, "When the answer left"),
-        required(
-            "classification",
-            STRING,
-            "mismatched, or the class that explains it: order_decision, unknown_past, unseen_broker (it shows brokers that "
-            "nobody registered, and there were connections that cannot be read), removal_under_way, one_way_under_way "
-            "(equal to the state before a removal that another thread makes, or before a one-way request, that had begun "
-            "up to 100 ms before the question)",
-        ),
-        Column("decision_id", STRING, "Order decision that explains it"),
-        Column("answered", STRING, "What the name server answered: header fields and body, each on a line, or remark"),
-        Column("expected", STRING, "What the replayed registry says at the answer, likewise"),
-        DAY,
-    ),
+    columns("""
+        namesrv_id
+        event_id* STRING: Answer, in route_observations
+        code* INT: Request code
+        subject STRING: Topic or cluster asked about
+        request_time* TIMESTAMP: When the request had arrived
+        answer_time* TIMESTAMP: When the answer left
+        classification* STRING: mismatched, or the class that explains it: order_decision, unknown_past, unseen_broker (it
+            shows brokers that nobody registered, and there were connections that cannot be read), removal_under_way,
+            one_way_under_way (equal to the state before a removal that another thread makes, or before a one-way request,
+            that had begun up to 100 ms before the question)
+        decision_id STRING: Order decision that explains it
+        answered STRING: What the name server answered: header fields and body, each on a line, or remark
+        expected STRING: What the replayed registry says at the answer, likewise
+        day
+    """),
     key=("day", "namesrv_id", "event_id"),
     made_by="verify",
     rules=(
-        Rule("answered_that_day", is_day_of("answer_time"), "day is the UTC date of answer_time."),
-        warn(
-            "is_explained", "classification <> 'mismatched'", "The replayed registry gives every answer that was given."
-        ),
-        warn("answer_follows_question", "request_time <= answer_time", "An answer comes after its question."),
+        *rules(f"""
+            answered_that_day: day is the UTC date of answer_time.
+                {is_day_of("answer_time")}
+            is_explained?: The replayed registry gives every answer that was given.
+                classification <> 'mismatched'
+            answer_follows_question?: An answer comes after its question.
+                request_time <= answer_time
+        """),
         reference(
             "answer_is_recorded",
             "Every event_id is in route_observations or, for a response, among the events.",

@@ -10,8 +10,8 @@ import pytest
 from namesrv_day.arrow.rows import empty
 from namesrv_day.arrow.sql import ask
 from namesrv_day.gate.rules import Measurement, measure, merged, reasons
-from schemas.rule import has_form, is_hex
 from schemas.rules import RULES, TABLES
+from schemas.table import has_form, is_hex
 from tests.day.good_rows import frames, good_rows, row
 from tests.day.planted_rows import ALL_RULES, ALSO_BROKEN, ELSEWHERE, IDS, planted, planted_rows
 from tests.day.row_values import DAY, DAY_BEFORE, NAMESRV, digest

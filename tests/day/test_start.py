@@ -32,7 +32,7 @@ from namesrv_day.day.context import NamesrvDay
 from namesrv_day.day.start import facts_in, intervals_in, starting
 from namesrv_day.replay.slices import history_rows
 from schemas import gold
-from schemas.tables.past_knowledge import past_row
+from schemas.tables.state import past_row
 from tests.core.adversary import EVENTS, NAMESRVS, PAUSES_MS, understood_by
 from tests.day.lives import NAMESRV
 from tests.examples import examples

@@ -17,7 +17,7 @@ from namesrv_day.arrow.sql import ask
 from namesrv_wire.protocol.bodies import TopicTable
 from namesrv_wire.protocol.requests import topic_configs_row
 from schemas import bronze
-from schemas.table import TIMESTAMP
+from schemas.table import DATA_VERSION, TIMESTAMP
 from schemas.times import day_start_us
 from tools.fleet.draws import Longs
 from tools.fleet.fleet import HOURS_PER_DAY, LIGHT, QUERY, Fleet
@@ -158,7 +158,7 @@ class EventRows:
     def _data_version(self, beats: Beats) -> pa.Array:
         which = self._version_of(beats)
         said = (np.zeros(len(which), np.int64), self._version_ms[which], self._versions[which])
-        return pa.StructArray.from_arrays(map(pa.array, said), fields=list(bronze.DATA_VERSION))
+        return pa.StructArray.from_arrays(map(pa.array, said), fields=list(DATA_VERSION))
 
     def _version_of(self, beats: Beats) -> Any:
         return beats.is_changed * np.int32(self._fleet.brokers) + beats.b

@@ -11,15 +11,12 @@ from __future__ import annotations
 from typing import Final
 
 from schemas import bronze, gold
-from schemas.recorded import UNREAD_FIELDS
-from schemas.rule import present, unique
-from schemas.rules.of_histories import HISTORIES, of_history
-from schemas.table import Kind, Rule, Scope
-from schemas.tables.namesrv_events import REQUESTS
-from schemas.tables.quarantine import BROKEN_RULE, QUARANTINE_REASONS
-from schemas.tables.topic_configs import UNREAD_QUEUES
+from schemas.bronze import BROKEN_RULE, QUARANTINE_REASONS, UNREAD_QUEUES
+from schemas.gold_histories import of_history
+from schemas.recorded import REQUESTS, UNREAD_FIELDS
+from schemas.table import Kind, Rule, Scope, present, unique
 
-__all__ = [
+__all__ = (
     "BROKEN_RULE",
     "QUARANTINE_REASONS",
     "REQUESTS",
@@ -30,20 +27,12 @@ __all__ = [
     "Kind",
     "Rule",
     "Scope",
-]
-
+)
 
 TABLES: Final = {table.name: table for table in (*bronze.TABLES, *gold.TABLES)}
-
-
-def _all_rules() -> dict[str, tuple[Rule, ...]]:
-    shared: dict[str, tuple[Rule, ...]] = {
-        table.name: (present(table), unique(table.name, table.key)) for table in TABLES.values()
-    }
-    # Intervals that do not overlap have unique keys.
-    shared |= {table.name: of_history(table) for table in gold.HISTORY_TABLES}
-    return {name: (*shared[name], *HISTORIES.get(name, ()), *table.rules) for name, table in TABLES.items()}
-
-
-RULES: dict[str, tuple[Rule, ...]] = _all_rules()
+# Intervals that do not overlap have unique keys.
+_SHARED = {table.name: (present(table), unique(table.name, table.key)) for table in TABLES.values()} | {
+    table.name: of_history(table) for table in gold.HISTORY_TABLES
+}
+RULES: dict[str, tuple[Rule, ...]] = {name: (*_SHARED[name], *table.rules) for name, table in TABLES.items()}
 """The rules of every table, by its name."""
