@@ -23,9 +23,9 @@ from jobs.errors import EXIT_OK, NotRecordedError, UsageError, first_line
 from jobs.record.segments import Segment, finish_left_over
 from namesrv_core.asking.shown import ShownCluster, ShownRoute, ShownTopics, shown_by
 from namesrv_core.machine.codes import RequestCode, ResponseCode
-from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import BrokerData
+from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
 from namesrv_wire.codes import VERSION_NAMES, version_name
 from namesrv_wire.errors import DecodeError
 from namesrv_wire.limits import MAX_FRAME_BYTES, MAX_HEADER_BYTES, RECORDING_GAP_NS

@@ -15,12 +15,16 @@ from functools import cache, lru_cache
 from namesrv_core.asking import queries
 from namesrv_core.asking.queries import RouteBroker, TopicRouteData
 from namesrv_core.asking.requests import Fields, zone_of
+from namesrv_core.machine import events
 from namesrv_core.machine.codes import RequestCode, ResponseCode
+from namesrv_core.machine.draft import NULL_POINTER, Outcome, Step
 from namesrv_core.machine.java_map import nested_get
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.question import Answer, Question
+from namesrv_core.machine.register import REGISTER_FAILED, RegisterResult
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import DataVersion, QueueData, TopicQueueMappingInfo
+from namesrv_core.machine.step import ORDER_TOPIC_CONFIG, QueryDataVersionResult
 
 STANDARD_JSON_SINCE = 401
 """MQVersion ordinal of 4.9.4: from there on a client gets standard JSON without asking for it."""
@@ -304,3 +308,50 @@ def writer(namesrv: Namesrv, *, standard: bool = False) -> _Writer:
     return _writer(
         old_json=of.old_json, standard=standard, has_zones=of.live_key_has_cluster, sys_flag_name=of.sys_flag_name
     )
+
+
+CRC32_MISMATCH = "crc32_mismatch"
+UNDECODABLE_BODY = "undecodable_body"
+MISSING_BROKER_ID = "missing_broker_id"
+_REMARKS = {CRC32_MISMATCH: "crc32 not match", UNDECODABLE_BODY: "", MISSING_BROKER_ID: NULL_POINTER}
+_COUNTS: dict[type, str] = {events.WipeWritePerm: "wipeTopicCount", events.AddWritePerm: "addTopicCount"}
+MAX_REASON = 200
+"""So many characters of a remark are kept as the reason of a refusal."""
+
+
+def answer_to(event: events.Event, taken: Step, registry: Registry, namesrv: Namesrv) -> Answer:
+    """Return the answer to the request that was `event` and did `taken`; `registry` as before or after it.
+
+    An exception that leaves the processor becomes SYSTEM_ERROR with the exception's text. What a release refuses to
+    UPDATE_NAMESRV_CONFIG is not known here: its answer says it.
+    """
+    if taken.exception is not None:
+        return Answer(ResponseCode.SYSTEM_ERROR, None, taken.exception)
+    if isinstance(event, events.RegisterBroker):
+        if not isinstance(taken.result, RegisterResult):
+            return Answer(ResponseCode.SYSTEM_ERROR, None, REGISTER_FAILED)
+        named = (("haServerAddr", taken.result.ha_server_addr), ("masterAddr", taken.result.master_addr))
+        returns_body = namesrv.config.return_order_topic_config_to_broker
+        body = kv_list_json(registry, ORDER_TOPIC_CONFIG, namesrv) if returns_body else None
+        return Answer(ResponseCode.SUCCESS, body, fields=tuple((n, value) for n, value in named if value is not None))
+    if taken.outcome == Outcome.REFUSED_REQUEST:
+        reason = None if taken.result is None else str(taken.result)
+        return Answer(ResponseCode.SYSTEM_ERROR, None, None if reason is None else _REMARKS.get(reason, reason))
+    if isinstance(taken.result, QueryDataVersionResult):
+        changed, version = taken.result
+        body = None if version is None else data_version_json(version, namesrv)
+        return Answer(ResponseCode.SUCCESS, body, fields=(("changed", "true" if changed else "false"),))
+    count = _COUNTS.get(type(event))
+    return Answer(ResponseCode.SUCCESS, None, fields=((count, str(taken.result)),) if count else ())
+
+
+def refusal_told(code: int | None, remark: str | None, topic_count: int | None = None) -> str | None:
+    """Return why a request was refused, as its answer says: its remark, or its code; None for no answer, or success.
+
+    `topic_count`: of a registration. Where no remark was recorded, one with a single topic was refused for that (5.x).
+    """
+    if code in (None, ResponseCode.SUCCESS):
+        return None
+    if remark:
+        return remark[:MAX_REASON]
+    return REGISTER_FAILED if (code, topic_count) == (ResponseCode.SYSTEM_ERROR, 1) else f"response code {code}"

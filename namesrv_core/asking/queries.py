@@ -7,10 +7,10 @@ from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from namesrv_core.machine.java_map import JavaMap, nested_get, string_map, table_size_for
-from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, LiveKey, QueueData, TopicQueueMappingInfo
+from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
 
 SYNC_BROKER_MEMBER_GROUP_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
 _UNIT_FLAG, _UNIT_SUB_FLAG = 1, 2

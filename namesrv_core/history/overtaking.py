@@ -16,7 +16,7 @@ from itertools import combinations
 from typing import Any, Final
 
 from namesrv_core.asking.body_json import read_json, same_json
-from namesrv_core.history.timeline import StateChange, Walk
+from namesrv_core.history.intervals import StateChange, Walk
 from namesrv_core.history.verification import Concerns, Observed, Verdict, answer_of, compared, proven_by
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.events import QueryDataVersion

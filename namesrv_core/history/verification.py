@@ -8,20 +8,20 @@ from then on every later question must be answered with it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Container, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
-from namesrv_core.asking.answers import answer, remark_matches
-from namesrv_core.asking.body_json import same_json
-from namesrv_core.asking.dispatch import answer_to
-from namesrv_core.asking.parts import parts_read
-from namesrv_core.history.timeline import StateChange, Walk
-from namesrv_core.machine.events import Event
+from namesrv_core.asking.answers import LIST_CODES, answer, answer_to, remark_matches
+from namesrv_core.asking.body_json import read_json, same_json
+from namesrv_core.asking.shown import ShownCluster, ShownRoute, ShownTopics, shown_by
+from namesrv_core.history.intervals import StateChange, Walk
+from namesrv_core.machine.codes import RequestCode, ResponseCode
+from namesrv_core.machine.events import Event, QueryDataVersion
+from namesrv_core.machine.past import TablePart, Versions, parts_changed
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.registry import Registry
-from namesrv_core.machine.step import step
-from namesrv_core.machine.versions import Part, Versions, parts_changed
+from namesrv_core.machine.step import ORDER_TOPIC_CONFIG, step
 
 
 class Observed(NamedTuple):
@@ -163,7 +163,7 @@ class _Expected(NamedTuple):
     """An answer of the registry: since which change it stands, and the parts that it is made of (None: of all)."""
 
     since: int
-    parts: list[Part] | None
+    parts: list[TablePart] | None
     answer: Answer
 
 
@@ -262,7 +262,7 @@ class Concerns:
         started = set(starts)
         self._restarts = {number for number, change in enumerate(timeline, 1) if change.seq in started}
         self._names = {topic: set(rows.java_keys()) for topic, rows in registry.topic_queue_table.java_items()}
-        self._numbers: dict[Part, set[int]] = {}
+        self._numbers: dict[TablePart, set[int]] = {}
         for number, change in enumerate(timeline, 1):
             for part in {part for one in change.changes for part in parts_changed(one)}:
                 self._numbers.setdefault(part, set()).add(number)
@@ -277,3 +277,67 @@ class Concerns:
         if parts is None:
             return self._every
         return sorted(self._restarts.union(*(self._numbers.get(part, ()) for part in parts)))
+
+
+Name = str | None
+_Value = TypeVar("_Value")
+
+
+def differs_by_unseen(question: Question, answered: Answer, expected: Answer, seen: Container[Name]) -> bool:
+    """Return whether `answered` is `expected` but for brokers that are not in `seen`, names of those that have registered.
+
+    Of a list of topics, which names no brokers: whether it has all that was expected, and more.
+    """
+    if question.code == RequestCode.GET_BROKER_MEMBER_GROUP:
+        return question.subject not in seen
+    if question.code in LIST_CODES:
+        return answered.code == ResponseCode.SUCCESS and _topics(expected) < _topics(answered)
+    shown, held = shown_by(question, answered), shown_by(question, expected)
+    if shown is None or held is None or isinstance(shown, ShownTopics) or isinstance(held, ShownTopics):
+        return False
+    return shown != held and _without_unseen(shown, seen) == _without_unseen(held, seen)
+
+
+def _topics(answer: Answer) -> frozenset[Name]:
+    try:
+        return frozenset(read_json(answer.body or "")["topicList"])
+    except (ValueError, KeyError, TypeError):
+        return frozenset()
+
+
+def _without_unseen(shown: ShownRoute | ShownCluster, seen: Container[Name]) -> ShownRoute | ShownCluster:
+    groups = _of_seen(shown.groups, seen)
+    if isinstance(shown, ShownCluster):
+        clusters = {name: tuple(sorted((n for n in of if n in seen), key=str)) for name, of in shown.clusters.items()}
+        return ShownCluster(groups, {name: of for name, of in clusters.items() if of})
+    addrs = {addr for group in groups.values() for _, addr in group.broker_addrs}
+    return ShownRoute(
+        _of_seen(shown.queue_datas, seen),
+        groups,
+        {addr: servers for addr, servers in shown.filter_servers.items() if addr in addrs},
+        shown.order_topic_conf,
+        _of_seen(shown.mappings, seen),
+    )
+
+
+def _of_seen(by_name: dict[Name, _Value], seen: Container[Name]) -> dict[Name, _Value]:
+    return {name: value for name, value in by_name.items() if name in seen}
+
+
+def parts_read(question: Question | Event, names: Iterable[str | None]) -> list[TablePart] | None:
+    """Return the parts that an answer is made of; None: whatever there is. `names`: the topic's brokers, for a route."""
+    if isinstance(question, QueryDataVersion):
+        return [("broker_live_table", question.broker_addr)]
+    if not isinstance(question, Question):
+        return None
+    code, subject = question.code, question.subject
+    if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+        own: list[TablePart] = [("topic_queue_table", subject), ("topic_queue_mapping_info_table", subject)]
+        groups = [("broker_addr_table", name) for name in names]
+        return [*own, *groups, ("filter_server_table",), ("kv_config_table", ORDER_TOPIC_CONFIG)]
+    if code == RequestCode.GET_BROKER_MEMBER_GROUP:
+        return [("broker_addr_table", subject)]
+    if code in (RequestCode.GET_KV_CONFIG, RequestCode.GET_KVLIST_BY_NAMESPACE):
+        return [("kv_config_table", question.scope if code == RequestCode.GET_KV_CONFIG else subject)]
+    topics: list[TablePart] = [("topic_queue_table",)] if code in LIST_CODES else []
+    return [*topics, ("broker_addr_table",), ("cluster_addr_table",)]

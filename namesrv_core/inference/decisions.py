@@ -16,7 +16,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple, TypeVar
 
-from namesrv_core.history.timeline import StateChange
+from namesrv_core.history.intervals import StateChange
 from namesrv_core.history.verification import Observed, chosen, judged
 from namesrv_core.inference.races import Day, Move, Race, key_of, owners_of, races_of
 from namesrv_core.inference.units import nodes_of, unit_around

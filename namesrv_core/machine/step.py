@@ -1,21 +1,246 @@
-"""The one dispatch: (registry, event, time, name server) to what the event does."""
+"""The one dispatch: (registry, event, time, name server) to what the event does; and the transitions that are short.
+
+Heartbeats, permissions and topics, KVConfigManager, start and stop of the process.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from namesrv_core.machine import events
-from namesrv_core.machine.draft import Outcome, Step
-from namesrv_core.machine.heartbeat import broker_heartbeat, query_data_version
-from namesrv_core.machine.kv import delete_kv_config, put_kv_config
-from namesrv_core.machine.lifecycle import restore, start, stop
-from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.register import register_broker
-from namesrv_core.machine.registry import Registry
-from namesrv_core.machine.scan import on_channel_destroy, scan_not_active_broker
-from namesrv_core.machine.topics import add_write_perm, delete_topic, register_topic, wipe_write_perm
-from namesrv_core.machine.unregister import submit_unregistrations, unregister_broker
+from namesrv_core.machine.draft import NULL_POINTER, Draft, Outcome, Step
+from namesrv_core.machine.events import (
+    AddWritePerm,
+    BrokerHeartbeat,
+    DeleteKvConfig,
+    DeleteTopic,
+    PutKvConfig,
+    QueryDataVersion,
+    RegisterTopic,
+    StateKnown,
+    WipeWritePerm,
+)
+from namesrv_core.machine.profile import PROFILES, Namesrv
+from namesrv_core.machine.register import live_key_of, register_broker
+from namesrv_core.machine.registry import Change, Registry
+from namesrv_core.machine.removal import (
+    on_channel_destroy,
+    scan_not_active_broker,
+    submit_unregistrations,
+    unregister_broker,
+)
+from namesrv_core.machine.rows import PERM_READ, PERM_WRITE, DataVersion, KvValue, LiveKey
+
+
+def start(registry: Registry) -> Step:
+    """Return what a start does: whatever the registry still held of routes is gone, the KV table is as in its file.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 NamesrvController.initialize, KVConfigManager.load.
+    """
+    # The file holds no nulls: a key whose value is null does not come back.
+    nulls = (
+        Change("kv_config_table", (namespace, key), None)
+        for namespace, entries in registry.kv_config_table.items()
+        for key, value in entries.items()
+        if value.text is None
+    )
+    return Step(Outcome.STARTED, (*_lost(registry), *nulls))
+
+
+def stop(registry: Registry) -> Step:
+    """Return what a stop does: all routes, live entries and pending unregistrations are lost."""
+    return Step(Outcome.STOPPED, _lost(registry))
+
+
+def restore(registry: Registry, event: StateKnown) -> Step:
+    """Return what a snapshot changes: what the registry was believed to hold goes, what the snapshot says comes.
+
+    Only while something is unknown of the past; a snapshot of another generation is refused.
+    """
+    if PROFILES[event.profile].live_key_has_cluster != registry.profile.live_key_has_cluster:
+        return Step(Outcome.REFUSED_REQUEST, result=f"snapshot of a {event.profile} name server")
+    if registry.past is None:
+        return Step(Outcome.NO_EFFECT)
+    lost = list(_lost(registry))
+    if event.knows_kv:
+        lost += [
+            Change("kv_config_table", (namespace, key), None)
+            for namespace, entries in registry.kv_config_table.items()
+            for key in (*entries, None)
+        ]
+    return Step(Outcome.RESTORED, (*lost, *event.changes))
+
+
+def _lost(registry: Registry) -> tuple[Change, ...]:
+    changes = [Change("topic_queue_table", key, None) for key in registry.topic_queue_table.keys_of_rows()]
+    changes += [Change("broker_addr_table", (name,), None) for name in registry.broker_addr_table]
+    changes += [
+        Change("cluster_addr_table", (cluster, name), None)
+        for cluster, names in registry.cluster_addr_table.items()
+        for name in names
+    ]
+    changes += [Change("broker_live_table", key, None) for key in registry.broker_live_table]
+    changes += [Change("filter_server_table", key, None) for key in registry.filter_server_table]
+    changes += [
+        Change("topic_queue_mapping_info_table", (topic, bname), None)
+        for topic, mappings in registry.topic_queue_mapping_info_table.items()
+        for bname in mappings
+    ]
+    if registry.pending_unregister:
+        changes.append(Change("pending_unregister", (), ()))
+    if registry.scan_halted:
+        changes.append(Change("scan_halted", (), None))
+    return tuple(changes)
+
+
+class QueryDataVersionResult(NamedTuple):
+    """Whether the version asked about differs from the stored one, and the stored one."""
+
+    changed: bool
+    data_version: DataVersion | None
+
+
+def broker_heartbeat(registry: Registry, event: BrokerHeartbeat, namesrv: Namesrv) -> Step:
+    """Renew the lease of a known address; nothing is created for an unknown one.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.updateBrokerInfoUpdateTimestamp.
+    """
+    key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
+    if _has_no_hash(key, namesrv):
+        return Step(Outcome.REFUSED_REQUEST, exception=NULL_POINTER)
+    if key not in registry.broker_live_table:
+        return Step(Outcome.UNKNOWN_BROKER)
+    return Step(Outcome.REFRESHED, refreshed=key)
+
+
+def query_data_version(registry: Registry, event: QueryDataVersion, namesrv: Namesrv) -> Step:
+    """Compare versions and renew the lease: 4.x only if they are equal, 5.x always; the version sent is never stored.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 DefaultRequestProcessor.queryBrokerTopicConfig.
+    """
+    key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
+    if _has_no_hash(key, namesrv):
+        return Step(Outcome.REFUSED_REQUEST, exception=NULL_POINTER)
+    live = registry.broker_live_table.get(key)
+    if live is None:
+        return Step(Outcome.UNKNOWN_BROKER, result=QueryDataVersionResult(changed=True, data_version=None))
+    sent = None if event.data_version is None else event.data_version.known_to(namesrv.profile)
+    changed = live.data_version is None or live.data_version != sent
+    result = QueryDataVersionResult(changed, live.data_version)
+    if changed and not namesrv.profile.query_always_refreshes:
+        return Step(Outcome.VERSION_DIFFERS, result=result)
+    return Step(Outcome.REFRESHED, (), key, result)
+
+
+def _has_no_hash(key: LiveKey, namesrv: Namesrv) -> bool:
+    """Return whether a look at the live table throws: the key of 5.x cannot be hashed with a part missing."""
+    return namesrv.profile.live_key_has_cluster and None in key
+
+
+ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
+
+
+def put_kv_config(registry: Registry, event: PutKvConfig) -> Step:
+    """Create namespace and key as needed and set the value. Without namespace or key the request layer refuses.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 KVConfigManager.putKVConfig, DefaultRequestProcessor.putKVConfig. Before 4.9.0 it is
+    not refused, and stored; that entry is not kept here.
+    """
+    if event.namespace is None or event.key is None:
+        if registry.profile.stores_null_kv:  # under a null key, of which no question can get it back
+            return Step(Outcome.NO_EFFECT)
+        return Step(Outcome.REFUSED_REQUEST, result="namespace or key is null")
+    changes = []
+    entries = registry.kv_config_table.get(event.namespace)
+    if entries is None:
+        changes.append(Change("kv_config_table", (event.namespace, None), KvValue(None)))
+    value = KvValue(event.value)
+    if entries is None or entries.get(event.key) != value:
+        changes.append(Change("kv_config_table", (event.namespace, event.key), value))
+    return Step(Outcome.APPLIED if changes else Outcome.NO_EFFECT, tuple(changes))
+
+
+def delete_kv_config(registry: Registry, event: DeleteKvConfig) -> Step:
+    """Remove the key; its namespace stays, even empty. Without namespace or key there is nothing to remove.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 KVConfigManager.deleteKVConfig.
+    """
+    if event.key not in registry.kv_config_table.get(event.namespace, {}):
+        return Step(Outcome.NO_EFFECT)
+    return Step(Outcome.APPLIED, (Change("kv_config_table", (event.namespace, event.key), None),))
+
+
+def wipe_write_perm(registry: Registry, event: WipeWritePerm) -> Step:
+    """Clear the write bit in all queue data of the broker name; `result` is the number of its topics, changed or not.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.wipeWritePermOfBrokerByLock.
+    """
+    draft = Draft(registry)
+    draft.wipe_write_perm(event.broker_name)
+    return draft.step(Outcome.APPLIED)._replace(
+        result=len(registry.topic_queue_table.topics_of_name(event.broker_name))
+    )
+
+
+def add_write_perm(registry: Registry, event: AddWritePerm) -> Step:
+    """Set the permission to read and write, exactly, whatever it was; `result` as for `wipe_write_perm`.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.addWritePermOfBrokerByLock.
+    """
+    draft = Draft(registry)
+    draft.change_perms(event.broker_name, lambda _: PERM_READ | PERM_WRITE)
+    return draft.step(Outcome.APPLIED)._replace(
+        result=len(registry.topic_queue_table.topics_of_name(event.broker_name))
+    )
+
+
+def delete_topic(registry: Registry, event: DeleteTopic) -> Step:
+    """Remove a topic: all of it, or the queue data of the names that stand in the cluster's set now.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.deleteTopic, both forms; before 4.9.4 there was the first only.
+    """
+    draft = Draft(registry)
+    cluster_name = event.cluster_name if registry.profile.deletes_topic_of_cluster else None
+    if _topic_is_refused(registry, event.topic) and (not cluster_name or cluster_name in registry.cluster_addr_table):
+        return Step(Outcome.NO_EFFECT, swallowed=(NULL_POINTER,))
+    present = registry.topic_queue_table.names_of_topic(event.topic)
+    names = registry.cluster_addr_table.get(cluster_name, ()) if cluster_name else present
+    for name in present:
+        if name in names:
+            draft.put("topic_queue_table", (event.topic, name), None)
+    return draft.step(Outcome.APPLIED)
+
+
+def register_topic(registry: Registry, event: RegisterTopic) -> Step:
+    """Store queue data that a broker sends for one topic (5.x).
+
+    A new topic is stored whole or not at all: every name needs a group. For a known topic the entries are put one by
+    one until the first name without a group. A name that repeats: the last one counts.
+
+    Source: RocketMQ 5.4.0 RouteInfoManager.registerTopic; before 5.1.4 a known topic stays as it is.
+    """
+    draft = Draft(registry)
+    queue_datas = event.queue_datas or ()
+    if queue_datas and _topic_is_refused(registry, event.topic):
+        return Step(Outcome.NO_EFFECT, swallowed=(NULL_POINTER,))
+    is_known = bool(registry.topic_queue_table.names_of_topic(event.topic))
+    if is_known and not registry.profile.adds_to_known_topic:
+        return Step(Outcome.NO_EFFECT)
+    missing = next((i for i, (name, _) in enumerate(queue_datas) if draft.group(name) is None), None)
+    swallowed: tuple[str, ...] = ()
+    if missing is not None:
+        swallowed = (NULL_POINTER,) if queue_datas[missing][0] is None else ()
+        queue_datas = queue_datas[:missing] if is_known else ()
+    for name, queue_data in dict(queue_datas).items():
+        draft.put("topic_queue_table", (event.topic, name), queue_data)
+    return draft.step(Outcome.APPLIED)._replace(swallowed=swallowed)
+
+
+def _topic_is_refused(registry: Registry, topic: str | None) -> bool:
+    """Return whether the topic table throws when it is asked for `topic`: a ConcurrentHashMap takes no null key."""
+    return registry.profile.concurrent_maps and topic is None
+
 
 Transition = Callable[[Registry, Any, int, Namesrv], Step]
 

@@ -30,12 +30,12 @@ from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.draft import NOTHING_CERTAIN, Outcome, Step
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.java_map import nested_get
-from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.past import ACTING, ANY, CLUSTER, GROUP, SETTLED, Entity, Mark, Part, Past
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, KvValue, LiveKey, QueueData
+from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
 from namesrv_core.replay.readings import (
     WHOLE,
     Difference,

@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 from namesrv_core.asking.shown import Shown, ShownCluster, ShownRoute, ShownTopics
 from namesrv_core.machine.draft import NOTHING_CERTAIN, Certainty
-from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
-from namesrv_core.machine.past import ANY, Entity, Mark, Past
+from namesrv_core.machine.past import ANY, Entity, Mark, Past, TablePart
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.question import Answer
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import LiveKey
-from namesrv_core.machine.versions import Part
+from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
 
 
 class Evidence(NamedTuple):
@@ -111,7 +110,7 @@ def pieces_of(shown: Shown) -> Collection[Piece]:
     return (*shown.queue_datas, WHOLE) if isinstance(shown, ShownRoute) else (WHOLE,)
 
 
-def _touched(part: Part, topic: str | None, shown: Shown) -> Collection[Piece]:
+def _touched(part: TablePart, topic: str | None, shown: Shown) -> Collection[Piece]:
     """Return the pieces of an answer that are held against a part of the registry."""
     table, key = part[0], part[-1]
     if isinstance(shown, ShownTopics):

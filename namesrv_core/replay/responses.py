@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from namesrv_core.asking.answers import answer_to
 from namesrv_core.asking.body_json import read_json, same_json
-from namesrv_core.asking.dispatch import answer_to
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import Outcome, Step
-from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.past import ANY, Entity, Mark, Past
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import MASTER_ID, KvValue
-from namesrv_core.machine.step import step
+from namesrv_core.machine.step import ORDER_TOPIC_CONFIG, step
 from namesrv_core.replay.readings import Evidence
 from namesrv_core.replay.silence import has_settled
 

@@ -8,8 +8,7 @@ from itertools import repeat
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.asking.answers import STANDARD_JSON_SINCE
-from namesrv_core.asking.dispatch import refusal_told
+from namesrv_core.asking.answers import STANDARD_JSON_SINCE, refusal_told
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.register import REGISTER_FAILED

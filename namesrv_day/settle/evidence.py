@@ -16,9 +16,9 @@ from namesrv_core.inference.settings import SCAN_PHASE, VERSION, Known, Votes
 from namesrv_core.inference.settle import settle
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.instants import NS_PER_MS
-from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, CHANNEL_MAX_IDLE_MS, Namesrv, Profile, profile_named
 from namesrv_core.machine.schedule import TICK_LATE_NS, Stall, Timer
+from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
 from namesrv_day.arrow.rows import empty, rows_of
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import NamesrvDay, SettleInput, frame

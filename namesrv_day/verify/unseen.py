@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.asking.answers import LIST_CODES
-from namesrv_core.history.unseen import differs_by_unseen
-from namesrv_core.history.verification import Verdict
+from namesrv_core.history.verification import Verdict, differs_by_unseen
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.question import Question

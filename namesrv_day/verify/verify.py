@@ -18,10 +18,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.asking.dispatch import refusal_told
-from namesrv_core.history.intervals import restored
+from namesrv_core.asking.answers import refusal_told
+from namesrv_core.history.intervals import restored, timeline_of
 from namesrv_core.history.overtaking import overtaken
-from namesrv_core.history.timeline import timeline_of
 from namesrv_core.history.verification import Concerns, Judged, Observed, Verdict, chosen, judged, verify
 from namesrv_core.machine.events import Event
 from namesrv_core.machine.instants import NS_PER_US

@@ -15,7 +15,7 @@ from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any, Final, cast
 
-from namesrv_core.asking.dispatch import refusal_told
+from namesrv_core.asking.answers import refusal_told
 from namesrv_core.inference.configuration import shown_text, told_text
 from namesrv_core.machine.codes import RequestCode
 from namesrv_wire.codes import EVENT_TABLES, request_name

@@ -8,7 +8,7 @@ from __future__ import annotations
 import zlib
 from itertools import chain
 
-from namesrv_core.asking.dispatch import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY, refusal_told
+from namesrv_core.asking.answers import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY, refusal_told
 from namesrv_core.asking.requests import RegisterHeader, broker_header, crc32_matches, java_boolean, register_header
 from namesrv_core.inference.configuration import told_text
 from namesrv_core.machine.codes import RequestCode, ResponseCode

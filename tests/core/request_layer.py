@@ -12,8 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from namesrv_core.asking.answers import QUESTIONS, STANDARD_JSON_SINCE, answer, question_of
-from namesrv_core.asking.dispatch import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY, answer_to
+from namesrv_core.asking.answers import (
+    CRC32_MISMATCH,
+    MISSING_BROKER_ID,
+    QUESTIONS,
+    STANDARD_JSON_SINCE,
+    UNDECODABLE_BODY,
+    answer,
+    answer_to,
+    question_of,
+)
 from namesrv_core.asking.requests import Fields, broker_header, crc32_matches, java_boolean, register_header
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import RequestCode, ResponseCode

@@ -16,15 +16,13 @@ from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Questi
 from namesrv_core.asking import body_json, shown
 from namesrv_core.asking.body_json import SHORT_BODY, same_json
 from namesrv_core.asking.shown import ShownRoute, ShownTopics, shown_by
-from namesrv_core.history.intervals import Histories
-from namesrv_core.history.timeline import StateChange
+from namesrv_core.history.intervals import Histories, StateChange
 from namesrv_core.history.verification import Observed, Verdict, verify
 from namesrv_core.machine import events
-from namesrv_core.machine.past import ANY, Entity, Fact, Mark, Past
+from namesrv_core.machine.past import ANY, Entity, Fact, Mark, Past, Versions
 from namesrv_core.machine.question import Answer
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import LiveKey
-from namesrv_core.machine.versions import Versions
 from namesrv_core.replay import assimilation
 from namesrv_core.replay.readings import WHOLE, Difference, Piece
 from tests.core.adversary import EVENTS, PAUSES_MS, understood_by

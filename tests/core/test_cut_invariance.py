@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from namesrv_core import Namesrv, Outcome, Registry, Step, take
 from namesrv_core.history.intervals import Histories, Interval, MapCapacity, restored
-from namesrv_core.history.registry_json import state_of
+from namesrv_core.history.snapshot import state_of
 from namesrv_core.machine import events
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
 from namesrv_core.machine.registry import TABLES

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_core.history.intervals import Histories, Interval, Member, Position, Reported, restored
-from namesrv_core.history.timeline import timeline_of
+from namesrv_core.history.intervals import Histories, Interval, Member, Position, Reported, restored, timeline_of
 from namesrv_core.machine.profile import V4_9_7, V5_4_0
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import BrokerData, BrokerLiveInfo, DataVersion, KvValue, LiveKey, QueueData

@@ -7,8 +7,8 @@ import pytest
 from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, Question, Registry
 from namesrv_core.asking.answers import answer
 from namesrv_core.history import overtaking
+from namesrv_core.history.intervals import StateChange
 from namesrv_core.history.overtaking import MOST, differing, overtaken
-from namesrv_core.history.timeline import StateChange
 from namesrv_core.history.verification import Concerns, Observed, answer_of, verify
 from namesrv_core.machine.events import QueryDataVersion
 from namesrv_core.machine.profile import Profile

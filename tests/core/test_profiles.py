@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Question, Registry, step
-from namesrv_core.asking.answers import answer
-from namesrv_core.asking.dispatch import answer_to, refusal_told
+from namesrv_core.asking.answers import answer, answer_to, refusal_told
 from namesrv_core.machine import events
 from namesrv_core.machine.java_map import JavaMap, string_map
 from namesrv_core.machine.profile import COMPARED, PROFILES, profile_named, profile_of_version

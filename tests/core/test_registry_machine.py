@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from namesrv_core import Namesrv, Outcome, Registry, step
-from namesrv_core.history.intervals import Histories, Interval
-from namesrv_core.history.registry_json import state_of
-from namesrv_core.history.timeline import timeline_of
+from namesrv_core.history.intervals import Histories, Interval, timeline_of
+from namesrv_core.history.snapshot import state_of
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import MASTER_ID, BrokerData, TopicConfig, TopicTable
 from namesrv_core.replay.take import take

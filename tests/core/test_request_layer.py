@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, NamesrvConfig, Outcome, Question, Registry, Step, step
-from namesrv_core.asking.answers import question_of
-from namesrv_core.asking.dispatch import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY, answer_to
+from namesrv_core.asking.answers import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY, answer_to, question_of
 from namesrv_core.asking.requests import Fields
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import NULL_POINTER

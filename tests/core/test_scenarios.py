@@ -39,9 +39,9 @@ import pytest
 
 from namesrv_core import PROFILES, Namesrv, NamesrvConfig, Question, Registry, Step, answer, take
 from namesrv_core.machine import events
-from namesrv_core.machine.heartbeat import QueryDataVersionResult
 from namesrv_core.machine.register import RegisterResult
 from namesrv_core.machine.rows import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
+from namesrv_core.machine.step import QueryDataVersionResult
 from tools.trace.trace import _CONFIG_NAMES
 
 SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from namesrv_core import Namesrv, Outcome, Registry, take
-from namesrv_core.history.registry_json import state_of
-from namesrv_core.history.snapshot import SnapshotError, snapshot_of, snapshot_text
+from namesrv_core.history.snapshot import SnapshotError, snapshot_of, snapshot_text, state_of
 from namesrv_core.machine import events
 from namesrv_core.machine.past import Past
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile

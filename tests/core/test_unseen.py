@@ -7,7 +7,7 @@ import json
 import pytest
 
 from namesrv_core import Answer, Question
-from namesrv_core.history.unseen import differs_by_unseen
+from namesrv_core.history.verification import differs_by_unseen
 
 SEEN = {"a", "b"}
 

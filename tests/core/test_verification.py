@@ -6,7 +6,7 @@ import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, NamesrvConfig, Question, Registry
 from namesrv_core.asking.body_json import read_json, same_json
-from namesrv_core.history.timeline import StateChange, Walk
+from namesrv_core.history.intervals import StateChange, Walk
 from namesrv_core.history.verification import Observed, Verdict, verify
 from namesrv_core.machine.events import AddWritePerm, Event, WipeWritePerm
 from namesrv_core.machine.profile import Profile

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from namesrv_core import V4_9_7, Namesrv, Question, Registry, take
 from namesrv_core.asking.answers import LIST_CODES, answer
-from namesrv_core.history.timeline import StateChange
+from namesrv_core.history.intervals import StateChange
 from namesrv_core.history.verification import Concerns
 from namesrv_core.machine.events import NamesrvStarted, QueryDataVersion, WipeWritePerm
-from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import (
     BrokerData,
@@ -22,7 +21,7 @@ from namesrv_core.machine.rows import (
     QueueData,
     TopicQueueMappingInfo,
 )
-from namesrv_core.machine.step import step
+from namesrv_core.machine.step import ORDER_TOPIC_CONFIG, step
 from tests.core.adversary import EVENTS, NAMESRVS, understood_by
 from tests.examples import examples
 

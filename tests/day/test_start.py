@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, take
 from namesrv_core.history.intervals import Histories, Interval, Member, Position, Reported
-from namesrv_core.history.registry_json import state_of
+from namesrv_core.history.snapshot import state_of
 from namesrv_core.machine.past import ANY, Entity, Mark, Past
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import (

@@ -12,7 +12,7 @@ import pytest
 
 from jobs.cli.files import snapshot_at
 from namesrv_core import Namesrv, NamesrvConfig, Question, answer, take
-from namesrv_core.history.registry_json import state_of
+from namesrv_core.history.snapshot import state_of
 from namesrv_core.machine import events
 from namesrv_core.machine.profile import profile_named
 from schemas import gold

@@ -74,7 +74,7 @@ def test_known_difference_is_still_there(oracle, known) -> None:
 @pytest.mark.slow
 def test_a_fault_in_the_core_is_found_and_minimised(oracle, monkeypatch) -> None:
     """The comparison is not blind: a core that loses write permissions is caught, with few events left."""
-    monkeypatch.setattr("namesrv_core.machine.topics.PERM_WRITE", 0)
+    monkeypatch.setattr("namesrv_core.machine.step.PERM_WRITE", 0)
     found = compare(oracle, 20_000, SEED).difference
     assert found is not None
     assert found.events[-1]["op"] == "add_perm"
@@ -92,7 +92,7 @@ def test_command_reports_equality(capsys) -> None:
 @pytest.mark.slow
 def test_command_reports_a_difference(capsys, monkeypatch) -> None:
     """The command ends with 1 and prints the events that lead to the difference."""
-    monkeypatch.setattr("namesrv_core.machine.topics.PERM_WRITE", 0)
+    monkeypatch.setattr("namesrv_core.machine.step.PERM_WRITE", 0)
     assert main(["--events", "20000", "--profile", "5.4.0"]) == 1
     printed = capsys.readouterr().out
     assert '"op": "add_perm"' in printed

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from namesrv_core import Namesrv, Outcome, Registry
+from namesrv_core.history.intervals import StateChange
 from namesrv_core.history.snapshot import snapshot_of, snapshot_text
-from namesrv_core.history.timeline import StateChange
 from namesrv_core.history.verification import Observed, verify
 from namesrv_core.machine.events import NamesrvStarted
 from namesrv_core.machine.past import Past

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 
-from namesrv_core.history.registry_json import OuterKey, members_of, name_json, pending_json, queue_json, row_json
+from namesrv_core.history.snapshot import OuterKey, members_of, name_json, pending_json, queue_json, row_json
 from namesrv_core.machine.registry import Change, Registry, TableName
 from namesrv_core.machine.rows import LiveKey
 
