@@ -16,8 +16,8 @@ from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.register import REGISTER_FAILED
 from namesrv_core.machine.rows import UNRECORDED, LiveKey, TopicConfig, TopicTable
-from namesrv_wire import values
 from namesrv_wire.errors import DecodeError
+from namesrv_wire.json_text import data_version_of, header_fields_of, queue_datas_of
 from namesrv_wire.rows import gap_end_ms
 
 Row = Mapping[str, Any]
@@ -78,7 +78,7 @@ def answer_of(row: Row) -> Answer:
     """Return what was answered, of a row of `route_observations`, or of an event with the columns of an answer."""
     text = row["response_fields"]
     try:
-        fields = () if text is None else values.header_fields_of(text)
+        fields = () if text is None else header_fields_of(text)
     except DecodeError:  # a row that was stored long ago has what nobody can read: it counts as none
         fields = ()
     return Answer(row["response_code"], row["body"], row["remark"], fields)
@@ -109,7 +109,7 @@ def response_of(row: Row) -> Observed:
 
 
 def _query_of(row: Row) -> events.QueryDataVersion:
-    return events.QueryDataVersion(row["cluster_name"], row["broker_addr"], values.data_version_of(row["data_version"]))
+    return events.QueryDataVersion(row["cluster_name"], row["broker_addr"], data_version_of(row["data_version"]))
 
 
 def _registration_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.RegisterBroker:
@@ -120,7 +120,7 @@ def _registration_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events
         row["broker_name"],
         row["broker_id"] or 0,
         row["ha_server_addr"],
-        values.data_version_of(row["data_version"]),
+        data_version_of(row["data_version"]),
         None if digest is None else topic_tables[digest],
         None if filters is None else tuple(filters),
         row["channel_id"] or UNRECORDED,
@@ -140,7 +140,7 @@ _ADMIN: dict[int, Callable[[Row], events.Event]] = {
     102: lambda row: events.DeleteKvConfig(row["namespace"], row["config_key"]),
     205: lambda row: events.WipeWritePerm(row["broker_name"]),
     216: lambda row: events.DeleteTopic(row["topic"], row["cluster_name"]),
-    217: lambda row: events.RegisterTopic(row["topic"], values.queue_datas_of(row["queue_datas"])),
+    217: lambda row: events.RegisterTopic(row["topic"], queue_datas_of(row["queue_datas"])),
     318: lambda row: events.UpdateNamesrvConfig(row["config_value"]),
     327: lambda row: events.AddWritePerm(row["broker_name"]),
 }

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from namesrv_core.history.intervals import Interval, Member, Reported
 from namesrv_core.machine.instants import US_PER_MS
 from namesrv_core.machine.rows import UNRECORDED, BrokerLiveInfo, DataVersion, KvValue, QueueData, TopicQueueMappingInfo
-from namesrv_wire.values import data_version_of
+from namesrv_wire.json_text import data_version_of
 
 Columns = Mapping[str, Sequence[Any]]
 _BEATS = ("first_update_time", "last_update_time")

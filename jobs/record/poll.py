@@ -31,7 +31,7 @@ from namesrv_wire.errors import DecodeError
 from namesrv_wire.limits import MAX_FRAME_BYTES, MAX_HEADER_BYTES, RECORDING_GAP_NS
 from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.protocol.frames import JSON, ROCKETMQ, Frame, decode_frame
-from namesrv_wire.protocol.known import KnownFrame
+from namesrv_wire.protocol.requests import KnownFrame
 from namesrv_wire.rows import UNTIL_MS, Place, Row, digest_id, envelope, namesrv_row, timed_id
 from namesrv_wire.secrets import blot, is_secret
 

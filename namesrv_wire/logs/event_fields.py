@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from namesrv_core.machine.rows import queue_ids_of
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.json_text import INT, LONG, Fraction, canonical_json
+from namesrv_wire.json_text import INT, LONG, Fraction, canonical_json, header_fields_of, require_short
 from namesrv_wire.limits import END_NS, MAX_TOPICS
-from namesrv_wire.values import header_fields_of, require_short
 
 Reader = Callable[[str, object], Any]
 """Reads the value of a field with this name. Raises `DecodeError` for a wrong type or range."""

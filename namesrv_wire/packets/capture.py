@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import socket
+from collections import OrderedDict
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from namesrv_wire.limits import FRAGMENT_NS, MAX_FRAGMENT_BYTES, MAX_FRAGMENT_PARTS, MAX_FRAGMENTED
 
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 OUTGOING, INCOMING = -1, -2
@@ -56,3 +60,73 @@ def _endpoint(address: bytes, port: bytes) -> str:
     if len(address) == 4:
         return f"{address[0]}.{address[1]}.{address[2]}.{address[3]}:{number}"
     return f"[{socket.inet_ntop(socket.AF_INET6, address)}]:{number}"
+
+
+@dataclass(slots=True)
+class _Cut:
+    """What there is of a packet: bytes by offset, of so many fragments; how long it is, once the last one was there.
+
+    Once it is whole no bytes are kept: `told` has its fragments by offset and hash, since some may be there twice.
+    """
+
+    since_ns: int
+    count: int = 0
+    parts: dict[int, bytes] = field(default_factory=dict)
+    size: int | None = None
+    told: frozenset[tuple[int, int]] = frozenset()
+
+
+class Fragments:
+    """Fragments that wait for others of their packets, so many and so long; `lost`: those that waited in vain."""
+
+    def __init__(self) -> None:
+        self.lost = 0
+        self._cut: OrderedDict[bytes, _Cut] = OrderedDict()
+        self._bytes = 0
+
+    @property
+    def waiting(self) -> int:
+        """Return how many fragments wait."""
+        return sum(cut.count for cut in self._cut.values())
+
+    def add(self, key: bytes, offset: int, data: bytes, time_ns: int, *, is_last: bool) -> bytes | None:
+        """Add a fragment of the packet that `key` stands for; return the packet if that is all of it now.
+
+        One more sighting of a fragment of a packet that was whole is none of the next packet with the same number.
+        """
+        while self._cut:  # let go of what has waited too long, or is too much
+            oldest, cut = next(iter(self._cut.items()))
+            is_much = len(self._cut) >= MAX_FRAGMENTED or self._bytes > MAX_FRAGMENT_BYTES
+            if not is_much and time_ns - cut.since_ns <= FRAGMENT_NS:
+                break
+            self.lost += self._drop(oldest)
+        cut = self._cut.setdefault(key, _Cut(time_ns))
+        if cut.told:
+            if (offset, hash(data)) in cut.told:
+                return None
+            self._drop(key)
+            cut = self._cut[key] = _Cut(time_ns)
+        cut.count += 1
+        if offset not in cut.parts and offset + len(data) <= 1 << 16:
+            cut.parts[offset] = data
+            self._bytes += len(data)
+        if is_last:
+            cut.size = offset + len(data)
+        whole = bytearray()
+        for at, part in sorted(cut.parts.items()):  # of what is there twice, the first
+            if at > len(whole):
+                break
+            whole += part[len(whole) - at :]
+        if cut.size is not None and len(whole) >= cut.size:
+            told = frozenset((at, hash(part)) for at, part in cut.parts.items())
+            self._drop(key)
+            self._cut[key] = _Cut(time_ns, told=told)
+            return bytes(whole[: cut.size])
+        if len(cut.parts) > MAX_FRAGMENT_PARTS:
+            self.lost += self._drop(key)
+        return None
+
+    def _drop(self, key: bytes) -> int:
+        cut = self._cut.pop(key)
+        self._bytes -= sum(map(len, cut.parts.values()))
+        return cut.count

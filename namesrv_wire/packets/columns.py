@@ -11,9 +11,8 @@ from typing import Final
 import numpy as np
 
 from namesrv_wire.limits import MAX_LEFT_OUT
-from namesrv_wire.packets.capture import INCOMING, OUTGOING, Endpoints, Segment
+from namesrv_wire.packets.capture import INCOMING, OUTGOING, Endpoints, Fragments, Segment
 from namesrv_wire.packets.container import Position, Records, read_records
-from namesrv_wire.packets.fragments import Fragments
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, LINUX_SLL, LINUX_SLL2, Kind, LeftOut, Peeled
 
 _OTHERS: Final = f"more than {MAX_LEFT_OUT:,} other kinds and ports"

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from namesrv_wire.limits import MAX_HEADERS, MAX_NESTED
+from namesrv_wire.packets.capture import Fragments
 from namesrv_wire.packets.container import PADDING, Ints, Records, Truths
-from namesrv_wire.packets.fragments import Fragments
 
 LINUX_SLL, LINUX_SLL2 = 113, 276
 DEFAULT_VXLAN_PORTS: Final = frozenset({4789, 8472})

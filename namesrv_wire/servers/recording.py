@@ -11,8 +11,7 @@ from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.lateness import STEP_BACK_NS, stepped
 from namesrv_wire.limits import MAX_LINGERING, MISSED_WITHIN_NS, RECORDING_GAP_NS, SILENCE_NS, SMALL_HOLE_NS
 from namesrv_wire.rows import UNTIL_MS, Place, Row, channel_row
-from namesrv_wire.servers.exchange import Exchange
-from namesrv_wire.servers.ledger import Ledger
+from namesrv_wire.servers.exchange import Exchange, Ledger
 from namesrv_wire.streams.closing import Idle
 from namesrv_wire.streams.connection import Connection
 from namesrv_wire.streams.cutting import Cut

@@ -10,10 +10,9 @@ from namesrv_core.machine.schedule import STALL_NS
 from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, SILENCE_NS
 from namesrv_wire.packets.capture import ACK, FIN, RST, Segment
 from namesrv_wire.protocol.bodies import BodyCache
-from namesrv_wire.protocol.known import KnownFrames
+from namesrv_wire.protocol.requests import KnownFrames
 from namesrv_wire.rows import Place
-from namesrv_wire.servers.exchange import Exchange
-from namesrv_wire.servers.ledger import Ledger
+from namesrv_wire.servers.exchange import Exchange, Ledger
 from namesrv_wire.servers.recording import DOWN, HIDDEN, UP, Burst, Endings, Life, Recording
 from namesrv_wire.streams.closing import Idle
 from namesrv_wire.streams.connection import Connection

@@ -14,7 +14,7 @@ from namesrv_wire.packets.capture import ACK, FIN, RST, SYN, Endpoints, Segment
 from namesrv_wire.packets.columns import Packets
 from namesrv_wire.protocol.bodies import BodyCache
 from namesrv_wire.protocol.frames import decode_frame
-from namesrv_wire.protocol.known import KnownFrames
+from namesrv_wire.protocol.requests import KnownFrames
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.carry import dump, end_rows, load
 from namesrv_wire.servers.recording import Hole

@@ -28,7 +28,7 @@ from namesrv_wire.codes import V5_0_0
 from namesrv_wire.errors import LIMITS, DecodeError
 from namesrv_wire.protocol.bodies import RegisterBody, decode_data_version, decode_queue_datas, decode_register_body
 from namesrv_wire.protocol.frames import LANGUAGES, decode_frame
-from namesrv_wire.protocol.known import KnownFrames
+from namesrv_wire.protocol.requests import KnownFrames
 from namesrv_wire.secrets import is_secret
 from tests.oracle.jvm import Jvm, JvmUnavailableError, compiled, jars
 from tests.wire.mutate import mutated_body, mutated_frame, odd_json

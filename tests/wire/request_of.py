@@ -9,9 +9,9 @@ from typing import Any
 from namesrv_core.asking.requests import register_header
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.rows import TopicConfig, TopicQueueMappingInfo, TopicTable
-from namesrv_wire import values
 from namesrv_wire.codes import V3_0_11
 from namesrv_wire.errors import LIMITS, DecodeError, Reason
+from namesrv_wire.json_text import data_version_of, queue_datas_of
 from namesrv_wire.protocol.bodies import BodyCache, decode_data_version, decode_queue_datas
 from namesrv_wire.protocol.frames import Frame
 from namesrv_wire.protocol.requests import body_text
@@ -50,14 +50,14 @@ def _body_of(frame: Frame, now_ms: int, bodies: BodyCache) -> Body:
         compressed = register_header(frame.ext).compressed
         decoded = bodies.decode(frame.body, compressed=compressed, version=frame.version, now_ms=now_ms)
         return RegisterBody(
-            values.data_version_of(decoded.data_version),
+            data_version_of(decoded.data_version),
             None if decoded.topics is None else topic_table_of(decoded.topics.topics, decoded.topics.mappings),
             None if decoded.filter_servers is None else tuple(decoded.filter_servers),
         )
     if frame.code == RequestCode.QUERY_DATA_VERSION:
-        return values.data_version_of(decode_data_version(frame.body, now_ms))
+        return data_version_of(decode_data_version(frame.body, now_ms))
     if frame.code == RequestCode.REGISTER_TOPIC_IN_NAMESRV:
-        return QueueDatas(values.queue_datas_of(decode_queue_datas(frame.body)))
+        return QueueDatas(queue_datas_of(decode_queue_datas(frame.body)))
     if frame.code == RequestCode.UPDATE_NAMESRV_CONFIG:
         return body_text(frame)
     return None

@@ -9,7 +9,7 @@ import pytest
 
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.protocol.frames import Frame, decode_frame
-from namesrv_wire.protocol.known import KnownFrames
+from namesrv_wire.protocol.requests import KnownFrames
 from tests.wire.forge import binary_header, frame, request, response
 from tests.wire.mutate import ODD_VALUES, mutated_frame
 from tests.wire.seeds import forged_frames, real_frames
@@ -120,8 +120,8 @@ def test_mutated_frames_are_what_they_are(seed: int) -> None:
 
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Frames that are all different are forgotten again, and none that is large is kept."""
-    monkeypatch.setattr("namesrv_wire.protocol.known.KNOWN_FRAMES_BYTES", 100_000)
-    monkeypatch.setattr("namesrv_wire.protocol.known.MAX_KNOWN_FRAME_BYTES", 10_000)
+    monkeypatch.setattr("namesrv_wire.protocol.requests.KNOWN_FRAMES_BYTES", 100_000)
+    monkeypatch.setattr("namesrv_wire.protocol.requests.MAX_KNOWN_FRAME_BYTES", 10_000)
     frames, most = KnownFrames(), 0
     for number in range(200):
         data = request(105, {"topic": f"T{number}"}, b"x" * (number % 2 * 10_000), opaque=number)

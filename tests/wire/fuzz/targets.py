@@ -15,7 +15,7 @@ from namesrv_wire.packets.capture import OUTGOING, Segment
 from namesrv_wire.packets.columns import read_capture, read_columns
 from namesrv_wire.protocol.bodies import BodyCache, decode_data_version, decode_queue_datas, decode_register_body
 from namesrv_wire.protocol.frames import Frame, decode_frame
-from namesrv_wire.protocol.known import KnownFrames
+from namesrv_wire.protocol.requests import KnownFrames
 from namesrv_wire.secrets import blot
 from namesrv_wire.streams.cutting import FrameCutter
 from tests.wire.counted import accounted, read_event_log
