@@ -106,7 +106,7 @@ def _by_twos(tree: exp.Expr) -> exp.Expr:
 
 
 def _adapted(node: exp.Expr) -> exp.Expr:
-    """Return what the translator would get wrong in the form that DuckDB takes for the same."""
+    """Return what the translator would get wrong as DuckDB takes it for the same; what is put in is not looked into."""
     if isinstance(node, exp.Struct) and isinstance(node.expressions[0], exp.Column) and node.expressions[0].is_star:
         return exp.column(node.expressions[0].table)  # a row as a struct
     if isinstance(node, exp.FromJson):
@@ -120,11 +120,6 @@ def _adapted(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.RegexpReplace):
         for literal in node.args["replacement"].find_all(exp.Literal):
             literal.set("this", re.sub(r"\$(\d)", r"\\\1", literal.this))
-    return _adapted_aggregate(node)
-
-
-def _adapted_aggregate(node: exp.Expr) -> exp.Expr:
-    """Return the same of an aggregate. What is put in its place is not looked into any more."""
     if isinstance(node, (exp.ArgMax, exp.ArgMin)):
         # Spark's gives a NULL too, where it stands beside the greatest.
         name = "arg_max_null" if isinstance(node, exp.ArgMax) else "arg_min_null"
@@ -133,16 +128,12 @@ def _adapted_aggregate(node: exp.Expr) -> exp.Expr:
         return _call("quantile_cont", node.this.transform(_adapted), node.args["quantile"].transform(_adapted))
     of = node.this if isinstance(node, exp.Filter) else node
     if isinstance(of, exp.ArrayAgg) and not isinstance(node.parent, (exp.Filter, exp.Window)):
-        return _or_empty(node)
+        # A list of what there is, which in Spark is empty where there is nothing.
+        inner = node.copy()
+        for child in (inner.this, inner.expression) if isinstance(inner, exp.Filter) else (inner,):
+            child.set("this", child.this.transform(_adapted))
+        return exp.Coalesce(this=inner, expressions=[exp.Array(expressions=[])])
     return node
-
-
-def _or_empty(node: exp.Expr) -> exp.Expr:
-    """Return a list of what there is, which in Spark is empty where there is nothing."""
-    inner = node.copy()
-    for child in (inner.this, inner.expression) if isinstance(inner, exp.Filter) else (inner,):
-        child.set("this", child.this.transform(_adapted))
-    return exp.Coalesce(this=inner, expressions=[exp.Array(expressions=[])])
 
 
 def _call(name: str, *values: exp.Expr) -> exp.Expr:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from schemas import bronze, gold
 from schemas.findings import CATALOGUE, THRESHOLDS, Thresholds
 from schemas.sql_files import query
-from schemas.table import BOOLEAN, STRING, TIMESTAMP, Table, list_of, struct_of
+from schemas.table import BOOLEAN, STRING, TIMESTAMP, Table, type_of
 
 VIEW_NAMES = (
     *("coverage", "events", "live_refreshes", "whole_routes", "client_routes", "cause_events", "causes"),
@@ -43,21 +43,10 @@ _TABLES_AT = {
 }
 COVERAGE_SPANS = pa.schema(
     {
-        "from_time": TIMESTAMP,
-        "until": TIMESTAMP,
-        "nowhere": BOOLEAN,
-        "recorded": STRING,
-        "said": list_of(
-            struct_of(
-                namesrv_id=STRING,
-                is_covered=BOOLEAN,
-                recorded=BOOLEAN,
-                running=BOOLEAN,
-                known=BOOLEAN,
-                known_since=TIMESTAMP,
-                coverage=STRING,
-                nothing=STRING,
-            )
+        "from_time": TIMESTAMP, "until": TIMESTAMP, "nowhere": BOOLEAN, "recorded": STRING,
+        "said": type_of(
+            "ARRAY<STRUCT<namesrv_id: STRING, is_covered: BOOLEAN, recorded: BOOLEAN, running: BOOLEAN, known: BOOLEAN, "
+            "known_since: TIMESTAMP, coverage: STRING, nothing: STRING>>"
         ),
     }
 )

@@ -59,16 +59,8 @@ def pickup_topic_route_data(registry: Registry, topic: str | None, namesrv: Name
     if not groups:
         return None
     if namesrv.profile.live_key_has_cluster and registry.filter_server_table:
-        groups = groups[
-            : next(
-                (
-                    n
-                    for n, (_, of) in enumerate(groups, 1)
-                    if any(_has_no_hash(of.cluster_name, a) for _, a in of.broker_addrs)
-                ),
-                None,
-            )
-        ]
+        broken = (any(_has_no_hash(of.cluster_name, a) for _, a in of.broker_addrs) for _, of in groups)
+        groups = groups[: next((n for n, is_last in enumerate(broken, 1) if is_last), None)]
     acts = acts_for(topic, namesrv)
     brokers = tuple(route_broker(name, group, table.get(name) if acts else None) for name, group in groups)
     order_topic_conf = None

@@ -202,14 +202,13 @@ class _States:
         asked = (type(question), question, answered)
         verdict = self._judged.get(asked)
         if verdict is None or verdict.expected is not expected:
-            verdict = self._judged[asked] = self._compared(observed, expected)
+            if self._part_of is None:
+                verdict = compared(observed, expected)
+            else:
+                is_same = self._part_of(question, answered) == self._part_of(question, expected)
+                verdict = Verdict(observed, is_same, False, False, False, expected)
+            self._judged[asked] = verdict
         return Verdict(observed, *verdict[1:4], not nominal, expected)
-
-    def _compared(self, observed: Observed, expected: Answer) -> Verdict:
-        if self._part_of is None:
-            return compared(observed, expected)
-        said = (self._part_of(observed.question, answered) for answered in (observed.answered, expected))
-        return Verdict(observed, next(said) == next(said), False, False, False, expected)
 
     def _expected_of(self, question: Question | Event, answering: Namesrv) -> Answer:
         """Return the registry's answer: the same object for as long as it stays equal."""

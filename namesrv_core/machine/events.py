@@ -193,27 +193,9 @@ class RecordingGap(NamedTuple):
     until_ms: int
 
 
-Event = (
-    RegisterBroker
-    | UnregisterBroker
-    | DrainUnregistrations
-    | BrokerHeartbeat
-    | QueryDataVersion
-    | RefreshRun
-    | ScanNotActiveBroker
-    | ChannelDestroyed
-    | WipeWritePerm
-    | AddWritePerm
-    | DeleteTopic
-    | RegisterTopic
-    | PutKvConfig
-    | DeleteKvConfig
-    | UpdateNamesrvConfig
-    | RefusedRequest
-    | AnswerObserved
-    | ResponseObserved
-    | StateKnown
-    | NamesrvStarted
-    | NamesrvStopped
-    | RecordingGap
+OfBrokers = RegisterBroker | UnregisterBroker | DrainUnregistrations | BrokerHeartbeat | QueryDataVersion | RefreshRun
+OfOperators = WipeWritePerm | AddWritePerm | DeleteTopic | RegisterTopic | PutKvConfig | DeleteKvConfig
+OfProcess = (
+    ScanNotActiveBroker | ChannelDestroyed | UpdateNamesrvConfig | NamesrvStarted | NamesrvStopped | RecordingGap
 )
+Event = OfBrokers | OfOperators | OfProcess | RefusedRequest | AnswerObserved | ResponseObserved | StateKnown

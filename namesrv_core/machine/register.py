@@ -16,7 +16,6 @@ from namesrv_core.machine.rows import (
     BrokerLiveInfo,
     DataVersion,
     LiveKey,
-    TopicTable,
 )
 
 REGISTER_FAILED = "register broker failed"
@@ -67,11 +66,15 @@ def _registered(draft: Draft, event: RegisterBroker, namesrv: Namesrv, key: Live
     if profile.live_key_has_cluster:
         group = group._replace(enable_acting_master=bool(event.enable_acting_master), zone_name=event.zone_name)
     lowers_min_id = event.broker_id < min(group.addr_of, default=MASTER_ID)
-    group = _without_other_ids(group, event, namesrv)
+    if event.broker_addr is not None and profile.one_id_per_addr:
+        kept = (one for one in group.broker_addrs if one[1] != event.broker_addr or one[0] == event.broker_id)
+        group = group._replace(broker_addrs=tuple(kept))
     old_addr = group.addr_of.get(event.broker_id)
     known_id = event.broker_id in group.addr_of
     may_rival = profile.rejects_older_state_version and not event.is_refused
-    rival = _rival(draft, event, old_addr) if may_rival else None
+    # The live entry, under the request's cluster, of another address that holds the id.
+    is_taken = may_rival and old_addr not in (None, event.broker_addr)
+    rival = draft.live(LiveKey(event.cluster_name, old_addr)) if is_taken else None
     if rival is not None:
         draft.put("broker_addr_table", (event.broker_name,), group)
         if rival.data_version is None or event.data_version is None:
@@ -79,18 +82,21 @@ def _registered(draft: Draft, event: RegisterBroker, namesrv: Namesrv, key: Live
         if rival.data_version.state_version > event.data_version.state_version:
             draft.put("broker_live_table", key, None)
             return Step(Outcome.REJECTED_STATE_VERSION, tuple(draft.changes), result=RegisterResult())
-    if _is_refused(event, namesrv, known_id=known_id):
+    is_lone = not known_id and (event.topics is None or len(event.topics) == 1)
+    if event.is_refused or (profile.refuses_lone_topic and is_lone):
         draft.put("broker_addr_table", (event.broker_name,), group)
         fails = event.topics is None and not event.is_refused
         return _failed(draft) if fails else Step(Outcome.REFUSED_LONE_TOPIC, tuple(draft.changes))
 
     first = first or (not old_addr if profile.live_key_has_cluster else old_addr is None)
-    group = group._replace(broker_addrs=_with_addr(group, event.broker_id, event.broker_addr))
+    group = group._replace(broker_addrs=tuple((group.addr_of | {event.broker_id: event.broker_addr}).items()))
     draft.put("broker_addr_table", (event.broker_name,), group)
     _take_topics(draft, event, namesrv, group, key, first=first)
     if profile.live_key_has_cluster and event.broker_addr is None:
         return _failed(draft)
-    _put_live(draft, event, namesrv, key)
+    draft.put("broker_live_table", key, _live_of(event, namesrv))
+    if event.filter_servers is not None:
+        draft.put("filter_server_table", key, event.filter_servers or None)
     result = _result_for(draft, event, namesrv, group)
     notifications: tuple[Notification, ...] = ()
     if lowers_min_id and namesrv.config.notify_min_broker_id_changed:
@@ -104,35 +110,28 @@ def _repeats_what_is_stored(registry: Registry, event: RegisterBroker, namesrv: 
 
     A shortcut for them only; what it does not recognise goes the whole way.
     """
-    group = registry.broker_addr_table.get(event.broker_name)
-    return (
-        event.broker_id == MASTER_ID
-        and event.data_version is not None
-        and bool(event.broker_addr)  # an id with no address, or an empty one, counts as new every time
-        and group is not None
-        and registry.broker_live_table.get(key) == _live_of(event, namesrv)
-        and _is_in(group, event, namesrv)
-        and nested_get(registry.cluster_addr_table, event.cluster_name, event.broker_name) is not None
-        and (event.filter_servers is None or registry.filter_server_table.get(key) == (event.filter_servers or None))
-        and (event.topics is None or _has_all(registry, event.broker_name, event.topics, namesrv))
-    )
-
-
-def _is_in(group: BrokerData, event: RegisterBroker, namesrv: Namesrv) -> bool:
-    """Return whether the group is as the registration would leave it."""
-    if namesrv.profile.live_key_has_cluster:
-        said = bool(event.enable_acting_master), event.zone_name
-        if said != (group.enable_acting_master, group.zone_name):
-            return False
-    ids = [broker_id for broker_id, addr in group.broker_addrs if addr == event.broker_addr]
-    return ids == [event.broker_id] or (not namesrv.profile.one_id_per_addr and event.broker_id in ids)
-
-
-def _has_all(registry: Registry, broker_name: str | None, topics: TopicTable, namesrv: Namesrv) -> bool:
-    """Return whether an unchanged registration finds no topic to bring back, nor one to delete."""
-    if namesrv.deletes_unlisted_topics:
+    profile, group = namesrv.profile, registry.broker_addr_table.get(event.broker_name)
+    if event.broker_id != MASTER_ID or group is None or event.data_version is None:
         return False
-    return not namesrv.profile.repairs_missing_topics or registry.topic_queue_table.has_topics(broker_name, topics)
+    # An id with no address, or an empty one, counts as new every time.
+    if not event.broker_addr or registry.broker_live_table.get(key) != _live_of(event, namesrv):
+        return False
+    said = bool(event.enable_acting_master), event.zone_name
+    if profile.live_key_has_cluster and said != (group.enable_acting_master, group.zone_name):
+        return False
+    ids = [broker_id for broker_id, addr in group.broker_addrs if addr == event.broker_addr]
+    if ids != [event.broker_id] and (profile.one_id_per_addr or event.broker_id not in ids):
+        return False
+    if nested_get(registry.cluster_addr_table, event.cluster_name, event.broker_name) is None:
+        return False
+    if event.filter_servers is not None and registry.filter_server_table.get(key) != (event.filter_servers or None):
+        return False
+    if event.topics is None:
+        return True
+    # No topic is to be deleted, and none to be brought back.
+    table = registry.topic_queue_table
+    is_kept = not namesrv.deletes_unlisted_topics
+    return is_kept and (not profile.repairs_missing_topics or table.has_topics(event.broker_name, event.topics))
 
 
 def _failed(draft: Draft) -> Step:
@@ -170,37 +169,6 @@ def min_broker_id_notifications(
         for broker_id, addr in addrs
         if everyone or broker_id != min_id
     )
-
-
-def _is_refused(event: RegisterBroker, namesrv: Namesrv, *, known_id: bool) -> bool:
-    """Return whether the id is new to the group and comes with a single topic (5.x), or that was seen to be refused."""
-    is_lone = not known_id and (event.topics is None or len(event.topics) == 1)
-    return event.is_refused or (namesrv.profile.refuses_lone_topic and is_lone)
-
-
-def _without_other_ids(group: BrokerData, event: RegisterBroker, namesrv: Namesrv) -> BrokerData:
-    """Return the group without any other id that has the registering address: since 4.5.0 that has one id in a group."""
-    if event.broker_addr is None or not namesrv.profile.one_id_per_addr:
-        return group
-    kept = tuple(
-        (broker_id, addr)
-        for broker_id, addr in group.broker_addrs
-        if addr != event.broker_addr or broker_id == event.broker_id
-    )
-    return group if len(kept) == len(group.broker_addrs) else group._replace(broker_addrs=kept)
-
-
-def _with_addr(group: BrokerData, broker_id: int, addr: str | None) -> tuple[tuple[int, str | None], ...]:
-    if broker_id in group.addr_of:
-        return tuple((known, addr if known == broker_id else old) for known, old in group.broker_addrs)
-    return (*group.broker_addrs, (broker_id, addr))
-
-
-def _rival(draft: Draft, event: RegisterBroker, old_addr: str | None) -> BrokerLiveInfo | None:
-    """Return the live entry, under the request's cluster, of another address that holds the id."""
-    if old_addr is None or old_addr == event.broker_addr:
-        return None
-    return draft.live(LiveKey(event.cluster_name, old_addr))
 
 
 def _take_topics(
@@ -251,12 +219,6 @@ def _live_of(event: RegisterBroker, namesrv: Namesrv) -> BrokerLiveInfo:
         event.ha_server_addr,
         event.broker_name,
     )
-
-
-def _put_live(draft: Draft, event: RegisterBroker, namesrv: Namesrv, key: LiveKey) -> None:
-    draft.put("broker_live_table", key, _live_of(event, namesrv))
-    if event.filter_servers is not None:
-        draft.put("filter_server_table", key, event.filter_servers or None)
 
 
 def _result_for(draft: Draft, event: RegisterBroker, namesrv: Namesrv, group: BrokerData) -> RegisterResult:

@@ -39,9 +39,10 @@ class RowTable(JavaMap[K, V]):
 
     __slots__ = ()
     sized_as: ClassVar[str]
+    hashed_by: ClassVar[Callable[[Any], int]] = string_hash
 
-    def __init__(self, profile: Profile, hash_of: Callable[[K], int], *, computes: bool = False) -> None:
-        capacity = getattr(profile.capacities, self.sized_as)
+    def __init__(self, profile: Profile, *, computes: bool = False) -> None:
+        capacity, hash_of = getattr(profile.capacities, self.sized_as), type(self).hashed_by
         super().__init__(capacity, hash_of, concurrent=profile.concurrent_maps, computes=computes)
 
     def own_key(self, key: Key) -> Any:
@@ -111,7 +112,7 @@ class TopicQueueTable(NestedTable[QueueData]):
     sized_as = "topic"
 
     def __init__(self, profile: Profile) -> None:
-        super().__init__(profile, string_hash)
+        super().__init__(profile)
         self._topics_of_name: Index[str | None, str | None] = {}
         # A table that a broker name had whole, and lost nothing since.
         self._complete: dict[str | None, TopicTable] = {}
@@ -182,9 +183,6 @@ class TopicQueueMappingTable(NestedTable[TopicQueueMappingInfo]):
     __slots__ = ()
     sized_as = "topic"
 
-    def __init__(self, profile: Profile) -> None:
-        super().__init__(profile, string_hash)
-
 
 class ClusterAddrTable(NestedTable[bool]):
     """clusterAddrTable: (cluster name, broker name) to True."""
@@ -194,7 +192,7 @@ class ClusterAddrTable(NestedTable[bool]):
 
     def __init__(self, profile: Profile) -> None:
         # 4.x: computeIfAbsent; 5.x: the same on a ConcurrentHashMap, where it is a put
-        super().__init__(profile, string_hash, computes=not profile.concurrent_maps)
+        super().__init__(profile, computes=not profile.concurrent_maps)
         self._clusters_of_name: Index[str | None, str | None] = {}
 
     def restart(self, profile: Profile) -> None:
@@ -261,7 +259,7 @@ class BrokerAddrTable(RowTable[str | None, BrokerData]):
     sized_as = "broker"
 
     def __init__(self, profile: Profile) -> None:
-        super().__init__(profile, string_hash)
+        super().__init__(profile)
         self._names_of_addr: Index[str | None, str | None] = {}
 
     def own_key(self, key: Key) -> str | None:
@@ -288,9 +286,7 @@ class FilterServerTable(RowTable[LiveKey, tuple[str, ...]]):
 
     __slots__ = ()
     sized_as = "live"
-
-    def __init__(self, profile: Profile) -> None:
-        super().__init__(profile, live_key_hash)
+    hashed_by = live_key_hash
 
 
 class BrokerLiveTable(RowTable[LiveKey, BrokerLiveInfo]):
@@ -298,9 +294,10 @@ class BrokerLiveTable(RowTable[LiveKey, BrokerLiveInfo]):
 
     __slots__ = ("_deadline_of", "_deadlines", "_ended", "_keys_of_channel", "_serial", "last_update_ms")
     sized_as = "live"
+    hashed_by = live_key_hash
 
     def __init__(self, profile: Profile) -> None:
-        super().__init__(profile, live_key_hash)
+        super().__init__(profile)
         self.last_update_ms: dict[LiveKey, int] = {}
         self._keys_of_channel: Index[str, LiveKey] = {}
         self._deadlines: list[tuple[int, int, LiveKey]] = []  # the number keeps keys, which may hold None, uncompared

@@ -225,6 +225,8 @@ def _topic(key: str, value: object) -> Record:
 def _mapping(key: str, value: object) -> Record:
     fields = object_of(value, _MAPPING, "mapping")
     ids = fields.get("currIdMap", {})
+    if ids is not None and not all(_INTEGER_KEY.fullmatch(key) for key in object_of(ids, _NO_NAMES, "currIdMap")):
+        raise ambiguous("a queue id that is no number")
     if fields.get("dirty") not in (None, True, False):
         raise ambiguous("dirty is no truth value")
     topic = text_of(fields.get("topic"), "topic")
@@ -235,15 +237,10 @@ def _mapping(key: str, value: object) -> Record:
         "epoch": _integer(fields, "epoch", 0, LONG),
         "dirty": bool(fields.get("dirty")),
         "scope": text_of(fields.get("scope", "__global__"), "scope"),
-        "curr_id_map": None if ids is None else canonical_json(_queue_ids(ids)),
+        "curr_id_map": None
+        if ids is None
+        else canonical_json({str(int(key)): _integer(ids, key, None) for key in ids}),
     }
-
-
-def _queue_ids(value: object) -> dict[str, int]:
-    ids = object_of(value, _NO_NAMES, "currIdMap")
-    if not all(_INTEGER_KEY.fullmatch(key) for key in ids):
-        raise ambiguous("a queue id that is no number")
-    return {str(int(key)): _integer(ids, key, None) for key in ids}
 
 
 def _compressed_body(body: bytes, version: int, now_ms: int) -> RegisterBody:

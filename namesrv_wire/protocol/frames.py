@@ -159,28 +159,21 @@ def _binary_frame(data: bytes, header_length: int) -> Frame:
         at += 4
         if ext_length > header_length:
             raise DecodeError(Reason.BAD_HEADER, f"ext fields of {ext_length} bytes in a header of {header_length}")
-        if ext_length > 0:
-            ext, at = _binary_ext(data, at, ext_length)
+        end, entries = at + ext_length, 0
+        while at < end:
+            entries += 1
+            if entries > MAX_EXT_FIELDS:
+                raise DecodeError(Reason.TOO_MANY_EXT_FIELDS, f"more than {MAX_EXT_FIELDS} ext fields")
+            key, at = _string(data, at, _SHORT, ext_length)
+            value, at = _string(data, at, _INT, ext_length)
+            if key is not None and (key in _SAFE_KEYS or not is_secret(key)):
+                ext[key] = value
     except struct_error:
         raise DecodeError(Reason.BAD_HEADER, "the binary header ends inside a field") from None
     if body_length and at + body_length > len(data):
         raise DecodeError(Reason.BAD_HEADER, "an ext field runs past the header")
     name = LANGUAGES[language] if 0 <= language < len(LANGUAGES) else None
     return Frame(code, name, version, opaque, flag, remark, ext, data[at : at + body_length], ROCKETMQ)
-
-
-def _binary_ext(data: bytes, at: int, ext_length: int) -> tuple[dict[str, str | None], int]:
-    ext: dict[str, str | None] = {}
-    end, entries = at + ext_length, 0
-    while at < end:
-        entries += 1
-        if entries > MAX_EXT_FIELDS:
-            raise DecodeError(Reason.TOO_MANY_EXT_FIELDS, f"more than {MAX_EXT_FIELDS} ext fields")
-        key, at = _string(data, at, _SHORT, ext_length)
-        value, at = _string(data, at, _INT, ext_length)
-        if key is not None and (key in _SAFE_KEYS or not is_secret(key)):
-            ext[key] = value
-    return ext, at
 
 
 def _string(data: bytes, at: int, length: Struct, limit: int) -> tuple[str | None, int]:

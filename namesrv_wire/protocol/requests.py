@@ -95,32 +95,22 @@ def _register_body_columns(
     frame: Frame, header: RegisterHeader, event_ms: int, bodies: BodyCache
 ) -> tuple[Values, TopicTable | None]:
     """Return what a registration's body says, or why the request layer refused it."""
-    refusal: str | None = None
-    topics: TopicTable | None = None
-    hard: tuple[str, ...] = ()
-    columns: Values = dict.fromkeys(("data_version", "topic_config_digest", "topic_count", "filter_servers"))
+    columns: Values = dict.fromkeys(("data_version", "topic_config_digest", "topic_count", "filter_servers", "refusal"))
     if not crc32_matches(header, zlib.crc32(frame.body) & 0x7FFFFFFF if frame.body else None):
-        refusal = CRC32_MISMATCH
-    else:
-        try:
-            body = bodies.decode(frame.body, compressed=header.compressed, version=frame.version, now_ms=event_ms)
-        except DecodeError as error:
-            if error.reason in LIMITS:
-                raise
-            refusal = UNDECODABLE_BODY
-        else:
-            topics, hard = body.topics, body.hard
-            columns = {
-                "data_version": body.data_version,
-                "topic_config_digest": topics.digest if topics else None,
-                "topic_count": len(topics.topics) if topics else None,
-                "filter_servers": body.filter_servers,
-            }
-    if refusal is None and broker_header(frame.ext).broker_id is None:
+        return columns | {"refusal": CRC32_MISMATCH}, None
+    try:
+        body = bodies.decode(frame.body, compressed=header.compressed, version=frame.version, now_ms=event_ms)
+    except DecodeError as error:
+        if error.reason in LIMITS:
+            raise
+        return columns | {"refusal": UNDECODABLE_BODY}, None
+    topics, refusal = body.topics, _HARD + " ".join(body.hard) if body.hard else None
+    if broker_header(frame.ext).broker_id is None:
         refusal = MISSING_BROKER_ID
-    if refusal is None and hard:
-        refusal = _HARD + " ".join(hard)
-    return columns | {"refusal": refusal}, topics
+    if topics is not None:
+        columns |= {"topic_config_digest": topics.digest, "topic_count": len(topics.topics)}
+    said = {"data_version": body.data_version, "filter_servers": body.filter_servers, "refusal": refusal}
+    return columns | said, topics
 
 
 def refused_as(said: Values, answered: Values, namesrv_version: int | None) -> str | None:

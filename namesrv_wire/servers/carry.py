@@ -29,7 +29,7 @@ def end_rows(server: Server) -> list[AnyRow]:
         if connection.closed_ns is not None:
             continue
         rows += [pending.row for pending in connection.waiting if pending.row is not None]
-        if connection.idle_ns is not None and server.last_packet_ns > connection.idle_ns + LATE_NS:
+        if connection.idle_ns is not None and server.recording.last_packet_ns > connection.idle_ns + LATE_NS:
             rows += server.endings.timer_rows(connection)
     burst = None if server.life is None else server.life.burst
     if burst is not None and burst.complete and burst.count >= 2 and server.life and server.life.state == UP:
@@ -48,8 +48,8 @@ def dump(server: Server) -> str:
     state = {
         "schema": CARRY_SCHEMA,
         "namesrv_id": server.id,
-        "confirmed": server.confirmed,
-        "last_packet_ns": server.last_packet_ns,
+        "confirmed": server.ledger.confirmed,
+        "last_packet_ns": server.recording.last_packet_ns,
         "time_ns": server.ledger.time_ns,
         "last_slot": server.ledger.last_slot,
         "version": server.ledger.version,
@@ -62,12 +62,12 @@ def dump(server: Server) -> str:
         "syns": list(server.attempts.syns.items()),
         "provisional": server.ledger.provisional,
         "held": [[row.table, row.values] for row in server.ledger.held],
-        "tally": [] if server.confirmed else server.tally.dump(),
+        "tally": [] if server.ledger.confirmed else server.tally.dump(),
     }
     texts = {name: canonical_json(value) for name, value in state.items()}
     # One by one: as objects many connections take far more memory than as text.
     texts["open"], texts["overdue"], texts["closed"] = (
-        f"[{','.join(canonical_json(connection.dump(server.last_packet_ns)) for connection in connections)}]"
+        f"[{','.join(canonical_json(connection.dump(server.recording.last_packet_ns)) for connection in connections)}]"
         for connections in (server.idle.open.values(), server.idle.overdue.values(), server.endings.lingering.values())
     )
     members = ",".join(f'"{name}":{texts[name]}' for name in sorted(texts))
@@ -78,16 +78,14 @@ def load(server: Server, text: str) -> list[Connection]:
     """Put a state from `dump` into a new server and return its connections. Raises `WireError` for anything else."""
     try:
         state: dict[str, Any] = json.loads(text)
-        if state["schema"] != CARRY_SCHEMA or state["namesrv_id"] != server.id:
-            raise WireError(f"state of {server.id}: schema {state['schema']}, {CARRY_SCHEMA} expected")
-        return _restore(server, state)
+        if state["schema"] == CARRY_SCHEMA and state["namesrv_id"] == server.id:
+            return _restored(server, state)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        if isinstance(error, WireError):
-            raise
         raise WireError(f"state of {server.id} is no {CARRY_SCHEMA}: {error!r}") from error
+    raise WireError(f"state of {server.id}: schema {state['schema']}, {CARRY_SCHEMA} expected")
 
 
-def _restore(server: Server, state: dict[str, Any]) -> list[Connection]:
+def _restored(server: Server, state: dict[str, Any]) -> list[Connection]:
     ledger, recording = server.ledger, server.recording
     ledger.confirmed = ledger.confirmed or bool(state["confirmed"])
     ledger.last_slot = int(state["last_slot"])
@@ -95,7 +93,7 @@ def _restore(server: Server, state: dict[str, Any]) -> list[Connection]:
     recording.last_packet_ns = int(state["last_packet_ns"])
     # Another one if the clock went back.
     ledger.time_ns = int(state["time_ns"])
-    server.will_purge_after(server.last_packet_ns)
+    server.will_purge_after(server.recording.last_packet_ns)
     server.life = None if state["life"] is None else Life.load(state["life"])
     recording.hole = None if state["hole"] is None else Hole(*state["hole"])
     recording.hole_end_ns = int(state["hole_end_ns"])

@@ -27,7 +27,7 @@ from namesrv_wire.rows import (
     quarantine_row,
 )
 from namesrv_wire.streams.connection import Connection, Pending
-from namesrv_wire.streams.cutting import Cut, head_of
+from namesrv_wire.streams.cutting import Cut, Head, head_of
 from namesrv_wire.tally import Tally
 
 MAX_DIGESTS: Final = 65_536
@@ -94,7 +94,7 @@ class Exchange:
         tally.pieces += 1
         if reason is Reason.TRUNCATED_PACKET:
             tally.cut_frames += 1
-            self._cut_frame(connection, cut.data, from_server=from_server)
+            self._cut_frame(connection, head_of(cut.data), from_server=from_server)
             if connection.is_cut:
                 tally.ignored["cut_frame"] += 1
                 return
@@ -103,9 +103,8 @@ class Exchange:
         if reason in STRANGERS:
             connection.give_up()
 
-    def _cut_frame(self, connection: Connection, data: bytes, *, from_server: bool) -> None:
+    def _cut_frame(self, connection: Connection, head: Head | None, *, from_server: bool) -> None:
         """Use what the beginning of a cut frame says: that a broker beats, that an event was answered, by whom."""
-        head = head_of(data)
         if head is None or head.is_answer is not from_server:
             return
         if not from_server:
@@ -186,7 +185,10 @@ class Exchange:
             if pending.code == RequestCode.GET_NAMESRV_CONFIG:  # without secrets
                 text = None if observed["body"] is None else shown_text(observed["body"])
                 observed = {**observed, "body": text}
-            self._observation(connection, pending, observed, pending.question)
+            asked_us, at_us, channel = pending.time_ns // 1_000, ledger.time_ns // 1_000, connection.channel_id
+            own = ("route_observations", ledger.id, ledger.slot(), None, asked_us, at_us, channel, connection.proxied)
+            nth = connection.nth_at(pending.code, at_us)
+            ledger.emit(FrameRow(*own, *ledger.source, pending.question, observed, pending.seq, nth))
             if text and frame.code == ResponseCode.SUCCESS:
                 ledger.fact("configured", "answer to a question about the configuration", properties=text)
             return
@@ -194,13 +196,6 @@ class Exchange:
         if pending.row is None:
             return
         self._take_effect(connection, pending.row, known.answer())
-
-    def _observation(self, connection: Connection, pending: Pending, observed: Values, said: Values) -> None:
-        ledger, channel = self.ledger, connection.channel_id
-        asked_us, at_us = pending.time_ns // 1_000, ledger.time_ns // 1_000
-        nth, proxied, (file, packet) = connection.nth_at(pending.code, at_us), connection.proxied, ledger.source
-        own = ("route_observations", ledger.id, ledger.slot(), None, asked_us, at_us, channel, proxied, file, packet)
-        ledger.emit(FrameRow(*own, said, observed, pending.seq, nth))
 
     def unanswered_at_arrival(self, connection: Connection) -> None:
         """Write the unanswered requests of a connection with their arrival as effect."""

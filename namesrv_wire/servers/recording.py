@@ -183,29 +183,25 @@ class Recording:
         if silent_ns > SILENCE_NS and (self.silence is None or silent_ns > self.silence.end_ns - self.silence.begin_ns):
             self.silence = Silence(self.last_packet_ns, time_ns, self._ledger.reserve(self.last_packet_ns))
 
-    def missed(self, connection: Connection, connections: Collection[Connection]) -> None:
-        """Note that a connection has gone on behind bytes of both sides that nobody saw: the silence before was not recorded.
+    def is_unrecorded(self, connection: Connection, *, is_new: bool) -> bool:
+        """Return whether a connection shows that the last silence was not recorded.
+
+        It goes on behind bytes of both sides that nobody saw, in the silence or later; or (new) it is in use, its beginning was not
+        seen, and it was not open before all that was recorded: such a one is used, or closed, within the idle limit.
+        """
+        silence = self.silence
+        if silence is not None and is_new:
+            return connection.opened_ns >= max(silence.end_ns, self.whole_since_ns + self._idle.limit_ns)
+        return silence is not None and connection.last_byte_ns <= silence.begin_ns
+
+    def pass_unrecorded(self, connection: Connection, connections: Collection[Connection]) -> None:
+        """Note that the last silence was not recorded, as a connection shows.
 
         What was not heard since may have been used in it: its silence counts from now on, and what comes next on it does not wait
         for what was lost.
         """
-        silence = self.silence
-        if silence is None or connection.last_byte_ns > silence.begin_ns:
-            return
-        self._pass_unrecorded(silence, connection, connections)
-
-    def begun_unseen(self, connection: Connection, connections: Collection[Connection]) -> None:
-        """Note that a connection is in use whose beginning nobody saw: if it was not open before, the silence was not recorded.
-
-        A connection that was open before all that was recorded is used, or closed, within the idle limit.
-        """
-        silence = self.silence
-        if silence is None or connection.opened_ns < max(silence.end_ns, self.whole_since_ns + self._idle.limit_ns):
-            return
-        self._pass_unrecorded(silence, connection, connections)
-
-    def _pass_unrecorded(self, silence: Silence, connection: Connection, connections: Collection[Connection]) -> None:
-        self.silence = None
+        assert self.silence is not None
+        silence, self.silence = self.silence, None
         quiet = [each for each in connections if each.closed_ns is None and each.last_byte_ns <= silence.begin_ns]
         self._lose_track(quiet)
         lasted = (silence.end_ns - silence.begin_ns) / 1e9

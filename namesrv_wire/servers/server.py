@@ -19,7 +19,6 @@ from namesrv_wire.streams.connection import Connection
 from namesrv_wire.streams.cutting import FrameCutter
 from namesrv_wire.streams.sightings import Attempts, is_elsewhere, place_of
 from namesrv_wire.streams.tcp import Stream
-from namesrv_wire.tally import Tally
 
 _PURGE_NS: Final = LINGER_NS // 8
 
@@ -40,7 +39,8 @@ class Server:
         *,
         confirmed: bool,
     ) -> None:
-        self.ledger = Ledger(namesrv_id, confirmed=confirmed)
+        self.id, self.ledger = namesrv_id, Ledger(namesrv_id, confirmed=confirmed)
+        self.tally = self.ledger.tally
         self.exchange = Exchange(self.ledger, *decoders)
         # Not a dict: of that the first item is the slower to find, the more in front of it were taken out.
         self.connections: OrderedDict[str, Connection] = OrderedDict()
@@ -51,26 +51,6 @@ class Server:
         self.endings = Endings(self.ledger, self.idle, self.exchange, self.recording)
         self._forget = forget
         self._purge_ns = 0
-
-    @property
-    def id(self) -> str:
-        """Its `ip:port`."""
-        return self.ledger.id
-
-    @property
-    def confirmed(self) -> bool:
-        """Whether it is known to be a name server."""
-        return self.ledger.confirmed
-
-    @property
-    def tally(self) -> Tally:
-        """Its figures."""
-        return self.ledger.tally
-
-    @property
-    def last_packet_ns(self) -> int:
-        """Time of its last packet."""
-        return self.recording.last_packet_ns
 
     def begin(self, time_ns: int, source: tuple[str, int]) -> bool:
         """Open a packet: note time and place, and let timers pass that ran out before it.
@@ -117,8 +97,10 @@ class Server:
             return True
         if from_server and self.idle.overdue:
             self.idle.sign(time_ns)
-        if self.recording.silence is not None and connection.went_on_unseen(segment, from_server=from_server):
-            self.recording.missed(connection, self.connections.values())
+        recording, others = self.recording, self.connections.values()
+        went_on = recording.silence is not None and connection.went_on_unseen(segment, from_server=from_server)
+        if went_on and recording.is_unrecorded(connection, is_new=False):
+            recording.pass_unrecorded(connection, others)
         if segment.flags & ACK:
             connection.note_ack(segment.ack, from_server=from_server)
         advanced = False
@@ -130,8 +112,9 @@ class Server:
             if advanced:
                 self.heard(connection, from_server=from_server)
                 is_asked = from_server and connection.syn_seq is None and connection.from_client.stream.position > 0
-                if is_asked and self.recording.silence is not None and connection.client not in self.attempts.syns:
-                    self.recording.begun_unseen(connection, self.connections.values())
+                is_asked = is_asked and connection.client not in self.attempts.syns
+                if is_asked and recording.is_unrecorded(connection, is_new=True):
+                    recording.pass_unrecorded(connection, others)
             else:
                 self.ledger.tally.copied_segments += not mine.stream.chunks
             for cut in cuts:
@@ -342,49 +325,42 @@ class Server:
     def _ends(self, connection: Connection, segment: Segment, silent_ns: int, *, from_server: bool) -> None:
         """Apply a FIN or RST.
 
-        A close takes effect with the name server's own FIN or RST, an exception with the client's RST.
+        A close takes effect with the name server's own FIN or RST, an exception with the client's RST. What the name server's side
+        has not acknowledged by its own it has not got.
         """
+        now_ns, idle, endings = self.ledger.time_ns, self.idle, self.endings
         if connection.closed_ns is not None:
             return
-        if from_server:
-            self._server_ends(connection, segment, silent_ns)
-        elif segment.flags & RST:
-            if connection.idle_ns is not None and self.idle.judge(connection, self.ledger.time_ns, 0) == "timer":
-                self.endings.by_timer(connection, "client", silent_ns)
+        if not from_server:
+            if not segment.flags & RST:
+                connection.client_fin_ns = connection.client_fin_ns or now_ns
+            elif connection.idle_ns is not None and idle.judge(connection, now_ns, 0) == "timer":
+                endings.by_timer(connection, "client", silent_ns)
             else:
-                self.endings.close(connection, "client", ("exception", "close"), silent_ns)
-        elif connection.client_fin_ns is None:
-            connection.client_fin_ns = self.ledger.time_ns
-
-    def _server_ends(self, connection: Connection, segment: Segment, silent_ns: int) -> None:
-        """Apply the name server's own FIN or RST. What its side has not acknowledged by then it has not got."""
+                endings.close(connection, "client", ("exception", "close"), silent_ns)
+            return
         if connection.is_nobodys(segment):
-            self.endings.reached_nobody(connection)
+            endings.reached_nobody(connection)
             return
         if connection.taken_ns:
             self.exchange.withdraw(connection, connection.taken_ns)
-            silent_ns = self.ledger.time_ns - connection.taken_ns
+            silent_ns = now_ns - connection.taken_ns
         self._active()
-        verdict = self.idle.judge(connection, self.ledger.time_ns, silent_ns)
+        verdict = idle.judge(connection, now_ns, silent_ns)
+        closed_by = "namesrv" if connection.client_fin_ns is None else "client"
         if verdict == "timer":
-            closed_by = "namesrv" if connection.client_fin_ns is None else "client"
-            self.endings.by_timer(connection, closed_by, silent_ns)
-        elif connection.client_fin_ns is not None:
-            self.endings.close(connection, "client", ("close",), silent_ns)
-        elif verdict == "idle":
-            self.endings.close(connection, "namesrv", ("idle", "close"), silent_ns)
+            endings.by_timer(connection, closed_by, silent_ns)
+        elif verdict == "idle" and closed_by == "namesrv":
+            endings.close(connection, closed_by, ("idle", "close"), silent_ns)
+        elif closed_by == "client":
+            endings.close(connection, closed_by, ("close",), silent_ns)
         else:
             assert self.life is not None
             before = self.ledger.slot()
-            self.endings.close(connection, "namesrv", ("close",), silent_ns)
-            self.life.closing(
-                before,
-                self.ledger.time_ns,
-                self.ledger.source,
-                is_broker=connection.beats,
-                is_living=self._is_living(connection, silent_ns),
-                still_open=bool(self.idle.open),
-            )
+            endings.close(connection, closed_by, ("close",), silent_ns)
+            living = self._is_living(connection, silent_ns)
+            closing = (before, now_ns, self.ledger.source)
+            self.life.closing(*closing, is_broker=connection.beats, is_living=living, still_open=bool(idle.open))
 
     def _active(self) -> None:
         """Note that the process does something: what should have been closed while it stood still is closed now."""

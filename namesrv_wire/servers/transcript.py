@@ -192,7 +192,7 @@ class Transcript:
         """
         for server in self._servers.values():
             is_seen = source_file in server.ledger.files
-            server.recording.may_miss(Hole(self._last_ns or server.last_packet_ns, source_file, is_seen))
+            server.recording.may_miss(Hole(self._last_ns or server.recording.last_packet_ns, source_file, is_seen))
 
     def go_on_in(self, source_file: str, peeked: Iterable[Segment]) -> None:
         """Begin a further file: learn from its first segments whether interfaces have the numbers there that they had."""
@@ -262,7 +262,11 @@ class Transcript:
         """
         rows: list[AnyRow] = []
         for server in self._servers.values():
-            if server.id in endpoints and 0 < server.last_packet_ns < until_ns and not server.recording.is_behind:
+            if (
+                server.id in endpoints
+                and 0 < server.recording.last_packet_ns < until_ns
+                and not server.recording.is_behind
+            ):
                 server.recording.step_back(until_ns)
                 rows += server.ledger.take()
         return rows
@@ -286,7 +290,7 @@ class Transcript:
         """
         rows = [row for aside in self._sightings.due(None) for row in self._feed(*aside, has_waited=True)]
         for server in self._servers.values():
-            if server.confirmed and server.ledger.files:
+            if server.ledger.confirmed and server.ledger.files:
                 rows += end_rows(server)
         return rows
 
@@ -300,7 +304,7 @@ class Transcript:
 
     def shown(self) -> set[str]:
         """Return the name servers of which packets were fed."""
-        return {server.id for server in self._servers.values() if server.confirmed and server.ledger.files}
+        return {server.id for server in self._servers.values() if server.ledger.confirmed and server.ledger.files}
 
     def place_of(self, segment: Segment) -> tuple[int, int, int] | None:
         """Return how far a segment with bytes lies ahead of the first byte that its connection has shown, and of the last.
@@ -316,19 +320,21 @@ class Transcript:
 
     def last_time_ns(self) -> dict[str, int]:
         """Return the time of the last packet of each name server that has shown any."""
-        servers = ((namesrv_id, server) for namesrv_id, server in self._servers.items() if server.confirmed)
-        return {namesrv_id: server.last_packet_ns for namesrv_id, server in servers if server.last_packet_ns}
+        last_ns = {
+            server.id: server.recording.last_packet_ns for server in self._servers.values() if server.ledger.confirmed
+        }
+        return {namesrv_id: ns for namesrv_id, ns in last_ns.items() if ns}
 
     def files(self) -> set[str]:
         """Return the files that have packets of name servers."""
-        return {file for server in self._servers.values() if server.confirmed for file in server.ledger.files}
+        return {file for server in self._servers.values() if server.ledger.confirmed for file in server.ledger.files}
 
     @property
     def counts(self) -> Tally:
         """The figures over all name servers; `packets` counts all segments that were fed."""
         total = Tally()
         for server in self._servers.values():
-            if server.confirmed:
+            if server.ledger.confirmed:
                 total.add(server.tally)
             else:
                 total.foreign_connections += server.tally.connections
@@ -341,7 +347,7 @@ class Transcript:
         if server is None:
             if len(self._servers) >= MAX_CANDIDATES:
                 # The one that has been a candidate for longest goes, one that was only knocked at before others.
-                candidates = [each for each in self._servers.values() if not each.confirmed]
+                candidates = [each for each in self._servers.values() if not each.ledger.confirmed]
                 oldest = min(candidates, key=lambda candidate: bool(candidate.connections), default=None)
                 if oldest is not None:
                     self._foreign_connections += oldest.tally.connections
@@ -377,7 +383,23 @@ class Transcript:
             if connection is None or connection.syn_seq != segment.seq:
                 server.attempts.note(client, segment)
         elif flags & SYN:
-            self._syn_ack(server, client, segment)
+            handshake = ((segment.ack - 1) & 0xFFFFFFFF, segment.seq)
+            earlier = server.connections.get(client)
+            if earlier is not None and earlier.syn_seq == handshake[0]:
+                return
+            if earlier is not None and earlier.closed_ns is None and server.attempts.syns.get(client) != handshake[0]:
+                # Anybody can send it: what comes next says whether there is another connection now.
+                earlier.unasked = (*handshake, segment.interface)
+                return
+            if earlier is not None:
+                server.replaced(earlier)
+            known = self._flows.handshakes.get(handshake) if segment.interface else None
+            if known is not None:  # nearer to the name server, since what it sends is seen there first
+                known[0].tally.sightings += 1
+                self._flows.also(*known, (client, server.id))
+                server.attempts.forget(client)
+            else:
+                self._flows.enter(server, server.accepted(client, handshake, segment.interface))
         elif flags & RST:
             is_seen_twice = bool(segment.interface)
             if from_server and server.attempts.is_refused(client, segment.ack, is_seen_twice=is_seen_twice):
@@ -388,25 +410,6 @@ class Transcript:
             server.segment(connection, segment, from_server=from_server)
         elif flags & FIN and from_server and flow is None:
             self._flows.enter(server, server.left(client))
-
-    def _syn_ack(self, server: Server, client: str, segment: Segment) -> None:
-        handshake = ((segment.ack - 1) & 0xFFFFFFFF, segment.seq)
-        earlier = server.connections.get(client)
-        if earlier is not None:
-            if earlier.syn_seq == handshake[0]:
-                return
-            if earlier.closed_ns is None and server.attempts.syns.get(client) != handshake[0]:
-                # Anybody can send it: what comes next says whether there is another connection now.
-                earlier.unasked = (*handshake, segment.interface)
-                return
-            server.replaced(earlier)
-        known = self._flows.handshakes.get(handshake) if segment.interface else None
-        if known is not None:  # nearer to the name server, since what it sends is seen there first
-            known[0].tally.sightings += 1
-            self._flows.also(*known, (client, server.id))
-            server.attempts.forget(client)
-        else:
-            self._flows.enter(server, server.accepted(client, handshake, segment.interface))
 
     def _take(self, server: Server, connection: Connection, segment: Segment, *, from_server: bool) -> None:
         """Take in a segment of a connection, or of the one that a SYN/ACK began in its place."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.table import DAY_OF_EFFECT, STRING, Rule, Table, columns, known_event, query, rules, struct_of
+from schemas.table import DAY_OF_EFFECT, Rule, Table, columns, known_event, query, rules
 
-ROUTE_PART = struct_of(part=STRING, name=STRING, text=STRING)
-"""A part of a route: field of its JSON, whose part it is (broker name or address), its JSON now (NULL: it is no more)."""
 ROUTE_CHANGES = Table(
     "route_changes",
     "gold",

@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from schemas.table import DATE, STRING, TIMESTAMP, Table, columns, each, is_hex, list_of, rules, struct_of
+from schemas.table import Table, columns, each, is_hex, rules
 
-SLICES = list_of(struct_of(table=STRING, day=DATE, namesrv_id=STRING, digest=STRING))
-RECORDED_DAYS = list_of(
-    struct_of(
-        namesrv_id=STRING,
-        day=DATE,
-        first_time=TIMESTAMP,
-        last_time=TIMESTAMP,
-        marks=list_of(struct_of(kind=STRING, at=TIMESTAMP, until=TIMESTAMP)),
-    )
-)
 RUNS = Table(
     "runs",
     "gold",
