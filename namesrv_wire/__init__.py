@@ -8,9 +8,8 @@ from __future__ import annotations
 from namesrv_wire.errors import CaptureError, DecodeError, Reason, WireError
 from namesrv_wire.packets.capture import Segment
 from namesrv_wire.packets.columns import CaptureStats, read_capture
-from namesrv_wire.rows import REVOKED, AnyRow, Row
+from namesrv_wire.rows import REVOKED, AnyRow, Row, Tally
 from namesrv_wire.servers.transcript import Transcript
-from namesrv_wire.tally import Tally
 
 __all__ = [
     "REVOKED",

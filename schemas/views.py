@@ -43,7 +43,10 @@ _TABLES_AT = {
 }
 COVERAGE_SPANS = pa.schema(
     {
-        "from_time": TIMESTAMP, "until": TIMESTAMP, "nowhere": BOOLEAN, "recorded": STRING,
+        "from_time": TIMESTAMP,
+        "until": TIMESTAMP,
+        "nowhere": BOOLEAN,
+        "recorded": STRING,
         "said": type_of(
             "ARRAY<STRUCT<namesrv_id: STRING, is_covered: BOOLEAN, recorded: BOOLEAN, running: BOOLEAN, known: BOOLEAN, "
             "known_since: TIMESTAMP, coverage: STRING, nothing: STRING>>"

@@ -15,7 +15,7 @@ from jobs.store.maintain import Maintained
 from jobs.store.warehouse import Warehouse
 from namesrv_wire.errors import Reason
 from schemas.dialect import duckdb_queries
-from schemas.questions import QUESTIONS
+from schemas.queries import QUESTIONS
 
 _EXPLANATIONS = {
     "order_decision": "explained by another order than the one taken",

@@ -30,10 +30,9 @@ from namesrv_wire.lateness import Lateness, ahead_of_clock
 from namesrv_wire.packets.capture import Endpoints
 from namesrv_wire.packets.columns import CaptureStats, Packets, read_columns, snapshot_length
 from namesrv_wire.packets.links import told
-from namesrv_wire.rows import FRAME_TABLES, AnyRow, FrameRow, Row, quarantine_row
+from namesrv_wire.rows import FRAME_TABLES, AnyRow, FrameRow, Row, Tally, quarantine_row
 from namesrv_wire.servers.transcript import Transcript
 from namesrv_wire.streams.tcp import Stream
-from namesrv_wire.tally import Tally
 from schemas import bronze
 
 Values = dict[str, Any]

@@ -1,4 +1,4 @@
-"""Intervals from changes: what was in a table from when to when, and which events opened and closed it."""
+"""Intervals from changes: what was in a table from when to when, and which events opened and closed it; and the way back."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A registry at an instant as a file: what a recording that begins mid-life can start from.
 
 One JSON object: `format` ("namesrv-snapshot/1"), `namesrv_id`, `profile` (4.9.7 or 5.4.0), `time` (ISO 8601, UTC), and
-`state`, the whole state in the canonical form of event traces (`trace_json.state_of`). `kvConfig` may be absent: then
+`state`, the whole state in the canonical form of event traces (`state_of`). `kvConfig` may be absent: then
 the KV table is not known. Files come from outside: every value is checked, and the error says where it is.
 """
 

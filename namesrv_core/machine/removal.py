@@ -1,4 +1,4 @@
-"""Expiry and lost channels: how a broker goes without saying so."""
+"""How a broker goes: by its own request, at once (4.x) or through the batch queue (5.x), by expiry, with its channel."""
 
 from __future__ import annotations
 

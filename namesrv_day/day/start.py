@@ -13,7 +13,7 @@ from namesrv_core.machine.registry import Registry
 from namesrv_day.arrow.rows import rows_of, with_microseconds
 from namesrv_day.day.context import NamesrvDay
 from schemas import gold
-from schemas.intervals import POSITIONS, intervals_of
+from schemas.codec import POSITIONS, intervals_of
 from schemas.tables.state import fact_of, map_capacity_of
 
 Frames = Mapping[str, pa.Table]

@@ -15,7 +15,7 @@ from namesrv_day.arrow.sql import ask
 from namesrv_day.day.timed import Timed
 from namesrv_day.replay.notes import OutcomeOf, Refreshes
 from schemas import gold
-from schemas.intervals import POSITIONS, columns_of
+from schemas.codec import POSITIONS, columns_of
 from schemas.table import BOOLEAN, LONG, Table
 from schemas.tables.event_outcomes import operation_of
 

@@ -1,6 +1,9 @@
 """What a request or an answer becomes: the columns of its bronze row.
 
-Header fields are read by the core (`namesrv_core.asking.requests`), so that a row holds what the name server's logic sees.
+Brokers and clients send the same bytes again and again, but for the number of the request: frames are decoded once. One is known
+by its header without that number, and its body. Everything else is in the key, the length of the header included, so that nobody
+can have a frame taken for another one. Header fields are read by the core (`namesrv_core.asking.requests`), so that a row holds
+what the name server's logic sees.
 """
 
 from __future__ import annotations

@@ -20,6 +20,7 @@ from namesrv_wire.rows import (
     FrameRow,
     Place,
     Row,
+    Tally,
     Values,
     digest_id,
     envelope,
@@ -28,7 +29,6 @@ from namesrv_wire.rows import (
 )
 from namesrv_wire.streams.connection import Connection, Pending
 from namesrv_wire.streams.cutting import Cut, Head, head_of
-from namesrv_wire.tally import Tally
 
 MAX_DIGESTS: Final = 65_536
 NOTIFY_MIN_BROKER_ID_CHANGE: Final = 905

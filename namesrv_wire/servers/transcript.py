@@ -15,14 +15,13 @@ from namesrv_wire.packets.columns import Packets
 from namesrv_wire.protocol.bodies import BodyCache
 from namesrv_wire.protocol.frames import decode_frame
 from namesrv_wire.protocol.requests import KnownFrames
-from namesrv_wire.rows import AnyRow
+from namesrv_wire.rows import AnyRow, Tally
 from namesrv_wire.servers.carry import dump, end_rows, load
 from namesrv_wire.servers.recording import Hole
 from namesrv_wire.servers.server import Flow, Server
 from namesrv_wire.streams.connection import Connection
 from namesrv_wire.streams.cutting import plausible_start
 from namesrv_wire.streams.sightings import BEGINNING_NS, Aside, Sightings, is_at_its_side, is_numbered_alike
-from namesrv_wire.tally import Tally
 
 
 class Flows:

@@ -19,7 +19,7 @@ from jobs.cli.views import register_views
 from jobs.errors import NothingPublishedError, NotRecordedError
 from jobs.store.places import table_path
 from schemas import bronze, gold
-from schemas.questions import QUESTIONS
+from schemas.queries import QUESTIONS
 from schemas.views import FUNCTION_NAMES
 from tests.cli.both import asked, everything, on_spark
 from tests.cli.rows import publish, warehouse_at, write

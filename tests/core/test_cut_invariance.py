@@ -28,7 +28,7 @@ from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
 from namesrv_core.machine.tables import NestedTable
 from namesrv_core.replay.loop import TimedEvent, replay
-from schemas.intervals import columns_of, intervals_of
+from schemas.codec import columns_of, intervals_of
 from tests.core.adversary import (
     DEFERRED,
     EVENTS,

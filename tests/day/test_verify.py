@@ -26,7 +26,7 @@ from namesrv_day.hours.answered import hours_from, singles_from
 from namesrv_day.verify import verify
 from namesrv_day.verify.verify import Verified, VerifyInput, verdicts
 from schemas import bronze, gold
-from schemas.intervals import columns_of
+from schemas.codec import columns_of
 from tests.day.settle_given import DAY, NAMESRV, Row, answered, asked_to, registered, row, seq_at
 from tests.examples import examples, first_quick
 

@@ -7,8 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from namesrv_wire.logs.log_file import read_blocks
-from namesrv_wire.rows import Row
-from namesrv_wire.tally import Tally
+from namesrv_wire.rows import Row, Tally
 
 
 def accounted(counts: Tally) -> int:

@@ -18,8 +18,7 @@ from namesrv_core.replay.loop import TimedEvent, replay
 from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import MAX_NOTED, STEP_BACK_US, Lateness
 from namesrv_wire.logs.event_log import SCHEMA
-from namesrv_wire.rows import AnyRow
-from namesrv_wire.tally import Tally
+from namesrv_wire.rows import AnyRow, Tally
 from schemas import codec
 from tests.examples import examples
 from tests.wire.counted import read_event_log

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from namesrv_wire import Segment, Transcript
-from namesrv_wire.tally import Tally
+from namesrv_wire.rows import Tally
 from tests.wire.counted import accounted
 from tests.wire.forge import MS_NS, NAMESRV, Talk, of_table, request, response, rows_of
 
