@@ -129,16 +129,15 @@ class Server:
         return True
 
     def go_on(
-        self, flow: Flow, time_ns: int, source: tuple[str, int], header: tuple[int, int, int], data: bytes
+        self, flow: Flow, time_ns: int, source: tuple[str, int], seq: int, ack: int, flags: int, data: bytes
     ) -> bool:
         """Open a packet, and take in its segment, as `begin` and `segment` do, if it is the next one and no hole is open.
 
-        `header`: sequence number, acknowledgement and flags, of which none opens or ends a connection. Returns whether nothing is
-        left to be done. Most of a capture is such segments: what they need of `begin`, `segment` and `heard` stands here, almost
-        without a call.
+        None of its flags opens or ends a connection. Returns whether nothing is left to be done. Most of a capture is such:
+        what they need of `begin`, `segment`, `heard` and `note_ack` stands here, almost without a call.
         """
         _, connection, is_from_server, stream, back, cutter = flow
-        (seq, ack, flags), from_server = header, bool(is_from_server)
+        from_server = bool(is_from_server)
         ledger, recording, idle = self.ledger, self.recording, self.idle
         if ledger.time_ns <= time_ns <= recording.calm_until_ns:
             ledger.begin(time_ns, source)
@@ -146,12 +145,14 @@ class Server:
                 recording.last_packet_ns = time_ns
         elif not self.begin(time_ns, source):
             return True
-        is_next = seq == stream.next_seq and not (stream.chunks or back.chunks)
-        is_told = connection.idle_ns is not None or (from_server and (idle.unsigned or idle.inactive))
-        if not is_next or is_told:
+        if seq != stream.next_seq or stream.chunks or back.chunks or connection.idle_ns is not None:
+            return False
+        if from_server and (idle.unsigned or idle.inactive):
             return False
         if flags & ACK:
-            connection.note_ack(ack, from_server=from_server)
+            connection.acks[not from_server] = ack
+            if from_server and connection.taken_ns and back.ahead(ack) >= 0:
+                connection.taken_ns = 0
         if data:
             stream.next_seq = (seq + len(data)) & 0xFFFFFFFF
             stream.position += len(data)

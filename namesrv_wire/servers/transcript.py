@@ -212,23 +212,14 @@ class Transcript:
         """
         flows, pairs, data, last_ns = self._flows.by_ends, self._endpoints.pairs(packets.keys), packets.data, None
         rows: list[AnyRow] = []
-        lost, numbers = packets.lost, packets.numbers or count(packets.first)
-        sightings, aside = self._sightings, self._sightings.aside
-        columns = (
-            packets.interface or repeat(0),
-            pairs,
-            packets.time_ns,
-            packets.seq,
-            packets.ack,
-            packets.flags,
-            packets.start,
-            packets.stop,
-            numbers,
-        )
-        for index, (interface, pair, time_ns, seq, ack, flags, start, stop, number) in enumerate(
-            zip(*columns, strict=False)
+        lost, numbers, seen = packets.lost, packets.numbers or count(packets.first), packets.interface or repeat(0)
+        note, aside, taken = self._sightings.note, self._sightings.aside, 0
+        header = (packets.time_ns, packets.seq, packets.ack, packets.flags, packets.start, packets.stop)
+        self._first_ns = self._first_ns or next((ns for pair, ns in zip(pairs, header[0], strict=True) if pair), 0)
+        for index, (interface, number, pair, time_ns, seq, ack, flags, start, stop) in enumerate(
+            zip(seen, numbers, pairs, *header, strict=False)
         ):
-            is_simple = pair and not flags & _OPENS_OR_ENDS and index not in lost and not aside
+            is_simple = pair and not flags & _OPENS_OR_ENDS and not aside and index not in lost
             flow = flows.get(pair) if is_simple else None
             # Which of several sightings is taken is found out packet by packet, until the name server's side is known.
             if (
@@ -236,19 +227,19 @@ class Transcript:
                 or flow[2] is None
                 or (interface and not is_at_its_side(flow[1], interface, source_file, from_server=flow[2]))
             ):
-                segment = packets.segment(index, self._endpoints)
-                if segment is not None:
-                    last_ns = segment.time_ns
+                if pair and (segment := packets.segment(index, self._endpoints)) is not None:
+                    last_ns = time_ns
                     rows += self.feed(segment, source_file)
                 continue
+            server, connection, from_server = flow[0], flow[1], flow[2]
             payload, last_ns = data[start:stop], time_ns
-            if interface and (payload or flow[2]):
-                sightings.note((seq, ack), time_ns, payload, (flow[1].client, flow[0].id))
-            self._packets += 1
-            self._first_ns = self._first_ns or time_ns
-            is_done = flow[0].go_on(flow, time_ns, (source_file, number), (seq, ack, flags), payload)
+            if interface and (payload or from_server):
+                note((seq, ack), time_ns, payload, (connection.client, server.id))
+            taken += 1
+            is_done = server.go_on(flow, time_ns, (source_file, number), seq, ack, flags, payload)
             if not is_done and (segment := packets.segment(index, self._endpoints)) is not None:
-                self._take(flow[0], flow[1], segment, from_server=flow[2])
+                self._take(server, connection, segment, from_server=from_server)
+        self._packets += taken
         self._last_ns = packets.time_ns[-1] if packets.time_ns else self._last_ns
         for server in self._servers.values():
             rows += server.ledger.take()
