@@ -82,37 +82,15 @@ UNREAD_FIELDS = "response_fields_are_read"
 """Rule of what replay parses: a row that was stored before it was looked at when it is read counts for the rest of it."""
 
 
-def _envelope(table: str, *, has_derived_id: bool) -> tuple[Rule, ...]:
-    """Return the rules of what all tables of events have."""
-    # Millions of events come over a few thousand connections: each of these has its form once.
-    connections = f"SELECT DISTINCT namesrv_id, channel_id FROM {table}"
-    # An id that follows from its row has its form: it is not made for it.
-    is_digest = f"stated_id IS NULL OR {is_hex('stated_id', 32)}" if has_derived_id else is_hex("event_id", 32)
-    return (
-        Rule("event_id_is_a_digest", is_digest, "event_id is 32 hex digits."),
-        DAY_OF_EFFECT,
-        *SOURCE_RULES,
-        warn(
-            "effect_follows_arrival",
-            "effect_time >= event_time",
-            "An event takes effect after it arrived; otherwise the recording clock went back.",
-        ),
-        warn(
-            "seq_is_effect_time",
-            # A product takes less than a quotient.
-            "seq BETWEEN (epoch_us(effect_time) - 1000000) * 1000 AND (epoch_us(effect_time) + 1000000) * 1000 + 999",
-            "seq lies within a second of effect_time.",
-        ),
-        warn("namesrv_id_is_an_address", IS_ADDRESS, ADDRESS_SAYS, over=connections),
-        warn(
-            "channel_id_has_its_form",
-            f"channel_id IS NULL OR {has_form('channel_id', '.+#[0-9]+')}",
-            "channel_id is the remote address, '#', and the opening time.",
-            over=connections,
-        ),
-    )
-
-
+# Of `seq`: a product takes less than a quotient.
+_ORDER_RULES = rules("""
+    effect_follows_arrival?: An event takes effect after it arrived; otherwise the recording clock went back.
+        effect_time >= event_time
+    seq_is_effect_time?: seq lies within a second of effect_time.
+        seq BETWEEN (epoch_us(effect_time) - 1000000) * 1000 AND (epoch_us(effect_time) + 1000000) * 1000 + 999
+""")
+_CHANNEL_FORM = f"channel_id IS NULL OR {has_form('channel_id', '.+#[0-9]+')}"
+_CHANNEL_SAYS = "channel_id is the remote address, '#', and the opening time."
 USUAL_CODES = (0, 1, 2, 3, 17, 22)
 ARE_USUAL = "The answer is SUCCESS, SYSTEM_ERROR, BUSY, NOT_SUPPORTED, TOPIC_NOT_EXIST or QUERY_NOT_FOUND."
 
@@ -160,7 +138,16 @@ def events(
     """Return a table of events: the envelope, `columns`, and the source; `derived`: SQL of those that are not stored."""
     follow = derived or {}
     made = [replace(column, derived=follow.get(column.name)) for column in (*ENVELOPE, *columns, *SOURCE, DAY)]
-    shared = _envelope(name, has_derived_id="event_id" in follow)
+    # Millions of events come over a few thousand connections: each of these has its form once.
+    connections = f"SELECT DISTINCT namesrv_id, channel_id FROM {name}"
+    # An id that follows from its row has its form: it is not made for it.
+    is_digest = f"stated_id IS NULL OR {is_hex('stated_id', 32)}" if "event_id" in follow else is_hex("event_id", 32)
+    shared = (
+        Rule("event_id_is_a_digest", is_digest, "event_id is 32 hex digits."),
+        *(DAY_OF_EFFECT, *SOURCE_RULES, *_ORDER_RULES),
+        warn("namesrv_id_is_an_address", IS_ADDRESS, ADDRESS_SAYS, over=connections),
+        warn("channel_id_has_its_form", _CHANNEL_FORM, _CHANNEL_SAYS, over=connections),
+    )
     return Table(name, "bronze", grain, tuple(made), key=("event_id",), rules=(*shared, *rules))
 
 

@@ -385,19 +385,15 @@ def union(tables: Iterable[str], columns: str) -> str:
 
 
 DAY_OF_EFFECT = Rule("day_is_day_of_effect", is_day_of("effect_time"), "day is the UTC date of effect_time.")
-LIVES_IN_ITS_SLICE = Rule(
-    "lives_in_its_slice",
-    "CAST(valid_from AS DATE) <= day AND (valid_to IS NULL OR CAST(valid_to AS DATE) = day)",
-    "A partition holds intervals that were alive during its day.",
-)
-INTERVAL_DOES_NOT_RUN_BACK = Rule(
-    "time_does_not_run_back", "valid_to IS NULL OR valid_from <= valid_to", "valid_from is not after valid_to."
-)
-OF_AN_HOUR = (
-    Rule("hour_lies_in_its_day", is_day_of("hour"), "day is the UTC date of the hour."),
-    Rule(
-        "times_lie_in_the_hour",
-        "first_time <= last_time AND hour <= first_time AND last_time < hour + INTERVAL 1 HOUR",
-        "first_time and last_time are in order and lie in the hour.",
-    ),
-)
+LIVES_IN_ITS_SLICE, INTERVAL_DOES_NOT_RUN_BACK = rules("""
+    lives_in_its_slice: A partition holds intervals that were alive during its day.
+        CAST(valid_from AS DATE) <= day AND (valid_to IS NULL OR CAST(valid_to AS DATE) = day)
+    time_does_not_run_back: valid_from is not after valid_to.
+        valid_to IS NULL OR valid_from <= valid_to
+""")
+OF_AN_HOUR = rules(f"""
+    hour_lies_in_its_day: day is the UTC date of the hour.
+        {is_day_of("hour")}
+    times_lie_in_the_hour: first_time and last_time are in order and lie in the hour.
+        first_time <= last_time AND hour <= first_time AND last_time < hour + INTERVAL 1 HOUR
+""")

@@ -66,6 +66,7 @@ def _registered(draft: Draft, event: RegisterBroker, namesrv: Namesrv, key: Live
     if profile.live_key_has_cluster:
         group = group._replace(enable_acting_master=bool(event.enable_acting_master), zone_name=event.zone_name)
     lowers_min_id = event.broker_id < min(group.addr_of, default=MASTER_ID)
+    # A slave that takes over its master's address leaves its own id: since 4.5.0 an address has one in a group.
     if event.broker_addr is not None and profile.one_id_per_addr:
         kept = (one for one in group.broker_addrs if one[1] != event.broker_addr or one[0] == event.broker_id)
         group = group._replace(broker_addrs=tuple(kept))
