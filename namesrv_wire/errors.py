@@ -68,16 +68,9 @@ class Reason(str, Enum):
 
 LIMITS = frozenset(
     {
-        Reason.FRAME_TOO_LONG,
-        Reason.HEADER_TOO_LONG,
-        Reason.TOO_MANY_EXT_FIELDS,
-        Reason.JSON_TOO_DEEP,
-        Reason.JSON_TOO_BIG,
-        Reason.AMBIGUOUS_JSON,
-        Reason.INFLATED_TOO_BIG,
-        Reason.TOO_MANY_TOPICS,
-        Reason.NAME_TOO_LONG,
-        Reason.LINE_TOO_LONG,
+        *(Reason.FRAME_TOO_LONG, Reason.HEADER_TOO_LONG, Reason.LINE_TOO_LONG, Reason.NAME_TOO_LONG),
+        *(Reason.TOO_MANY_EXT_FIELDS, Reason.TOO_MANY_TOPICS, Reason.INFLATED_TOO_BIG),
+        *(Reason.JSON_TOO_DEEP, Reason.JSON_TOO_BIG, Reason.AMBIGUOUS_JSON),
     }
 )
 """Reasons that are limits of this reader: a real name server might have accepted the input."""

@@ -11,23 +11,8 @@ from __future__ import annotations
 from typing import Final
 
 from schemas import bronze, gold
-from schemas.bronze import BROKEN_RULE, QUARANTINE_REASONS, UNREAD_QUEUES
 from schemas.gold_histories import of_history
-from schemas.recorded import REQUESTS, UNREAD_FIELDS
-from schemas.table import Kind, Rule, Scope, present, unique
-
-__all__ = (
-    "BROKEN_RULE",
-    "QUARANTINE_REASONS",
-    "REQUESTS",
-    "RULES",
-    "TABLES",
-    "UNREAD_FIELDS",
-    "UNREAD_QUEUES",
-    "Kind",
-    "Rule",
-    "Scope",
-)
+from schemas.table import Rule, present, unique
 
 TABLES: Final = {table.name: table for table in (*bronze.TABLES, *gold.TABLES)}
 # Intervals that do not overlap have unique keys.

@@ -24,7 +24,7 @@ from namesrv_wire.errors import Reason
 from namesrv_wire.limits import FIRST_BYTES
 from namesrv_wire.rows import DECODER_VERSION, REVOKED, Row
 from schemas import bronze, times
-from schemas.rules import BROKEN_RULE
+from schemas.bronze import BROKEN_RULE
 from schemas.sql_files import query
 from schemas.table import STRING, Table
 

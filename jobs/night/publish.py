@@ -31,8 +31,9 @@ from namesrv_day.arrow.rows import table_of
 from namesrv_day.arrow.sql import ask
 from namesrv_day.gate.rules import Measurement, breaks, row_rules
 from schemas import bronze, gold
+from schemas.bronze import UNREAD_QUEUES
+from schemas.recorded import UNREAD_FIELDS
 from schemas.rules import TABLES as NAMED
-from schemas.rules import UNREAD_FIELDS, UNREAD_QUEUES
 
 _BRONZE = frozenset(table.name for table in bronze.TABLES)
 _REPORTED = {

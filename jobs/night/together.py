@@ -20,7 +20,8 @@ from namesrv_day.arrow.rows import empty
 from namesrv_day.arrow.sql import apart
 from namesrv_day.gate.rules import Measurement, measure
 from schemas import bronze
-from schemas.rules import RULES, TABLES, Rule, Scope
+from schemas.rules import RULES, TABLES
+from schemas.table import Rule, Scope
 
 # What is more is spilled: so many keys take a gigabyte of a disk.
 _MEMORY, _KEYS_AT_A_TIME = "256MB", 20_000_000

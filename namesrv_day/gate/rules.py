@@ -16,8 +16,8 @@ import pyarrow as pa
 from namesrv_day.arrow.digest import Rows
 from namesrv_day.arrow.sql import ask, connection
 from schemas import bronze
-from schemas.rules import RULES, TABLES, Kind, Rule
-from schemas.table import Severity
+from schemas.rules import RULES, TABLES
+from schemas.table import Kind, Rule, Severity
 
 SAMPLES = 3
 SAMPLE_CHARS = 300

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 
-from schemas.rules import RULES, TABLES, Rule
+from schemas.rules import RULES, TABLES
+from schemas.table import Rule
 from tests.day.good_rows import OF_TABLES, good_rows, own, row
 from tests.day.row_values import CLOSED, DAY_BEFORE, MINUTE, NOON, ONE_DAY, QUEUES, SEQ, VERSION, digest
 

@@ -21,7 +21,7 @@ from jobs.ingest.ingested import Ingested
 from jobs.ingest.writing import write_staged
 from namesrv_wire.packets.columns import read_columns
 from schemas import bronze
-from schemas.rules import BROKEN_RULE
+from schemas.bronze import BROKEN_RULE
 from tests.ingest.given import BEAT, CAPTURE, TABLES, Line, at, broker, piece, read_in, stored, warehouse_at, write
 
 BROKER = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "10.0.0.2:10911"}

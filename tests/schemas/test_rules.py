@@ -10,7 +10,8 @@ from namesrv_day.day.alive import on_a_day
 from namesrv_day.gate.rules import breaks
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold
-from schemas.rules import BROKEN_RULE, QUARANTINE_REASONS, RULES, TABLES
+from schemas.bronze import BROKEN_RULE, QUARANTINE_REASONS
+from schemas.rules import RULES, TABLES
 
 
 def test_every_table_has_rules():
