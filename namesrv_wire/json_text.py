@@ -56,11 +56,12 @@ def parse_json(raw: bytes, what: str, *, is_ours: bool = False) -> Any:
         decoder = _CAREFUL if b"-0" in raw else _DECODER
         try:
             value, end = decoder.raw_decode(text)
-            return _whole_characters(raw, value if end == len(text) else decoder.decode(text))
+            value = value if end == len(text) else decoder.decode(text)
         except ValueError:
             # The integer keys of queue maps in quotes; no string can hold what is looked for.
-            quoted = _BARE_KEYS.sub(lambda found: _BARE_KEY.sub(r'\1"\2"', found[0]), text)
-            return _whole_characters(raw, decoder.decode(quoted))
+            value = decoder.decode(_BARE_KEYS.sub(lambda found: _BARE_KEY.sub(r'\1"\2"', found[0]), text))
+        # Half surrogate pairs, which only escapes can make, are U+FFFD: no UTF-8 text holds one.
+        return _mend(value) if b"\\u" in raw else value
     except (ValueError, RecursionError) as error:
         is_bad = not isinstance(error, _AmbiguousError) if is_ours else _NO_JSON.match(raw)
         reason = Reason.BAD_JSON if is_bad else Reason.AMBIGUOUS_JSON
@@ -147,11 +148,6 @@ def _require_bounds(raw: bytes, what: str) -> None:
             depth -= 1
     if raw.count(b",") > MAX_JSON_ITEMS:
         raise DecodeError(Reason.JSON_TOO_BIG, f"{what}: more than {MAX_JSON_ITEMS} items")
-
-
-def _whole_characters(raw: bytes, value: Any) -> Any:
-    """Return the value with half surrogate pairs (only escapes can make them) as U+FFFD. No UTF-8 text holds one."""
-    return _mend(value) if b"\\u" in raw else value
 
 
 def _mend(value: Any) -> Any:

@@ -338,7 +338,12 @@ class RouteState:
         self._hold(("residual", name), not self._listed.get(name, True))
         old, new, text = self._groups.pop(name, None), None, None
         if data is not None and members:
-            broker = route_broker(name, _group(members), data if self._acts else None)
+            # A member without id stands for a group that has none.
+            ids = sorted(broker_id for broker_id in members if broker_id is not None)
+            cluster_name, acting, zone = members[ids[0] if ids else None][3:]
+            addrs = tuple((broker_id, members[broker_id].broker_addr) for broker_id in ids)
+            shown = BrokerData(cluster_name, addrs, acting, zone)
+            broker = route_broker(name, shown, data if self._acts else None)
             text = broker_data(self._write, broker)
             cluster = broker.cluster_name if self._namesrv.profile.live_key_has_cluster else None
             keys = tuple(LiveKey(cluster, addr) for _, addr in broker.broker_addrs)
@@ -382,18 +387,6 @@ def stale_order_conf(order_conf: str | None, queue_datas: Mapping[str | None, Qu
         if entry.strip() and not is_served:
             return True
     return False
-
-
-def _group(members: Mapping[int | None, Member]) -> BrokerData:
-    """Return the group of `members`; a member without id stands for a group that has none."""
-    ids = sorted(broker_id for broker_id in members if broker_id is not None)
-    group = members[ids[0] if ids else None]
-    return BrokerData(
-        group.cluster_name,
-        tuple((broker_id, members[broker_id].broker_addr) for broker_id in ids),
-        group.enable_acting_master,
-        group.zone_name,
-    )
 
 
 def _set(rows: dict[K, V], key: K, value: V | None) -> None:

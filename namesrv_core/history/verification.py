@@ -100,7 +100,13 @@ def judged(
 ) -> list[Judged]:
     """Return each observation, in the order of the answers, with the states of its window that it matches; as `verify`."""
     ordered = sorted(observations, key=lambda observed: (observed.seq, observed.event_id))
-    windows = _windows(timeline, ordered)
+    effects, windows = [change.seq for change in timeline], list[_Window]()
+    for observed in ordered:
+        nominal = last = bisect_left(effects, observed.seq)  # what the answer itself has shown is known only after it
+        first = min(bisect_right(effects, observed.request_seq), nominal)
+        while last < len(timeline) and timeline[last].arrival_seq < observed.seq:
+            last += 1
+        windows.append(_Window(first, last, nominal))
     states = _States(registry, timeline, namesrv, starts, part_of)
     waiting = sorted(range(len(ordered)), key=lambda i: windows[i].first)
     found = [Judged(observed, window, {}) for observed, window in zip(ordered, windows, strict=True)]
@@ -139,18 +145,6 @@ def chosen(answers: Iterable[Judged]) -> list[Verdict]:
         if shown:
             showing.append(verdicts[-1])
     return verdicts
-
-
-def _windows(timeline: Sequence[StateChange], ordered: Sequence[Observed]) -> list[_Window]:
-    effects = [change.seq for change in timeline]
-    windows = []
-    for observed in ordered:
-        nominal = last = bisect_left(effects, observed.seq)  # what the answer itself has shown is known only after it
-        first = min(bisect_right(effects, observed.request_seq), nominal)
-        while last < len(timeline) and timeline[last].arrival_seq < observed.seq:
-            last += 1
-        windows.append(_Window(first, last, nominal))
-    return windows
 
 
 def proven_by(showing: Iterable[Verdict], request_seq: int) -> int:
