@@ -119,31 +119,20 @@ class Draft:
     def names_of_addr(self, *broker_addrs: str | None) -> list[str | None]:
         """Return the names whose group lists one of `broker_addrs`, in Java's iteration order of the group table."""
         listed = [(name, addr) for addr in broker_addrs for name in self.registry.broker_addr_table.names_of_addr(addr)]
-        names = list(dict.fromkeys(name for name, addr in listed if self._lists(name, addr)))
-        if len(names) < 2:  # one name has no order
-            return names
-        wanted = set(names)
-        return [name for name in self.registry.broker_addr_table.java_keys() if name in wanted]
+        groups = ((name, addr, self.group(name)) for name, addr in listed)
+        names = {name: None for name, addr, group in groups if group and addr in group.addr_of.values()}
+        return self.registry.broker_addr_table.in_order(names)
 
     def clusters_of_name(self, broker_name: str | None) -> list[str | None]:
         """Return the clusters whose set holds `broker_name`, in Java's iteration order of the cluster table."""
-        clusters = [
-            cluster
-            for cluster in self.registry.cluster_addr_table.clusters_of_name(broker_name)
-            if self._current("cluster_addr_table", (cluster, broker_name))
-        ]
-        if len(clusters) < 2:  # one cluster has no order
-            return clusters
-        wanted = set(clusters)
-        return [cluster for cluster in self.registry.cluster_addr_table.java_keys() if cluster in wanted]
+        table = self.registry.cluster_addr_table
+        clusters = table.clusters_of_name(broker_name)
+        return table.in_order([one for one in clusters if self._current("cluster_addr_table", (one, broker_name))])
 
     def live_keys_of_channel(self, channel_id: str) -> list[LiveKey]:
         """Return the live entries registered over `channel_id`, in Java's iteration order of the live table."""
-        keys = [key for key in self.registry.broker_live_table.keys_of_channel(channel_id) if self.live(key)]
-        if len(keys) < 2:  # one entry has no order
-            return keys
-        wanted = set(keys)
-        return [key for key in self.registry.broker_live_table.java_keys() if key in wanted]
+        table = self.registry.broker_live_table
+        return table.in_order([key for key in table.keys_of_channel(channel_id) if self.live(key)])
 
     def remove_live(self, key: LiveKey) -> None:
         """Remove the live entry and the filter servers under `key`."""
@@ -168,10 +157,6 @@ class Draft:
     def step(self, outcome: Outcome) -> Step:
         """Return the step with `outcome`, or NO_EFFECT if nothing was changed."""
         return Step(outcome if self.changes else Outcome.NO_EFFECT, tuple(self.changes))
-
-    def _lists(self, broker_name: str | None, broker_addr: str | None) -> bool:
-        group = self.group(broker_name)
-        return group is not None and any(addr == broker_addr for _, addr in group.broker_addrs)
 
     def _current(self, table: TableName, key: tuple[str | None, ...]) -> object | None:
         overlay_key = (table, key)

@@ -9,7 +9,7 @@ Source: JDK 8 and 17, HashMap and ConcurrentHashMap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from functools import lru_cache
 from typing import Generic, TypeVar
 
@@ -133,6 +133,11 @@ class JavaMap(dict[K, V], Generic[K, V]):
         if self._order is None:
             self._order = sorted(self, key=self.bucket_of)
         return self._order
+
+    def in_order(self, keys: Collection[K]) -> list[K]:
+        """Return some of the keys in Java's iteration order."""
+        wanted = set(keys) if len(keys) > 1 else ()  # one has no order
+        return [key for key in self.java_keys() if key in wanted] if wanted else list(keys)
 
     def java_items(self) -> Iterator[tuple[K, V]]:
         """Yield the entries in Java's iteration order."""

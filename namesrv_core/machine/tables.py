@@ -349,9 +349,7 @@ class BrokerLiveTable(RowTable[LiveKey, BrokerLiveInfo]):
                 self._ended[key] = None
             else:
                 self._watch(key, end)
-        if len(self._ended) < 2:  # one entry has no order
-            return list(self._ended)
-        return [key for key in self.java_keys() if key in self._ended]
+        return self.in_order(self._ended)
 
     def next_lease_end(self, *, as_noted: bool) -> int | None:
         """Return a time (ms) before which no further lease ends; None if no live entry has a lease to lose.
