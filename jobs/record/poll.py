@@ -22,8 +22,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from jobs.errors import EXIT_OK, NotRecordedError, UsageError, first_line
 from jobs.record.segments import Segment, finish_left_over
 from namesrv_core.asking.body_json import ShownCluster, ShownRoute, ShownTopics, shown_by
-from namesrv_core.machine.codes import RequestCode, ResponseCode
-from namesrv_core.machine.question import Answer, Question
+from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.rows import BrokerData
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
 from namesrv_wire.codes import VERSION_NAMES, version_name

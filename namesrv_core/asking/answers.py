@@ -16,11 +16,10 @@ from namesrv_core.asking import queries
 from namesrv_core.asking.queries import RouteBroker, TopicRouteData
 from namesrv_core.asking.requests import Fields, zone_of
 from namesrv_core.machine import events
-from namesrv_core.machine.codes import RequestCode, ResponseCode
+from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.draft import NULL_POINTER, Outcome, Step
 from namesrv_core.machine.java_map import nested_get
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.register import REGISTER_FAILED, RegisterResult
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import DataVersion, QueueData, TopicQueueMappingInfo

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
-from namesrv_core.machine.codes import RequestCode, ResponseCode
-from namesrv_core.machine.question import Answer, Question
+from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
 
 SHORT_BODY = 8_192

@@ -18,11 +18,10 @@ from typing import Any, Final
 from namesrv_core.asking.body_json import read_json, same_json
 from namesrv_core.history.intervals import StateChange, Walk
 from namesrv_core.history.verification import Concerns, Observed, Verdict, answer_of, compared, proven_by
-from namesrv_core.machine.codes import RequestCode
+from namesrv_core.machine.codes import Answer, Question, RequestCode
 from namesrv_core.machine.events import QueryDataVersion
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.registry import Registry
 
 MOST: Final = 8

@@ -14,11 +14,10 @@ from typing import NamedTuple, TypeVar
 from namesrv_core.asking.answers import LIST_CODES, answer, answer_to, remark_matches
 from namesrv_core.asking.body_json import ShownCluster, ShownRoute, ShownTopics, read_json, same_json, shown_by
 from namesrv_core.history.intervals import StateChange, Walk
-from namesrv_core.machine.codes import RequestCode, ResponseCode
+from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.events import Event, QueryDataVersion
 from namesrv_core.machine.past import TablePart, Versions, parts_changed
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG, step
 

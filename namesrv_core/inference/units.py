@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from namesrv_core.asking.body_json import read_json
 from namesrv_core.machine import events
-from namesrv_core.machine.codes import RequestCode, ResponseCode
-from namesrv_core.machine.question import Answer, Question
+from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import KvValue
 from namesrv_core.replay.loop import TimedEvent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from namesrv_core.machine.question import Answer, Question
+from namesrv_core.machine.codes import Answer, Question
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicTable
 

@@ -8,10 +8,10 @@ from enum import Enum
 from typing import NamedTuple
 
 from namesrv_core.asking.body_json import Shown, ShownCluster, ShownRoute, ShownTopics
+from namesrv_core.machine.codes import Answer
 from namesrv_core.machine.draft import NOTHING_CERTAIN, Certainty
 from namesrv_core.machine.past import ANY, Entity, Mark, Past, TablePart
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.question import Answer
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import LiveKey
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG

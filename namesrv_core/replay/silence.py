@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from namesrv_core.machine.codes import RequestCode
+from namesrv_core.machine.codes import Question, RequestCode
 from namesrv_core.machine.past import ACTING, ANY, GROUP, SETTLED, Entity, Mark, Past
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.question import Question
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import MASTER_ID, LiveKey

@@ -9,9 +9,8 @@ import pyarrow.compute as pc
 
 from namesrv_core.asking.answers import LIST_CODES
 from namesrv_core.history.verification import Verdict, differs_by_unseen
-from namesrv_core.machine.codes import RequestCode
+from namesrv_core.machine.codes import Question, RequestCode
 from namesrv_core.machine.instants import NS_PER_US
-from namesrv_core.machine.question import Question
 from namesrv_day.day.context import RawBeats, frame
 from namesrv_day.day.day_events import Frames
 from schemas import bronze, gold

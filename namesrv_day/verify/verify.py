@@ -22,10 +22,10 @@ from namesrv_core.asking.answers import refusal_told
 from namesrv_core.history.intervals import restored, timeline_of
 from namesrv_core.history.overtaking import overtaken
 from namesrv_core.history.verification import Concerns, Judged, Observed, Verdict, chosen, judged, verify
+from namesrv_core.machine.codes import Question
 from namesrv_core.machine.events import Event
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.question import Question
 from namesrv_core.machine.register import REGISTER_FAILED
 from namesrv_core.machine.registry import Registry
 from namesrv_day.arrow.rows import conformed, distinct, empty, rows_of, with_columns, with_microseconds

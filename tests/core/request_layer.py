@@ -25,10 +25,9 @@ from namesrv_core.asking.answers import (
 from namesrv_core.asking.requests import Fields, broker_header, crc32_matches, java_boolean, register_header
 from namesrv_core.inference.configuration import properties_in
 from namesrv_core.machine import events
-from namesrv_core.machine.codes import RequestCode, ResponseCode
+from namesrv_core.machine.codes import Answer, RequestCode, ResponseCode
 from namesrv_core.machine.draft import NULL_POINTER, Step
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.question import Answer
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import DataVersion, QueueData, TopicTable
 from namesrv_core.machine.step import apply_step, step

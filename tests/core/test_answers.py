@@ -9,8 +9,8 @@ import pytest
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer
 from namesrv_core.asking.answers import remark_matches
 from namesrv_core.asking.body_json import same_json
+from namesrv_core.machine.codes import Answer
 from namesrv_core.machine.profile import Profile
-from namesrv_core.machine.question import Answer
 from namesrv_core.machine.registry import Change, TableName
 from namesrv_core.machine.rows import BrokerData, BrokerLiveInfo, KvValue, LiveKey, QueueData, TopicQueueMappingInfo
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG

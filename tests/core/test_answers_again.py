@@ -18,8 +18,8 @@ from namesrv_core.asking.body_json import SHORT_BODY, ShownRoute, ShownTopics, s
 from namesrv_core.history.intervals import Histories, StateChange
 from namesrv_core.history.verification import Observed, Verdict, verify
 from namesrv_core.machine import events
+from namesrv_core.machine.codes import Answer
 from namesrv_core.machine.past import ANY, Entity, Fact, Mark, Past, Versions
-from namesrv_core.machine.question import Answer
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import LiveKey
 from namesrv_core.replay import assimilation

@@ -10,9 +10,9 @@ import pytest
 from namesrv_core import Namesrv, NamesrvConfig, Outcome, Registry, Step, answer, take
 from namesrv_core.asking.body_json import shown_by
 from namesrv_core.machine import events
+from namesrv_core.machine.codes import Answer, Question
 from namesrv_core.machine.past import ANY, Entity, Mark, Past
 from namesrv_core.machine.profile import V4_9_7, V5_4_0
-from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import BrokerData, DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
 
 A, B, GHOST = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.9:10911"

@@ -7,8 +7,8 @@ import pytest
 from namesrv_core import Namesrv, Outcome, Registry
 from namesrv_core.asking.answers import answer
 from namesrv_core.machine import events
+from namesrv_core.machine.codes import Answer, Question
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
-from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import DataVersion, LiveKey, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
 from namesrv_core.replay.loop import Taken, TimedEvent, replay

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from namesrv_core.asking.answers import answer, remark_matches
-from namesrv_core.machine.question import Question
+from namesrv_core.machine.codes import Question
 from namesrv_core.machine.register import RegisterResult
 from tests.oracle.sequences import Adversary
 from tools.trace.trace import Trace, TraceError, replayed

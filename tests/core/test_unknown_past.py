@@ -6,10 +6,10 @@ import pytest
 
 from namesrv_core import Namesrv, NamesrvConfig, Outcome, Registry, Step
 from namesrv_core.machine import events
+from namesrv_core.machine.codes import Question
 from namesrv_core.machine.draft import Certainty
 from namesrv_core.machine.past import ACTING, GROUP, SETTLED, Part, Past
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
-from namesrv_core.machine.question import Question
 from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
 from namesrv_core.replay import bootstrap
 from tests.core.test_bootstrap import (

@@ -10,9 +10,9 @@ from namesrv_core import Namesrv, NamesrvConfig, Outcome
 from namesrv_core.asking.body_json import entries_shown, shown_by
 from namesrv_core.history.intervals import Histories
 from namesrv_core.machine import events
+from namesrv_core.machine.codes import Answer, Question
 from namesrv_core.machine.past import ACTING, ANY, GROUP, ROUTE_KINDS, Entity, Mark
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
-from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import KvValue, LiveKey
 from namesrv_core.replay import bootstrap
 from tests.core.test_bootstrap import (

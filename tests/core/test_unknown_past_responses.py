@@ -9,8 +9,8 @@ import pytest
 from namesrv_core import Outcome, Step, step
 from namesrv_core.asking.answers import answer_to
 from namesrv_core.machine import events
+from namesrv_core.machine.codes import Answer
 from namesrv_core.machine.past import ANY, ROUTE_KINDS, Entity, Mark
-from namesrv_core.machine.question import Answer
 from namesrv_core.machine.rows import KvValue
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
 from tests.core.test_bootstrap import A, B, Server, register, server_with

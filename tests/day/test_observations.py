@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from namesrv_core.machine.question import Answer
+from namesrv_core.machine.codes import Answer
 from namesrv_day.arrow.rows import empty, table_of
 from namesrv_day.settle.observations import Observations
 from namesrv_day.settle.settle import settle

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from namesrv_core.machine import events
-from namesrv_core.machine.question import Answer, Question
+from namesrv_core.machine.codes import Answer, Question
 from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
 from namesrv_core.replay.loop import TimedEvent
 from namesrv_day.arrow.rows import conformed

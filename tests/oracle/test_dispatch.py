@@ -13,8 +13,7 @@ from namesrv_core import take
 from namesrv_core.asking.answers import remark_matches
 from namesrv_core.inference.configuration import NOTHING_KNOWN, lines_of, shown_text, told_text
 from namesrv_core.machine import events
-from namesrv_core.machine.codes import RequestCode, ResponseCode
-from namesrv_core.machine.question import Answer
+from namesrv_core.machine.codes import Answer, RequestCode, ResponseCode
 from namesrv_core.machine.step import apply_step
 from namesrv_wire.protocol.bodies import BodyCache
 from namesrv_wire.protocol.frames import Frame

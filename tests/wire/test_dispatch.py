@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from namesrv_core.asking.answers import remark_matches
-from namesrv_core.machine.question import Answer
+from namesrv_core.machine.codes import Answer
 from namesrv_wire.protocol.bodies import BodyCache
 from tests.core.request_layer import dispatch, serve
 from tests.wire.request_of import request_of
