@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 from jobs.errors import EXIT_OK, NotRecordedError, UsageError, first_line
 from jobs.record.segments import Segment, finish_left_over
-from namesrv_core.asking.body_json import ShownCluster, ShownRoute, ShownTopics, shown_by
+from namesrv_core.asking.shown import ShownCluster, ShownRoute, ShownTopics, shown_by
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.rows import BrokerData
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG

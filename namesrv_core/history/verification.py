@@ -12,7 +12,8 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from namesrv_core.asking.answers import LIST_CODES, answer, answer_to, remark_matches
-from namesrv_core.asking.body_json import ShownCluster, ShownRoute, ShownTopics, read_json, same_json, shown_by
+from namesrv_core.asking.body_json import read_json, same_json
+from namesrv_core.asking.shown import ShownCluster, ShownRoute, ShownTopics, shown_by
 from namesrv_core.history.intervals import StateChange, Walk
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.events import Event, QueryDataVersion

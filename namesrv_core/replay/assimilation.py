@@ -14,14 +14,14 @@ from typing import Literal
 
 from namesrv_core.asking import queries
 from namesrv_core.asking.answers import LIST_CODES, answer
-from namesrv_core.asking.body_json import (
+from namesrv_core.asking.body_json import same_json
+from namesrv_core.asking.shown import (
     SHOWING_CODES,
     Shown,
     ShownCluster,
     ShownRoute,
     ShownTopics,
     entries_shown,
-    same_json,
     shown_by,
 )
 from namesrv_core.history.intervals import TABLE_OF

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from enum import Enum
 from typing import NamedTuple
 
-from namesrv_core.asking.body_json import Shown, ShownCluster, ShownRoute, ShownTopics
+from namesrv_core.asking.shown import Shown, ShownCluster, ShownRoute, ShownTopics
 from namesrv_core.machine.codes import Answer
 from namesrv_core.machine.draft import NOTHING_CERTAIN, Certainty
 from namesrv_core.machine.past import ANY, Entity, Mark, Past, TablePart

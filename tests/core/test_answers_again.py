@@ -13,8 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Question, Registry, Step, answer, take
-from namesrv_core.asking import body_json
-from namesrv_core.asking.body_json import SHORT_BODY, ShownRoute, ShownTopics, same_json, shown_by
+from namesrv_core.asking import body_json, shown
+from namesrv_core.asking.body_json import SHORT_BODY, same_json
+from namesrv_core.asking.shown import ShownRoute, ShownTopics, shown_by
 from namesrv_core.history.intervals import Histories, StateChange
 from namesrv_core.history.verification import Observed, Verdict, verify
 from namesrv_core.machine import events
@@ -369,8 +370,8 @@ def test_a_route_read_by_its_pieces_says_what_it_says_as_a_whole(
         return shown_by(ROUTE, Answer(0, body)), *compared
 
     found = said()
-    caches = (body_json._read_short, body_json._canonical_short)
-    with patch.object(body_json, "route_read", lambda *_: None):
+    caches = (shown._read_short, body_json._canonical_short)
+    with patch.object(body_json, "route_read", lambda *_: None), patch.object(shown, "route_read", lambda *_: None):
         for kept in caches:
             kept.cache_clear()
         assert said() == found

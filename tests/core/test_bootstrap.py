@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from namesrv_core import Namesrv, NamesrvConfig, Outcome, Registry, Step, answer, take
-from namesrv_core.asking.body_json import shown_by
+from namesrv_core.asking.shown import shown_by
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import Answer, Question
 from namesrv_core.machine.past import ANY, Entity, Mark, Past

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from namesrv_core import Namesrv, NamesrvConfig, Outcome
-from namesrv_core.asking.body_json import entries_shown, shown_by
+from namesrv_core.asking.shown import entries_shown, shown_by
 from namesrv_core.history.intervals import Histories
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import Answer, Question

@@ -1,0 +1,168 @@
+"""What an answer shows of the registry: its body as rows, instead of as text.
+
+Bodies come from outside. One that does not have the form of an answer shows nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, TypeVar
+
+from namesrv_core.asking.body_json import KEPT_BODIES, KEPT_ELEMENTS, SHORT_BODY, read_element, read_json, route_read
+from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
+from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
+
+_V = TypeVar("_V")
+
+
+class ShownRoute(NamedTuple):
+    """A route: queue data and groups by broker name, filter servers by address; `mappings` by broker name."""
+
+    queue_datas: dict[str | None, QueueData]
+    groups: dict[str | None, BrokerData]
+    filter_servers: dict[str | None, tuple[str, ...]]
+    order_topic_conf: str | None
+    mappings: dict[str | None, TopicQueueMappingInfo]
+
+
+class ShownCluster(NamedTuple):
+    """Cluster info: all groups, and the names in each cluster set."""
+
+    groups: dict[str | None, BrokerData]
+    clusters: dict[str | None, tuple[str | None, ...]]
+
+
+class ShownTopics(NamedTuple):
+    """The list of all topics."""
+
+    topics: frozenset[str | None]
+
+
+Shown = ShownRoute | ShownCluster | ShownTopics
+
+
+def shown_by(question: Question, answered: Answer) -> Shown | None:
+    """Return what `answered` shows; None for an error, or a body that is no answer to `question`.
+
+    It is shared by equal answers: do not change it.
+    """
+    if question.code == RequestCode.GET_ROUTEINFO_BY_TOPIC and answered.code == ResponseCode.TOPIC_NOT_EXIST:
+        return ShownRoute({}, {}, {}, None, {})
+    if answered.code != ResponseCode.SUCCESS or answered.body is None or question.code not in _READERS:
+        return None
+    read = _read_short if len(answered.body) <= SHORT_BODY else _read
+    return read(question.code, answered.body)
+
+
+def entries_shown(answered: Answer) -> dict[str, str | None] | None:
+    """Return the KV entries of a namespace that an answer lists; None: it is no such list."""
+    try:
+        table = read_json(answered.body or "")["table"] if answered.code == ResponseCode.SUCCESS else None
+        return None if table is None else {_required(key): _text(value) for key, value in table.items()}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _read(code: int, body: str) -> Shown | None:
+    try:
+        return _READERS[code](body)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+_read_short = lru_cache(KEPT_BODIES)(_read)
+
+
+def _route_of(body: str) -> ShownRoute:
+    read = route_read(body, partial(_element, _group_of), partial(_element, _queue_data_of), read_element)
+    if read is None:
+        others = read_json(body)
+        groups = [_named(_group_of, value) for value in others["brokerDatas"]]
+        queue_datas = [_named(_queue_data_of, value) for value in others["queueDatas"]]
+    else:
+        groups, queue_datas, others = read
+    return ShownRoute(
+        dict(queue_datas),
+        dict(groups),
+        {
+            addr: tuple(_required(server) for server in servers)
+            for addr, servers in (others.get("filterServerTable") or {}).items()
+            if servers is not None
+        },
+        _text(others.get("orderTopicConf")),
+        {name: _mapping_of(info) for name, info in (others.get("topicQueueMappingByBroker") or {}).items()},
+    )
+
+
+@lru_cache(2 * KEPT_ELEMENTS)
+def _element(of: Callable[[dict[str, Any]], _V], text: str) -> tuple[str | None, _V]:
+    return _named(of, read_json(text))
+
+
+def _named(of: Callable[[dict[str, Any]], _V], value: dict[str, Any]) -> tuple[str | None, _V]:
+    return _text(value["brokerName"]), of(value)
+
+
+def _cluster_of(text: str) -> ShownCluster:
+    body = read_json(text)
+    return ShownCluster(
+        {_text(name): _group_of(group) for name, group in body["brokerAddrTable"].items()},
+        {_text(cluster): tuple(_text(name) for name in names) for cluster, names in body["clusterAddrTable"].items()},
+    )
+
+
+def _group_of(value: dict[str, Any]) -> BrokerData:
+    addrs = tuple((int(broker_id), _text(addr)) for broker_id, addr in value["brokerAddrs"].items())
+    acting = value.get("enableActingMaster") is True
+    return BrokerData(_text(value.get("cluster")), addrs, acting, _text(value.get("zoneName")))
+
+
+def _queue_data_of(value: dict[str, Any]) -> QueueData:
+    return QueueData(
+        _integer(value["readQueueNums"]),
+        _integer(value["writeQueueNums"]),
+        _integer(value["perm"]),
+        _integer(value.get("topicSysFlag", value.get("topicSynFlag", 0))),
+    )
+
+
+def _mapping_of(value: dict[str, Any]) -> TopicQueueMappingInfo:
+    current = value.get("currIdMap")
+    return TopicQueueMappingInfo(
+        _required(value["topic"]),
+        _text(value["bname"]),
+        _integer(value["totalQueues"]),
+        _integer(value["epoch"]),
+        value.get("dirty") is True,
+        _text(value.get("scope")),
+        json.dumps(current, separators=(",", ":")) if current else None,
+    )
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else _required(value)
+
+
+def _required(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is not a text")
+    return value
+
+
+def _integer(value: object) -> int:
+    if type(value) is not int:
+        raise TypeError(f"{value!r} is not an integer")
+    return value
+
+
+_READERS: dict[int, Callable[[str], Shown]] = {
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: _route_of,
+    RequestCode.GET_BROKER_CLUSTER_INFO: _cluster_of,
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: lambda text: ShownTopics(
+        frozenset(_text(topic) for topic in read_json(text)["topicList"])
+    ),
+}
+SHOWING_CODES = frozenset(_READERS)
+"""Questions whose answers show rows."""
