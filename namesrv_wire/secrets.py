@@ -48,15 +48,7 @@ def blot(data: bytes) -> bytes:
         (size,) = struct.unpack_from(">i", data, end)
         stop = min(len(data), end + 4 + max(size, 0))
         hidden[end + 4 : stop] = _BLOT * (stop - end - 4)
-    if b'"' in data:
-        _blot_json(data, hidden)
-    for found in _PROPERTY.finditer(data):
-        hidden[found.start(1) : found.end(1)] = _BLOT * (found.end(1) - found.start(1))
-    return bytes(hidden)
-
-
-def _blot_json(data: bytes, hidden: bytearray) -> None:
-    """Blot the string or number behind each secret JSON key, whatever escapes the key is written with."""
+    # The string or number behind each secret JSON key, whatever escapes the key is written with.
     at = 0
     while (token := _JSON_STRING.search(data, at)) is not None:
         at = token.end()
@@ -79,6 +71,9 @@ def _blot_json(data: bytes, hidden: bytearray) -> None:
             first, last = start, number.end() if number else start
             at = last
         hidden[first:last] = _BLOT * (last - first)
+    for found in _PROPERTY.finditer(data):
+        hidden[found.start(1) : found.end(1)] = _BLOT * (found.end(1) - found.start(1))
+    return bytes(hidden)
 
 
 def _names_secret(raw: bytes) -> bool:

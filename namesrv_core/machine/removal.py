@@ -227,14 +227,18 @@ def unregister_brokers(registry: Registry, requests: Sequence[UnregisterBroker],
             reduced[name] = None
             continue
         was_min = request.broker_id == min(group.addr_of, default=None)
-        kept = tuple(member for member in group.broker_addrs if not _leaves(member, request, namesrv))
+        # 5.0.0 asks for the id, as 4.x does, later releases for the address.
+        by_addr = namesrv.profile.matches_addr
+        kept = tuple(
+            (broker_id, addr)
+            for broker_id, addr in group.broker_addrs
+            if (addr != request.broker_addr if by_addr else broker_id != request.broker_id)
+        )
         if kept:
             draft.put("broker_addr_table", (name,), group._replace(broker_addrs=kept))
             reduced[name] = None
             if was_min:
-                offline[name] = (
-                    request.broker_addr if namesrv.profile.matches_addr else group.addr_of[min(group.addr_of)]
-                )
+                offline[name] = request.broker_addr if by_addr else group.addr_of[min(group.addr_of)]
         else:
             draft.put("broker_addr_table", (name,), None)
             draft.put("cluster_addr_table", (request.cluster_name, name), None)
@@ -245,22 +249,10 @@ def unregister_brokers(registry: Registry, requests: Sequence[UnregisterBroker],
         group = draft.group(name)
         if group is not None and group.enable_acting_master and min(group.addr_of, default=1) > MASTER_ID:
             draft.wipe_write_perm(name)
-    return draft.step(Outcome.APPLIED)._replace(notifications=_notifications(draft, offline, namesrv))
-
-
-def _leaves(member: tuple[int, str | None], request: UnregisterBroker, namesrv: Namesrv) -> bool:
-    """Return whether a member of the group is meant: 5.0.0 asks for the id, as 4.x does, later releases for the address."""
-    broker_id, addr = member
-    return addr == request.broker_addr if namesrv.profile.matches_addr else broker_id == request.broker_id
-
-
-def _notifications(draft: Draft, offline: dict[str | None, str | None], namesrv: Namesrv) -> tuple[Notification, ...]:
-    """Return the notifications at the end of a batch, name by name in the order of a default HashMap."""
-    if not namesrv.config.notify_min_broker_id_changed:
-        return ()
     sent: list[Notification] = []
+    # Name by name, in the order of a default HashMap.
     for name, addr in string_map(entries=offline.items()).java_items():
-        group = draft.group(name)
+        group = draft.group(name) if namesrv.config.notify_min_broker_id_changed else None
         if group is not None and group.enable_acting_master:
             sent += min_broker_id_notifications(group, addr, None)
-    return tuple(sent)
+    return draft.step(Outcome.APPLIED)._replace(notifications=tuple(sent))

@@ -243,8 +243,8 @@ class Peeled:
             Kind.MPLS: (4, self._mpls),
             Kind.PPPOE: (8, self._pppoe),
             Kind.PPP: (1, self._ppp),
-            Kind.EXTENSION: (8, self._extension),
-            Kind.AUTHENTICATION: (8, self._authentication),
+            Kind.EXTENSION: (8, partial(self._extension, 1, 8)),
+            Kind.AUTHENTICATION: (8, partial(self._extension, 2, 4)),
             Kind.FRAGMENT6: (8, self._fragment6),
             Kind.UDP: (8, self._udp),
             Kind.GRE: (4, self._gre),
@@ -335,13 +335,10 @@ class Peeled:
         self._protocol(which, 40, self.one(at + 6), _BY_HEADER)
         self.kind[which[~is_right]] = Kind.MALFORMED
 
-    def _extension(self, which: Ints) -> None:
+    def _extension(self, more: int, unit: int, which: Ints) -> None:
+        """Go on behind a header that says its length in units, but for some more."""
         at = self.at[which]
-        self._protocol(which, (self.one(at + 1) + 1) * 8, self.one(at), _BY_HEADER)
-
-    def _authentication(self, which: Ints) -> None:
-        at = self.at[which]
-        self._protocol(which, (self.one(at + 1) + 2) * 4, self.one(at), _BY_HEADER)
+        self._protocol(which, (self.one(at + 1) + more) * unit, self.one(at), _BY_HEADER)
 
     def _fragment6(self, which: Ints) -> None:
         at = self.at[which]

@@ -123,7 +123,12 @@ class Transcript:
                 server.tally.sightings += 1
                 return []
             if segment.interface and (segment.payload or from_server):
-                self._note(server, connection, segment)
+                # The first sighting of it may have been set aside.
+                seen = (segment.seq, segment.ack), segment.time_ns, segment.payload, (connection.client, server.id)
+                earlier = self._sightings.note(*seen)
+                if earlier is not None and (waited := self._sightings.waited(earlier)):
+                    server.tally.sightings += len(waited)
+                    self._flows.also(server, connection, earlier)
             if server.begin(segment.time_ns, (source_file, segment.packet_no)):
                 self._take(server, connection, segment, from_server=from_server)
             return server.ledger.take() if server.ledger.out else []
@@ -143,14 +148,6 @@ class Transcript:
         if server.begin(segment.time_ns, (source_file, segment.packet_no)):
             self._unknown(server, segment, flow, from_server=from_server)
         return rows + server.ledger.take()
-
-    def _note(self, server: Server, connection: Connection, segment: Segment) -> None:
-        """Remember a segment of a known connection, of which the first sighting may have been set aside."""
-        place = (segment.seq, segment.ack)
-        earlier = self._sightings.note(place, segment.time_ns, segment.payload, (connection.client, server.id))
-        if earlier is not None and (waited := self._sightings.waited(earlier)):
-            server.tally.sightings += len(waited)
-            self._flows.also(server, connection, earlier)
 
     def _sighted(
         self, server: Server, segment: Segment, source_file: str, *, from_server: bool
