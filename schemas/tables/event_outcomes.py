@@ -7,19 +7,7 @@ from __future__ import annotations
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import Outcome, Step
 from schemas.bronze import EVENT_TABLES, ROUTE_OBSERVATIONS, SNAPSHOTS
-from schemas.table import (
-    DAY_OF_EFFECT,
-    Rule,
-    Table,
-    columns,
-    has_form,
-    is_one_of,
-    reference,
-    rules,
-    union,
-    unique,
-    words,
-)
+from schemas.table import DAY_OF_EFFECT, Table, columns, has_form, is_one_of, reference, rules, union, unique, words
 
 # What a timer starts, not a packet; its ids are in event_outcomes only.
 SYNTHETIC_OPERATIONS = ("scan",)
@@ -60,13 +48,9 @@ EVENT_OUTCOMES = Table(
                 {is_one_of("outcome", [outcome.value for outcome in Outcome])}
             operation_has_its_form: operation is a lower-case name.
                 {has_form("operation", "[a-z][a-z0-9_]*")}
-        """),
-        Rule(
-            "events_are_counted",
-            "events = 1 AND last_time = effect_time OR events > 1 AND last_time >= effect_time AND outcome = 'unknown_broker'",
-            "events is 1, or counts heartbeats of a broker without a live entry; last_time is when the last took effect.",
-        ),
-        *rules("""
+            events_are_counted: events is 1, or counts beats without a live entry; last_time is when the last took effect.
+                events = 1 AND last_time = effect_time
+                OR events > 1 AND last_time >= effect_time AND outcome = 'unknown_broker'
             changes_are_counted: changes is 0 or more.
                 changes >= 0
             refusal_changes_no_row: Events without effect change no row.

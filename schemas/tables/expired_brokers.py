@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.table import Table, columns, is_day_of, known_event, rules, warn
+from schemas.table import Table, columns, is_day_of, known_event, rules
 
 EXPIRED_BROKERS = Table(
     "expired_brokers",
@@ -37,13 +37,8 @@ EXPIRED_BROKERS = Table(
                 last_beat_time <= removed_time
             lag_is_the_difference: detection_lag_ms runs from the last refresh to the removal.
                 abs(detection_lag_ms - (epoch_us(removed_time) - epoch_us(last_beat_time)) / 1000) <= 1
-        """),
-        warn(
-            "scan_removes_after_the_lease",
-            "cause <> 'scan' OR detection_lag_ms > heartbeat_timeout_ms",
-            "A scan removes brokers whose lease has ended; in 4.x also one that shares their connection.",
-        ),
-        *rules("""
+            scan_removes_after_the_lease?: A scan removes brokers whose lease has ended; in 4.x also one on their connection.
+                cause <> 'scan' OR detection_lag_ms > heartbeat_timeout_ms
             returns_whole: A return has time and event, and follows the removal.
                 (returned_time IS NULL) = (returned_by IS NULL) AND NOT coalesce(returned_time < removed_time, FALSE)
         """),

@@ -19,7 +19,7 @@ from namesrv_core.inference.settings import (
     value_of,
 )
 from namesrv_core.machine.profile import COMPARED
-from schemas.table import Table, columns, is_one_of, query, rules, warn
+from schemas.table import Table, columns, is_one_of, query, rules
 
 _SETTINGS = (VERSION, *OPTIONS, SCAN_PHASE, ADDRESSES, CONFIGURATION)
 _SOURCES = tuple(source.value for source in Source)
@@ -62,14 +62,10 @@ NAMESRV_SETTINGS = Table(
                 answers_for >= len(evidence) AND answers_against >= 0
             findings_have_evidence: What is stated, changed or inferred names the events that say so.
                 source NOT IN ('stated', 'changed', 'inferred') OR len(evidence) >= 1
+            release_was_compared?: The release that conf/ or brokers give was compared (docs/versions.md).
+                setting <> '{VERSION}' OR source = 'stated' OR {is_one_of("value", COMPARED)}
+                OR {is_one_of("concat(value, $$.0$$)", COMPARED)}
         """),
-        warn(
-            "release_was_compared",
-            # What a name server states itself is told of its `namesrv_events`.
-            f"setting <> '{VERSION}' OR source = 'stated' OR {is_one_of('value', COMPARED)} "
-            f"OR {is_one_of('concat(value, $$.0$$)', COMPARED)}",
-            "The release that conf/ or brokers give was compared (docs/versions.md); others get the rules of the one before.",
-        ),
         query(
             "no_value_was_taken_that_later_days_refute",
             "later IS NULL OR later = value",

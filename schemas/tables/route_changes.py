@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.table import DAY_OF_EFFECT, Rule, Table, columns, known_event, query, rules
+from schemas.table import DAY_OF_EFFECT, Table, columns, known_event, query, rules
 
 ROUTE_CHANGES = Table(
     "route_changes",
@@ -28,16 +28,13 @@ ROUTE_CHANGES = Table(
     shows_changes=True,
     rules=(
         DAY_OF_EFFECT,
-        Rule(
-            "change_is_what_it_says",
-            """CASE change WHEN 'appeared' THEN groups_before = 0 AND groups_after > 0
-                           WHEN 'vanished' THEN groups_before > 0 AND groups_after = 0
-                           WHEN 'changed' THEN groups_before > 0 AND groups_after > 0
-                           WHEN 'learned' THEN TRUE
-                           ELSE FALSE END""",
-            "A route appeared from nothing, vanished into nothing, changed from one to another, or was learned.",
-        ),
         *rules("""
+            change_is_what_it_says: A route appeared from nothing, vanished into nothing, changed, or was learned.
+                CASE change WHEN 'appeared' THEN groups_before = 0 AND groups_after > 0
+                            WHEN 'vanished' THEN groups_before > 0 AND groups_after = 0
+                            WHEN 'changed' THEN groups_before > 0 AND groups_after > 0
+                            WHEN 'learned' THEN TRUE
+                            ELSE FALSE END
             route_differs: A change names what differs.
                 coalesce(len(parts), 0) > 0
             parts_are_json: Parts of routes are JSON.
