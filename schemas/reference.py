@@ -9,21 +9,14 @@ import pyarrow as pa
 
 from schemas import bronze, gold
 from schemas.queries import queries
+from schemas.table import TYPES
 from schemas.views import functions, views
 
 _COMMENT = r"COMMENT '((?:[^']|'')*)'"
 _COLUMN = re.compile(rf"^    (\w+)(?: ([A-Z][\w<>,: ]*?))? {_COMMENT},?$", re.MULTILINE)
 _OF_ALL = re.compile(rf"^\)?{_COMMENT}$|^{_COMMENT}$", re.MULTILINE)
 _RETURNS = re.compile(r"\(\n(?P<given>.*?)\n\)\nRETURNS TABLE\(\n(?P<returned>.*?)\n\)\n", re.DOTALL)
-_NAMES = {
-    pa.string(): "STRING",
-    pa.int32(): "INT",
-    pa.int64(): "BIGINT",
-    pa.bool_(): "BOOLEAN",
-    pa.float64(): "DOUBLE",
-    pa.timestamp("us", tz="UTC"): "TIMESTAMP",
-    pa.date32(): "DATE",
-}
+_NAMES = {of: name for name, of in TYPES.items()}
 
 
 def text() -> str:

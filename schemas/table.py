@@ -185,7 +185,7 @@ def map_of(value: pa.DataType) -> pa.DataType:
 STRINGS = list_of(STRING)
 
 DATA_VERSION = struct_of(state_version=LONG, timestamp=LONG, counter=LONG)
-_TYPES = {
+TYPES = {
     "STRING": STRING,
     "INT": INT,
     "BIGINT": LONG,
@@ -196,6 +196,7 @@ _TYPES = {
     "DATA_VERSION": DATA_VERSION,
     "POSITION": struct_of(seq=LONG, no=INT),
 }
+"""Types by the names that Spark's SQL has for them, and two of ours."""
 _COLUMN = re.compile(r"(\w+)(\*?)(?: (\w+(?:<.*?>(?=: ))?): (.+))?")
 
 
@@ -203,7 +204,7 @@ def type_of(sql: str) -> pa.DataType:
     """Return the Arrow type that Spark's SQL calls so."""
     kind, _, inner = sql.partition("<")
     if not inner:
-        return _TYPES[kind]
+        return TYPES[kind]
     if kind == "ARRAY":
         return list_of(type_of(inner[:-1]))
     if kind == "MAP":
