@@ -228,7 +228,8 @@ def columns(text: str) -> tuple[Column, ...]:
     found = []
     for line in _lines_of(text):
         said = _COLUMN.fullmatch(re.sub(r"\n\s+", " ", line))
-        assert said is not None, line
+        if said is None:
+            raise ValueError(f"no column: {line!r}")
         name, star, of, comment = said.groups()
         found.append(USUAL[name] if of is None else Column(name, type_of(of), comment, star == "*"))
     return tuple(found)
