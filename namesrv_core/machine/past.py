@@ -125,8 +125,8 @@ class Past:
     def note(self, marks: Iterable[Mark]) -> None:
         """Take `marks` in order."""
         for entity, known in marks:
-            if known and self._known.get(entity, 0) > self._last_doubt:
-                continue  # nothing new
+            if known and not self.is_new(entity):
+                continue
             if not known or ANY in entity or not self.knows(*entity):
                 self.turned.add(entity)
             self._stamp += 1
@@ -135,6 +135,10 @@ class Past:
             else:
                 self._doubted[entity] = self._last_doubt = self._stamp
                 self._doubted_others.setdefault(entity.kind, set()).add(entity.other)
+
+    def is_new(self, key: tuple[str, Part, Part]) -> bool:
+        """Return whether it is news that this is known: of a key, the parts of an `Entity`, itself, not of a pattern of it."""
+        return self._known.get(key, 0) <= self._last_doubt  # type: ignore[call-overload, no-any-return]  # an Entity is a tuple
 
     def note_listed(self, topics: frozenset[str | None]) -> None:
         """Note that exactly `topics` have rows in the topic table: everything about any other topic is known."""

@@ -18,7 +18,6 @@ from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, BrokerLiveInfo, LiveKey
-from namesrv_core.replay.assimilation import note_learned
 from namesrv_core.replay.readings import Evidence, certainty_of, rows_known
 from namesrv_core.replay.silence import doubts_of, settle_the_silent
 
@@ -91,8 +90,6 @@ def _shown(past: Past, event: events.AnswerObserved | events.ResponseObserved, s
     past.note(marks)
     if step.changes:
         past.versions.note(step.changes)
-    elif isinstance(event, events.AnswerObserved):
-        note_learned(past, event)
     if step.certainty is not None:
         return step
     changed = [entity for change in step.changes for entity in _entities_of(change)]
