@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from namesrv_core.asking.body_json import KEPT_BODIES, KEPT_ELEMENTS, SHORT_BODY, read_element, read_json, route_read
+from namesrv_core.asking.body_json import KEPT_BODIES, SHORT_BODY, Elements, read_json, route_read
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
@@ -77,7 +77,7 @@ _read_short = lru_cache(KEPT_BODIES)(_read)
 
 
 def _route_of(body: str) -> ShownRoute:
-    read = route_read(body, partial(_element, _group_of), partial(_element, _queue_data_of), read_element)
+    read = route_read(body, _groups, _queue_datas)
     if read is None:
         others = read_json(body)
         groups = [_named(_group_of, value) for value in others["brokerDatas"]]
@@ -95,11 +95,6 @@ def _route_of(body: str) -> ShownRoute:
         _text(others.get("orderTopicConf")),
         {name: _mapping_of(info) for name, info in (others.get("topicQueueMappingByBroker") or {}).items()},
     )
-
-
-@lru_cache(2 * KEPT_ELEMENTS)
-def _element(of: Callable[[dict[str, Any]], _V], text: str) -> tuple[str | None, _V]:
-    return _named(of, read_json(text))
 
 
 def _named(of: Callable[[dict[str, Any]], _V], value: dict[str, Any]) -> tuple[str | None, _V]:
@@ -158,6 +153,8 @@ def _integer(value: object) -> int:
     return value
 
 
+_groups = Elements(lambda value: _named(_group_of, value))
+_queue_datas = Elements(lambda value: _named(_queue_data_of, value))
 _READERS: dict[int, Callable[[str], Shown]] = {
     RequestCode.GET_ROUTEINFO_BY_TOPIC: _route_of,
     RequestCode.GET_BROKER_CLUSTER_INFO: _cluster_of,

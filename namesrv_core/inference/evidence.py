@@ -14,8 +14,11 @@ from typing import Any, Literal, NamedTuple
 
 from namesrv_core.asking.body_json import read_json
 from namesrv_core.asking.queries import SYNC_BROKER_MEMBER_GROUP_PREFIX
+from namesrv_core.asking.shown import ShownRoute, shown_by
 from namesrv_core.inference.settings import SCAN_PHASE, Life, Statement, Value, Votes
+from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
+from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE
 from namesrv_core.machine.schedule import JITTER_NS, TICK_LATE_NS
 
@@ -153,7 +156,7 @@ def acting_master_votes(answers: Iterable[RouteAnswer], memberships: Iterable[Me
     ids: dict[tuple[object, object], list[Membership]] = {}
     for membership in sorted(memberships):
         ids.setdefault((membership.broker_name, membership.broker_addr), []).append(membership)
-    groups: dict[str, list[tuple[str | None, dict[int, str]]]] = {}  # most answers are told again and again
+    groups: dict[str, list[tuple[str | None, dict[int, str | None]]]] = {}  # most answers are told again and again
     for answer in answers:
         if (answer.topic or "").startswith(SYNC_BROKER_MEMBER_GROUP_PREFIX):
             continue
@@ -253,16 +256,13 @@ def _route(body: str) -> Mapping[str, Any]:
     return route if isinstance(route, dict) else {}
 
 
-def _read_only_groups(body: str) -> Iterator[tuple[str | None, dict[int, str]]]:
+def _read_only_groups(body: str) -> Iterator[tuple[str | None, dict[int, str | None]]]:
     """Yield name and addresses of the groups in a route that may have an acting master, without a writable queue."""
-    if '"enableActingMaster":true' not in body:
-        return
-    route = _route(body)
-    writable = {queue.get("brokerName") for queue in route.get("queueDatas", ()) if queue.get("perm", 0) & PERM_WRITE}
-    for group in route.get("brokerDatas", ()):
-        addrs = {int(broker_id): addr for broker_id, addr in group.get("brokerAddrs", {}).items()}
-        if addrs and group.get("enableActingMaster") and group.get("brokerName") not in writable:
-            yield group.get("brokerName"), addrs
+    shown = shown_by(Question(RequestCode.GET_ROUTEINFO_BY_TOPIC), Answer(ResponseCode.SUCCESS, body))
+    for name, group in shown.groups.items() if isinstance(shown, ShownRoute) else ():
+        data = shown.queue_datas.get(name)
+        if group.enable_acting_master and group.broker_addrs and not (data and data.perm & PERM_WRITE):
+            yield name, group.addr_of
 
 
 def _off_ns(distance_ns: int, period_ns: int) -> int:
