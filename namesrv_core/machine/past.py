@@ -125,8 +125,8 @@ class Past:
     def note(self, marks: Iterable[Mark]) -> None:
         """Take `marks` in order."""
         for entity, known in marks:
-            if known and not self.is_new(entity):
-                continue
+            if known and self._known.get(entity, 0) > self._last_doubt:
+                continue  # nothing new
             if not known or ANY in entity or not self.knows(*entity):
                 self.turned.add(entity)
             self._stamp += 1
@@ -136,9 +136,10 @@ class Past:
                 self._doubted[entity] = self._last_doubt = self._stamp
                 self._doubted_others.setdefault(entity.kind, set()).add(entity.other)
 
-    def is_new(self, key: tuple[str, Part, Part]) -> bool:
-        """Return whether it is news that this is known: of a key, the parts of an `Entity`, itself, not of a pattern of it."""
-        return self._known.get(key, 0) <= self._last_doubt  # type: ignore[call-overload, no-any-return]  # an Entity is a tuple
+    def new_among(self, keys: Iterable[tuple[str, Part, Part]]) -> list[tuple[str, Part, Part]]:
+        """Return those of which it is news that they are known, by themselves and not as a pattern: parts of an `Entity` each."""
+        stamps: Mapping[Any, int] = self._known
+        return [key for key in keys if stamps.get(key, 0) <= self._last_doubt]
 
     def note_listed(self, topics: frozenset[str | None]) -> None:
         """Note that exactly `topics` have rows in the topic table: everything about any other topic is known."""

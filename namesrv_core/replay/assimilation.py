@@ -148,7 +148,7 @@ class _Reading:
             return Step(outcome)
         listed = shown.topics if isinstance(shown, ShownTopics) else None
         if not read.differing:
-            new = [*filter(past.is_new, self.known_by(read.unlearned))]
+            new = past.new_among(self.known_by(read.unlearned))
             if listed is None:  # what a list of topics says another one takes back
                 read.unlearned.clear()
                 if not new:

@@ -66,7 +66,7 @@ def learn(registry: Registry, event: events.Event, step: Step, at_ms: int, names
             past.beats[key] = at_ms
         return _certain(step, NOTHING_CERTAIN)
     if isinstance(event, (events.AnswerObserved, events.ResponseObserved)):
-        return _shown(past, event, step)
+        return _shown(past, step)
     changed = [entity for change in step.changes for entity in _entities_of(change)]
     begun = {entity for entity in changed if past.knows(*entity)}
     if isinstance(event, events.StateKnown):
@@ -80,7 +80,7 @@ def learn(registry: Registry, event: events.Event, step: Step, at_ms: int, names
     return _certain(step, certainty_of(_rows_known(past, changed, marks), begun))
 
 
-def _shown(past: Past, event: events.AnswerObserved | events.ResponseObserved, step: Step) -> Step:
+def _shown(past: Past, step: Step) -> Step:
     """Note what an answer or a response shows, and return its step with its certainty: how rows stood before it is open."""
     if not isinstance(step.result, Evidence):
         return step if step.certainty is not None else _certain(step, NOTHING_CERTAIN)

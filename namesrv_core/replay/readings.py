@@ -92,6 +92,8 @@ class Read:
         """Note which pieces have changed in the registry since they were compared, or may be seen otherwise by now."""
         if self.since != past.versions.number:
             for part in past.versions.changed_since(self.since):
+                if part[0] == "topic_queue_table" and part[-1] != topic and isinstance(self.shown, ShownRoute):
+                    continue  # nearly all of them
                 if touched := self._touched(part, topic):
                     self._touch(touched)
             self.since = past.versions.number
