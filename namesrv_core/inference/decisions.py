@@ -1,9 +1,9 @@
 """Decisions: what the answers say about orders that the wire does not show.
 
-Decided is while the day is replayed (`Deciding`). Where events race (`namesrv_core.inference.races`), the unit that they concern (`units`) is stepped in
-each of the possible orders at once, on registries of its own, until these are the same again, an answer decides, or a bound is
-met: the order that explains most answers is taken, the default where nothing speaks for another. The rest of the day goes on
-from there.
+That is decided while the day is replayed. Where events race (`namesrv_core.inference.races`), the unit that they concern
+(`units`) is stepped in each of the possible orders at once, on registries of its own, until these are the same again, an answer
+decides, or a bound is met: the order that explains most answers is taken, the default where nothing speaks for another. The rest
+of the day goes on from there.
 """
 
 from __future__ import annotations
@@ -64,12 +64,13 @@ class Placed(NamedTuple):
 class Deciding:
     """The races of a day, decided one after the other while its events are replayed.
 
-    `day`: with the events where they take effect by what is decided so far; `has_moved`: that is for some elsewhere than recorded.
+    `recorded`: the day as it was; `day`: with the events where they take effect by what is decided so far; `has_moved`: that is
+    elsewhere for some.
     `next_seq`: where the first race that is still to be decided begins.
     """
 
     def __init__(self, day: Day) -> None:
-        self._recorded, self.day = day.timed_events, thawed(day)
+        self.recorded, self.day = day, thawed(day)
         self.has_moved = self.day is not day
         self._decided: list[Decided] = []
         self._wait_for(sorted(races_of(self.day), key=lambda race: (race.span, race.decision_id)))
@@ -103,10 +104,12 @@ class Deciding:
     @property
     def placed(self) -> list[Placed]:
         """Return the events that take effect elsewhere than recorded."""
-        recorded = {timed.event_id: timed for timed in self._recorded} if self.has_moved else {}
+        if not self.has_moved:
+            return []
+        recorded = {timed.event_id: timed for timed in self.recorded.timed_events}
         return [
             Placed(timed.event_id, timed.seq, getattr(timed.event, "looked_up", None))
-            for timed in (self.day.timed_events if self.has_moved else ())
+            for timed in self.day.timed_events
             if timed.seq != (was := recorded[timed.event_id]).seq or timed.event is not was.event
         ]
 

@@ -55,7 +55,19 @@ class Read:
     """
 
     __slots__ = (
-        *("_names_at", "acting", "answered", "differing", "known", "learned_at", "namesrv", "shown", "since", "stale", "unlearned"),
+        *(
+            "_names_at",
+            "acting",
+            "answered",
+            "differing",
+            "known",
+            "learned_at",
+            "namesrv",
+            "shown",
+            "since",
+            "stale",
+            "unlearned",
+        ),
         *("until_ms", "waiting"),
     )
 
