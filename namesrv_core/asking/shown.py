@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
-from namesrv_core.asking.body_json import KEPT_BODIES, SHORT_BODY, Elements, read_json, route_read
+from namesrv_core.asking.body_json import Elements, read_json, route_read
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
@@ -45,16 +44,15 @@ Shown = ShownRoute | ShownCluster | ShownTopics
 
 
 def shown_by(question: Question, answered: Answer) -> Shown | None:
-    """Return what `answered` shows; None for an error, or a body that is no answer to `question`.
-
-    It is shared by equal answers: do not change it.
-    """
+    """Return what `answered` shows; None for an error, or a body that is no answer to `question`."""
     if question.code == RequestCode.GET_ROUTEINFO_BY_TOPIC and answered.code == ResponseCode.TOPIC_NOT_EXIST:
         return ShownRoute({}, {}, {}, None, {})
     if answered.code != ResponseCode.SUCCESS or answered.body is None or question.code not in _READERS:
         return None
-    read = _read_short if len(answered.body) <= SHORT_BODY else _read
-    return read(question.code, answered.body)
+    try:
+        return _READERS[question.code](answered.body)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
 
 
 def entries_shown(answered: Answer) -> dict[str, str | None] | None:
@@ -64,16 +62,6 @@ def entries_shown(answered: Answer) -> dict[str, str | None] | None:
         return None if table is None else {_required(key): _text(value) for key, value in table.items()}
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
-
-
-def _read(code: int, body: str) -> Shown | None:
-    try:
-        return _READERS[code](body)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
-
-
-_read_short = lru_cache(KEPT_BODIES)(_read)
 
 
 def _route_of(body: str) -> ShownRoute:

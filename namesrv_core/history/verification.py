@@ -11,12 +11,13 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from namesrv_core.asking.answers import answer, remark_matches
+from namesrv_core.asking.answers import LIST_CODES, answer, remark_matches
 from namesrv_core.asking.body_json import same_json
 from namesrv_core.asking.dispatch import answer_to
-from namesrv_core.asking.parts import parts_read
 from namesrv_core.history.timeline import StateChange, Walk
-from namesrv_core.machine.events import Event
+from namesrv_core.machine.codes import RequestCode
+from namesrv_core.machine.events import Event, QueryDataVersion
+from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.registry import Registry
@@ -227,7 +228,7 @@ class _States:
         if known is not None and known.answer == found:
             found = known.answer
         subject = question.subject if isinstance(question, Question) else None
-        parts = parts_read(question, self._registry.topic_queue_table.get(subject) or ())
+        parts = _parts_read(question, self._registry.topic_queue_table.get(subject) or ())
         self._expected[asked] = _Expected(number, parts, found)
         return found
 
@@ -273,7 +274,29 @@ class Concerns:
     def of(self, question: Question | Event) -> Sequence[int]:
         """Return the numbers (from 1) of the changes, in order: between two of them the answer is the same."""
         names = self._names.get(question.subject, ()) if isinstance(question, Question) else ()
-        parts = parts_read(question, names)
+        parts = _parts_read(question, names)
         if parts is None:
             return self._every
         return sorted(self._restarts.union(*(self._numbers.get(part, ()) for part in parts)))
+
+
+def _parts_read(question: Question | Event, names: Iterable[str | None]) -> list[Part] | None:
+    """Return the parts of the registry of which an answer is made: it stays while none changes. None: whatever there is.
+
+    `names`: the topic's brokers, for a route.
+    """
+    if isinstance(question, QueryDataVersion):
+        return [("broker_live_table", question.broker_addr)]
+    if not isinstance(question, Question):
+        return None
+    code, subject = question.code, question.subject
+    if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+        own: list[Part] = [("topic_queue_table", subject), ("topic_queue_mapping_info_table", subject)]
+        groups = [("broker_addr_table", name) for name in names]
+        return [*own, *groups, ("filter_server_table",), ("kv_config_table", ORDER_TOPIC_CONFIG)]
+    if code == RequestCode.GET_BROKER_MEMBER_GROUP:
+        return [("broker_addr_table", subject)]
+    if code in (RequestCode.GET_KV_CONFIG, RequestCode.GET_KVLIST_BY_NAMESPACE):
+        return [("kv_config_table", question.scope if code == RequestCode.GET_KV_CONFIG else subject)]
+    topics: list[Part] = [("topic_queue_table",)] if code in LIST_CODES else []
+    return [*topics, ("broker_addr_table",), ("cluster_addr_table",)]

@@ -16,8 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.asking.queries import SYNC_BROKER_MEMBER_GROUP_PREFIX
-from namesrv_core.history.route_history import Orphan, RouteChange, RouteHistory, sweep_route
-from namesrv_core.history.route_state import Position, RouteRow, RouteTable
+from namesrv_core.history.route_history import (
+    Orphan,
+    Position,
+    RouteChange,
+    RouteHistory,
+    RouteRow,
+    RouteTable,
+    sweep_route,
+)
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.kv import ORDER_TOPIC_CONFIG
 from namesrv_core.machine.profile import Namesrv

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.history.route_history import Orphan
-from namesrv_core.history.route_state import Member, Position, RouteRow, RouteTable
+from namesrv_core.history.route_history import Member, Orphan, Position, RouteRow, RouteTable
 from namesrv_core.machine.rows import KvValue, LiveKey, QueueData, TopicQueueMappingInfo
 from namesrv_day.arrow.rows import rows_of
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.inference import evidence, ticks
+from namesrv_core.inference import evidence
 from namesrv_core.inference.races import REMOVAL_LAG_NS
 from namesrv_core.inference.settings import SCAN_PHASE, VERSION, Known, Votes
 from namesrv_core.inference.settle import settle
@@ -114,11 +114,11 @@ def tick_votes(given: SettleInput, scans: Scans, day: NamesrvDay) -> list[eviden
             continue
         timers[from_seq] = timer
         lapses.append({**lapse, "until_seq": min(until_seq, from_seq + timer.period_ns)})
-    told: dict[Timer, list[ticks.Told]] = {timer: [] for timer in timers.values()}
+    told: dict[Timer, list[evidence.Told]] = {timer: [] for timer in timers.values()}
     for row in rows_of(_standing(given, pa.Table.from_pylist(lapses, schema=_SPANS))) if lapses else ():
         timer = timers[row["from_seq"]]
-        told[timer] += ticks.told_by(ticks.Seen(**row), timer.period_ns)
-    return [vote for timer, own in told.items() for vote in ticks.phase_votes(own, timer)]
+        told[timer] += evidence.told_by(evidence.Seen(**row), timer.period_ns)
+    return [vote for timer, own in told.items() for vote in evidence.phase_votes(own, timer)]
 
 
 def _answers(given: SettleInput) -> pa.Table:

@@ -9,8 +9,7 @@ import pytest
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Registry, take
 from namesrv_core.asking.queries import pickup_topic_route_data
 from namesrv_core.history.registry_json import state_of
-from namesrv_core.history.route_history import sweep_route
-from namesrv_core.history.route_state import Member, Position, RouteRow
+from namesrv_core.history.route_history import Member, Position, RouteRow, sweep_route
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import NULL_POINTER, Draft
 from namesrv_core.machine.profile import Profile

@@ -12,8 +12,18 @@ from hypothesis import strategies as st
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Registry
 from namesrv_core.asking.answers import route_json
 from namesrv_core.asking.queries import pickup_topic_route_data
-from namesrv_core.history.route_history import Orphan, RouteChange, RouteHistory, sweep_route
-from namesrv_core.history.route_state import Member, Position, RoutePart, RouteRow, Size, stale_order_conf
+from namesrv_core.history.route_history import (
+    Member,
+    Orphan,
+    Position,
+    RouteChange,
+    RouteHistory,
+    RoutePart,
+    RouteRow,
+    Size,
+    stale_order_conf,
+    sweep_route,
+)
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import BrokerData, KvValue, LiveKey, QueueData, TopicQueueMappingInfo
 from tests.compare_gold import route_text

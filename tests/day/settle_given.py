@@ -14,12 +14,12 @@ from namesrv_day.arrow.sql import connection
 from namesrv_day.day.context import SettleInput
 from namesrv_day.day.day_events import BEATS, OTHERS, day_events
 from namesrv_day.hours.condense import hours_from, leases_from
-from namesrv_day.hours.fold import of_periods
 from namesrv_day.replay.replay import Replayed, ReplayInput, replay
 from namesrv_day.settle.settle import Settled
 from schemas import bronze, gold
 from schemas.table import Table
 from schemas.times import day_start_us
+from tests.day.lives import of_periods
 
 NAMESRV = "10.0.0.1:9876"
 DAY = dt.date(2026, 1, 2)
