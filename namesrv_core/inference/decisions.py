@@ -73,27 +73,23 @@ class Deciding:
         self.recorded, self.day = day, thawed(day)
         self.has_moved = self.day is not day
         self._decided: list[Decided] = []
-        self._wait_for(sorted(races_of(self.day), key=lambda race: (race.span, race.decision_id)))
-
-    def _wait_for(self, races: Sequence[Race]) -> None:
-        self._waiting = races
-        self.next_seq = races[0].span[0] if races else inf
+        self._waiting = sorted(races_of(self.day), key=lambda race: (race.span, race.decision_id))
+        self.next_seq = self._waiting[0].span[0] if self._waiting else inf
 
     def decide_next(self, registry: Registry, position: int) -> None:
         """Decide the next race, and what meets it; `registry` is as it is behind `position`, before the race."""
         fork = _Fork(self.day, registry, self._waiting, position)
-        found = fork.decide()
+        found, self._waiting = fork.decide(), fork.others
+        self.next_seq = self._waiting[0].span[0] if self._waiting else inf
         self._decided += found
-        self._wait_for(fork.others)
         if moves := [move for each in found for move in each.race.alternatives[each.chosen].moves]:
             self.day, self.has_moved = self.day._replace(timed_events=ordered(self.day.timed_events, moves)), True
 
     def finish(self, registry: Registry, position: int) -> None:
         """Replay the day on behind `position`, as far as that takes, and decide the races that are left."""
         while self._waiting:
-            span = position, self._waiting[0].span[0] - 1
+            span = position, (position := self._waiting[0].span[0] - 1)
             replayed(self.day, registry, between(self.day.timed_events, *span), span)
-            position = span[1]
             self.decide_next(registry, position)
 
     @property
