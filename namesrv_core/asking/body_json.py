@@ -44,7 +44,6 @@ class Elements(dict[str, _V], Generic[_V]):
         self._of = read
 
     def __missing__(self, text: str) -> _V:
-        """Read an element. Raises ValueError for what is no JSON, and what `read` raises."""
         found = self._of(read_json(f"{{{text}}}"))
         if len(self) >= KEPT_ELEMENTS:
             del self[next(iter(self))]

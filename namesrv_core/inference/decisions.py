@@ -64,8 +64,7 @@ class Placed(NamedTuple):
 class Deciding:
     """The races of a day, decided one after the other while its events are replayed.
 
-    `recorded`: the day as it was; `day`: with the events where they take effect by what is decided so far; `has_moved`: that is
-    elsewhere for some.
+    `day`: the one `recorded`, its events where they take effect by what is decided so far; `has_moved`: some do elsewhere.
     `next_seq`: where the first race that is still to be decided begins.
     """
 

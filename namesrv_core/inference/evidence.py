@@ -342,7 +342,9 @@ def _route(body: str) -> Mapping[str, Any]:
 def _read_only_groups(body: str) -> Iterator[tuple[str | None, dict[int, str | None]]]:
     """Yield name and addresses of the groups in a route that may have an acting master, without a writable queue."""
     shown = shown_by(Question(RequestCode.GET_ROUTEINFO_BY_TOPIC), Answer(ResponseCode.SUCCESS, body))
-    for name, group in shown.groups.items() if isinstance(shown, ShownRoute) else ():
+    if not isinstance(shown, ShownRoute):
+        return
+    for name, group in shown.groups.items():
         data = shown.queue_datas.get(name)
         if group.enable_acting_master and group.broker_addrs and not (data and data.perm & PERM_WRITE):
             yield name, group.addr_of

@@ -11,7 +11,7 @@ import pytest
 
 from namesrv_core import V5_4_0, Namesrv, Question, Registry, answer, take
 from namesrv_core.inference.decisions import Deciding, decide
-from namesrv_core.inference.races import LAG_NS, REMOVAL_LAG_NS, races_of
+from namesrv_core.inference.races import LAG_NS, REMOVAL_LAG_NS, Day, races_of
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import STALL_NS
@@ -332,8 +332,13 @@ def ends_of(given: Given) -> pa.Table:
 def decided(given: Given, settled: Settled, *, folds: bool = True) -> Deciding:
     """Return how a day's races were decided while it was replayed, with runs of beats or beat by beat."""
     found: list[Deciding] = []
+
+    def noted(day: Day) -> Deciding:
+        found.append(Deciding(day))
+        return found[-1]
+
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(replaying, "Deciding", lambda day: found.append(Deciding(day)) or found[-1])
+        patched.setattr(replaying, "Deciding", noted)
         if not folds:
             patched.setattr(replaying, "folded", one_by_one)
         replayed(given, settled, given.input.today["route_observations"])
