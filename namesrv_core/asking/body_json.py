@@ -46,7 +46,7 @@ class Elements(dict[str, _V], Generic[_V]):
     def __missing__(self, text: str) -> _V:
         found = self._of(read_json(f"{{{text}}}"))
         if len(self) >= KEPT_ELEMENTS:
-            del self[next(iter(self))]
+            self.pop(next(iter(self)), None)  # threads may read, too
         self[text] = found
         return found
 
