@@ -30,7 +30,13 @@ from jobs.store.places import local_path, write_text
 
 P = TypeVar("P")
 R = TypeVar("R")
-_PRELOADED = ("jobs.ingest.series", "jobs.ingest.logs")
+_PRELOADED = (
+    "jobs.ingest.series",
+    "jobs.ingest.logs",
+    "jobs.night.condensing",
+    "jobs.night.judging",
+    "jobs.night.together",
+)
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _DONE = pa.schema([("number", pa.int64()), ("done", pa.binary())])
 # Pieces of work are much alike, and all go to each task.

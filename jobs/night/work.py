@@ -21,7 +21,7 @@ from namesrv_core.machine.codes import ResponseCode
 from namesrv_day.arrow.rows import conformed, empty
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import DURING
-from namesrv_day.day.day_events import BEATS, EVENTS, OTHERS, RESPONSE_COLUMNS, day_events, moved
+from namesrv_day.day.day_events import BEATS, EVENTS, OTHERS, RESPONSE_COLUMNS, day_events
 from namesrv_day.day.timed import wrong_configs
 from namesrv_day.flags.between import REFUSED
 from namesrv_day.flags.registered import ASKED
@@ -104,15 +104,16 @@ def replayed(work: NamesrvWork) -> NamesrvReplayed:
             context,
             work.day,
             hours,
-            moved(day_events(frames, tables=OTHERS, with_answers=with_answers), settled.moves),
+            day_events(frames, tables=OTHERS, with_answers=with_answers),
             _open_rows(work),
             partial(topic_configs, work.today),
-            partial(_single_beats, work, settled.moves, with_answers=with_answers),
+            partial(_single_beats, work, with_answers=with_answers),
             work.before.of(work.namesrv_id).rows(gold.MAP_CAPACITIES),
+            frames[bronze.ROUTE_OBSERVATIONS.name] if settled.may_race else None,
         )
     )
-    rows = {gold.NAMESRV_SETTINGS: settled.settings, gold.ORDER_DECISIONS: settled.order_decisions}
-    rows |= {table: done.tables[table.name] for table in REPLAYED}
+    rows = {gold.NAMESRV_SETTINGS: settled.settings}
+    rows |= {table: done.tables[table.name] for table in (gold.ORDER_DECISIONS, *REPLAYED)}
     outcomes = done.tables[gold.EVENT_OUTCOMES.name]
     histories = {table.name: done.tables[table.name] for table in gold.HISTORY_TABLES}
     tables = {table.name: conformed(of_table, table) for table, of_table in rows.items()}
@@ -247,12 +248,12 @@ def _spans(during: pa.Table) -> list[tuple[dt.datetime, dt.datetime]]:
     return merged
 
 
-def _single_beats(work: NamesrvWork, moves: pa.Table, beaten: pa.Table, *, with_answers: bool) -> pa.Table:
-    """Return the single beats of (broker_addr, period) as events, where they take effect."""
+def _single_beats(work: NamesrvWork, beaten: pa.Table, *, with_answers: bool) -> pa.Table:
+    """Return the single beats of (broker_addr, period) as events, where they were recorded."""
     more = RESPONSE_COLUMNS if with_answers else ()
     during = ask(_PERIODS, {"beaten": beaten}, period_us=PERIOD_US).cast(DURING)
     frames = {table.name: beats_during(work, table.name, _said(table, more), during, "effect_time") for table in BEATS}
-    return moved(day_events(frames, tables=BEATS, with_answers=with_answers), moves)
+    return day_events(frames, tables=BEATS, with_answers=with_answers)
 
 
 # The periods of an address that follow each other are one time.

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 SHORT_BODY = 8_192
 """Bodies up to so many characters are kept as they were read, the last `KEPT_BODIES` of them: many answers say the same.
@@ -30,31 +30,49 @@ def same_json(one: str | None, other: str | None, *, ordered: bool) -> bool:
 
 
 _GROUPS = '{"brokerDatas":[{'
+_V = TypeVar("_V")
 _G = TypeVar("_G")
 _Q = TypeVar("_Q")
 
 
-def route_read(
-    body: str, group: Callable[[str], _G], queue_data: Callable[[str], _Q], rest: Callable[[str], dict[str, Any]]
-) -> tuple[list[_G], list[_Q], dict[str, Any]] | None:
-    """Return what is read of each element of a route's two lists, and of all else in it; None where it is not written as usual.
+class Elements(dict[str, _V], Generic[_V]):
+    """What objects that many bodies have are read as, by their text between the braces: the last `KEPT_ELEMENTS` of them."""
 
-    Functions get the text of an object, and raise ValueError if it is none: where each text between commas is an object by itself,
-    all of them are the list, wherever they were cut.
+    def __init__(self, read: Callable[[Any], _V]) -> None:
+        """`read`: of an object as JSON has it, what is kept. It is shared: do not change it."""
+        super().__init__()
+        self._of = read
+
+    def __missing__(self, text: str) -> _V:
+        found = self._of(read_json(f"{{{text}}}"))
+        if len(self) >= KEPT_ELEMENTS:
+            self.pop(next(iter(self)), None)  # threads may read, too
+        self[text] = found
+        return found
+
+
+def route_read(
+    body: str, groups: Elements[_G], queue_datas: Elements[_Q]
+) -> tuple[list[_G], list[_Q], dict[str, Any]] | None:
+    """Return what each element of a route's two lists is read as, and all else in it; None where it is not written as usual.
+
+    Where each text between commas is an object by itself, all of them are the list, wherever they were cut.
     """
     head, begun, tail = body.partition('],"filterServerTable":')
     middle, listed, tail = tail.partition(',"queueDatas":[{')
-    queue_datas, ended, tail = tail.partition("}]")
+    texts, ended, tail = tail.partition("}]")
     is_usual = begun and listed and ended and head.startswith(_GROUPS) and head[-1] == "}"
-    if not is_usual or not (tail == "}" or tail.startswith(',"')):
+    if not is_usual or not (tail == "}" or (tail.startswith(',"') and tail[-1] == "}")):
         return None
     try:
-        others = {**rest(f'{{"filterServerTable":{middle}}}'), **(rest(f"{{{tail[1:]}") if tail != "}" else {})}
+        others = _values[f'"filterServerTable":{middle}']
+        if tail != "}":
+            others = {**others, **_values[tail[1:-1]]}
         if "brokerDatas" in others or "queueDatas" in others:  # the last one counts
             return None
         return (
-            [group(f"{{{text}}}") for text in head[len(_GROUPS) : -1].split("},{")],
-            [queue_data(f"{{{text}}}") for text in queue_datas.split("},{")],
+            [*map(groups.__getitem__, head[len(_GROUPS) : -1].split("},{"))],
+            [*map(queue_datas.__getitem__, texts.split("},{"))],
             others,
         )
     except ValueError:
@@ -85,7 +103,7 @@ def _quoted(text: str) -> str:
 
 
 def _read_body(text: str) -> Any:  # any JSON value
-    read = route_read(text, read_element, read_element, read_element)
+    read = route_read(text, _values, _values)
     if read is None:
         return read_json(text)
     groups, queue_datas, others = read
@@ -93,7 +111,7 @@ def _read_body(text: str) -> Any:  # any JSON value
 
 
 def _canonical_body(text: str) -> Any:  # any JSON value
-    read = route_read(text, _canonical_element, _canonical_element, read_element)
+    read = route_read(text, _canonical_values, _canonical_values)
     if read is None:
         return _canonical(read_json(text))
     groups, queue_datas, others = read
@@ -101,17 +119,6 @@ def _canonical_body(text: str) -> Any:  # any JSON value
 
 
 _canonical_short = lru_cache(KEPT_BODIES)(_canonical_body)
-
-
-@lru_cache(KEPT_ELEMENTS)
-def read_element(text: str) -> Any:  # any JSON value
-    """Return the value of a part of a body, as `read_json`. It is shared: do not change it."""
-    return read_json(text)
-
-
-@lru_cache(KEPT_ELEMENTS)
-def _canonical_element(text: str) -> str:
-    return _TEXT_OF.encode(_canonical(read_json(text)))
 
 
 def _canonical(value: Any) -> Any:  # any JSON value
@@ -123,3 +130,5 @@ def _canonical(value: Any) -> Any:  # any JSON value
 
 
 _TEXT_OF = json.JSONEncoder(sort_keys=True)
+_values: Elements[Any] = Elements(lambda value: value)
+_canonical_values = Elements(lambda value: _TEXT_OF.encode(_canonical(value)))

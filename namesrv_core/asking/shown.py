@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import lru_cache, partial
 from typing import Any, NamedTuple, TypeVar
 
-from namesrv_core.asking.body_json import KEPT_BODIES, KEPT_ELEMENTS, SHORT_BODY, read_element, read_json, route_read
+from namesrv_core.asking.body_json import Elements, read_json, route_read
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
 
@@ -44,16 +43,15 @@ Shown = ShownRoute | ShownCluster | ShownTopics
 
 
 def shown_by(question: Question, answered: Answer) -> Shown | None:
-    """Return what `answered` shows; None for an error, or a body that is no answer to `question`.
-
-    It is shared by equal answers: do not change it.
-    """
+    """Return what `answered` shows; None for an error, or a body that is no answer to `question`."""
     if question.code == RequestCode.GET_ROUTEINFO_BY_TOPIC and answered.code == ResponseCode.TOPIC_NOT_EXIST:
         return ShownRoute({}, {}, {}, None, {})
     if answered.code != ResponseCode.SUCCESS or answered.body is None or question.code not in _READERS:
         return None
-    read = _read_short if len(answered.body) <= SHORT_BODY else _read
-    return read(question.code, answered.body)
+    try:
+        return _READERS[question.code](answered.body)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
 
 
 def entries_shown(answered: Answer) -> dict[str, str | None] | None:
@@ -65,18 +63,8 @@ def entries_shown(answered: Answer) -> dict[str, str | None] | None:
         return None
 
 
-def _read(code: int, body: str) -> Shown | None:
-    try:
-        return _READERS[code](body)
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return None
-
-
-_read_short = lru_cache(KEPT_BODIES)(_read)
-
-
 def _route_of(body: str) -> ShownRoute:
-    read = route_read(body, partial(_element, _group_of), partial(_element, _queue_data_of), read_element)
+    read = route_read(body, _groups, _queue_datas)
     if read is None:
         others = read_json(body)
         groups = [_named(_group_of, value) for value in others["brokerDatas"]]
@@ -94,11 +82,6 @@ def _route_of(body: str) -> ShownRoute:
         _text(others.get("orderTopicConf")),
         {name: _mapping_of(info) for name, info in (others.get("topicQueueMappingByBroker") or {}).items()},
     )
-
-
-@lru_cache(2 * KEPT_ELEMENTS)
-def _element(of: Callable[[dict[str, Any]], _V], text: str) -> tuple[str | None, _V]:
-    return _named(of, read_json(text))
 
 
 def _named(of: Callable[[dict[str, Any]], _V], value: dict[str, Any]) -> tuple[str | None, _V]:
@@ -157,6 +140,8 @@ def _integer(value: object) -> int:
     return value
 
 
+_groups = Elements(lambda value: _named(_group_of, value))
+_queue_datas = Elements(lambda value: _named(_queue_data_of, value))
 _READERS: dict[int, Callable[[str], Shown]] = {
     RequestCode.GET_ROUTEINFO_BY_TOPIC: _route_of,
     RequestCode.GET_BROKER_CLUSTER_INFO: _cluster_of,

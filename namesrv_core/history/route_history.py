@@ -1,7 +1,9 @@
 """One topic's route through time: every change that clients see, and when it could not be served as it looks.
 
-A sweep over the rows that make up the route, in the order in which the name server changed them. A step costs what it
-changed, however many brokers the topic lies on: a change names the parts of the route that differ.
+A sweep over the rows that make up the route, in the order in which the name server changed them. It is put together part by part,
+so that a step costs what it changed, however many brokers the topic lies on. A route is what `pickup_topic_route_data` gives and
+`route_json` writes in standard JSON, its lists sorted by broker name; a part of it is one element of a list, one entry of a map, or
+the order configuration.
 """
 
 from __future__ import annotations
@@ -23,7 +25,300 @@ from namesrv_core.machine.rows import (
     TopicQueueMappingInfo,
 )
 
+K = TypeVar("K")
+V = TypeVar("V")
+RouteTable = Literal[
+    "topic_queue_table",
+    "broker_addr_table",
+    "broker_live_table",
+    "filter_server_table",
+    "kv_config_table",
+    "topic_queue_mapping_info_table",
+    "reported",
+    "namesrv",
+]
 ChangeKind = Literal["appeared", "changed", "vanished"]
+Reason = Literal[
+    "no_broker_address", "no_live_broker", "no_master", "no_writable_queue", "residual", "stale_order_conf"
+]
+OrphanKey = tuple[Reason, str | None]
+Part = Literal["brokerDatas", "filterServerTable", "orderTopicConf", "queueDatas", "topicQueueMappingByBroker"]
+PartKey = tuple[Part, str | None]
+_EMPTY: Final = '{"brokerDatas":[],"filterServerTable":{},"queueDatas":[]}'
+_LABELS: Final[Mapping[Part, str]] = {
+    "orderTopicConf": '"orderTopicConf":,',
+    "topicQueueMappingByBroker": '"topicQueueMappingByBroker":{},',
+}
+"""What stands in the JSON only if there is such a part."""
+
+
+class Position(NamedTuple):
+    """Where a change stands: seq of its event, number within it, the event and its time (µs)."""
+
+    seq: int
+    no: int
+    event_id: str
+    effect_us: int
+
+
+class Member(NamedTuple):
+    """One member of a group, with what the group itself carries; `broker_id` None: a group without member."""
+
+    broker_name: str | None
+    broker_id: int | None
+    broker_addr: str | None
+    cluster_name: str | None
+    enable_acting_master: bool = False
+    zone_name: str | None = None
+
+
+class RoutePart(NamedTuple):
+    """A part of a route that differs from before: the field of the route, whose part it is, and what it is now.
+
+    `name`: a broker name, of filterServerTable an address, of orderTopicConf None. `text`: an element of the list, an entry of
+    the map with its key, or the value; None: it is no more.
+    """
+
+    part: Part
+    name: str | None
+    text: str | None
+
+
+class Size(NamedTuple):
+    """How large a route is: its groups (brokerDatas), and the characters of its JSON; no route: 0 and 0."""
+
+    groups: int
+    length: int
+
+
+class RouteRow(NamedTuple):
+    """One interval of a row; `closed` None: still open.
+
+    | table | key | value |
+    |---|---|---|
+    | topic_queue_table | broker name | QueueData |
+    | broker_addr_table | None | Member |
+    | broker_live_table | LiveKey | anything |
+    | filter_server_table | LiveKey | tuple of addresses |
+    | kv_config_table | None | order conf of the topic, KvValue |
+    | topic_queue_mapping_info_table | bname | TopicQueueMappingInfo |
+    | reported | broker name | whether the master's registration at `opened` lists the topic; never closed |
+    | namesrv | None | what the name server is from `opened` on, Namesrv; never closed |
+    """
+
+    table: RouteTable
+    key: object
+    value: object
+    opened: Position
+    closed: Position | None = None
+
+
+class _Group(NamedTuple):
+    """What a group of the route adds to what is counted of all of them."""
+
+    keys: tuple[LiveKey, ...]
+    live: int
+    has_master: bool
+    is_writable: bool
+
+
+class RouteState:
+    """What one topic's route is made of, and what it looks like; `put` rows, then `end_step`. `namesrv`: as it is at first."""
+
+    def __init__(self, topic: str | None, namesrv: Namesrv) -> None:
+        self._topic, self._namesrv, self._acts = topic, namesrv, acts_for(topic, namesrv)
+        self._write = writer(namesrv, standard=True)
+        self._queue_datas: dict[str | None, QueueData] = {}
+        self._members: dict[str | None, dict[int | None, Member]] = {}
+        self._filter_servers: dict[LiveKey, tuple[str, ...]] = {}
+        self._mappings: dict[str | None, TopicQueueMappingInfo] = {}
+        self._order_conf: str | None = None
+        self._live: set[object] = set()
+        self._listed: dict[str | None, bool] = {}
+        self._groups: dict[str | None, _Group] = {}
+        self._names_of_key: dict[LiveKey, set[str | None]] = {}
+        self._texts: dict[PartKey, str] = {}
+        self._counts: dict[Part, int] = {}
+        self._lengths: dict[Part, int] = {}
+        self._holding: set[OrphanKey] = set()
+        self._touched: set[str | None] = set()
+        self._touched_keys: set[LiveKey] = set()
+        self._touched_mappings: set[str | None] = set()
+        self._is_conf_touched = False
+        self._sums = [0, 0, 0, 0]
+
+    def put(self, row: RouteRow, *, present: bool) -> None:
+        """Take a row in, or out."""
+        key, value = row.key, row.value
+        if row.table == "broker_live_table":
+            (self._live.add if present else self._live.discard)(key)
+            self._touched |= self._names_of_key.get(key, set())  # type: ignore[call-overload]  # a LiveKey
+        elif row.table == "reported":
+            self._listed[_text(key)] = bool(value)
+            self._touched.add(_text(key))
+        elif isinstance(value, Namesrv):
+            # Another process answers, or its configuration was changed: everything is looked at anew.
+            self._namesrv, self._acts = value, acts_for(self._topic, value)
+            self._write = writer(value, standard=True)
+            self._touched |= {*self._queue_datas, *self._members}
+            self._touched_keys |= {*self._filter_servers}
+            self._touched_mappings |= {*self._mappings}
+            self._is_conf_touched = True
+        elif isinstance(value, Member):
+            members = self._members.setdefault(value.broker_name, {})
+            _set(members, value.broker_id, value if present else None)
+            self._touched.add(value.broker_name)
+        elif isinstance(value, QueueData):
+            _set(self._queue_datas, _text(key), value if present else None)
+            self._touched.add(_text(key))
+        elif isinstance(value, KvValue):
+            self._order_conf = value.text if present else None
+            self._is_conf_touched = True
+        elif isinstance(value, TopicQueueMappingInfo):
+            _set(self._mappings, _text(key), value if present else None)
+            self._touched_mappings.add(_text(key))
+        elif isinstance(key, LiveKey) and isinstance(value, tuple):
+            _set(self._filter_servers, key, value if present else None)
+            self._touched_keys.add(key)
+        else:
+            raise ValueError(f"row of table {row.table!r} with value {value!r}: expected what RouteRow describes")
+
+    def expect_unlisted(self, name: str | None) -> None:
+        """Note that the last report of a broker name left the topic out, if none of those put says otherwise."""
+        self._listed.setdefault(name, False)
+        self._touched.add(name)
+
+    def end_step(self) -> tuple[RoutePart, ...]:
+        """Return what the rows put since the last step have changed in the route; of one that came or went, all of it."""
+        was_routed, moved, write = bool(self._groups), dict[PartKey, str | None](), self._write
+        for name in self._touched:
+            self._renew(name, moved)
+        for key in self._touched_keys:
+            servers = self._filter_servers.get(key) if self._names_of_key.get(key) else None
+            text = None if servers is None else write.mapping([(key.broker_addr, write.strings(servers))])[1:-1]
+            self._show(("filterServerTable", key.broker_addr), text, moved)
+        for name in self._touched_mappings:
+            info = self._mappings.get(name)
+            text = None if info is None else write.mapping([(name, mapping(write, info))])[1:-1]
+            self._show(("topicQueueMappingByBroker", name), text, moved)
+        if self._is_conf_touched:
+            served = self._order_conf if self._namesrv.config.order_message_enable else None
+            self._show(("orderTopicConf", None), write.text(served), moved)
+        if self._is_conf_touched or (self._touched and self._order_conf):
+            self._hold(("stale_order_conf", None), stale_order_conf(self._order_conf, self._queue_datas))
+        self._touched, self._touched_keys, self._touched_mappings, self._is_conf_touched = set(), set(), set(), False
+        if not was_routed and not self._groups:
+            return ()
+        if not was_routed:
+            parts: Iterable[tuple[PartKey, str | None]] = self._texts.items()
+        elif self._groups:
+            parts = ((key, self._texts.get(key)) for key, old in moved.items() if old != self._texts.get(key))
+        else:
+            parts = ((key, None) for key in {**self._texts, **moved} if moved.get(key, "") is not None)
+        return tuple(sorted((RoutePart(*key, text) for key, text in parts), key=lambda one: (one.part, one.name or "")))
+
+    def size(self) -> Size:
+        """Return how large the route is."""
+        if not self._groups:
+            return Size(0, 0)
+        found = [part for part, count in self._counts.items() if count]
+        commas = sum(self._counts[part] - 1 for part in found)
+        labels = sum(len(_LABELS.get(part, "")) for part in found)
+        return Size(len(self._groups), len(_EMPTY) + commas + labels + sum(self._lengths[part] for part in found))
+
+    def reasons(self) -> set[OrphanKey]:
+        """Return why the topic cannot be served as its route looks; empty where it has no queue data."""
+        if not self._queue_datas:
+            return set()
+        keys, live, masters, writable = self._sums
+        found = set(self._holding)
+        if not keys:
+            found.add(("no_broker_address", None))
+        elif not live:
+            found.add(("no_live_broker", None))
+        if keys and not masters:
+            found.add(("no_master", None))
+        if not writable:
+            found.add(("no_writable_queue", None))
+        return found
+
+    def _renew(self, name: str | None, moved: dict[PartKey, str | None]) -> None:
+        """Look at what the route has of a broker name anew."""
+        data, members = self._queue_datas.get(name), self._members.get(name)
+        text = None if data is None else queue_data(self._write, name, data)
+        self._show(("queueDatas", name), text, moved)
+        if data is None:
+            self._listed.pop(name, None)
+        self._hold(("residual", name), not self._listed.get(name, True))
+        old, new, text = self._groups.pop(name, None), None, None
+        if data is not None and members:
+            broker = route_broker(name, _group(members), data if self._acts else None)
+            text = broker_data(self._write, broker)
+            cluster = broker.cluster_name if self._namesrv.profile.live_key_has_cluster else None
+            keys = tuple(LiveKey(cluster, addr) for _, addr in broker.broker_addrs)
+            has_master = MASTER_ID in dict(broker.broker_addrs)
+            live = sum(key in self._live for key in keys)
+            new = self._groups[name] = _Group(keys, live, has_master, has_master and bool(data.perm & PERM_WRITE))
+        self._show(("brokerDatas", name), text, moved)
+        for sign, group in ((-1, old), (1, new)):
+            if group is None:
+                continue
+            numbers = (len(group.keys), group.live, group.has_master, group.is_writable)
+            self._sums = [total + sign * number for total, number in zip(self._sums, numbers, strict=True)]
+            for key in group.keys:
+                names = self._names_of_key.setdefault(key, set())
+                (names.add if sign > 0 else names.discard)(name)
+                if key in self._filter_servers:
+                    self._touched_keys.add(key)
+
+    def _show(self, key: PartKey, text: str | None, moved: dict[PartKey, str | None]) -> None:
+        """Put a part in, or (None) out, and note what it was before the step."""
+        old = self._texts.get(key)
+        if old == text:
+            return
+        moved.setdefault(key, old)
+        for sign, one in ((-1, old), (1, text)):
+            if one is not None:
+                self._counts[key[0]] = self._counts.get(key[0], 0) + sign
+                self._lengths[key[0]] = self._lengths.get(key[0], 0) + sign * len(one)
+        _set(self._texts, key, text)
+
+    def _hold(self, reason: OrphanKey, is_so: bool) -> None:  # noqa: FBT001
+        (self._holding.add if is_so else self._holding.discard)(reason)
+
+
+def stale_order_conf(order_conf: str | None, queue_datas: Mapping[str | None, QueueData]) -> bool:
+    """Return whether an order conf (name:queues;...) names a broker or queues that the route lacks."""
+    for entry in (order_conf or "").split(";"):
+        name, colon, count = entry.rpartition(":")
+        queue_data = queue_datas.get(name)
+        is_served = colon and count.strip().isdecimal() and queue_data and int(count) <= queue_data.write_queue_nums
+        if entry.strip() and not is_served:
+            return True
+    return False
+
+
+def _group(members: Mapping[int | None, Member]) -> BrokerData:
+    """Return the group of `members`; a member without id stands for a group that has none."""
+    ids = sorted(broker_id for broker_id in members if broker_id is not None)
+    group = members[ids[0] if ids else None]
+    return BrokerData(
+        group.cluster_name,
+        tuple((broker_id, members[broker_id].broker_addr) for broker_id in ids),
+        group.enable_acting_master,
+        group.zone_name,
+    )
+
+
+def _set(rows: dict[K, V], key: K, value: V | None) -> None:
+    if value is None:
+        rows.pop(key, None)
+    else:
+        rows[key] = value
+
+
+def _text(key: object) -> str | None:
+    return None if key is None else str(key)
 
 
 class RouteChange(NamedTuple):

@@ -1,9 +1,9 @@
 """Decisions: what the answers say about orders that the wire does not show.
 
-The day is replayed once. Where events race (`namesrv_core.inference.races`), the unit that they concern (`units`) is stepped in
-each of the possible orders at once, on registries of its own, until these are the same again, an answer decides, or a bound is
-met: the order that explains most answers is taken, the default where nothing speaks for another. The rest of the day goes on
-from there.
+That is decided while the day is replayed. Where events race (`namesrv_core.inference.races`), the unit that they concern
+(`units`) is stepped in each of the possible orders at once, on registries of its own, until these are the same again, an answer
+decides, or a bound is met: the order that explains most answers is taken, the default where nothing speaks for another. The rest
+of the day goes on from there.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
-from math import prod
+from math import inf, prod
 from typing import NamedTuple, TypeVar
 
 from namesrv_core.history.intervals import StateChange
@@ -61,37 +61,68 @@ class Placed(NamedTuple):
     looked_up: LiveKey | None
 
 
+class Deciding:
+    """The races of a day, decided one after the other while its events are replayed.
+
+    `day`: the one `recorded`, its events where they take effect by what is decided so far; `has_moved`: some do elsewhere.
+    `next_seq`: where the first race that is still to be decided begins.
+    """
+
+    def __init__(self, day: Day) -> None:
+        self.recorded, self.day = day, thawed(day)
+        self.has_moved = self.day is not day
+        self._decided: list[Decided] = []
+        self._waiting = sorted(races_of(self.day), key=lambda race: (race.span, race.decision_id))
+        self.next_seq = self._waiting[0].span[0] if self._waiting else inf
+
+    def decide_next(self, registry: Registry, position: int) -> None:
+        """Decide the next race, and what meets it; `registry` is as it is behind `position`, before the race."""
+        fork = _Fork(self.day, registry, self._waiting, position)
+        found, self._waiting = fork.decide(), fork.others
+        self.next_seq = self._waiting[0].span[0] if self._waiting else inf
+        self._decided += found
+        if moves := [move for each in found for move in each.race.alternatives[each.chosen].moves]:
+            self.day, self.has_moved = self.day._replace(timed_events=ordered(self.day.timed_events, moves)), True
+
+    def finish(self, registry: Registry, position: int) -> None:
+        """Replay the day on behind `position`, as far as that takes, and decide the races that are left."""
+        while self._waiting:
+            span = position, (position := self._waiting[0].span[0] - 1)
+            replayed(self.day, registry, between(self.day.timed_events, *span), span)
+            self.decide_next(registry, position)
+
+    @property
+    def decided(self) -> list[Decided]:
+        """Return the decisions by position."""
+        return sorted(self._decided, key=lambda each: (each.race.seq, each.race.decision_id))
+
+    @property
+    def placed(self) -> list[Placed]:
+        """Return the events that take effect elsewhere than recorded."""
+        if not self.has_moved:
+            return []
+        recorded = {timed.event_id: timed for timed in self.recorded.timed_events}
+        return [
+            Placed(timed.event_id, timed.seq, getattr(timed.event, "looked_up", None))
+            for timed in self.day.timed_events
+            if timed.seq != (was := recorded[timed.event_id]).seq or timed.event is not was.event
+        ]
+
+
 def decide(day: Day) -> tuple[list[Decided], list[Placed]]:
     """Return the decisions of a day by position, and the events that take effect elsewhere than recorded."""
-    recorded, day = {timed.event_id: timed for timed in day.timed_events}, thawed(day)
-    waiting = sorted(races_of(day), key=lambda race: (race.span, race.decision_id))
-    decided: list[Decided] = []
-    registry, position = day.start(), day.from_seq - 1
-    while waiting:
-        span = position, waiting[0].span[0] - 1
-        replayed(day, registry, between(day.timed_events, *span), span)
-        position = span[1]
-        fork = _Fork(day, registry, waiting)
-        found, waiting = fork.decide(), fork.others
-        decided += found
-        if moves := [move for each in found for move in each.race.alternatives[each.chosen].moves]:
-            day = day._replace(timed_events=ordered(day.timed_events, moves))
-    decided.sort(key=lambda each: (each.race.seq, each.race.decision_id))
-    placed = [
-        Placed(timed.event_id, timed.seq, getattr(timed.event, "looked_up", None))
-        for timed in day.timed_events
-        if timed.seq != (was := recorded[timed.event_id]).seq or timed.event is not was.event
-    ]
-    return decided, placed
+    deciding = Deciding(day)
+    deciding.finish(day.start(), day.from_seq - 1)
+    return deciding.decided, deciding.placed
 
 
 class _Fork:
     """The races of one unit that meet in time, decided together; `others`: races that are still to be decided."""
 
-    def __init__(self, day: Day, registry: Registry, waiting: Sequence[Race]) -> None:
-        """Take the first of the races `waiting`, which are in order; `registry`: as it is where that begins."""
-        first, last = waiting[0].span
-        ahead = between(day.timed_events, first - 1, _bound(day, last))
+    def __init__(self, day: Day, registry: Registry, waiting: Sequence[Race], position: int) -> None:
+        """Take the first of the races `waiting`, which are in order; `registry`: as it is behind `position`, before that."""
+        last = waiting[0].span[1]
+        ahead = between(day.timed_events, position, _bound(day, last))
         met = {node for timed in waiting[0].timed_events for node in nodes_of(timed.event)}
         self.unit = unit_around(registry, met, ahead)
         self.races, self.others = {waiting[0].decision_id: waiting[0]}, list[Race]()
@@ -102,7 +133,7 @@ class _Fork:
                 last = max(last, race.span[1])
             else:
                 self.others.append(race)
-        self.day, self.start, self._registry = day, first - 1, registry
+        self.day, self.start, self._registry = day, position, registry
         self._last = last + _ROOM_NS
         self._bound = _bound(day, self._last)
         ahead = between(day.timed_events, self.start, self._bound)

@@ -9,15 +9,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Literal, NamedTuple
 
 from namesrv_core.asking.body_json import read_json
 from namesrv_core.asking.queries import SYNC_BROKER_MEMBER_GROUP_PREFIX
+from namesrv_core.asking.shown import ShownRoute, shown_by
 from namesrv_core.inference.settings import SCAN_PHASE, Life, Statement, Value, Votes
+from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
+from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE
-from namesrv_core.machine.schedule import JITTER_NS, TICK_LATE_NS
+from namesrv_core.machine.schedule import JITTER_NS, TICK_LATE_NS, Timer
 
 SHOWN = 5
 """Event ids that are kept as evidence."""
@@ -97,6 +100,33 @@ class ListAnswer(NamedTuple):
     disabled: bool
 
 
+class Told(NamedTuple):
+    """What an answer tells: the timer ticks after `from_seq`, and by `until_seq`, inclusive, less than a period later."""
+
+    from_seq: int
+    until_seq: int
+    seq: int
+    event_id: str
+
+    def allows(self, tick: int, period_ns: int) -> bool:
+        """Return whether a timer does that has this one among its ticks."""
+        return (tick - self.from_seq - 1) % period_ns < self.until_seq - self.from_seq
+
+
+class Seen(NamedTuple):
+    """A broker still `stands` in an answer, or no longer: its lease ended just before `from_seq`.
+
+    `until_seq`: up to when only a scan can have been the reason; `request_seq`, `seq`: of the answer.
+    """
+
+    from_seq: int
+    until_seq: int
+    request_seq: int
+    seq: int
+    event_id: str
+    stands: bool
+
+
 def topic_list_votes(answers: Iterable[ListAnswer]) -> Iterator[Vote]:
     """Yield what lists of topics say about enableAllTopicList and enableTopicList: off where they are refused."""
     for answer in answers:
@@ -153,7 +183,7 @@ def acting_master_votes(answers: Iterable[RouteAnswer], memberships: Iterable[Me
     ids: dict[tuple[object, object], list[Membership]] = {}
     for membership in sorted(memberships):
         ids.setdefault((membership.broker_name, membership.broker_addr), []).append(membership)
-    groups: dict[str, list[tuple[str | None, dict[int, str]]]] = {}  # most answers are told again and again
+    groups: dict[str, list[tuple[str | None, dict[int, str | None]]]] = {}  # most answers are told again and again
     for answer in answers:
         if (answer.topic or "").startswith(SYNC_BROKER_MEMBER_GROUP_PREFIX):
             continue
@@ -219,6 +249,62 @@ def _is_in_phase(expiry: Expiry, phase_us: int, period_ns: int) -> bool:
     return _off_ns(expiry.seq - phase_us * NS_PER_US, period_ns) <= JITTER_NS
 
 
+# When a process scans is told by answers, too: a broker whose lease has ended stands in them until a scan has run. Where no packet
+# of a scan is seen, its timer is a guess (`machine.schedule`): one that fewer answers allow than another phase gives way to that.
+
+
+def told_by(seen: Seen, period_ns: int) -> Iterator[Told]:
+    """Yield what an answer tells that was given less than a period after the end of a lease."""
+    ended = seen.from_seq - 1
+    if seen.stands and ended < (not_by := min(seen.request_seq, seen.until_seq)) < ended + period_ns:
+        yield Told(not_by, ended + period_ns, seen.seq, seen.event_id)
+    if not seen.stands and ended < (by := min(seen.seq, seen.until_seq)) < ended + period_ns:
+        yield Told(ended, by, seen.seq, seen.event_id)
+
+
+def phase_votes(told: Sequence[Told], assumed: Timer) -> Iterator[Vote]:
+    """Yield votes for the phase that most answers allow, if that are more than allow the one assumed, and for the next.
+
+    Instead of a guess it is the middle of what they leave open. A packet of a scan may be late, but never early, and never later
+    than ticks are.
+    """
+    period_ns = assumed.period_ns
+
+    def allowed(tick: int) -> int:
+        return sum(one.allows(tick, period_ns) for one in told)
+
+    if assumed.is_guess:
+        tick = _best_tick(told, period_ns)
+    else:  # of those shortly before one that a packet shows that most allow; of several the last
+        early = sorted({0, *((assumed.tick - one.until_seq) % period_ns for one in told)})
+        tick = max(((assumed.tick - by) % period_ns for by in early if by <= TICK_LATE_NS), key=allowed)
+    if allowed(tick) <= allowed(assumed.tick):
+        return
+    left = list(told)
+    while left:
+        agreeing = [one for one in left if one.allows(tick, period_ns)]
+        yield from (Vote(SCAN_PHASE, tick // NS_PER_US, one.seq, one.event_id) for one in agreeing)
+        left = [one for one in left if not one.allows(tick, period_ns)]
+        tick = _best_tick(left, period_ns)
+
+
+def _best_tick(told: Sequence[Told], period_ns: int) -> int:
+    """Return the middle of the longest stretch of a period, from 0, that most allow; 0 for nothing told."""
+    steps: Counter[int] = Counter()
+    for one in told:
+        steps[one.from_seq % period_ns] += 1
+        steps[one.until_seq % period_ns] -= 1
+    edges = sorted(steps)
+    counts = list(accumulate(steps[edge] for edge in edges))  # beyond those over the end of the period, which all have
+    spans = (
+        ((after - edge) % period_ns, edge)
+        for edge, after, count in zip(edges, [*edges[1:], *edges[:1]], counts, strict=True)
+        if count == max(counts)
+    )
+    span, edge = max(spans, default=(0, 0))
+    return (edge + (span + 1) // 2) % period_ns
+
+
 def tally(votes: Iterable[Vote], lives: Sequence[Life], statements: Sequence[Statement] = ()) -> list[Votes]:
     """Return the votes by process, setting and value. What comes after a recorded change speaks for the change."""
     starts = [life.from_seq for life in lives]
@@ -253,16 +339,15 @@ def _route(body: str) -> Mapping[str, Any]:
     return route if isinstance(route, dict) else {}
 
 
-def _read_only_groups(body: str) -> Iterator[tuple[str | None, dict[int, str]]]:
+def _read_only_groups(body: str) -> Iterator[tuple[str | None, dict[int, str | None]]]:
     """Yield name and addresses of the groups in a route that may have an acting master, without a writable queue."""
-    if '"enableActingMaster":true' not in body:
+    shown = shown_by(Question(RequestCode.GET_ROUTEINFO_BY_TOPIC), Answer(ResponseCode.SUCCESS, body))
+    if not isinstance(shown, ShownRoute):
         return
-    route = _route(body)
-    writable = {queue.get("brokerName") for queue in route.get("queueDatas", ()) if queue.get("perm", 0) & PERM_WRITE}
-    for group in route.get("brokerDatas", ()):
-        addrs = {int(broker_id): addr for broker_id, addr in group.get("brokerAddrs", {}).items()}
-        if addrs and group.get("enableActingMaster") and group.get("brokerName") not in writable:
-            yield group.get("brokerName"), addrs
+    for name, group in shown.groups.items():
+        data = shown.queue_datas.get(name)
+        if group.enable_acting_master and group.broker_addrs and not (data and data.perm & PERM_WRITE):
+            yield name, group.addr_of
 
 
 def _off_ns(distance_ns: int, period_ns: int) -> int:

@@ -144,7 +144,7 @@ def unit_around(registry: Registry, met: Iterable[Node], timed_events: Sequence[
     tables = {(id(one.topics), one.broker_name in names): one.topics for one in registered if one.topics is not None}
     for (_, is_own), table in tables.items():
         (topics if is_own else others).update(table.names)
-    own = {t for t in topics if t not in others and names.issuperset(registry.topic_queue_table.get(t) or ())}
+    own = {t for t in topics if t not in others and names.issuperset(registry.topic_queue_table.names_of_topic(t))}
     return Unit(names, addrs, channels, frozenset(topics), frozenset(own))
 
 

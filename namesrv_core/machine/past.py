@@ -174,6 +174,11 @@ class Past:
                 self._doubted[entity] = self._last_doubt = self._stamp
                 self._doubted_others.setdefault(entity.kind, set()).add(entity.other)
 
+    def new_among(self, keys: Iterable[tuple[str, Part, Part]]) -> list[tuple[str, Part, Part]]:
+        """Return those of which it is news that they are known, by themselves and not as a pattern: parts of an `Entity` each."""
+        stamps: Mapping[Any, int] = self._known
+        return [key for key in keys if stamps.get(key, 0) <= self._last_doubt]
+
     def note_listed(self, topics: frozenset[str | None]) -> None:
         """Note that exactly `topics` have rows in the topic table: everything about any other topic is known."""
         if topics == self._listed and self._listed_stamp > self._last_doubt:

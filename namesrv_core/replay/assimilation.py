@@ -8,7 +8,7 @@ in something known corrects nothing; that is for the verification to report.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Literal
 
@@ -51,6 +51,7 @@ from namesrv_core.replay.readings import (
 from namesrv_core.replay.silence import is_known, knows_all_of, knows_members
 
 _KEPT_QUESTIONS = 10_000
+Key = tuple[str, Part, Part]  # an Entity's parts: answers show many rows, and most of them are known
 _TOPIC = "topic"  # (topic, None): whether it is in a list of topics
 _NOTHING_NEW = Step(Outcome.NO_EFFECT, certainty=NOTHING_CERTAIN)
 
@@ -67,14 +68,6 @@ def assimilate(registry: Registry, past: Past, event: events.AnswerObserved, nam
         return Step(_judged(registry, past, event, namesrv))
     read = _read_of(past, event, namesrv)
     return Step(Outcome.NO_EFFECT) if read is None else _Reading(registry, past, event, namesrv, read).step()
-
-
-def note_learned(past: Past, event: events.AnswerObserved) -> None:
-    """Note that all is known that the answer shows; it teaches nothing until something becomes doubtful or changes."""
-    read = past.readings.get(event.question)
-    # A list of topics takes back what another list has said.
-    if isinstance(read, Read) and not read.differing and not isinstance(read.shown, ShownTopics):
-        read.unlearned.clear()
 
 
 def _read_of(past: Past, event: events.AnswerObserved, namesrv: Namesrv) -> Read | None:
@@ -128,7 +121,7 @@ def _entries_shown(registry: Registry, past: Past, event: events.AnswerObserved,
             value = KvValue(shown[key]) if key in shown else None
             if value != held.get(key):
                 changes.append(Change("kv_config_table", (namespace, key), value))
-    marks = (_known("kv_config", namespace, ANY), *(_known("kv_config", namespace, key) for key in (None, *shown)))
+    marks = _known(("kv_config", namespace, key) for key in (ANY, None, *shown))
     return Step(outcome, tuple(changes), result=Evidence(marks, None))
 
 
@@ -155,10 +148,15 @@ class _Reading:
             return Step(outcome)
         listed = shown.topics if isinstance(shown, ShownTopics) else None
         if not read.differing:
-            marks = tuple(self.marks(read.unlearned))
+            new = past.new_among(self.known_by(read.unlearned))
+            if listed is None:  # what a list of topics says another one takes back
+                read.unlearned.clear()
+                if not new:
+                    return _NOTHING_NEW
+            marks = _known(new)
             return Step(outcome, result=Evidence(marks, listed), certainty=certainty_of(rows_known(marks)))
         differences = list(chain.from_iterable(map(self.differences, pieces_of(shown))))
-        marks = (*self.doubts(differences), *self.marks(pieces_of(shown)))
+        marks = (*self.doubts(differences), *_known(self.known_by(pieces_of(shown))))
         return Step(outcome, tuple(self.corrections(shown, differences)), result=Evidence(marks, listed))
 
     def _compare(self) -> None:
@@ -266,63 +264,63 @@ class _Reading:
                 if entity.kind == "broker_addr" and held is not None and shown is None:
                     yield Mark(Entity("topic_queue", ANY, entity.one), known=False)
 
-    def marks(self, pieces: Collection[Piece]) -> Iterator[Mark]:
-        """Yield what some pieces of the answer make known, differences or not."""
+    def known_by(self, pieces: Collection[Piece]) -> Iterator[Key]:
+        """Yield what some pieces of the answer make known, differences or not: the parts of an `Entity`."""
         shown = self.read.shown
         if isinstance(shown, ShownRoute):
-            yield from self._route_marks(shown, pieces)
+            yield from self._known_by_route(shown, pieces)
         elif isinstance(shown, ShownCluster):
             self.read.waiting.clear()
-            yield from self._cluster_marks(shown)
+            yield from self._known_by_cluster(shown)
         self.read.until_ms = min(self.read.waiting.values(), default=math.inf)
 
-    def _route_marks(self, shown: ShownRoute, pieces: Collection[Piece]) -> Iterator[Mark]:
+    def _known_by_route(self, shown: ShownRoute, pieces: Collection[Piece]) -> Iterator[Key]:
         is_whole = WHOLE in pieces
         if is_whole:
-            yield _known("topic_queue", self.topic, ANY)
+            yield ("topic_queue", self.topic, ANY)
         names = [name for name in shown.queue_datas if name in pieces]
         for name in shown.queue_datas if is_whole else names:
             if is_whole:
-                yield _known("topic_queue", self.topic, name)
+                yield ("topic_queue", self.topic, name)
             if name in pieces:
-                yield _known(GROUP, name, ANY)
+                yield (GROUP, name, ANY)
                 if not self._may_act(name, shown):
-                    yield _known("broker_addr", name, ANY)
-                yield from self._member_marks(name, name, self._true_group(name, shown))
-        yield from (_known("filter_server", *key) for key in self._keys_of(shown, names))
+                    yield ("broker_addr", name, ANY)
+                yield from self._known_members(name, name, self._true_group(name, shown))
+        yield from (("filter_server", *key) for key in self._keys_of(shown, names))
         if is_whole and shown.queue_datas:
-            yield _known("topic_queue_mapping", self.topic, ANY)
-            yield from (_known("topic_queue_mapping", self.topic, bname) for bname in shown.mappings)
+            yield ("topic_queue_mapping", self.topic, ANY)
+            yield from (("topic_queue_mapping", self.topic, bname) for bname in shown.mappings)
             if self.namesrv.config.order_message_enable:
-                yield _known("kv_config", ORDER_TOPIC_CONFIG, self.topic)
+                yield ("kv_config", ORDER_TOPIC_CONFIG, self.topic)
 
-    def _cluster_marks(self, shown: ShownCluster) -> Iterator[Mark]:
+    def _known_by_cluster(self, shown: ShownCluster) -> Iterator[Key]:
         for kind in ("broker_addr", GROUP, "cluster_addr"):
-            yield _known(kind, ANY, ANY)
+            yield (kind, ANY, ANY)
         for name, group in shown.groups.items():
-            yield from self._member_marks(WHOLE, name, group)
+            yield from self._known_members(WHOLE, name, group)
         for name in self.registry.broker_addr_table:
             if name not in shown.groups:
-                yield _known("topic_queue", ANY, name)
+                yield ("topic_queue", ANY, name)
         for cluster, names in shown.clusters.items():
-            yield from (_known("cluster_addr", cluster, name) for name in names)
+            yield from (("cluster_addr", cluster, name) for name in names)
 
-    def _member_marks(self, piece: Piece, name: str | None, group: BrokerData | None) -> Iterator[Mark]:
+    def _known_members(self, piece: Piece, name: str | None, group: BrokerData | None) -> Iterator[Key]:
         read, past = self.read, self.past
         if not isinstance(piece, Whole):
             read.waiting.pop(piece, None)
         if group is None:
             return
         for broker_id, addr in group.broker_addrs:
-            yield _known("broker_addr", name, broker_id)
+            yield ("broker_addr", name, broker_id)
             key = live_key_of(self.namesrv, group.cluster_name, addr)
             if has_live_entry(self.registry, past, key):
                 # A registration that may have been refused: it was not, for its address is there.
-                yield from (_known("broker_live", *key), _known(SETTLED, *key))
+                yield from (("broker_live", *key), (SETTLED, *key))
                 continue
             gone_ms = past.silent_until_ms(key) + self.namesrv.scan_period_ms
             if past.now_ms > gone_ms:
-                yield _known(SETTLED, *key)
+                yield (SETTLED, *key)
             else:
                 read.waiting[piece] = min(gone_ms, read.waiting.get(piece, gone_ms))
 
@@ -418,5 +416,5 @@ def _text(part: object) -> str | None:
     return part if isinstance(part, str) else None
 
 
-def _known(kind: str, one: Part, other: Part) -> Mark:
-    return Mark(Entity(kind, one, other))
+def _known(keys: Iterable[Key]) -> tuple[Mark, ...]:
+    return tuple(Mark(Entity(*key)) for key in keys)

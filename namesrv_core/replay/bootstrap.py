@@ -18,7 +18,6 @@ from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, BrokerLiveInfo, LiveKey
-from namesrv_core.replay.assimilation import note_learned
 from namesrv_core.replay.readings import Evidence, certainty_of, rows_known
 from namesrv_core.replay.silence import doubts_of, settle_the_silent
 
@@ -67,7 +66,7 @@ def learn(registry: Registry, event: events.Event, step: Step, at_ms: int, names
             past.beats[key] = at_ms
         return _certain(step, NOTHING_CERTAIN)
     if isinstance(event, (events.AnswerObserved, events.ResponseObserved)):
-        return _shown(past, event, step)
+        return _shown(past, step)
     changed = [entity for change in step.changes for entity in _entities_of(change)]
     begun = {entity for entity in changed if past.knows(*entity)}
     if isinstance(event, events.StateKnown):
@@ -81,7 +80,7 @@ def learn(registry: Registry, event: events.Event, step: Step, at_ms: int, names
     return _certain(step, certainty_of(_rows_known(past, changed, marks), begun))
 
 
-def _shown(past: Past, event: events.AnswerObserved | events.ResponseObserved, step: Step) -> Step:
+def _shown(past: Past, step: Step) -> Step:
     """Note what an answer or a response shows, and return its step with its certainty: how rows stood before it is open."""
     if not isinstance(step.result, Evidence):
         return step if step.certainty is not None else _certain(step, NOTHING_CERTAIN)
@@ -91,8 +90,6 @@ def _shown(past: Past, event: events.AnswerObserved | events.ResponseObserved, s
     past.note(marks)
     if step.changes:
         past.versions.note(step.changes)
-    elif isinstance(event, events.AnswerObserved):
-        note_learned(past, event)
     if step.certainty is not None:
         return step
     changed = [entity for change in step.changes for entity in _entities_of(change)]

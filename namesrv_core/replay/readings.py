@@ -54,7 +54,19 @@ class Read:
     """
 
     __slots__ = (
-        *("acting", "answered", "differing", "known", "learned_at", "namesrv", "shown", "since", "stale", "unlearned"),
+        *(
+            "_names_at",
+            "acting",
+            "answered",
+            "differing",
+            "known",
+            "learned_at",
+            "namesrv",
+            "shown",
+            "since",
+            "stale",
+            "unlearned",
+        ),
         *("until_ms", "waiting"),
     )
 
@@ -67,10 +79,11 @@ class Read:
         self.until_ms = math.inf
         self.learned_at = past.last_doubt
         self.known: Difference | None = None
+        self._names_at: dict[str | None, list[Piece]] | None = None
 
     def say(self, answered: Answer, shown: Shown) -> None:
         """Take another answer to the same question: what it says anew is to be compared, and learned."""
-        old, self.answered, self.shown, self.known = self.shown, answered, shown, None
+        old, self.answered, self.shown, self.known, self._names_at = self.shown, answered, shown, None, None
         if not (isinstance(shown, ShownRoute) and isinstance(old, ShownRoute)):
             self._touch((WHOLE,))
             return
@@ -90,7 +103,9 @@ class Read:
         """Note which pieces have changed in the registry since they were compared, or may be seen otherwise by now."""
         if self.since != past.versions.number:
             for part in past.versions.changed_since(self.since):
-                if touched := _touched(part, topic, self.shown):
+                if part[0] == "topic_queue_table" and part[-1] != topic and isinstance(self.shown, ShownRoute):
+                    continue  # nearly all of them
+                if touched := self._touched(part, topic):
                     self._touch(touched)
             self.since = past.versions.number
         if self.learned_at != past.last_doubt:
@@ -100,6 +115,27 @@ class Read:
             self.unlearned |= self.waiting.keys()
         self.stale |= self.acting
 
+    def _touched(self, part: TablePart, topic: str | None) -> Collection[Piece]:
+        """Return the pieces of the answer that are held against a part of the registry."""
+        shown, table, key = self.shown, part[0], part[-1]
+        if isinstance(shown, ShownTopics):
+            return (WHOLE,) if table == "topic_queue_table" else ()
+        if isinstance(shown, ShownCluster):
+            return (WHOLE,) if table in _OF_CLUSTERS else ()
+        if len(part) == 1:
+            return pieces_of(shown) if table == "filter_server_table" else ()
+        if table == "broker_live_table":
+            if self._names_at is None:
+                self._names_at = {}
+                for name, group in shown.groups.items():
+                    for _, addr in group.broker_addrs if name in shown.queue_datas else ():
+                        self._names_at.setdefault(addr, []).append(name)
+            return self._names_at.get(key, ())
+        if table == "broker_addr_table":
+            return (key,) if key in shown.queue_datas else ()
+        is_own = key == (ORDER_TOPIC_CONFIG if table == "kv_config_table" else topic)
+        return (WHOLE,) if is_own and table in _OF_TOPIC else ()
+
     def _touch(self, pieces: Collection[Piece]) -> None:
         self.stale.update(pieces)
         self.unlearned.update(pieces)
@@ -108,24 +144,6 @@ class Read:
 def pieces_of(shown: Shown) -> Collection[Piece]:
     """Return the pieces of an answer."""
     return (*shown.queue_datas, WHOLE) if isinstance(shown, ShownRoute) else (WHOLE,)
-
-
-def _touched(part: TablePart, topic: str | None, shown: Shown) -> Collection[Piece]:
-    """Return the pieces of an answer that are held against a part of the registry."""
-    table, key = part[0], part[-1]
-    if isinstance(shown, ShownTopics):
-        return (WHOLE,) if table == "topic_queue_table" else ()
-    if isinstance(shown, ShownCluster):
-        return (WHOLE,) if table in _OF_CLUSTERS else ()
-    if len(part) == 1:
-        return pieces_of(shown) if table == "filter_server_table" else ()
-    if table == "broker_live_table":
-        of_addr = [name for name, group in shown.groups.items() if any(addr == key for _, addr in group.broker_addrs)]
-        return [name for name in of_addr if name in shown.queue_datas]
-    if table == "broker_addr_table":
-        return (key,) if key in shown.queue_datas else ()
-    is_own = key == (ORDER_TOPIC_CONFIG if table == "kv_config_table" else topic)
-    return (WHOLE,) if is_own and table in _OF_TOPIC else ()
 
 
 _OF_CLUSTERS = ("broker_addr_table", "cluster_addr_table", "broker_live_table")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import Outcome, Step
+from namesrv_core.machine.past import Past
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.step import apply_step, step
 from namesrv_core.replay import bootstrap
 from namesrv_core.replay.assimilation import assimilate
-from namesrv_core.replay.gap import pass_over
 from namesrv_core.replay.responses import assimilate_response
 
 _SINCE_5X = (events.BrokerHeartbeat, events.RegisterTopic)
@@ -34,7 +34,7 @@ def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv, 
     What a gap in the recording leaves is applied by itself. Raises KeyError for something that is not an event.
     """
     if type(event) is events.RecordingGap:
-        return pass_over(registry, event, at_ms)
+        return _pass_over(registry, event, at_ms)
     if is_unknown(event, namesrv):
         return Step(Outcome.NO_EFFECT)
     if registry.past is None:
@@ -52,3 +52,17 @@ def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv, 
         taken = bootstrap.learn(registry, told, taken, at_ms, namesrv)
     apply_step(registry, event, taken, at_ms, namesrv)
     return taken
+
+
+def _pass_over(registry: Registry, event: events.RecordingGap, at_ms: int) -> Step:
+    """Take the gap that begins at `at_ms`: from its end on nothing is known but what events and answers show.
+
+    What was held when it began is the best guess. Nothing is invented for the time between, least of all an outage of all brokers.
+    A lease that had not ended when the gap began counts from its end: the broker may have beaten until then. One that had
+    ended goes with the next scan, as it would have.
+    """
+    for key, live in registry.broker_live_table.items():
+        if registry.last_update_ms[key] + live.heartbeat_timeout_ms >= at_ms:
+            registry.refresh(key, max(event.until_ms, registry.last_update_ms[key]))
+    registry.past = Past(event.until_ms)
+    return Step(Outcome.UNRECORDED, result=event.until_ms)

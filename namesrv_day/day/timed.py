@@ -25,11 +25,6 @@ _NOT_SAID |= {"silent_ms", "pending_requests", "closed_by", "operation", "topic_
 _ROWS_AT_A_TIME = 100_000
 
 
-def timed_events(rows: pa.Table, topic_tables: Mapping[str, TopicTable]) -> Iterator[TimedEvent]:
-    """Yield the core's events of rows of `day_events` in the order in which they took effect. Raises as `codec.event_of`."""
-    return (timed for _, timed in Timed(rows, topic_tables).numbered())
-
-
 class Report(NamedTuple):
     """The data version that an event reports of a broker, which is (cluster name, broker name, address)."""
 

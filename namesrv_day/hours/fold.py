@@ -100,19 +100,6 @@ def periods_of(hours: pa.Table) -> pa.Table:
     return hours.select(["broker_addr"]).append_column("period", period).group_by(PERIODS.names).aggregate([])
 
 
-def of_periods(beats: pa.Table, periods: pa.Table) -> pa.Table:
-    """Return those single beats (`day_events`) that took effect in some periods of their addresses (`PERIODS`)."""
-    places = beats.select(["broker_addr", "effect_us"]).append_column("row", pa.array(range(beats.num_rows), LONG))
-    found = ask(_OF_PERIODS, {"places": places, "periods": periods}, period_us=condense.PERIOD_US)
-    return beats.take(found["row"])
-
-
-_OF_PERIODS = """
-SELECT row FROM places SEMI JOIN periods
-    ON places.broker_addr IS NOT DISTINCT FROM periods.broker_addr AND effect_us // $period_us = period
-"""
-
-
 def _of_everybody(context: NamesrvDay) -> tuple[list[int], list[int]]:
     """Return from when and until when no beat of the day is part of a run, whoever sends it.
 

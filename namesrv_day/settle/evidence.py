@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.inference import evidence, ticks
+from namesrv_core.inference import evidence
 from namesrv_core.inference.races import REMOVAL_LAG_NS
 from namesrv_core.inference.settings import SCAN_PHASE, VERSION, Known, Votes
 from namesrv_core.inference.settle import settle
@@ -25,13 +26,12 @@ from namesrv_day.day.context import NamesrvDay, SettleInput, frame
 from namesrv_day.day.day_events import BEATS
 from namesrv_day.day.timed import topic_tables_of
 from namesrv_day.hours.condense import LONGEST_LEASE_MS, PERIOD_US
-from namesrv_day.settle.races import in_periods
 from namesrv_day.settle.settings import DELETION, IDLE_LIMIT, namesrv_on
 from namesrv_day.settle.stalls import stalls
 from namesrv_wire.streams.closing import EARLY_NS, LATE_NS
 from schemas import bronze, gold
 from schemas.sql_files import query
-from schemas.table import LONG, STRING, STRINGS
+from schemas.table import LONG, STRING, STRINGS, TIMESTAMP
 
 _LISTS = (206, 224, 311, 312, 313)
 _PERIOD = "scan_period_ms"
@@ -114,11 +114,11 @@ def tick_votes(given: SettleInput, scans: Scans, day: NamesrvDay) -> list[eviden
             continue
         timers[from_seq] = timer
         lapses.append({**lapse, "until_seq": min(until_seq, from_seq + timer.period_ns)})
-    told: dict[Timer, list[ticks.Told]] = {timer: [] for timer in timers.values()}
+    told: dict[Timer, list[evidence.Told]] = {timer: [] for timer in timers.values()}
     for row in rows_of(_standing(given, pa.Table.from_pylist(lapses, schema=_SPANS))) if lapses else ():
         timer = timers[row["from_seq"]]
-        told[timer] += ticks.told_by(ticks.Seen(**row), timer.period_ns)
-    return [vote for timer, own in told.items() for vote in ticks.phase_votes(own, timer)]
+        told[timer] += evidence.told_by(evidence.Seen(**row), timer.period_ns)
+    return [vote for timer, own in told.items() for vote in evidence.phase_votes(own, timer)]
 
 
 def _answers(given: SettleInput) -> pa.Table:
@@ -309,7 +309,10 @@ def _expiries(given: SettleInput, ends: pa.Table, profile: Profile) -> list[evid
 
 def _single_beats(given: SettleInput, asked: pa.Table) -> dict[str, pa.Table]:
     """Return single beats of addresses, each in some hours (`broker_addr`, `period`), or of others of them."""
-    where = pc.field("broker_addr").isin(asked["broker_addr"]) & in_periods(pc.unique(asked["period"]).to_pylist())
+    at = pc.field("effect_time")
+    begins = [(period * PERIOD_US, (period + 1) * PERIOD_US) for period in pc.unique(asked["period"]).to_pylist()]
+    spans = ((at >= pa.scalar(begin, TIMESTAMP)) & (at < pa.scalar(end, TIMESTAMP)) for begin, end in begins)
+    where = reduce(or_, spans, pc.scalar(False)) & pc.field("broker_addr").isin(asked["broker_addr"])
     return {
         table.name: given.raw_beats(table.name, columns=_BEATEN[table.name], where=where)
         if asked.num_rows

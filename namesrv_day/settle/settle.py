@@ -1,4 +1,4 @@
-"""Settle what the replay of a name server's day starts from: its settings, its schedule, and the order of what raced."""
+"""Settle what the replay of a name server's day starts from: its settings, its schedule, and whether something may have raced."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from namesrv_core.inference.settle import reconsidered
 from namesrv_core.inference.settle import settle as settled_of
 from namesrv_core.machine.profile import Namesrv
 from namesrv_day.day.context import NamesrvDay, SettleInput, Ticks, frame, known_until, namesrv_day
+from namesrv_day.day.day_events import OTHERS, day_events
 from namesrv_day.settle import evidence
-from namesrv_day.settle.races import NO_DECISIONS, Replayable, decisions_of, may_race
+from namesrv_day.settle.races import may_race
 from namesrv_day.settle.settings import (
     IDLE_LIMIT,
     known_settings,
@@ -32,16 +33,15 @@ __all__ = ("SettleInput", "Settled", "settle")
 class Settled:
     """What is settled of one name server's day.
 
-    `settings`: its rows of namesrv_settings; `order_decisions`: likewise; `moves`: (event_id, seq, looked_up) of the events
-    that take effect elsewhere than recorded. `channel_events`: the day's ends of connections as they are to be replayed.
+    `settings`: its rows of namesrv_settings; `channel_events`: the day's ends of connections as they are to be replayed;
+    `may_race`: whether the order of some events may be another one than recorded.
     `reconsidered_since`: the position since which earlier days were replayed with a value that turns out wrong; None: never.
     """
 
     settings: pa.Table
     context: NamesrvDay
     channel_events: pa.Table
-    order_decisions: pa.Table
-    moves: pa.Table
+    may_race: bool
     reconsidered_since: int | None
 
     @property
@@ -61,16 +61,13 @@ def settle(given: SettleInput) -> Settled:
         cast = tally(evidence.tick_votes(given, scans, context), known.lives)
         known = _with(known, cast)
         context = _context(given, known, scans) if cast else context
-    day = Replayable(given, context, _ends(given, known))
-    decisions = NO_DECISIONS
-    if may_race(given, day.others):
-        decisions = day.asked(lambda each: decisions_of(each, given.day))
+    ends = _ends(given, known)
+    others = day_events({**given.today, bronze.CHANNEL_EVENTS.name: ends}, tables=OTHERS)
     return Settled(
         settings_table(known, given.namesrv_id, given.day, given.addresses),
         context,
-        day.channel_events,
-        decisions.order_decisions,
-        decisions.moves,
+        ends,
+        may_race(given, others),
         min((setting.life_seq for setting in reconsidered(settled_of(known), known.before)), default=None),
     )
 

@@ -102,7 +102,7 @@ def test_what_says_nothing_about_acting_masters() -> None:
     group = {"brokerName": "broker-a", "enableActingMaster": True, "brokerAddrs": {"1": "s:1"}}
 
     def route(topic: str = "T", perm: int = 4, **other: object) -> RouteAnswer:
-        queues = [{"brokerName": "broker-a", "perm": perm}]
+        queues = [{"brokerName": "broker-a", "perm": perm, "readQueueNums": 4, "writeQueueNums": 4}]
         body = json.dumps({"brokerDatas": [{**group, **other}], "queueDatas": queues}, separators=(",", ":"))
         return RouteAnswer("a", 20, 21, topic, body)
 
@@ -228,7 +228,8 @@ def test_an_id_that_changes_while_the_question_is_answered_says_nothing(
 ) -> None:
     """What is registered after the answer does not count, and what is between request and answer must agree."""
     group = '{"brokerAddrs":{"0":"s:1"},"brokerName":"broker-a","enableActingMaster":true}'
-    body = f'{{"brokerDatas":[{group}],"queueDatas":[{{"brokerName":"broker-a","perm":4}}]}}'
+    data = '{"brokerName":"broker-a","perm":4,"readQueueNums":4,"writeQueueNums":4}'
+    body = f'{{"brokerDatas":[{group}],"queueDatas":[{data}]}}'
     memberships = [Membership(seq, "broker-a", "s:1", broker_id) for seq, broker_id in members]
     assert counted(acting_master_votes([RouteAnswer("a", 20, 30, "T", body)], memberships)) == votes
 

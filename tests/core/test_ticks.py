@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_core.inference import ticks
+from namesrv_core.inference import evidence
+from namesrv_core.inference.evidence import Seen, Told
 from namesrv_core.inference.races import Day
-from namesrv_core.inference.ticks import Seen, Told
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule, Timer
 from tests.core.test_decisions import MS, day, explained_by, polled, registration, topics
 
@@ -32,13 +32,13 @@ def told_of(one: Day, *, until_ms: int = 200_000) -> list[Told]:
         for of in one.observations
         if lease_end_ms * MS < of.request_seq and of.seq <= until_ms * MS
     ]
-    return [told for each in seen for told in ticks.told_by(each, PERIOD_MS * MS)]
+    return [told for each in seen for told in evidence.told_by(each, PERIOD_MS * MS)]
 
 
 def phases_of(one: Day) -> set[object]:
     timer = one.schedule.timer_at(0)
     assert timer is not None
-    return {vote.value for vote in ticks.phase_votes(told_of(one), timer)}
+    return {vote.value for vote in evidence.phase_votes(told_of(one), timer)}
 
 
 def test_answers_tell_between_which_of_them_a_scan_ran() -> None:
@@ -66,27 +66,27 @@ def test_what_most_answers_allow_is_taken_and_the_rest_is_said() -> None:
         Told(12_000 * MS, 13_500 * MS, 2, "b"),
         Told(7_000 * MS, 8_000 * MS, 3, "c"),
     ]
-    votes = list(ticks.phase_votes(told, GUESS))
+    votes = list(evidence.phase_votes(told, GUESS))
     assert [(vote.value, vote.event_id) for vote in votes] == [(2_500_000, "a"), (2_500_000, "b"), (7_500_000, "c")]
 
 
 @pytest.mark.parametrize(("from_ms", "until_ms", "phase_us"), [(9_500, 10_500, 0), (8_000, 9_000, 8_500_000)])
 def test_a_stretch_may_go_over_the_end_of_a_period(from_ms: int, until_ms: int, phase_us: int) -> None:
     """Its middle is the middle of both parts."""
-    (vote,) = ticks.phase_votes([Told(from_ms * MS, until_ms * MS, 1, "a")], GUESS)
+    (vote,) = evidence.phase_votes([Told(from_ms * MS, until_ms * MS, 1, "a")], GUESS)
     assert vote.value == phase_us
 
 
 def test_a_late_packet_is_corrected_as_far_as_answers_demand() -> None:
     """A phase that a close shows gives way to the latest one before it that they allow, not to the middle."""
     told = [Told(2_000 * MS, 3_000 * MS, 1, "a"), Told(12_500 * MS, 13_500 * MS, 2, "b")]
-    assert {vote.value for vote in ticks.phase_votes(told, GUESS)} == {2_750_000}
+    assert {vote.value for vote in evidence.phase_votes(told, GUESS)} == {2_750_000}
     shown = Timer(PERIOD_MS * MS, 23_004 * MS, is_guess=False)
-    assert {vote.value for vote in ticks.phase_votes(told, shown)} == {3_000_000}
+    assert {vote.value for vote in evidence.phase_votes(told, shown)} == {3_000_000}
 
 
 def test_answers_far_from_a_lease_tell_nothing() -> None:
-    """What differs longer than a period after the lease that ended is no matter of ticks."""
+    """What differs longer than a period after the lease that ended is no matter of evidence."""
     told = told_of(gone_at(133_300))
     assert told
     assert all(0 < one.until_seq - one.from_seq < PERIOD_MS * MS for one in told)

@@ -18,7 +18,7 @@ from namesrv_day.arrow.sql import connection
 from namesrv_day.day.context import SCAN_LIFE, NamesrvDay
 from namesrv_day.day.day_events import BEATS, OTHERS, day_events
 from namesrv_day.hours import condense
-from namesrv_day.hours.fold import ABSENT, Folded, of_periods, periods_of
+from namesrv_day.hours.fold import ABSENT, Folded, periods_of
 from namesrv_day.replay import replay as replaying
 from namesrv_day.replay.replay import Replayed, ReplayInput, replay
 from namesrv_wire.logs.event_log import Positions, rows_of_line
@@ -137,6 +137,13 @@ class Life:
         """Return single beats as a reader does."""
         self.reads[-1].append(singles)
         return of_periods(beats, singles)
+
+
+def of_periods(beats: pa.Table, periods: pa.Table) -> pa.Table:
+    """Return those single beats (`day_events`) that took effect in some periods of their addresses (`fold.PERIODS`)."""
+    wanted = {(row["broker_addr"], row["period"]) for row in periods.to_pylist()}
+    places = zip(beats["broker_addr"].to_pylist(), beats["effect_us"].to_pylist(), strict=True)
+    return beats.filter(pa.array([(addr, us // condense.PERIOD_US) in wanted for addr, us in places], pa.bool_()))
 
 
 def one_by_one(hours: pa.Table, others: pa.Table, *_: object) -> Folded:

@@ -12,10 +12,14 @@ import pyarrow.compute as pc
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.arrow.sql import connection
 from namesrv_day.day.context import SettleInput
+from namesrv_day.day.day_events import BEATS, OTHERS, day_events
 from namesrv_day.hours.condense import hours_from, leases_from
+from namesrv_day.replay.replay import Replayed, ReplayInput, replay
+from namesrv_day.settle.settle import Settled
 from schemas import bronze, gold
 from schemas.table import Table
 from schemas.times import day_start_us
+from tests.day.lives import of_periods
 
 NAMESRV = "10.0.0.1:9876"
 DAY = dt.date(2026, 1, 2)
@@ -94,12 +98,12 @@ class Given:
         """`earlier`: rows of days before, as `ever` has them beside those of the day; `settle_input`: as it is."""
         of_day = {name: table_of(rows.get(name, ()), table) for name, table in _TABLES.items()}
         open_rows = {table.name: table_of(rows, table, namesrv_id=NAMESRV) for table, rows in (carried or {}).items()}
-        self._beats = {name: of_day.pop(name) for name in _BEATS}
-        self._configs = _configs(self._beats["registrations"])
+        self.beats = {name: of_day.pop(name) for name in _BEATS}
+        self._configs = _configs(self.beats["registrations"])
         self.reads: list[tuple[str, bool]] = []
         live = open_rows.get("broker_live_history", table_of((), gold.BROKER_LIVE_HISTORY))
-        leases = leases_from(live, self._beats["registrations"])
-        hours = [hours_from(connection().from_arrow(self._beats[name]), name, leases) for name in _BEATS]
+        leases = leases_from(live, self.beats["registrations"])
+        hours = [hours_from(connection().from_arrow(self.beats[name]), name, leases) for name in _BEATS]
         ever = {
             name: pa.concat_tables([table_of((earlier or {}).get(name, ()), _TABLES[name]), of_day[name]])
             for name in ("namesrv_events", "snapshots")
@@ -117,7 +121,7 @@ class Given:
 
     def _read(self, kind: str, *, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         self.reads.append((kind, where is None))
-        found = self._beats[kind] if where is None else self._beats[kind].filter(where)
+        found = self.beats[kind] if where is None else self.beats[kind].filter(where)
         return found if columns is None else found.select(list(columns))
 
 
@@ -129,3 +133,21 @@ def _configs(registrations: pa.Table) -> pa.Table:
         for digest in digests
     ]
     return table_of(rows, bronze.TOPIC_CONFIGS_TABLE)
+
+
+def replayed(given: Given, settled: Settled, answers: pa.Table | None) -> Replayed:
+    """Return what a day leaves that is settled so; `answers`: as `ReplayInput` has them."""
+    context, of_day = settled.context, {**given.input.today, "channel_events": settled.channel_events}
+    beats = day_events(given.beats, tables=BEATS, with_answers=context.has_unknown_past)
+    return replay(
+        ReplayInput(
+            context,
+            given.input.day,
+            given.input.today["hours"],
+            day_events(of_day, tables=OTHERS, with_answers=context.has_unknown_past),
+            given.input.carried,
+            given.input.topic_configs,
+            lambda periods: of_periods(beats, periods),
+            answers=answers,
+        )
+    )

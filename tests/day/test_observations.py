@@ -8,10 +8,10 @@ import pytest
 
 from namesrv_core.machine.codes import Answer
 from namesrv_day.arrow.rows import empty, table_of
-from namesrv_day.settle.observations import Observations
+from namesrv_day.replay.races import Observations
 from namesrv_day.settle.settle import settle
 from schemas import bronze, codec
-from tests.day.settle_given import Given, answered, ended, life, registered, seq_at
+from tests.day.settle_given import Given, answered, ended, life, registered, replayed, seq_at
 
 BODY = json.dumps({"brokerDatas": [], "queueDatas": []})
 ROWS = [
@@ -73,5 +73,6 @@ def test_answers_are_made_only_where_a_race_is_held_against_them(
             "route_observations": [answered(200_000 + ms, f"a{ms}", 105, "T", BODY) for ms in (1, 20_000)],
         }
     )
-    settle(given.input)
+    settled = settle(given.input)
+    replayed(given, settled, given.input.today["route_observations"] if settled.may_race else None)
     assert bool(made) is are_made

@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from namesrv_core import V5_4_0, Namesrv, Question, Registry, answer, take
-from namesrv_core.inference.decisions import decide
-from namesrv_core.inference.races import LAG_NS, REMOVAL_LAG_NS, races_of
+from namesrv_core.inference.decisions import Deciding, decide
+from namesrv_core.inference.races import LAG_NS, REMOVAL_LAG_NS, Day, races_of
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import STALL_NS
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.day.day_events import OTHERS, day_events
-from namesrv_day.settle.races import MOVES, Replayable, decisions_of, may_race
-from namesrv_day.settle.settle import settle
+from namesrv_day.replay import replay as replaying
+from namesrv_day.settle.races import may_race
+from namesrv_day.settle.settle import Settled, settle
 from schemas import gold
-from tests.day.settle_given import DAY, NAMESRV, Given, Row, answered, asked_to, ended, life, registered, row, seq_at
+from tests.day.lives import one_by_one
+from tests.day.settle_given import (
+    DAY,
+    NAMESRV,
+    Given,
+    Row,
+    answered,
+    asked_to,
+    ended,
+    life,
+    registered,
+    replayed,
+    row,
+    seq_at,
+)
 
 START = [life(1_000, "start", "started"), life(1_001, "version", "identified", version=493)]
 LAG_MS, STALL_MS = LAG_NS / 1_000_000, STALL_NS / 1_000_000
@@ -206,13 +223,13 @@ def chance_rows(chance: random.Random) -> dict[str, list[Row]]:
 def test_what_may_race_is_what_looking_at_each_pair_of_events_tells() -> None:
     """On events at random; and where the core finds a race, something may have raced."""
     chance, results = random.Random(7), []
-    context = settle(Given({"namesrv_events": START}).input).context
+    settled = settle(Given({"namesrv_events": START}).input)
     for _ in range(40):
         rows = chance_rows(chance)
         given = Given({**rows, "namesrv_events": START})
         found = look(given)
         assert found == raced(rows), rows
-        assert found or not races_of(Replayable(given.input, context, given.input.today["channel_events"]).whole)
+        assert found or not races_of(decided(given, replace(settled, channel_events=ends_of(given)), folds=False).day)
         results.append(found)
     assert min(results.count(True), results.count(False)) > 5
 
@@ -234,35 +251,36 @@ def test_an_answer_decides_a_race() -> None:
         registered(4_000 + n, name[-1] * 32, "TU", broker_name=name, broker_addr=addr, channel_id=f"{name}#1")
         for n, (name, addr) in enumerate(named.items())
     )
-    settled = settle(
-        Given(
-            {
-                "namesrv_events": START,
-                "registrations": [{**one, "response_code": None}, other],
-                "channel_events": [ended(4_002, "c" * 32, channel_id="broker-a#1")],
-                "route_observations": [answered(6_000, "d" * 32, 106, None, body)],
-            }
-        ).input
+    given = Given(
+        {
+            "namesrv_events": START,
+            "registrations": [{**one, "response_code": None}, other],
+            "channel_events": [ended(4_002, "c" * 32, channel_id="broker-a#1")],
+            "route_observations": [answered(6_000, "d" * 32, 106, None, body)],
+        }
     )
-    (decision,) = settled.order_decisions.to_pylist()
+    settled = settle(given.input)
+    assert settled.may_race
+    tables = replayed(given, settled, given.input.today["route_observations"]).tables
+    (decision,) = tables["order_decisions"].to_pylist()
     assert (decision["namesrv_id"], decision["day"], decision["kind"]) == (NAMESRV, DAY, "register_and_close")
     assert decision["event_ids"] == ["a" * 32, "c" * 32]
     assert (decision["chosen"], decision["answers_for"], decision["evidence_for"]) == (1, 1, ["d" * 32])
     assert (decision["answers_against"], decision["evidence_against"]) == (0, [])
     assert (decision["channel_ids"], len(decision["alternatives"])) == (["broker-a#1"], 2)
     assert decision["effect_time"].timestamp() * 1_000 == seq_at(4_000) // 1_000_000
-    assert settled.order_decisions.schema == table_of((), gold.ORDER_DECISIONS).schema
-    assert settled.moves.schema == MOVES
-    assert settled.moves.to_pylist() == [{"event_id": "a" * 32, "seq": seq_at(4_002) + 1, "looked_up": None}]
+    assert tables["order_decisions"].schema == table_of((), gold.ORDER_DECISIONS).schema
+    assert {row["event_id"]: row["seq"] for row in tables["event_outcomes"].to_pylist()}["a" * 32] == seq_at(4_002) + 1
 
 
 def test_a_day_without_races_has_no_decisions() -> None:
     """And moves nothing."""
     given = Given({"namesrv_events": START, "registrations": [registered(4_000, "a")]})
     settled = settle(given.input)
-    assert (settled.order_decisions.num_rows, settled.moves.num_rows) == (0, 0)
-    day = Replayable(given.input, settled.context, settled.channel_events)
-    assert decisions_of(day.whole, DAY).order_decisions.schema == settled.order_decisions.schema
+    assert not settled.may_race
+    for answers in (None, given.input.today["route_observations"]):
+        decisions = replayed(given, settled, answers).tables["order_decisions"]
+        assert (decisions.num_rows, decisions.schema) == (0, table_of((), gold.ORDER_DECISIONS).schema)
 
 
 class Fleet:
@@ -307,29 +325,56 @@ class Fleet:
         return answer(self.registry, Question(106), Namesrv(V5_4_0)).body
 
 
-def replayable(rows: dict[str, list[Row]]) -> Replayable:
+def ends_of(given: Given) -> pa.Table:
+    return given.input.today["channel_events"]
+
+
+def decided(given: Given, settled: Settled, *, folds: bool = True) -> Deciding:
+    """Return how a day's races were decided while it was replayed, with runs of beats or beat by beat."""
+    found: list[Deciding] = []
+
+    def noted(day: Day) -> Deciding:
+        found.append(Deciding(day))
+        return found[-1]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(replaying, "Deciding", noted)
+        if not folds:
+            patched.setattr(replaying, "folded", one_by_one)
+        replayed(given, settled, given.input.today["route_observations"])
+    return found[0]
+
+
+def in_both_ways(rows: dict[str, list[Row]]) -> tuple[Deciding, Deciding]:
+    """Return how races are decided among runs of beats, and among single ones; the connections end as recorded."""
     given = Given(rows)
-    return Replayable(
-        given.input,
-        settle(Given({"namesrv_events": START}, going_on=True).input).context,
-        given.input.today["channel_events"],
-    )
+    settled = settle(Given({"namesrv_events": START}, going_on=True).input)
+    settled = replace(settled, channel_events=ends_of(given))
+    return decided(given, settled), decided(given, settled, folds=False)
 
 
 def test_runs_of_beats_decide_races_as_single_beats_do() -> None:
     """Where nothing happens to a broker, its beats are not replayed one by one."""
-    day = replayable(Fleet().rows)
-    decided, placed = day.asked(decide)
-    assert [(one.race.kind, one.chosen) for one in decided] == [("removal_and_registration", 1)]
-    assert len(decided[0].answers_for) == 1
-    assert {event.event_id for event in placed} == {"c" * 32, f"r{Fleet.again_ms + 5}"}
-    assert (decided, placed) == decide(day.whole)
-    assert len(day.short.timed_events) < len(day.whole.timed_events) // 2
+    of_runs, of_singles = in_both_ways(Fleet().rows)
+    assert [(one.race.kind, one.chosen) for one in of_runs.decided] == [("removal_and_registration", 1)]
+    assert len(of_runs.decided[0].answers_for) == 1
+    assert {event.event_id for event in of_runs.placed} == {"c" * 32, f"r{Fleet.again_ms + 5}"}
+    assert (of_runs.decided, of_runs.placed) == (of_singles.decided, of_singles.placed)
+    assert len(of_runs.day.timed_events) < len(of_singles.day.timed_events) // 2
 
 
 def test_beats_that_do_more_than_renew_leases_are_replayed_one_by_one() -> None:
     """A registration with another topic, in an hour before in which nothing else happens: the core refuses it as a run."""
     rows = Fleet().rows
     broker = {"broker_name": "broker-3", "broker_addr": Fleet.addrs[3], "channel_id": "old-3#1"}
-    day = replayable({**rows, "registrations": [*rows["registrations"], registered(4_000_500, "new", "TUV", **broker)]})
-    assert day.asked(decide) == decide(day.whole)
+    one, other = in_both_ways(
+        {**rows, "registrations": [*rows["registrations"], registered(4_000_500, "new", "TUV", **broker)]}
+    )
+    assert (one.decided, one.placed) == (other.decided, other.placed)
+
+
+def test_races_are_decided_while_the_day_is_replayed_as_in_a_replay_of_their_own() -> None:
+    """Of the same registry: what went before is known of it then, and what comes is not."""
+    for deciding in in_both_ways(Fleet().rows):
+        assert deciding.decided
+        assert (deciding.decided, deciding.placed) == decide(deciding.recorded._replace(start=lambda: Registry(V5_4_0)))

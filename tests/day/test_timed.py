@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from namesrv_core.replay.loop import TimedEvent
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.day import timed
 from namesrv_day.day.day_events import EVENTS
-from namesrv_day.day.timed import Report, Timed, TopicTables, timed_events, topic_tables_of
+from namesrv_day.day.timed import Report, Timed, TopicTables, topic_tables_of
 from schemas import bronze
 from tests.day.lives import NAMESRV
 
@@ -30,6 +31,10 @@ def rows_of(*rows: Row, **more: pa.DataType) -> pa.Table:
         for number, row in enumerate(rows, 1)
     ]
     return pa.Table.from_pylist(numbered, schema=schema)
+
+
+def timed_events(rows: pa.Table, topic_tables: Mapping[str, TopicTable]) -> Iterator[TimedEvent]:
+    return (timed for _, timed in Timed(rows, topic_tables).numbered())
 
 
 def query(addr: str = "1:1", **more: Any) -> Row:
