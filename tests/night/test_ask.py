@@ -22,6 +22,8 @@ from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_UNPUBLISHED, EXIT_USAGE
 from schemas import gold
 from tests.night.nights import CAPTURE, Capture, Nights, rows, warehouse_at
 
+pytestmark = pytest.mark.slow
+
 LINE = dict[str, object]
 WIPED = "ef2f684d4a9ed42e7e016226517fbd11"
 """The event that took broker-a's write permission at 08:57:42."""
@@ -45,7 +47,6 @@ def refused(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
 # -- what is answered --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("time", ["2026-11-21T08:58:00Z", "2026-11-21 16:58+08:00", "2026-11-21 16:58 Asia/Shanghai"])
 def test_the_route_at_an_instant_however_it_is_written(ask, time: str) -> None:
     """One instant in three zones: broker-a may only be read from, and the event that did it is named."""
@@ -257,7 +258,6 @@ _UNPRIVILEGED = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(
     os.name != "posix" or not (os.geteuid() or shutil.which("setpriv")), reason="rights do not bind root here"
 )

@@ -170,6 +170,7 @@ def test_queue_numbers_are_numbers_and_nothing_more() -> None:
     assert refusal(register_json({"T": 2**31})) is Reason.AMBIGUOUS_JSON
 
 
+@pytest.mark.slow
 def test_topic_count_lies() -> None:
     """A count of 2**31-1 with one topic ends where the bytes end; a true count above the limit is a limit."""
     body = compressed_body([b"T 4 4 6 SINGLE_TAG"], count=2**31 - 1)

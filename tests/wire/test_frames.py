@@ -221,6 +221,7 @@ def test_a_stream_that_begins_inside_a_frame_finds_the_next_one(junk: bytes, bin
     assert [cut.data for cut in cuts] == [wanted, response()]
 
 
+@pytest.mark.slow
 def test_searching_for_a_frame_start_costs_bounded_time() -> None:
     """A megabyte made of false frame starts is passed in seconds, and memory stays bounded."""
     false_start = struct.pack(">iI", 8_000_000, 8_000) + b"{"
