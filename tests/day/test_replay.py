@@ -60,6 +60,7 @@ def test_who_only_beats_is_one_event(profile: Profile) -> None:
     assert {row["day"] for rows in after.values() for row in rows if "day" in row} == {dt.date(2026, 1, 3)}
 
 
+@pytest.mark.slow
 def test_single_beats_are_read_where_something_happens() -> None:
     """Somebody else's beats are not, nor those of other hours."""
     wiped = (1.5 * HOUR_S, {"kind": "admin", "code": 205, "broker_name": "one", "response_code": 0})
@@ -74,6 +75,7 @@ def test_single_beats_are_read_where_something_happens() -> None:
 WITHOUT_T = (-30.0, {"kind": "admin", "code": 216, "topic": "T", "response_code": 0})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("profile", "readings"), [(V4_9_7, 1), (V5_4_0, 2)], ids=["4.9.7", "5.4.0"])
 def test_a_missing_topic_is_brought_back_by_the_first_registration(profile: Profile, readings: int) -> None:
     """5.x writes what its broker name lacks although nothing is new: the first of the run is taken by itself."""
@@ -118,6 +120,7 @@ def test_who_is_refused_all_day_is_not_carried_forward(refused: Line) -> None:
     assert 120_000_000 < gone["valid_to"] - gone["last_update_time"] <= 130_000_000
 
 
+@pytest.mark.slow
 def test_news_in_the_middle_of_the_day_are_taken_by_themselves() -> None:
     """A version that changes at half past two: in that hour beats are single, before and after it they are runs."""
     wiped = (30, {"kind": "admin", "code": 205, "broker_name": "one", "response_code": 0})
@@ -141,6 +144,7 @@ def test_a_change_in_the_middle_of_a_run_parts_it() -> None:
     assert sorted(members) == ["1:1", "1:1", "1:9"]
 
 
+@pytest.mark.slow
 def test_a_scan_that_died_takes_nobody_down_the_day_after() -> None:
     """4.x: at two brokers of one connection it ends for good, and no row says so; the day's context does."""
     told = [

@@ -66,6 +66,7 @@ def test_rows_do_not_tell_how_a_packet_came_into_a_capture(
     assert content(tmp_path / "w") == plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["direct", "mirrored"])
 def test_a_packet_that_is_seen_inside_and_outside_of_a_tunnel_counts_once(
     tmp_path: Path, plain: dict[str, object], first: str
@@ -93,6 +94,7 @@ def hidden(folder: Path, port: int) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_what_may_be_a_name_server_and_is_not_read_is_an_error(tmp_path: Path, plain: dict[str, object]) -> None:
     """Named with tunnel and port, each night; with the port in conf/ everything is read, of a file that was forgotten too."""
     path = hidden(tmp_path, 14_789)
@@ -141,6 +143,7 @@ def test_standard_input_is_a_file(tmp_path: Path, plain: dict[str, object], monk
     assert content(tmp_path / "w") == plain
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_an_event_log_comes_through_a_pipe_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str

@@ -95,6 +95,7 @@ def test_files_may_be_cut_packed_and_in_any_order(
     assert said(tmp_path / "w") == whole
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 def test_a_clock_that_goes_back_is_seen_over_the_edges_of_parts(tmp_path: Path) -> None:
     """A step back between two parts is noted with its line, and lines too far back are refused, whoever read them."""

@@ -37,6 +37,7 @@ def written(path: Path, segments: list[Segment], kept: int | None = None) -> Pat
     return path
 
 
+@pytest.mark.slow
 def test_a_routers_capture_gives_the_rows_of_the_servers(tmp_path: Path) -> None:
     """Each beat, answer and end is there once, by the addresses that the name server saw; the rest is counted."""
     here = read_in(tmp_path / "here", written(tmp_path / "here.pcap", brokers()))
@@ -62,6 +63,7 @@ def test_rotated_captures_of_a_router_take_one_side(tmp_path: Path, beat: int, i
     assert content(tmp_path / "w") == content(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_interfaces_that_have_other_numbers_in_the_next_file_lose_nothing(tmp_path: Path) -> None:
     """What name servers say is seen elsewhere there: sides are learned anew, and no request is taken for a repeated one."""
     seen, swapped = by_router(brokers(), numbered), {CLIENTS_SIDE: SERVERS_SIDE, SERVERS_SIDE: CLIENTS_SIDE}
@@ -98,6 +100,7 @@ def test_a_capture_without_a_name_server_is_no_success(tmp_path: Path, kept: int
     assert read.events + read.quarantined == 0
 
 
+@pytest.mark.slow
 def test_what_is_named_describes_and_leaves_nothing_out(tmp_path: Path) -> None:
     """With a wrong address, or the right one of two, all name servers are read; one that nothing shows is told."""
     servers = ("10.0.0.1:9876", "10.0.0.2:19876")
@@ -131,6 +134,7 @@ def test_a_capture_of_which_nothing_was_used_may_be_given_again(tmp_path: Path) 
     assert read_in(tmp_path / "w", path, conf=named).known_sources == ["asked.pcap"]
 
 
+@pytest.mark.slow
 def test_what_quarantine_holds_is_what_was_counted(tmp_path: Path) -> None:
     """Strangers count by reason, once; none of them again if the capture comes again with more behind it; they hide nothing."""
     talk = Talk().open().exchange(105, {"topic": "T"}).wait(5 * SECOND_NS).client_fin().server_fin()

@@ -38,6 +38,7 @@ from tests.ingest.given import (
 NAMED = {"event_id": "a" * 32, "seq": 7}
 
 
+@pytest.mark.slow
 def test_of_a_changed_event_only_the_new_row_is_left(tmp_path: Path) -> None:
     """What has its key and position but says something else takes its place, on another day too; both days are named."""
     read_in(tmp_path / "w", write(tmp_path / "first.jsonl", [at(1, BEAT | NAMED), at(2, BEAT), at(26, BEAT)]))
@@ -121,6 +122,7 @@ def test_rows_do_not_depend_on_how_many_are_in_memory(tmp_path: Path, monkeypatc
     assert {file.rows for file in one_row_each} == {1}
 
 
+@pytest.mark.slow
 def test_the_comparison_of_warehouses_shows_what_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A row that one of them lacks, and one that says something else."""
     for name, addr in (("old", "x"), ("new", "y")):

@@ -72,6 +72,7 @@ def polled(folder: Path, targets: list[StandIn], script: Script, **more: Any) ->
     return asyncio.run(both())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [407, 493])
 def test_changes_are_in_the_tables(version: int, tmp_path: Path) -> None:
     """Each that lasts longer than a period, in order, between itself and the second round behind it; none that was not."""
