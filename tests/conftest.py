@@ -55,7 +55,6 @@ if UNVERIFIED not in (_given := os.environ.get("SPARK_SUBMIT_OPTS", "")):
 _LONGEST = (
     "spark",
     "tests/night/test_register.py",
-    "tests/wire/test_columns_fed.py",
     "tests/night/test_pages_in_spark.py",
     "tests/night/test_strangers.py",
     "tests/night/test_wrong_files.py",
