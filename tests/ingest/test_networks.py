@@ -15,7 +15,7 @@ from tests.examples import first_quick
 from tests.ingest.given import content, read_in, stored
 from tests.wire.capture_files import pcap
 from tests.wire.forge import BROKER, REGISTER, SECOND_NS, Talk, request, response
-from tests.wire.test_sightings import CLIENTS_SIDE, SERVERS_SIDE, brokers, by_router, numbered
+from tests.wire.test_sightings import brokers, by_router, numbered
 
 _FLAGS = {FIN: "F", SYN: "S", RST: "R", ACK: "A"}
 
@@ -37,17 +37,6 @@ def written(path: Path, segments: list[Segment], kept: int | None = None) -> Pat
     return path
 
 
-@pytest.mark.slow
-def test_a_routers_capture_gives_the_rows_of_the_servers(tmp_path: Path) -> None:
-    """Each beat, answer and end is there once, by the addresses that the name server saw; the rest is counted."""
-    here = read_in(tmp_path / "here", written(tmp_path / "here.pcap", brokers()))
-    there = read_in(tmp_path / "there", written(tmp_path / "there.pcap", by_router(brokers(), numbered)))
-    assert (here.events, here.observations, here.errors) == (there.events, there.observations, there.errors)
-    assert (here.sightings, there.sightings, there.packets) == (0, len(brokers()) - 3, 2 * len(brokers()))
-    for table, column in (("heartbeats", "broker_name"), ("channel_events", "remote_addr"), ("registrations", "code")):
-        assert stored(tmp_path / "here", table, column) == stored(tmp_path / "there", table, column)
-
-
 @pytest.mark.parametrize("is_one_run", [True, False], ids=["one run", "two runs"])
 @pytest.mark.parametrize("beat", first_quick(1, 2))
 def test_rotated_captures_of_a_router_take_one_side(tmp_path: Path, beat: int, is_one_run: bool) -> None:  # noqa: FBT001
@@ -61,16 +50,6 @@ def test_rotated_captures_of_a_router_take_one_side(tmp_path: Path, beat: int, i
     for some in [paths] if is_one_run else [[path] for path in paths]:
         read_in(tmp_path / "w", *some)
     assert content(tmp_path / "w") == content(tmp_path / "whole")
-
-
-@pytest.mark.slow
-def test_interfaces_that_have_other_numbers_in_the_next_file_lose_nothing(tmp_path: Path) -> None:
-    """What name servers say is seen elsewhere there: sides are learned anew, and no request is taken for a repeated one."""
-    seen, swapped = by_router(brokers(), numbered), {CLIENTS_SIDE: SERVERS_SIDE, SERVERS_SIDE: CLIENTS_SIDE}
-    later = [segment._replace(interface=swapped[segment.interface]) for segment in seen[40:]]
-    whole = read_in(tmp_path / "whole", written(tmp_path / "whole.pcap", seen))
-    read = read_in(tmp_path / "w", written(tmp_path / "a.pcap", seen[:40]), written(tmp_path / "b.pcap", later))
-    assert (read.events, read.observations, read.quarantined) == (whole.events, whole.observations, 0)
 
 
 def test_a_cut_capture_says_what_would_have_been_enough(tmp_path: Path) -> None:
