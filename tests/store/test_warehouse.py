@@ -16,10 +16,8 @@ from jobs.errors import BrokenLogError, TableFeatureError, TamperedError, Wareho
 from jobs.store import delta_log
 from jobs.store.delta_log import head_of
 from jobs.store.places import table_path
-from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import table_of
 from schemas import bronze, gold
-from tests.boundaries import CrashError, Dying
 from tests.store.tiny import (
     DAY,
     EXPIRED,
@@ -168,41 +166,6 @@ def test_many_commits_are_read_from_checkpoints(tmp_path: Path) -> None:
 
 
 # -- runs that died --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "point", ["expired_brokers:before", "expired_brokers:after", "route_changes:before", "ledger:before", "runs:before"]
-)
-def test_of_a_night_that_died_nobody_sees_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
-    """Wherever it died: readers see the night before, the next night starts from that, and its commit leaves out the rest."""
-
-    def change(warehouse: Warehouse, code: str) -> Warehouse:
-        warehouse.start_from_published()
-        put(warehouse, EXPIRED, DAY, removal(code))
-        put(warehouse, EXPIRED, NEXT, removal(f"{code} next"))
-        put(warehouse, gold.ROUTE_CHANGES, DAY, {"namesrv_id": ONE, "topic": code})
-        warehouse.commit()
-        publish(warehouse, [DAY, NEXT])
-        return warehouse
-
-    night(tmp_path, "run-1", DAY, removal("first"))
-    dying = Dying(monkeypatch)
-    dying.point = point
-    with pytest.raises(CrashError):
-        change(warehouse_at(tmp_path, "run-2", LATER), "second")
-    dying.point = ""
-    looking = warehouse_at(tmp_path, "look")
-    assert names(looking, published=True) == ["first"]
-    looking.start_from_published()
-    assert names(looking) == ["first"]
-    assert looking.rows(gold.ROUTE_CHANGES).num_rows == 0
-    after = change(warehouse_at(tmp_path, "run-3", LATER), "third")
-    assert names(after) == names(warehouse_at(tmp_path), published=True) == ["third", "third next"]
-    assert after.rows(gold.ROUTE_CHANGES).column("topic").to_pylist() == ["third"]
-    assert sorted(opened(tmp_path, EXPIRED).to_pyarrow_table().column("broker_name").to_pylist()) == [
-        "third",
-        "third next",
-    ]
 
 
 def test_the_next_commit_brings_back_what_a_dead_run_replaced(tmp_path: Path) -> None:
