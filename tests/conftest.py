@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -54,7 +55,6 @@ if UNVERIFIED not in (_given := os.environ.get("SPARK_SUBMIT_OPTS", "")):
 _LONGEST = (
     "spark",
     "tests/night/test_register.py",
-    "tests/wire/test_columns_fed.py",
     "tests/night/test_pages_in_spark.py",
     "tests/night/test_strangers.py",
     "tests/night/test_wrong_files.py",
@@ -70,6 +70,14 @@ _LONGEST = (
     "tests/night/test_object_store.py",
     "tests/oracle/test_decode.py",
 )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave files aside of which no test would be chosen: each costs every process its imports."""
+    if config.option.markexpr != "not slow and not jvm" or not collection_path.name.startswith("test_"):
+        return None
+    is_slow = re.search(r"^pytestmark = .*\bmark\.(slow|jvm)\b", collection_path.read_text("utf-8"), re.MULTILINE)
+    return True if is_slow else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,9 +12,10 @@ from jobs.start.__main__ import plain_python
 from jobs.start.java import CHECKOUT, Java, quoted
 from jobs.start.options import CommandLine
 
-# A process for each core and one that works while others wait, four at most; what each is given in one piece, and in which
-# order, says tests/conftest.py.
-_SPREAD = ("--dist=loadfile", "--no-loadscope-reorder")
+# A process for each core, four at most: each reads the tests and makes the warehouses that many of them start from. What each
+# is given in one piece, and in which order, says tests/conftest.py.
+_SPREAD = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile", "--no-loadscope-reorder")
+_QUICK = ("-m", "not slow and not jvm")
 _NEED_JAVA = frozenset({"oracle", "bench-core", "bench"})
 _MODULES = {
     "bench": "tools.bench",
@@ -40,12 +41,9 @@ def develop(word: str, options: Sequence[str]) -> int:
 def _test(options: Sequence[str]) -> int:
     if options[:1] == ["--quick"]:
         plain_python()
-        spread = ("--numprocesses=auto", "--maxprocesses=4", *_SPREAD, "--hypothesis-profile=quick")
-        return _python("-m", "pytest", *spread, "-m", "not slow and not jvm", *options[1:])
+        return _python("-m", "pytest", *_SPREAD, "--hypothesis-profile=quick", *_QUICK, *options[1:])
     _with_spark()
-    if options:
-        return _python("-m", "pytest", *options)
-    return _python("-m", "pytest", f"--numprocesses={min(4, (os.cpu_count() or 1) + 1)}", *_SPREAD)
+    return _python("-m", "pytest", *(options or _SPREAD))
 
 
 def _lint(_: Sequence[str]) -> int:
@@ -61,7 +59,9 @@ def _lint(_: Sequence[str]) -> int:
 
 def _coverage(_: Sequence[str]) -> int:
     """Branches and statements have bars of their own, which coverage's one percentage cannot express."""
-    code = _python("-m", "coverage", "run", "-m", "pytest", "-q", "tests/core")
+    # The same few examples each time reach what the bars ask for: great numbers are the suite's.
+    tests = ("-q", "--hypothesis-profile=mutants", *_QUICK, "tests/core")
+    code = _python("-m", "coverage", "run", "-m", "pytest", *tests)
     if code or (code := _python("-m", "coverage", "report")):
         return code
     found = subprocess.run(

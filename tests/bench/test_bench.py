@@ -10,6 +10,8 @@ from jobs.session import CHECKOUT
 from tools.bench.figures import Bench, hourly, reading
 from tools.bench.harness import AnswersDifferError, NotMeasured, Ratio, Side, as_json, machine, markdown, timed
 
+pytestmark = pytest.mark.slow
+
 
 def test_sides_take_turns_after_a_round_that_does_not_count() -> None:
     """The first run of each side is left out, and the order turns round, so that neither side always finds warm files."""
@@ -55,7 +57,6 @@ def test_a_bar_is_judged_by_the_median_and_results_say_what_was_missed() -> None
     assert '"is_met": false' in as_json(results, machine())
 
 
-@pytest.mark.slow
 def test_figures_are_measured_and_their_answers_compared(tmp_path: Path) -> None:
     """Two figures without Spark, small, this checkout against itself: nothing differs, and each has a ratio."""
     versions = {"this": CHECKOUT, "before": CHECKOUT}

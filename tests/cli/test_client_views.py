@@ -203,6 +203,7 @@ def test_every_route_gives_what_the_pure_functions_say(published: SparkSession, 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", PROFILES.values(), ids=lambda profile: profile.name)
 def test_without_a_jvm_every_route_gives_the_same(warehouse: str, profile: Profile) -> None:
     """DuckDB's answers are what the pure functions say too, malformed order confs and odd names included."""

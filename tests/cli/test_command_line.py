@@ -47,6 +47,7 @@ def test_a_wrong_call_is_a_usage_error(arguments: list[str]) -> None:
     assert ended.value.code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

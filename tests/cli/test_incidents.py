@@ -83,6 +83,7 @@ def test_what_one_event_brought_about_is_one_incident(tmp_path: Path) -> None:
     assert {name: found[name] for name in expected} == expected
 
 
+@pytest.mark.slow
 def test_an_incident_begins_when_what_its_code_tells_of_began(tmp_path: Path) -> None:
     """A broker had been silent two minutes before the scan that took the master: the group had one until then."""
     silent = finding(NS1, "09:58:00", None, code="EXPIRED_BROKER", subject="broker-a a:1", evidence=["scan"])

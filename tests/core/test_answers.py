@@ -35,41 +35,11 @@ def one_route(
     ]
 
 
-def test_standard_route_quotes_integer_keys() -> None:
-    """Clients that ask for standard JSON get `"0":`; nulls and the absent order conf are left out."""
-    namesrv = Namesrv(V4_9_7)
-    answered = answer(registry_of(namesrv, *one_route()), Question(ROUTE, "T"), namesrv)
-    assert answered == Answer(
-        0,
-        '{"brokerDatas":[{"brokerAddrs":{"0":"10.0.0.1:10911","1":"10.0.0.2:10911"},"brokerName":"broker-a","cluster":"C"}],'
-        '"filterServerTable":{},"queueDatas":[{"brokerName":"broker-a","perm":6,"readQueueNums":4,"topicSysFlag":0,'
-        '"writeQueueNums":8}]}',
-    )
-    assert json.loads(answered.body or "")
-
-
 def test_older_clients_get_integer_keys_without_quotes() -> None:
     """RocketMQ's own JSON is no JSON: `{0:"...",1:"..."}`."""
     namesrv = Namesrv(V4_9_7)
     body = answer(registry_of(namesrv, *one_route()), Question(ROUTE, "T", standard_json=False), namesrv).body or ""
     assert '"brokerAddrs":{0:"10.0.0.1:10911",1:"10.0.0.2:10911"}' in body
-
-
-def test_new_generation_shows_the_flags_of_a_group() -> None:
-    """5.4.0 adds enableActingMaster always and zoneName where there is one."""
-    namesrv = Namesrv(V5_4_0)
-    rows = one_route()
-    rows[1] = ("broker_addr_table", ("broker-a",), BrokerData("C", ((0, "a:1"),), True, "zone-a"))
-    body = json.loads(answer(registry_of(namesrv, *rows), Question(ROUTE, "T"), namesrv).body or "")
-    assert body["brokerDatas"] == [
-        {
-            "brokerAddrs": {"0": "a:1"},
-            "brokerName": "broker-a",
-            "cluster": "C",
-            "enableActingMaster": True,
-            "zoneName": "zone-a",
-        }
-    ]
 
 
 @pytest.mark.parametrize(

@@ -117,6 +117,7 @@ def test_what_was_read_of_an_answer_changes_no_result(namesrv: Namesrv, log: lis
     assert registry.holds_the_same_as(registry_alone)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(100))
 @given(NAMESRVS, LOGS, st.randoms(use_true_random=False))
 def test_an_answer_that_stands_changes_no_verdict(namesrv: Namesrv, log: list[tuple[int, Any]], random: Any) -> None:

@@ -39,6 +39,7 @@ from tests.core.adversary import (
     understood_by,
     weighted,
 )
+from tests.examples import first_quick
 from tools.trace.trace import Trace
 from tools.trace.trace_events import _EVENTS, event_of
 
@@ -212,7 +213,7 @@ def require_no_cut_seen(log: Sequence[Timed], namesrv: Namesrv) -> None:
     require_equal(run, whole)
 
 
-@pytest.mark.parametrize("path", TRACES, ids=lambda path: f"{path.parent.name}-{path.name[:3]}")
+@pytest.mark.parametrize("path", first_quick(*TRACES), ids=lambda path: f"{path.parent.name}-{path.name[:3]}")
 def test_recorded_trace_may_be_cut_before_any_event(path: Path) -> None:
     """What really happened, cut at every position: nothing is lost, nothing is new, no order changes."""
     log, namesrv = recorded(path)
@@ -266,6 +267,7 @@ ONLY_4_9_7 = {Outcome.VERSION_DIFFERS, Outcome.SCAN_FAILED, Outcome.SCAN_HALTED}
 ONLY_5_4_0 = {Outcome.QUEUED, Outcome.REFUSED_LONE_TOPIC, Outcome.REJECTED_STATE_VERSION}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("namesrvs", "beyond"), [(NAMESRVS_4_9_7, ONLY_5_4_0), (NAMESRVS_5_4_0, ONLY_4_9_7)], ids=["4.9.7", "5.4.0"]
 )
@@ -397,12 +399,14 @@ def growing_logs(draw: st.DrawFn) -> tuple[list[Timed], Namesrv]:
     return [Timed(event, START_MS + number) for number, event in enumerate(log)], namesrv
 
 
+@pytest.mark.slow
 @given(growing_logs())
 def test_no_cut_is_seen_where_maps_grow(made: tuple[list[Timed], Namesrv]) -> None:
     """Maps that grew and shrank: after each event all iterate as if uncut, since a HashMap's order is its capacity and its ages."""
     require_no_cut_seen(*made)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", [V4_9_7, V5_4_0], ids=lambda profile: profile.name)
 def test_of_a_table_that_grew_the_buckets_are_carried(profile: Profile) -> None:
     """Tables of 800 brokers of which 30 are left: each key is in its bucket, and in 4.x at its place in it, too.

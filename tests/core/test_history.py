@@ -7,7 +7,7 @@ import pytest
 from namesrv_core.history.intervals import Histories, Interval, Member, Position, Reported, restored, timeline_of
 from namesrv_core.machine.profile import V4_9_7, V5_4_0
 from namesrv_core.machine.registry import Change, Registry
-from namesrv_core.machine.rows import BrokerData, BrokerLiveInfo, DataVersion, KvValue, LiveKey, QueueData
+from namesrv_core.machine.rows import BrokerData, BrokerLiveInfo, DataVersion, LiveKey, QueueData
 
 KEY = ("T", "broker-a")
 OLD, NEW = QueueData(4, 4, 6, 0), QueueData(8, 8, 6, 0)
@@ -37,30 +37,6 @@ def test_interval_ends_where_the_next_begins() -> None:
     assert (closed.valid_from_us, closed.valid_to_us, closed.opened_by, closed.closed_by) == (1_000, 2_000, "e1", "e2")
     (left,) = histories.open_intervals()
     assert (left.valid_from_us, left.valid_to_us, left.value) == (2_000, None, NEW)
-
-
-def test_replaced_row_keeps_its_place_in_the_map() -> None:
-    """`entered_at` is where the key entered; only after a removal it is a new one."""
-    histories = Histories()
-    record(histories, 1, put(OLD))
-    record(histories, 2, put(NEW))
-    assert next(histories.open_intervals()).entered_at == Position(1, 0)
-    record(histories, 3, put(None))
-    record(histories, 4, put(NEW))
-    assert next(histories.open_intervals()).entered_at == Position(4, 0)
-
-
-def test_outer_key_leaves_its_map_with_its_last_row() -> None:
-    """A topic keeps its place as long as any broker name has queue data of it."""
-    histories = Histories()
-    other = ("T", "broker-b")
-    record(histories, 1, put(OLD))
-    record(histories, 2, put(OLD, other))
-    record(histories, 3, put(None))
-    assert [interval.outer_entered_at for interval in histories.open_intervals()] == [Position(1, 0)]
-    record(histories, 4, put(None, other))
-    record(histories, 5, put(OLD))
-    assert [interval.outer_entered_at for interval in histories.open_intervals()] == [Position(5, 0)]
 
 
 def test_what_one_event_puts_and_takes_back_is_no_interval() -> None:
@@ -190,23 +166,6 @@ def test_versions_go_by_state_counter_and_time(older: DataVersion, newer: DataVe
     assert not newer.is_before(newer)
 
 
-def test_restored_maps_iterate_as_before() -> None:
-    """Rows come in any order; the keys go in as they once entered, outer ones first."""
-    histories, registry = Histories(), Registry(V4_9_7)
-    changes = [
-        put(OLD, ("T", "broker-117")),
-        put(OLD, ("T", "broker-0")),
-        Change("kv_config_table", ("N", None), KvValue(None)),
-    ]
-    for seq, change in enumerate(changes):
-        registry.apply([change], 0)
-        record(histories, seq, change)
-    again = Registry(V4_9_7)
-    restored(again, reversed(list(histories.open_intervals())))
-    assert again.topic_queue_table["T"].java_keys() == registry.topic_queue_table["T"].java_keys()
-    assert dict(again.kv_config_table) == {"N": {}}
-
-
 @pytest.mark.parametrize("order", [1, -1])
 def test_outer_key_has_been_there_since_the_first_of_its_rows(order: int) -> None:
     """Rows of units that were apart the day before say different things of it; in which order they come says nothing."""
@@ -248,18 +207,6 @@ def test_timeline_starts_from_what_was_open() -> None:
     assert set(timeline[0].changes) == {put(None), group((0, "a:1"), (1, "a:2"))}
 
 
-def test_timeline_of_a_group_that_goes() -> None:
-    """Its last member's end is the end of the group; versions reported are no part of the registry."""
-    histories = Histories()
-    record(histories, 1, group((0, "a:1")))
-    histories.report_version(("C", "broker-a", "a:1"), None, seq=1, event_id="e1", at_us=1)
-    closed = record(histories, 2, Change("broker_addr_table", ("broker-a",), None))
-    timeline = timeline_of([*closed, *histories.open_intervals()], 0, {})
-    assert [change.changes for change in timeline] == [
-        (group((0, "a:1")),), (Change("broker_addr_table", ("broker-a",), None),),
-    ]  # fmt: skip
-
-
 def test_timeline_begins_with_the_event_at_the_start() -> None:
     """A row that opens or closes at the very position of the start is a change; without an arrival it arrived there."""
     histories = Histories()
@@ -268,12 +215,3 @@ def test_timeline_begins_with_the_event_at_the_start() -> None:
     timeline = timeline_of([*closed, *histories.open_intervals()], 3, {})
     assert [(change.seq, change.arrival_seq) for change in timeline] == [(3, 3)]
     assert timeline[0].changes == (put(None), put(NEW, ("U", "broker-a")))
-
-
-def test_timeline_keeps_the_order_in_which_ids_entered_their_group() -> None:
-    """A flag that changes all members at one position does not sort them by id."""
-    histories = Histories()
-    record(histories, 1, group((16, "a:2"), (0, "a:1")))
-    closed = record(histories, 2, group((16, "a:2"), (0, "a:1"), acting=True))
-    timeline = timeline_of([*closed, *histories.open_intervals()], 0, {})
-    assert timeline[-1].changes == (group((16, "a:2"), (0, "a:1"), acting=True),)

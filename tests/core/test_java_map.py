@@ -80,42 +80,11 @@ def test_upper_half_of_a_hash_reaches_the_bucket() -> None:
     assert [numbers().bucket_of(key) for key in (3, 3 | 1 << 16, 3 | 4 << 16)] == [3, 2, 7]
 
 
-def test_order_is_by_bucket_then_by_age() -> None:
-    """17 and 1 share bucket 1; the one put first comes first."""
-    assert filled([17, 2, 1, 0]).java_keys() == [0, 17, 1, 2]
-
-
-@pytest.mark.parametrize("concurrent", [False, True])
-def test_key_that_is_put_again_keeps_its_place(*, concurrent: bool) -> None:
-    """Only the value changes."""
-    table = filled([17, 1, 33], concurrent=concurrent)
-    table.put(17, value=False)
-    assert list(table.java_items()) == [(17, False), (1, True), (33, True)]
-
-
-@pytest.mark.parametrize("concurrent", [False, True])
-def test_key_that_was_removed_and_put_goes_to_the_end_of_its_bucket(*, concurrent: bool) -> None:
-    """A replaced broker stands behind its neighbours; one that was renewed does not."""
-    table = filled([17, 1, 33], concurrent=concurrent)
-    assert table.remove(17) is True
-    table.put(17, value=True)
-    assert table.java_keys() == [1, 33, 17]
-
-
 def test_removing_what_is_not_there_is_nothing() -> None:
     """As Map.remove, which returns null."""
     table = filled([1])
     assert table.remove(2) is None
     assert table.java_keys() == [1]
-
-
-def test_hash_map_grows_above_three_quarters_and_a_concurrent_one_at_them() -> None:
-    """With 16 buckets: the 13th key of a HashMap, the 12th of a ConcurrentHashMap."""
-    twelve = list(range(12))
-    assert filled(twelve).capacity == 16
-    assert filled([*twelve, 12]).capacity == 32
-    assert filled(twelve[:11], concurrent=True).capacity == 16
-    assert filled(twelve, concurrent=True).capacity == 32
 
 
 def test_computed_key_enters_at_the_head_of_its_bucket() -> None:
@@ -146,37 +115,6 @@ def test_twin_goes_on_as_its_original_would() -> None:
         assert (twin.java_keys(), twin.capacity) == (table.java_keys(), table.capacity)
         twin.remove(1)
         assert 1 in table
-
-
-@pytest.mark.parametrize("concurrent", [False, True])
-def test_map_never_shrinks(*, concurrent: bool) -> None:
-    """A name server that was large once iterates as a large one ever after."""
-    table = filled(list(range(20)), concurrent=concurrent)
-    for key in range(20):
-        table.remove(key)
-    table.put(17, value=True)
-    table.put(1, value=True)
-    assert (table.capacity, table.java_keys()) == (32, [1, 17])
-
-
-def test_hash_map_splits_a_bucket_in_order() -> None:
-    """0, 16, 32, 48, 64 shared a bucket of 16.
-
-    In one of 32 the even multiples stay together in their old order.
-    """
-    keys = [48, 0, 64, 16, 32]
-    assert filled([*keys, *range(1, 9)]).java_keys() == [0, 64, 32, *range(1, 9), 48, 16]
-
-
-def test_concurrent_map_keeps_the_last_run_and_turns_round_the_rest() -> None:
-    """Bucket 0 holds 0, 16, 32, 48, 64, 96.
-
-    The last run (64, 96) is taken over, the others are pushed to the front one by one.
-    """
-    keys = [0, 16, 32, 48, 64, 96]
-    table = filled([*keys, *range(1, 7)], concurrent=True)
-    assert table.capacity == 32
-    assert table.java_keys() == [32, 0, 64, 96, *range(1, 7), 48, 16]
 
 
 @pytest.mark.parametrize("number", range(len(RECORDED)))

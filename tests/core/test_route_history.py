@@ -132,25 +132,6 @@ def test_a_route_appears_and_vanishes_with_the_events_that_did_it() -> None:
     assert found.orphans == ()
 
 
-def test_what_one_event_puts_and_replaces_is_one_step() -> None:
-    """A row that closes and opens at one position never was away; the order of the rows given is free."""
-    step = at(2_000, "again")
-    rows = [queues(closed=step), queues(opened=step), member(), live(closed=step), live(opened=step)]
-
-    assert sweep(*rows) == sweep(*reversed(rows)) == RouteHistory((), ())
-
-
-def test_lists_are_sorted_by_broker_name() -> None:
-    """Java's iteration order is not part of a route's history."""
-    up = at(2_000, "up")
-    rows = [queues(name, up) for name in ("broker-c", "broker-a", "broker-b")]
-    rows += [member(name=name, addr=f"{name}:1", opened=up) for name in ("broker-b", "broker-c", "broker-a")]
-    route = json.loads(route_of(sweep(*rows).changes[0]))
-
-    assert [data["brokerName"] for data in route["queueDatas"]] == ["broker-a", "broker-b", "broker-c"]
-    assert [data["brokerName"] for data in route["brokerDatas"]] == ["broker-a", "broker-b", "broker-c"]
-
-
 def test_a_lost_master_leaves_a_topic_without_master_and_without_writable_queue_until_it_is_back() -> None:
     """Each interval names the events that began and ended it."""
     down, back = at(2_000, "scan"), at(5_000, "register")
@@ -257,22 +238,6 @@ def test_rows_that_open_at_the_start_are_changes() -> None:
     assert [(change.change, change.caused_by) for change in found.changes] == [("appeared", "first")]
 
 
-def test_deleted_topic_vanishes_though_its_broker_stays() -> None:
-    """Without queue data there is no route, and nothing to complain about."""
-    found = sweep(queues(closed=at(2_000, "delete")), member(), live())
-    assert [(change.change, change.caused_by) for change in found.changes] == [("vanished", "delete")]
-    assert found.orphans == ()
-
-
-def test_replaced_queue_data_are_a_change_whichever_value_is_smaller() -> None:
-    """A wiped and a restored permission: the old row goes before the new one comes, at one position."""
-    wiped, restored = at(2_000, "wipe"), at(3_000, "add")
-    rows = [queues(closed=wiped), queues(opened=wiped, closed=restored, perm=4), queues(opened=restored)]
-    found = sweep(*rows, member(), live())
-    assert [(change.change, change.caused_by) for change in found.changes] == [("changed", "wipe"), ("changed", "add")]
-    assert found.orphans == (Orphan("no_writable_queue", None, 2_000, "wipe", 3_000, "add"),)
-
-
 def test_queue_data_without_any_group_have_no_broker_address() -> None:
     """5.x: registered with REGISTER_TOPIC, and then the group left."""
     up = at(2_000, "up")
@@ -320,19 +285,6 @@ def test_latest_report_before_the_start_counts() -> None:
         ]
         found = sweep(queues(), member(), live(), *reports)
         assert [orphan.reason for orphan in found.orphans] == ([] if listed_last else ["residual"])
-
-
-def test_zone_of_a_group_is_part_of_its_route() -> None:
-    """5.4.0: a group that changes its zone changes what clients see."""
-    moved = at(2_000, "moved")
-    rows = [
-        RouteRow("broker_addr_table", None, Member("broker-a", 0, MASTER, "C", False, zone), opened, closed)
-        for zone, opened, closed in [("zone-a", OLD, moved), ("zone-b", moved, None)]
-    ]
-    (change,) = sweep(queues(), *rows, live(cluster="C"), namesrv=Namesrv(V5_4_0)).changes
-    (part,) = change.parts
-    assert part[:2] == ("brokerDatas", "broker-a")
-    assert '"zoneName":"zone-b"' in (part.text or "")
 
 
 def test_broker_without_a_name_has_a_place_in_a_route() -> None:

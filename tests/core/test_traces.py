@@ -105,6 +105,7 @@ def test_states_may_be_left_out() -> None:
     assert hashes == [r["h"] for r in without]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["4.9.7", "5.4.0"])
 def test_kept_hash_is_that_of_the_whole_state(version: str) -> None:
     """After each of 3,000 adversarial events the hash kept row by row is that of the state written anew."""

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from namesrv_core import V4_9_7, Namesrv, Question, Registry, take
 from namesrv_core.asking.answers import LIST_CODES, answer
 from namesrv_core.history.intervals import StateChange
-from namesrv_core.history.verification import Concerns
+from namesrv_core.history.verification import Concerns, Observed, verify
+from namesrv_core.machine.codes import Answer
 from namesrv_core.machine.events import NamesrvStarted, QueryDataVersion, WipeWritePerm
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import (
@@ -116,3 +117,13 @@ def test_a_route_concerns_the_groups_that_had_the_topic_before() -> None:
     registry = Registry(V4_9_7)
     registry.apply(TIMELINE[0].changes, 0)
     assert Concerns(registry, TIMELINE[2:4]).of(Question(105, "T")) == [1]
+
+
+def test_a_change_that_concerns_a_question_may_leave_its_answer_as_it_was() -> None:
+    """Another broker has the topic, too: a list of topics says what it said, and is right before and after."""
+    queues = TIMELINE[0].changes[0].value
+    changes = [Change("topic_queue_table", ("T", name), queues) for name in "bc"]
+    timeline = [StateChange(10 * number, 10 * number, (change,)) for number, change in enumerate(changes, 1)]
+    said = Answer(0, '{"topicList":["T"]}')
+    asked = [Observed(str(seq), seq, seq, Question(206), said) for seq in (15, 25)]
+    assert [one.matched for one in verify(Registry(V4_9_7), timeline, asked, Namesrv(V4_9_7))] == [True, True]

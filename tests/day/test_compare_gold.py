@@ -64,6 +64,7 @@ def test_a_column_or_table_of_one_side_is_a_difference() -> None:
     assert found.columns == ("caused_by only left",)
 
 
+@pytest.mark.slow
 def test_the_last_published_versions_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What a run wrote that is not published, and what is another in every run, is not seen."""
     for name, rows in {"old": [1], "new": [1, 2]}.items():

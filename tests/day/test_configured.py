@@ -48,6 +48,7 @@ def classes(found: Verified) -> dict[str, str]:
     return {row["event_id"]: row["classification"] for row in found.route_mismatches.to_pylist()}
 
 
+@pytest.mark.slow
 def test_an_answer_is_held_against_what_is_known_and_not_against_itself() -> None:
     """The first has nothing to be held against; what it shows counts from behind it. Another order is told apart."""
     found = verified(

@@ -532,6 +532,7 @@ def test_a_finding_is_known_again_by_the_event_that_began_it() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_away_is_waited_for() -> None:
     """It ends with its return, on whatever day; the other one of that scan holds it open; after a week nobody waits."""
     rows = [expired(name, "20:00", "20:02") for name in ("a", "b")]

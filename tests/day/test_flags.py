@@ -296,6 +296,7 @@ def test_there_is_one_row_for_each_key(flagged: Flagged) -> None:
             assert len(rows) == len(set(rows))
 
 
+@pytest.mark.slow
 def test_what_only_was_not_known_is_not_told() -> None:
     """Nothing is told that ended before every broker had been heard; a start that says who is there settles it at once."""
     about = {"from_ms": seq_ms("10:50"), "longest_lease_ms": 3_600_000, "complete_ms": 0}
@@ -338,6 +339,7 @@ def test_what_a_broker_tells_with_one_version_is_compared_from_one_registration_
     ]
 
 
+@pytest.mark.slow
 def test_a_setting_that_explains_a_loss_is_told() -> None:
     """The name server deletes what a registration does not list, and it lists one topic; by another cause nothing is said of it."""
     lost, names = event("lost", "12:00"), [f"T{number}" for number in range(6)]

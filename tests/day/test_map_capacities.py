@@ -76,6 +76,7 @@ def grown(registry: Registry) -> set[MapCapacity]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", [V4_9_7, V5_4_0], ids=lambda profile: profile.name)
 def test_slices_tell_the_capacities_that_the_maps_have(profile: Profile) -> None:
     """Three days of crowds, with starts of the process or without: of each map as many buckets as in a registry that went on."""

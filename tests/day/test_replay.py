@@ -46,7 +46,7 @@ def single_hours(life: Life) -> dict[str, list[int]]:
     return found
 
 
-@pytest.mark.parametrize("profile", [V4_9_7, V5_4_0], ids=lambda profile: profile.name)
+@pytest.mark.parametrize("profile", first_quick(V5_4_0, V4_9_7), ids=lambda profile: profile.name)
 def test_who_only_beats_is_one_event(profile: Profile) -> None:
     """Its rows are those of the day before, but for its beats, which are counted; none of them is read."""
     life, after = two_days(profile, *beats(registration("one", "1:1", "TUV")))
@@ -60,6 +60,7 @@ def test_who_only_beats_is_one_event(profile: Profile) -> None:
     assert {row["day"] for rows in after.values() for row in rows if "day" in row} == {dt.date(2026, 1, 3)}
 
 
+@pytest.mark.slow
 def test_single_beats_are_read_where_something_happens() -> None:
     """Somebody else's beats are not, nor those of other hours."""
     wiped = (1.5 * HOUR_S, {"kind": "admin", "code": 205, "broker_name": "one", "response_code": 0})
@@ -74,6 +75,7 @@ def test_single_beats_are_read_where_something_happens() -> None:
 WITHOUT_T = (-30.0, {"kind": "admin", "code": 216, "topic": "T", "response_code": 0})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("profile", "readings"), [(V4_9_7, 1), (V5_4_0, 2)], ids=["4.9.7", "5.4.0"])
 def test_a_missing_topic_is_brought_back_by_the_first_registration(profile: Profile, readings: int) -> None:
     """5.x writes what its broker name lacks although nothing is new: the first of the run is taken by itself."""
@@ -89,12 +91,12 @@ def test_a_missing_topic_is_brought_back_by_the_first_registration(profile: Prof
 
 @pytest.mark.parametrize(
     "later",
-    [
+    first_quick(
         registration("one", "1:1", data_version={"timestamp": MIDNIGHT_MS, "counter": 2}),
         registration("one", "1:1", channel_id="another"),
         registration("one", "1:1", data_version=None),
         query("one", "1:1", data_version={"timestamp": MIDNIGHT_MS, "counter": 2}),
-    ],
+    ),
     ids=["another version", "another connection", "no version", "asks for another version"],
 )
 @pytest.mark.parametrize("profile", first_quick(V5_4_0, V4_9_7), ids=lambda profile: profile.name)
@@ -108,7 +110,9 @@ def test_who_does_more_than_beat_is_replayed_beat_by_beat(profile: Profile, late
     assert taken(life)[1] <= 2
 
 
-@pytest.mark.parametrize("refused", [registration("one", "1:1", refusal="busy"), query("one", "1:1", response_code=2)])
+@pytest.mark.parametrize(
+    "refused", first_quick(registration("one", "1:1", refusal="busy"), query("one", "1:1", response_code=2))
+)
 def test_who_is_refused_all_day_is_not_carried_forward(refused: Line) -> None:
     """Its lease ends two minutes after the last beat that was taken, however often it speaks."""
     _, after = two_days(V4_9_7, *beats(registration("one", "1:1"), until_s=0), *beats(refused, 1))
@@ -116,6 +120,7 @@ def test_who_is_refused_all_day_is_not_carried_forward(refused: Line) -> None:
     assert 120_000_000 < gone["valid_to"] - gone["last_update_time"] <= 130_000_000
 
 
+@pytest.mark.slow
 def test_news_in_the_middle_of_the_day_are_taken_by_themselves() -> None:
     """A version that changes at half past two: in that hour beats are single, before and after it they are runs."""
     wiped = (30, {"kind": "admin", "code": 205, "broker_name": "one", "response_code": 0})
@@ -139,6 +144,7 @@ def test_a_change_in_the_middle_of_a_run_parts_it() -> None:
     assert sorted(members) == ["1:1", "1:1", "1:9"]
 
 
+@pytest.mark.slow
 def test_a_scan_that_died_takes_nobody_down_the_day_after() -> None:
     """4.x: at two brokers of one connection it ends for good, and no row says so; the day's context does."""
     told = [
@@ -154,7 +160,7 @@ def test_a_scan_that_died_takes_nobody_down_the_day_after() -> None:
     assert taken(life)[1] == 1
 
 
-@pytest.mark.parametrize("profile", [V4_9_7, V5_4_0], ids=lambda profile: profile.name)
+@pytest.mark.parametrize("profile", first_quick(V5_4_0, V4_9_7), ids=lambda profile: profile.name)
 def test_a_log_without_connections_ends_brokers_by_their_leases(profile: Profile) -> None:
     """That a connection was not written down is no reason for a scan to die; nothing ties the brokers together either."""
     told = [
@@ -178,7 +184,7 @@ def test_an_event_that_comes_twice_is_an_error() -> None:
         life.replayed(folds=False)
 
 
-@pytest.mark.parametrize("profile", [V4_9_7, V5_4_0], ids=lambda profile: profile.name)
+@pytest.mark.parametrize("profile", first_quick(V5_4_0, V4_9_7), ids=lambda profile: profile.name)
 def test_scans_and_closes_say_who_went_with_them(profile: Profile) -> None:
     """A live entry and its place in the group are one broker; a close with which nobody goes has none."""
     told = [
@@ -197,7 +203,7 @@ def test_scans_and_closes_say_who_went_with_them(profile: Profile) -> None:
     assert gone == {("scan", "one", "1:1"), ("channel_close", "two", "2:1"), ("channel_close", None, None)}
 
 
-@pytest.mark.parametrize("profile", [V4_9_7, V5_4_0], ids=lambda profile: profile.name)
+@pytest.mark.parametrize("profile", first_quick(V5_4_0, V4_9_7), ids=lambda profile: profile.name)
 def test_who_has_no_entry_is_one_outcome(profile: Profile) -> None:
     """All its heartbeats are counted in the row of the first, and from the second hour on they are one event."""
     life = Life(beats(query("one", "1:1"), 60), Namesrv(profile), begins_unseen=True)
@@ -219,7 +225,7 @@ def test_who_has_no_entry_is_one_outcome(profile: Profile) -> None:
     assert found["refreshes_hourly"].num_rows == 0
 
 
-@pytest.mark.parametrize("profile", [V4_9_7, V5_4_0], ids=lambda profile: profile.name)
+@pytest.mark.parametrize("profile", first_quick(V5_4_0, V4_9_7), ids=lambda profile: profile.name)
 def test_an_entry_parts_the_heartbeats_without_one(profile: Profile) -> None:
     """Before it comes and after it has gone they have a row each; those between renew its lease."""
     told = [

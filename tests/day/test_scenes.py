@@ -106,8 +106,13 @@ SCENES = [
 
 
 LIVES = [
-    pytest.param(scene.name, profile, id=f"{scene.name} ({profile.name})", marks=[pytest.mark.slow] if others else [])
-    for scene in SCENES
+    pytest.param(
+        scene.name,
+        profile,
+        id=f"{scene.name} ({profile.name})",
+        marks=[pytest.mark.slow] if others or number % 3 else [],
+    )
+    for number, scene in enumerate(SCENES)
     for others, profile in enumerate(reversed(scene.profiles))
 ]
 

@@ -128,6 +128,7 @@ def test_settings_are_found_and_days_before_the_evidence_are_to_be_replayed_agai
     assert said_of(settle(second_day(again.settings).input), ORDERED)[-1] == (ORDERED, "true", "inferred", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deletes", [False, True])
 def test_no_answer_speaks_for_a_value_that_the_option_has_not(deletes: bool) -> None:  # noqa: FBT001
     """Topics come and go, and so do connections, at random: what routes show of them is held for the right value, if for one."""

@@ -28,7 +28,7 @@ from namesrv_day.verify.verify import Verified, VerifyInput, verdicts
 from schemas import bronze, gold
 from schemas.codec import columns_of
 from tests.day.settle_given import DAY, NAMESRV, Row, answered, asked_to, registered, row, seq_at
-from tests.examples import examples, first_quick
+from tests.examples import examples
 
 V5 = Namesrv(V5_4_0)
 VERSION = DataVersion(0, 1, 1)
@@ -365,15 +365,16 @@ MILLION = 1_000_000
 MORE = '{"topicList":["T","U","V"]}'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong",
-    first_quick(
+    [
         (MILLION // 2, '{"topicList":["W"]}'),
         (0, EMPTY),
         (MILLION // 2, EMPTY),
         (MILLION - 1, MORE),
         (MILLION - 1, None),
-    ),
+    ],
     ids=["never so", "still the old one", "the old one again", "too early", "none"],
 )
 def test_one_wrong_answer_among_a_million_is_found_and_named(wrong: tuple[int, str | None]) -> None:

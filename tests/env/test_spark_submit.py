@@ -145,6 +145,7 @@ def test_what_is_compiled_is_kept(bin_dir: Path, tmp_path: Path) -> None:
 # -- Java --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_missing_java_is_a_usage_error_with_the_command_that_helps(bin_dir: Path) -> None:
     """Without Java what starts Spark ends with code 2 and names the package to install."""
     done = start(bin_dir, "sql", "SELECT 1")
@@ -215,6 +216,7 @@ def java(bin_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Java
     return Java()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "major"), [("11.0.2", "11"), ("1.8.0_402", "8")])
 def test_old_java_is_refused_by_its_version(java: Java, bin_dir: Path, version: str, major: str) -> None:
     """Java before 17 is refused, also under its old 1.x name."""

@@ -97,6 +97,7 @@ def test_rows_are_the_same_in_however_many_pieces(tmp_path: Path) -> None:
         assert (np.diff(seq) > 0).all()
 
 
+@pytest.mark.slow
 def test_late_and_repeated_events_come_with_the_next_day(tmp_path: Path) -> None:
     """After that the tables say what they would if all had come on time: what was lacking is there, and nothing twice."""
     fleet = fleet_like(TROUBLED, late=0.03, duplicates=0.03, churn=0.5, registrations=0.1)
@@ -123,6 +124,7 @@ def test_late_and_repeated_events_come_with_the_next_day(tmp_path: Path) -> None
     assert not Path(reader.path, "_staging").exists()
 
 
+@pytest.mark.slow
 def test_late_events_wait_for_the_next_day(tmp_path: Path) -> None:
     """The deliveries and their order: a day, and after the next day what is late of it; nothing where nothing comes late."""
     fleet = fleet_like(TROUBLED, brokers=2, namesrvs=1, late=0.1)

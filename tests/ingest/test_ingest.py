@@ -103,6 +103,7 @@ def test_a_refused_row_is_kept_as_json(tmp_path: Path) -> None:
     assert day == event_time.now(event_time.tzinfo).date()
 
 
+@pytest.mark.slow
 def test_a_refused_line_that_comes_again_is_one_row(tmp_path: Path) -> None:
     """Read again in another file, a refused line is counted as quarantined again, and stored once."""
     for number, name in enumerate(("first", "second")):
@@ -122,6 +123,7 @@ def test_what_was_planted_in_captures_is_no_recording(tmp_path: Path) -> None:
     assert stored(tmp_path / "w", "quarantine", "source_file") == [("a.pcap",)]
 
 
+@pytest.mark.slow
 def test_a_file_that_is_no_log_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused without anything else being read a second time; the tables are those of a run without it."""
     opened: list[str] = []
@@ -168,6 +170,7 @@ def test_a_file_is_read_once_whatever_it_is_called(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_frames_that_got_lost_are_an_error_until_they_are_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,7 @@ def test_an_event_from_the_future_does_not_make_the_present_late(tmp_path: Path)
     )
 
 
+@pytest.mark.slow
 def test_events_in_another_file_and_order_change_nothing(tmp_path: Path) -> None:
     """Lines of one instant, without positions, get different ones in another order - and keep those that they have."""
     one, other = (at(1, broker(name, "TU", 1)) for name in "ab")
@@ -78,6 +79,7 @@ def test_events_in_another_file_and_order_change_nothing(tmp_path: Path) -> None
     assert stored(tmp_path / "w", "registrations", "event_id", "seq", "source_file") == before
 
 
+@pytest.mark.slow
 def test_positions_are_unique_whatever_files_say(tmp_path: Path) -> None:
     """Events of one instant from two files make room; of two that claim one position the later is quarantined."""
     files = [write(tmp_path / f"{name}.jsonl", [at(1, broker(name, "TU", 1))]) for name in "abc"]

@@ -15,7 +15,7 @@ from tests.examples import first_quick
 from tests.ingest.given import content, read_in, stored
 from tests.wire.capture_files import pcap
 from tests.wire.forge import BROKER, REGISTER, SECOND_NS, Talk, request, response
-from tests.wire.test_sightings import CLIENTS_SIDE, SERVERS_SIDE, brokers, by_router, numbered
+from tests.wire.test_sightings import brokers, by_router, numbered
 
 _FLAGS = {FIN: "F", SYN: "S", RST: "R", ACK: "A"}
 
@@ -37,16 +37,6 @@ def written(path: Path, segments: list[Segment], kept: int | None = None) -> Pat
     return path
 
 
-def test_a_routers_capture_gives_the_rows_of_the_servers(tmp_path: Path) -> None:
-    """Each beat, answer and end is there once, by the addresses that the name server saw; the rest is counted."""
-    here = read_in(tmp_path / "here", written(tmp_path / "here.pcap", brokers()))
-    there = read_in(tmp_path / "there", written(tmp_path / "there.pcap", by_router(brokers(), numbered)))
-    assert (here.events, here.observations, here.errors) == (there.events, there.observations, there.errors)
-    assert (here.sightings, there.sightings, there.packets) == (0, len(brokers()) - 3, 2 * len(brokers()))
-    for table, column in (("heartbeats", "broker_name"), ("channel_events", "remote_addr"), ("registrations", "code")):
-        assert stored(tmp_path / "here", table, column) == stored(tmp_path / "there", table, column)
-
-
 @pytest.mark.parametrize("is_one_run", [True, False], ids=["one run", "two runs"])
 @pytest.mark.parametrize("beat", first_quick(1, 2))
 def test_rotated_captures_of_a_router_take_one_side(tmp_path: Path, beat: int, is_one_run: bool) -> None:  # noqa: FBT001
@@ -60,15 +50,6 @@ def test_rotated_captures_of_a_router_take_one_side(tmp_path: Path, beat: int, i
     for some in [paths] if is_one_run else [[path] for path in paths]:
         read_in(tmp_path / "w", *some)
     assert content(tmp_path / "w") == content(tmp_path / "whole")
-
-
-def test_interfaces_that_have_other_numbers_in_the_next_file_lose_nothing(tmp_path: Path) -> None:
-    """What name servers say is seen elsewhere there: sides are learned anew, and no request is taken for a repeated one."""
-    seen, swapped = by_router(brokers(), numbered), {CLIENTS_SIDE: SERVERS_SIDE, SERVERS_SIDE: CLIENTS_SIDE}
-    later = [segment._replace(interface=swapped[segment.interface]) for segment in seen[40:]]
-    whole = read_in(tmp_path / "whole", written(tmp_path / "whole.pcap", seen))
-    read = read_in(tmp_path / "w", written(tmp_path / "a.pcap", seen[:40]), written(tmp_path / "b.pcap", later))
-    assert (read.events, read.observations, read.quarantined) == (whole.events, whole.observations, 0)
 
 
 def test_a_cut_capture_says_what_would_have_been_enough(tmp_path: Path) -> None:
@@ -98,6 +79,7 @@ def test_a_capture_without_a_name_server_is_no_success(tmp_path: Path, kept: int
     assert read.events + read.quarantined == 0
 
 
+@pytest.mark.slow
 def test_what_is_named_describes_and_leaves_nothing_out(tmp_path: Path) -> None:
     """With a wrong address, or the right one of two, all name servers are read; one that nothing shows is told."""
     servers = ("10.0.0.1:9876", "10.0.0.2:19876")
@@ -131,6 +113,7 @@ def test_a_capture_of_which_nothing_was_used_may_be_given_again(tmp_path: Path) 
     assert read_in(tmp_path / "w", path, conf=named).known_sources == ["asked.pcap"]
 
 
+@pytest.mark.slow
 def test_what_quarantine_holds_is_what_was_counted(tmp_path: Path) -> None:
     """Strangers count by reason, once; none of them again if the capture comes again with more behind it; they hide nothing."""
     talk = Talk().open().exchange(105, {"topic": "T"}).wait(5 * SECOND_NS).client_fin().server_fin()

@@ -22,6 +22,7 @@ GAP: Line = {"kind": "namesrv", "event": "recording_gap", "properties": f"until_
 LONGS = (-(1 << 63), (1 << 63) - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrong",
     [
@@ -96,6 +97,7 @@ def test_an_expiry_is_held_against_any_lease(lease: int | None, found: list[int]
     assert told["late_ms"].to_pylist() == found
 
 
+@pytest.mark.slow
 def test_many_bad_lines_are_few_rows(tmp_path: Path) -> None:
     """Equal lines that are refused are counted each and stored once; so are lines that differ, each."""
     bad = b"{}\n" * 70_000 + b"".join(b'{"a":%d}\n' % number for number in range(40_000))

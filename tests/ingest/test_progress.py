@@ -15,6 +15,7 @@ from jobs.ingest.sources import Source
 from tests.ingest.given import BEAT, CAPTURE, at, piece, warehouse_at, write
 
 
+@pytest.mark.slow
 def test_bytes_and_packets_of_all_files_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a pcap, one that is gzip'd and an event log, all bytes are told at the end, and how much was in them."""
     monkeypatch.setattr("jobs.ingest.progress._EVERY_S", 0)
@@ -38,6 +39,7 @@ def test_bytes_and_packets_of_all_files_are_told(tmp_path: Path, monkeypatch: py
     assert CAPTURE.is_file()
 
 
+@pytest.mark.slow
 def test_what_is_told_of_a_capture_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Packets and the bytes that they took, and how long the rest takes, follow from each other."""
     monkeypatch.setattr("jobs.ingest.progress._EVERY_S", 0)

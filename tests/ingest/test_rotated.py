@@ -13,7 +13,7 @@ import pytest
 from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
 from namesrv_wire import Segment
-from tests.examples import first_quick
+from tests.examples import more
 from tests.ingest.given import content, read_in, stored, warehouse_at
 from tests.ingest.test_networks import written
 from tests.wire.forge import EPOCH_NS, SECOND_NS, Talk
@@ -53,7 +53,8 @@ def rotated(folder: Path, seed: int) -> list[Path]:
     return paths
 
 
-@pytest.mark.parametrize("seed", first_quick(2, 1, 7))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 2 + more(1)))
 def test_files_of_a_night_in_any_order_are_one_capture(tmp_path: Path, one: One, seed: int) -> None:
     """Ids, positions and times of all events and answers are those of the whole in one file."""
     read = ingest(warehouse_at(tmp_path / "w", "run"), [str(path) for path in rotated(tmp_path, seed)])

@@ -75,10 +75,10 @@ class Counting(InProcess):
         return done
 
 
-def capture_in_two(seconds: int) -> tuple[bytes, bytes]:
-    """Return the first `seconds` of the bundled capture and what comes behind, as two captures."""
+def capture_in_two(seconds: int, end_s: int = 900) -> tuple[bytes, bytes]:
+    """Return the first `seconds` of the bundled capture and what comes behind until `end_s`, as two captures."""
     data = gzip.decompress(CAPTURE.read_bytes())
-    return stretch(data, 0, seconds), stretch(data, seconds, 900)
+    return stretch(data, 0, seconds), stretch(data, seconds, end_s)
 
 
 def warehouse_at(warehouse: Path, run_id: str = "look", conf: PipelineConf | None = None) -> Warehouse:

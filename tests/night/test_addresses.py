@@ -18,14 +18,10 @@ from tests.night.worlds import (
     FIRST,
     OTHER,
     SECOND,
-    SECONDS_OTHER,
     alternating,
-    balanced,
-    balanced_dual_stacks,
     dual_stack,
     log,
     of,
-    two_hosts,
 )
 
 pytestmark = pytest.mark.slow
@@ -105,55 +101,11 @@ def test_what_seems_to_be_one_is_told_and_joined_by_a_later_run(tmp_path: Path, 
     }
 
 
-def test_said_to_be_apart_half_of_the_answers_are_wrong(tmp_path: Path) -> None:
-    """Nothing is told then, nothing joined though that is asked for, and nothing excused."""
-    apart = {FIRST: NamesrvConf(apart=(OTHER,)), SECOND: NamesrvConf(apart=(OTHER,))}
-    conf = PipelineConf(namesrvs=apart, join_addresses=True)
-    summary = night(tmp_path / "w", log(tmp_path / "all.jsonl", dual_stack()), conf=conf)
-    assert set(summary.namesrvs) == {FIRST, OTHER, SECOND}
-    assert (mismatched(summary) > 200, told(tmp_path / "w")) == (True, {})
-
-
-def test_conf_states_addresses(tmp_path: Path) -> None:
-    """Said beforehand, even of a recording too short to show it."""
-    conf = PipelineConf(namesrvs={FIRST: NamesrvConf(version="5.4.0", addresses=(OTHER,)), SECOND: NamesrvConf()})
-    summary = night(tmp_path / "w", log(tmp_path / "all.jsonl", dual_stack(100)), conf=conf)
-    assert (addresses_of(summary), mismatched(summary)) == ({FIRST: ONE}, 0)
-    assert summary.settings[FIRST]["addresses"]["source"] == "given"
-
-
-def test_two_processes_behind_a_balancer_stay_apart(tmp_path: Path) -> None:
-    """Answers show some of the brokers that only registered at the balancer, and lack the others: told, not joined."""
-    summary = night(tmp_path / "w", log(tmp_path / "all.jsonl", balanced()), conf=JOINED)
-    assert (addresses_of(summary), set(summary.namesrvs)) == ({}, {FIRST, SECOND, BALANCER})
-    ((code, _),) = told(tmp_path / "w")
-    assert (code, mismatched(summary)) == ("SAME_PROCESS_SUSPECTED", 0)
-
-
 def test_an_address_of_several_processes_is_told(tmp_path: Path) -> None:
     """What is answered goes back and forth: nothing can be told apart, that is said, and its answers are no mismatches."""
     summary = night(tmp_path / "w", log(tmp_path / "all.jsonl", alternating()), conf=JOINED)
     assert (mismatched(summary), elsewhere(summary) > 0) == (0, True)
     assert set(told(tmp_path / "w")) == {("ADDRESS_SHARED", BALANCER)}
-
-
-def test_a_balancer_before_two_processes_with_two_addresses_joins_nothing(tmp_path: Path) -> None:
-    """Which address is whose cannot be told, since brokers beat at two of them; what the balancer hides makes nothing wrong."""
-    summary = night(tmp_path / "w", log(tmp_path / "all.jsonl", balanced_dual_stacks()), conf=JOINED)
-    assert addresses_of(summary) == {}
-    assert set(summary.namesrvs) == {FIRST, OTHER, SECOND, SECONDS_OTHER, BALANCER}
-    assert mismatched(summary) == 0
-    (shared, unsure) = sorted(told(tmp_path / "w").items())
-    assert shared[0] == ("ADDRESS_SHARED", BALANCER)
-    assert set(unsure[0][1].split()) == {FIRST, OTHER, SECOND, SECONDS_OTHER}
-    assert "cannot all be one (up to 1 brokers beat at two of them)" in unsure[1]
-
-
-def test_two_hosts_that_use_one_port_stay_apart(tmp_path: Path) -> None:
-    """No answer shows what only the other was told, so nothing is said of them."""
-    summary = night(tmp_path / "w", log(tmp_path / "all.jsonl", two_hosts()), conf=JOINED)
-    assert (mismatched(summary), elsewhere(summary), addresses_of(summary), told(tmp_path / "w")) == (0, 0, {}, {})
-    assert set(summary.namesrvs) == {FIRST, SECOND}
 
 
 def test_addresses_of_one_process_in_different_files(tmp_path: Path, at_once: Capture) -> None:

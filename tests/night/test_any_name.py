@@ -26,7 +26,7 @@ from jobs.cli.sql import asked as asked_of_spark
 from jobs.cli.views import register_views
 from jobs.errors import EXIT_OK, EXIT_USAGE
 from schemas import asked, bronze, gold
-from tests.ingest.given import NAMESRV, Line, at, broker, write
+from tests.ingest.given import Line, at, broker, write
 from tests.night.nights import night, rows, warehouse_at
 
 HOSTILE = {
@@ -70,11 +70,6 @@ HOSTILE = {
 }
 pytestmark = pytest.mark.slow
 NAMES = pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
-IN_PAGES = [
-    *("newline", "NUL", "escape sequence", "C1", "right to left", "HTML", "attribute", "entity"),
-    *("closes a comment", "url", "very long", "JSON"),
-]
-"""What means something in HTML, or steers."""
 INSTANT, LATER = "2026-01-02 01:30", "2026-01-02 02:10"
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 
@@ -125,9 +120,9 @@ def answers(warehouse: Path) -> Answers:
     return Answers(str(warehouse))
 
 
-def written(answers: Answers, form: str, sql: str, **values: Any) -> str:
+def written(form: str, row: list[str]) -> str:
     out = io.StringIO()
-    write_rows(out, form, *answers.ask(sql, **values))
+    write_rows(out, form, ["name"], [row])
     return out.getvalue()
 
 
@@ -139,26 +134,26 @@ def test_a_name_is_found_and_no_other(answers: Answers, name: str) -> None:
     assert list(answers.ask(route, **at_once).rows) == [(name, name)]
     (why,) = answers.ask("SELECT state, broker_name FROM why($topic, $t)", topic=name, t=f"{LATER}:00+00").rows
     assert why == ("vanished", name)
-    history = list(
-        answers.ask("SELECT change, route_after FROM whole_routes WHERE topic = $topic ORDER BY seq", topic=name).rows
-    )
-    assert [change for change, _ in history] == ["appeared", "vanished"]
-    assert json.loads(history[0][1])["queueDatas"][0]["brokerName"] == name
-    query = query_named("departures")
-    departed = answers.ask(asked.statement("query.departures") or "", **values_of(query, [f"broker={name}"]))
-    assert [row[departed.names.index("broker_name")] for row in departed.rows] == [name]
-    assert json.loads(written(answers, "json", route, **at_once))["broker_name"] == name
-    read = list(csv.reader(io.StringIO(written(answers, "csv", route, **at_once), newline="")))
-    assert read == [["broker_name", "cluster_name"], [name, name]]
-    _, (cell, _) = csv.reader(io.StringIO(written(answers, "spreadsheet", route, **at_once), newline=""))
+    assert json.loads(written("json", [name]))["name"] == name
+    assert list(csv.reader(io.StringIO(written("csv", [name]), newline=""))) == [["name"], [name]]
+    _, (cell,) = csv.reader(io.StringIO(written("spreadsheet", [name]), newline=""))
     assert cell.removeprefix("'") == name.removeprefix("'")
     assert cell.lstrip()[:1] not in tuple("=+-@")
-    assert not CONTROL.search(written(answers, "table", route, **at_once).replace("\n", ""))
+    assert not CONTROL.search(written("table", [name]).replace("\n", ""))
 
 
-@pytest.mark.parametrize(
-    "name", [HOSTILE[kind] for kind in ("injection", "escape sequence", "NUL", "parameters", "formula with minus")]
-)
+@pytest.mark.parametrize("kind", ["injection", "NUL", "parameters"])
+def test_a_query_takes_any_name(answers: Answers, kind: str) -> None:
+    """As a condition, and as what a saved query is asked for."""
+    name, query = HOSTILE[kind], query_named("departures")
+    told = answers.ask("SELECT change, route_after FROM whole_routes WHERE topic = $topic ORDER BY seq", topic=name)
+    (_, route), (last, _) = told.rows
+    assert (json.loads(route)["queueDatas"][0]["brokerName"], last) == (name, "vanished")
+    departed = answers.ask(asked.statement("query.departures") or "", **values_of(query, [f"broker={name}"]))
+    assert [row[departed.names.index("broker_name")] for row in departed.rows] == [name]
+
+
+@pytest.mark.parametrize("name", [HOSTILE[kind] for kind in ("escape sequence", "parameters", "formula with minus")])
 def test_a_command_takes_any_name(ask: Any, name: str) -> None:
     """Argument and answer, from end to end."""
     (found,) = objects(ask("route-at", "--format", "json", "--", name, INSTANT))
@@ -187,7 +182,7 @@ def test_bytes_that_are_no_text_are_refused(
     assert "UTF-8" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", IN_PAGES)
+@pytest.mark.parametrize("kind", ["escape sequence", "right to left", "HTML", "attribute", "closes a comment"])
 def test_a_report_about_a_name_shows_it_as_text(warehouse: Path, tmp_path: Path, kind: str) -> None:
     """No element, handler or script comes of it, nothing steers; the file is the one that was asked for."""
     out = tmp_path / "page.html"
@@ -212,12 +207,8 @@ def test_findings_and_numbers_name_them_without_harm(ask: Any) -> None:
         assert re.fullmatch(r'# (HELP|TYPE) .*|[a-z_]+(\{([a-z]+="[^"\n]*",?)*\})? [0-9.e+]+', line), line
 
 
-def test_an_attestation_and_an_export_have_them_as_they_are(warehouse: Path, tmp_path: Path) -> None:
-    """What is attested holds, and what is exported is read again as the same events."""
-    out = tmp_path / "proof.json"
-    words = ["audit", "--at", INSTANT, "--namesrv", NAMESRV, "--output", str(out), "--warehouse", str(warehouse)]
-    assert main(words) == EXIT_OK
-    assert main(["audit", "--check", str(out), "--warehouse", str(warehouse)]) == EXIT_OK
+def test_an_export_has_them_as_they_are(warehouse: Path, tmp_path: Path) -> None:
+    """What is exported is read again as the same events."""
     log = tmp_path / "export.jsonl"
     assert export(warehouse_at(warehouse), log)
     night(tmp_path / "again", log)
@@ -235,9 +226,7 @@ def test_pages_of_a_night_have_names_of_their_own(warehouse: Path) -> None:
     assert all(re.fullmatch(r"[\w.=,-]+", path.name) for path in warehouse.rglob("*"))
 
 
-@pytest.mark.parametrize(
-    "name", ["it's; DROP TABLE runs; --", "[a-z]*?{b}", 'a"<img src=x onerror=b>', "=1+1 é", "x" * 200]
-)
+@pytest.mark.parametrize("name", ["it's; [a-z]*?{b} --", 'a"<img src=x onerror=b>'])
 def test_files_and_warehouses_may_have_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     """A recording of that name in a folder of that name is read, and so is the warehouse; what is told of it is a name."""
     folder = tmp_path / name

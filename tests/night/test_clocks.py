@@ -47,7 +47,7 @@ def is_told(said: Summary) -> bool:
 
 @pytest.mark.parametrize(
     ("cut", "back_s", "least"),
-    [(60, 120, ANSWERS - 10), (6_094, 3_600, ANSWERS - 2), (18_282, 20, ANSWERS - 600)],
+    [(6_094, 3_600, ANSWERS - 2), (18_282, 20, ANSWERS - 600)],
 )
 def test_rotated_files_behind_a_step_back_are_right_or_a_gap(tmp_path: Path, cut: int, back_s: int, least: int) -> None:
     """Whether the times of both meet or not, no answer is wrong, the rest is there, and CLOCK_JUMP says what happened."""
@@ -58,17 +58,11 @@ def test_rotated_files_behind_a_step_back_are_right_or_a_gap(tmp_path: Path, cut
     assert bool(said.errors) == (back_s < 3_600)
 
 
-@pytest.mark.parametrize(
-    ("cuts", "backs_s", "least"),
-    [([9_000, 18_000], [3_600, 0], ANSWERS - 1), ([5_000, 25_000], [40, 80], ANSWERS - 1_600)],
-)
-def test_three_files_with_steps_between_are_right_or_gaps(
-    tmp_path: Path, cuts: list[int], backs_s: list[int], least: int
-) -> None:
-    """A clock that was right again, and one that went back twice: where nothing has a place, no event behind it fills the gap."""
-    said = night(tmp_path / "w", *stepped(tmp_path, cuts, backs_s))
+def test_three_files_with_steps_between_are_right_or_gaps(tmp_path: Path) -> None:
+    """A clock that went back twice: where nothing has a place, no event behind it fills the gap."""
+    said = night(tmp_path / "w", *stepped(tmp_path, [5_000, 25_000], [40, 80]))
     assert is_told(said)
-    assert said.verify["answers"] >= least
+    assert said.verify["answers"] >= ANSWERS - 1_600
 
 
 def test_a_step_back_within_a_file_is_a_gap(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ UNPUBLISHED = [
     "ledger:before",
     "runs:before",
 ]
-_PARTLY = (gold.TOPIC_QUEUE_HISTORY, gold.FINDINGS, gold.RESTATEMENTS, bronze.REGISTRATIONS, bronze.SOURCES)
+_PARTLY = (gold.TOPIC_QUEUE_HISTORY, bronze.REGISTRATIONS)
 GOES_ON = ["replay:after", *(f"{table.name}:after" for table in _PARTLY), "runs:before"]
 """Of these one after which the next night is run: nothing is committed, a part of one kind or the other, all but the ledger."""
 PUBLISHED = ["runs:after", *around(HISTORY), "ledger:after", "publish:after"]

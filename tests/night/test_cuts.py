@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from jobs.store.check import check
+from tests.examples import more
 from tests.ingest.given import DAY_MS, HOUR_MS, START_MS, Line, write
 from tests.night.nights import night, warehouse_at
 
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 DAYS = 3
 NAMESRVS = {"10.0.0.1:9876": 407, "10.0.0.2:9876": 493}
-SEEDS = (5, 6)
+SEEDS = range(5, 5 + more(1))
 
 
 def told_at_random(dice: random.Random) -> list[Line]:

@@ -93,11 +93,9 @@ def rewrite(path: Path, column: str, change: Callable[[Any], Any]) -> None:
         (lambda w: data_of(w, QUEUES, DAYS[-1]).unlink(), EXIT_TAMPERED),
         (lambda w: tear(data_of(w, QUEUES, DAYS[-1])), EXIT_TAMPERED),
         (lambda w: log_of(w, QUEUES).unlink(), EXIT_OK),
-        (lambda w: log_of(w, QUEUES, 1).unlink(), EXIT_OK),
-        (lambda w: tear(log_of(w, QUEUES)), EXIT_OK),
         (lambda w: shutil.rmtree(log_of(w, QUEUES).parent), EXIT_OK),
     ],
-    ids=["data file gone", "data file torn", "commit gone", "commit before gone", "commit torn", "log gone"],
+    ids=["data file gone", "data file torn", "commit gone", "log gone"],
 )
 def test_a_file_that_is_gone_or_torn_is_named(
     copied: Path,
@@ -301,7 +299,7 @@ def test_a_warehouse_may_lie_anywhere_and_keeps_to_the_umask(
     assert {stat.S_IMODE(one.st_mode) for one in made} == {0o600, 0o700}
 
 
-@pytest.mark.parametrize("name", ["100%", "per%20cent", "back\\slash", "esc\x1b"])
+@pytest.mark.parametrize("name", ["per%20cent", "back\\slash"])
 def test_a_path_that_delta_would_misread_is_refused(
     nights: Nights, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:

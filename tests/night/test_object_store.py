@@ -64,7 +64,7 @@ def store() -> Iterator[Any]:
 def local(tmp_path_factory: pytest.TempPathFactory, store: Any) -> Path:
     """Give a folder with two captures and a warehouse after a night over each; the captures are in the store, too."""
     folder = tmp_path_factory.mktemp("local")
-    for name, half in zip(HALVES, capture_in_two(300), strict=True):
+    for name, half in zip(HALVES, capture_in_two(60, 120), strict=True):
         with gzip.open(folder / name, "wb", compresslevel=1) as out:
             out.write(half)
         night(folder / "wh", folder / name)
@@ -100,7 +100,7 @@ def test_nights_in_a_store_give_the_same_tables(store: Any, local: Path, tmp_pat
     assert (code, "Nothing new since run " in said) == (0, True)
     expected = digests(local / "wh", DATA_TABLES)
     assert digests_in(WAREHOUSE) == expected
-    questions = (["findings"], ["route-at", "TopicA", "2026-11-21 08:58"], ["query", "departures"])
+    questions = (["findings"], ["route-at", "TopicA", "2026-11-21 08:56"], ["query", "departures"])
     for question in questions:
         there = run("ask", *question, "--warehouse", WAREHOUSE, "--format", "json")
         assert there == run("ask", *question, "--warehouse", str(local / "wh"), "--format", "json")

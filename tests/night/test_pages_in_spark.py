@@ -30,9 +30,14 @@ def test_commands_of_the_pages_end_well(whole: Capture, block: Block, tmp_path: 
 
 @pytest.mark.parametrize("page", FOLLOWED)
 def test_a_page_can_be_followed_from_the_first_line_to_the_last(whole: Capture, page: str, tmp_path: Path) -> None:
-    """After README's first command, in one folder, in order; where an answer is shown, it is given line by line."""
+    """After README's first command, in one folder, in order; where an answer is shown, it is given line by line.
+
+    Lines that another page has, too, are typed there.
+    """
     folder = user_folder(tmp_path, page, whole)
+    elsewhere = {command for block in DIFFERENT if block.page not in FOLLOWED for command in block.commands}
     blocks = [block for block in BLOCKS if block.page == page and block.lines != SHELL]
+    blocks = [block for block in blocks if block.answer or not block.commands <= elsewhere]
     for block in (block for block in blocks if not block.lines.startswith(TESTED_IN_TEST_REGISTER)):
         done = typed(block, folder)
         assert done.returncode == 0, f"{block.lines}{done.stdout}{done.stderr}"

@@ -45,7 +45,6 @@ class Process(NamedTuple):
 
 
 OLD = Process("4.9.7", NamesrvConfig())
-PLAIN = Process("5.4.0", NamesrvConfig())
 ACTING = Process("5.4.0", NamesrvConfig(order_message_enable=True, support_acting_master=True))
 
 
@@ -171,18 +170,11 @@ UNSERVED = {
         ("U", "no_master", 1_079.5, None),
         *AFTER,
     ],
-    "configured": [
-        ("U", "no_master", 259.5, 0),
-        ("U", "no_writable_queue", 259.5, 0),
-        ("T", "stale_order_conf", 620.0, 626.125),
-        ("U", "no_writable_queue", 626.125, 806.0),
-        *AFTER,
-    ],
 }
-PROCESSES = {"upgraded": (OLD, ACTING), "put back": (ACTING, OLD), "configured": (PLAIN, ACTING)}
+PROCESSES = {"upgraded": (OLD, ACTING), "put back": (ACTING, OLD)}
 
 
-@pytest.mark.parametrize(("happened", "stops"), [("upgraded", False), ("put back", True), ("configured", False)])
+@pytest.mark.parametrize(("happened", "stops"), [("upgraded", False), ("put back", True)])
 def test_each_process_of_a_day_is_told_by_its_own_rules(happened: str, stops: bool, tmp_path: Path) -> None:  # noqa: FBT001
     """Answers, routes, orphans, an audit and a snapshot of either process are as its release and configuration have them.
 

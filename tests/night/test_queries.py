@@ -56,6 +56,7 @@ def test_every_query_is_described() -> None:
         assert all(query.columns.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", queries())
 def test_the_answer_has_the_columns_that_are_described(answers: Answers, name: str) -> None:
     """In their order; and it names the events that are its evidence, but where it only counts."""
@@ -110,6 +111,7 @@ HAPPENED: dict[str, tuple[tuple[str, ...], dict[str, Any], int]] = {
 """What is asked for, one row of the answer, and how many rows there are."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HAPPENED)
 def test_the_answer_is_what_happened(answers: Answers, name: str) -> None:
     """A row with the values, and the evidence, that the capture's story has."""

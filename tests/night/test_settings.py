@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from schemas import gold
 from schemas.findings import Thresholds
 from schemas.times import day_of
 from tests.ingest.given import DAY, DAY_MS, FIRST, START_MS, Line
-from tests.night.nights import CAPTURE, Capture, night, rows
+from tests.night.nights import Capture, night, rows
 from tests.night.server import Server
 
 pytestmark = pytest.mark.slow
@@ -94,11 +95,11 @@ def test_settings_are_found_and_days_before_the_evidence_are_replayed_again(tmp_
     assert run(at_once, server.lines, "both").digests == second.digests
 
 
-def test_thresholds_that_are_given_decide_what_is_told(whole: Capture, tmp_path: Path) -> None:
+def test_thresholds_that_are_given_decide_what_is_told(whole: Capture, read_in: Path, tmp_path: Path) -> None:
     """With one topic as many there are more mass losses than with five, and what lasts less than an hour is no lack of queues."""
     told = {row["code"] for row in rows(whole.path, gold.FINDINGS)}
     conf = PipelineConf(thresholds=Thresholds(unwritable_us=3_600_000_000, mass=1))
-    night(tmp_path / "w", CAPTURE, conf=conf)
+    night(Path(shutil.copytree(read_in, tmp_path / "w")), conf=conf)
     found = rows(tmp_path / "w", gold.FINDINGS)
     losses = [sum(row["code"] == "MASS_TOPIC_LOSS" for row in of) for of in (rows(whole.path, gold.FINDINGS), found)]
     assert 0 < losses[0] < losses[1]

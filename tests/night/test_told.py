@@ -85,14 +85,14 @@ def offsets(data: bytes) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("where", ["first", "middle", "last"])
+@pytest.mark.parametrize("where", ["middle", "last"])
 def test_a_packet_years_ahead_moves_nothing(tmp_path: Path, where: str) -> None:
     """It is quarantined with its number; all else, in the file and in the next one, is as if it had not been captured."""
     one, two = (piece(tmp_path / f"{number}.pcap", *ends) for number, ends in enumerate([(0, 900), (900, 1_800)]))
     data = one.read_bytes()
     places = offsets(data)
     count = len(places) - 1
-    number = {"first": 1, "middle": count // 2, "last": count}[where]
+    number = {"middle": count // 2, "last": count}[where]
     one.write_bytes(moved(data, number, number))
     first = read_in(tmp_path / "w", one)
     assert first.reasons["ahead_of_clock"] == 1

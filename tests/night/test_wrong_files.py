@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -219,16 +218,6 @@ def test_what_cannot_be_read_is_told_as_long_as_it_lies_there(tmp_path: Path) ->
     for name in (*wrong, "loop", "gone"):
         (folder / name).unlink()
     assert nightly(tmp_path / "w", "--input", folder) == EXIT_OK
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read whatever there is")
-def test_a_file_that_may_not_be_read_is_named(tmp_path: Path) -> None:
-    """Once it may be it is read: it does not count as read before."""
-    logs = some_days(tmp_path)
-    logs[2].chmod(0)
-    assert nightly(tmp_path / "w", "--input", *logs) == EXIT_INPUT
-    logs[2].chmod(0o644)
-    assert nightly(tmp_path / "w", "--input", *logs) == EXIT_OK
 
 
 def test_a_file_that_vanishes_meanwhile_costs_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

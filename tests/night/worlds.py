@@ -12,7 +12,6 @@ from tests.night.server import Server
 
 FIRST, SECOND = "10.0.0.1:9876", "10.0.0.2:9876"
 OTHER, BALANCER = "[fd00::1]:9876", "10.0.0.9:9876"
-SECONDS_OTHER = "[fd00::2]:9876"
 LONG_S = 240
 
 
@@ -76,34 +75,8 @@ def dual_stack(seconds: int = LONG_S) -> list[Line]:
     return World(ways, [(FIRST, one), (OTHER, one), (SECOND, another)], seconds).run()
 
 
-def balanced() -> list[Line]:
-    """Return what is recorded of two processes behind one address, to each of which it leads a broker; clients ask them both."""
-    one, another = process(), process()
-    ways = {"a": {BALANCER: one}, "b": {BALANCER: another}, "c": {FIRST: one}}
-    return World(ways, [(BALANCER, one), (FIRST, one), (SECOND, another)]).run()
-
-
 def alternating() -> list[Line]:
     """Return what is recorded where all that is known of two processes is the balancer's address."""
     one, another = process(), process()
     ways = {"a": {BALANCER: one}, "b": {BALANCER: another}}
     return World(ways, [(BALANCER, one), (BALANCER, another)]).run()
-
-
-def two_hosts() -> list[Line]:
-    """Return what is recorded of two processes that use one port: some brokers know both, some one of them."""
-    one, another = process(), process()
-    ways = {"a": {FIRST: one, SECOND: another}, "b": {FIRST: one}, "c": {SECOND: another}}
-    return World(ways, [(FIRST, one), (SECOND, another)]).run()
-
-
-def balanced_dual_stacks() -> list[Line]:
-    """Return what is recorded of two processes with two addresses each, and a balancer's for whoever else there is."""
-    one, another = process(), process()
-    ways = {
-        "a": {FIRST: one, SECOND: another},
-        "b": {OTHER: one, SECONDS_OTHER: another},
-        "c": {BALANCER: one},
-    }
-    own = [(FIRST, one), (OTHER, one), (SECOND, another), (SECONDS_OTHER, another)]
-    return World(ways, [*own, (BALANCER, one), (BALANCER, another)]).run()

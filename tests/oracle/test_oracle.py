@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.examples import more
 from tests.oracle.__main__ import main
 from tests.oracle.lockstep import compare, difference, explained
 from tests.oracle.oracle import VERSIONS, Oracle
@@ -25,7 +26,7 @@ pytestmark = pytest.mark.jvm
 
 CORE = Path(__file__).resolve().parents[1] / "core"
 KNOWN = tomllib.loads((Path(__file__).parent / "known_differences.toml").read_text())["difference"]
-EVENTS = 200_000
+EVENTS = more(20_000)
 SEED = 5_040_907
 
 
@@ -55,7 +56,7 @@ def test_harness_gives_what_was_recorded(oracle) -> None:
 
 @pytest.mark.slow
 def test_core_is_in_step_with_the_real_name_server(oracle) -> None:
-    """Result and state hash are equal after each of 200,000 adversarial events."""
+    """Result and state hash are equal after each of very many adversarial events."""
     compared = compare(oracle, EVENTS, SEED)
     assert compared.difference is None, explained(oracle, compared.difference)
     assert compared.events >= EVENTS

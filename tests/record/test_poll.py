@@ -72,6 +72,7 @@ def polled(folder: Path, targets: list[StandIn], script: Script, **more: Any) ->
     return asyncio.run(both())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [407, 493])
 def test_changes_are_in_the_tables(version: int, tmp_path: Path) -> None:
     """Each that lasts longer than a period, in order, between itself and the second round behind it; none that was not."""
@@ -205,6 +206,7 @@ def test_what_changed_is_asked_for_first(tmp_path: Path) -> None:
     assert asked >= {"T07", "TX", "own-broker-b", "own-broker-c"}
 
 
+@pytest.mark.slow
 def test_files_are_finished_one_after_the_other(tmp_path: Path) -> None:
     """Each says who is meant; together they are one history, whatever was read before."""
     target = StandIn()
@@ -242,6 +244,7 @@ def test_secrets_are_not_kept() -> None:
     assert hidden == {"table": {"secretKey": "xxxx", "b": "my.password=xxxx"}}
 
 
+@pytest.mark.slow
 def test_sigterm_through_the_wrapper(tmp_path: Path) -> None:
     """It ends the file and the exit code is 0."""
     target = StandIn()

@@ -110,6 +110,7 @@ def test_what_it_tells_is_what_the_views_say(whole: Capture) -> None:
     assert len(facts.incidents) == incidents > 3
 
 
+@pytest.mark.slow
 def test_silences_are_those_of_the_view_and_removals(whole: Capture) -> None:
     """Every gap of more than half a lease, and every removal of a silent broker; what lies between two stays is none."""
     answers = Answers(str(whole.path))
@@ -140,6 +141,7 @@ def test_brokers_at_one_address_are_silent_each_for_itself_and_answers_are_time_
     assert facts.end.replace(microsecond=0, second=0) == start.replace(hour=10, minute=30)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("about", "is_about"),
     [
@@ -161,6 +163,7 @@ def test_a_report_can_be_about_one_thing(
     assert next(iter(about.values())) in report(facts)
 
 
+@pytest.mark.slow
 def test_an_incident_has_its_own_report(whole: Capture, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Some minutes around it, and no other incident."""
     sql = "SELECT incident_id, subject FROM incidents WHERE code = 'EXPIRED_BROKER' ORDER BY 1"
@@ -196,6 +199,7 @@ def test_what_cannot_be_reported_is_said(
 # -- the file ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_is_one_file_that_asks_for_nothing(whole: Capture) -> None:
     """No element loads anything, a policy forbids it, ids are unique, charts say what they show, and it is small."""
     html = report(told(whole.path))
@@ -268,6 +272,7 @@ def test_charts_place_marks_where_things_happened() -> None:
     assert "150.0 s of 120 s silent" in drawn(silences([gap | {"ended_by": "scan"}], domain, WIDE), "s")
 
 
+@pytest.mark.slow
 def test_a_night_leaves_pages_that_lead_to_each_other(whole: Capture, tmp_path: Path) -> None:
     """The index links reports by day, newest first, Data Docs and the catalogue; every link leads to a file, none elsewhere."""
     shutil.copytree(whole.path, tmp_path / "w")

@@ -16,6 +16,7 @@ from schemas import asked
 from schemas.dialect import NotTranslatedError, duckdb_queries
 
 
+@pytest.mark.slow
 def test_what_was_translated_is_kept_until_a_source_changes(tmp_path: Path) -> None:
     """A copy of `schemas` translates once; after a change of a file it translates again, and says what the file says."""
     shutil.copytree(Path(asked.__file__).parent, tmp_path / "schemas", ignore=shutil.ignore_patterns(asked.KEPT))

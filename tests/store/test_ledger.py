@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,10 @@ from tests.store.tiny import (
 MINUTE = dt.timedelta(minutes=1)
 
 
-@pytest.fixture
-def three_nights(tmp_path: Path) -> Path:
-    """Give a warehouse of three nights: one of the first day, one of the second, and one that recomputes the first."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a warehouse of three nights: one of the first day, one of the second, and one that recomputes the first."""
+    tmp_path = tmp_path_factory.mktemp("three") / "w"
     for number, day in ((1, DAY), (2, NEXT), (3, DAY)):
         warehouse = warehouse_at(tmp_path, f"run-{number}")
         warehouse.start_from_published()
@@ -57,6 +59,12 @@ def three_nights(tmp_path: Path) -> Path:
     refused = warehouse_at(tmp_path, "run-4")
     refused.note_run([NEXT], {"status": "refused", "gate": "a rule"})
     return tmp_path
+
+
+@pytest.fixture
+def three_nights(made: Path, tmp_path: Path) -> Path:
+    """Give a copy of it, to be changed."""
+    return Path(shutil.copytree(made, tmp_path / "w"))
 
 
 def test_the_ledger_says_what_published_runs_say_together(three_nights: Path) -> None:

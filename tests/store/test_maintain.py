@@ -115,6 +115,7 @@ def maintained(tmp_path_factory: pytest.TempPathFactory) -> Maintained:
     return Maintained(path, pinned, digests, rows, planned, touched, done)
 
 
+@pytest.mark.slow
 def test_what_the_kept_runs_have_pinned_reads_as_before(maintained: Maintained) -> None:
     """The versions of the last two nights, and the ledger, say what they said; what crashed runs left is gone."""
     kept = [digests_at(maintained.path, versions) for versions in maintained.pinned[2:]]
@@ -164,6 +165,7 @@ def test_delta_itself_never_cleans_a_table_of_ours(maintained: Maintained) -> No
         assert known[name] == "interval 400 days"
 
 
+@pytest.mark.slow
 def test_a_longer_retention_brings_nothing_back(tmp_path: Path) -> None:
     """What an earlier maintenance deleted is still said to be gone, and the next one does not ask the log for it."""
     pinned = [night(tmp_path, number) for number in range(1, 5)]
@@ -176,6 +178,7 @@ def test_a_longer_retention_brings_nothing_back(tmp_path: Path) -> None:
     assert opened(tmp_path, FACTS).metadata().configuration["delta.logRetentionDuration"] == "interval 500 days"
 
 
+@pytest.mark.slow
 def test_a_second_maintenance_commits_nothing(tmp_path: Path) -> None:
     """Where there is nothing to do, no table gets a version."""
     for number in range(1, 5):

@@ -16,10 +16,8 @@ from jobs.errors import BrokenLogError, TableFeatureError, TamperedError, Wareho
 from jobs.store import delta_log
 from jobs.store.delta_log import head_of
 from jobs.store.places import table_path
-from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import table_of
 from schemas import bronze, gold
-from tests.boundaries import CrashError, Dying
 from tests.store.tiny import (
     DAY,
     EXPIRED,
@@ -100,6 +98,7 @@ def test_files_are_exchanged_one_by_one(tmp_path: Path) -> None:
     assert [kind for action in actions(tmp_path, NUMBERS, 1) for kind in action] == ["commitInfo", "remove"]
 
 
+@pytest.mark.slow
 def test_small_files_of_what_every_run_adds_to_are_put_together(tmp_path: Path) -> None:
     """Every run adds a row and reads them all: there are never many files, and no row is lost or moved."""
     counts = []
@@ -152,6 +151,7 @@ def test_later_commits_say_who_made_them_and_keep_the_comments(tmp_path: Path) -
     assert opened(tmp_path, NUMBERS).schema().fields[1].metadata == {"comment": "It"}
 
 
+@pytest.mark.slow
 def test_many_commits_are_read_from_checkpoints(tmp_path: Path) -> None:
     """Every twentieth version leaves one, and what is read through it is the same."""
     for number in range(45):
@@ -166,41 +166,6 @@ def test_many_commits_are_read_from_checkpoints(tmp_path: Path) -> None:
 
 
 # -- runs that died --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "point", ["expired_brokers:before", "expired_brokers:after", "route_changes:before", "ledger:before", "runs:before"]
-)
-def test_of_a_night_that_died_nobody_sees_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, point: str) -> None:
-    """Wherever it died: readers see the night before, the next night starts from that, and its commit leaves out the rest."""
-
-    def change(warehouse: Warehouse, code: str) -> Warehouse:
-        warehouse.start_from_published()
-        put(warehouse, EXPIRED, DAY, removal(code))
-        put(warehouse, EXPIRED, NEXT, removal(f"{code} next"))
-        put(warehouse, gold.ROUTE_CHANGES, DAY, {"namesrv_id": ONE, "topic": code})
-        warehouse.commit()
-        publish(warehouse, [DAY, NEXT])
-        return warehouse
-
-    night(tmp_path, "run-1", DAY, removal("first"))
-    dying = Dying(monkeypatch)
-    dying.point = point
-    with pytest.raises(CrashError):
-        change(warehouse_at(tmp_path, "run-2", LATER), "second")
-    dying.point = ""
-    looking = warehouse_at(tmp_path, "look")
-    assert names(looking, published=True) == ["first"]
-    looking.start_from_published()
-    assert names(looking) == ["first"]
-    assert looking.rows(gold.ROUTE_CHANGES).num_rows == 0
-    after = change(warehouse_at(tmp_path, "run-3", LATER), "third")
-    assert names(after) == names(warehouse_at(tmp_path), published=True) == ["third", "third next"]
-    assert after.rows(gold.ROUTE_CHANGES).column("topic").to_pylist() == ["third"]
-    assert sorted(opened(tmp_path, EXPIRED).to_pyarrow_table().column("broker_name").to_pylist()) == [
-        "third",
-        "third next",
-    ]
 
 
 def test_the_next_commit_brings_back_what_a_dead_run_replaced(tmp_path: Path) -> None:
@@ -276,6 +241,7 @@ def test_what_runs_left_in_staging_goes(tmp_path: Path) -> None:
 # -- other people ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_rows_that_somebody_else_changed_are_refused(tmp_path: Path) -> None:
     """A published slice was written to: the error names it and what takes it back, and readers see what was published."""
     night(tmp_path, "run-1", DAY, removal("first"))
@@ -310,6 +276,7 @@ def test_rows_that_somebody_else_adds_to_events_are_seen(tmp_path: Path) -> None
     assert warehouse_at(tmp_path).rows(HEARTBEATS, columns=["seq"]).column("seq").to_pylist() == [1, 2]
 
 
+@pytest.mark.slow
 def test_rearranged_files_are_nobodys_harm(tmp_path: Path) -> None:
     """Files put together, old ones deleted, properties set: a night starts from that, and does not bring the old files back."""
     warehouse = night(tmp_path, "run-1", DAY, removal("first"))
@@ -409,6 +376,7 @@ def test_a_table_that_only_its_maker_can_write_is_refused_by_name(tmp_path: Path
         night(tmp_path, "run-2", NEXT, removal("second"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", ["cut", "missing", "gone"])
 def test_a_log_that_cannot_be_read_is_said_to_be(tmp_path: Path, harm: str) -> None:
     """A commit that is cut short or missing, or no log at all where the ledger pins a version."""
@@ -467,6 +435,7 @@ def test_two_commits_on_one_version_are_one(tmp_path: Path, monkeypatch: pytest.
 # -- what has been recorded ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_name_server_goes_on_if_anything_is_recorded_of_it_later(tmp_path: Path) -> None:
     """Who is silent for a day goes on, who is gone does not; what is read meanwhile counts."""
     days = [DAY + dt.timedelta(days=number) for number in range(4)]
@@ -486,6 +455,7 @@ def test_a_name_server_goes_on_if_anything_is_recorded_of_it_later(tmp_path: Pat
     assert warehouse.namesrvs_on(days[1]) == {"steady:1", TWO}
 
 
+@pytest.mark.slow
 def test_bronze_tables_are_pinned_as_finished_runs_left_them(tmp_path: Path) -> None:
     """The ledger's row names the version of each table that there is, of the ones this run left alone too."""
     warehouse = warehouse_at(tmp_path, "run-1")

@@ -54,7 +54,7 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("packed", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_cut_at_every_byte(tmp_path: Path, form: str, packed: bool) -> None:  # noqa: FBT001
     """A cut between records is an end; any other one is an error behind the whole packets before it."""

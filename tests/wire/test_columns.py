@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from namesrv_wire import AnyRow, CaptureError, Transcript
 from namesrv_wire.packets.capture import INCOMING, OUTGOING, Endpoints
 from namesrv_wire.packets.columns import Packets, read_columns
-from tests.examples import examples, more
+from tests.examples import examples, first_quick, more
 
 ROOT = Path(__file__).parents[2]
 CAPTURE = ROOT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
@@ -162,6 +162,7 @@ def test_whatever_happened_to_a_capture_both_ways_say_the_same(
         assert outcome(path, columns=True) == outcome(path, columns=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.pcap*")), ids=lambda path: path.parent.name)
 def test_a_real_capture_reads_the_same_both_ways(path: Path) -> None:
     """Rows, state and counts of a whole recording are equal."""
@@ -227,13 +228,14 @@ def sighted(packets: Packets, way: str, chance: random.Random) -> Packets:
     return found
 
 
-@pytest.mark.parametrize(("seed", "way"), [(seed, WAYS[(5 * seed + seed // 6) % 6]) for seed in range(more(8))])
-def test_many_at_a_time_are_as_one_by_one(parts: list[Packets], seed: int, way: str) -> None:
+@pytest.mark.parametrize("seed", first_quick(*range(more(8))))
+def test_many_at_a_time_are_as_one_by_one(parts: list[Packets], seed: int) -> None:
     """Lost, repeated, late and cut segments, short idle limits and carried states: rows, order, counts and states are equal.
 
     And wherever they were seen: `changing` by the part.
     """
     chance, idle_ms = random.Random(seed), (120_000, 2_000, 500)[seed % 3]
+    way = WAYS[(5 * seed + seed // 6) % 6]
     one_by_one, many = Transcript(idle_ms), Transcript(idle_ms)
     endpoints = Endpoints()
     for number, whole in enumerate(parts):

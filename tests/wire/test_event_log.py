@@ -373,6 +373,7 @@ def test_names_that_are_none_for_their_length_are_refused(tmp_path: Path, said: 
     assert second.values["reason"] == "name_too_long"
 
 
+@pytest.mark.slow
 def test_many_lines_that_are_refused_are_blocks_of_their_own(tmp_path: Path) -> None:
     """However short lines are, so few are kept together; equal ones share what is said of them, but for their numbers."""
     path = tmp_path / "log"

@@ -10,6 +10,7 @@ import pytest
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.protocol.frames import Frame, decode_frame
 from namesrv_wire.protocol.requests import KnownFrames
+from tests.examples import more
 from tests.wire.forge import binary_header, frame, request, response
 from tests.wire.mutate import ODD_VALUES, mutated_frame
 from tests.wire.seeds import forged_frames, real_frames
@@ -103,7 +104,7 @@ def test_odd_numbers_are_left_to_the_decoder(value: bytes) -> None:
         assert through(frames, data) == directly(data)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(more(4)))
 def test_mutated_frames_are_what_they_are(seed: int) -> None:
     """Frames after accidents, each with its twins of other numbers, in one memory."""
     chance, frames = random.Random(seed), KnownFrames()

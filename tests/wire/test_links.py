@@ -72,12 +72,13 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> list[Segment]:
     return found
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize(
+    ("name", "compression"), [(name, [*COMPRESSIONS][number % len(COMPRESSIONS)]) for number, name in enumerate(ALL)]
+)
 def test_whatever_a_packet_lies_in_it_is_the_same_segment(
     tmp_path: Path, plain: list[Segment], name: str, compression: str
 ) -> None:
-    """Link types, tags, tunnels, and tunnels in tunnels, times compressions, as pcap and as pcapng."""
+    """Link types, tags, tunnels, and tunnels in tunnels, in one compression or another, as pcap and as pcapng."""
     link_type, frame = ALL[name]
     frames = [frame(packet) for packet in PACKETS]
     assert segments(tmp_path / "a", COMPRESSIONS[compression](pcap(frames, link_type))) == plain
@@ -95,9 +96,9 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], lis
     return found, segments(tmp_path_factory.mktemp("recorded") / "a", pcap(found, 101, stated_snap=1 << 18))
 
 
-@pytest.mark.parametrize("compression", [name for name in COMPRESSIONS if name != "plain"])
 @pytest.mark.parametrize(
-    "name", ["VXLAN", "Geneve", "GRE, key and more", "ERSPAN II", "IP in IP", "MPLS", "PPPoE", "cooked v2, VLAN"]
+    ("name", "compression"),
+    zip(["VXLAN", "Geneve", "GRE, key and more", "ERSPAN II", "cooked v2, VLAN"], [*COMPRESSIONS][1:], strict=True),
 )
 def test_real_traffic_is_the_same_in_tunnels_and_compressed(
     tmp_path: Path, recorded: tuple[list[bytes], list[Segment]], name: str, compression: str
@@ -271,6 +272,7 @@ def test_what_is_left_out_is_named(tmp_path: Path) -> None:
     assert left_out(tmp_path / "a", pcap(frames, 147)) == (0, "7 in frames of link type 147")
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_counted_by_so_many_names_at_most(tmp_path: Path) -> None:
     """However many ports there are: the most frequent keep their names, of the others there is one number."""
     often, count = 3 * [ethernet(ipv4(17, udp(53, b"")))], MAX_LEFT_OUT + 1_000
@@ -375,6 +377,7 @@ def test_frames_that_hold_nothing_are_passed_over(tmp_path: Path, compression: s
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 @pytest.mark.parametrize("good", [0, 3])
 def test_zeros_without_end_are_read_once_and_not_kept(tmp_path: Path, compression: str, good: int) -> None:

@@ -75,6 +75,7 @@ def test_positions_are_unique(whole: tuple[Transcript, list[AnyRow]]) -> None:
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(more(3)))
 def test_cutting_the_capture_anywhere_changes_nothing(
     segments: list[Segment], whole: tuple[Transcript, list[AnyRow]], seed: int

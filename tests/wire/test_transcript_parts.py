@@ -44,6 +44,7 @@ def test_ended_connections_are_forgotten() -> None:
     assert len(transcript._flows.by_ends) < 2 * (LINGER_NS // SECOND_NS + 30)
 
 
+@pytest.mark.slow
 def test_bounded_memory_for_a_flood_of_attempts() -> None:
     """SYNs that nobody answers, to many endpoints, keep a bounded number of candidates."""
     transcript = Transcript()
