@@ -316,7 +316,8 @@ async def poll(addresses: list[tuple[str, int]], polling: Polling, for_s: float 
     """Ask name servers at these addresses until SIGINT or SIGTERM, or for so many seconds; return the exit code."""
     targets = [Target(address, polling) for address in addresses]
     for target in targets:
-        finish_left_over(polling.folder, target.name)
+        for sentence in finish_left_over(polling.folder, target.name):
+            _say(sentence)
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
