@@ -16,6 +16,7 @@ from namesrv_core.machine.profile import Namesrv, NamesrvConfig, Profile
 from namesrv_core.machine.properties import properties_in
 
 _OLD: Final[dict[str, str]] = {
+    "rocketmqHome": "",
     "kvConfigPath": "",
     "configStorePath": "",
     "productEnvName": "center",
@@ -101,11 +102,11 @@ def properties_of(profile: Profile, path: Path | None, address: tuple[str, int],
     host, port = address
     own = {"kvConfigPath": told.get("kvConfigPath", str(kv_path)), "configStorePath": stored, "listenPort": str(port)}
     own |= {"bindAddress": host} if of_5x else {}
-    lines = {**defaults, **told, **own}
+    lines = {name: value for name, value in {**defaults, **told, **own}.items() if value or name != "rocketmqHome"}
     said = [
         f"property {name} {'changes nothing here' if name in defaults else f'is none of {profile.name}'}"
         for name, value in told.items()
-        if not (name in _USED and (of_5x or name in {*_OLD, "rocketmqHome"})) and value != defaults.get(name)
+        if not (name in _USED and (of_5x or name in _OLD)) and value != defaults.get(name)
     ]
     said += [
         f"property {name}={told[name]} is not used: --listen says {own[name]}"
@@ -142,5 +143,12 @@ def _told_by(path: Path) -> dict[str, str]:
 
 
 def _as_in_a_map(lines: dict[str, str]) -> list[tuple[str, str]]:
-    entries = string_map(entries=lines.items(), concurrent=True).java_items()
-    return [(name or "", value) for name, value in entries]
+    """Return properties in the order of Java's: those of the name server were put first, then Netty's, then all others of the file."""
+    names = list(_OLD)
+    begin = names.index("listenPort")
+    put = string_map(concurrent=True)
+    for part in (names[:begin], names[begin:], [name for name in lines if name not in _OLD]):
+        entries = ((name, lines[name]) for name in part if name in lines)
+        for name, value in string_map(entries=entries, concurrent=True).java_items():
+            put.put(name, value)
+    return [(name or "", value) for name, value in put.java_items()]

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from jobs.record.properties import Properties
 from namesrv_core.asking.answers import QUESTIONS, STANDARD_JSON_SINCE, answer, kv_list_json, question_of, writer
 from namesrv_core.asking.body_json import read_json
-from namesrv_core.asking.dispatch import answer_to
+from namesrv_core.asking.dispatch import UNDECODABLE_BODY, answer_to
 from namesrv_core.asking.parts import parts_read
 from namesrv_core.inference.configuration import shown_text
 from namesrv_core.machine import events
@@ -191,7 +191,7 @@ class Service:
 
     def _event(self, known: KnownFrame, opaque: int, channel: Channel) -> Answer:
         """Return the answer to a request that may change something, which is done and written."""
-        frame, at_ns = known.frame, self._slot()
+        frame, at_ns, is_4x = known.frame, self._slot(), not self.namesrv.profile.has_topic_registration
         table = EVENT_TABLES[frame.code]
         columns, topics = known.request(at_ns // NS_PER_MS, self._bodies)
         if table == "heartbeats":
@@ -202,10 +202,11 @@ class Service:
         tables: dict[str, TopicTable] = {}
         if table == "registrations":
             values["refusal"] = refused_as(columns, {}, self._version)
+            if is_4x and frame.version < 0:  # it looks at the version first, 5.x at the checksum
+                values["refusal"] = UNDECODABLE_BODY
             if topics is not None:
                 tables[topics.digest] = self._topic_table(topics)
         event = event_of({**values, "kind": table}, tables)
-        is_4x = not self.namesrv.profile.has_topic_registration
         if frame.code == RequestCode.QUERY_DATA_VERSION and not frame.body and is_4x:
             event = events.RefusedRequest(NULL_POINTER)
         elif frame.code == RequestCode.UPDATE_NAMESRV_CONFIG:

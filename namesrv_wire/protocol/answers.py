@@ -17,7 +17,8 @@ from namesrv_core.machine.question import Answer
 from namesrv_core.machine.register import REGISTER_FAILED
 from namesrv_wire.protocol.frames import FIXED, JSON, LANGUAGES, ONE_WAY, RESPONSE, ROCKETMQ, Frame
 
-CRC32_REMARK: Final = "crc32 not match"
+_TOLD: Final = frozenset({"crc32 not match", "namespace or key is null", "disable", "string2Properties error", REGISTER_FAILED})
+"""Errors that a request's processor tells; all others are exceptions that left it, and are answered without its header."""
 _WITH_HEADER: Final = frozenset(
     {
         *(RequestCode.GET_KV_CONFIG, RequestCode.REGISTER_BROKER, RequestCode.QUERY_DATA_VERSION),
@@ -37,7 +38,7 @@ def answer_frame(answer: Answer, body: bytes, asked: Frame, opaque: int, namesrv
     all others answer in JSON.
     """
     remark, fields = answer.remark, dict(answer.fields) if answer.fields else None
-    is_thrown = answer.code == ResponseCode.SYSTEM_ERROR and remark not in (CRC32_REMARK, REGISTER_FAILED)
+    is_thrown = answer.code == ResponseCode.SYSTEM_ERROR and remark not in _TOLD
     if fields is None and asked.code in _WITH_HEADER and not is_thrown:
         fields = {}
     of_4x = not namesrv.profile.has_topic_registration
