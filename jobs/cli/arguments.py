@@ -246,7 +246,9 @@ def _between(least: int, most: int, unit: str = "") -> Callable[[str], int]:
 
 def _add_record(add: Callable[..., _Options]) -> None:
     """Add what writes recordings."""
-    record = add("record", help="be a name server, or ask some again and again, and write event logs, which `nightly` reads")
+    record = add(
+        "record", help="be a name server, or ask some again and again, and write event logs, which `nightly` reads"
+    )
     told = "name server to ask, host:port; may be given again"
     way = record.add_mutually_exclusive_group(required=True)
     way.add_argument("--poll", action="append", type=_address, metavar="NAMESRV", help=told)
@@ -264,7 +266,9 @@ def _add_record(add: Callable[..., _Options]) -> None:
     alone = record.add_argument_group("with --listen")
     alone.add_argument("--profile", default="5.4.0", metavar="RELEASE", help="release that it is like (default: 5.4.0)")
     alone.add_argument("--config", metavar="FILE", help="its namesrv.properties")
-    alone.add_argument("--name", type=_address, metavar="ADDRESS", help="where brokers find it (default: as --listen says)")
+    alone.add_argument(
+        "--name", type=_address, metavar="ADDRESS", help="where brokers find it (default: as --listen says)"
+    )
     alone.add_argument(
         "--sync", type=_sync, default=1.0, metavar="event|TIME",
         help="have the disk keep what happened before each answer leaves, or after this time (default: 1s)",

@@ -38,8 +38,8 @@ _SAY_AGAIN_S = 60.0
 class Limits(NamedTuple):
     """What a peer may take. `memory`: bytes that wait in all connections together, to be read or to be taken by their peers.
 
-    `frame_s`: for so long a frame may come in, and a peer may not read. `pending`: of answers that a peer does not take so many bytes
-    wait before it is asked no more.
+    `frame_s`: for so long a frame may come in, and a peer may not read. `pending`: so many bytes of
+    answers wait for a peer before it is heard no more.
     """
 
     connections: int = 10_000
@@ -66,6 +66,7 @@ class Peer(asyncio.Protocol):
         self._is_stopped = self._goes_on = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         transport.set_write_buffer_limits(high=self._server.limits.pending)
@@ -75,6 +76,7 @@ class Peer(asyncio.Protocol):
         self._server.opened(self)
 
     def data_received(self, data: bytes) -> None:
+        """Work off what came in."""
         if self.transport.is_closing():
             return
         self.heard()
@@ -131,15 +133,18 @@ class Peer(asyncio.Protocol):
         (self.transport.abort if self.transport.get_write_buffer_size() else self.transport.close)()
 
     def pause_writing(self) -> None:
+        """Note that the peer does not take its answers."""
         self.slow_since = time.monotonic()
         self._server.slow[self.channel.id] = self
 
     def resume_writing(self) -> None:
+        """Go on, as the peer has taken them."""
         self.slow_since = None
         self._server.slow.pop(self.channel.id, None)
         self.go_on()
 
     def connection_lost(self, error: Exception | None) -> None:
+        """Note the end."""
         if error is not None and self.closed_by == "client":
             self.kinds = ("exception", "close")
         self._server.held -= len(self.waiting)
@@ -180,7 +185,7 @@ class Server:
         self.slow.pop(peer.channel.id, None)
         if self.peers.pop(peer.channel.id, None) is not None:
             self._service.ended(peer.channel, peer.kinds, peer.closed_by, int(1_000 * (time.monotonic() - peer.last)))
-            self._soon()
+            self.soon()
 
     def drop(self, peer: Peer, why: str) -> None:
         """End a connection that has reached a limit."""
@@ -207,9 +212,10 @@ class Server:
         if answer is not None:
             peer.answers += len(answer)
             self._out.append((peer, answer))
-        self._soon()
+        self.soon()
 
-    def _soon(self) -> None:
+    def soon(self) -> None:
+        """Have written what happened, together with all else that happens now."""
         if not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_soon(self._write)
@@ -241,7 +247,10 @@ class Server:
         service.notifications.clear()
         for peer, _ in out:
             peer.go_on()
-        while self.slow and sum(each.transport.get_write_buffer_size() for each in self.slow.values()) > self.limits.memory:
+        while (
+            self.slow
+            and sum(each.transport.get_write_buffer_size() for each in self.slow.values()) > self.limits.memory
+        ):
             self.drop(self.slow.popitem(last=False)[1], "memory")
 
     def _keep(self) -> None:
@@ -265,7 +274,7 @@ class Server:
         while True:
             wait_s = self._service.pass_time()
             if self._service.lines:
-                self._soon()
+                self.soon()
             await asyncio.sleep(wait_s)
 
     async def silences(self) -> None:
@@ -390,7 +399,7 @@ async def _serve(
         say(sentence)
     server = Server(service, folder, of, kv_path, limits, files)
     service.start(entries, namespaces)
-    server._soon()
+    server.soon()
     await listening.start_serving()
     say(f"listening on {host}:{port} as {of}, a {service.namesrv.profile.name}; it writes to {folder}")
     tasks = [asyncio.ensure_future(each) for each in (server.scans(), server.silences(), server.files())]

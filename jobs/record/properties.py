@@ -72,8 +72,8 @@ _USED: Final = frozenset(
 class Properties(NamedTuple):
     """What a name server is configured with. `lines`: all properties, those of the file in front of the defaults.
 
-    `kv_path`: where KV entries are kept. `wait_ms`: for so long after the start no route is told. `said`: sentences about what of the
-    file is not used.
+    `kv_path`: where KV entries are kept. `wait_ms`: for so long after the start no route is told.
+    `said`: sentences about what of the file is not used.
     """
 
     namesrv: Namesrv
@@ -91,7 +91,7 @@ class Properties(NamedTuple):
 
 
 def properties_of(profile: Profile, path: Path | None, address: tuple[str, int], kv_path: Path) -> Properties:
-    """Return the properties of a name server of a release at an address. `path`: its file; `kv_path`: used unless that says another.
+    """Return the properties of a name server of a release at an address. `path`: its file; `kv_path`: unless that says another.
 
     Raises UsageError for a file that cannot be read, and for what a name server of the release does not start with.
     """
@@ -143,7 +143,7 @@ def _told_by(path: Path) -> dict[str, str]:
 
 
 def _as_in_a_map(lines: dict[str, str]) -> list[tuple[str, str]]:
-    """Return properties in the order of Java's: those of the name server were put first, then Netty's, then all others of the file."""
+    """Return properties in the order of Java's: the name server's were put first, then Netty's, then all others of the file."""
     names = list(_OLD)
     begin = names.index("listenPort")
     put = string_map(concurrent=True)

@@ -21,7 +21,7 @@ _UNSAFE: Final = re.compile(r"[^0-9A-Za-z.-]")
 class Segment:
     """A file that grows. It is `.NAME.jsonl`, of which `nightly` takes whole lines, and `NAME.jsonl.gz` once it is finished.
 
-    NAME is whose it is and its first second (UTC). A finished one has the checksum of gzip. Raises OSError where it cannot be written.
+    NAME is whose it is and its first second (UTC). A finished one has gzip's checksum. Raises OSError where it cannot be written.
     """
 
     def __init__(self, folder: Path, of: str) -> None:
@@ -78,7 +78,9 @@ def finish_left_over(folder: Path, of: str) -> list[str]:
             cut = _cut_torn_lines(file.fileno())
             _finish(path)
         if cut:
-            said.append(f"{path.name}: {cut:,} bytes at its end are no whole line: cut, nobody was told of what they say")
+            said.append(
+                f"{path.name}: {cut:,} bytes at its end are no whole line: cut, nobody was told of what they say"
+            )
     return said
 
 

@@ -92,7 +92,7 @@ class Service:
     # -- its life ------------------------------------------------------------------------------------------------------
 
     def start(self, entries: Iterable[events.PutKvConfig | events.DeleteKvConfig], namespaces: Iterable[str]) -> None:
-        """Begin, with the KV entries of the file, `namespaces` among them that are empty, and what was recorded since it was written."""
+        """Begin, with the KV entries and `namespaces` of the file, and what was recorded since it was written."""
         for namespace in namespaces:
             self.registry.apply([Change("kv_config_table", (namespace, None), KvValue(None))], 0)
         for entry in entries:
@@ -153,7 +153,7 @@ class Service:
     # -- requests ------------------------------------------------------------------------------------------------------
 
     def take(self, data: bytes, channel: Channel) -> bytes | None:
-        """Return the answer to a frame; None: there is none. Raises DecodeError for what is no frame: the connection is to be closed."""
+        """Return the answer to a frame; None: there is none. Raises DecodeError for what is no frame."""
         self.pass_time()
         known, opaque = self._frames.decode(data)
         frame = known.frame
@@ -210,7 +210,9 @@ class Service:
         if frame.code == RequestCode.QUERY_DATA_VERSION and not frame.body and is_4x:
             event = events.RefusedRequest(NULL_POINTER)
         elif frame.code == RequestCode.UPDATE_NAMESRV_CONFIG:
-            event = events.RefusedRequest("Can not update config path" if is_4x else "Can not update config in black list.")
+            event = events.RefusedRequest(
+                "Can not update config path" if is_4x else "Can not update config in black list."
+            )
         taken = self._apply(event, at_ns // NS_PER_MS)
         self.notifications += [self._notified(each) for each in taken.notifications if each.to]
         told = answer_to(event, taken, self.registry, self.namesrv)
@@ -230,7 +232,10 @@ class Service:
             told = Answer(ResponseCode.SUCCESS, self._properties.text)
             self._observe(asked, told._replace(body=shown_text(told.body or "")), at_ns, channel.id)
             return told, None
-        if frame.code == RequestCode.GET_ROUTEINFO_BY_TOPIC and at_ns // NS_PER_MS - self._start_ms < self._properties.wait_ms:
+        if (
+            frame.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
+            and at_ns // NS_PER_MS - self._start_ms < self._properties.wait_ms
+        ):
             return _NOT_READY, None
         standard = frame.version >= STANDARD_JSON_SINCE or bool(asked["standard_json"])
         kept = self._answered(question_of(frame.code, frame.ext, standard_json=standard))
@@ -352,7 +357,9 @@ def kv_events_in(lines: Iterable[bytes]) -> list[events.PutKvConfig | events.Del
                 continue
             named = told["namespace"], told["config_key"]
             is_put = told["code"] == RequestCode.PUT_KV_CONFIG
-            found.append(events.PutKvConfig(*named, told.get("config_value")) if is_put else events.DeleteKvConfig(*named))
+            found.append(
+                events.PutKvConfig(*named, told.get("config_value")) if is_put else events.DeleteKvConfig(*named)
+            )
     return found
 
 

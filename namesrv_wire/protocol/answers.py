@@ -17,7 +17,9 @@ from namesrv_core.machine.question import Answer
 from namesrv_core.machine.register import REGISTER_FAILED
 from namesrv_wire.protocol.frames import FIXED, JSON, LANGUAGES, ONE_WAY, RESPONSE, ROCKETMQ, Frame
 
-_TOLD: Final = frozenset({"crc32 not match", "namespace or key is null", "disable", "string2Properties error", REGISTER_FAILED})
+_TOLD: Final = frozenset(
+    {"crc32 not match", "namespace or key is null", "disable", "string2Properties error", REGISTER_FAILED}
+)
 """Errors that a request's processor tells; all others are exceptions that left it, and are answered without its header."""
 _WITH_HEADER: Final = frozenset(
     {
