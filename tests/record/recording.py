@@ -44,9 +44,9 @@ class Recording:
 
 
 @contextlib.contextmanager
-def recording(folder: Path, *options: str) -> Iterator[Recording]:
+def recording(folder: Path, *options: str, port: int | None = None) -> Iterator[Recording]:
     """Record within a block, which ends with SIGTERM."""
-    made = Recording(folder, *options)
+    made = Recording(folder, *options, port=port)
     try:
         yield made
     finally:

@@ -132,7 +132,7 @@ def test_what_was_acknowledged_outlives_it(tmp_path: Path) -> None:
         [live] = (tmp_path / "out").glob(".*.jsonl")
         with live.open("ab") as file:
             file.write(b"\0\0\0\n" if number % 2 else b'{"schema":"namesrv-ev')
-    with recording(tmp_path / "out", "--profile", "5.4.0") as again:
+    with recording(tmp_path / "out", "--profile", "5.4.0", port=port) as again:
         client = Client(again.port)
         told = json.loads(client.ask(219, {"namespace": "N"}).frame.body)["table"]
         assert told.keys() >= set(acknowledged)
