@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(arguments)
     except Exception as error:
-        known = known_failure(error, getattr(arguments, "warehouse", None))
+        known = known_failure(error, getattr(arguments, "warehouse", getattr(arguments, "output", None)))
         if known is None:
             raise
         sys.stderr.write(f"namesrv-history: {known[0]}\n")

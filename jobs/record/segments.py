@@ -9,10 +9,13 @@ import json
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
 from typing import Final
+
+from jobs.errors import UsageError
 
 _LIVE, _DONE = ".jsonl", ".jsonl.gz"
 _UNSAFE: Final = re.compile(r"[^0-9A-Za-z.-]")
@@ -51,6 +54,20 @@ class Segment:
         """End it: from here on it is a finished file."""
         with self._file:
             _finish(self._path)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder if need be. Raises UsageError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"output {folder}: {error.strerror}") from error
+
+
+def say(sentence: str) -> None:
+    """Say something to whoever records."""
+    sys.stderr.write(f"namesrv-history: {sentence}\n")
+    sys.stderr.flush()
 
 
 def safe_name(of: str) -> str:

@@ -115,7 +115,6 @@ class Service:
         first_ns = at_ns - START_BEFORE_FIRST_ACCEPT_NS + self.namesrv.profile.scan_delay_ms * NS_PER_MS
         period_ns = self.namesrv.scan_period_ms * NS_PER_MS
         self._tick_ns = first_ns if first_ns > at_ns else first_ns + period_ns
-        self.kv_text = None
 
     def stop(self) -> None:
         """End: all routes are lost."""

@@ -19,6 +19,8 @@ from jobs.__main__ import main
 from namesrv_wire.protocol.frames import JSON, ROCKETMQ
 from schemas import bronze, gold
 from tests.night.nights import night, rows
+from tests.oracle.live.looks import differences
+from tests.oracle.live.recorder import Recorder
 from tests.record.recording import Client, Recording, free_port, recording
 from tests.wire.forge import compressed_body, register_json
 
@@ -102,6 +104,34 @@ def test_a_night_verifies_its_recording(release: str, version: int, serializatio
     assert len(rows(tmp_path / "w", bronze.REGISTRATIONS)) == sum(line["kind"] == "registration" for line in told)
     ended = {row["topic"] for row in rows(tmp_path / "w", gold.TOPIC_QUEUE_HISTORY) if row["valid_to"]}
     assert ended >= {"T-broker-x", "T-broker-y", "T-broker-z", "U"}
+
+
+@pytest.mark.slow
+def test_it_records_what_packets_show(tmp_path: Path) -> None:
+    """A capture of the same connections tells the same histories, and the same answers."""
+    port = free_port()
+    try:
+        packets = Recorder.of_loopback(tmp_path / "capture.pcap", [port])
+    except (PermissionError, AttributeError):
+        pytest.skip("needs Linux, and the right to open a packet socket")
+    packets.start()
+    (tmp_path / "namesrv.properties").write_text("orderMessageEnable=true\n", encoding="utf-8")
+    with pytest.raises(ConnectionError):  # so that the capture shows its start
+        Client(port)
+    with recording(tmp_path / "out", "--config", str(tmp_path / "namesrv.properties"), "--answers", "all", port=port):
+        client = Client(port)
+        _life(client, 493, JSON)
+        other = Client(port)
+        other.ask(103, broker("broker-x", heartbeatTimeoutMillis="1000"), register_json({"X": 4, "S": 1}))
+        other.ask(103, broker("broker-y"), register_json({"Y": 4, "S": 1}))
+        client.reset()
+        assert other.receive() is None
+        Client(port).ask(105, {"topic": "S"})
+    packets.finish()
+    said = [night(tmp_path / name, tmp_path / source) for name, source in (("w", "out"), ("p", "capture.pcap"))]
+    assert [each.verify["mismatched"] for each in said] == [0, 0]
+    assert said[0].observations == said[1].observations
+    assert differences(tmp_path / "w", tmp_path / "p") == []
 
 
 def test_what_was_acknowledged_outlives_it(tmp_path: Path) -> None:
