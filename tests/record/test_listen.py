@@ -16,13 +16,17 @@ from typing import Any
 import pytest
 
 from jobs.__main__ import main
-from namesrv_wire.protocol.frames import JSON, ROCKETMQ
+from jobs.record.properties import properties_of
+from jobs.record.service import Channel, Service
+from namesrv_core import V5_4_0
+from namesrv_core.machine import events
+from namesrv_wire.protocol.frames import JSON, ROCKETMQ, decode_frame
 from schemas import bronze, gold
 from tests.night.nights import night, rows
 from tests.oracle.live.looks import differences
 from tests.oracle.live.recorder import Recorder
 from tests.record.recording import Client, Recording, free_port, recording
-from tests.wire.forge import compressed_body, register_json
+from tests.wire.forge import compressed_body, register_json, request
 
 _QUICK = "serverChannelMaxIdleTimeSeconds=1\nscanNotActiveBrokerInterval=500\norderMessageEnable=true\n"
 
@@ -223,6 +227,30 @@ def test_peers_that_take_too_much_lose_their_own_connection(tmp_path: Path) -> N
         peak_kib = int((Path(f"/proc/{made.process.pid}/status").read_text().partition("VmHWM:")[2]).split()[0])
         assert peak_kib < 400 << 10
     assert night(tmp_path / "w", tmp_path / "out").verify["mismatched"] == 0
+
+
+def test_properties_of_its_file_hold(tmp_path: Path) -> None:
+    """Nobody is told a route before its time; brokers are told who is the smallest; an equal answer is written once a minute."""
+    text = "needWaitForService=true\nwaitSecondsForService=1\nnotifyMinBrokerIdChanged=true\nscanNotActiveBrokerInterval=x\n"
+    (tmp_path / "p").write_text(text, encoding="utf-8")
+    found = properties_of(V5_4_0, tmp_path / "p", ("127.0.0.1", 9_876), tmp_path / "kv")
+    assert ["is no number" in said for said in found.said] == [True]
+    service, channel = Service(found, 493, "127.0.0.1:9876", 60), Channel("10.0.0.9:1#1", "10.0.0.9:1")
+    service.start([events.PutKvConfig("N", "k", "v")], ["N", "E"])
+    for number in (1, 0):
+        service.take(request(103, broker("broker-a", number), register_json({"T": 4, "U": 4})), channel)
+    [(to, told)] = service.notifications
+    assert (to, decode_frame(told).ext["minBrokerId"], decode_frame(told).code) == ("10.0.0.7:10912", "0", 905)
+    early = service.take(request(105, {"topic": "T"}), channel) or b""
+    assert (decode_frame(early).code, decode_frame(early).remark) == (1, "name server not ready")
+    time.sleep(1.0)
+    service.lines.clear()
+    for topic in "TTUTT":
+        assert decode_frame(service.take(request(105, {"topic": topic}), channel) or b"").code == 0
+    assert [json.loads(line)["subject"] for line in service.lines] == ["T", "U"]
+    service.take(request(205, broker("broker-a")), channel)
+    service.take(request(105, {"topic": "T"}), channel)
+    assert [json.loads(line)["kind"] for line in service.lines[2:]] == ["admin", "observation"]
 
 
 def test_it_says_what_is_not_as_it_should_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,7 +39,7 @@ class RealBroker:
             "diskMaxUsedSpaceRatio": 99,
         }
         if version == "5.4.0":
-            conf |= {"enableSlaveActingMaster": "true", "timerWheelEnable": "false"}
+            conf |= {"enableSlaveActingMaster": "true"}
         text = "".join(f"{key}={value}\n" for key, value in conf.items())
         (home / "broker.conf").write_text(text, encoding="utf-8")
         self._classpath = ":".join(map(str, jars(f"org.apache.rocketmq:rocketmq-broker:{version}")))
