@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from jobs.errors import UsageError
 from namesrv_core.asking.requests import java_boolean, java_int
 from namesrv_core.inference.settings import OPTIONS
-from namesrv_core.machine.java_map import string_map
+from namesrv_core.machine.java_map import JavaMap, string_map
 from namesrv_core.machine.profile import Namesrv, NamesrvConfig, Profile
 from namesrv_core.machine.properties import properties_in
 
@@ -146,7 +146,7 @@ def _as_in_a_map(lines: dict[str, str]) -> list[tuple[str, str]]:
     """Return properties in the order of Java's: the name server's were put first, then Netty's, then all others of the file."""
     names = list(_OLD)
     begin = names.index("listenPort")
-    put = string_map(concurrent=True)
+    put: JavaMap[str | None, str] = string_map(concurrent=True)
     for part in (names[:begin], names[begin:], [name for name in lines if name not in _OLD]):
         entries = ((name, lines[name]) for name in part if name in lines)
         for name, value in string_map(entries=entries, concurrent=True).java_items():

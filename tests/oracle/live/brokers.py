@@ -47,9 +47,12 @@ class RealBroker:
 
     def start(self) -> subprocess.Popen[bytes]:
         """Start it, once more if it has ended."""
-        opens = ("--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED", "--add-opens=java.base/java.nio=ALL-UNNAMED")
+        opens: tuple[str, ...] = (
+            "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED",
+            "--add-opens=java.base/java.nio=ALL-UNNAMED",
+        )
         opens += ("--add-opens=java.base/sun.nio.ch=ALL-UNNAMED", "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED")
-        words = ("java", "-Xmx400m", "-XX:MaxDirectMemorySize=300m", "-XX:TieredStopAtLevel=1", *opens)
+        words: tuple[str, ...] = ("java", "-Xmx400m", "-XX:MaxDirectMemorySize=300m", "-XX:TieredStopAtLevel=1", *opens)
         words += (f"-Duser.home={self.home}", f"-Drocketmq.home.dir={self.home}", "-cp", self._classpath)
         main = ("org.apache.rocketmq.broker.BrokerStartup", "-c", str(self.home / "broker.conf"))
         with (self.home / "console.txt").open("ab") as console:
