@@ -156,7 +156,7 @@ def test_real_brokers_and_clients_have_no_other(tmp_path: Path) -> None:
             _until(lambda: _route(client, "Auto"))
             for topic, text in (("Made", "hello"), ("Auto", "there")):
                 assert text in admin("consumeMessage", "-t", topic, "-g", "readers")
-            assert "topicName" in (said := admin("topicRoute", "-t", "Made")) or "brokerDatas" in said
+            assert "brokerDatas" in admin("topicRoute", "-t", "Made")
             assert "broker-b" in admin("clusterList")
             wiped = admin("wipeWritePerm", "-b", "broker-b")
             assert "wipe write perm of broker[broker-b]" in wiped
