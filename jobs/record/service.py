@@ -105,10 +105,14 @@ class Service:
         said = f"version {self._version} in the header of an answer: {version_name(self._version)}"
         self._fact("identified", self._slot(), said, version=self._version)
         self._fact("configured", self._slot(), "it says so itself", properties=shown_text(self._properties.text))
-        for namespace in self.registry.kv_config_table:
-            question = Question(RequestCode.GET_KVLIST_BY_NAMESPACE, namespace)
-            body = kv_list_json(self.registry, namespace, self.namesrv)
-            asked = {"code": int(question.code), "subject": namespace, "scope": None, "standard_json": False}
+        for name in self.registry.kv_config_table:
+            body = kv_list_json(self.registry, name, self.namesrv)
+            asked: Values = {
+                "code": int(RequestCode.GET_KVLIST_BY_NAMESPACE),
+                "subject": name,
+                "scope": None,
+                "standard_json": False,
+            }
             asked |= {"request_version": self._version, "language": None}
             self._observe(asked, Answer(ResponseCode.SUCCESS, body), self._slot(), None)
         self._start_ms = at_ns // NS_PER_MS

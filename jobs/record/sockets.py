@@ -50,7 +50,8 @@ class Peer(asyncio.Protocol):
         self.last = self._frame_since = time.monotonic()
         self.answers = 0
         """Bytes of answers that wait for the file."""
-        self.closed_by, self.kinds = "client", ("close",)
+        self.closed_by = "client"
+        self.kinds: tuple[str, ...] = ("close",)
         self.slow_since: float | None = None
         self.slow_bytes = 0
         self._is_stopped = self._goes_on = False

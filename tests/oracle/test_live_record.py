@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -128,7 +129,7 @@ def _addrs(client: Client) -> dict[str, list[str]]:
     return {name: sorted(group["brokerAddrs"]) for name, group in found.items()}
 
 
-def _route(client: Client, topic: str) -> dict[str, dict[str, int]]:
+def _route(client: Client, topic: str) -> dict[str, dict[str, Any]]:
     """Return the permissions and ids that a route shows, by broker name."""
     answered = client.ask(105, {"topic": topic, "acceptStandardJsonOnly": "true"}).frame
     if answered.code:

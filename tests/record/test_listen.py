@@ -91,7 +91,7 @@ def test_a_night_verifies_its_recording(release: str, version: int, serializatio
         more: dict[str, Any] = {"version": version, "serialization": serialization}
         for name, end in (("broker-x", Client.close), ("broker-y", Client.reset), ("broker-z", None)):
             other = Client(made.port)
-            lease = {"heartbeatTimeoutMillis": "200"} if name == "broker-z" else {}
+            lease: dict[str, Any] = {"heartbeatTimeoutMillis": "200"} if name == "broker-z" else {}
             other.ask(103, broker(name, **lease), register_json({f"T-{name}": 4, "S": 1}), **more)
             if end is not None:
                 end(other)
