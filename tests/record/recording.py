@@ -7,7 +7,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -22,8 +21,15 @@ class Recording:
 
     def __init__(self, folder: Path, *options: str, port: int | None = None) -> None:
         self.folder, self.port, self.said = folder, port or free_port(), ""
-        words = ("-m", "jobs", "record", "--listen", f"127.0.0.1:{self.port}", "--output", str(folder), *options)
-        self.process = subprocess.Popen([sys.executable, *words], cwd=CHECKOUT, stderr=subprocess.PIPE, text=True)
+        words = (
+            str(CHECKOUT / "spark-submit.sh"),
+            "record",
+            "--listen",
+            f"127.0.0.1:{self.port}",
+            "--output",
+            str(folder),
+        )
+        self.process = subprocess.Popen([*words, *options], stderr=subprocess.PIPE, text=True)
         assert self.process.stderr is not None
         for line in self.process.stderr:
             self.said += line
