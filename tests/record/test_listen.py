@@ -80,7 +80,10 @@ def _life(client: Client, version: int, serialization: int) -> int:
     return 4 + len(asked)
 
 
-@pytest.mark.parametrize(("release", "version", "serialization"), [("4.9.7", 407, ROCKETMQ), ("5.4.0", 493, JSON)])
+@pytest.mark.parametrize(
+    ("release", "version", "serialization"),
+    [pytest.param("4.9.7", 407, ROCKETMQ, marks=pytest.mark.slow), ("5.4.0", 493, JSON)],
+)
 def test_a_night_verifies_its_recording(release: str, version: int, serialization: int, tmp_path: Path) -> None:
     """All requests, of both serializations; leases end, connections end, are reset and are idle: every answer is explained."""
     (tmp_path / "namesrv.properties").write_text(_QUICK, encoding="utf-8")
@@ -138,6 +141,7 @@ def test_it_records_what_packets_show(tmp_path: Path) -> None:
     assert differences(tmp_path / "w", tmp_path / "p") == []
 
 
+@pytest.mark.slow
 def test_what_was_acknowledged_outlives_it(tmp_path: Path) -> None:
     """Killed at random instants while brokers register and entries are put; half a line at the end is cut, and said."""
     chance, port, acknowledged = random.Random(7), free_port(), list[str]()
@@ -177,6 +181,7 @@ def test_what_was_acknowledged_outlives_it(tmp_path: Path) -> None:
     assert len(acknowledged) > 20
 
 
+@pytest.mark.slow
 def test_peers_that_take_too_much_lose_their_own_connection(tmp_path: Path) -> None:
     """Lengths that lie, half frames, thousands of connections, one that reads nothing: others are answered all the while."""
     options = ("--connections", "60", "--memory", "32")
