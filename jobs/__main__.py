@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(arguments)
     except Exception as error:
-        known = known_failure(error, getattr(arguments, "warehouse", None))
+        known = known_failure(error, getattr(arguments, "warehouse", getattr(arguments, "output", None)))
         if known is None:
             raise
         sys.stderr.write(f"namesrv-history: {known[0]}\n")
@@ -50,8 +50,10 @@ def _run(arguments: argparse.Namespace) -> int:
 
         return run_pack(Path(arguments.output), sys.stdout)
     if arguments.job == "record":
-        from jobs.record.poll import record  # noqa: PLC0415  as above
-
+        if arguments.listen is not None:
+            from jobs.record.listen import record  # noqa: PLC0415  as above
+        else:
+            from jobs.record.poll import record  # noqa: PLC0415  as above
         return record(arguments)
     if arguments.job == "reference":
         from schemas.reference import text  # noqa: PLC0415  as above

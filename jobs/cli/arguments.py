@@ -247,10 +247,12 @@ def _between(least: int, most: int, unit: str = "") -> Callable[[str], int]:
 def _add_record(add: Callable[..., _Options]) -> None:
     """Add what writes recordings."""
     record = add(
-        "record", help="ask name servers again and again, and write their answers as event logs, which `nightly` reads"
+        "record", help="be a name server, or ask some again and again, and write event logs, which `nightly` reads"
     )
     told = "name server to ask, host:port; may be given again"
-    record.add_argument("--poll", action="append", type=_address, required=True, metavar="NAMESRV", help=told)
+    way = record.add_mutually_exclusive_group(required=True)
+    way.add_argument("--poll", action="append", type=_address, metavar="NAMESRV", help=told)
+    way.add_argument("--listen", type=_address, metavar="ADDRESS", help="be a name server at host:port")
     record.add_argument("--output", required=True, metavar="DIR", help="folder for the event logs; made if need be")
     for option, dest, default, text in (
         ("--every", "every", "5s", "time from one round of questions to the next (default: 5s)"),
@@ -261,6 +263,29 @@ def _add_record(add: Callable[..., _Options]) -> None:
     record.add_argument(
         "--rate", type=_rate, default=20.0, metavar="N", help="questions a second to each at most (default: 20)"
     )
+    alone = record.add_argument_group("with --listen")
+    alone.add_argument("--profile", default="5.4.0", metavar="RELEASE", help="release that it is like (default: 5.4.0)")
+    alone.add_argument("--config", metavar="FILE", help="its namesrv.properties")
+    alone.add_argument(
+        "--name", type=_address, metavar="ADDRESS", help="where brokers find it (default: as --listen says)"
+    )
+    alone.add_argument(
+        "--sync", type=_sync, default=1.0, metavar="event|TIME",
+        help="have the disk keep what happened before each answer leaves, or after this time (default: 1s)",
+    )  # fmt: skip
+    answers = "write each answer, or (default) one that says the same as before to the same question once a minute"
+    alone.add_argument("--answers", choices=("all", "changed"), default="changed", help=answers)
+    alone.add_argument(
+        "--connections", type=_between(1, 1 << 20), default=10_000, metavar="N", help="at most (default: 10000)"
+    )
+    alone.add_argument(
+        "--memory", type=_between(32, 1 << 20, " MiB"), default=256, metavar="MIB",
+        help="of requests and answers that wait (default: 256)",
+    )  # fmt: skip
+
+
+def _sync(text: str) -> float | None:
+    return None if text == "event" else _duration(text)
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -5,6 +5,7 @@ Readers want files that lie on a disk: objects of a store, and standard input, a
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -156,7 +157,9 @@ def given_files(warehouse: Warehouse, inputs: Sequence[str], snapshots: Sequence
                 files = _fetched(name, own, known, given)
                 given.are_copies |= bool(files)
             elif path.is_dir():
-                files = {file: _fingerprint(file) for file in sorted(_files_below(path, given.errors))}
+                growing = dict.fromkeys(_growing(path, own))  # first: what is finished meanwhile is listed now
+                given.are_copies |= bool(growing)
+                files = {file: _fingerprint(file) for file in sorted(_files_below(path, given.errors))} | growing
                 if not files:
                     given.empty.append(_EMPTY.format(name))
             elif path.is_file():
@@ -191,6 +194,19 @@ def _files_below(folder: Path, errors: list[str]) -> Iterator[Path]:
                 yield from () if _is_truth(path) else (path,)
             elif path.is_symlink() and not path.exists():
                 errors.append(f"{path.name}: cannot be read: a link that leads nowhere")
+
+
+def _growing(folder: Path, copies: Path) -> Iterator[Path]:
+    """Yield copies of the event logs in a folder that are being written, up to their last whole lines, which `record` hides."""
+    for path in sorted(folder.rglob(".*.jsonl")):
+        with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+            content = file.read()
+            end = content.rfind(b"\n") + 1
+            if end:
+                copies.mkdir(exist_ok=True)
+                copy = copies / path.name.removeprefix(".")
+                copy.write_bytes(content[:end])
+                yield copy
 
 
 def _is_truth(path: Path) -> bool:

@@ -13,14 +13,13 @@ import json
 import os
 import signal
 import struct
-import sys
 import time
 from collections.abc import Awaitable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
-from jobs.errors import EXIT_OK, NotRecordedError, UsageError, first_line
-from jobs.record.segments import Segment, finish_left_over
+from jobs.errors import EXIT_OK, NotRecordedError, first_line
+from jobs.record.segments import Segment, finish_left_over, make_folder, say
 from namesrv_core.asking.shown import ShownCluster, ShownRoute, ShownTopics, shown_by
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.rows import BrokerData
@@ -282,16 +281,16 @@ class Target:
         self._hang_up()
         if self.failed is None:
             self.failed, self._failed_ns = why, self._last_answer_ns
-            _say(f"{self.name}: {why}; asked again, after one minute at most")
+            say(f"{self.name}: {why}; asked again, after one minute at most")
 
     def _succeed(self, version: int) -> None:
         if self.failed is not None:
-            _say(f"{self.name}: it answers again")
+            say(f"{self.name}: it answers again")
             self.failed, self._failed_ns = None, 0
         is_strange = not _FIRST <= version <= _BEHIND
         if is_strange != self._strange:
             known = "none of" if is_strange else "one of"
-            _say(f"{self.name}: its release is {version_name(version)}, {known} those that are replayed, 4.3 to 5.9")
+            say(f"{self.name}: its release is {version_name(version)}, {known} those that are replayed, 4.3 to 5.9")
         self._strange, self.has_answered = is_strange, True
 
     def _hang_up(self) -> None:
@@ -303,10 +302,7 @@ class Target:
 def record(arguments: argparse.Namespace) -> int:
     """Record until a signal, or for a time; return the exit code. Raises UsageError, and NotRecordedError if nobody answered."""
     folder = Path(arguments.output)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"output {folder}: {error.strerror}") from error
+    make_folder(folder)
     polling = Polling(folder, arguments.every, arguments.rate, arguments.rotate)
     return asyncio.run(poll(list(dict.fromkeys(arguments.poll)), polling, arguments.for_s))
 
@@ -315,7 +311,8 @@ async def poll(addresses: list[tuple[str, int]], polling: Polling, for_s: float 
     """Ask name servers at these addresses until SIGINT or SIGTERM, or for so many seconds; return the exit code."""
     targets = [Target(address, polling) for address in addresses]
     for target in targets:
-        finish_left_over(polling.folder, target.name)
+        for sentence in finish_left_over(polling.folder, target.name):
+            say(sentence)
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
@@ -383,8 +380,3 @@ def _without_secrets(body: str | None) -> str | None:
         }
         return body if hidden == table else json.dumps({"table": hidden}, ensure_ascii=False, separators=(",", ":"))
     return body
-
-
-def _say(sentence: str) -> None:
-    sys.stderr.write(f"namesrv-history: {sentence}\n")
-    sys.stderr.flush()

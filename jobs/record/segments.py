@@ -5,21 +5,26 @@ from __future__ import annotations
 import datetime as dt
 import fcntl
 import gzip
+import json
 import os
 import re
 import shutil
+import sys
+from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
 from typing import Final
+
+from jobs.errors import UsageError
 
 _LIVE, _DONE = ".jsonl", ".jsonl.gz"
 _UNSAFE: Final = re.compile(r"[^0-9A-Za-z.-]")
 
 
 class Segment:
-    """A file that grows. It is `.NAME.jsonl`, which `nightly` passes over in a folder, and `NAME.jsonl.gz` once it is finished.
+    """A file that grows. It is `.NAME.jsonl`, of which `nightly` takes whole lines, and `NAME.jsonl.gz` once it is finished.
 
-    NAME is whose it is and its first second (UTC). Raises OSError where it cannot be written.
+    NAME is whose it is and its first second (UTC). A finished one has gzip's checksum. Raises OSError where it cannot be written.
     """
 
     def __init__(self, folder: Path, of: str) -> None:
@@ -30,13 +35,20 @@ class Segment:
             for name in names
             if not (folder / f".{name}{_LIVE}").exists() and not (folder / f"{name}{_DONE}").exists()
         )
-        self._file = self._path.open("x", encoding="utf-8", errors="surrogatepass")
+        self._file = self._path.open("xb", buffering=0)
+        self.bytes = 0
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
-    def write(self, line: str) -> None:
-        """Add a line; it is in the file when this returns."""
-        self._file.write(f"{line}\n")
-        self._file.flush()
+    def write(self, *lines: str) -> None:
+        """Add lines; they are in the file when this returns, and outlive this process."""
+        data = memoryview("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass"))
+        self.bytes += len(data)
+        while data:
+            data = data[self._file.write(data) :]
+
+    def sync(self) -> None:
+        """Have what was written outlive this machine's power."""
+        os.fdatasync(self._file.fileno())
 
     def finish(self) -> None:
         """End it: from here on it is a finished file."""
@@ -44,34 +56,73 @@ class Segment:
             _finish(self._path)
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder if need be. Raises UsageError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"output {folder}: {error.strerror}") from error
+
+
+def say(sentence: str) -> None:
+    """Say something to whoever records."""
+    sys.stderr.write(f"namesrv-history: {sentence}\n")
+    sys.stderr.flush()
+
+
 def safe_name(of: str) -> str:
     """Return a text as a part of a file's name."""
     return _UNSAFE.sub("_", of)
 
 
-def finish_left_over(folder: Path, of: str) -> None:
-    """Finish the files of `of` that somebody who is no more has left: of the last line there may be a part, which goes."""
-    for path in sorted(folder.glob(f".{safe_name(of)}-*{_LIVE}")):
+def left_over(folder: Path, of: str) -> Iterable[Path]:
+    """Return the growing files of `of`, oldest first; somebody may write them."""
+    return sorted(folder.glob(f".{safe_name(of)}-*{_LIVE}"))
+
+
+def finish_left_over(folder: Path, of: str) -> list[str]:
+    """Finish the files of `of` that somebody who is no more has left; return a sentence about each that ended in half a line.
+
+    What stands behind the last line feed goes, and so do lines at the end that are none, which a machine without power leaves.
+    """
+    said = []
+    for path in left_over(folder, of):
         with path.open("rb+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:  # somebody writes it
                 continue
-            _cut_last_line(file.fileno())
+            cut = _cut_torn_lines(file.fileno())
             _finish(path)
+        if cut:
+            said.append(
+                f"{path.name}: {cut:,} bytes at its end are no whole line: cut, nobody was told of what they say"
+            )
+    return said
 
 
-def _cut_last_line(file: int) -> None:
-    """Cut what stands behind the last line feed."""
-    end = os.fstat(file).st_size
+def _cut_torn_lines(file: int) -> int:
+    """Cut what stands behind the last line that is whole; return how many bytes those were."""
+    size = end = os.fstat(file).st_size
     while end > 0:
-        begin = max(0, end - (1 << 16))
-        found = os.pread(file, end - begin, begin).rfind(b"\n")
-        if found >= 0:
-            os.ftruncate(file, begin + found + 1)
-            return
+        begin, line_feed = end, -1
+        while begin > 0 and line_feed < 0:  # of the line in front
+            stop, begin = begin, max(0, begin - (1 << 16))
+            line_feed = os.pread(file, min(stop, end - 1) - begin, begin).rfind(b"\n")
+        begin = begin + line_feed + 1 if line_feed >= 0 else 0
+        line = os.pread(file, end - begin, begin)
+        if line.endswith(b"\n") and _is_object(line):
+            break
         end = begin
-    os.ftruncate(file, 0)
+    os.ftruncate(file, end)
+    return size - end
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _finish(path: Path) -> None:

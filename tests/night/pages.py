@@ -57,7 +57,9 @@ class Block(NamedTuple):
     @property
     def is_ours(self) -> bool:
         """Return whether there is a command of this project, and none that records or goes on for good (`test_register`)."""
-        return COMMAND in self.lines and not re.search(r"HiveThriftServer2|\btcpdump -|\brecord --poll", self.lines)
+        return COMMAND in self.lines and not re.search(
+            r"HiveThriftServer2|\btcpdump -|\brecord --(?:poll|listen)", self.lines
+        )
 
     @property
     def commands(self) -> set[str]:

@@ -1,0 +1,227 @@
+"""`record --listen` beside a real name server: the same requests, the same bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from namesrv_core.asking.body_json import read_json
+from namesrv_wire.protocol.frames import JSON, ROCKETMQ
+from tests.night.nights import night
+from tests.oracle.jvm import JvmUnavailableError
+from tests.oracle.live.brokers import RealBroker, mqadmin
+from tests.oracle.live.namesrv import NameServer
+from tests.oracle.request_makers import CHANNELS, Made, Maker
+from tests.record.recording import Answered, Client, free_port, recording
+
+pytestmark = [pytest.mark.jvm, pytest.mark.slow]
+REQUESTS = 1_500
+_BROKER = ("clusterName", "brokerName", "brokerAddr", "brokerId")
+_OWN = ("kvConfigPath", "configStorePath", "listenPort", "bindAddress", "rocketmqHome")
+
+
+@contextlib.contextmanager
+def real(folder: Path, version: str, conf: dict[str, str]) -> Iterator[NameServer]:
+    """Start a real name server, and end it."""
+    try:
+        server = NameServer(folder, free_port(), version, {"serverChannelMaxIdleTimeSeconds": 120, **conf})
+    except JvmUnavailableError as error:
+        pytest.skip(str(error))
+    try:
+        for _ in range(300):
+            with contextlib.suppress(OSError):
+                Client(server.port).close()
+                break
+            time.sleep(0.1)
+        yield server
+    finally:
+        server.end(signal.SIGKILL)
+
+
+def _is_usual(made: Made) -> bool:
+    """Return whether a request leaves no null in a table, changes no configuration, and is not asked of a clock."""
+    named = [made.ext.get(name) for name in _BROKER] if made.code in (103, 104) else ["x"]
+    return made.code != 318 and "heartbeatTimeoutMillis" not in made.ext and all(named)
+
+
+def _told(answered: Answered | None, theirs: Answered | None) -> object:
+    """Return what is to be equal: all bytes, but for the text of an exception, and the places of files."""
+    if answered is None or theirs is None:
+        return answered
+    frame = answered.frame
+    if theirs.frame.code == 1 and "Exception" in (theirs.frame.remark or ""):
+        return frame._replace(remark=None)
+    if b"listenPort=" in frame.body:
+        return [line for line in frame.body.decode().split("\n") if not line.startswith(_OWN)]
+    return answered.raw
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("version", ["4.9.7", "5.4.0"])
+def test_it_answers_as_a_real_one_does(version: str, seed: int, tmp_path: Path) -> None:
+    """Random requests of both serializations over several connections: every answer is equal, byte for byte."""
+    conf = {"orderMessageEnable": "true"}
+    if version == "5.4.0":
+        conf |= {"supportActingMaster": "true"}
+    maker, chance, asked = Maker(seed), random.Random(seed), 0
+    with real(tmp_path / "real", version, conf) as server:
+        options = ("--profile", version, "--config", str(tmp_path / "real" / "namesrv.conf"))
+        text = (tmp_path / "real" / "namesrv.conf").read_text(encoding="utf-8")
+        (tmp_path / "real" / "namesrv.conf").write_text(text.replace("kv.json", "own-kv.json"), encoding="utf-8")
+        with recording(tmp_path / "out", *options) as ours:
+            pairs = {name: (Client(server.port), Client(ours.port)) for name in CHANNELS}
+            while asked < REQUESTS:
+                made = maker.request()
+                if not _is_usual(made):
+                    continue
+                asked += 1
+                serialization = chance.choice((JSON, ROCKETMQ))
+                one_way = version == "4.9.7" and made.code in (-5, 0, 10, 34, 217, 300, 901, 904, 905, 999, 32_767)
+                for client in pairs[made.channel]:
+                    client.send(
+                        made.code, made.ext, made.body or b"", version=made.version, serialization=serialization,
+                        one_way=one_way,
+                    )  # fmt: skip
+                if one_way:  # 4.9.7 does not know it, and says nothing
+                    continue
+                theirs, own = (client.receive() for client in pairs[made.channel])
+                assert _told(own, theirs) == _told(theirs, theirs), (made, serialization)
+                if made.code == 104:
+                    time.sleep(0.02)  # 5.4.0 works it off later
+
+
+_SETTINGS = "supportActingMaster=true\norderMessageEnable=true\n"
+
+
+def _until(what: Callable[[], object], said: Callable[[], object] = str, wait_s: float = 90) -> None:
+    """Wait until something is so. Raises AssertionError, with what is said, if it never is."""
+    until = time.monotonic() + wait_s
+    while not what():
+        assert time.monotonic() < until, said()
+        time.sleep(0.3)
+
+
+@contextlib.contextmanager
+def _brokers(folder: Path, namesrvs: list[str]) -> Iterator[dict[str, RealBroker]]:
+    """Start a master and a slave of 5.4.0, and a master of 4.9.7."""
+    made: dict[str, RealBroker] = {}
+    try:
+        for name, version, number in (("a", "5.4.0", 0), ("a", "5.4.0", 1), ("b", "4.9.7", 0)):
+            home = folder / f"broker-{name}-{number}"
+            made[f"{name}{number}"] = RealBroker(home, free_port(), version, f"broker-{name}", number, namesrvs)
+        yield made
+    finally:
+        for each in made.values():
+            each.kill()
+
+
+def _addrs(client: Client) -> dict[str, list[str]]:
+    """Return the ids that each broker name has."""
+    found = read_json(client.ask(106).frame.body.decode())["brokerAddrTable"]
+    return {name: sorted(group["brokerAddrs"]) for name, group in found.items()}
+
+
+def _route(client: Client, topic: str) -> dict[str, dict[str, Any]]:
+    """Return the permissions and ids that a route shows, by broker name."""
+    answered = client.ask(105, {"topic": topic, "acceptStandardJsonOnly": "true"}).frame
+    if answered.code:
+        return {}
+    route = json.loads(answered.body)
+    ids = {each["brokerName"]: sorted(each["brokerAddrs"]) for each in route["brokerDatas"]}
+    return {each["brokerName"]: {"perm": each["perm"], "ids": ids[each["brokerName"]]} for each in route["queueDatas"]}
+
+
+def test_real_brokers_and_clients_have_no_other(tmp_path: Path) -> None:
+    """Brokers of 5.4.0 and 4.9.7, mqadmin's producer and consumer: topics, messages, permissions, a broker killed and back."""
+    (tmp_path / "p").write_text(_SETTINGS, encoding="utf-8")
+    with recording(tmp_path / "out", "--config", str(tmp_path / "p"), "--answers", "all") as ours:
+        at, client = f"127.0.0.1:{ours.port}", Client(ours.port)
+
+        def admin(*words: str) -> str:
+            return mqadmin(tmp_path / "admin", at, *words)
+
+        with _brokers(tmp_path, [at]) as brokers:
+            _until(lambda: _addrs(client) == {"broker-a": ["0", "1"], "broker-b": ["0"]}, lambda: _addrs(client))
+            assert "create topic to" in admin("updateTopic", "-c", "C", "-t", "Made", "-r", "4", "-w", "4")
+            _until(lambda: _route(client, "Made").keys() == {"broker-a", "broker-b"}, lambda: _route(client, "Made"))
+            for topic, text in (("Made", "hello"), ("Auto", "there")):
+                assert "SEND_OK" in admin("sendMessage", "-t", topic, "-p", text)
+            _until(lambda: _route(client, "Auto"))
+            for topic, text in (("Made", "hello"), ("Auto", "there")):
+                assert text in admin("consumeMessage", "-t", topic, "-g", "readers")
+            assert "brokerDatas" in admin("topicRoute", "-t", "Made")
+            assert "broker-b" in admin("clusterList")
+            wiped = admin("wipeWritePerm", "-b", "broker-b")
+            assert "wipe write perm of broker[broker-b]" in wiped
+            assert _route(client, "Made")["broker-b"]["perm"] == 4
+            assert "add write perm of broker[broker-b]" in admin("addWritePerm", "-b", "broker-b")
+            assert "SEND_OK" in admin("sendMessage", "-t", "Made", "-p", "again", "-b", "broker-b", "-i", "0")
+            brokers["a0"].kill()
+            _until(
+                lambda: _route(client, "Made")["broker-a"] == {"perm": 4, "ids": ["0"]}, lambda: _route(client, "Made")
+            )
+            assert "SEND_OK" in admin("sendMessage", "-t", "Made", "-p", "while a is away")
+            brokers["a0"].start()
+            _until(
+                lambda: _route(client, "Made")["broker-a"] == {"perm": 6, "ids": ["0", "1"]},
+                lambda: _route(client, "Made"),
+            )
+            assert "hello" in admin("consumeMessage", "-t", "Made", "-g", "others")
+            deleted = admin("deleteTopic", "-c", "C", "-t", "Made")
+            assert "from NameServer success" in deleted, deleted
+            _until(lambda: not _route(client, "Made"))
+        _until(lambda: not _addrs(client), lambda: _addrs(client))
+    said = night(tmp_path / "w", tmp_path / "out")
+    assert (said.status, said.verify["mismatched"], said.errors, said.quarantined) == ("published", 0, [], 0)
+
+
+def test_beside_a_real_one_it_answers_the_same(tmp_path: Path) -> None:
+    """The same real brokers know both; both are asked the same all the while, and answer the same bytes as soon as both know it."""
+    asked = equal = 0
+    with real(tmp_path / "real", "5.4.0", {"supportActingMaster": "true", "orderMessageEnable": "true"}) as server:
+        (tmp_path / "p").write_text(_SETTINGS, encoding="utf-8")
+        with recording(tmp_path / "out", "--config", str(tmp_path / "p")) as ours:
+            both = [f"127.0.0.1:{one.port}" for one in (server, ours)]
+            clients = Client(server.port), Client(ours.port)
+
+            def compare(seconds: float) -> None:
+                nonlocal asked, equal
+                until = time.monotonic() + seconds
+                while time.monotonic() < until:
+                    listed = json.loads(clients[0].ask(206).frame.body)["topicList"]
+                    questions = [(106, {}), (206, {}), (224, {"cluster": "C"}), (304, {}), (105, {"topic": "nowhere"})]
+                    questions += [(105, {"topic": topic, "acceptStandardJsonOnly": "true"}) for topic in listed]
+                    questions += [(901, {"clusterName": "C", "brokerName": name}) for name in ("broker-a", "broker-b")]
+                    for code, ext in questions:
+
+                        def told(code: int = code, ext: dict[str, str] = ext) -> list[bytes]:
+                            return [client.ask(code, ext).frame.body for client in clients]
+
+                        asked += 1
+                        first = told()
+                        equal += first[0] == first[1]
+                        if first[0] != first[1]:  # one of them knows it already
+                            _until(lambda: len({*told()}) == 1, told, 15)
+                    time.sleep(1)
+
+            with _brokers(tmp_path, both) as brokers:
+                _until(lambda: all(len(_addrs(client).get("broker-a", ())) == 2 for client in clients))
+                compare(5)
+                mqadmin(tmp_path / "admin", both[1], "updateTopic", "-c", "C", "-t", "Made", "-r", "4", "-w", "4")
+                compare(5)
+                brokers["a1"].kill()
+                compare(5)
+                brokers["a0"].kill()
+                compare(5)
+                brokers["a0"].start()
+                compare(15)
+            compare(3)
+    assert equal > 0.9 * asked > 100, (equal, asked)
