@@ -145,7 +145,13 @@ def _add_writers(add: Callable[..., _Options]) -> None:
     nightly.run()
     ingest = add("ingest", help="read captures and event logs into the bronze tables; `nightly` goes on from there")
     ingest.recorded(required=True)
-    add("check", help="compare every partition of the last published run with its digest in the ledger").warehouse()
+    check = add("check", help="compare every partition of the last published run with its digest in the ledger")
+    check.warehouse()
+    kept = "also prove that nothing published up to this checkpoint was rewritten: the line that a run printed, or a file with it"
+    check.add_argument("--against", metavar="CHECKPOINT", help=kept)
+    check.file(
+        "--sign", "sign the checkpoint that is printed, with an Ed25519 key in PEM, which belongs outside the warehouse"
+    )
     refused = add("refused", help="list the files that were refused, or mostly unreadable, and why; forget them")
     refused.warehouse()
     forget = "forget files, by name or the first digits of their digests: they may be given again"

@@ -1,33 +1,46 @@
-"""Hold what lies on disk against the ledger."""
+"""Hold what lies on disk against the ledger, and the ledger against what somebody has kept of it."""
 
 from __future__ import annotations
 
+import posixpath
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jobs.errors import NothingPublishedError, TamperedError
+from jobs.store import delta_log
+from jobs.store.chain import LOG, Chain, Entry, Files, root_of_files
 from jobs.store.damage import differences, require_restatements
-from jobs.store.ledger import Run
-from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
+from jobs.store.files import DataFile, bounds_of, closed_days, described, folder_of, pieces_of, sha256_at
+from jobs.store.ledger import Run, run_known_at
+from jobs.store.places import table_path
+from jobs.store.published import Noted, oldest_kept
+from jobs.store.warehouse import TABLES, WRITTEN_TABLES, Warehouse
 from namesrv_day.arrow.digest import Digest, Slice
+from schemas import gold
 from schemas.table import Table
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was checked, as which run published it; `wrong`: a sentence for each slice or table that is not so."""
+    """What was checked, as which run published it; `wrong`: a sentence for each slice, table or file that is not so.
+
+    `replaced`: what later runs have put in the place of files that the checkpoint covers, a sentence for each run and folder.
+    """
 
     run_id: str
     tables: int
     slices: int
     wrong: list[str]
+    replaced: list[str] = field(default_factory=list)
 
 
-def check(warehouse: Warehouse) -> Checked:
-    """Read every table as the last published run pins it, and compare every slice with its digest.
+def check(warehouse: Warehouse, against: Noted | None = None) -> Checked:
+    """Read every table as the last published run pins it, and compare every slice with its digest, every file with the chain.
 
     Bronze tables may have got rows since, which are no part of that run; what somebody else has changed since, and the next
-    night would refuse, is wrong, too. Raises NothingPublishedError, LedgerBehindError.
+    night would refuse, is wrong, too. `against`: a checkpoint that was kept, up to which nothing may be other than it was.
+    Raises NothingPublishedError, LedgerBehindError.
     """
     last = warehouse.ledger().last
     if last is None:
@@ -40,7 +53,25 @@ def check(warehouse: Warehouse) -> Checked:
         require_restatements(warehouse, deep=True)
     except TamperedError as error:
         wrong[error.said] = None
-    return Checked(last.run_id, len(judged), len(expected), list(wrong))
+    damaged = {sentence.partition(" of ")[0].partition(":")[0] for sentence in wrong}
+    found = _Sealed(warehouse, last, damaged)
+    wrong |= dict.fromkeys(found.wrong())
+    replaced = list[str]()
+    if against is not None:
+        link = found.chain.links.get(against.run_id)
+        if link is None or link.sha256 != against.sha256:
+            gone = (
+                "is not in it any more" if link is None else f"has {link.sha256}, the checkpoint says {against.sha256}"
+            )
+            return Checked(last.run_id, len(judged), len(expected), [_rewritten(warehouse, against, gone), *wrong])
+        wrong |= dict.fromkeys(found.wrong_since(against.run_id))
+        replaced = found.replaced
+    return Checked(last.run_id, len(judged), len(expected), list(wrong), replaced)
+
+
+def _rewritten(warehouse: Warehouse, against: Noted, how: str) -> str:
+    where = table_path(warehouse.path, gold.RUNS)
+    return f"runs: {where} was rewritten: run {against.run_id}, which the checkpoint names, {how}"
 
 
 def _wrong(warehouse: Warehouse, table: Table, run: Run, expected: Mapping[Slice, Digest]) -> Iterator[str]:
@@ -52,3 +83,92 @@ def _wrong(warehouse: Warehouse, table: Table, run: Run, expected: Mapping[Slice
             warehouse.hold([table])  # the same rows in other files, from which the next night starts
     except TamperedError as error:
         yield error.said
+
+
+class _Sealed:
+    """The files that the chain names, and those that there are. Of tables that are `damaged` enough is said."""
+
+    def __init__(self, warehouse: Warehouse, last: Run, damaged: set[str]) -> None:
+        self._warehouse, self._last, self._damaged = warehouse, last, damaged
+        self.chain: Chain = warehouse.chain()
+        self._now = self.chain.files()
+        ledger = delta_log.open_version(warehouse.path, gold.RUNS, delta_log.head_of(warehouse.path, gold.RUNS))
+        self._oldest = oldest_kept(ledger.delta)
+        self.replaced: list[str] = []
+
+    def wrong(self) -> Iterator[str]:
+        """Yield a sentence for each file that is not as the chain has it; files that no readable run needs may be gone."""
+        for table in (*WRITTEN_TABLES, gold.RESTATEMENTS):
+            if table.name not in self._damaged:
+                yield from self._named(table, self._last, self._now)
+        ever = {(one.table, one.path): one for _, added, _ in self.chain.changes() for one in added}
+        for key, entry in ever.items():
+            if entry.table in self._damaged:
+                continue
+            where = f"{entry.table}: {table_path(self._warehouse.path, TABLES[entry.table])}/{entry.path}"
+            try:
+                if sha256_at(self._warehouse.path, TABLES[entry.table], entry.path) != entry.sha256:
+                    yield f"{where} has not the bytes that were published"
+            except TamperedError:
+                if key in self._now and not self._may_be_gone(entry):
+                    yield f"{where} is gone"
+        yield from self._false_root(self._last.run_id, self._now)
+
+    def wrong_since(self, run_id: str) -> Iterator[str]:
+        """Yield a sentence for what is not as a run left it and no later run has replaced; note in `replaced` what one has."""
+        then = self.chain.files(run_id)
+        yield from self._false_root(run_id, then)
+        run = run_known_at(self._warehouse.rows(gold.RUNS), run_id)
+        if run is not None and all(number >= self._oldest.get(name, 0) for name, number in run.versions.items()):
+            for name in run.versions:
+                yield from self._named(TABLES[name], run, then)
+        kept = {piece for entry in self._now.values() for piece in entry.pieces}
+        old = {piece for entry in then.values() for piece in entry.pieces}
+        is_later, count = False, Counter[tuple[str, str, str]]()
+        for link, added, gone in self.chain.changes():
+            if is_later:
+                for entry in (then[key] for key in gone if key in then):
+                    if not entry.path.startswith(LOG) and not (entry.pieces and kept.issuperset(entry.pieces)):
+                        count[link.run_id, entry.table, posixpath.dirname(entry.path)] += 1
+                for entry in added:
+                    # Rows that were published before lie in a new file: they must be those.
+                    if not old.isdisjoint(entry.pieces) and (entry.table, entry.path) in self._now:
+                        yield from self._other_rows(entry)
+            is_later = is_later or link.run_id == run_id
+        self.replaced = [
+            f"run {run} has replaced {files} file(s) of {table}{f', {folder}' if folder else ''}"
+            for (run, table, folder), files in count.items()
+        ]
+
+    def _other_rows(self, entry: Entry) -> Iterator[str]:
+        table = TABLES[entry.table]
+        if pieces_of(self._warehouse.path, table, DataFile(entry.path, 0, 0, None, "")) != entry.pieces:
+            where = f"{table_path(self._warehouse.path, table)}/{entry.path}"
+            yield f"{entry.table}: {where} has not the rows that were published before they were put together"
+
+    def _named(self, table: Table, run: Run, files: Files) -> Iterator[str]:
+        """Yield a sentence if a table's log names other files than the chain, or says of one what it is not."""
+        root = self._warehouse.path
+        named = self._warehouse.files(table) if table is gold.RESTATEMENTS else self._warehouse.files_of(run, table)
+        expected = {path for name, path in files if name == table.name and not path.startswith(LOG)}
+        paths = {file.path for file in named}
+        # Of restatements, which no run pins, a run that died may have left some.
+        if not paths >= expected if table is gold.RESTATEMENTS else paths != expected:
+            yield f"{table.name}: the log of {table_path(root, table)} names other files than run {run.run_id} published"
+            return
+        for file in named:
+            found = described(root, table, file.path, file.day)
+            said, is_so = (
+                (of.rows, bounds_of(of), closed_days(of) if table.has_intervals else of.day) for of in (file, found)
+            )
+            if said != is_so or posixpath.dirname(file.path) != folder_of(table, file).rstrip("/"):
+                yield f"{table.name}: the log of {table_path(root, table)} says of {file.path} what it is not"
+
+    def _may_be_gone(self, entry: Entry) -> bool:
+        number = entry.path.removeprefix(LOG).removesuffix(".json")
+        is_unpinned = entry.table == gold.RESTATEMENTS.name
+        return number.isdigit() and (is_unpinned or int(number) < self._oldest.get(entry.table, 0))
+
+    def _false_root(self, run_id: str, files: Files) -> Iterator[str]:
+        if root_of_files(files) != self.chain.root(run_id):
+            yield f"runs: the files that are listed up to run {run_id} are not those of its root"

@@ -135,9 +135,9 @@ def differing(found: Mapping[Slice, Digest], expected: Mapping[Slice, Digest]) -
     ]
 
 
-def finished_after(last: Run | None, now: dt.datetime) -> dt.datetime:
-    """Return `now`, or just after the run `last`: runs are ordered by this time, also where the machine's clock went back."""
-    return now if last is None else max(now, last.finished_time + dt.timedelta(microseconds=1))
+def finished_after(last: dt.datetime | None, now: dt.datetime) -> dt.datetime:
+    """Return `now`, or just after the `last` run: runs are ordered by this time, also where the machine's clock went back."""
+    return now if last is None else max(now, last + dt.timedelta(microseconds=1))
 
 
 def _place(cut: Slice) -> tuple[dt.date, str, str]:

@@ -30,6 +30,7 @@ RECORDED_DAYS = list_of(
         marks=list_of(struct_of(kind=STRING, at=TIMESTAMP, until=TIMESTAMP)),
     )
 )
+FILES = list_of(struct_of(table=STRING, path=STRING, sha256=STRING, pieces=list_of(struct_of(rows=LONG, root=STRING))))
 RUNS = Table(
     "runs",
     "gold",
@@ -63,6 +64,19 @@ RUNS = Table(
             "started, stopped, observed_from (the recording begins in the middle of its life), snapshot, gap (until: its end), "
             "doubt (all brokers fell silent: an outage or a gap). The view coverage puts days together",
         ),
+        required(
+            "previous_sha256",
+            STRING,
+            "The hash of the chain up to the row before (64 zeros: there is none). docs/auditors.md says how it is made",
+        ),
+        required("files_root", STRING, "Merkle root of all files that readers see after the run"),
+        required(
+            "files",
+            FILES,
+            "The files that are new since the row before, commits of Delta logs among them, with the SHA-256 of their bytes; of "
+            "histories, reports and small tables the Merkle root of the rows of each piece that was once written in one",
+        ),
+        required("gone", list_of(struct_of(table=STRING, path=STRING)), "The files that readers do not see any more"),
         required("versions", map_of(LONG), "Delta version of every table after the run"),
         required("digests", map_of(STRING), "Digest of every table that is cut by day, all its days together"),
         required(
@@ -86,7 +100,11 @@ RUNS = Table(
             "status NOT IN ('published', 'refused') OR (status = 'published') = (gate = 'passed')",
             "What is published passed the gate, what is refused did not.",
         ),
-        Rule("config_has_a_digest", is_hex("config_sha256", 64), "config_sha256 is 64 hex digits."),
+        Rule(
+            "hashes_are_hex",
+            " AND ".join(is_hex(name, 64) for name in ("config_sha256", "previous_sha256", "files_root")),
+            "config_sha256, previous_sha256 and files_root are 64 hex digits.",
+        ),
         Rule(
             "figures_are_not_negative",
             " AND ".join(each(f"map_values({figures})", "e >= 0") for figures in ("versions", "counts", "seconds")),
