@@ -7,7 +7,6 @@ Needs Python 3.10 and pyarrow. CHECKPOINT is a line that a run printed, or a fil
   Delta logs name these files and no others;
 - every recorded answer to a question for a route is looked up in the published histories, and all answers are counted;
 - captures that are given are those that were read.
-
 docs/auditors.md describes each hash. Exit codes: 0 verified; 8 something is not as it was published; 2 it cannot be read.
 """
 

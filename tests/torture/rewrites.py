@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from jobs.errors import JobError
-from jobs.store.chain import FIRST, Chain, link_of, root_of_files
+from jobs.store.chain import FIRST, Chain, Files, link_of, root_of_files
 from jobs.store.check import check
 from jobs.store.files import DataFile, read_files, write_file
 from jobs.store.maintain import maintain
@@ -147,7 +147,7 @@ def _ever(warehouse: Warehouse, table: Table) -> list[DataFile]:
 
 def rechained(warehouse: Warehouse, rows: list[dict[str, Any]]) -> None:
     """Write the ledger anew with these rows, each with the hashes that it must have, and note the last one."""
-    previous, files = FIRST, {}
+    previous, files = FIRST, Files()
     for row in sorted(rows, key=lambda row: (row["finished_time"], row["run_id"])):
         row["previous_sha256"] = previous
         made = Chain.__new__(Chain)
