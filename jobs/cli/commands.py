@@ -44,9 +44,8 @@ from jobs.night.gate import are_too_many
 from jobs.passes import InProcess, OnSpark, Passes, Processes
 from jobs.processes import cores
 from jobs.session import CHECKOUT, SessionLater, for_questions
-from jobs.store.check import check
+from jobs.store.check import check, require_whole
 from jobs.store.coverage import require_within, summary, text_of
-from jobs.store.damage import require_whole
 from jobs.store.disk import PUBLISHED, known_failure
 from jobs.store.lock import locked, read_locked
 from jobs.store.maintain import maintain

@@ -120,12 +120,7 @@ def is_rooted(table: Table) -> bool:
 
 def joins_of(root: str, table: Table, file: DataFile) -> list[int]:
     """Return the rows of each piece of which a file is made: one, but of files that were put together. Raises TamperedError."""
-    system, folder = filesystem_of(table_path(root, table))
-    try:
-        with system.open_input_file(f"{folder}/{file.path}") as opened_file:
-            footer = pq.read_metadata(opened_file)
-    except (OSError, pa.ArrowException) as error:
-        raise unreadable(root, table, file.path, error) from error
+    footer, _ = _footer(root, table, file.path)
     said = (footer.metadata or {}).get(_PIECES)
     return [footer.num_rows] if said is None else [int(rows) for rows in said.split(b",")]
 
@@ -191,11 +186,15 @@ def sha256_at(root: str, table: Table, path: str) -> str:
 
 def described(root: str, table: Table, path: str, day: dt.date | None) -> DataFile:
     """Return a data file with all that its footer says of it. Raises TamperedError."""
+    footer, size = _footer(root, table, path)
+    return DataFile(path, size, footer.num_rows, day, _stats(footer))
+
+
+def _footer(root: str, table: Table, path: str) -> tuple[pq.FileMetaData, int]:
     system, folder = filesystem_of(table_path(root, table))
     try:
         with system.open_input_file(f"{folder}/{path}") as file:
-            footer = pq.read_metadata(file)
-            return DataFile(path, file.size(), footer.num_rows, day, _stats(footer))
+            return pq.read_metadata(file), file.size()
     except (OSError, pa.ArrowException) as error:
         raise unreadable(root, table, path, error) from error
 

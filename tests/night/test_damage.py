@@ -195,7 +195,7 @@ def test_a_topic_configuration_is_what_its_digest_says(
 
     That the file has another size, which a night would see first, is left aside: a size can be kept.
     """
-    monkeypatch.setattr("jobs.store.damage.require_files", lambda *_: None)
+    monkeypatch.setattr("jobs.store.check.require_files", lambda *_: None)
     for file in warehouse_at(copied).published_files(CONFIGS):
         rewrite(Path(table_path(str(copied), CONFIGS), file.path), column, change)
     with pytest.raises(TamperedError, match=r"topic_configs: .*topic_configs does not hold what was read as"):
