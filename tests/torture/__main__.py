@@ -1,8 +1,9 @@
 """Break things on purpose: `./spark-submit.sh torture NAME --seeds N`.
 
 Each seed is one fault; a failing one is printed, and `--seed S` does it again. What comes of a fault: it `survived` (the answer
-is that of an undisturbed run), it was `refused` (with what is wrong named), or it was `silent`: another answer without a word, or
-a stack trace. Exit codes: 0 nothing was silent; 1 something was; 2 usage.
+is that of an undisturbed run), it was `refused` (with what is wrong named), `unverified` (so, too, but a question without
+--verified, which does not compare, gave another answer), or it was `silent`: another answer without a word, or a stack trace.
+Exit codes: 0 nothing was silent; 1 something was; 2 usage.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def main(arguments: list[str]) -> int:
     return 1 if counts["silent"] else 0
 
 
-OUTCOMES = ("survived", "refused", "silent")
+OUTCOMES = ("survived", "refused", "unverified", "silent")
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -89,12 +89,12 @@ def damage(path: Path, dice: random.Random) -> str:
 
 
 def flip(seed: int, folder: Path) -> tuple[str, str]:
-    """Damage a copy; return `survived`, `refused` or `silent`, and what happened."""
+    """Damage a copy; return `survived`, `refused`, `unverified` or `silent`, and what happened."""
     dice, known = random.Random(seed), given()
     path = Path(shutil.copytree(known.path, folder / f"{seed}"))
     done = damage(path, dice)
     name = done.partition(": ")[2]
-    refusals, silent = list[str](), list[str]()
+    refusals, silent, unverified = list[str](), list[str](), list[str]()
 
     def tell(what: str, error: BaseException) -> None:
         if not isinstance(error, JobError):
@@ -106,7 +106,7 @@ def flip(seed: int, folder: Path) -> tuple[str, str]:
 
     def ask(is_verified: bool) -> None:  # noqa: FBT001  as below
         if answers(path, is_verified=is_verified) != known.answers:
-            silent.append(f"other answers, verified: {is_verified}")
+            (silent if is_verified else unverified).append(f"other answers, verified: {is_verified}")
 
     def go_on() -> None:
         if dict(night(path, known.late).digests) != known.digests:
@@ -124,5 +124,7 @@ def flip(seed: int, folder: Path) -> tuple[str, str]:
         except Exception as error:  # noqa: BLE001, PERF203  whatever it is, it is told
             tell(what, error)
     shutil.rmtree(path, ignore_errors=True)
-    outcome = "silent" if silent else "refused" if refusals else "survived"
-    return outcome, f"{done} -> {' | '.join(silent or refusals[:1])}"
+    if unverified and not refusals:
+        silent += unverified
+    outcome = "silent" if silent else "unverified" if unverified else "refused" if refusals else "survived"
+    return outcome, f"{done} -> {' | '.join(silent or unverified or refusals[:1])}"
