@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 
-_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
-_US: Final = dt.timedelta(microseconds=1)
 Proof = list[tuple[str, str]]
 """The nodes beside the way from a leaf up to the root: `left` or `right`, and the hash in hex."""
 
@@ -21,17 +18,24 @@ def texts_of(rows: pa.Table) -> Iterable[str]:
 
     Instants are microseconds since 1970, days days since then; a struct is an object, a map an array of pairs.
     """
-    columns = []
-    for column in rows.columns:
-        kind = column.type
-        whole = pa.int64() if pa.types.is_timestamp(kind) else pa.int32() if pa.types.is_date(kind) else kind
-        columns.append(column.cast(whole).to_pylist())
+    columns = (column.cast(_with_numbers(column.type)).to_pylist() for column in rows.columns)
     return map(text_of, zip(*columns, strict=True))
+
+
+def _with_numbers(kind: pa.DataType) -> pa.DataType:
+    """Return a type with numbers for its instants and days."""
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_with_numbers(field.type)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(kind.key_type, _with_numbers(kind.item_type))
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_with_numbers(kind.value_type)))
+    return pa.int64() if pa.types.is_timestamp(kind) else pa.int32() if pa.types.is_date(kind) else kind
 
 
 def text_of(value: Any) -> str:
     """Return a value as compact JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_number)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def leaf_of(text: str) -> bytes:
@@ -78,11 +82,3 @@ def _above(level: Sequence[bytes]) -> list[bytes]:
 
 def _joined(one: bytes, two: bytes) -> bytes:
     return hashlib.sha256(b"\1" + one + two).digest()
-
-
-def _number(value: Any) -> int:
-    if isinstance(value, dt.datetime):
-        return (value - _EPOCH) // _US
-    if isinstance(value, dt.date):
-        return (value - _EPOCH.date()).days
-    raise TypeError(type(value).__name__)
