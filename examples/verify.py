@@ -5,7 +5,8 @@ Needs Python 3.10 and pyarrow. CHECKPOINT is a line that a run printed, or a fil
 - every file that the chain names has the bytes that were published, its rows have the Merkle root that was published, and the
   Delta logs name these files and no others;
 - every recorded answer to a question for a route is looked up in the published histories, and all answers are counted;
-- captures that are given are those that were read. docs/auditors.md describes each hash. Exit codes: 0 verified; 8 something is not as it was published; 2 it cannot be read.
+- captures that are given are among those that were read.
+docs/auditors.md describes each hash. Exit codes: 0 verified; 8 something is not as it was published; 2 it cannot be read.
 """
 
 from __future__ import annotations
@@ -66,10 +67,6 @@ def folder_of(warehouse: Path, table: str) -> Path:
     return next((path.parent for path in warehouse.glob(f"*/{table}/_delta_log")), warehouse / "gold" / table)
 
 
-def files_of(table: Path, version: int | None = None) -> set[str]:
-    return {unquote(path) for path in state_of(table, version)[0]}
-
-
 def state_of(table: Path, version: int | None = None) -> tuple[set[str], dict[str, str]]:
     """Return the data files that a version of a table names, the newest by default, and the properties of the table."""
     commits = sorted((table / "_delta_log").glob("*.json"))
@@ -83,8 +80,8 @@ def state_of(table: Path, version: int | None = None) -> tuple[set[str], dict[st
         actions += [json.loads(line) for line in lines]
     found, properties = set[str](), dict[str, str]()
     for action in actions:
-        found.discard((action.get("remove") or {"path": ""})["path"])
-        found |= {action["add"]["path"]} if action.get("add") else set()
+        found.discard(unquote((action.get("remove") or {"path": ""})["path"]))
+        found |= {unquote(action["add"]["path"])} if action.get("add") else set()
         properties = dict((action.get("metaData") or {"configuration": properties})["configuration"])
     return found, properties
 
@@ -99,10 +96,10 @@ def rows_of(warehouse: Path, files: dict[Key, Any], table: str) -> list[dict[str
 def verified_chain(warehouse: Path, checkpoint: dict[str, Any] | None) -> tuple[dict[Key, Any], dict[str, Any]]:
     """Return the files that the last row of the ledger has, and the last published row."""
     ledger = folder_of(warehouse, "runs")
-    parts = [pq.ParquetFile(ledger / path).read() for path in sorted(files_of(ledger))]
+    parts = [pq.ParquetFile(ledger / path).read() for path in sorted(state_of(ledger)[0])]
     runs = pa.concat_tables(parts).sort_by([("finished_time", "ascending"), ("run_id", "ascending")])
     previous, links, files = "0" * 64, dict[str, str](), dict[Key, Any]()
-    then, hashes = dict[Key, Any](), dict[Key, bytes]()
+    then, hashes, replaced = dict[Key, Any](), dict[Key, bytes](), list[tuple[str, Any]]()
     for line, row in zip(texts(runs), runs.to_pylist(), strict=True):
         if row["previous_sha256"] != previous:
             wrong.append(f"the ledger's row {row['run_id']} does not follow from the one before")
@@ -110,8 +107,7 @@ def verified_chain(warehouse: Path, checkpoint: dict[str, Any] | None) -> tuple[
         previous = links[row["run_id"]] = hashlib.sha256(said.encode()).hexdigest()
         for gone in row["gone"]:
             key = (gone["table"], gone["path"])
-            if then.pop(key, None) is not None:
-                print(f"since the checkpoint run {row['run_id']} has replaced {key[0]}/{key[1]}")
+            replaced += [(row["run_id"], then.pop(key))] if key in then else []
             files.pop(key, None)
         files |= {(one["table"], one["path"]): one for one in row["files"]}
         hashes |= {(one["table"], one["path"]): leaf(text(one)) for one in row["files"]}
@@ -121,6 +117,10 @@ def verified_chain(warehouse: Path, checkpoint: dict[str, Any] | None) -> tuple[
             then = dict(files)
     if checkpoint is not None and links.get(checkpoint["run_id"]) != checkpoint["sha256"]:
         wrong.append(f"run {checkpoint['run_id']}, which the checkpoint names, was rewritten or is gone")
+    kept = {piece["root"] for of in files.values() for piece in of["pieces"]}
+    for run, of in replaced:
+        if not (of["pieces"] and kept.issuperset(piece["root"] for piece in of["pieces"])):
+            print(f"since the checkpoint run {run} has replaced {of['table']}/{of['path']}")
     published = [row for row in runs.to_pylist() if row["status"] == "published"]
     print(f"{len(links)} rows of the ledger, {len(files):,} files; the chain ends with {previous}")
     return files, published[-1]
@@ -131,7 +131,7 @@ def verify_files(warehouse: Path, files: dict[Key, Any], last: dict[str, Any]) -
     for table in sorted({table for table, _ in files}):
         folder = folder_of(warehouse, table)
         paths = {path for of, path in files if of == table and not path.startswith("_delta_log/")}
-        named = files_of(folder, versions.get(table))
+        named, _ = state_of(folder, versions.get(table))
         if (table in versions and named != paths) or not named >= paths:
             wrong.append(f"{table}: the Delta log names other files than were published")
     oldest = json.loads(state_of(folder_of(warehouse, "runs"))[1].get("namesrvHistory.oldestVersions", "{}"))
@@ -159,8 +159,6 @@ def route_in(body: str) -> dict[str, Any]:
 
 
 class Histories:
-    """Queues and members by what they are about, and when either changed."""
-
     def __init__(self, queues: list[dict[str, Any]], members: list[dict[str, Any]]) -> None:
         self.queues, self.members, self.changes = defaultdict(list), defaultdict(list), defaultdict(list)
         for rows, by, name in ((queues, self.queues, "topic"), (members, self.members, "broker_name")):
