@@ -159,6 +159,8 @@ def route_in(body: str) -> dict[str, Any]:
 
 
 class Histories:
+    """Queues and members by what they are about, and when either changed."""
+
     def __init__(self, queues: list[dict[str, Any]], members: list[dict[str, Any]]) -> None:
         self.queues, self.members, self.changes = defaultdict(list), defaultdict(list), defaultdict(list)
         for rows, by, name in ((queues, self.queues, "topic"), (members, self.members, "broker_name")):

@@ -221,48 +221,39 @@ class Warehouse:
         A table that is not cut by day is held as a whole; of a history what was there on the first of the days, or later. What was
         held once is not read again.
         """
-        ledger = self.ledger()
-        published = ledger.days if days is None else ledger.days.intersection(days)
+        published = self.ledger().days
+        first = dt.date.min if days is None else min(days, default=None)
         for table in tables:
             held = self._held.setdefault(table.name, set())
             if not table.partition_by:
                 self._hold_whole(table, held)
-            elif table.has_intervals:
-                self._hold_intervals(table, held, dt.date.min if days is None else min(days, default=None))
-            elif fresh := published - held:
-                expected = {cut: of for cut, of in self.slices_in_force(fresh).items() if cut.table == table.name}
-                files = self._files_at(table, self.rearranged(table), fresh)
-                require_same(self._slices_in(table, files), expected)
-                require_intact(self.path, table, files)
-                held |= fresh
-
-    def _hold_intervals(self, table: Table, held: set[dt.date | None], first: dt.date | None) -> None:
-        """Hold the intervals of a history that were there on its `first` day, or later; None: nothing."""
-        if first is None:
-            return
-
-        def is_wanted(day: dt.date | None) -> bool:
-            return day not in held and (day is None or day >= first)
-
-        wanted = {day for day in (None, *self.ledger().days) if is_wanted(day)}
-        if not wanted:
-            return
-        files = [
-            file
-            for file in self._files_at(table, self.rearranged(table), None)
-            if (closed := closed_days(file)) is None or closed[1] >= first
-        ]
-        expected = {cut: of for cut, of in self.slices_in_force(wanted).items() if cut.table == table.name}
-        found = {cut: of for cut, of in self._slices_in(table, files).items() if is_wanted(cut.day)}
-        require_same(found, expected)
-        require_intact(self.path, table, files)
-        held |= wanted
-
-    def _slices_in(self, table: Table, files: Sequence[DataFile]) -> dict[Slice, Digest]:
-        """Return the digest of each slice: of many small files at once, which takes less than to ask each of them."""
-        if sum(file.size for file in files) < _SMALL_BYTES:
-            return slices_of(table.name, read_files(self.path, table, files))
-        return digests_of(self.path, table, files)
+                continue
+            wanted: set[dt.date | None] = {*(published if days is None else published.intersection(days))}
+            if table.has_intervals:
+                wanted = {day for day in (None, *published) if first and (day is None or day >= first)}
+            wanted -= held
+            if not wanted:
+                continue
+            by_day = None if table.has_intervals else {day for day in wanted if day is not None}
+            files = self._files_at(table, self.rearranged(table), by_day)
+            if table.has_intervals and first:
+                files = [file for file in files if (closed := closed_days(file)) is None or closed[1] >= first]
+            # Many small files at once take less than each of them asked.
+            is_small = sum(file.size for file in files) < _SMALL_BYTES
+            slices = (
+                slices_of(table.name, read_files(self.path, table, files))
+                if is_small
+                else digests_of(self.path, table, files)
+            )
+            found = {
+                cut: digest
+                for cut, digest in slices.items()
+                if cut.day not in held and (cut.day is None or first is None or cut.day >= first)
+            }
+            expected = {cut: of for cut, of in self.slices_in_force(wanted).items() if cut.table == table.name}
+            require_same(found, expected)
+            require_intact(self.path, table, files)
+            held |= wanted
 
     def _hold_whole(self, table: Table, held: set[dt.date | None]) -> None:
         last = self.ledger().last
