@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+_AT_ONCE = 8192
 Proof = list[tuple[str, str]]
 """The nodes beside the way from a leaf up to the root: `left` or `right`, and the hash in hex."""
 
@@ -45,7 +46,8 @@ def leaf_of(text: str) -> bytes:
 
 def leaves_of(rows: pa.Table) -> list[bytes]:
     """Return the leaf of each row."""
-    return [leaf_of(text) for text in texts_of(rows)]
+    parts = (rows.slice(start, _AT_ONCE) for start in range(0, rows.num_rows, _AT_ONCE))
+    return [leaf_of(text) for part in parts for text in texts_of(part)]
 
 
 def root_of(leaves: Sequence[bytes]) -> str:
