@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 _AT_ONCE = 8192
+_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 Proof = list[tuple[str, str]]
 """The nodes beside the way from a leaf up to the root: `left` or `right`, and the hash in hex."""
 
@@ -36,7 +37,7 @@ def _with_numbers(kind: pa.DataType) -> pa.DataType:
 
 def text_of(value: Any) -> str:
     """Return a value as compact JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def leaf_of(text: str) -> bytes:
