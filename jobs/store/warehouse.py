@@ -43,7 +43,9 @@ from jobs.store.history import write_history
 from jobs.store.ledger import (
     COLUMNS,
     Ledger,
+    ReadFile,
     Run,
+    days_of,
     finished_after,
     read_ledger,
     require_same,
@@ -52,7 +54,6 @@ from jobs.store.ledger import (
 from jobs.store.names import Files
 from jobs.store.places import filesystem_of, local_path, read_text, table_path, write_text
 from jobs.store.published import BEHIND, HISTORY, LAST_RUN, LAYOUT, Noted, noted_in, require_not_behind
-from jobs.store.recorded import ReadFile, days_of
 from jobs.store.relations import digest_of, digests_of, namesrvs_in, require_intact
 from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of
 from namesrv_day.arrow.rows import table_of
