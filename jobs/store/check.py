@@ -172,10 +172,10 @@ class _Sealed:
             return
         for file in named:
             found = described(root, table, file.path, file.day)
-            said, is_so = (
-                (of.rows, bounds_of(of), closed_days(of) if table.has_intervals else of.day) for of in (file, found)
-            )
-            if said != is_so or posixpath.dirname(file.path) != folder_of(table, file).rstrip("/"):
+            said, is_so = ((of.rows, closed_days(of) if table.has_intervals else of.day) for of in (file, found))
+            # Where a log says nothing of name servers, nothing is left out for it.
+            is_bound = bounds_of(file) in ((None, None), bounds_of(found))
+            if said != is_so or not is_bound or posixpath.dirname(file.path) != folder_of(table, file).rstrip("/"):
                 yield f"{table.name}: the log of {table_path(root, table)} says of {file.path} what it is not"
 
     def _may_be_gone(self, entry: Entry) -> bool:

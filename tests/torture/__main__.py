@@ -9,6 +9,7 @@ Exit codes: 0 nothing was silent; 1 something was; 2 usage.
 from __future__ import annotations
 
 import argparse
+import logging
 import random
 import shutil
 import subprocess
@@ -106,6 +107,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seeds", type=int, default=100, help="how many (default: 100)")
     parser.add_argument("--seed", type=int, help="only this one")
     given = parser.parse_args(arguments)
+    logging.disable(logging.WARNING)
     counts, seeds = Counter[str](), range(given.seeds) if given.seed is None else [given.seed]
     with tempfile.TemporaryDirectory(prefix="namesrv-torture-") as root:
         for seed in seeds:
