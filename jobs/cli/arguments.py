@@ -107,7 +107,7 @@ def parser() -> argparse.ArgumentParser:
         description="The history of a RocketMQ name server's registry, from recorded traffic.",
         epilog="Options of spark-submit (--master, --conf, --driver-memory, ...) may stand anywhere. "
         "Also: setup, shell-env, and for those who work on this software test [pytest options], lint, coverage, mutate [module], "
-        "oracle, trace, simulate, fuzz, bench, bench-core (each has --help). "
+        "oracle, trace, simulate, fuzz, torture, bench, bench-core (each has --help). "
         "Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 some input could not be read (the rest was "
         "published), 4 quality gate refused (nothing published), 5 warehouse busy, 6 nothing published yet, 7 a day that was asked "
         "for is not recorded, 8 rows on disk were changed after they were published, 9 warehouse of another layout, 10 disk full, "
