@@ -9,9 +9,11 @@ Exit codes: 0 nothing was silent; 1 something was; 2 usage.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -109,7 +111,8 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     logging.disable(logging.WARNING)
     counts, seeds = Counter[str](), range(given.seeds) if given.seed is None else [given.seed]
-    with tempfile.TemporaryDirectory(prefix="namesrv-torture-") as root:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it early is told how far it came
+    with tempfile.TemporaryDirectory(prefix="namesrv-torture-") as root, contextlib.suppress(KeyboardInterrupt):
         for seed in seeds:
             folder = Path(root, f"seed-{seed}")
             folder.mkdir()
@@ -120,7 +123,7 @@ def main(arguments: list[str]) -> int:
             counts[outcome] += 1
             if outcome == "silent" or given.seed is not None:
                 print(f"seed {seed}: {outcome}: {said}", flush=True)
-    print(f"{given.name}: {len(seeds):,} tried, {', '.join(f'{counts[name]:,} {name}' for name in OUTCOMES)}")
+    print(f"{given.name}: {sum(counts.values()):,} tried, {', '.join(f'{counts[name]:,} {name}' for name in OUTCOMES)}")
     return 1 if counts["silent"] else 0
 
 
