@@ -162,6 +162,12 @@ class _Sealed:
 
     def _named(self, table: Table, run: Run, files: Files) -> Iterator[str]:
         """Yield a sentence if a table's log names other files than the chain, or says of one what it is not."""
+        try:
+            yield from self._misnamed(table, run, files)
+        except TamperedError as error:
+            yield error.said
+
+    def _misnamed(self, table: Table, run: Run, files: Files) -> Iterator[str]:
         root = self._warehouse.path
         named = self._warehouse.files(table) if table is gold.RESTATEMENTS else self._warehouse.files_of(run, table)
         expected = {path for name, path in files if name == table.name and not path.startswith(LOG)}
