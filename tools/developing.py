@@ -23,6 +23,7 @@ _MODULES = {
     "fuzz": "tests.wire.fuzz",
     "oracle": "tests.oracle",
     "simulate": "tools.fleet",
+    "torture": "tests.torture",
     "trace": "tools.trace",
 }
 

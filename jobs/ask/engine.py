@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # Arrow takes longer to import than many a question
     import pyarrow.dataset as ds
     from deltalake import DeltaTable
 
-    from jobs.store.damage import Holder
+    from jobs.store.check import Holder
 
 FUNCTIONS: Final = {
     "topicQueueTable": "topic_queue_table_at",
@@ -143,7 +143,7 @@ class Answers:
         self._names = Names(self._connection, self._rows_of, finished_time, are_made=ready is not None)
         self._run_id = self._noted.run_id if ready is not None and self._noted else self._run_in_force(as_known_at)
         if is_verified:
-            from jobs.store.damage import Holder  # noqa: PLC0415  Arrow takes longer than many a question
+            from jobs.store.check import Holder  # noqa: PLC0415  Arrow takes longer than many a question
 
             self._holder = Holder.at(warehouse, self._run_id)
 
@@ -224,7 +224,7 @@ class Answers:
         if isinstance(error, duckdb.PermissionException):
             return UsageError(f"{said.splitlines()[0]}: of files only the warehouse's are read here (ask sql --unsafe)")
         if not isinstance(error, _OF_THE_QUESTION):
-            from jobs.store.damage import require_readable  # noqa: PLC0415  as above
+            from jobs.store.check import require_readable  # noqa: PLC0415  as above
 
             try:
                 for name in touched(sql):

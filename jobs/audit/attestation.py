@@ -28,8 +28,8 @@ from jobs.errors import TamperedError, UsageError
 from jobs.night import nightly
 from jobs.night.nightly import Asked, Shows
 from jobs.passes import InProcess
+from jobs.store.check import Holder
 from jobs.store.coverage import require_covered
-from jobs.store.damage import Holder
 from jobs.store.files import read_files
 from jobs.store.ledger import run_known_at
 from jobs.store.places import table_path

@@ -107,7 +107,7 @@ def parser() -> argparse.ArgumentParser:
         description="The history of a RocketMQ name server's registry, from recorded traffic.",
         epilog="Options of spark-submit (--master, --conf, --driver-memory, ...) may stand anywhere. "
         "Also: setup, shell-env, and for those who work on this software test [pytest options], lint, coverage, mutate [module], "
-        "oracle, trace, simulate, fuzz, bench, bench-core (each has --help). "
+        "oracle, trace, simulate, fuzz, torture, bench, bench-core (each has --help). "
         "Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 some input could not be read (the rest was "
         "published), 4 quality gate refused (nothing published), 5 warehouse busy, 6 nothing published yet, 7 a day that was asked "
         "for is not recorded, 8 rows on disk were changed after they were published, 9 warehouse of another layout, 10 disk full, "
@@ -145,7 +145,13 @@ def _add_writers(add: Callable[..., _Options]) -> None:
     nightly.run()
     ingest = add("ingest", help="read captures and event logs into the bronze tables; `nightly` goes on from there")
     ingest.recorded(required=True)
-    add("check", help="compare every partition of the last published run with its digest in the ledger").warehouse()
+    check = add("check", help="compare every partition of the last published run with its digest in the ledger")
+    check.warehouse()
+    kept = "also prove that nothing published up to this checkpoint was rewritten: the line that a run printed, or a file with it"
+    check.add_argument("--against", metavar="CHECKPOINT", help=kept)
+    check.file(
+        "--sign", "sign the checkpoint that is printed, with an Ed25519 key in PEM, which belongs outside the warehouse"
+    )
     refused = add("refused", help="list the files that were refused, or mostly unreadable, and why; forget them")
     refused.warehouse()
     forget = "forget files, by name or the first digits of their digests: they may be given again"

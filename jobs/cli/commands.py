@@ -44,9 +44,8 @@ from jobs.night.gate import are_too_many
 from jobs.passes import InProcess, OnSpark, Passes, Processes
 from jobs.processes import cores
 from jobs.session import CHECKOUT, SessionLater, for_questions
-from jobs.store.check import check
+from jobs.store.check import check, require_whole
 from jobs.store.coverage import require_within, summary, text_of
-from jobs.store.damage import require_whole
 from jobs.store.disk import PUBLISHED, known_failure
 from jobs.store.lock import locked, read_locked
 from jobs.store.maintain import maintain
@@ -123,6 +122,8 @@ def _nightly(command: Command) -> int:
     index = write_pages(warehouse.path, days, Path(summary.data_docs))
     if index is not None:
         command.console.line(f"Pages        {index}")
+    if is_published and (checkpoint := warehouse.checkpoint()) is not None:
+        command.console.line(f"Checkpoint   {checkpoint.text()}".rstrip())
     if warehouse.unnoted is not None:
         raise warehouse.unnoted
     # What a scheduler is to think of it: of several codes the greatest.
@@ -162,9 +163,13 @@ def _ingest(command: Command) -> int:
 
 
 def _check(command: Command) -> int:
-    with read_locked(command.warehouse.path):
-        checked = check(command.warehouse)
-    for sentence in checked.wrong:
+    from jobs.audit.checkpoint import kept_checkpoint, signed  # noqa: PLC0415  only who checks waits for cryptography
+
+    given, warehouse = command.arguments, command.warehouse
+    against = None if given.against is None else kept_checkpoint(given.against)
+    with read_locked(warehouse.path):
+        checked, now = check(warehouse, against), warehouse.checkpoint()
+    for sentence in (*checked.wrong, *checked.replaced):
         command.console.line(sentence)
     command.console.line(
         f"{checked.slices:,} partitions of {checked.tables} tables checked against what run {checked.run_id} published"
@@ -172,7 +177,9 @@ def _check(command: Command) -> int:
     if checked.wrong:
         count = len(checked.wrong)
         changed = "1 partition or table was" if count == 1 else f"{count:,} partitions or tables were"
-        raise TamperedError(f"{command.warehouse.path}: {changed} changed after publication, see above", FROM_BACKUP)
+        raise TamperedError(f"{warehouse.path}: {changed} changed after publication, see above", FROM_BACKUP)
+    if now is not None:
+        command.console.line(f"Checkpoint   {now.text() if given.sign is None else signed(now, given.sign)}".rstrip())
     return EXIT_OK
 
 

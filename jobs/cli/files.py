@@ -12,7 +12,7 @@ from jobs.cli.output import opened
 from jobs.errors import MissingDayError, NothingPublishedError
 from jobs.night.work import require_configs
 from jobs.store.coverage import require_known
-from jobs.store.recorded import days_of
+from jobs.store.ledger import days_of
 from jobs.store.warehouse import Warehouse
 from namesrv_core.history.intervals import restored
 from namesrv_core.history.snapshot import snapshot_text

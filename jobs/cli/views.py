@@ -22,8 +22,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from jobs.errors import NothingPublishedError, UsageError, first_line
+from jobs.store.check import Holder, require_all, require_readable
 from jobs.store.coverage import Covered, span_rows
-from jobs.store.damage import Holder, require_all, require_readable
 from jobs.store.delta_log import Version, head_of, open_version
 from jobs.store.files import folder_of
 from jobs.store.ledger import Run, run_known_at

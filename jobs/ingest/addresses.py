@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.store.files import DataFile, bounds_of, read_files
-from jobs.store.recorded import days_of
+from jobs.store.ledger import days_of
 from jobs.store.warehouse import Warehouse
 from namesrv_day.across import addresses
 from namesrv_day.across.addresses import PLACED

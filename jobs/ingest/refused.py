@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import UsageError
-from jobs.store.recorded import ReadFile
+from jobs.store.ledger import ReadFile
 from jobs.store.warehouse import Warehouse
 from schemas import bronze
 

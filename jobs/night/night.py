@@ -27,8 +27,7 @@ from jobs.night.work import REPLAYED, NamesrvWork
 from jobs.passes import Call, Passes, call
 from jobs.store.files import bounds_of
 from jobs.store.intervals import end_with, go_on_as_published, replace_closed
-from jobs.store.ledger import require_same
-from jobs.store.recorded import days_of
+from jobs.store.ledger import days_of, require_same
 from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_day.across.restate import IS_SCAN_LIFE, compare
 from namesrv_day.arrow.digest import Digest, Slice

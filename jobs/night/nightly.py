@@ -25,7 +25,7 @@ from jobs.night.gate import docs_dir, measured_small, require_sound, require_unb
 from jobs.night.night import Night
 from jobs.night.publish import gold_digests, note_refused, publish
 from jobs.passes import OF_ROWS, Passes, for_files
-from jobs.store.damage import require_whole
+from jobs.store.check import require_whole
 from jobs.store.lock import locked
 from jobs.store.warehouse import Warehouse
 from schemas import bronze, gold

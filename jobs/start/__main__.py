@@ -30,7 +30,7 @@ from jobs.start.options import CommandLine, command_line
 
 JOB = str(CHECKOUT / "jobs" / "__main__.py")
 DEVELOPERS = frozenset(
-    {"bench", "bench-core", "coverage", "fuzz", "lint", "mutate", "oracle", "simulate", "test", "trace"}
+    {"bench", "bench-core", "coverage", "fuzz", "lint", "mutate", "oracle", "simulate", "test", "torture", "trace"}
 )
 _SPARK = frozenset({"demo", "nightly", "register", "sql"})
 _EXPORTED = (

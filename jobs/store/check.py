@@ -1,33 +1,63 @@
-"""Hold what lies on disk against the ledger."""
+"""What lies on disk, held against the ledger, and the ledger against a checkpoint that somebody has kept.
+
+Also what another engine fails at or would not notice: files that it could not read, rows that were rewritten.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import datetime as dt
+import posixpath
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
+import pyarrow.fs as pafs
+
+from jobs.conf import PipelineConf
 from jobs.errors import NothingPublishedError, TamperedError
-from jobs.store.damage import differences, require_restatements
-from jobs.store.ledger import Run
-from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
+from jobs.store import delta_log
+from jobs.store.chain import LOG, Entry, Files, root_of_files
+from jobs.store.files import (
+    DataFile,
+    batches_of,
+    bounds_of,
+    closed_days,
+    described,
+    folder_of,
+    pieces_of,
+    sha256_at,
+    unreadable,
+)
+from jobs.store.ledger import Run, differing, run_known_at
+from jobs.store.places import filesystem_of, table_path
+from jobs.store.published import Noted, oldest_kept, require_rows
+from jobs.store.relations import digest_of, digests_of, require_intact
+from jobs.store.warehouse import TABLES, WRITTEN_TABLES, Warehouse
 from namesrv_day.arrow.digest import Digest, Slice
+from schemas import bronze, gold
 from schemas.table import Table
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was checked, as which run published it; `wrong`: a sentence for each slice or table that is not so."""
+    """What was checked, as which run published it; `wrong`: a sentence for each slice, table or file that is not so.
+
+    `replaced`: what later runs have put in the place of files that the checkpoint covers, a sentence for each run and folder.
+    """
 
     run_id: str
     tables: int
     slices: int
     wrong: list[str]
+    replaced: list[str] = field(default_factory=list)
 
 
-def check(warehouse: Warehouse) -> Checked:
-    """Read every table as the last published run pins it, and compare every slice with its digest.
+def check(warehouse: Warehouse, against: Noted | None = None) -> Checked:
+    """Read every table as the last published run pins it, and compare every slice with its digest, every file with the chain.
 
     Bronze tables may have got rows since, which are no part of that run; what somebody else has changed since, and the next
-    night would refuse, is wrong, too. Raises NothingPublishedError, LedgerBehindError.
+    night would refuse, is wrong, too. `against`: a checkpoint that was kept, up to which nothing may be other than it was.
+    Raises NothingPublishedError, LedgerBehindError.
     """
     last = warehouse.ledger().last
     if last is None:
@@ -40,7 +70,22 @@ def check(warehouse: Warehouse) -> Checked:
         require_restatements(warehouse, deep=True)
     except TamperedError as error:
         wrong[error.said] = None
-    return Checked(last.run_id, len(judged), len(expected), list(wrong))
+    damaged = {sentence.partition(" of ")[0].partition(":")[0] for sentence in wrong}
+    found = _Sealed(warehouse, last, damaged)
+    wrong |= dict.fromkeys(found.wrong())
+    replaced = list[str]()
+    if against is not None:
+        link = found.chain.links.get(against.run_id)
+        if link is None or link.sha256 != against.sha256:
+            how = (
+                "is not in it any more" if link is None else f"has {link.sha256}, the checkpoint says {against.sha256}"
+            )
+            where = table_path(warehouse.path, gold.RUNS)
+            said = f"runs: {where} was rewritten: run {against.run_id}, which the checkpoint names, {how}"
+            return Checked(last.run_id, len(judged), len(expected), [said, *wrong])
+        wrong |= dict.fromkeys(found.wrong_since(against.run_id))
+        replaced = found.replaced
+    return Checked(last.run_id, len(judged), len(expected), list(wrong), replaced)
 
 
 def _wrong(warehouse: Warehouse, table: Table, run: Run, expected: Mapping[Slice, Digest]) -> Iterator[str]:
@@ -52,3 +97,210 @@ def _wrong(warehouse: Warehouse, table: Table, run: Run, expected: Mapping[Slice
             warehouse.hold([table])  # the same rows in other files, from which the next night starts
     except TamperedError as error:
         yield error.said
+
+
+class _Sealed:
+    """The files that the chain names, and those that there are. Of tables that are `damaged` enough is said."""
+
+    def __init__(self, warehouse: Warehouse, last: Run, damaged: set[str]) -> None:
+        self._warehouse, self._last, self._damaged = warehouse, last, damaged
+        self.chain = warehouse.chain()
+        self._now = self.chain.files()
+        ledger = delta_log.open_version(warehouse.path, gold.RUNS, delta_log.head_of(warehouse.path, gold.RUNS))
+        self._oldest = oldest_kept(ledger.delta)
+        self.replaced: list[str] = []
+
+    def wrong(self) -> Iterator[str]:
+        """Yield a sentence for each file that is not as the chain has it; files that no readable run needs may be gone."""
+        for table in (*WRITTEN_TABLES, gold.RESTATEMENTS):
+            if table.name not in self._damaged:
+                yield from self._named(table, self._last, self._now)
+        ever = {(one.table, one.path): one for _, added, _ in self.chain.changes() for one in added}
+        for key, entry in ever.items():
+            if entry.table in self._damaged:
+                continue
+            where = f"{entry.table}: {table_path(self._warehouse.path, TABLES[entry.table])}/{entry.path}"
+            try:
+                if sha256_at(self._warehouse.path, TABLES[entry.table], entry.path) != entry.sha256:
+                    yield f"{where} has not the bytes that were published"
+            except TamperedError:
+                if key in self._now and not self._may_be_gone(entry):
+                    yield f"{where} is gone"
+        yield from self._false_root(self._last.run_id, self._now)
+
+    def wrong_since(self, run_id: str) -> Iterator[str]:
+        """Yield a sentence for what is not as a run left it and no later run has replaced; note in `replaced` what one has."""
+        then = self.chain.files(run_id)
+        yield from self._false_root(run_id, then)
+        run = run_known_at(self._warehouse.rows(gold.RUNS), run_id)
+        if run is not None and all(number >= self._oldest.get(name, 0) for name, number in run.versions.items()):
+            for name in run.versions:
+                yield from self._named(TABLES[name], run, then)
+        kept = {piece for entry in self._now.values() for piece in entry.pieces}
+        old = {piece for entry in then.values() for piece in entry.pieces}
+        is_later, count = False, Counter[tuple[str, str, str]]()
+        for link, added, gone in self.chain.changes():
+            if is_later:
+                for entry in (then[key] for key in gone if key in then):
+                    if not entry.path.startswith(LOG) and not (entry.pieces and kept.issuperset(entry.pieces)):
+                        count[link.run_id, entry.table, posixpath.dirname(entry.path)] += 1
+                for entry in added:
+                    # Rows that were published before lie in a new file: they must be those.
+                    if not old.isdisjoint(entry.pieces) and (entry.table, entry.path) in self._now:
+                        yield from self._other_rows(entry)
+            is_later = is_later or link.run_id == run_id
+        self.replaced = [
+            f"run {run} has replaced {files} file(s) of {table}{f', {folder}' if folder else ''}"
+            for (run, table, folder), files in count.items()
+        ]
+
+    def _other_rows(self, entry: Entry) -> Iterator[str]:
+        table = TABLES[entry.table]
+        if pieces_of(self._warehouse.path, table, DataFile(entry.path, 0, 0, None, "")) != entry.pieces:
+            where = f"{table_path(self._warehouse.path, table)}/{entry.path}"
+            yield f"{entry.table}: {where} has not the rows that were published before they were put together"
+
+    def _named(self, table: Table, run: Run, files: Files) -> Iterator[str]:
+        """Yield a sentence if a table's log names other files than the chain, or says of one what it is not."""
+        try:
+            yield from self._misnamed(table, run, files)
+        except TamperedError as error:
+            yield error.said
+
+    def _misnamed(self, table: Table, run: Run, files: Files) -> Iterator[str]:
+        root = self._warehouse.path
+        named = self._warehouse.files(table) if table is gold.RESTATEMENTS else self._warehouse.files_of(run, table)
+        expected = {path for name, path in files if name == table.name and not path.startswith(LOG)}
+        paths = {file.path for file in named}
+        # Of restatements, which no run pins, a run that died may have left some.
+        if not paths >= expected if table is gold.RESTATEMENTS else paths != expected:
+            yield f"{table.name}: the log of {table_path(root, table)} names other files than run {run.run_id} published"
+            return
+        for file in named:
+            found = described(root, table, file.path, file.day)
+            said, is_so = ((of.rows, closed_days(of) if table.has_intervals else of.day) for of in (file, found))
+            # Where a log says nothing of name servers, nothing is left out for it.
+            is_bound = bounds_of(file) in ((None, None), bounds_of(found))
+            if said != is_so or not is_bound or posixpath.dirname(file.path) != folder_of(table, file).rstrip("/"):
+                yield f"{table.name}: the log of {table_path(root, table)} says of {file.path} what it is not"
+
+    def _may_be_gone(self, entry: Entry) -> bool:
+        number = entry.path.removeprefix(LOG).removesuffix(".json")
+        is_unpinned = entry.table == gold.RESTATEMENTS.name
+        return number.isdigit() and (is_unpinned or int(number) < self._oldest.get(entry.table, 0))
+
+    def _false_root(self, run_id: str, files: Files) -> Iterator[str]:
+        if root_of_files(files) != self.chain.root(run_id):
+            yield f"runs: the files that are listed up to run {run_id} are not those of its root"
+
+
+# -- before something is read ------------------------------------------------------------------------------------------
+
+
+def require_readable(root: str, versions: Mapping[str, int], said: str, *, deep: bool = False) -> None:
+    """Raise TamperedError for a log, or the first data file, that cannot be read of tables at `versions`.
+
+    Looked for are files that are not there or have other bytes than the log says; those that the failure `said` names, or if
+    it is to go `deep` all, are read.
+    """
+    for name, number in versions.items():
+        files = delta_log.open_version(root, TABLES[name], number).files()
+        require_files(root, TABLES[name], files, said, deep=deep)
+
+
+def require_files(root: str, table: Table, files: Sequence[DataFile], said: str = "", *, deep: bool = False) -> None:
+    """Raise TamperedError for the first of the files of a table that cannot be read; see `require_readable`."""
+    system, folder = filesystem_of(table_path(root, table))
+    # One listing of the folder: asked for one by one, files of an object store are a request each.
+    listed = system.get_file_info(pafs.FileSelector(folder, recursive=True, allow_not_found=True)) if files else []
+    sizes = {info.path: info.size for info in listed}
+    for file in files:
+        size = sizes.get(f"{folder}/{file.path}")
+        if size != file.size:
+            found = "it is not there" if size is None else f"it has {size} bytes, the log says {file.size}"
+            raise unreadable(root, table, file.path, found)
+        if deep or posixpath.basename(file.path) in said:
+            for _ in batches_of(root, table, [file]):
+                pass
+
+
+def differences(warehouse: Warehouse, table: Table, run: Run, expected: Mapping[Slice, Digest]) -> list[str]:
+    """Return a sentence for each slice of a table, as a run pinned it, that is not what the ledger says. Raises TamperedError.
+
+    `expected`: the slices in force as of that run; of a table that is not cut by day the run has the digest.
+    """
+    files = warehouse.files_of(run, table, warehouse.ledger().days)
+    if table.partition_by:
+        slices = {cut: digest for cut, digest in expected.items() if cut.table == table.name}
+        wrong = differing(digests_of(warehouse.path, table, files), slices)
+    else:
+        known, found = run.digests.get(table.name), digest_of(warehouse.path, table, files)
+        where = table_path(warehouse.path, table)
+        is_same = known in (None, found)
+        wrong = [] if is_same else [f"{table.name}: rows of {where} have digest {found}, the ledger says {known}"]
+    if not wrong:
+        require_intact(warehouse.path, table, files)
+    return wrong
+
+
+def require_whole(warehouse: Warehouse) -> None:
+    """Raise TamperedError unless every file that the last run published is there, and the small tables are what it left.
+
+    Of topic_configs, which may be large, each row is held against its digest where it is used.
+    """
+    last = warehouse.ledger().last
+    if last is None:
+        return
+    for name in last.versions:
+        files = warehouse.files_of(last, TABLES[name])
+        require_all(warehouse.path, last, TABLES[name], files)
+        require_files(warehouse.path, TABLES[name], files)
+    require_restatements(warehouse)
+    for table in bronze.TABLES:
+        if not table.partition_by and table is not bronze.TOPIC_CONFIGS_TABLE:
+            for wrong in differences(warehouse, table, last, {}):
+                raise TamperedError(wrong)
+
+
+def require_all(root: str, run: Run, table: Table, files: Sequence[DataFile]) -> None:
+    """Raise BrokenLogError if a log does not name all rows of a table that a run published. No file is opened."""
+    digest = run.digests.get(table.name)
+    said = None if digest is None else str(digest)
+    require_rows(table.name, [file.rows for file in files], said, table_path(root, table))
+
+
+def require_restatements(warehouse: Warehouse, *, deep: bool = False) -> None:
+    """Raise TamperedError unless the files of restatements, which no run pins, are there; `deep`: whole."""
+    files = warehouse.files(gold.RESTATEMENTS)
+    require_files(warehouse.path, gold.RESTATEMENTS, files)
+    if deep:
+        require_intact(warehouse.path, gold.RESTATEMENTS, files)
+
+
+class Holder:
+    """Holds tables against the ledger before they are asked, each once."""
+
+    def __init__(self, warehouse: Warehouse, run: Run) -> None:
+        """Hold the ledger itself; `run`: as of which is asked. Raises LedgerBehindError."""
+        warehouse.require_ledger()
+        self._warehouse, self._run, self._held = warehouse, run, set[str]()
+        self._expected = warehouse.slices_in_force(known_at=run)
+
+    @classmethod
+    def at(cls, warehouse: str, run_id: str) -> Holder:
+        """Return one for a published run of a warehouse."""
+        opened = Warehouse(warehouse, PipelineConf(), "held", dt.datetime.now(dt.timezone.utc))
+        run = run_known_at(opened.rows(gold.RUNS), run_id)
+        if run is None:
+            raise TamperedError(f"{table_path(warehouse, gold.RUNS)}: run {run_id} is not in it any more")
+        return cls(opened, run)
+
+    def hold(self, name: str) -> None:
+        """Raise TamperedError unless all slices of a table are what the ledger says; the ledger's own tables were held before."""
+        if name in self._held or name not in self._run.versions:
+            return
+        wrong = differences(self._warehouse, TABLES[name], self._run, self._expected)
+        if wrong:
+            more = f" ({len(wrong) - 1} more partitions differ)" if len(wrong) > 1 else ""
+            raise TamperedError(f"{wrong[0]}{more}")
+        self._held.add(name)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import json
 import posixpath
 import re
 import uuid
-import zlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache, reduce
+from itertools import accumulate, pairwise
 from operator import and_
 from typing import Any, Final, NamedTuple
 
@@ -20,6 +21,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from jobs.errors import TamperedError, first_line
+from jobs.store.merkle import leaves_of, root_of
 from jobs.store.places import filesystem_of, table_path
 from namesrv_day.arrow.rows import conformed, derived_of, plain, with_derived
 from schemas import gold
@@ -50,15 +52,18 @@ _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 # Delta's own limit.
 _STATS_CHARS = 32
 _MS = dt.timedelta(milliseconds=1)
-_CRC = re.compile(r"-([0-9a-f]{8})\.zstd\.parquet$")
+_SHA256 = re.compile(r"-([0-9a-f]{64})\.zstd\.parquet$")
 _CHUNK = 4 << 20
+_PIECES: Final = b"pieces"
+Pieces = tuple[tuple[int, str], ...]
+"""What a file holds, as it was first written: rows that lie one after the other, and the Merkle root of each such piece."""
 
 
 class DataFile(NamedTuple):
     """A data file: its path below the table's folder, its bytes and rows, its day (None: the table is not cut by day).
 
     `stats`: rows, and least and greatest values, as JSON in the form of Delta's log. Of a file that was found in a log
-    these are those of namesrv_id, and of when its rows were over where they are intervals.
+    these are those of namesrv_id, and of when its rows were over where they are intervals. `pieces`: of one that was just written.
     """
 
     path: str
@@ -66,36 +71,70 @@ class DataFile(NamedTuple):
     rows: int
     day: dt.date | None
     stats: str
+    pieces: Pieces = ()
 
 
 def write_file(
-    rows: pa.Table | Iterable[pa.Table | pa.RecordBatch], root: str, table: Table, day: dt.date | None, name: str
+    rows: pa.Table | Iterable[pa.Table | pa.RecordBatch],
+    root: str,
+    table: Table,
+    day: dt.date | None,
+    name: str,
+    joins: Sequence[int] = (),
 ) -> DataFile:
     """Write rows of one day (None: the table is not cut by day) as a data file, with the columns of `table`, in their order.
 
     Of intervals `day` is one of the month in which all of them closed; None: they are open.
 
-    The file's name is `name`, something random (no attempt writes over what another one has written), and the CRC-32 of its
-    bytes: `is_intact` looks at it.
+    The file's name is `name`, something random (no attempt writes over what another one has written), and the SHA-256 of its
+    bytes: `is_intact` looks at it. `joins`: the rows of each piece of the files that are put together; what follows is one more.
     """
     schema = stored_schema(table)
     # Texts that are kept once go into the file as such, in which that shows nowhere.
     kinds = {field.name: field.type for field in rows.schema} if isinstance(rows, pa.Table) else {}
     texts = {name: kind for name, kind in kinds.items() if pa.types.is_dictionary(kind)}
     given = pa.schema([field.with_type(texts.get(field.name, field.type)) for field in schema])
-    sink = pa.BufferOutputStream()
+    sink, leaves = pa.BufferOutputStream(), list[bytes]()
     with pq.ParquetWriter(sink, given, **_encodings(schema)) as writer:
         for group in _groups([rows] if isinstance(rows, pa.Table) else rows, given):
             writer.write_table(group, _ROWS_PER_GROUP)
+            leaves += leaves_of(group) if is_rooted(table) else []
+        if joins:
+            writer.add_key_value_metadata({_PIECES: ",".join(map(str, joins)).encode()})
     data, footer = sink.getvalue(), writer.writer.metadata
-    unique = f"{uuid.uuid4().hex[:12]}-{zlib.crc32(data):08x}"
+    unique = f"{uuid.uuid4().hex[:12]}-{hashlib.sha256(data).hexdigest()}"
     path = f"{_folder(table, day)}{name}-{unique}.zstd.parquet"
     system, folder = filesystem_of(table_path(root, table))
     if isinstance(system, pafs.LocalFileSystem):
         system.create_dir(posixpath.dirname(f"{folder}/{path}"))
     with system.open_output_stream(f"{folder}/{path}") as stream:
         stream.write(data)
-    return DataFile(path, data.size, footer.num_rows, day if table.is_by_day else None, _stats(footer))
+    by_day = day if table.is_by_day else None
+    return DataFile(path, data.size, footer.num_rows, by_day, _stats(footer), _pieces(leaves, joins))
+
+
+def is_rooted(table: Table) -> bool:
+    """Return whether the chain has Merkle roots of a table's rows. Of what is recorded, by day, it has the bytes of files."""
+    return table.layer != "bronze" or not table.partition_by
+
+
+def joins_of(root: str, table: Table, file: DataFile) -> list[int]:
+    """Return the rows of each piece of which a file is made: one, but of files that were put together. Raises TamperedError."""
+    footer, _ = _footer(root, table, file.path)
+    said = (footer.metadata or {}).get(_PIECES)
+    return [footer.num_rows] if said is None else [int(rows) for rows in said.split(b",")]
+
+
+def pieces_of(root: str, table: Table, file: DataFile) -> Pieces:
+    """Return the pieces of a file, of its rows as they lie there. Raises TamperedError."""
+    names = stored_schema(table).names
+    leaves = [leaf for rows in _batches(root, table, file) for leaf in leaves_of(rows.select(names))]
+    return _pieces(leaves, joins_of(root, table, file))
+
+
+def _pieces(leaves: Sequence[bytes], joins: Sequence[int]) -> Pieces:
+    ends = [*accumulate(joins), len(leaves)]
+    return tuple((end - start, root_of(leaves[start:end])) for start, end in pairwise([0, *ends]) if end > start)
 
 
 def folder_of(table: Table, file: DataFile) -> str:
@@ -122,27 +161,40 @@ def is_intact(root: str, table: Table, file: DataFile) -> bool:
     Its footer is no part of what digests say, and Arrow ends the process over some that are damaged. Raises TamperedError if the
     file cannot be opened.
     """
-    said = _CRC.search(file.path)
-    if said is None:
-        return True
+    said = sha256_in(file.path)
+    return said is None or sha256_at(root, table, file.path) == said
+
+
+def sha256_in(path: str) -> str | None:
+    """Return the SHA-256 that the name of a file of ours has."""
+    said = _SHA256.search(path)
+    return None if said is None else said[1]
+
+
+def sha256_at(root: str, table: Table, path: str) -> str:
+    """Return the SHA-256 of a file below a table's folder. Raises TamperedError if it cannot be opened."""
     system, folder = filesystem_of(table_path(root, table))
-    found = 0
+    found = hashlib.sha256()
     try:
-        with system.open_input_stream(f"{folder}/{file.path}", buffer_size=0) as stream:
+        with system.open_input_stream(f"{folder}/{path}", buffer_size=0) as stream:
             while chunk := stream.read(_CHUNK):
-                found = zlib.crc32(chunk, found)
+                found.update(chunk)
     except OSError as error:
-        raise unreadable(root, table, file.path, error) from error
-    return found == int(said[1], 16)
+        raise unreadable(root, table, path, error) from error
+    return found.hexdigest()
 
 
 def described(root: str, table: Table, path: str, day: dt.date | None) -> DataFile:
     """Return a data file with all that its footer says of it. Raises TamperedError."""
+    footer, size = _footer(root, table, path)
+    return DataFile(path, size, footer.num_rows, day, _stats(footer))
+
+
+def _footer(root: str, table: Table, path: str) -> tuple[pq.FileMetaData, int]:
     system, folder = filesystem_of(table_path(root, table))
     try:
         with system.open_input_file(f"{folder}/{path}") as file:
-            footer = pq.read_metadata(file)
-            return DataFile(path, file.size(), footer.num_rows, day, _stats(footer))
+            return pq.read_metadata(file), file.size()
     except (OSError, pa.ArrowException) as error:
         raise unreadable(root, table, path, error) from error
 

@@ -1,12 +1,12 @@
-"""The ledger, `runs`: what published runs read and wrote, and whether that is still so."""
+"""The ledger, `runs`: what published runs read and wrote, and whether that is still so; and which files were read."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -135,9 +135,9 @@ def differing(found: Mapping[Slice, Digest], expected: Mapping[Slice, Digest]) -
     ]
 
 
-def finished_after(last: Run | None, now: dt.datetime) -> dt.datetime:
-    """Return `now`, or just after the run `last`: runs are ordered by this time, also where the machine's clock went back."""
-    return now if last is None else max(now, last.finished_time + dt.timedelta(microseconds=1))
+def finished_after(last: dt.datetime | None, now: dt.datetime) -> dt.datetime:
+    """Return `now`, or just after the `last` run: runs are ordered by this time, also where the machine's clock went back."""
+    return now if last is None else max(now, last + dt.timedelta(microseconds=1))
 
 
 def _place(cut: Slice) -> tuple[dt.date, str, str]:
@@ -150,3 +150,28 @@ def _last(published: pa.Table) -> Run:
     maps = {name: dict(row[name] or ()) for name in ("versions", "digests", "counts")}
     maps["digests"] = {table: Digest.parse(text) for table, text in maps["digests"].items()}
     return Run(**{**row, **maps, "report": json.loads(row["report"] or "{}")})
+
+
+# -- what has been read -------------------------------------------------------------------------------------------------
+
+
+class ReadFile(NamedTuple):
+    """A file that was given: its digest, by which run it was read, how much was in it, and on which days rows of that run are.
+
+    `verdict`: of `sources`, as `error` and the run's `counts` are.
+    """
+
+    sha256: str
+    ingest_run: str
+    frames: int
+    days: frozenset[dt.date]
+    name: str
+    verdict: str
+    error: str | None
+    counts: Mapping[str, int]
+
+
+def days_of(read: Iterable[ReadFile], first: dt.date | None = None) -> list[dt.date]:
+    """Return the days with recorded rows, from `first` on."""
+    days = {day for source in read for day in source.days}
+    return sorted(d for d in days if first is None or d >= first)

@@ -25,12 +25,12 @@ from jobs.errors import (
 if TYPE_CHECKING:  # who asks what is at hand does not wait for it
     from deltalake import DeltaTable
 
-LAYOUT: Final = 11
+LAYOUT: Final = 12
 """Number of the layout of a warehouse: which tables there are, their columns, and what the ledger says of them."""
 HISTORY: Final = "history.duckdb"
 """File below a warehouse on this machine: its last published run for everybody with DuckDB (`store.history`)."""
 LAST_RUN: Final = "last_run.json"
-"""File below the warehouse that notes the last published run outside of the tables. It is written last."""
+"""File below the warehouse that notes the last published run outside of the tables, its checkpoint. It is written last."""
 OLDEST: Final = "namesrvHistory.oldestVersions"
 """Property of the ledger: from which version on each table is readable."""
 IN_FORCE: Final = """
@@ -50,7 +50,7 @@ IN_FORCE: Final = """
 
 What is of no day, the intervals that are open, each run says anew.
 """
-_BEHIND = (
+BEHIND = (
     f"Bring the whole warehouse back from one backup; if an older state was brought back on purpose, delete {LAST_RUN}"
 )
 # Features with which the rows of a table may still be those of its files.
@@ -175,14 +175,14 @@ def require_layout(warehouse: str, layout: int | None) -> None:
 
 
 class Noted(NamedTuple):
-    """What stands outside the ledger: its last published run, and the digest of the rows of all published runs up to it."""
+    """A checkpoint, which also stands outside the ledger: a published run, and the hash of the chain up to it (`store.chain`)."""
 
     run_id: str
     finished_time: dt.datetime
-    digest: str
+    sha256: str
 
     def text(self) -> str:
-        """Return the content of the file."""
+        """Return the line."""
         return json.dumps({**self._asdict(), "finished_time": self.finished_time.isoformat()}) + "\n"
 
 
@@ -192,9 +192,9 @@ def noted_in(text: str | None, warehouse: str) -> Noted | None:
         return None
     try:
         said = json.loads(text)
-        return Noted(said["run_id"], dt.datetime.fromisoformat(said["finished_time"]), said["digest"])
+        return Noted(said["run_id"], dt.datetime.fromisoformat(said["finished_time"]), said["sha256"])
     except (ValueError, KeyError, TypeError) as error:
-        raise LedgerBehindError(f"{warehouse}/{LAST_RUN}: cannot be read", _BEHIND) from error
+        raise LedgerBehindError(f"{warehouse}/{LAST_RUN}: cannot be read", BEHIND) from error
 
 
 def require_not_behind(noted: Noted | None, warehouse: str, runs: Collection[str]) -> None:
@@ -203,7 +203,7 @@ def require_not_behind(noted: Noted | None, warehouse: str, runs: Collection[str
         raise LedgerBehindError(
             f"{path_of(warehouse, 'gold', 'runs')}: lacks run {noted.run_id}, published at "
             f"{noted.finished_time.isoformat()}, which {warehouse}/{LAST_RUN} names: the ledger is older than what was published",
-            _BEHIND,
+            BEHIND,
         )
 
 

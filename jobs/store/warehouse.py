@@ -10,6 +10,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -20,14 +21,31 @@ from jobs import __version__
 from jobs.conf import PipelineConf
 from jobs.errors import LedgerBehindError, TamperedError
 from jobs.store import delta_log
+from jobs.store.chain import LOG, Chain, Entry, root_of_files
+from jobs.store.chain import Files as Sealed
 from jobs.store.coverage import RECORDED, Covered, covered_of
 from jobs.store.delta_log import Version
-from jobs.store.files import DataFile, batches_of, closed_days, described, read_files, write_file
+from jobs.store.files import (
+    DataFile,
+    Pieces,
+    batches_of,
+    closed_days,
+    described,
+    is_rooted,
+    joins_of,
+    pieces_of,
+    read_files,
+    sha256_at,
+    sha256_in,
+    write_file,
+)
 from jobs.store.history import write_history
 from jobs.store.ledger import (
     COLUMNS,
     Ledger,
+    ReadFile,
     Run,
+    days_of,
     finished_after,
     read_ledger,
     require_same,
@@ -35,10 +53,9 @@ from jobs.store.ledger import (
 )
 from jobs.store.names import Files
 from jobs.store.places import filesystem_of, local_path, read_text, table_path, write_text
-from jobs.store.published import HISTORY, LAST_RUN, LAYOUT, Noted, noted_in, require_not_behind
-from jobs.store.recorded import ReadFile, days_of
+from jobs.store.published import BEHIND, HISTORY, LAST_RUN, LAYOUT, Noted, noted_in, require_not_behind
 from jobs.store.relations import digest_of, digests_of, namesrvs_in, require_intact
-from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of, sum_of
+from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.arrow.sql import ask
 from schemas import asked, bronze, gold
@@ -85,6 +102,8 @@ class Warehouse:
         self._versions: dict[tuple[str, int], Version] = {}
         self._changes: dict[str, _Change] = {}
         self._ledger: Ledger | None = None
+        self._chain: Chain | None = None
+        self._pieces: dict[tuple[str, str], Pieces] = {}
         self._recorded: list[ReadFile] | None = None
         self._in_force: dict[Slice, Digest] | None = None
         self._heard: dict[dt.date, set[str]] = {}
@@ -203,48 +222,39 @@ class Warehouse:
         A table that is not cut by day is held as a whole; of a history what was there on the first of the days, or later. What was
         held once is not read again.
         """
-        ledger = self.ledger()
-        published = ledger.days if days is None else ledger.days.intersection(days)
+        published = self.ledger().days
+        first = dt.date.min if days is None else min(days, default=None)
         for table in tables:
             held = self._held.setdefault(table.name, set())
             if not table.partition_by:
                 self._hold_whole(table, held)
-            elif table.has_intervals:
-                self._hold_intervals(table, held, dt.date.min if days is None else min(days, default=None))
-            elif fresh := published - held:
-                expected = {cut: of for cut, of in self.slices_in_force(fresh).items() if cut.table == table.name}
-                files = self._files_at(table, self.rearranged(table), fresh)
-                require_same(self._slices_in(table, files), expected)
-                require_intact(self.path, table, files)
-                held |= fresh
-
-    def _hold_intervals(self, table: Table, held: set[dt.date | None], first: dt.date | None) -> None:
-        """Hold the intervals of a history that were there on its `first` day, or later; None: nothing."""
-        if first is None:
-            return
-
-        def is_wanted(day: dt.date | None) -> bool:
-            return day not in held and (day is None or day >= first)
-
-        wanted = {day for day in (None, *self.ledger().days) if is_wanted(day)}
-        if not wanted:
-            return
-        files = [
-            file
-            for file in self._files_at(table, self.rearranged(table), None)
-            if (closed := closed_days(file)) is None or closed[1] >= first
-        ]
-        expected = {cut: of for cut, of in self.slices_in_force(wanted).items() if cut.table == table.name}
-        found = {cut: of for cut, of in self._slices_in(table, files).items() if is_wanted(cut.day)}
-        require_same(found, expected)
-        require_intact(self.path, table, files)
-        held |= wanted
-
-    def _slices_in(self, table: Table, files: Sequence[DataFile]) -> dict[Slice, Digest]:
-        """Return the digest of each slice: of many small files at once, which takes less than to ask each of them."""
-        if sum(file.size for file in files) < _SMALL_BYTES:
-            return slices_of(table.name, read_files(self.path, table, files))
-        return digests_of(self.path, table, files)
+                continue
+            wanted: set[dt.date | None] = {*(published if days is None else published.intersection(days))}
+            if table.has_intervals:
+                wanted = {day for day in (None, *published) if first and (day is None or day >= first)}
+            wanted -= held
+            if not wanted:
+                continue
+            by_day = None if table.has_intervals else {day for day in wanted if day is not None}
+            files = self._files_at(table, self.rearranged(table), by_day)
+            if table.has_intervals and first:
+                files = [file for file in files if (closed := closed_days(file)) is None or closed[1] >= first]
+            # Many small files at once take less than each of them asked.
+            is_small = sum(file.size for file in files) < _SMALL_BYTES
+            slices = (
+                slices_of(table.name, read_files(self.path, table, files))
+                if is_small
+                else digests_of(self.path, table, files)
+            )
+            found = {
+                cut: digest
+                for cut, digest in slices.items()
+                if cut.day not in held and (cut.day is None or first is None or cut.day >= first)
+            }
+            expected = {cut: of for cut, of in self.slices_in_force(wanted).items() if cut.table == table.name}
+            require_same(found, expected)
+            require_intact(self.path, table, files)
+            held |= wanted
 
     def _hold_whole(self, table: Table, held: set[dt.date | None]) -> None:
         last = self.ledger().last
@@ -330,7 +340,8 @@ class Warehouse:
 
     def change(self, table: Table, add: Iterable[DataFile], remove: Iterable[DataFile] = ()) -> None:
         """Add files to `table` and leave others out. Until `commit` only this run sees it."""
-        change = self._changes.setdefault(table.name, _Change(table))
+        change, add = self._changes.setdefault(table.name, _Change(table)), [*add]
+        self._pieces.update({(table.name, file.path): file.pieces for file in add if file.pieces})
         for file in remove:
             if change.added.pop(file.path, None) is None:
                 change.dropped[file.path] = file
@@ -348,8 +359,12 @@ class Warehouse:
         """
         small = [file for file in self.files(table) if file.size < _SMALL_BYTES]
         again = small if len(small) >= _MANY else []
-        parts = [*batches_of(self.path, table, again), rows]
-        self.change(table, [write_file(parts, self.path, table, None, self.run_id)], again)
+        parts, joins = (
+            [*batches_of(self.path, table, again), rows],
+            (joins_of(self.path, table, file) for file in again),
+        )
+        joined = [*chain.from_iterable(joins)]
+        self.change(table, [write_file(parts, self.path, table, None, self.run_id, joined)], again)
 
     def commit(self, tables: Iterable[Table] | None = None) -> dict[str, int]:
         """Commit what this run has changed in `tables`, or in all: one version a table, in this order; return the versions.
@@ -403,7 +418,7 @@ class Warehouse:
     def _forget(self, table: Table) -> None:
         """Ask anew for what follows from rows of `table`."""
         if table is gold.RUNS:
-            self._ledger = self._in_force = None
+            self._ledger = self._in_force = self._chain = None
         if table is bronze.SOURCES:
             self._recorded = None
         if table in bronze.RECORDED_TABLES:
@@ -423,20 +438,63 @@ class Warehouse:
             require_not_behind(noted, self.path, self._ledger.runs)
         return self._ledger
 
+    def chain(self) -> Chain:
+        """Return the chain of all rows of the ledger. Raises LayoutError, LedgerBehindError."""
+        self.ledger()
+        if self._chain is None:
+            self._chain = Chain(self.rows(gold.RUNS), table_path(self.path, gold.RUNS))
+        return self._chain
+
     def require_ledger(self) -> None:
-        """Raise LedgerBehindError unless the ledger's published rows are those that were noted outside of it."""
-        noted = self._noted()
-        if noted is not None and (self.ledger().last is None or self._noting(noted).digest != noted.digest):
-            raise LedgerBehindError(f"{table_path(self.path, gold.RUNS)}: its rows are not those that were published")
+        """Raise LedgerBehindError unless the ledger's rows are those that were published, and noted outside of it."""
+        noted, links = self._noted(), self.chain().links
+        if noted is not None and (noted.run_id not in links or links[noted.run_id].sha256 != noted.sha256):
+            raise LedgerBehindError(
+                f"{table_path(self.path, gold.RUNS)}: its rows are not those that were published", BEHIND
+            )
+
+    def checkpoint(self) -> Noted | None:
+        """Return the checkpoint of the last published run; None: there is none."""
+        last = self.ledger().last
+        return None if last is None else Noted(last.run_id, last.finished_time, self.chain().links[last.run_id].sha256)
 
     def _noted(self) -> Noted | None:
         return noted_in(read_text(f"{self.path}/{LAST_RUN}"), self.path)
 
-    def _noting(self, run: Run | Noted) -> Noted:
-        """Return what is to be noted of a run."""
-        until = (pc.field("status") == "published") & (pc.field("finished_time") <= run.finished_time)
-        digest = sum_of(digests_by(self.rows(gold.RUNS, filter=until)).values())
-        return Noted(run.run_id, run.finished_time, str(digest))
+    def _sealed(self) -> dict[str, Any]:
+        """Return what the chain says of the files that are there when a run is published: columns of its row.
+
+        Of a table without a new version nothing is looked at.
+        """
+        known, now = dict[str, Sealed](), Sealed()
+        for key, entry in self.chain().files().items():
+            known.setdefault(entry.table, {})[key] = entry
+        for table in (*WRITTEN_TABLES, gold.RESTATEMENTS):
+            was, base = known.get(table.name, {}), self._base(table)
+            logs = {f"{LOG}{number:020d}.json" for number in range(base + 1)}
+            last = max((path for _, path in was if path in logs), default="")
+            if last == f"{LOG}{base:020d}.json" or base < 0:
+                now |= was
+                continue
+            now |= {key: entry for key, entry in was.items() if key[1] in logs}
+            for path in (path for path in sorted(logs) if path > last):
+                now[table.name, path] = Entry(table.name, path, sha256_at(self.path, table, path))
+            for file in self.files(table):
+                key = (table.name, file.path)
+                now[key] = was.get(key) or self._entry(table, file)
+        before = {key: entry for of in known.values() for key, entry in of.items()}
+        return {
+            "files_root": root_of_files(now),
+            "files": [now[key].row() for key in sorted(now.keys() - before)],
+            "gone": [{"table": table, "path": path} for table, path in sorted(before.keys() - now)],
+        }
+
+    def _entry(self, table: Table, file: DataFile) -> Entry:
+        """Return what the chain says of a file. One that another process has written, or somebody else, is read for it."""
+        pieces = self._pieces.get((table.name, file.path), ())
+        if is_rooted(table) and not pieces:
+            pieces = pieces_of(self.path, table, file)
+        return Entry(table.name, file.path, sha256_in(file.path) or sha256_at(self.path, table, file.path), pieces)
 
     def slices_in_force(
         self, days: Collection[dt.date | None] | None = None, known_at: Run | None = None
@@ -461,13 +519,18 @@ class Warehouse:
 
         `said`: status, gate, and further columns of `runs`.
         """
-        last = self.ledger().last
+        last, links = self.ledger().last, self.chain()
+        is_published = said["status"] == "published"
         row = {
             "run_id": self.run_id,
             "layout": LAYOUT,
             "parent_run": None if last is None else last.run_id,
             "started_time": self.started,
-            "finished_time": finished_after(last, dt.datetime.now(dt.timezone.utc)),
+            "finished_time": finished_after(
+                None if links.last is None else links.last.finished_time, dt.datetime.now(dt.timezone.utc)
+            ),
+            "previous_sha256": links.sha256,
+            **(self._sealed() if is_published else {"files_root": links.root(), "files": (), "gone": ()}),
             "days": list(days),
             **dict.fromkeys(("ingest_runs", "sources", "inputs", "outputs", "coverage"), ()),
             "versions": self.versions(),
@@ -479,7 +542,7 @@ class Warehouse:
         pairs = {name: list(value.items()) if isinstance(value, Mapping) else value for name, value in row.items()}
         self.append(gold.RUNS, table_of([pairs], gold.RUNS))
         self.commit([gold.RUNS])
-        self.is_published = row["status"] == "published"
+        self.is_published = is_published
         try:
             self.note_last()
         except OSError as error:  # the run is published all the same; the next one notes it
@@ -490,10 +553,10 @@ class Warehouse:
 
         Raises OSError.
         """
-        last, noted, here = self.ledger().last, self._noted(), local_path(self.path)
+        last, noted, here = self.checkpoint(), self._noted(), local_path(self.path)
         if last is None:
             return
-        is_noted, failed = noted is not None and noted.run_id == last.run_id, None
+        is_noted, failed = noted == last, None
         if here is not None and not (is_noted and (here / HISTORY).is_file()):
             try:
                 self.write_history()
@@ -502,7 +565,7 @@ class Warehouse:
                 with suppress(OSError):  # of an earlier run: the next command makes it anew where there is none
                     (here / HISTORY).unlink(missing_ok=True)
         if not is_noted:
-            write_text(f"{self.path}/{LAST_RUN}", self._noting(last).text())
+            write_text(f"{self.path}/{LAST_RUN}", last.text())
         if failed is not None:
             raise failed
 

@@ -29,6 +29,13 @@ RUNS = Table(
             days: the first and the last event or answer, and what lies between: started, stopped, observed_from (the
             recording begins in the middle of its life), snapshot, gap (until: its end), doubt (all brokers fell silent: an
             outage or a gap). The view coverage puts days together
+        previous_sha256* STRING: The hash of the chain up to the row before (64 zeros: there is none). docs/auditors.md says
+            how it is made
+        files_root* STRING: Merkle root of all files that readers see after the run
+        files* ARRAY<STRUCT<table: STRING, path: STRING, sha256: STRING, pieces: ARRAY<STRUCT<rows: BIGINT, root: STRING>>>>:
+            The files that are new since the row before, commits of Delta logs among them, with the SHA-256 of their bytes; of
+            histories, reports and small tables the Merkle root of the rows of each piece that was once written in one
+        gone* ARRAY<STRUCT<table: STRING, path: STRING>>: The files that readers do not see any more
         versions* MAP<STRING, BIGINT>: Delta version of every table after the run
         digests* MAP<STRING, STRING>: Digest of every table that is cut by day, all its days together
         counts* MAP<STRING, BIGINT>: Frames read, by what became of them (ignored.*: by which rule); events of the run's
@@ -46,8 +53,8 @@ RUNS = Table(
             status IN ('published', 'refused')
         gate_agrees: What is published passed the gate, what is refused did not.
             status NOT IN ('published', 'refused') OR (status = 'published') = (gate = 'passed')
-        config_has_a_digest: config_sha256 is 64 hex digits.
-            {is_hex("config_sha256", 64)}
+        hashes_are_hex: config_sha256, previous_sha256 and files_root are 64 hex digits.
+            {" AND ".join(is_hex(name, 64) for name in ("config_sha256", "previous_sha256", "files_root"))}
         figures_are_not_negative: Versions, counts and seconds are 0 or more.
             {" AND ".join(each(f"map_values({figures})", "e >= 0") for figures in ("versions", "counts", "seconds"))}
         time_does_not_run_back?: A run does not end before it starts.

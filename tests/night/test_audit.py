@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,7 @@ from namesrv_day.arrow.rows import with_columns
 from namesrv_day.audit.attested import rows_of_table
 from namesrv_day.verify.verify import Verified, verdicts
 from schemas import gold
-from tests.night.nights import CAPTURE, Capture, Nights, audited, night, silent, warehouse_at
+from tests.night.nights import CAPTURE, CHECKOUT, Capture, Nights, audited, night, silent, warehouse_at
 from tests.night.three_days import DAYS, LOGS, NAMESRV, write_log
 
 SERVER = "127.0.0.1:9876"
@@ -243,3 +245,19 @@ def test_what_cannot_be_attested_is_said(
     code, _, told = ran(capsys, *words, "--warehouse", whole.path)
     assert code == EXIT_USAGE
     assert said in told
+
+
+def test_a_verifier_that_knows_nothing_of_ours_gives_the_figure_of_the_day(whole: Capture) -> None:
+    """It counts the answers that were recorded, and looks each route up in the published histories by itself."""
+    command = [
+        sys.executable,
+        "-I",
+        str(CHECKOUT / "examples" / "verify.py"),
+        str(whole.path),
+        "--capture",
+        str(CAPTURE),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2026-11-21 127.0.0.1:9876: 13,990 answers checked, 0 wrong, 0 unknown\n" in done.stdout
+    assert "12,405 answers about routes looked up in the histories, 0 are other ones there\n" in done.stdout

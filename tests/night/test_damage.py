@@ -193,7 +193,7 @@ def test_a_topic_configuration_is_what_its_digest_says(
 
     That the file has another size, which a night would see first, is left aside: a size can be kept.
     """
-    monkeypatch.setattr("jobs.store.damage.require_files", lambda *_: None)
+    monkeypatch.setattr("jobs.store.check.require_files", lambda *_: None)
     for file in warehouse_at(copied).published_files(CONFIGS):
         rewrite(Path(table_path(str(copied), CONFIGS), file.path), column, change)
     with pytest.raises(TamperedError, match=r"topic_configs: .*topic_configs does not hold what was read as"):
@@ -273,7 +273,7 @@ def test_a_note_that_nobody_has_written_is_refused(copied: Path) -> None:
     (copied / LAST_RUN).unlink()
     head = heads(copied)
     warehouse_at(copied).start_from_published()
-    assert (heads(copied), json.loads(last_run(copied) or "")["digest"][:2]) == (head, "3-")
+    assert (heads(copied), len(json.loads(last_run(copied) or "")["sha256"])) == (head, 64)
 
 
 # -- where it lies ---------------------------------------------------------------------------------------------------

@@ -131,15 +131,15 @@ def test_a_flip_in_a_compacted_file_is_refused(copied: Path, tmp_path: Path) -> 
     for hour in (14, 15, 16):
         night(copied, write_log(tmp_path, DAYS[-1], [beat(f"{hour}:00:00")], f"-{hour}"))
     maintain(warehouse_at(copied, "care"))
-    (path,) = Path(table_path(str(copied), bronze.HEARTBEATS)).rglob("compacted-*.parquet")
+    (path,) = Path(table_path(str(copied), bronze.SOURCES)).rglob("compacted-*.parquet")
     whole = path.read_bytes()
     flipped(path, len(whole) // 2, 0)
     log = write_log(tmp_path, DAYS[-1], [beat("17:00:00")], "-17")
     before = (copied / LAST_RUN).read_text(encoding="utf-8")
-    with pytest.raises(TamperedError, match="heartbeats"):
+    with pytest.raises(TamperedError, match="sources"):
         night(copied, log)
     assert (copied / LAST_RUN).read_text(encoding="utf-8") == before
-    assert any(sentence.startswith("heartbeats") for sentence in check(warehouse_at(copied)).wrong)
+    assert any(sentence.startswith("sources") for sentence in check(warehouse_at(copied)).wrong)
     path.write_bytes(whole)
     assert night(copied, log).status == "published"
 

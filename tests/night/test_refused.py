@@ -131,7 +131,7 @@ def test_rows_that_somebody_else_changed_are_refused(
 @pytest.fixture
 def _of_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a night not notice that a file has another size: who exchanges rows can keep it."""
-    monkeypatch.setattr("jobs.store.damage.require_files", lambda *_: None)
+    monkeypatch.setattr("jobs.store.check.require_files", lambda *_: None)
 
 
 @pytest.mark.usefixtures("_of_one_size")

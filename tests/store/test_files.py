@@ -13,7 +13,7 @@ import pytest
 
 from jobs.errors import TamperedError
 from jobs.store import files
-from jobs.store.files import DataFile, batches_of, described, read_files, write_file
+from jobs.store.files import DataFile, batches_of, described, is_rooted, pieces_of, read_files, write_file
 from jobs.store.places import table_path
 from jobs.store.relations import ask_file, digests_of, namesrvs_in
 from namesrv_day.arrow.digest import Digest, digests_by, slices_of, sum_of
@@ -71,7 +71,8 @@ def test_rows_of_every_table_are_read_as_they_were_written(tmp_path: Path, table
         assert read_files(str(tmp_path), table, [file]).equals(given)
         assert (file.rows, file.day) == (len(rows), day if table.is_by_day else None)
         assert file.size == (Path(table_path(str(tmp_path), table)) / file.path).stat().st_size
-        assert described(str(tmp_path), table, file.path, file.day) == file
+        assert described(str(tmp_path), table, file.path, file.day) == file._replace(pieces=())
+        assert file.pieces == (pieces_of(str(tmp_path), table, file) if is_rooted(table) else ())
 
 
 def test_attempts_do_not_write_over_each_other(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from jobs.errors import LayoutError, NothingPublishedError, TamperedError
 from jobs.store.check import check
-from jobs.store.ledger import HALTED, Run, as_rows, differing, finished_after, require_same, run_known_at
+from jobs.store.ledger import HALTED, as_rows, differing, finished_after, require_same, run_known_at
 from jobs.store.places import table_path
 from jobs.store.published import LAYOUT
 from namesrv_day.arrow.digest import Digest, Slice
@@ -96,10 +96,9 @@ def test_a_run_names_the_one_that_it_builds_on(three_nights: Path) -> None:
 def test_runs_are_in_order_whatever_the_clock_says() -> None:
     """A run that ends, by the clock, before the one before it stands right behind that in the ledger."""
     noon = dt.datetime(2026, 3, 1, 12, tzinfo=dt.timezone.utc)
-    last = Run("run", noon, [], {}, {}, {}, "", "", {})
     assert finished_after(None, noon) == noon
-    assert finished_after(last, noon + MINUTE) == noon + MINUTE
-    assert finished_after(last, noon - MINUTE) == noon + dt.timedelta(microseconds=1)
+    assert finished_after(noon, noon + MINUTE) == noon + MINUTE
+    assert finished_after(noon, noon - MINUTE) == noon + dt.timedelta(microseconds=1)
 
 
 def test_a_day_is_as_the_last_run_left_it(three_nights: Path) -> None:

@@ -16,7 +16,7 @@ from jobs.store.files import read_files
 from jobs.store.ledger import Run
 from jobs.store.maintain import Pinned, is_readable, log_before, maintain, oldest_versions
 from jobs.store.places import table_path
-from jobs.store.published import LAYOUT, require_kept
+from jobs.store.published import require_kept
 from namesrv_day.arrow.digest import Digest, digests_by, sum_of
 from schemas import gold
 from schemas.table import DATE, INT, STRING, Column, Table
@@ -41,16 +41,8 @@ def night(path: Path, number: int) -> dict[str, int]:
     warehouse.change(NOTES, [write(warehouse, NOTES, None, {"name": f"{days[1]}", "value": number, "day": days[1]})])
     warehouse.commit()
     versions = {table.name: head_of(warehouse.path, table) for table in (FACTS, NOTES)}
-    row = {
-        **dict.fromkeys(("days", "ingest_runs", "digests", "counts"), ()),
-        "layout": LAYOUT,
-        "run_id": warehouse.run_id,
-        "status": "published",
-        "finished_time": warehouse.started,
-        "versions": [*versions.items()],
-    }
-    warehouse.change(gold.RUNS, [write(warehouse, gold.RUNS, None, row)])
-    warehouse.commit()
+    said = {"status": "published", "gate": "passed", "finished_time": warehouse.started, "versions": versions}
+    warehouse.note_run([], said)
     return versions
 
 

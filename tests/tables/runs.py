@@ -15,6 +15,10 @@ GOOD = {
     "inputs": [],
     "outputs": [],
     "coverage": [],
+    "previous_sha256": digest("row", 64),
+    "files_root": digest("files", 64),
+    "files": [],
+    "gone": [],
     "versions": {"t": 1},
     "digests": {},
     "counts": {"frames": 1},
@@ -33,7 +37,7 @@ NULLED = "code_version"
 PLANTED = {
     "status_is_known": {"status": "lost"},
     "gate_agrees": {"gate": "heartbeats.key_is_unique"},
-    "config_has_a_digest": {"config_sha256": "1"},
+    "hashes_are_hex": {"config_sha256": "1"},
     "figures_are_not_negative": {"counts": {"frames": -1}},
     "time_does_not_run_back": {"finished_time": NOON - MINUTE},
 }

@@ -1,0 +1,112 @@
+"""The chain of runs: each row of the ledger holds the hash of the row before, and the Merkle root of all files that are then there.
+
+Whoever keeps one such hash, a checkpoint, can tell whether anything that had been published until then was rewritten, whoever
+did it and by whatever means: docs/auditors.md says how each hash is made.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from jobs.errors import LedgerBehindError
+from jobs.store.files import Pieces
+from jobs.store.merkle import leaf_of, root_of, text_of, texts_of
+from jobs.store.published import BEHIND
+
+FIRST: Final = "0" * 64
+"""What stands for the row before the first."""
+LOG: Final = "_delta_log/"
+
+
+class Entry(NamedTuple):
+    """A file as the chain has it: below its table's folder, with the SHA-256 of its bytes; `pieces`: see `DataFile`."""
+
+    table: str
+    path: str
+    sha256: str
+    pieces: Pieces = ()
+
+    def row(self) -> dict[str, Any]:
+        """Return it as `files` of the ledger holds it."""
+        return {**self._asdict(), "pieces": [{"rows": rows, "root": root} for rows, root in self.pieces]}
+
+
+Files = dict[tuple[str, str], Entry]
+"""Files by table and path."""
+
+
+class Link(NamedTuple):
+    """One row of the ledger; `sha256`: the hash of the chain up to it."""
+
+    run_id: str
+    finished_time: dt.datetime
+    is_published: bool
+    sha256: str
+
+
+class Chain:
+    """All rows of a ledger in their order."""
+
+    def __init__(self, runs: pa.Table, where: str) -> None:
+        """`runs`: all columns, in any order. Raises LedgerBehindError for a row that does not follow from the one before."""
+        self._runs = runs.sort_by([("finished_time", "ascending"), ("run_id", "ascending")])
+        self._links: list[Link] = []
+        previous = FIRST
+        names = ("run_id", "finished_time", "status", "previous_sha256", "files_root")
+        rows = zip(*(self._runs[name].to_pylist() for name in names), strict=True)
+        for text, (run_id, at, status, said, root) in zip(texts_of(self._runs), rows, strict=True):
+            if said != previous:
+                raise LedgerBehindError(
+                    f"{where}: its rows are not those that were published: {run_id} does not follow from the row before",
+                    BEHIND,
+                )
+            previous = link_of(previous, root, text)
+            self._links.append(Link(run_id, at, status == "published", previous))
+        self.sha256: str = previous
+        self.links = {link.run_id: link for link in self._links}
+
+    @property
+    def last(self) -> Link | None:
+        """Return the last row."""
+        return self._links[-1] if self._links else None
+
+    def changes(self) -> Iterator[tuple[Link, list[Entry], list[tuple[str, str]]]]:
+        """Yield for each row the files that are new since the row before, and those that are gone."""
+        for link, files, gone in zip(self._links, self._runs["files"], self._runs["gone"], strict=True):
+            added = [
+                Entry(of["table"], of["path"], of["sha256"], tuple((one["rows"], one["root"]) for one in of["pieces"]))
+                for of in files.as_py() or ()
+            ]
+            yield link, added, [(of["table"], of["path"]) for of in gone.as_py() or ()]
+
+    def files(self, run_id: str | None = None) -> Files:
+        """Return the files that were there after a row; None: after the last."""
+        found: Files = {}
+        for link, added, gone in self.changes():
+            for key in gone:
+                found.pop(key, None)
+            found.update({(entry.table, entry.path): entry for entry in added})
+            if link.run_id == run_id:
+                break
+        return found
+
+    def root(self, run_id: str | None = None) -> str:
+        """Return the root of all files as the row of a run has it; None: the last row, or that of no files."""
+        roots = dict(zip((link.run_id for link in self._links), self._runs["files_root"].to_pylist(), strict=True))
+        return str(roots[run_id]) if run_id is not None else [root_of_files({}), *roots.values()][-1]
+
+
+def link_of(previous: str, files_root: str, row: str) -> str:
+    """Return the hash of the chain up to a row: of the hash before it, of the root of its files, and of its text's SHA-256."""
+    said = f"{previous} {files_root} {hashlib.sha256(row.encode()).hexdigest()}"
+    return hashlib.sha256(said.encode()).hexdigest()
+
+
+def root_of_files(files: Mapping[tuple[str, str], Entry]) -> str:
+    """Return the Merkle root of files, in the order of tables and paths."""
+    return root_of([leaf_of(text_of(files[key].row())) for key in sorted(files)])

@@ -1,0 +1,169 @@
+"""The chain: who has kept a checkpoint finds every rewrite of what was published, and what changed as it should is told apart."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import random
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives import serialization as of
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from jobs.audit.checkpoint import kept_checkpoint, signed
+from jobs.errors import TamperedError, UsageError
+from jobs.store.chain import root_of_files
+from jobs.store.check import check
+from jobs.store.maintain import maintain
+from jobs.store.merkle import leaf_of, leaves_of, proof_of, root_from, root_of, text_of, texts_of
+from jobs.store.published import LAST_RUN
+from namesrv_day.arrow.rows import table_of
+from schemas import gold
+from tests.store.tiny import DAY, EXPIRED, NOW, publish, warehouse_at, write
+from tests.torture.rewrites import DAYS, KINDS, everywhere, in_place, in_the_ledger, publish_night, published, rewrite
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("seed", range(4 * len(KINDS)))
+def test_no_rewrite_is_hidden_from_who_has_kept_a_checkpoint(tmp_path: Path, seed: int) -> None:
+    """Ledger, notes, data files, Delta logs, and all of them together with hashes made anew by our own code."""
+    assert rewrite(seed, tmp_path)
+
+
+def nights(path: Path, count: int, first: int = 0) -> None:
+    for number in range(first, first + count):
+        publish_night(path, number, DAYS[0])
+
+
+def test_what_changes_as_it_should_is_told_apart(tmp_path: Path) -> None:
+    """Nights that add, maintenance that puts files together and deletes old ones: nothing wrong, nothing replaced.
+
+    A day that is recomputed is named, with the run that did it; the root of what it replaced stays in the chain.
+    """
+    nights(tmp_path, 4)
+    kept = warehouse_at(tmp_path).checkpoint()
+    maintain(warehouse_at(tmp_path, "care", NOW + dt.timedelta(days=500)), retain_days=0)
+    publish_night(tmp_path, 5, DAYS[1])
+    maintain(warehouse_at(tmp_path, "again", NOW + dt.timedelta(days=501)), retain_days=0)
+    merged = [file.path for file in warehouse_at(tmp_path).files(gold.TOPIC_QUEUE_HISTORY)]
+    assert sum("compacted" in path for path in merged) == 1
+    checked = check(warehouse_at(tmp_path), kept)
+    assert (checked.wrong, checked.replaced) == ([], [])
+    publish_night(tmp_path, 6, DAYS[0])
+    checked = check(warehouse_at(tmp_path), kept)
+    assert checked.wrong == []
+    assert checked.replaced == [f"run run-6 has replaced 1 file(s) of expired_brokers, day={DAYS[0]}"]
+
+
+def test_a_run_that_died_and_one_that_was_refused_are_no_rewrite(tmp_path: Path) -> None:
+    """What nobody published may lie about; the refused run is a row of the chain."""
+    nights(tmp_path, 2)
+    kept = warehouse_at(tmp_path).checkpoint()
+    dead = warehouse_at(tmp_path, "dead")
+    dead.change(EXPIRED, [write(dead, EXPIRED, DAY, {"namesrv_id": "n"})])
+    dead.commit()
+    warehouse_at(tmp_path, "refused").note_run([DAY], {"status": "refused", "gate": "a rule"})
+    publish_night(tmp_path, 3, DAYS[2])
+    assert check(warehouse_at(tmp_path), kept).wrong == []
+
+
+def test_a_row_is_proven_by_its_run_with_less_than_2_kb(tmp_path: Path) -> None:
+    """From the row's text to the hash that the checkpoint has, with SHA-256 alone."""
+    rows = [
+        {"namesrv_id": "n", "topic": f"T{number}", "broker_name": "b", "valid_from": NOW} for number in range(3_000)
+    ]
+    warehouse = warehouse_at(tmp_path)
+    file = write(warehouse, gold.TOPIC_QUEUE_HISTORY, None, *rows)
+    warehouse.change(gold.TOPIC_QUEUE_HISTORY, [file])
+    warehouse.commit()
+    publish(warehouse, [DAY])
+    chain = warehouse_at(tmp_path).chain()
+    files = chain.files()
+    stored = warehouse.rows(gold.TOPIC_QUEUE_HISTORY).select(gold.TOPIC_QUEUE_HISTORY.stored_schema.names)
+    keys, entry = sorted(files), files["topic_queue_history", file.path]
+    in_file = proof_of(leaves_of(stored), 1_234)
+    in_all = proof_of(
+        [leaf_of(text_of(files[key].row())) for key in keys], keys.index(("topic_queue_history", file.path))
+    )
+    text = [*texts_of(stored)][1_234]
+    assert '"T1234"' in text
+    # What follows needs nothing of ours but the text, the two ways and the row's own hash.
+    assert root_from(hashlib.sha256(b"\0" + text.encode()).digest(), in_file) == entry.pieces[0][1]
+    assert root_from(leaf_of(text_of(entry.row())), in_all) == chain.root(warehouse.run_id) == root_of_files(files)
+    last = next(iter(texts_of(warehouse.rows(gold.RUNS))))
+    said = f"{'0' * 64} {root_of_files(files)} {hashlib.sha256(last.encode()).hexdigest()}"
+    checkpoint = warehouse_at(tmp_path).checkpoint()
+    assert checkpoint is not None
+    assert hashlib.sha256(said.encode()).hexdigest() == checkpoint.sha256
+    ways = [bytes.fromhex(node) for _, node in (*in_file, *in_all)]
+    assert len(b"".join(ways) + text_of(entry.row()).encode() + text.encode() + said.encode()) < 2_000
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 8, 100])
+def test_each_leaf_of_a_tree_is_proven(count: int) -> None:
+    """Whatever the number of leaves; another leaf leads elsewhere."""
+    leaves = [leaf_of(str(number)) for number in range(count)]
+    root = root_of(leaves)
+    assert all(root_from(leaf, proof_of(leaves, index)) == root for index, leaf in enumerate(leaves))
+    assert all(root_from(leaf_of("x"), proof_of(leaves, index)) != root for index in range(count))
+
+
+def test_a_signed_checkpoint_is_a_checkpoint(tmp_path: Path) -> None:
+    """The line, or a file with it, with the words before it or without; with another letter it is refused."""
+    key = tmp_path / "key.pem"
+    pem = Ed25519PrivateKey.generate().private_bytes(of.Encoding.PEM, of.PrivateFormat.PKCS8, of.NoEncryption())
+    key.write_bytes(pem)
+    path, checkpoint = published()
+    line = signed(checkpoint, str(key))
+    (tmp_path / "kept").write_text(f"Checkpoint   {line}\n", encoding="utf-8")
+    lines = (line, checkpoint.text(), str(tmp_path / "kept"), str(path / LAST_RUN))
+    assert {kept_checkpoint(given) for given in lines} == {checkpoint}
+    with pytest.raises(TamperedError, match="its signature is not"):
+        kept_checkpoint(line.replace(checkpoint.sha256, "0" * 64))
+    for wrong in ("{", "{}", str(tmp_path / "none"), json.dumps({"run_id": 1})):
+        with pytest.raises(UsageError, match="checkpoint"):
+            kept_checkpoint(wrong)
+    with pytest.raises(UsageError, match="cannot be read"):
+        signed(checkpoint, str(tmp_path / "kept"))
+
+
+def test_rows_of_a_run_are_texts_of_all_types() -> None:
+    """Instants and days are numbers wherever they stand, maps are pairs, what is NULL is null."""
+    row = {"run_id": "é\x1f", "days": [DAY], "versions": [("t", 1)], "seconds": [("s", 0.5)], "finished_time": NOW}
+    (text,) = texts_of(
+        table_of([row], gold.RUNS).select(["run_id", "days", "versions", "seconds", "finished_time", "report"])
+    )
+    assert text == '["é\\u001f",[20778],[["t",1]],[["s",0.5]],1795392000000000,null]'
+
+
+# -- the verifier that imports nothing of ours -------------------------------------------------------------------------
+
+
+def verified(warehouse: Path, *words: str) -> tuple[int, str]:
+    """Run it in a process in which our packages are not to be found; return its exit code and what it says."""
+    command = [sys.executable, "-I", str(CHECKOUT / "examples" / "verify.py"), str(warehouse), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=warehouse)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_verifier_agrees_with_check(tmp_path: Path) -> None:
+    """It is short, knows nothing of ours, and derives the same chain; it sees what was rewritten, and a checkpoint that is gone."""
+    text = (CHECKOUT / "examples" / "verify.py").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 250
+    assert set(re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)) - sys.stdlib_module_names == {"pyarrow"}
+    original, checkpoint = published()
+    code, said = verified(original, checkpoint.text())
+    assert (code, "WRONG" in said) == (0, False), said
+    assert f"the chain ends with {checkpoint.sha256}" in said
+    for kind, seed in ((in_place, 1), (everywhere, 2), (in_the_ledger, 3)):
+        path = Path(shutil.copytree(original, tmp_path / kind.__name__))
+        kind(path, random.Random(seed))
+        code, said = verified(path, checkpoint.text())
+        assert (code, "WRONG: " in said) == (8, True), said

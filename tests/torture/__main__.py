@@ -1,0 +1,133 @@
+"""Break things on purpose: `./spark-submit.sh torture NAME --seeds N`.
+
+Each seed is one fault; a failing one is printed, and `--seed S` does it again. What comes of a fault: it `survived` (the answer
+is that of an undisturbed run), it was `refused` (with what is wrong named), `unverified` (so, too, but a question without
+--verified, which does not compare, gave another answer), or it was `silent`: another answer without a word, or a stack trace.
+Exit codes: 0 nothing was silent; 1 something was; 2 usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import logging
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from jobs.store.check import check
+from jobs.store.published import HISTORY
+from jobs.store.warehouse import WRITTEN_TABLES
+from schemas import gold
+from tests.night.nights import night, warehouse_at
+from tests.torture.flips import flip, given
+
+Outcome = tuple[str, str]
+Torture = Callable[[int, Path], Outcome]
+
+
+def rewrite(seed: int, folder: Path) -> Outcome:
+    """Rewrite what was published, with every right and our own code; who has kept a checkpoint sees it."""
+    from tests.torture.rewrites import KINDS, rewrite  # noqa: PLC0415  each kind needs its own, some of it slow to load
+
+    said = rewrite(seed, folder)
+    return ("refused" if said else "silent"), f"{KINDS[seed % len(KINDS)].__name__}: {said}"
+
+
+def simulation(seed: int, folder: Path) -> Outcome:
+    """Twenty runs on a store of which most die at some operation, or are followed by maintenance or a stranger's OPTIMIZE."""
+    from tests.store.test_crashes import test_runs_that_die_anywhere_leave_what_is_published as simulate  # noqa: PLC0415
+
+    with pytest.MonkeyPatch.context() as patched:
+        simulate(folder, patched, seed)
+    return "survived", ""
+
+
+def cuts(seed: int, folder: Path) -> Outcome:
+    """Days at random, told in nights at random, late and twice: the tables are those of everything at once."""
+    from tests.night.test_cuts import test_no_table_tells_in_which_nights_days_were_told as cut  # noqa: PLC0415
+
+    cut(folder, seed)
+    return "survived", ""
+
+
+def kill(seed: int, folder: Path) -> Outcome:
+    """A night is killed (SIGKILL) before or after a commit, or at any instant; the next one publishes what it would have."""
+    dice, known = random.Random(seed), given()
+    path = Path(shutil.copytree(known.path, folder / "w"))
+    tables = dice.choice([table.name for table in (*WRITTEN_TABLES, gold.RESTATEMENTS)])
+    point = f"{dice.choice((tables, 'ledger', 'runs', HISTORY))}:{dice.choice(('before', 'after'))}"
+    command = [sys.executable, "-m", "tests.boundaries", point, "nightly", "--in-process", "--input", str(known.late)]
+    with subprocess.Popen(
+        [*command, "--warehouse", str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as child:
+        try:
+            child.wait(dice.choice((60.0, dice.uniform(1, 6))))
+        except subprocess.TimeoutExpired:
+            point = "some instant"
+            child.kill()
+    again = night(path, known.late)
+    wrong = check(warehouse_at(path)).wrong
+    if dict(again.digests) != known.digests or wrong:
+        return "silent", f"killed at {point}: other tables, or {wrong}"
+    return "survived", f"killed at {point}"
+
+
+def fuzz(seed: int, folder: Path) -> Outcome:
+    """Twenty thousand hostile inputs to the decoders and parsers."""
+    from tests.wire.fuzz.__main__ import main  # noqa: PLC0415
+
+    return ("silent" if main(["--inputs", "20000", "--seed", str(seed), "--findings", str(folder)]) else "survived"), ""
+
+
+def differential(seed: int, _: Path) -> Outcome:
+    """Twenty thousand events through RocketMQ's own classes of both generations and ours."""
+    from tests.oracle.__main__ import main  # noqa: PLC0415
+
+    return ("silent" if main(["--events", "20000", "--seed", str(seed)]) else "survived"), ""
+
+
+KINDS: dict[str, Torture] = {one.__name__: one for one in (flip, rewrite, simulation, cuts, kill, fuzz, differential)}
+
+
+def main(arguments: list[str]) -> int:
+    """Do what was asked for, seed after seed, and print the counts."""
+    told = "\n".join(f"  {name:<14} {(one.__doc__ or '').splitlines()[0]}" for name, one in KINDS.items())
+    parser = argparse.ArgumentParser(
+        "torture", None, f"{__doc__}\n\n{told}", formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("name", choices=KINDS)
+    parser.add_argument("--seeds", type=int, default=100, help="how many (default: 100)")
+    parser.add_argument("--seed", type=int, help="only this one")
+    given = parser.parse_args(arguments)
+    logging.disable(logging.WARNING)
+    counts, seeds = Counter[str](), range(given.seeds) if given.seed is None else [given.seed]
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it early is told how far it came
+    with tempfile.TemporaryDirectory(prefix="namesrv-torture-") as root, contextlib.suppress(KeyboardInterrupt):
+        for seed in seeds:
+            folder = Path(root, f"seed-{seed}")
+            folder.mkdir()
+            try:
+                outcome, said = KINDS[given.name](seed, folder)
+            except Exception:  # noqa: BLE001  whatever it is, it is a finding
+                outcome, said = "silent", traceback.format_exc()
+            counts[outcome] += 1
+            if outcome == "silent" or given.seed is not None:
+                print(f"seed {seed}: {outcome}: {said}", flush=True)
+    print(f"{given.name}: {sum(counts.values()):,} tried, {', '.join(f'{counts[name]:,} {name}' for name in OUTCOMES)}")
+    return 1 if counts["silent"] else 0
+
+
+OUTCOMES = ("survived", "refused", "unverified", "silent")
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
