@@ -18,6 +18,7 @@ from namesrv_core.machine.register import REGISTER_FAILED
 from namesrv_core.machine.rows import UNRECORDED, LiveKey, TopicConfig, TopicTable
 from namesrv_wire import values
 from namesrv_wire.errors import DecodeError
+from namesrv_wire.logs.log_lines import logged
 from namesrv_wire.rows import gap_end_ms
 
 Row = Mapping[str, Any]
@@ -133,6 +134,7 @@ def _registration_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events
 _NAMESRV: dict[str, Callable[[Row], events.Event]] = {
     "started": lambda _: events.NamesrvStarted(),
     "stopped": lambda _: events.NamesrvStopped(),
+    "logged": lambda row: events.ChangeLogged(*logged(row["properties"])),
     "recording_gap": lambda row: events.RecordingGap(gap_end_ms(row["properties"])),
 }
 _ADMIN: dict[int, Callable[[Row], events.Event]] = {

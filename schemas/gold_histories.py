@@ -102,11 +102,15 @@ BROKER_LIVE_HISTORY = _history(
     BROKER_ADDR,
     Column("broker_name", STRING, "Name in the registration that wrote the entry; not part of the name server's table"),
     Column("data_version", DATA_VERSION, "Stored data version"),
-    required("heartbeat_timeout_ms", LONG, "Lease in milliseconds"),
+    Column("heartbeat_timeout_ms", LONG, "Lease in milliseconds; NULL: only a log tells of the entry, and not of that"),
     Column("channel_id", STRING, "Connection of the registration"),
     Column("ha_server_addr", STRING, "haServerAddr"),
     required("first_update_time", TIMESTAMP, "lastUpdateTimestamp when the row was opened"),
-    Column("last_update_time", TIMESTAMP, "lastUpdateTimestamp when it was closed; NULL = open: see last_heartbeats"),
+    Column(
+        "last_update_time",
+        TIMESTAMP,
+        "lastUpdateTimestamp when it was closed; NULL = open: see last_heartbeats, or told by a log",
+    ),
 )
 FILTER_SERVER_HISTORY = _history(
     "filter_server_history",

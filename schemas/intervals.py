@@ -85,7 +85,7 @@ def columns_of(history: str, intervals: Sequence[Interval]) -> dict[str, list[An
     found |= {name: [interval[number] for interval in intervals] for number, name in enumerate(_SHARED, 3)}
     beats = {name: found.pop(name) for name in _BEATS}
     if table == "broker_live":
-        found |= {name: [(ms or 0) * US_PER_MS for ms in of_name] for name, of_name in beats.items()}
+        found |= {name: [None if ms is None else ms * US_PER_MS for ms in of_name] for name, of_name in beats.items()}
     return found
 
 

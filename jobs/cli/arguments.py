@@ -74,12 +74,15 @@ class _Options(argparse.ArgumentParser):
 
     def recorded(self, *, required: bool) -> None:
         """Add what is read, and how: of `nightly` and `ingest`."""
-        inputs = "captures or event logs, files, folders or URLs (s3://); - is standard input"
+        inputs = "captures, event logs or namesrv.log, files, folders or URLs (s3://); - is standard input"
         self.several("--input", "PATH", inputs, required=required)
         self.several("--snapshot", "FILE", _SNAPSHOT)
         self.several("--namesrv", "ADDR[,ADDR][=VERSION][/ADDR...]", _NAMESRVS)
         series = "regular expression: captures of one folder in whose names it finds different texts are of different"
         self.add_argument("--series", metavar="PATTERN", help=f"{series} recording points")
+        zone = "time zone of the lines in name servers' own logs, which do not say it: GMT+8, Europe/Berlin ..."
+        self.add_argument("--log-zone", metavar="ZONE", help=zone)
+        self.add_argument("--log-namesrv", metavar="ADDR", help="whose logs they are, ip:port, likewise")
         self.conf()
         self.warehouse()
 

@@ -10,6 +10,7 @@ from namesrv_core.machine.draft import Outcome, Step
 from namesrv_core.machine.heartbeat import broker_heartbeat, query_data_version
 from namesrv_core.machine.kv import delete_kv_config, put_kv_config
 from namesrv_core.machine.lifecycle import restore, start, stop
+from namesrv_core.machine.logged import change_logged
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import register_broker
 from namesrv_core.machine.registry import Registry
@@ -64,6 +65,7 @@ _TRANSITIONS: dict[type, Transition] = {
     events.AnswerObserved: lambda *_: Step(Outcome.NO_EFFECT),  # it teaches only where the past is not known
     events.ResponseObserved: lambda *_: Step(Outcome.NO_EFFECT),
     events.StateKnown: lambda registry, event, *_: restore(registry, event),
+    events.ChangeLogged: lambda registry, event, *_: change_logged(registry, event),
     events.NamesrvStarted: lambda registry, *_: start(registry),
     events.NamesrvStopped: lambda registry, *_: stop(registry),
 }

@@ -87,6 +87,10 @@ def _covered(table: str, by: str, match: str, *, where: str = "TRUE", by_where: 
         LEFT JOIN spans ON {same} AND spans.starts <= judged.starts AND spans.ends >= judged.ends"""
 
 
+# A name server's own log tells of queue data, and mostly not of whose they are.
+_IS_RECORDED = (
+    "(day, namesrv_id) NOT IN (SELECT (day, namesrv_id) FROM past_knowledge WHERE about = 'is_logged' AND number <> 0)"
+)
 HISTORIES: dict[str, tuple[Rule, ...]] = {
     "topic_queue_history": (
         *queues(),
@@ -94,8 +98,8 @@ HISTORIES: dict[str, tuple[Rule, ...]] = {
         query(
             "broker_has_a_group",
             "covered",
-            "Queue data exist only while their broker name is in broker_addr_history.",
-            _covered("topic_queue_history", "broker_addr_history", "broker_name"),
+            "Queue data exist only while their broker name is in broker_addr_history, unless only a log tells of them.",
+            _covered("topic_queue_history", "broker_addr_history", "broker_name", where=_IS_RECORDED),
         ),
     ),
     "broker_addr_history": (
@@ -137,15 +141,15 @@ HISTORIES: dict[str, tuple[Rule, ...]] = {
         ),
     ),
     "broker_live_history": (
-        warn("lease_is_not_negative", "heartbeat_timeout_ms >= 0", "A lease is 0 ms or more."),
+        warn("lease_is_not_negative", "heartbeat_timeout_ms IS NULL OR heartbeat_timeout_ms >= 0", "A lease is 0 ms or more."),
         Rule(
             "updates_are_in_order",
-            "first_update_time <= last_update_time",
+            "last_update_time IS NULL OR first_update_time <= last_update_time",
             "first_update_time is not after last_update_time.",
         ),
         Rule(
             "no_update_after_its_end",
-            "valid_to IS NULL OR last_update_time <= valid_to",
+            "valid_to IS NULL OR last_update_time IS NULL OR last_update_time <= valid_to",
             "An entry is not refreshed after it was removed.",
         ),
     ),

@@ -24,7 +24,7 @@ NAMESRV_EVENTS = events(
         "configured (its answer about its configuration), idle_limit_outlasted (a silent connection was not closed), "
         "min_broker_id_notified (it told a broker of its group's smallest id, 905), "
         "recording_gap (nothing was recorded of it from then on for a while), "
-        "clock_went_back (by more than five seconds, from one record to a later one); address_started, address_stopped, "
+        "logged (lines of its log that one call wrote), clock_went_back (by more than five seconds, from one record to a later one); address_started, address_stopped, "
         "address_observed_from, address_recording_gap: what one of its addresses shows, and another row says of it, or denies",
     ),
     Column("version", INT, "identified: protocol version in its responses, e.g. 407 = 4.9.7, 493 = 5.4.0"),
@@ -32,7 +32,8 @@ NAMESRV_EVENTS = events(
     Column(
         "properties",
         STRING,
-        "configured: what is kept of its properties, one name=value a line; recording gaps: until_ms=, the end",
+        "configured: what is kept of its properties, one name=value a line; recording gaps: until_ms=, the end; "
+        "logged: what it was, and behind it the lines' messages",
     ),
     rules=(
         Rule(
@@ -42,8 +43,8 @@ NAMESRV_EVENTS = events(
         ),
         Rule(
             "properties_if_configured",
-            "(kind IN ('configured', 'recording_gap', 'address_recording_gap')) = (properties IS NOT NULL)",
-            "configured rows and recording gaps, and only they, have properties.",
+            "(kind IN ('configured', 'recording_gap', 'address_recording_gap', 'logged')) = (properties IS NOT NULL)",
+            "configured and logged rows and recording gaps, and only they, have properties.",
         ),
         Rule(
             "gap_has_an_end",

@@ -18,7 +18,7 @@ SOURCES = Table(
         required(
             "kind",
             STRING,
-            "capture, event_log or snapshot; addresses: no file, but what is said of addresses is new, and rows are named anew",
+            "capture, event_log, namesrv_log or snapshot; addresses: no file, but what is said of addresses is new, and rows are named anew",
         ),
         required("bytes", LONG, "Size of the file"),
         Column(
@@ -53,8 +53,8 @@ SOURCES = Table(
         SOURCE_FILE_IS_A_NAME,
         Rule(
             "kind_is_known",
-            "kind IN ('capture', 'event_log', 'snapshot', 'addresses')",
-            "kind is capture, event_log, snapshot or addresses.",
+            "kind IN ('capture', 'event_log', 'namesrv_log', 'snapshot', 'addresses')",
+            "kind is capture, event_log, namesrv_log, snapshot or addresses.",
         ),
         Rule(
             "counts_are_not_negative",
