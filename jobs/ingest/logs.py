@@ -45,11 +45,10 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class ReadBlock:
-    """What a block of lines holds: `files` of rows by table, of which numbers count from 0, as do those of lines (`count`); `others`, `merged`: of a
-    name server's log, as of its `Block`.
+    """What a block of lines holds: `files` of rows by table, of which numbers count from 0, as do those of lines (`count`).
 
-    `times`: of the effects of known lines. `days`: on which something was received or took effect. `stated`: addresses that are
-    said to be another one of a name server. `refused`: lines that are no events.
+    `others`, `merged`: as of its `Block`. `times`: of the effects of known lines. `days`: on which something was received or took
+    effect. `stated`: addresses that are said to be another one of a name server. `refused`: lines that are no events.
     """
 
     count: int

@@ -46,7 +46,7 @@ from namesrv_day.day.coverage import Extent, extent_of, recorded_day
 from namesrv_day.day.day_events import BEATS, Frames
 from namesrv_day.flags.between import Compared, compared, served
 from namesrv_day.flags.findings import About
-from namesrv_day.flags.flags import FlagInput, flag, unsettled_until_start
+from namesrv_day.flags.flags import FlagInput, flag, is_logged, unsettled_until_start
 from namesrv_day.flags.registered import Recorded
 from namesrv_day.gate.rules import Measurement, measure
 from namesrv_day.hours.answered import SINGLES, singles_from
@@ -194,7 +194,9 @@ def _recorded_day(of: NamesrvWork, slices: Frames, extent: Extent | None) -> lis
 def _compared(work: JudgeWork, slices: Frames, recorded: Sequence[dict[str, Any]]) -> Compared:
     about = About(work.of.namesrv_id, work.of.day, work.thresholds)
     told = _stood(work.of)[gold.FINDINGS.name]
-    spans = served(recorded, unsettled_until_start(slices))
+    # What a log does not show may be there all the same: nothing is compared with it.
+    is_log = is_logged(slices[gold.PAST_KNOWLEDGE.name])
+    spans = [] if is_log else served(recorded, unsettled_until_start(slices))
     return compared(slices, told, spans, topics_refused(work.of), about)
 
 

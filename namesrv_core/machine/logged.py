@@ -29,8 +29,10 @@ def _take(draft: Draft, row: LoggedRow) -> None:
     if kind == "broker_addr":
         _take_group(draft, row)
     elif kind == "address":
-        for name in draft.names_of_addr(_text(one)):
-            _without(draft, name, _text(one))
+        # One group loses it; the line does not say which: where there are several, it says nothing of any.
+        names = draft.names_of_addr(_text(one))
+        if len(names) == 1:
+            _without(draft, names[0], _text(one))
     elif kind == "broker_live":
         key = LiveKey(_text(one) if registry.profile.live_key_has_cluster else None, _text(other))
         if value is None:

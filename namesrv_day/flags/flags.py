@@ -64,8 +64,11 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
     news = {table.name: news_of(today[table.name], given.day) for table in gold.HISTORY_TABLES}
     routes = swept_routes(today, news, reports, orphans, given.namesrv, given.day)
     unsettled, hears = _unsettled(today[gold.PAST_KNOWLEDGE.name]), _hears(today[gold.PAST_KNOWLEDGE.name])
+    logged = is_logged(today[gold.PAST_KNOWLEDGE.name])
     settled = _settled(routes.orphans, unsettled, given.day)
-    if not hears:
+    if logged:
+        settled = settled.slice(0, 0)
+    elif not hears:
         settled = settled.filter(pc.not_equal(settled["reason"], "no_live_broker"))
     found = {
         ROUTE_CHANGES.name: _of(given.namesrv_id, _with_learned(routes.changes, outcomes), ROUTE_CHANGES),
@@ -73,7 +76,9 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
         EXPIRED_BROKERS.name: expired_brokers(today),
         **{table.name: _of_sql(table, table.sql, today) for table in gold.made_by("flags") if table.sql is not None},
     }
-    about = About(given.namesrv_id, given.day, given.thresholds, unsettled_until_start(today), hears, given.seen_until)
+    about = About(
+        given.namesrv_id, given.day, given.thresholds, unsettled_until_start(today), hears, logged, given.seen_until
+    )
     seen = {"suspected": given.today.get("suspected", SUSPECTED.empty_table())}
     seen |= {"heard": heard_before(found[EXPIRED_BROKERS.name], outcomes, recorded.beats_during)}
     seen |= registered({**today, ROUTE_CHANGES.name: found[ROUTE_CHANGES.name]}, hours, recorded, given.day)
@@ -98,6 +103,11 @@ def _hears(past_knowledge: pa.Table) -> bool:
     """Return whether anything but answers was recorded, as `Past.hears`."""
     told = past_knowledge.filter(pc.is_in(past_knowledge["what"], pa.array(["setting", "beat"])))
     return not told.num_rows or Past.load(map(fact_of, rows_of(told))).hears
+
+
+def is_logged(past_knowledge: pa.Table) -> bool:
+    """Return whether only the name server's own log tells of it: of rows, and not of what is not there."""
+    return any(row["about"] == "is_logged" and row["number"] for row in rows_of(past_knowledge))
 
 
 def unsettled_until_start(today: Frames) -> Unsettled | None:

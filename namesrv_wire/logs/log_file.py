@@ -47,8 +47,8 @@ _KNOWN: Final = [KnownLines()]
 class Block:
     """Lines of an event log that follow each other. Numbers of lines count from `first`, which is 1 for the first of a part.
 
-    `others`, `merged`: of a name server's log (`namesrv_log`). `lines`: those that are known; `rows`: of the others, and topic tables, with the numbers of their lines. `count`: of all lines,
-    `frames`: of those that say something.
+    `lines`: those that are known; `rows`: of the others, and topic tables, with the numbers of their lines. `count`: of all lines,
+    `frames`: of those that say something; `others`, `merged`: of a name server's log (`namesrv_log.read_log`).
     """
 
     first: int
@@ -104,7 +104,8 @@ def why_unreadable(beginning: bytes) -> str | None:
 class _Text(NamedTuple):
     """Lines that follow each other, from `start` to `end` in some bytes, the last line feed left out; no lines without bytes.
 
-    `beyond`: bytes of the last one that were left out. `ends_block`: the next lines belong to another block. `is_cut`: the file ends with it, and no line feed does.
+    `beyond`: bytes of the last one that were left out. `ends_block`: the next lines belong to another block. `is_cut`: the file
+    ends with it, without a line feed.
     """
 
     content: bytes | None

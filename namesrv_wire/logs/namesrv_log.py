@@ -1,7 +1,7 @@
 """A name server's own log, as logback writes it, into rows of bronze tables: `namesrv.log`, and what was rotated out of it.
 
-A line is `DATE TIME LEVEL THREAD - MESSAGE` (`%d %p %t - %m%n`, the pattern that all releases are shipped with), of which the time is
-that of the zone which the configuration names, or the host's: the line does not say which. Lines that one call writes are one event;
+A line is `DATE TIME LEVEL THREAD - MESSAGE` (`%d %p %t - %m%n`, the pattern that all releases are shipped with). Its time is that
+of the zone which the configuration names, or of the host's: the line does not say which. Lines that one call writes are one event;
 its source is the first of them. What no line shows is not said: heartbeats, and what a registration leaves as it was.
 """
 
@@ -184,13 +184,7 @@ class _Log:
             self._read_message(first, head, text)
         for thread in [*self._calls]:
             self._end_call(thread)
-        for at, value in self._found:
-            try:
-                self._rows += [
-                    (at, row) for row in rows_of_line(json.dumps(value).encode(), self._file, max(at, block.first))
-                ]
-            except DecodeError as error:
-                self._refuse(at, json.dumps(value).encode(), error)
+        self._rows += [row for found in self._found for row in self._rows_of(*found, block.first)]
         positions = Positions()
         self._rows.sort(key=lambda row: row[0])
         self._others += sum(0 < at < block.first for at, _ in self._rows)
@@ -204,6 +198,13 @@ class _Log:
         self._found, self._rows, self._count, self._others, self._merged = [], [], 0, 0, 0
         self._ends = {}
         return block
+
+    def _rows_of(self, at: int, value: dict[str, Any], first: int) -> list[tuple[int, Row]]:
+        line = json.dumps(value).encode()
+        try:
+            return [(at, row) for row in rows_of_line(line, self._file, max(at, first))]
+        except DecodeError as error:
+            return [(at, self._refusal(at, line, error))]
 
     # -- times -----------------------------------------------------------------------------------------------------------
 
@@ -240,9 +241,7 @@ class _Log:
             if not known:
                 self._read_other(number, at_ns, text.decode("utf-8", "replace"))
                 return
-            message = text.decode("utf-8")
-            if len(message) > (_MAX_ROUTE if "opic route" in message[:24] else _MAX_MESSAGE):
-                raise DecodeError(Reason.LINE_TOO_LONG, f"{len(message)} characters, at most {_MAX_MESSAGE}")
+            message = _short(text.decode("utf-8"))
             if message.startswith(_ADMIN):
                 self._read_admin(number, at_ns, message)
             else:
@@ -398,8 +397,19 @@ class _Log:
             self._others += 1
 
     def _refuse(self, number: int, text: bytes, error: DecodeError) -> None:
+        self._rows.append((number, self._refusal(number, text, error)))
+
+    def _refusal(self, number: int, text: bytes, error: DecodeError) -> Row:
         whose, place = (self._told.namesrv_id, None), (self._file, number, None)
-        self._rows.append((number, quarantine_row(whose, place, error, text, len(text), digest_id(content=text))))
+        return quarantine_row(whose, place, error, text, len(text), digest_id(content=text))
+
+
+def _short(message: str) -> str:
+    """Return a message that is no longer than one can be. Raises `DecodeError` for another one."""
+    most = _MAX_ROUTE if "opic route" in message[:24] else _MAX_MESSAGE
+    if len(message) > most:
+        raise DecodeError(Reason.LINE_TOO_LONG, f"{len(message)} characters, at most {most}")
+    return message
 
 
 def _local(found: Match[bytes]) -> datetime:

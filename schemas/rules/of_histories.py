@@ -141,7 +141,11 @@ HISTORIES: dict[str, tuple[Rule, ...]] = {
         ),
     ),
     "broker_live_history": (
-        warn("lease_is_not_negative", "heartbeat_timeout_ms IS NULL OR heartbeat_timeout_ms >= 0", "A lease is 0 ms or more."),
+        warn(
+            "lease_is_not_negative",
+            "heartbeat_timeout_ms IS NULL OR heartbeat_timeout_ms >= 0",
+            "A lease is 0 ms or more.",
+        ),
         Rule(
             "updates_are_in_order",
             "last_update_time IS NULL OR first_update_time <= last_update_time",

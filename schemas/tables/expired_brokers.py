@@ -17,11 +17,11 @@ EXPIRED_BROKERS = Table(
         BROKER_NAME,
         BROKER_ADDR,
         required("cause", STRING, "scan (lease ended) or idle_channel (server closed the silent connection)"),
-        required("last_beat_time", TIMESTAMP, "Last refresh"),
-        required("heartbeat_timeout_ms", LONG, "Lease in milliseconds"),
+        Column("last_beat_time", TIMESTAMP, "Last refresh; NULL: only a log tells of the removal"),
+        Column("heartbeat_timeout_ms", LONG, "Lease in milliseconds; NULL likewise"),
         required("removed_time", TIMESTAMP, "When it was removed"),
         required("removed_by", STRING, "event_id of the scan or of the channel event"),
-        required("detection_lag_ms", LONG, "Milliseconds from the last refresh to the removal"),
+        Column("detection_lag_ms", LONG, "Milliseconds from the last refresh to the removal; NULL likewise"),
         Column("returned_time", TIMESTAMP, "Next registration under the same live key that day; NULL if none"),
         Column("returned_by", STRING, "event_id of that registration"),
         required("topics_lost", STRINGS, "Topics that lost queue data with it"),
@@ -34,16 +34,19 @@ EXPIRED_BROKERS = Table(
         Rule("cause_is_known", "cause IN ('scan', 'idle_channel')", "The cause is scan or idle_channel."),
         Rule("removed_that_day", is_day_of("removed_time"), "day is the UTC date of removed_time."),
         Rule(
-            "removed_after_last_beat", "last_beat_time <= removed_time", "A broker is removed after its last refresh."
+            "removed_after_last_beat",
+            "coalesce(last_beat_time <= removed_time, TRUE)",
+            "A broker is removed after its last refresh.",
         ),
         Rule(
             "lag_is_the_difference",
+            "detection_lag_ms IS NULL OR "
             "abs(detection_lag_ms - (epoch_us(removed_time) - epoch_us(last_beat_time)) / 1000) <= 1",
             "detection_lag_ms runs from the last refresh to the removal.",
         ),
         warn(
             "scan_removes_after_the_lease",
-            "cause <> 'scan' OR detection_lag_ms > heartbeat_timeout_ms",
+            "cause <> 'scan' OR coalesce(detection_lag_ms > heartbeat_timeout_ms, TRUE)",
             "A scan removes brokers whose lease has ended; in 4.x also one that shares their connection.",
         ),
         Rule(

@@ -18,7 +18,8 @@ SOURCES = Table(
         required(
             "kind",
             STRING,
-            "capture, event_log, namesrv_log or snapshot; addresses: no file, but what is said of addresses is new, and rows are named anew",
+            "capture, event_log, namesrv_log or snapshot; addresses: no file, but what is said of addresses is new, and rows "
+            "are named anew",
         ),
         required("bytes", LONG, "Size of the file"),
         Column(
