@@ -55,7 +55,7 @@ _MAX_MESSAGE, _MAX_ROUTE = 8_192, 1 << 20
 _BLOCK_LINES: Final = 1 << 17
 _MAX_CONNECTIONS: Final = 1 << 16
 _NS_PER_S: Final = 1_000_000_000
-_BACK_NS: Final = 300 * _NS_PER_S
+_BACK_NS: Final = 5 * _NS_PER_S
 """By less, lines of several threads may be out of order."""
 _CALL_NS: Final = 50_000_000
 """Lines of one call follow each other sooner."""
