@@ -112,7 +112,11 @@ def test_lines_of_4x(tmp_path: Path) -> None:
     assert registry.broker_addr_table["broker-a"].addr_of == {0: "10.0.0.2:10911"}
     assert [live.heartbeat_timeout_ms for live in registry.broker_live_table.values()] == [None]
     registry = replayed(rows, V4_9_7)
-    assert not (registry.topic_queue_table or registry.broker_addr_table or registry.broker_live_table)
+    assert [len(registry.topic_queue_table), len(registry.broker_addr_table), len(registry.broker_live_table)] == [
+        0,
+        0,
+        0,
+    ]
     assert registry.past is not None
     assert not registry.past.hears
 
@@ -127,7 +131,7 @@ def test_lines_of_5x(tmp_path: Path) -> None:
     assert set(registry.topic_queue_table) == {"T", "U"}
     assert ("C", "10.0.0.2:10911") in registry.broker_live_table
     registry = replayed(rows, V5_4_0)
-    assert not (registry.topic_queue_table or registry.broker_live_table)
+    assert [len(registry.topic_queue_table), len(registry.broker_live_table)] == [0, 0]
     rows, _ = read(tmp_path, FIVES.replace("NSScanScheduledThread - The broker channel expired", "x - y"))
     assert "unregister_batch" in [str(row.values.get("properties")).split("\n")[0] for row in rows]
 
