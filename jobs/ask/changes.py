@@ -77,9 +77,8 @@ def _told(answers: Answers, before: _Run | None, behind: Iterable[_Run]) -> Iter
         if all(version >= oldest.get(table, 0) for table, version in run.versions.items()):
             parts = [_part(answers, name, before, run) for name in _TABLES]
             if statements := [part for part in parts if part is not None]:
-                sql = (
-                    f"SELECT * FROM ({' UNION ALL '.join(statements)}) ORDER BY "at", table_name, change DESC, change_id"
-                )
+                every = " UNION ALL ".join(statements)
+                sql = f'SELECT * FROM ({every}) ORDER BY "at", table_name, change DESC, change_id'
                 yield from answers.ask(sql, run=run.run_id, published=run.finished_time).rows
             before = run
 
@@ -181,7 +180,8 @@ class Hook:
             return count
         words = shlex.split(self._target)
         with subprocess.Popen(  # noqa: S603  the user's own command
-            words, stdin=subprocess.PIPE, text=True, encoding="utf-8") as process:
+            words, stdin=subprocess.PIPE, text=True, encoding="utf-8"
+        ) as process:
             try:
                 for line in said:
                     process.stdin.write(line)  # type: ignore[union-attr]
