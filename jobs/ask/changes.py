@@ -15,13 +15,13 @@ import os
 import shlex
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from jobs.ask.engine import Answer, Answers
-from jobs.errors import EXIT_UNTOLD, NothingPublishedError, PublishedError, first_line
+from jobs.errors import EXIT_UNTOLD, NoLongerReadableError, NothingPublishedError, PublishedError, first_line
 from jobs.store.names import Files
-from jobs.store.published import require_kept
 from schemas import asked, gold
 
 COLUMNS: Final = ["change_id", "run_id", "published_time", "table_name", "change", "namesrv_id", "at", "row", "before"]
@@ -58,7 +58,7 @@ def changes(answers: Answers, since: str | dt.datetime) -> tuple[str, Answer]:
         behind = runs[at + 1 :]
     first = runs[-len(behind) - 1] if len(behind) < len(runs) else None
     if first is not None and behind:
-        require_kept(answers._runs, first.run_id, first.versions)  # noqa: SLF001  a room of its own
+        answers.require_kept(first.run_id, first.versions)
     return runs[-1].run_id, Answer(COLUMNS, _told(answers, first, behind))
 
 
@@ -72,9 +72,9 @@ def lines(found: Answer) -> Iterator[str]:
 
 
 def _told(answers: Answers, before: _Run | None, behind: Iterable[_Run]) -> Iterator[tuple[Any, ...]]:
-    oldest = answers.oldest
     for run in behind:
-        if all(version >= oldest.get(table, 0) for table, version in run.versions.items()):
+        with suppress(NoLongerReadableError):
+            answers.require_kept(run.run_id, run.versions)
             parts = [_part(answers, name, before, run) for name in _TABLES]
             if statements := [part for part in parts if part is not None]:
                 every = " UNION ALL ".join(statements)
@@ -141,6 +141,8 @@ class Hook:
         self._warehouse, self._target, self._write = warehouse, target, write_text
         name = hashlib.sha256(target.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         self._place = f"{warehouse}/internal/told/{name}.json"
+        if "://" not in warehouse:
+            Path(self._place).parent.mkdir(parents=True, exist_ok=True)
         text = read_text(self._place)
         self.told: str | None = None if text is None else json.loads(text)["run_id"]
 

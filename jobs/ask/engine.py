@@ -30,7 +30,6 @@ from jobs.store.published import (
     delta_table,
     delta_uri,
     noted_in,
-    oldest_kept,
     path_of,
     require_kept,
     require_layout,
@@ -208,10 +207,9 @@ class Answers:
             table, delta_table(path_of(self.warehouse, table.layer, table.table), name, table.cut, version)
         )
 
-    @property
-    def oldest(self) -> dict[str, int]:
-        """Return for each table the version from which on it is readable."""
-        return oldest_kept(self._runs)
+    def require_kept(self, run_id: str, versions: Mapping[str, int]) -> None:
+        """Raise NoLongerReadableError if maintenance has deleted what a run had pinned."""
+        require_kept(self._runs, run_id, versions)
 
     def source(self, files: Files, called: str) -> str | None:
         """Return what reads data files, as behind FROM; None: there are none."""

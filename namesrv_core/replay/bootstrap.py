@@ -108,9 +108,8 @@ def _logged(past: Past, event: events.ChangeLogged, step: Step, changed: list[En
     masters = {row.one for row in event.rows if row.kind == "broker_addr" and row.is_new}
 
     def is_new(entity: Entity) -> bool:
-        return told.get(entity) or (
-            entity.kind == "broker_addr" and entity.other == MASTER_ID and entity.one in masters
-        )
+        is_master = entity.kind == "broker_addr" and entity.other == MASTER_ID
+        return bool(told.get(entity)) or (is_master and entity.one in masters)
 
     shown = [
         Entity(row.kind, row.one, MASTER_ID if row.kind == "broker_addr" else row.other)

@@ -312,6 +312,7 @@ class _Log:
 
     def _read_admin(self, number: int, at_ns: int, message: str) -> None:
         perm, kv = _PERM.fullmatch(message), _KV.fullmatch(message)
+        said: dict[str, object]
         if perm is not None:
             code = 205 if perm["what"] == "wipe" else 327
             said = {"code": code, "broker_name": perm["name"], "channel_id": self._channel(perm["client"], at_ns)}
