@@ -14,6 +14,7 @@ from namesrv_core.machine.profile import Namesrv
 from namesrv_day.arrow.rows import conformed, rows_of, with_columns, with_microseconds
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import frame
+from namesrv_day.day.coverage import is_logged
 from namesrv_day.day.day_events import Frames
 from namesrv_day.flags.expired import expired_brokers, heard_before
 from namesrv_day.flags.findings import About, Unsettled, findings
@@ -103,11 +104,6 @@ def _hears(past_knowledge: pa.Table) -> bool:
     """Return whether anything but answers was recorded, as `Past.hears`."""
     told = past_knowledge.filter(pc.is_in(past_knowledge["what"], pa.array(["setting", "beat"])))
     return not told.num_rows or Past.load(map(fact_of, rows_of(told))).hears
-
-
-def is_logged(past_knowledge: pa.Table) -> bool:
-    """Return whether only the name server's own log tells of it: of rows, and not of what is not there."""
-    return any(row["about"] == "is_logged" and row["number"] for row in rows_of(past_knowledge))
 
 
 def unsettled_until_start(today: Frames) -> Unsettled | None:

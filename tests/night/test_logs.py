@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from jobs.ask.engine import Answers
 from jobs.conf import PipelineConf
 from jobs.errors import EXIT_INPUT, EXIT_USAGE
 from namesrv_wire.logs.namesrv_log import Told
@@ -41,6 +42,8 @@ def test_rotated_files_and_copies(tmp_path: Path) -> None:
     expired = [row for row in rows(tmp_path / "w", bronze.NAMESRV_EVENTS) if row["event_id"] == live["closed_by"]]
     assert [(row["source_file"], row["source_offset"]) for row in expired] == [("namesrv.log", 3)]
     assert set(findings_of(tmp_path / "w")) == {"EXPIRED_BROKER"}
+    (covered,) = Answers(str(tmp_path / "w")).coverage
+    assert [span.known for span in covered.spans] == [False]
     before = {table: rows(tmp_path / "w", table) for table in gold.HISTORY_TABLES}
     (tmp_path / "whole.log").write_text(FOURS, encoding="utf-8")
     night(tmp_path / "w", tmp_path / "whole.log", conf=CONF)
