@@ -67,12 +67,13 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
     unsettled, hears = _unsettled(today[gold.PAST_KNOWLEDGE.name]), _hears(today[gold.PAST_KNOWLEDGE.name])
     logged = is_logged(today[gold.PAST_KNOWLEDGE.name])
     settled = _settled(routes.orphans, unsettled, given.day)
-    if logged:
-        settled = settled.slice(0, 0)
+    changes = routes.changes
+    if logged:  # a route has brokers that no line shows
+        settled, changes = settled.slice(0, 0), changes.slice(0, 0)
     elif not hears:
         settled = settled.filter(pc.not_equal(settled["reason"], "no_live_broker"))
     found = {
-        ROUTE_CHANGES.name: _of(given.namesrv_id, _with_learned(routes.changes, outcomes), ROUTE_CHANGES),
+        ROUTE_CHANGES.name: _of(given.namesrv_id, _with_learned(changes, outcomes), ROUTE_CHANGES),
         ORPHANED_TOPICS.name: _of(given.namesrv_id, settled, ORPHANED_TOPICS),
         EXPIRED_BROKERS.name: expired_brokers(today),
         **{table.name: _of_sql(table, table.sql, today) for table in gold.made_by("flags") if table.sql is not None},

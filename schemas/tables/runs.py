@@ -60,7 +60,8 @@ RUNS = Table(
             "coverage",
             RECORDED_DAYS,
             "What is recorded of each name server on its days: the first and the last event or answer, and what lies between: "
-            "started, stopped, log_started (only its own log tells of the start), observed_from (the recording begins in the middle of its life), snapshot, gap (until: its end), "
+            "started, stopped, log_started (only its own log tells of the start), "
+            "observed_from (the recording begins in the middle of its life), snapshot, gap (until: its end), "
             "doubt (all brokers fell silent: an outage or a gap). The view coverage puts days together",
         ),
         required("versions", map_of(LONG), "Delta version of every table after the run"),
