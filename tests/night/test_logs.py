@@ -32,7 +32,7 @@ def test_rotated_files_and_copies(tmp_path: Path) -> None:
         text = "".join(some).encode()
         (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
     first = night(tmp_path / "w", *sorted(tmp_path.glob("*.log*")), conf=CONF)
-    assert (first.errors, first.read.quarantined) == ([], 0)
+    assert (first.errors, first.quarantined) == ([], 0)
     queues = [(row["perm"], row["beginning_seen"]) for row in rows(tmp_path / "w", gold.TOPIC_QUEUE_HISTORY)]
     assert sorted(queues) == [(4, True), (6, True), (6, True)]
     (live,) = rows(tmp_path / "w", gold.BROKER_LIVE_HISTORY)
@@ -75,7 +75,7 @@ def test_logs_of_another_program(tmp_path: Path) -> None:
     log = tmp_path / "broker.log"
     log.write_text("2026-11-21 08:00:00 INFO main - register broker[0] to name server OK\n" * 3, encoding="utf-8")
     summary = night(tmp_path / "w", log, conf=CONF)
-    assert (dict(summary.read.ignored), summary.read.events, summary.errors) == ({"other_log_lines": 3}, 0, [])
+    assert (dict(summary.ignored), summary.events, summary.errors) == ({"other_log_lines": 3}, 0, [])
 
 
 def intervals(
