@@ -181,16 +181,11 @@ class Hook:
                 os.fsync(file.fileno())
             return count
         words = shlex.split(self._target)
-        with subprocess.Popen(  # noqa: S603  the user's own command
-            words, stdin=subprocess.PIPE, text=True, encoding="utf-8"
-        ) as process:
-            try:
-                for line in said:
-                    process.stdin.write(line)  # type: ignore[union-attr]
-                    count += 1
-                process.stdin.close()  # type: ignore[union-attr]
-            except BrokenPipeError:  # it may have seen enough: its exit code tells
-                pass
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, text=True, encoding="utf-8")  # noqa: S603  the user's own command
+        with suppress(BrokenPipeError), process:  # it may have seen enough: its exit code tells
+            for line in said:
+                process.stdin.write(line)  # type: ignore[union-attr]
+                count += 1
         if process.returncode:
             raise subprocess.CalledProcessError(process.returncode, words[0])
         return count
