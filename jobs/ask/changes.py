@@ -20,7 +20,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from jobs.ask.engine import Answer, Answers
-from jobs.errors import EXIT_UNTOLD, NoLongerReadableError, NothingPublishedError, PublishedError, first_line
+from jobs.errors import (
+    EXIT_UNTOLD,
+    NoLongerReadableError,
+    NothingPublishedError,
+    PublishedError,
+    UsageError,
+    first_line,
+)
 from jobs.store.names import Files
 from schemas import asked, gold
 
@@ -135,10 +142,16 @@ class Hook:
     """
 
     def __init__(self, warehouse: str, target: str) -> None:
-        """`target`: a command, or `>>` and the name of a file to append to."""
+        """`target`: a command, or `>>` and the name of a file to append to. Raises UsageError for neither."""
         from jobs.store.places import read_text, write_text  # noqa: PLC0415  `ask` does not wait for Arrow
 
         self._warehouse, self._target, self._write = warehouse, target, write_text
+        try:
+            self._words = shlex.split(target)
+        except ValueError as error:
+            raise UsageError(f"--after-publish {target}: {error}") from error
+        if not self._words:
+            raise UsageError("--after-publish: a command, or >> and a file, expected")
         name = hashlib.sha256(target.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         self._place = f"{warehouse}/internal/told/{name}.json"
         if "://" not in warehouse:
@@ -164,7 +177,7 @@ class Hook:
             count = self._told(lines(found))
         except (OSError, subprocess.SubprocessError) as error:
             raise PublishedError(
-                f"--after-publish: {first_line(error)}. The run is published; the next run tells its changes again",
+                f"--after-publish: {first_line(error).rstrip('.')}. The run is published; the next run tells its changes again",
                 EXIT_UNTOLD,
             ) from error
         self._note(cursor)
@@ -180,14 +193,13 @@ class Hook:
                 file.flush()
                 os.fsync(file.fileno())
             return count
-        words = shlex.split(self._target)
-        process = subprocess.Popen(words, stdin=subprocess.PIPE, text=True, encoding="utf-8")  # noqa: S603  the user's own command
+        process = subprocess.Popen(self._words, stdin=subprocess.PIPE, text=True, encoding="utf-8")  # noqa: S603  the user's own command
         with suppress(BrokenPipeError), process:  # it may have seen enough: its exit code tells
             for line in said:
                 process.stdin.write(line)  # type: ignore[union-attr]
                 count += 1
         if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, words[0])
+            raise subprocess.CalledProcessError(process.returncode, self._words[0])
         return count
 
     def _note(self, run_id: str) -> None:
