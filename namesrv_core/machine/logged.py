@@ -43,7 +43,8 @@ def _take(draft: Draft, row: LoggedRow) -> None:
         if one is ANY:
             draft.remove_topics_of(_text(other))
             return
-        for name in [*(registry.topic_queue_table.get(one) or ())] if other is ANY else [_text(other)]:  # type: ignore[call-overload]
+        held = registry.topic_queue_table.get(_text(one)) or ()
+        for name in [*held] if other is ANY else [_text(other)]:
             draft.put("topic_queue_table", (_text(one), name), value)
     elif kind == "cluster_addr":
         clusters = draft.clusters_of_name(_text(other)) if one is ANY else [_text(one)]
