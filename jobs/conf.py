@@ -17,6 +17,7 @@ from typing import Any
 from jobs.errors import ConfError
 from namesrv_core.inference.settings import VERSION, Value
 from namesrv_core.machine.profile import NamesrvConfig, profile_named
+from namesrv_wire.logs.namesrv_log import Told, zone_of
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS
 from schemas.findings import THRESHOLDS, Thresholds
 
@@ -55,6 +56,7 @@ class PipelineConf:
     `thresholds`: from when on findings are told. `namesrvs`: by name server id, ip:port; they describe name servers, and leave
     none out. `vxlan_ports`: UDP ports to which captured VXLAN goes. `join_addresses`: whether what findings say of addresses
     holds as if it stood there. `series`: a pattern that parts captures of one folder, by what it finds in their names.
+    `log`: what the logs of a name server do not say of themselves.
     """
 
     quarantine_share_max: float = 0.01
@@ -68,6 +70,7 @@ class PipelineConf:
     vxlan_ports: frozenset[int] = DEFAULT_VXLAN_PORTS
     join_addresses: bool = False
     series: str = ""
+    log: Told | None = None
 
     @property
     def sha256(self) -> str:
@@ -83,6 +86,7 @@ class PipelineConf:
             "vxlan_ports",
             "join_addresses",
             "series",
+            "log",
         )
         settings = {name: value for name, value in dataclasses.asdict(self).items() if name not in left_out}
         text = json.dumps(settings, sort_keys=True)
@@ -113,7 +117,12 @@ class PipelineConf:
 
 
 def load_conf(
-    path: Path, namesrv_options: Sequence[str] = (), *, join_addresses: bool = False, series: str = ""
+    path: Path,
+    namesrv_options: Sequence[str] = (),
+    *,
+    join_addresses: bool = False,
+    series: str = "",
+    log: Mapping[str, str | None] | None = None,
 ) -> PipelineConf:
     """Return the settings of a TOML file with `--namesrv` options on top. Raises ConfError.
 
@@ -123,7 +132,7 @@ def load_conf(
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfError(f"{path}: {error}") from error
-    _known(document, {"ingest", "late", "verify", "findings", "namesrv"}, str(path))
+    _known(document, {"ingest", "late", "verify", "findings", "namesrv", "log"}, str(path))
     ingest = document.get("ingest", {})
     _known(ingest, {"quarantine_share_max", "quarantine_frames_min", "vxlan_ports"}, f"{path} [ingest]")
     late = document.get("late", {})
@@ -161,7 +170,22 @@ def load_conf(
         frozenset(ports),
         join_addresses,
         series,
+        _told(document.get("log", {}), f"{path} [log]", log or {}),
     )
+
+
+def _told(table: Mapping[str, Any], where: str, options: Mapping[str, str | None]) -> Told | None:
+    """Return what is said of name servers' logs, with options on top; None: not all that they leave open."""
+    _known(table, {"zone", "namesrv"}, where)
+    said = {name: options.get(name) or table.get(name) for name in ("namesrv", "zone")}
+    if said["zone"] is not None:
+        try:
+            zone_of(str(said["zone"]))
+        except ValueError as error:
+            raise ConfError(f"--log-zone, or {where} zone: {error}") from error
+    if said["namesrv"] is None or said["zone"] is None:
+        return None
+    return Told(_address(said["namesrv"], f"--log-namesrv, or {where} namesrv"), str(said["zone"]))
 
 
 def _share(table: Mapping[str, Any], name: str, where: str, default: float) -> float:

@@ -31,6 +31,7 @@ from namesrv_core.machine.rows import (
 )
 from namesrv_wire.errors import DecodeError
 from namesrv_wire.json_text import data_version_of, header_fields_of, queue_datas_of
+from namesrv_wire.logs.log_lines import logged
 from namesrv_wire.rows import gap_end_ms
 
 Row = Mapping[str, Any]
@@ -146,6 +147,7 @@ def _registration_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events
 _NAMESRV: dict[str, Callable[[Row], events.Event]] = {
     "started": lambda _: events.NamesrvStarted(),
     "stopped": lambda _: events.NamesrvStopped(),
+    "logged": lambda row: events.ChangeLogged(*logged(row["properties"])),
     "recording_gap": lambda row: events.RecordingGap(gap_end_ms(row["properties"])),
 }
 _ADMIN: dict[int, Callable[[Row], events.Event]] = {
@@ -229,7 +231,7 @@ def columns_of(history: str, intervals: Sequence[Interval]) -> dict[str, list[An
     found |= {name: [interval[number] for interval in intervals] for number, name in enumerate(_SHARED, 3)}
     beats = {name: found.pop(name) for name in _BEATS}
     if table == "broker_live":
-        found |= {name: [(ms or 0) * US_PER_MS for ms in of_name] for name, of_name in beats.items()}
+        found |= {name: [None if ms is None else ms * US_PER_MS for ms in of_name] for name, of_name in beats.items()}
     return found
 
 

@@ -78,6 +78,10 @@ def _covered(table: str, by: str, match: str, *, where: str = "TRUE", by_where: 
         LEFT JOIN spans ON {same} AND spans.starts <= judged.starts AND spans.ends >= judged.ends"""
 
 
+# A name server's own log tells of queue data, and mostly not of whose they are.
+_IS_RECORDED = (
+    "(day, namesrv_id) NOT IN (SELECT (day, namesrv_id) FROM past_knowledge WHERE about = 'is_logged' AND number <> 0)"
+)
 TOPIC_QUEUE_HISTORY = _history(
     "topic_queue_history",
     "one interval in which a broker name offered a topic with the same queues and permission (topicQueueTable)",
@@ -96,8 +100,8 @@ TOPIC_QUEUE_HISTORY = _history(
         query(
             "broker_has_a_group",
             "covered",
-            "Queue data exist only while their broker name is in broker_addr_history.",
-            _covered("topic_queue_history", "broker_addr_history", "broker_name"),
+            "Queue data exist only while their broker name is in broker_addr_history, unless only a log tells of them.",
+            _covered("topic_queue_history", "broker_addr_history", "broker_name", where=_IS_RECORDED),
         ),
     ),
 )
@@ -169,19 +173,20 @@ BROKER_LIVE_HISTORY = _history(
         broker_addr
         broker_name STRING: Name in the registration that wrote the entry; not part of the name server's table
         data_version DATA_VERSION: Stored data version
-        heartbeat_timeout_ms* BIGINT: Lease in milliseconds
+        heartbeat_timeout_ms BIGINT: Lease in milliseconds; NULL: only a log tells of the entry, and not of that
         channel_id STRING: Connection of the registration
         ha_server_addr STRING: haServerAddr
         first_update_time* TIMESTAMP: lastUpdateTimestamp when the row was opened
-        last_update_time TIMESTAMP: lastUpdateTimestamp when it was closed; NULL = open: see last_heartbeats
+        last_update_time TIMESTAMP: lastUpdateTimestamp when it was closed; NULL = open: see last_heartbeats, or told by
+            a log
     """,
     rules=rules("""
         lease_is_not_negative?: A lease is 0 ms or more.
-            heartbeat_timeout_ms >= 0
+            heartbeat_timeout_ms IS NULL OR heartbeat_timeout_ms >= 0
         updates_are_in_order: first_update_time is not after last_update_time.
-            first_update_time <= last_update_time
+            last_update_time IS NULL OR first_update_time <= last_update_time
         no_update_after_its_end: An entry is not refreshed after it was removed.
-            valid_to IS NULL OR last_update_time <= valid_to
+            valid_to IS NULL OR last_update_time IS NULL OR last_update_time <= valid_to
     """),
 )
 FILTER_SERVER_HISTORY = _history(

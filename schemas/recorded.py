@@ -298,20 +298,20 @@ NAMESRV_EVENTS = events(
         kind* STRING: started, stopped (routes are lost), observed_from (first packet), identified (version), configured
             (its answer about its configuration), idle_limit_outlasted (a silent connection was not closed),
             min_broker_id_notified (it told a broker of its group's smallest id, 905), recording_gap (nothing was recorded
-            of it from then on for a while), clock_went_back (by more than five seconds, from one record to a later one);
+            of it from then on for a while), logged (lines of its log that one call wrote), clock_went_back (by more than five seconds, from one record to a later one);
             address_started, address_stopped, address_observed_from, address_recording_gap: what one of its addresses shows,
             and another row says of it, or denies
         version INT: identified: protocol version in its responses, e.g. 407 = 4.9.7, 493 = 5.4.0
         evidence* STRING: What in the source says so
         properties STRING: configured: what is kept of its properties, one name=value a line; recording gaps: until_ms=, the
-            end
+            end; logged: what it was, and behind it the lines' messages
     """),
     rules=(
         *rules(f"""
             kind_is_known: kind is one of {", ".join(sorted(NAMESRV_KINDS))}.
                 {is_one_of("kind", sorted(NAMESRV_KINDS))}
-            properties_if_configured: configured rows and recording gaps, and only they, have properties.
-                (kind IN ('configured', 'recording_gap', 'address_recording_gap')) = (properties IS NOT NULL)
+            properties_if_configured: configured and logged rows and recording gaps, and only they, have properties.
+                (kind IN ('configured', 'recording_gap', 'address_recording_gap', 'logged')) = (properties IS NOT NULL)
             gap_has_an_end: A gap in the recording ends after it began.
                 kind NOT IN ('recording_gap', 'address_recording_gap') OR ({has_form("properties", UNTIL_MS + "[0-9]{1,15}")} AND
                 try_cast(substring(properties, {len(UNTIL_MS) + 1}) AS BIGINT) >= epoch_ms(effect_time))

@@ -189,7 +189,6 @@ class Answers:
         """Return the data files of a stored table in the version that is read, in order, with what the log says of each."""
         table = asked.stored()[name]
         delta = self._version(table)
-        folder = path_of(self.warehouse, table.layer, table.table)
         if delta is None:
             return Files((), {})
         self._opened[table.table] = delta.version()
@@ -197,13 +196,27 @@ class Answers:
             self._holder.hold(table.table)
         found = delta.get_add_actions(flatten=True)
         published = self.known.digests.get(table.table) if table.table not in _OF_NO_RUN else None
+        folder = path_of(self.warehouse, table.layer, table.table)
         require_rows(table.table, found.column("num_records").to_pylist(), published, folder)
-        paths = [f"{table.layer}/{table.table}/{path}" for path in found.column("path").to_pylist()]
-        cut_by = [column for column in delta.metadata().partition_columns if column in table.columns]
-        told = (found.column(f"partition.{column}").to_pylist() for column in cut_by)
-        inorder = sorted(zip(paths, *told, strict=True), key=itemgetter(0))
-        places = {column: place for place, column in enumerate(cut_by, start=1)}
-        return Files([of[0] for of in inorder], {name: [of[place] for of in inorder] for name, place in places.items()})
+        return _files_of(table, delta)
+
+    def files_at(self, name: str, version: int) -> Files:
+        """Return the data files of a stored table in a version that another run has pinned, which has been found readable."""
+        table = asked.stored()[name]
+        return _files_of(
+            table, delta_table(path_of(self.warehouse, table.layer, table.table), name, table.cut, version)
+        )
+
+    def require_kept(self, run_id: str, versions: Mapping[str, int]) -> None:
+        """Raise NoLongerReadableError if maintenance has deleted what a run had pinned."""
+        require_kept(self._runs, run_id, versions)
+
+    def source(self, files: Files, called: str) -> str | None:
+        """Return what reads data files, as behind FROM; None: there are none."""
+        if not files.paths or "://" not in self.warehouse:
+            return reading(files)
+        self._connection.register(f"remote_{called}", _remote(self.warehouse, files))
+        return f"remote_{called}"
 
     def _executed(self, sql: str, values: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
         if not sql.isascii() and sql != sql.encode("utf-8", "replace").decode("utf-8"):
@@ -271,11 +284,7 @@ class Answers:
     # -- what a question touches -------------------------------------------------------------------------------------------
 
     def _rows_of(self, name: str) -> str | None:
-        files = self.files(name)
-        if not files.paths or "://" not in self.warehouse:
-            return reading(files)
-        self._connection.register(f"remote_{name}", _remote(self.warehouse, files))
-        return f"remote_{name}"
+        return self.source(self.files(name), name)
 
     def _version(self, table: asked.Stored) -> DeltaTable | None:
         """Return the version of a table that the run has pinned; the ledger's own are the newest. None: there is none."""
@@ -289,6 +298,17 @@ class Answers:
             return delta_table(path, table.table, table.cut, None) if is_there else None
         version = self.known.versions.get(table.table)
         return None if version is None else delta_table(path, table.table, table.cut, version)
+
+
+def _files_of(table: asked.Stored, delta: DeltaTable) -> Files:
+    """Return the data files of a version of a table, in order, with what the log says of each."""
+    found = delta.get_add_actions(flatten=True)
+    paths = [f"{table.layer}/{table.table}/{path}" for path in found.column("path").to_pylist()]
+    cut_by = [column for column in delta.metadata().partition_columns if column in table.columns]
+    told = (found.column(f"partition.{column}").to_pylist() for column in cut_by)
+    inorder = sorted(zip(paths, *told, strict=True), key=itemgetter(0))
+    places = {column: place for place, column in enumerate(cut_by, start=1)}
+    return Files([of[0] for of in inorder], {name: [of[place] for of in inorder] for name, place in places.items()})
 
 
 def nearest(name: str, known: Iterable[str], most: int = 3, cutoff: float = 0.6) -> str:

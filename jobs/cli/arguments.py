@@ -30,6 +30,10 @@ _QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
         "how a table at an instant differs between an earlier run (--as-known-at) and now, and the late events that changed it",
         ("table", "time"),
     ),
+    "changes": (
+        "what runs have changed since one of them: intervals and findings that began, ended or are others now",
+        (),
+    ),
     "query": ("a saved query by its name; `queries` lists them", ("name",)),
     "sql": ("questions in Spark's SQL, over the views and functions that `sql` has", ("query",)),
 }
@@ -74,12 +78,15 @@ class _Options(argparse.ArgumentParser):
 
     def recorded(self, *, required: bool) -> None:
         """Add what is read, and how: of `nightly` and `ingest`."""
-        inputs = "captures or event logs, files, folders or URLs (s3://); - is standard input"
+        inputs = "captures, event logs or namesrv.log, files, folders or URLs (s3://); - is standard input"
         self.several("--input", "PATH", inputs, required=required)
         self.several("--snapshot", "FILE", _SNAPSHOT)
         self.several("--namesrv", "ADDR[,ADDR][=VERSION][/ADDR...]", _NAMESRVS)
         series = "regular expression: captures of one folder in whose names it finds different texts are of different"
         self.add_argument("--series", metavar="PATTERN", help=f"{series} recording points")
+        zone = "time zone of the lines in name servers' own logs, which do not say it: GMT+8, Europe/Berlin ..."
+        self.add_argument("--log-zone", metavar="ZONE", help=zone)
+        self.add_argument("--log-namesrv", metavar="ADDR", help="whose logs they are, ip:port, likewise")
         self.conf()
         self.warehouse()
 
@@ -112,7 +119,8 @@ def parser() -> argparse.ArgumentParser:
         "published), 4 quality gate refused (nothing published), 5 warehouse busy, 6 nothing published yet, 7 a day that was asked "
         "for is not recorded, 8 rows on disk were changed after they were published, 9 warehouse of another layout, 10 disk full, "
         "11 the captures' clocks jump back too far, 12 an incident is ongoing (ask incidents --fail-on), 13 an "
-        "input folder without a file (the rest was published), 14 published, but more answers do not match than [verify] allows.",
+        "input folder without a file (the rest was published), 14 published, but more answers do not match than [verify] allows, "
+        "15 published, but --after-publish did not take the changes: the next run tells them again.",
     )
     top.add_argument("--version", action="version", version=f"namesrv-history {__version__}")
     jobs = top.add_subparsers(dest="job", metavar="JOB", required=True, parser_class=_Options)
@@ -142,6 +150,8 @@ def _add_writers(add: Callable[..., _Options]) -> None:
         "--join-addresses",
         "in this run, treat name servers that SAME_PROCESS_SUSPECTED reports as one, as if conf/ said so",
     )
+    told = "command that gets the changes on standard input, an object a line, once they are published; '>> FILE' appends them"
+    nightly.add_argument("--after-publish", metavar="COMMAND", help=told)
     nightly.run()
     ingest = add("ingest", help="read captures and event logs into the bronze tables; `nightly` goes on from there")
     ingest.recorded(required=True)
@@ -233,6 +243,8 @@ def _add_questions(ask: _Options) -> None:
     )
     most = "memory at most, in MiB (default: 2048)"
     of["sql"].add_argument("--memory", type=_between(1, 1 << 20, " MiB"), default=2048, metavar="MIB", help=most)
+    since = "cursor: a run's id, as the last answer has named it, an instant, or none for all"
+    of["changes"].add_argument("--since", required=True, metavar="RUN|TIME", help=since)
     of["diff"].flag("--tables", "of all tables of the name servers, not of routes")
     severe = "exit code 12 if one as severe is ongoing"
     of["incidents"].add_argument("--fail-on", choices=("critical", "warning", "info"), help=severe)

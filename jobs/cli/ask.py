@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from jobs.ask.engine import FUNCTIONS, Answers, nearest
 from jobs.ask.instants import instant, known_at
@@ -67,10 +67,9 @@ def ask(given: argparse.Namespace) -> int:
             if not explain(answers, values, [Path(name) for name in given.capture], given.format, out):
                 _name_nearest(answers, given.topic)
         if given.question == "restated":
-            from jobs.ask.restated import restated  # noqa: PLC0415  as above
-
-            found = restated(answers, answers_of(given, None), FUNCTIONS[table_named(given.table)], instant(given.time))
-            write_rows(out, given.format, *found, given.limit)
+            _write_restated(answers, given, out)
+        if given.question == "changes":
+            _write_changes(answers, given, out)
         if given.question == "prometheus":
             out.writelines(_metrics(answers))
         for number, (sql, values) in enumerate(questions):
@@ -89,6 +88,25 @@ def ask(given: argparse.Namespace) -> int:
         if next(answers.ask(ongoing, severities=as_severe).rows, None) is not None:
             return EXIT_ONGOING
     return EXIT_OK
+
+
+def _write_restated(answers: Answers, given: argparse.Namespace, out: TextIO) -> None:
+    from jobs.ask.restated import restated  # noqa: PLC0415  as above
+
+    found = restated(answers, answers_of(given, None), FUNCTIONS[table_named(given.table)], instant(given.time))
+    write_rows(out, given.format, *found, given.limit)
+
+
+def _write_changes(answers: Answers, given: argparse.Namespace, out: TextIO) -> None:
+    """Write the changes since a run, and say on standard error from which one to go on."""
+    from jobs.ask.changes import changes, lines  # noqa: PLC0415  as above
+
+    cursor, told = changes(answers, known_at(given.since))
+    if given.format == "json":
+        out.writelines(lines(told))
+    else:
+        write_rows(out, given.format, *told, given.limit)
+    sys.stderr.write(f"namesrv-history: next time: --since {cursor}\n")
 
 
 def _questions(given: argparse.Namespace) -> Iterator[_Asked]:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
+from jobs.ask.changes import Hook
 from jobs.ask.engine import FUNCTIONS, Answers
 from jobs.ask.instants import instant
 from jobs.ask.saved import time_of
@@ -107,6 +108,10 @@ def _nightly(command: Command) -> int:
     prepare(session.wait if session is not None else lambda: None)
     passes: Passes = InProcess() if session is None else OnSpark(session.get, warehouse.path)
     asked = nightly.Asked(given.input, given.snapshot, given.first, given.last)
+    hook = Hook(warehouse.path, given.after_publish) if getattr(given, "after_publish", None) else None
+    if hook is not None:
+        last = warehouse.ledger().last
+        hook.begin(None if last is None else last.run_id)
     summary = nightly.run(warehouse, passes, asked, command.console)
     if session is not None:
         session.stop_soon()  # while what was found is shown
@@ -126,6 +131,8 @@ def _nightly(command: Command) -> int:
         command.console.line(f"Checkpoint   {checkpoint.text()}".rstrip())
     if warehouse.unnoted is not None:
         raise warehouse.unnoted
+    if hook is not None:
+        command.console.line(f"Changes told {hook.tell():,}")
     # What a scheduler is to think of it: of several codes the greatest.
     return max(
         EXIT_INPUT if summary.errors else EXIT_OK,

@@ -46,6 +46,7 @@ def judge(arguments: argparse.Namespace) -> None:
         given.get("namesrv") or (),
         join_addresses=given.get("join_addresses", False),
         series=series,
+        log={"zone": given.get("log_zone"), "namesrv": given.get("log_namesrv")},
     )
 
 

@@ -133,7 +133,7 @@ def _read(
         reading = Reading(warehouse, staging, lateness, result, Progress(sources, tell), passes)
         files = reading.read(sources)
         rows = [file.row for file in files]
-        has_logs = any(source.kind == "event_log" for source in sources)
+        has_logs = any(source.is_log for source in sources)
         # What is new is told by what is there, and gets its place beside it.
         warehouse.hold(bronze.RECORDED_TABLES, staging.days)
         pa.default_memory_pool().release_unused()

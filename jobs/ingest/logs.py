@@ -18,6 +18,7 @@ from jobs.ingest.sources import Source, is_compressed
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.lateness import Times, times_of
 from namesrv_wire.logs.log_file import BLOCK_BYTES, Block, read_blocks
+from namesrv_wire.logs.namesrv_log import Told, read_log
 from namesrv_wire.rows import QUARANTINE, Row
 from schemas.times import US_PER_DAY, day_of
 
@@ -25,7 +26,7 @@ from schemas.times import US_PER_DAY, day_of
 class Part(NamedTuple):
     """What a task is to read: a part of a file, of which the lines begin from `start` up to `stop`.
 
-    It writes what it finds into files that begin with `name`.
+    It writes what it finds into files that begin with `name`. `told`: of a name server's own log, which is one part.
     """
 
     path: Path
@@ -33,18 +34,27 @@ class Part(NamedTuple):
     stop: int | None
     name: str
     run: Run
+    told: Told | None = None
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield what is in it."""
+        if self.told is not None:
+            return read_log(self.path, self.told)
+        return read_blocks(self.path, self.start, self.stop)
 
 
 @dataclass(slots=True)
 class ReadBlock:
     """What a block of lines holds: `files` of rows by table, of which numbers count from 0, as do those of lines (`count`).
 
-    `times`: of the effects of known lines. `days`: on which something was received or took effect. `stated`: addresses that are
-    said to be another one of a name server. `refused`: lines that are no events.
+    `others`, `merged`: as of its `Block`. `times`: of the effects of known lines. `days`: on which something was received or took
+    effect. `stated`: addresses that are said to be another one of a name server. `refused`: lines that are no events.
     """
 
     count: int
     frames: int
+    others: int = 0
+    merged: int = 0
     files: dict[str, Path] = field(default_factory=dict)
     rows: Path | None = None
     times: dict[str, Times] = field(default_factory=dict)
@@ -61,9 +71,12 @@ class ReadPart:
     error: str | None = None
 
 
-def parts_of_logs(sources: Sequence[Source], run: Run) -> Iterator[Part]:
-    """Yield the parts of event logs, file after file: of one that is not compressed each block is one."""
+def parts_of_logs(sources: Sequence[Source], run: Run, told: Told | None) -> Iterator[Part]:
+    """Yield the parts of logs, file after file: of an event log that is not compressed each block is one."""
     for number, source in enumerate(sources):
+        if source.kind == "namesrv_log":
+            yield Part(source.path, 0, None, f"log-{number}", run, told)
+            continue
         size = 0 if is_compressed(source.path) else source.bytes
         starts = range(0, max(1, size), BLOCK_BYTES)
         for start in starts:
@@ -75,7 +88,7 @@ def read_part(part: Part) -> ReadPart:
     """Read a part of an event log and write what its lines say."""
     found = ReadPart()
     try:
-        for number, block in enumerate(read_blocks(part.path, part.start, part.stop)):
+        for number, block in enumerate(part.blocks()):
             found.blocks.append(_written(part, f"{part.name}-{number}", block))
     except (CaptureError, OSError, EOFError) as stopped:
         found.error = str(stopped)
@@ -83,7 +96,7 @@ def read_part(part: Part) -> ReadPart:
 
 
 def _written(part: Part, name: str, block: Block) -> ReadBlock:
-    found, run = ReadBlock(block.count, block.frames), part.run
+    found, run = ReadBlock(block.count, block.frames, block.others, block.merged), part.run
     writers: dict[str, pa.ipc.RecordBatchStreamWriter] = {}
     for lines in block.lines:
         columns = columns_of_lines(lines, WRITTEN[lines.table], part.path.name, block.first, run.run_id)
@@ -140,7 +153,7 @@ def rows_in(block: ReadBlock) -> list[tuple[int, Row]]:
 
 def again(part: Part, number: int) -> Iterator[tuple[int, Row]]:
     """Yield all rows of a block, read once more, with the numbers of their lines from 0."""
-    for at, block in enumerate(read_blocks(part.path, part.start, part.stop)):
+    for at, block in enumerate(part.blocks()):
         if at == number:
             for line, row in block.in_order(part.path.name):
                 yield line - block.first, row

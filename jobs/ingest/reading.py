@@ -56,7 +56,7 @@ class Reading:
 
     def read(self, sources: Sequence[Source]) -> list[ReadSource]:
         """Read the files, which are in order of time; return those that are not refused as they were read."""
-        noted = [*self._read_logs([source for source in sources if source.kind == "event_log"])]
+        noted = [*self._read_logs([source for source in sources if source.is_log])]
         for source in sources:
             if source.kind == "snapshot":
                 self._progress.begin(source)
@@ -154,7 +154,7 @@ class Reading:
 
     def _read_logs(self, sources: Sequence[Source]) -> Iterator[ReadSource]:
         """Read event logs, parts of them by tasks; yield those that are not refused."""
-        parts = list(parts_of_logs(sources, self._staging.run))
+        parts = list(parts_of_logs(sources, self._staging.run, self._warehouse.conf.log))
         read = self._runner(sources).each(read_part, parts)
         of_path = groupby(zip(parts, read, strict=True), key=lambda pair: pair[0].path)
         for source, (_, some) in zip(sources, of_path, strict=True):
@@ -186,12 +186,14 @@ class Reading:
                 staging.add_files(block.files, block.days, first, line)
             for at, row in rows_in(block) if is_in_order else again(part, number):
                 if "source_offset" in row.values:
-                    row.values["source_offset"] = line + at
-                # A line of any kind is a frame; a topic table is a part of its registration's line.
-                frame = first + at if row.table != bronze.TOPIC_CONFIGS_TABLE.name else None
+                    row.values["source_offset"] = line + max(at, 0)
+                # A line of any kind is a frame; a topic table is a part of its registration's line, a fact about a log of none.
+                frame = first + at if row.table != bronze.TOPIC_CONFIGS_TABLE.name and at >= 0 else None
                 staging.add(row if is_in_order else lateness.judged(row), frame=frame, number=frame)
             self.stated |= block.stated
             line += block.count
+            for rule, count in (("other_log_lines", block.others), ("lines_of_one_event", block.merged)):
+                self._result.ignored.update({rule: count} if count else {})
         progress.more("lines", 0)
         for fact in lateness.steps_back():
             staging.add(fact, frame=None)

@@ -31,19 +31,24 @@ from namesrv_wire.compression import is_packed
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.limits import END_NS
 from namesrv_wire.logs.log_file import beginning_of, why_unreadable
+from namesrv_wire.logs.namesrv_log import Told, is_log, time_of, zone_of
 from namesrv_wire.packets.container import PCAP, read_records
 from schemas import bronze
 
 _CHUNK = 8 << 20
 _TRUTH = b'{"truth":'
 _EMPTY = "input {} holds no files: is it the right folder, and mounted?"
+_UNTOLD = (
+    "{}: a name server's log says neither whose it is nor in which time zone: --log-namesrv IP:PORT and --log-zone ZONE do "
+    "(or [log] in conf/). The configuration that RocketMQ is shipped with writes GMT+8, whatever the host's zone"
+)
 _SAME_NS = 2_000_000_000
 """So long two changes of a file may have one time."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """An input file. `kind`: capture, event_log or snapshot."""
+    """An input file. `kind`: capture, event_log, namesrv_log or snapshot."""
 
     path: Path
     kind: str
@@ -58,6 +63,11 @@ class Source:
     """Of a capture, what the files of one recording point have in common."""
     fingerprint: str | None = None
     """By what it is known without being read."""
+
+    @property
+    def is_log(self) -> bool:
+        """Return whether it is read line by line."""
+        return self.kind in ("event_log", "namesrv_log")
 
     def change(self) -> str | None:
         """Return what has become of the file since it was looked at; None: nothing."""
@@ -143,7 +153,7 @@ def given_files(warehouse: Warehouse, inputs: Sequence[str], snapshots: Sequence
     is_known = pc.field("fingerprint").is_valid()
     names = warehouse.rows(bronze.SOURCES, None, ["fingerprint", "content_sha256"], is_known)
     known: dict[str, str] = dict(zip(*names.to_pydict().values(), strict=True))
-    given, found = Given(), list[Source]()
+    given, found, untold = Given(), list[Source](), list[str]()
     with tempfile.TemporaryDirectory(prefix="namesrv-inputs-") as folder:
         for number, name in enumerate([*inputs, *snapshots]):
             own, path = Path(folder, str(number)), local_path(name)
@@ -170,8 +180,14 @@ def given_files(warehouse: Warehouse, inputs: Sequence[str], snapshots: Sequence
                 if fingerprint is not None and fingerprint in known:
                     given.known.append(known[fingerprint])
                     continue
-                source = replace(source_of(file, warehouse.until_us), fingerprint=fingerprint)
+                source = replace(source_of(file, warehouse.until_us, warehouse.conf.log), fingerprint=fingerprint)
+                if source.kind == "namesrv_log" and warehouse.conf.log is None and number < len(inputs):
+                    untold.append(file.name)
+                    continue
                 found.append(source if number < len(inputs) else replace(source, kind="snapshot"))
+        if untold and not found and not given.known:
+            raise UsageError(_UNTOLD.format(", ".join(untold)))
+        given.errors += [_UNTOLD.format(name) for name in untold]
         given.sources = sorted(found, key=lambda source: (source.first_time_ns, source.path.name))
         yield given
 
@@ -262,8 +278,8 @@ def _fingerprint_of(name: str, size: int, changed_ns: int) -> str | None:
     return hashlib.sha256(f"{name}\n{size}\n{changed_ns}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def source_of(path: Path, until_us: int | None = None) -> Source:
-    """Return a recording as it is now; `until_us`: what lies after that has no time."""
+def source_of(path: Path, until_us: int | None = None, log: Told | None = None) -> Source:
+    """Return a recording as it is now; `until_us`: what lies after that has no time; `log`: what name servers' logs do not say."""
     digest, size, changed_ns, is_readable = hashlib.sha256(), 0, 0, True
     try:
         changed_ns = path.stat().st_mtime_ns
@@ -279,6 +295,8 @@ def source_of(path: Path, until_us: int | None = None) -> Source:
     header = (head[:24] if head[:4] in PCAP else head[:4]).hex()
     if head.lstrip().startswith(b"{") or why_unreadable(head) is not None:
         kind, header = "event_log", ""
+    elif head[:4] not in PCAP and is_log(head):
+        kind, header, first_ns = "namesrv_log", "", 0 if log is None else time_of(head, zone_of(log.zone))
     else:
         last_ns = END_NS if until_us is None else until_us * NS_PER_US
         try:

@@ -118,7 +118,7 @@ def _reopened(warehouse: Warehouse, wanted: Sequence[dt.date], recorded: Sequenc
     warehouse.hold(tables, ends)
     for day in sorted(ends):
         live = files_of(warehouse, tables, [day], published=True).on(gold.BROKER_LIVE_HISTORY, day, columns, still=True)
-        for row in rows_of(live):
+        for row in rows_of(live.filter(pc.field("heartbeat_timeout_ms").is_valid())):
             end = row["last_update_time"] + min(row["heartbeat_timeout_ms"], _LONGEST_LEASE_MS) * US_PER_MS
             if end < day_start_us(day + _ONE_DAY):
                 overdue[row["namesrv_id"]] = min(day_of(end), overdue.get(row["namesrv_id"], dt.date.max))

@@ -42,7 +42,7 @@ from namesrv_day.arrow.digest import Digest, Slice, slices_of
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.alive import beats_of, on_a_day, stored
-from namesrv_day.day.coverage import Extent, extent_of, recorded_day
+from namesrv_day.day.coverage import Extent, extent_of, is_logged, recorded_day
 from namesrv_day.day.day_events import BEATS, Frames
 from namesrv_day.flags.between import Compared, compared, served
 from namesrv_day.flags.findings import About
@@ -193,7 +193,9 @@ def _recorded_day(of: NamesrvWork, slices: Frames, extent: Extent | None) -> lis
 def _compared(work: JudgeWork, slices: Frames, recorded: Sequence[dict[str, Any]]) -> Compared:
     about = About(work.of.namesrv_id, work.of.day, work.thresholds)
     told = _stood(work.of)[gold.FINDINGS.name]
-    spans = served(recorded, unsettled_until_start(slices))
+    # What a log does not show may be there all the same: nothing is compared with it.
+    is_log = is_logged(slices[gold.PAST_KNOWLEDGE.name])
+    spans = [] if is_log else served(recorded, unsettled_until_start(slices))
     return compared(slices, told, spans, topics_refused(work.of), about)
 
 

@@ -26,6 +26,8 @@ NOT_RECORDED: Final = "nothing is recorded at "
 _ONE_US, _ONE_DAY = dt.timedelta(microseconds=1), dt.timedelta(days=1)
 _BEGINNINGS = ("started", "observed_from", "snapshot")
 _SAYS_ALL = ("started", "stopped", "snapshot")
+_LOG_STARTED = "log_started"
+"""A start of which only the name server's own log tells: of what follows, it tells a part."""
 _NAMED = 10
 
 
@@ -138,7 +140,7 @@ def _spans(days: Sequence[Mapping[str, Any]]) -> list[Span]:
     gaps = [(mark["at"], mark["until"]) for mark in marks if mark["kind"] == "gap"]
     gaps += [(one["last_time"], two["first_time"]) for one, two in pairwise(days) if two["day"] - one["day"] > _ONE_DAY]
     beginnings = [mark["kind"] for mark in marks if mark["kind"] in _BEGINNINGS]
-    lives = [mark for mark in marks if mark["kind"] in _SAYS_ALL]
+    lives = [mark for mark in marks if mark["kind"] in (*_SAYS_ALL, _LOG_STARTED)]
     first = min([days[0]["first_time"], *(mark["at"] for mark in lives)])
     end = max([days[-1]["last_time"], *(until for _, until in gaps)]) + _ONE_US
     # What began to be doubted is told once more with its end, where that came on a later day.
@@ -150,7 +152,7 @@ def _spans(days: Sequence[Mapping[str, Any]]) -> list[Span]:
         for _, over in (gap for gap in gaps if gap[0] == begin):
             known, since = False, over
         for mark in (mark for mark in lives if mark["at"] == begin):
-            known, running, since = True, mark["kind"] != "stopped", begin
+            known, running, since = mark["kind"] != _LOG_STARTED, mark["kind"] != "stopped", begin
         in_gap, in_doubt = (any(at <= begin < over for at, over in pairs) for pairs in (gaps, doubts))
         spans.append(Span(begin, until, not in_gap, None if in_gap else running, known and not in_gap, since, in_doubt))
     return spans

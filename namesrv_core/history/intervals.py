@@ -11,7 +11,7 @@ from namesrv_core.machine.instants import NS_PER_MS, US_PER_MS
 from namesrv_core.machine.java_map import JavaMap
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Change, Registry, TableName
-from namesrv_core.machine.rows import BrokerData, DataVersion, LiveKey
+from namesrv_core.machine.rows import BrokerData, BrokerLiveInfo, DataVersion, LiveKey
 from namesrv_core.machine.tables import NestedTable
 
 Key = tuple[object, ...]
@@ -210,6 +210,7 @@ class Histories:
             if not members:
                 del self._outer[table, key[0]]
         if value is not None:
+            has_lease = isinstance(value, BrokerLiveInfo) and value.heartbeat_timeout_ms is not None
             self._open.setdefault(table, {})[key] = Interval(
                 table,
                 key,
@@ -220,7 +221,7 @@ class Histories:
                 at if old is None else old.entered_at,
                 outer,
                 first_update_ms=at_us // US_PER_MS if is_live else None,
-                last_update_ms=at_us // US_PER_MS if is_live else None,
+                last_update_ms=at_us // US_PER_MS if has_lease else None,
                 known_from_us=at_us if certainty is None or (table, key) in certainty.known else None,
                 beginning_seen=certainty is None or (table, key) in certainty.begun,
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from namesrv_core.machine.codes import Answer, Question
+from namesrv_core.machine.past import Part
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicTable
 
@@ -179,6 +180,35 @@ class StateKnown(NamedTuple):
     knows_kv: bool = True
 
 
+class LoggedRow(NamedTuple):
+    """A row that a line of the name server's own log shows, put (`value`) or gone (None).
+
+    | kind | one | other | value |
+    |---|---|---|---|
+    | topic_queue | topic | broker name | QueueData |
+    | broker_addr | broker name | None | (cluster name, address) of its master; None: the group is gone, with all queue data |
+    | address | address | None | None: the group that has it loses it |
+    | cluster_addr | cluster name | broker name | True |
+    | broker_live | cluster name | address | BrokerLiveInfo |
+    | kv_config | namespace | key | KvValue |
+
+    ANY in a key: all rows. `is_new`: the line also says what was before.
+    """
+
+    kind: str
+    one: Part
+    other: Part
+    value: object | None = None
+    is_new: bool = False
+
+
+class ChangeLogged(NamedTuple):
+    """Lines that one call of a method has written into the name server's log; `operation`: what that was (event_outcomes)."""
+
+    operation: str
+    rows: tuple[LoggedRow, ...]
+
+
 class NamesrvStarted(NamedTuple):
     """The process started: the routes are empty, the KV table is loaded from its file."""
 
@@ -198,4 +228,6 @@ OfOperators = WipeWritePerm | AddWritePerm | DeleteTopic | RegisterTopic | PutKv
 OfProcess = (
     ScanNotActiveBroker | ChannelDestroyed | UpdateNamesrvConfig | NamesrvStarted | NamesrvStopped | RecordingGap
 )
-Event = OfBrokers | OfOperators | OfProcess | RefusedRequest | AnswerObserved | ResponseObserved | StateKnown
+Event = (
+    OfBrokers | OfOperators | OfProcess | RefusedRequest | AnswerObserved | ResponseObserved | StateKnown | ChangeLogged
+)

@@ -119,6 +119,7 @@ class Past:
         self.from_ms = from_ms
         self.longest_lease_ms = BROKER_CHANNEL_EXPIRED_MS
         self.now_ms = from_ms
+        self.is_logged: bool | int = False  # the name server's own log tells of it: what changed, and of no heartbeat
         self.heard_from_ms = from_ms  # since when brokers are heard; where only answers are recorded, they are not
         self.last_effect_ms = from_ms - 1  # of an event that changed something, or may have
         self.settle_ms = from_ms + self.longest_lease_ms  # when to look next for members that must have gone
@@ -210,8 +211,8 @@ class Past:
 
     @property
     def hears(self) -> bool:
-        """Return whether anything but answers was recorded: where only these are (polls), silence says nothing."""
-        return self.last_effect_ms >= self.from_ms or self.complete_ms > 0 or bool(self.beats)
+        """Return whether anything but answers or a log was recorded: where only these are, silence says nothing."""
+        return not self.is_logged and (self.last_effect_ms >= self.from_ms or self.complete_ms > 0 or bool(self.beats))
 
     def copy(self) -> Past:
         """Return a past that holds the same and changes on its own."""
@@ -257,6 +258,7 @@ class Past:
 
 _SETTINGS = (
     "from_ms",
+    "is_logged",
     "heard_from_ms",
     "longest_lease_ms",
     "last_effect_ms",

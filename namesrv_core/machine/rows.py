@@ -16,6 +16,9 @@ PERM_READ, PERM_WRITE = 4, 2
 _BROKER_ADDRS_CAPACITY = 16
 
 
+_ENDLESS_MS = 1 << 60
+
+
 class LiveKey(NamedTuple):
     """Key of `broker_live_table` and `filter_server_table`.
 
@@ -94,10 +97,15 @@ class BrokerLiveInfo(NamedTuple):
     """
 
     data_version: DataVersion | None
-    heartbeat_timeout_ms: int
+    heartbeat_timeout_ms: int | None  # None: it is not known, as where only a log tells of the entry
     channel_id: str | None  # None: it has none, at which a scan ends
     ha_server_addr: str | None
     broker_name: str | None = None
+
+    @property
+    def lease_ms(self) -> int:
+        """Return its lease; one that is not known does not end."""
+        return _ENDLESS_MS if self.heartbeat_timeout_ms is None else self.heartbeat_timeout_ms
 
 
 class TopicQueueMappingInfo(NamedTuple):

@@ -21,6 +21,7 @@ from namesrv_core.machine.events import (
     StateKnown,
     WipeWritePerm,
 )
+from namesrv_core.machine.logged import change_logged
 from namesrv_core.machine.profile import PROFILES, Namesrv
 from namesrv_core.machine.register import live_key_of, register_broker
 from namesrv_core.machine.registry import Change, Registry
@@ -289,6 +290,7 @@ _TRANSITIONS: dict[type, Transition] = {
     events.AnswerObserved: lambda *_: Step(Outcome.NO_EFFECT),  # it teaches only where the past is not known
     events.ResponseObserved: lambda *_: Step(Outcome.NO_EFFECT),
     events.StateKnown: lambda registry, event, *_: restore(registry, event),
+    events.ChangeLogged: lambda registry, event, *_: change_logged(registry, event),
     events.NamesrvStarted: lambda registry, *_: start(registry),
     events.NamesrvStopped: lambda registry, *_: stop(registry),
 }

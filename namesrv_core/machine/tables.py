@@ -373,7 +373,7 @@ class BrokerLiveTable(RowTable[LiveKey, BrokerLiveInfo]):
         return bool(self._ended)
 
     def _lease_end(self, key: LiveKey) -> int:
-        return as_long(self.last_update_ms[key] + self[key].heartbeat_timeout_ms)
+        return as_long(self.last_update_ms[key] + self[key].lease_ms)
 
     def _watch(self, key: LiveKey, end: int) -> None:
         """Look at `key` again when its lease ends at `end`, unless it is looked at earlier anyway."""

@@ -68,6 +68,8 @@ def learn(registry: Registry, event: events.Event, step: Step, at_ms: int, names
     if isinstance(event, (events.AnswerObserved, events.ResponseObserved)):
         return _shown(past, step)
     changed = [entity for change in step.changes for entity in _entities_of(change)]
+    if isinstance(event, events.ChangeLogged):
+        return _logged(past, event, step, changed)
     begun = {entity for entity in changed if past.knows(*entity)}
     if isinstance(event, events.StateKnown):
         begun.clear()
@@ -94,6 +96,26 @@ def _shown(past: Past, step: Step) -> Step:
         return step
     changed = [entity for change in step.changes for entity in _entities_of(change)]
     return _certain(step, certainty_of(_rows_known(past, changed, marks)))
+
+
+def _logged(past: Past, event: events.ChangeLogged, step: Step, changed: list[Entity]) -> Step:
+    """Note what lines of a log show, and return their step with its certainty: what they do not show may have changed unseen."""
+    past.is_logged = True
+    told = {(row.kind, row.one, row.other): row.is_new for row in event.rows}
+    masters = {row.one for row in event.rows if row.kind == "broker_addr" and row.is_new}
+
+    def is_new(entity: Entity) -> bool:
+        is_master = entity.kind == "broker_addr" and entity.other == MASTER_ID
+        return bool(told.get(entity)) or (is_master and entity.one in masters)
+
+    shown = [
+        Entity(row.kind, row.one, MASTER_ID if row.kind == "broker_addr" else row.other)
+        for row in event.rows
+        if row.value is not None
+    ]
+    past.note([Mark(entity) for entity in (*changed, *shown)])
+    past.versions.note(step.changes)
+    return _certain(step, certainty_of({*changed, *shown}, filter(is_new, changed)))
 
 
 def _is_known_renewal(registry: Registry, past: Past, change: Change) -> bool:
@@ -134,6 +156,8 @@ def _marks_of(registry: Registry, past: Past, event: events.Event, step: Step, n
     if isinstance(event, events.RegisterBroker):
         yield from _Registration(registry, past, event, step, namesrv).marks()
     elif isinstance(event, events.NamesrvStarted | events.NamesrvStopped):
+        if past.is_logged:
+            return
         past.beats.clear()
         past.phase_known = True
         past.complete_ms = past.now_ms
@@ -153,7 +177,7 @@ def _of_snapshot(past: Past, event: events.StateKnown) -> Iterator[Mark]:
     for change in event.changes:
         if isinstance(change.value, BrokerLiveInfo) and change.value.channel_id:
             past.channel_of_remote[change.value.channel_id.partition("#")[0]] = change.value.channel_id
-            past.longest_lease_ms = max(past.longest_lease_ms, change.value.heartbeat_timeout_ms)
+            past.longest_lease_ms = max(past.longest_lease_ms, change.value.heartbeat_timeout_ms or 0)
     for kind in (*ROUTE_KINDS, "kv_config") if event.knows_kv else ROUTE_KINDS:
         yield _known(kind, ANY, ANY)
 

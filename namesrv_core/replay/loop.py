@@ -103,7 +103,9 @@ class Scans:
 
     def before(self, seq: int) -> Iterator[Taken]:
         """Run the ticks before `seq` that can expire something."""
-        while self.schedule is not None and not self.registry.scan_halted:
+        past = self.registry.past
+        is_logged = past is not None and past.is_logged  # the log says what scans removed
+        while self.schedule is not None and not self.registry.scan_halted and not is_logged:
             # A live entry that a scan could not remove is worth another tick only after something else has changed.
             # One of these may be renewed, and end again before any other does.
             ended = self.registry.broker_live_table.has_ended_leases

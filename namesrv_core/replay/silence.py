@@ -26,11 +26,7 @@ def has_settled(registry: Registry, past: Past, key: LiveKey) -> bool:
     if not past.knows(SETTLED, *key):
         return False
     live = registry.broker_live_table.get(key)
-    return (
-        bool(past.phase_known)
-        or live is None
-        or registry.last_update_ms[key] + live.heartbeat_timeout_ms >= past.now_ms
-    )
+    return bool(past.phase_known) or live is None or registry.last_update_ms[key] + live.lease_ms >= past.now_ms
 
 
 def unsettled_ids(registry: Registry, past: Past, name: str | None, namesrv: Namesrv) -> list[int]:

@@ -62,7 +62,7 @@ def _pass_over(registry: Registry, event: events.RecordingGap, at_ms: int) -> St
     ended goes with the next scan, as it would have.
     """
     for key, live in registry.broker_live_table.items():
-        if registry.last_update_ms[key] + live.heartbeat_timeout_ms >= at_ms:
+        if registry.last_update_ms[key] + live.lease_ms >= at_ms:
             registry.refresh(key, max(event.until_ms, registry.last_update_ms[key]))
     registry.past = Past(event.until_ms)
     return Step(Outcome.UNRECORDED, result=event.until_ms)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.day_events import Frames
 from schemas.bronze import NAMESRV_EVENTS
-from schemas.gold import EVENT_OUTCOMES, FINDINGS
+from schemas.gold import EVENT_OUTCOMES, FINDINGS, PAST_KNOWLEDGE
 from schemas.sql_files import query
 
 _TABLES = (NAMESRV_EVENTS.name, EVENT_OUTCOMES.name, FINDINGS.name)
@@ -41,5 +41,13 @@ def recorded_day(namesrv_id: str, day: dt.date, tables: Frames, extent: Extent |
     if extent is None:
         return []
     marks = ask(query("day/marks"), {name: tables[name] for name in _TABLES}, day=day).to_pylist()
+    if PAST_KNOWLEDGE.name in tables and is_logged(tables[PAST_KNOWLEDGE.name]):
+        marks = [{**mark, "kind": "log_started"} if mark["kind"] == "started" else mark for mark in marks]
     times = {"first_time": extent.first, "last_time": extent.last}
     return [{"namesrv_id": namesrv_id, "day": day, **times, "marks": marks}]
+
+
+def is_logged(past_knowledge: pa.Table) -> bool:
+    """Return whether only the name server's own log tells of it: of rows, and not of what is not there."""
+    settings = past_knowledge.filter((pc.field("about") == "is_logged") & (pc.field("number") != 0))
+    return bool(settings.num_rows)

@@ -25,7 +25,7 @@ RESPONSES, RESPONSE = "responses", "-response"
 """The kind of events that are responses to beats; what their ids have behind those of the beats."""
 _TOLD = [code for table in ("heartbeats", "admin_events") for code in codec.RESPONSE_TABLES[table]]
 RESPONSE_COLUMNS = ("event_time", "response_fields", "response_body", "response_remark")
-_LIFE = pa.array(["started", "stopped", "recording_gap"])
+_LIFE = pa.array(["started", "stopped", "recording_gap", "logged"])
 _RENAMED = {bronze.CHANNEL_EVENTS.name: "channel_kind", bronze.NAMESRV_EVENTS.name: "namesrv_kind"}
 _LEFT_OUT = {
     "event_time",

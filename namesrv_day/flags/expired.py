@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from namesrv_core.machine.logged import LEASE_ENDED
 from namesrv_day.arrow.rows import conformed, empty
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import DURING, BeatsDuring
@@ -19,7 +20,7 @@ def expired_brokers(slices: Frames) -> pa.Table:
 
     `slices`: the day's histories and `event_outcomes`.
     """
-    removals = slices[EVENT_OUTCOMES.name].filter(pc.field("operation").isin(["scan", "channel_idle"]))
+    removals = slices[EVENT_OUTCOMES.name].filter(pc.field("operation").isin(["scan", "channel_idle", LEASE_ENDED]))
     if not removals.num_rows:
         return empty(EXPIRED_BROKERS)
     touched = pc.field("closed_by").isin(removals["event_id"]) | pc.field("opened_by").isin(removals["event_id"])
@@ -47,6 +48,7 @@ def heard_before(expired: pa.Table, outcomes: pa.Table, beats_during: BeatsDurin
     """
     if not expired.num_rows:
         return HEARD.empty_table()
+    expired = expired.filter(pc.field("last_beat_time").is_valid())
     silent = during(expired, "last_beat_time", "removed_time")
     parts = []
     for table in BEATS:

@@ -14,6 +14,7 @@ from namesrv_core.machine.profile import Namesrv
 from namesrv_day.arrow.rows import conformed, rows_of, with_columns, with_microseconds
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import frame
+from namesrv_day.day.coverage import is_logged
 from namesrv_day.day.day_events import Frames
 from namesrv_day.flags.expired import expired_brokers, heard_before
 from namesrv_day.flags.findings import About, Unsettled, findings
@@ -64,16 +65,22 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
     news = {table.name: news_of(today[table.name], given.day) for table in gold.HISTORY_TABLES}
     routes = swept_routes(today, news, reports, orphans, given.namesrv, given.day)
     unsettled, hears = _unsettled(today[gold.PAST_KNOWLEDGE.name]), _hears(today[gold.PAST_KNOWLEDGE.name])
+    logged = is_logged(today[gold.PAST_KNOWLEDGE.name])
     settled = _settled(routes.orphans, unsettled, given.day)
-    if not hears:
+    changes = routes.changes
+    if logged:  # a route has brokers that no line shows
+        settled, changes = settled.slice(0, 0), changes.slice(0, 0)
+    elif not hears:
         settled = settled.filter(pc.not_equal(settled["reason"], "no_live_broker"))
     found = {
-        ROUTE_CHANGES.name: _of(given.namesrv_id, _with_learned(routes.changes, outcomes), ROUTE_CHANGES),
+        ROUTE_CHANGES.name: _of(given.namesrv_id, _with_learned(changes, outcomes), ROUTE_CHANGES),
         ORPHANED_TOPICS.name: _of(given.namesrv_id, settled, ORPHANED_TOPICS),
         EXPIRED_BROKERS.name: expired_brokers(today),
         **{table.name: _of_sql(table, table.sql, today) for table in gold.made_by("flags") if table.sql is not None},
     }
-    about = About(given.namesrv_id, given.day, given.thresholds, unsettled_until_start(today), hears, given.seen_until)
+    about = About(
+        given.namesrv_id, given.day, given.thresholds, unsettled_until_start(today), hears, logged, given.seen_until
+    )
     seen = {"suspected": given.today.get("suspected", SUSPECTED.empty_table())}
     seen |= {"heard": heard_before(found[EXPIRED_BROKERS.name], outcomes, recorded.beats_during)}
     seen |= registered({**today, ROUTE_CHANGES.name: found[ROUTE_CHANGES.name]}, hours, recorded, given.day)

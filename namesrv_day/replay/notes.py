@@ -25,9 +25,9 @@ from namesrv_day.replay.queues import UnmetQueues
 from schemas.tables.event_outcomes import detail_of
 
 _HOUR_US = 3_600_000_000
-_ANSWERS = (events.AnswerObserved, events.ResponseObserved)
+_TELLING = (events.AnswerObserved, events.ResponseObserved, events.ChangeLogged)
 _HEARTBEATS = (events.BrokerHeartbeat, events.QueryDataVersion)
-_NAMELESS = (events.ScanNotActiveBroker, events.ChannelDestroyed)
+_NAMELESS = (events.ScanNotActiveBroker, events.ChannelDestroyed, events.ChangeLogged)
 
 
 class Run(NamedTuple):
@@ -156,7 +156,7 @@ class Notes:
             if step.outcome is Outcome.UNKNOWN_BROKER and kind in _HEARTBEATS:
                 key = live_key_of(day.namesrv.at(timed.seq), timed.event.cluster_name, timed.event.broker_addr)  # type: ignore[union-attr]
                 self._note_unknown(key, timed.event, timed, step, of, Run(1, timed.effect_us, None))
-            elif kind not in _ANSWERS or step.outcome is Outcome.UNKNOWN_PAST:
+            elif kind not in _TELLING or step.changes or step.outcome is Outcome.UNKNOWN_PAST:
                 self._note(timed, step, of, closed if kind in _NAMELESS else [])
 
     def _turned(self) -> set[Entity]:

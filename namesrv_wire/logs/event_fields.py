@@ -179,7 +179,7 @@ NAMESRV_KINDS: Final = frozenset(
     {
         *("started", "stopped", "observed_from", "identified", "configured", "idle_limit_outlasted", "recording_gap"),
         *("min_broker_id_notified", "clock_went_back", "address_started", "address_stopped", "address_observed_from"),
-        "address_recording_gap",
+        *("address_recording_gap", "logged"),
     }
 )
 

@@ -23,6 +23,7 @@ from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.json_text import Fraction, canonical_json, parse_json
 from namesrv_wire.limits import END_NS, FIRST_NS
 from namesrv_wire.logs.event_fields import COMMON, KINDS, MAPPING, TOPIC, Kind, checked, records, whole_number
+from namesrv_wire.logs.log_lines import logged
 from namesrv_wire.protocol.bodies import topic_table
 from namesrv_wire.protocol.requests import topic_configs_row
 from namesrv_wire.rows import AnyRow, Row, Values, digest_id, gap_end_ms, timed_id
@@ -155,6 +156,8 @@ def _complete(kind: Kind, values: Values) -> None:
         and gap_end_ms(values["properties"]) < values["effect_time"] // 1_000
     ):
         raise _bad("a gap in the recording ends before it begins")
+    elif kind.table == "namesrv_events" and values["kind"] == "logged":
+        logged(values["properties"])
     # Of texts about the configuration the same is kept as of captures.
     if code == RequestCode.UPDATE_NAMESRV_CONFIG and values["config_value"] is not None:
         values["config_value"] = told_text(values["config_value"], again=True)

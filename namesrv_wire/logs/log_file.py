@@ -29,7 +29,7 @@ _BLOCK_LINES, _BLOCK_ROWS = 1 << 17, 1 << 14
 # Of so many different lines that are refused it is remembered why.
 _REFUSED_LINES: Final = 4_096
 _BOM: Final = codecs.BOM_UTF8
-_BEGINNING_BYTES: Final = 256
+_BEGINNING_BYTES: Final = 4_096
 _UNREADABLE: Final = (
     (re.compile(rb"\xff\xfe|\xfe\xff|[\[{]\0|\0+[\[{]"), "it is in UTF-16 or UTF-32: an event log is in UTF-8"),
     (re.compile(rb"\s*\["), "it is a JSON array: an event log has one JSON object on each line"),
@@ -48,12 +48,14 @@ class Block:
     """Lines of an event log that follow each other. Numbers of lines count from `first`, which is 1 for the first of a part.
 
     `lines`: those that are known; `rows`: of the others, and topic tables, with the numbers of their lines. `count`: of all lines,
-    `frames`: of those that say something.
+    `frames`: of those that say something; `others`, `merged`: of a name server's log (`namesrv_log.read_log`).
     """
 
     first: int
     count: int = 0
     frames: int = 0
+    others: int = 0
+    merged: int = 0
     lines: list[Lines] = field(default_factory=list)
     rows: list[tuple[int, Row]] = field(default_factory=list)
 
@@ -77,7 +79,7 @@ def read_blocks(path: str | PathLike[str], start: int = 0, stop: int | None = No
     """
     name = Path(path).name
     reader = _Reader(name, 1)
-    for text in _texts(path, start, stop):
+    for text in texts(path, start, stop):
         reader.read(text)
         if text.ends_block or reader.block.count >= _BLOCK_LINES or len(reader.block.rows) >= _BLOCK_ROWS:
             if reader.block.count:
@@ -102,7 +104,8 @@ def why_unreadable(beginning: bytes) -> str | None:
 class _Text(NamedTuple):
     """Lines that follow each other, from `start` to `end` in some bytes, the last line feed left out; no lines without bytes.
 
-    `beyond`: bytes of the last one that were left out. `ends_block`: the next lines belong to another block.
+    `beyond`: bytes of the last one that were left out. `ends_block`: the next lines belong to another block. `is_cut`: the file
+    ends with it, without a line feed.
     """
 
     content: bytes | None
@@ -110,6 +113,7 @@ class _Text(NamedTuple):
     end: int = 0
     beyond: int = 0
     ends_block: bool = False
+    is_cut: bool = False
 
 
 class _Reader:
@@ -210,7 +214,7 @@ def _rows_or_refusal(line: bytes, length: int, place: tuple[str, int]) -> list[R
     return [quarantine_row((None, None), (*place, None), error, piece, length, digest_id(content=piece))]
 
 
-def _texts(path: str | PathLike[str], start: int, stop: int | None) -> Iterator[_Text]:
+def texts(path: str | PathLike[str], start: int = 0, stop: int | None = None) -> Iterator[_Text]:
     """Yield the lines of a file, as `read_blocks` does, as they are read; behind the last ones of a block it is said so."""
     if (why := why_unreadable(beginning_of(path))) is not None:
         raise CaptureError(path, 0, why)
@@ -271,7 +275,14 @@ class _Held:
         if end < 0 and window:
             return
         if not self.is_foreign:
-            yield _Text(b"".join(self._parts), 0, self._kept, self.bytes - self._kept, self.is_of_block_before)
+            yield _Text(
+                b"".join(self._parts),
+                0,
+                self._kept,
+                self.bytes - self._kept,
+                self.is_of_block_before,
+                is_cut=not window,
+            )
         self.is_foreign = self.is_of_block_before = False
         self._parts, self._kept, self.bytes = [], 0, 0
 

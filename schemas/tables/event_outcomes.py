@@ -101,6 +101,8 @@ _OPERATIONS: dict[type, str] = {
 def operation_of(event: events.Event, channel_kind: str | None) -> str:
     """Return what `event_outcomes` calls an event; `channel_kind`: how a connection ended."""
     refused = event.asked if isinstance(event, events.RefusedRequest) else None
+    if isinstance(event, events.ChangeLogged):
+        return event.operation
     operation = _OPERATIONS[type(refused or event)]
     return f"channel_{channel_kind or 'close'}" if operation == "channel_close" else operation
 

@@ -123,7 +123,7 @@ class NamesrvMachine(RuleBasedStateMachine):
         expired = {
             key: live.channel_id
             for key, live in registry.broker_live_table.java_items()
-            if registry.last_update_ms[key] + live.heartbeat_timeout_ms < at_ms
+            if registry.last_update_ms[key] + live.lease_ms < at_ms
         }
         channels = tuple(channel for channel in expired.values() if channel is not None)
         halted, batches = registry.scan_halted, self.namesrv.profile.batches_unregistrations
@@ -211,7 +211,7 @@ class NamesrvMachine(RuleBasedStateMachine):
         assert not registry.topic_queue_mapping_info_table
         assert not registry.pending_unregister
         assert not any(group.enable_acting_master or group.zone_name for group in registry.broker_addr_table.values())
-        assert {live.heartbeat_timeout_ms for live in registry.broker_live_table.values()} <= {120_000}
+        assert {live.lease_ms for live in registry.broker_live_table.values()} <= {120_000}
 
     @invariant()
     def indexes_follow_from_the_tables(self) -> None:
@@ -227,10 +227,7 @@ class NamesrvMachine(RuleBasedStateMachine):
     def every_lease_is_watched(self) -> None:
         """A live entry is watched from some time before its lease's end, or known to have ended; nothing else is."""
         registry = self.registry
-        ends = {
-            key: registry.last_update_ms[key] + live.heartbeat_timeout_ms
-            for key, live in registry.broker_live_table.items()
-        }
+        ends = {key: registry.last_update_ms[key] + live.lease_ms for key, live in registry.broker_live_table.items()}
         watched, ended = registry.broker_live_table._deadline_of, registry.broker_live_table._ended
         assert watched.keys() | ended.keys() == ends.keys()
         assert not watched.keys() & ended.keys()

@@ -142,7 +142,7 @@ class Story:
             version = live.data_version
             shown = "null" if version is None else f"{version.timestamp}:{version.counter}"
             state = f":{version.state_version}" if version and self.namesrv.profile.has_state_version else ""
-            until = registry.last_update_ms[key] + live.heartbeat_timeout_ms
+            until = registry.last_update_ms[key] + live.lease_ms
             lines.append(
                 f"broker_live_table    {named(key)}  version={shown}{state} channel={live.channel_id} "
                 f"lives_until={until}"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.night.nights import CAPTURE, CHECKOUT, Capture, night
+from tests.wire.test_namesrv_log import FOURS
 
 PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (CHECKOUT / "docs").glob("*.md")))
 COMMAND = "./spark-submit.sh "
@@ -112,6 +113,9 @@ def user_folder(folder: Path, page: str, whole: Capture) -> Path:
     (folder / "conf").symlink_to(CHECKOUT / "conf")
     (folder / "captures").mkdir()
     (folder / "captures" / CAPTURE.name).symlink_to(CAPTURE)
+    if page == "docs/recording.md":
+        (folder / "rocketmqlogs").mkdir()
+        (folder / "rocketmqlogs" / "namesrv.log").write_text(FOURS, encoding="utf-8")
     (folder / "examples").symlink_to(CHECKOUT / "examples")
     others = {
         "docs/auditors.md": ("old-warehouse",),

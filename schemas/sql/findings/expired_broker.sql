@@ -22,9 +22,10 @@ expired AS (
 
 SELECT
     if(len(topics_lost) > 0, 'critical', 'warning') AS severity, concat_ws(' ', broker_name, broker_addr) AS subject,
-    last_beat_time AS from_time, returned_time AS to_time,
-    'removed by ' || cause || ' ' || detection_lag_ms || ' ms after its last refresh (lease ' || heartbeat_timeout_ms
-        || ' ms)' || coalesce(
+    coalesce(last_beat_time, removed_time) AS from_time, returned_time AS to_time,
+    'removed by ' || cause || coalesce(
+        ' ' || detection_lag_ms || ' ms after its last refresh (lease ' || heartbeat_timeout_ms || ' ms)', ', as a log says'
+    ) || coalesce(
             '; it was not silent: ' || refused || ' of its requests were refused since '
             || strftime(refused_since, '%Y-%m-%dT%H:%M:%S.%gZ') || ' (' || array_to_string(reasons, ', ') || ')', ''
         ) || '; ' || len(topics_lost) || ' topics lost queues' AS detail,

@@ -43,7 +43,7 @@ SELECT
     coalesce(g.cluster_name, t.cluster_name, c.cluster_name) AS cluster_name,
     g.broker_name,
     g.broker_addr,
-    if(g.operation = 'scan', 'scan', 'idle_channel') AS cause,
+    if(g.operation IN ('scan', 'lease_ended'), 'scan', 'idle_channel') AS cause,
     g.last_update_time AS last_beat_time,
     g.heartbeat_timeout_ms,
     g.valid_to AS removed_time,

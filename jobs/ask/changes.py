@@ -1,0 +1,207 @@
+"""What runs have changed since one of them: rows of intervals that began, ended, were restated or withdrawn, run by run.
+
+Reads   of each interval table the data files that one of two runs has pinned and the other has not
+Gives   each change once for each run, under an id that is the same whenever it is asked for
+"""
+
+# ruff: noqa: S608  the SQL is made of names in this package, and of files as `names.reading` quotes them
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from jobs.ask.engine import Answer, Answers
+from jobs.errors import (
+    EXIT_UNTOLD,
+    NoLongerReadableError,
+    NothingPublishedError,
+    PublishedError,
+    UsageError,
+    first_line,
+)
+from jobs.store.names import Files
+from schemas import asked, gold
+
+COLUMNS: Final = ["change_id", "run_id", "published_time", "table_name", "change", "namesrv_id", "at", "row", "before"]
+"""`change`: opened, closed, restated or withdrawn; `at`: when the row began, or ended; `row`, `before`: as JSON, now and before."""
+NOTHING: Final = "none"
+"""The cursor in front of the first run."""
+_RUNS = """
+    SELECT run_id, finished_time, versions FROM runs_committed WHERE status = 'published' AND finished_time <= $until
+    ORDER BY finished_time, run_id"""
+_TABLES: Final = {table.name: table for table in gold.INTERVAL_TABLES}
+
+
+class _Run(NamedTuple):
+    run_id: str
+    finished_time: dt.datetime
+    versions: Mapping[str, int]
+
+
+def changes(answers: Answers, since: str | dt.datetime) -> tuple[str, Answer]:
+    """Return the cursor to go on from, and the changes of all runs behind `since`: a run, an instant, or `NOTHING`.
+
+    Of runs between that maintenance no longer keeps readable, the next readable one tells. Raises NothingPublishedError for a run
+    that is none; NoLongerReadableError if the first one is not kept.
+    """
+    runs = [_Run(*row) for row in answers.ask(_RUNS, until=answers.known.finished_time).rows]
+    if isinstance(since, dt.datetime):
+        behind = [run for run in runs if run.finished_time > since]
+    elif since == NOTHING:
+        behind = runs
+    else:
+        at = next((at for at, run in enumerate(runs) if run.run_id == since), None)
+        if at is None:
+            raise NothingPublishedError(f"{since}: no published run of {answers.warehouse}")
+        behind = runs[at + 1 :]
+    first = runs[-len(behind) - 1] if len(behind) < len(runs) else None
+    if first is not None and behind:
+        answers.require_kept(first.run_id, first.versions)
+    return runs[-1].run_id, Answer(COLUMNS, _told(answers, first, behind))
+
+
+def lines(found: Answer) -> Iterator[str]:
+    """Yield changes as JSON, an object a line."""
+    for row in found.rows:
+        said = dict(zip(found.names, row, strict=True))
+        rows = {name: None if said[name] is None else json.loads(said[name]) for name in ("row", "before")}
+        times = {name: None if said[name] is None else said[name].isoformat() for name in ("published_time", "at")}
+        yield json.dumps({**said, **times, **rows}, ensure_ascii=False) + "\n"
+
+
+def _told(answers: Answers, before: _Run | None, behind: Iterable[_Run]) -> Iterator[tuple[Any, ...]]:
+    for run in behind:
+        with suppress(NoLongerReadableError):
+            answers.require_kept(run.run_id, run.versions)
+            parts = [_part(answers, name, before, run) for name in _TABLES]
+            if statements := [part for part in parts if part is not None]:
+                every = " UNION ALL ".join(statements)
+                sql = f'SELECT * FROM ({every}) ORDER BY "at", table_name, change DESC, change_id'
+                yield from answers.ask(sql, run=run.run_id, published=run.finished_time).rows
+            before = run
+
+
+def _part(answers: Answers, name: str, before: _Run | None, run: _Run) -> str | None:
+    """Return the statement that says how a table differs between two runs; None: it does not."""
+    was, now = (None if of is None else of.versions.get(name) for of in (before, run))
+    if was == now:
+        return None
+    files = [None if version is None else answers.files_at(name, version) for version in (was, now)]
+    paths = [set(of.paths) if of is not None else set[str]() for of in files]
+    sources = [
+        None if of is None else answers.source(_without(of, paths[1 - at]), f"{('was', 'now')[at]}_{name}")
+        for at, of in enumerate(files)
+    ]
+    if not any(sources):
+        return None
+    table = asked.stored()[name]
+    columns = ", ".join(column for column in table.columns if column != "closed_month")
+    begins, ends = ("from_time", "to_time") if "from_time" in table.columns else ("valid_from", "valid_to")
+    # The end of a finding adds to its evidence.
+    keys = ("evidence[1:begun_with]" if column == "evidence" else column for column in _TABLES[name].key)
+    key = f"CAST(to_json([{', '.join(f'to_json({of})' for of in keys)}]) AS VARCHAR) AS _key"
+    rows = [
+        f"SELECT {columns} FROM {of}" if of else f"SELECT {columns} FROM {sources[1] or sources[0]} WHERE FALSE"
+        for of in sources
+    ]
+    return f"""
+        SELECT md5(concat_ws('|', $run, '{name}', change, now, was)) AS change_id, $run AS run_id, $published AS published_time,
+            '{name}' AS table_name, change, namesrv_id, if(change = 'closed', ends, begins) AS "at", now AS "row", was AS before
+        FROM (
+            SELECT coalesce(n.namesrv_id, o.namesrv_id) AS namesrv_id, coalesce(n.{begins}, o.{begins}) AS begins,
+                coalesce(n.{ends}, o.{ends}) AS ends, n._row AS now, o._row AS was, unnest(CASE
+                    WHEN n._key IS NULL THEN ['withdrawn']
+                    WHEN o._key IS NULL AND n.{ends} IS NULL THEN ['opened']
+                    WHEN o._key IS NULL THEN ['opened', 'closed']
+                    WHEN o.{ends} IS NULL AND n.{ends} IS NOT NULL THEN ['closed']
+                    ELSE ['restated'] END) AS change
+            FROM (SELECT *, {key}, CAST(to_json(t) AS VARCHAR) AS _row FROM ({rows[1]} EXCEPT ALL {rows[0]}) AS t) AS n
+            FULL JOIN (SELECT *, {key}, CAST(to_json(t) AS VARCHAR) AS _row FROM ({rows[0]} EXCEPT ALL {rows[1]}) AS t) AS o
+                ON n._key = o._key)"""
+
+
+def _without(files: Files, others: set[str]) -> Files:
+    kept = [at for at, path in enumerate(files.paths) if path not in others]
+    return Files([files.paths[at] for at in kept], {name: [of[at] for at in kept] for name, of in files.told.items()})
+
+
+class Hook:
+    """Who is told the changes after a run is published: a command, which gets JSON lines on standard input, or a file.
+
+    Up to which run that is done lies below the warehouse: a run that dies in front of it, or in the middle, is told by the next
+    one, under the same ids.
+    """
+
+    def __init__(self, warehouse: str, target: str) -> None:
+        """`target`: a command, or `>>` and the name of a file to append to. Raises UsageError for neither."""
+        from jobs.store.places import read_text, write_text  # noqa: PLC0415  `ask` does not wait for Arrow
+
+        self._warehouse, self._target, self._write = warehouse, target, write_text
+        try:
+            self._words = shlex.split(target)
+        except ValueError as error:
+            raise UsageError(f"--after-publish {target}: {error}") from error
+        if not self._words:
+            raise UsageError("--after-publish: a command, or >> and a file, expected")
+        name = hashlib.sha256(target.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        self._place = f"{warehouse}/internal/told/{name}.json"
+        if "://" not in warehouse:
+            Path(self._place).parent.mkdir(parents=True, exist_ok=True)
+        text = read_text(self._place)
+        self.told: str | None = None if text is None else json.loads(text)["run_id"]
+
+    def begin(self, last_run: str | None) -> None:
+        """Note, in front of its first run, what was published before: it is told what comes from then on."""
+        if self.told is None:
+            self._note(last_run or NOTHING)
+
+    def tell(self) -> int:
+        """Tell what was not, and note that; return how many changes. Raises PublishedError if it is not taken."""
+        try:
+            answers = Answers(self._warehouse)
+        except NothingPublishedError:
+            return 0
+        cursor, found = changes(answers, self.told or NOTHING)
+        if cursor == self.told:
+            return 0
+        try:
+            count = self._told(lines(found))
+        except (OSError, subprocess.SubprocessError) as error:
+            raise PublishedError(
+                f"--after-publish: {first_line(error).rstrip('.')}. The run is published; the next run tells its changes again",
+                EXIT_UNTOLD,
+            ) from error
+        self._note(cursor)
+        return count
+
+    def _told(self, said: Iterator[str]) -> int:
+        count = 0
+        if self._target.startswith(">>"):
+            with Path(self._target[2:].strip()).open("a", encoding="utf-8") as file:
+                for line in said:
+                    file.write(line)
+                    count += 1
+                file.flush()
+                os.fsync(file.fileno())
+            return count
+        process = subprocess.Popen(self._words, stdin=subprocess.PIPE, text=True, encoding="utf-8")  # noqa: S603  the user's own command
+        with suppress(BrokenPipeError), process:  # it may have seen enough: its exit code tells
+            for line in said:
+                process.stdin.write(line)  # type: ignore[union-attr]
+                count += 1
+        if process.returncode:
+            raise subprocess.CalledProcessError(process.returncode, self._words[0])
+        return count
+
+    def _note(self, run_id: str) -> None:
+        self._write(self._place, json.dumps({"target": self._target, "run_id": run_id}) + "\n")
+        self.told = run_id

@@ -1,0 +1,126 @@
+"""What runs have changed is told once: run by run to whoever keeps a cursor, and to the hook of `nightly` whenever it is killed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobs.__main__ import main
+from jobs.ask.changes import NOTHING, Hook, changes, lines
+from jobs.ask.engine import Answers
+from jobs.errors import EXIT_OK, EXIT_UNPUBLISHED, EXIT_UNTOLD
+from schemas import asked, gold
+from tests.night.nights import Nights, nightly
+from tests.night.three_days import DAYS, LOGS, beat, registration, write_log
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ungated")]
+
+
+def told(warehouse: Path, since: str) -> tuple[str, list[dict[str, Any]]]:
+    """Return the next cursor, and the changes."""
+    cursor, found = changes(Answers(str(warehouse)), since)
+    return cursor, [json.loads(line) for line in lines(found)]
+
+
+def held(warehouse: Path) -> Counter[str]:
+    """Return the rows of all interval tables, as JSON, each with its table."""
+    answers, found = Answers(str(warehouse)), Counter[str]()
+    for table in gold.INTERVAL_TABLES:
+        columns = ", ".join(name for name in asked.stored()[table.name].columns if name != "closed_month")
+        sql = f"SELECT CAST(to_json(t) AS VARCHAR) FROM (SELECT {columns} FROM files.{table.name}) AS t"
+        list(answers.ask(f"SELECT 1 FROM {table.name} LIMIT 1").rows)
+        found.update(f"{table.name} {json.dumps(json.loads(row))}" for (row,) in answers.ask(sql).rows)
+    return found
+
+
+def applied(rows: Counter[str], said: list[dict[str, Any]]) -> Counter[str]:
+    """Return rows after changes; a row that came and ended in one run is told twice, and there once."""
+    after = Counter(rows)
+    for change in said:
+        name = change["table_name"]
+        if change["before"] is not None:
+            after[f"{name} {json.dumps(change['before'])}"] -= 1
+        if change["row"] is not None and (change["change"] == "opened" or change["before"] is not None):
+            after[f"{name} {json.dumps(change['row'])}"] += 1
+    assert min(after.values(), default=0) >= 0
+    return +after
+
+
+def test_changes_make_the_tables(nights: Nights, copied: Path, tmp_path: Path) -> None:
+    """From run to run, from any run to the last, and over a late event that restates two days: all of it, once."""
+    late = write_log(tmp_path, DAYS[1], [registration("broker-c", "08:00:00", "V", 60_000)], "late")
+    assert nightly(copied, "--input", late) == EXIT_OK
+    last, every = told(copied, NOTHING)
+    assert applied(Counter(), every) == held(copied)
+    assert len({change["change_id"] for change in every}) == len(every)
+    runs = [summary.run_id for summary in nights.summaries]
+    assert [run for run in dict.fromkeys(change["run_id"] for change in every) if run in runs] == runs
+    for run in runs:
+        cursor, rest = told(copied, run)
+        order = [*dict.fromkeys(change["run_id"] for change in every)]
+        behind = order[order.index(run) + 1 :]
+        assert (cursor, rest) == (last, [change for change in every if change["run_id"] in behind])
+    assert told(copied, last) == (last, [])
+    assert {change["change"] for change in every} >= {"opened", "closed"}
+
+
+def test_command(copied: Path, nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON lines, and where to go on on standard error; what is no run is said."""
+    first, *_, last = (summary.run_id for summary in nights.summaries)
+    assert main(["ask", "changes", "--since", first, "--warehouse", str(copied), "--format", "json"]) == EXIT_OK
+    said = capsys.readouterr()
+    assert said.err == f"namesrv-history: next time: --since {last}\n"
+    assert {"opened", "closed"} >= {json.loads(line)["change"] for line in said.out.splitlines()}
+    assert main(["ask", "changes", "--since", "2026-01-01", "--warehouse", str(copied), "--format", "csv"]) == EXIT_OK
+    assert capsys.readouterr().out.startswith("change_id,run_id,")
+    assert main(["ask", "changes", "--since", "nobody", "--warehouse", str(copied)]) == EXIT_UNPUBLISHED
+
+
+class Killed(BaseException):
+    """Ends a night as SIGKILL does: nobody handles it."""
+
+
+@pytest.mark.parametrize("method", ["tell", "_note"])
+def test_a_killed_hook_is_made_good(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed in front of the hook, or behind it, before that is noted: the next night tells it, under the same ids."""
+    out, logs = tmp_path / "out.jsonl", [write_log(tmp_path, *of) for of in zip(DAYS, LOGS, strict=True)]
+    words = ["--after-publish", f">> {out}"]
+    assert nightly(tmp_path / "w", "--input", logs[0], *words) == EXIT_OK
+    was = getattr(Hook, method)
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    monkeypatch.setattr(Hook, method, killed)
+    with pytest.raises(Killed):
+        nightly(tmp_path / "w", "--input", logs[1], *words)
+    monkeypatch.setattr(Hook, method, was)
+    assert nightly(tmp_path / "w", "--input", logs[2], *words) == EXIT_OK
+    assert nightly(tmp_path / "w", "--input", logs[2], *words) == EXIT_OK
+    said = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    once = list({change["change_id"]: change for change in said}.values())
+    assert (len(said) > len(once)) == (method == "_note")
+    assert once == told(tmp_path / "w", NOTHING)[1]
+
+
+def test_a_command_that_fails_is_asked_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The run is published all the same; what came before the hook is not told, what it did not take is."""
+    logs = [write_log(tmp_path, *of) for of in zip(DAYS, LOGS, strict=True)]
+    assert nightly(tmp_path / "w", "--input", logs[0]) == EXIT_OK
+    first, _ = told(tmp_path / "w", NOTHING)
+    script, out = tmp_path / "take.sh", tmp_path / "out.jsonl"
+    script.write_text("exit 3\n", encoding="utf-8")
+    words = ["--after-publish", f"{shutil.which('sh')} {script} {out}"]
+    assert nightly(tmp_path / "w", "--input", logs[1], *words) == EXIT_UNTOLD
+    assert "The run is published" in capsys.readouterr().err
+    script.write_text('cat >>"$1"\n', encoding="utf-8")
+    log = write_log(tmp_path, DAYS[2], [beat("13:00:00")], "more")
+    assert nightly(tmp_path / "w", "--input", log, *words) == EXIT_OK
+    said = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
+    assert said == told(tmp_path / "w", first)[1]
+    assert said

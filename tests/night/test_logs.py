@@ -1,0 +1,130 @@
+"""Nights over name servers' own logs: what a log shows agrees with what a capture shows, and silence tells nothing."""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from jobs.ask.engine import Answers
+from jobs.conf import PipelineConf
+from jobs.errors import EXIT_INPUT, EXIT_USAGE
+from namesrv_wire.logs.namesrv_log import Told
+from schemas import bronze, gold
+from schemas.table import Table
+from tests.night.nights import CAPTURE, findings_of, night, nightly, rows
+from tests.wire.test_namesrv_log import ADDR, FIVES, FOURS
+
+VARIABLE = "NAMESRV_CAPTURES"
+CONF = PipelineConf(log=Told(ADDR, "UTC"))
+OUT_OF_ORDER_US = 1_500_000
+"""A log and a capture disagree by less about when something was."""
+pytestmark = pytest.mark.slow
+
+
+def test_rotated_files_and_copies(tmp_path: Path) -> None:
+    """Files in any order of names, one of them a copy of a part of another: each line counts once, its line is the source."""
+    lines = FOURS.splitlines(keepends=True)
+    for name, some in (("namesrv.log", lines[9:]), ("namesrv.2.log.gz", lines[:6]), ("namesrv.1.log.gz", lines[4:11])):
+        text = "".join(some).encode()
+        (tmp_path / name).write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    first = night(tmp_path / "w", *sorted(tmp_path.glob("*.log*")), conf=CONF)
+    assert (first.errors, first.quarantined) == ([], 0)
+    queues = [(row["perm"], row["beginning_seen"]) for row in rows(tmp_path / "w", gold.TOPIC_QUEUE_HISTORY)]
+    assert sorted(queues) == [(4, True), (6, True), (6, True)]
+    (live,) = rows(tmp_path / "w", gold.BROKER_LIVE_HISTORY)
+    assert (live["heartbeat_timeout_ms"], live["last_update_time"], live["closed_by"] is None) == (None, None, False)
+    (kv,) = [row for row in rows(tmp_path / "w", gold.KV_CONFIG_HISTORY) if row["config_key"] is not None]
+    assert kv["config_value"] == "one\ntwo"
+    expired = [row for row in rows(tmp_path / "w", bronze.NAMESRV_EVENTS) if row["event_id"] == live["closed_by"]]
+    assert [(row["source_file"], row["source_offset"]) for row in expired] == [("namesrv.log", 3)]
+    assert set(findings_of(tmp_path / "w")) == {"EXPIRED_BROKER"}
+    (covered,) = Answers(str(tmp_path / "w")).coverage
+    assert [span.known for span in covered.spans] == [False]
+    before = {table: rows(tmp_path / "w", table) for table in gold.HISTORY_TABLES}
+    (tmp_path / "whole.log").write_text(FOURS, encoding="utf-8")
+    night(tmp_path / "w", tmp_path / "whole.log", conf=CONF)
+    for table, was in before.items():
+        told = [
+            {key: row[key] for key in row if not key.endswith(("_at", "_by"))} for row in rows(tmp_path / "w", table)
+        ]
+        assert sorted(map(str, told)) == sorted(
+            str({key: row[key] for key in row if not key.endswith(("_at", "_by"))}) for row in was
+        )
+
+
+def test_what_a_log_does_not_say_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without its zone, or whose it is, a log is not read: alone that is a wrong command, beside others a file that is left out."""
+    log = tmp_path / "namesrv.log"
+    log.write_text(FIVES, encoding="utf-8")
+    assert nightly(tmp_path / "w", "--input", log, "--log-namesrv", ADDR) == EXIT_USAGE
+    assert "--log-zone ZONE" in capsys.readouterr().err
+    assert nightly(tmp_path / "w", "--input", log, "--log-zone", "Mars/Olympus", "--log-namesrv", ADDR) == EXIT_USAGE
+    assert "is no time zone" in capsys.readouterr().err
+    event = '{"schema":"namesrv-event/1","kind":"namesrv","namesrv_id":"1.2.3.4:1","time":"2026-11-21T08:00:00Z","event":"started"}'
+    (tmp_path / "events.jsonl").write_text(event + "\n", encoding="utf-8")
+    assert nightly(tmp_path / "w", "--input", tmp_path / "events.jsonl", "--input", log) == EXIT_INPUT
+    assert [row["namesrv_id"] for row in rows(tmp_path / "w", bronze.NAMESRV_EVENTS)] == ["1.2.3.4:1"]
+
+
+def test_logs_of_another_program(tmp_path: Path) -> None:
+    """Lines of the same form that say nothing of a name server are counted; there is no name server then."""
+    log = tmp_path / "broker.log"
+    log.write_text("2026-11-21 08:00:00 INFO main - register broker[0] to name server OK\n" * 3, encoding="utf-8")
+    summary = night(tmp_path / "w", log, conf=CONF)
+    assert (dict(summary.ignored), summary.events, summary.errors) == ({"other_log_lines": 3}, 0, [])
+
+
+def intervals(
+    warehouse: Path, table: Table, key: tuple[str, ...], said: tuple[str, ...]
+) -> dict[object, list[list[int]]]:
+    """Return by key and value from when to when it was so (µs); intervals that touch, and say the same, are one."""
+    found: dict[object, list[list[int]]] = defaultdict(list)
+    for row in sorted(rows(warehouse, table), key=lambda row: row["opened_at"]["seq"]):
+        of = found[tuple(row[name] for name in (*key, *said))]
+        if of and of[-1][1] == row["valid_from"]:
+            of[-1][1] = row["valid_to"] or 1 << 60
+        else:
+            of.append([row["valid_from"], row["valid_to"] or 1 << 60])
+    return found
+
+
+QUEUES = ("read_queue_nums", "write_queue_nums", "topic_sys_flag", "perm")
+SHOWN = (
+    (gold.TOPIC_QUEUE_HISTORY, ("topic", "broker_name"), QUEUES),
+    (gold.BROKER_ADDR_HISTORY, ("broker_name", "broker_id"), ("broker_addr",)),
+    (gold.CLUSTER_ADDR_HISTORY, ("cluster_name", "broker_name"), ()),
+    (gold.BROKER_LIVE_HISTORY, ("cluster_name", "broker_addr"), ("ha_server_addr",)),
+    (gold.KV_CONFIG_HISTORY, ("namespace", "config_key"), ("config_value",)),
+)
+
+
+@pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} names no folder of captures")
+@pytest.mark.parametrize(
+    ("name", "addr", "openings"),
+    [("v4-lifecycle", "127.0.0.1:9876", (76, 9, 7, 9, 5)), ("v5-lifecycle", "127.0.0.1:9886", (94, 0, 0, 9, 5))],
+)
+def test_a_log_agrees_with_the_capture(name: str, addr: str, openings: tuple[int, ...], tmp_path: Path) -> None:
+    """Whatever the log's night has, the capture's has at the same time: begun, held and ended. How much that is, docs tell."""
+    folder = Path(os.environ[VARIABLE], name)
+    night(tmp_path / "log", folder / "namesrv.log.gz", conf=PipelineConf(log=Told(addr, "UTC")))
+    night(tmp_path / "capture", folder / "capture.pcap.gz" if name != "v4-lifecycle" else CAPTURE)
+    end_us = max(row["valid_from"] for row in rows(tmp_path / "capture", gold.TOPIC_QUEUE_HISTORY))
+    shown = []
+    for table, key, said in SHOWN:
+        log, capture = (intervals(tmp_path / of, table, key, said) for of in ("log", "capture"))
+        wrong, equal = [], 0
+        for of, spans in log.items():
+            for first, last in spans:
+                same = [c for c in capture.get(of, []) if c[0] - OUT_OF_ORDER_US <= first < c[1]]
+                same = [c for c in same if abs(c[1] - last) <= OUT_OF_ORDER_US or (c[1] == 1 << 60 and last > end_us)]
+                wrong += [(of, first, last)] if not same else []
+                equal += any(abs(c[0] - first) <= OUT_OF_ORDER_US for c in same)
+        assert wrong == []
+        shown.append(equal)
+    assert tuple(shown) == openings
+    told, known = findings_of(tmp_path / "log"), findings_of(tmp_path / "capture")
+    assert set(told) <= {*known, "EXPIRED_BROKER"}
