@@ -20,6 +20,15 @@ BOOLEAN = pa.bool_()
 DOUBLE = pa.float64()
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 DATE = pa.date32()
+_NAMES = {
+    pa.string(): "STRING",
+    pa.int32(): "INT",
+    pa.int64(): "BIGINT",
+    pa.bool_(): "BOOLEAN",
+    pa.float64(): "DOUBLE",
+    pa.timestamp("us", tz="UTC"): "TIMESTAMP",
+    pa.date32(): "DATE",
+}
 CLOSED_MONTH = "closed_month"
 """By this, the UTC month in which they closed (`YYYY-MM`; NULL: they are open), intervals are cut. Only partitions have it."""
 
@@ -162,6 +171,17 @@ def _schema(columns: Iterable[Column]) -> pa.Schema:
             for column in columns
         ]
     )
+
+
+def type_name(of: pa.DataType) -> str:
+    """Return the name that Spark's SQL has for an Arrow type."""
+    if pa.types.is_map(of):
+        return f"MAP<{type_name(of.key_type)}, {type_name(of.item_type)}>"
+    if pa.types.is_list(of):
+        return f"ARRAY<{type_name(of.value_type)}>"
+    if pa.types.is_struct(of):
+        return f"STRUCT<{', '.join(f'{field.name}: {type_name(field.type)}' for field in of)}>"
+    return _NAMES[of]
 
 
 def struct_of(**fields: pa.DataType) -> pa.DataType:

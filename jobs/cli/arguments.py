@@ -6,7 +6,7 @@ import argparse
 import re
 from collections.abc import Callable
 
-from jobs import __version__
+from jobs import IS_INSTALLED, PROGRAM, __version__
 from jobs.cli.output import FORMS
 
 # What is asked without a JVM, in words, and its arguments.
@@ -45,6 +45,12 @@ _ASKED_FOR = {
     "query": "one or more SELECTs, separated by ; (default: read them from standard input)",
     "name": "name of the query",
 }
+
+
+_DEVELOPERS = (
+    "Also: setup, shell-env, and for those who work on this software test [pytest options], lint, coverage, mutate [module], "
+    "oracle, trace, simulate, fuzz, bench, bench-core (each has --help). "
+)
 
 
 class _Options(argparse.ArgumentParser):
@@ -103,12 +109,11 @@ class _Options(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     """Return the command line: one sub-command per job."""
     top = argparse.ArgumentParser(
-        prog="spark-submit.sh",
+        prog=PROGRAM,
         description="The history of a RocketMQ name server's registry, from recorded traffic.",
         epilog="Options of spark-submit (--master, --conf, --driver-memory, ...) may stand anywhere. "
-        "Also: setup, shell-env, and for those who work on this software test [pytest options], lint, coverage, mutate [module], "
-        "oracle, trace, simulate, fuzz, bench, bench-core (each has --help). "
-        "Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 some input could not be read (the rest was "
+        + ("" if IS_INSTALLED else _DEVELOPERS)
+        + "Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 some input could not be read (the rest was "
         "published), 4 quality gate refused (nothing published), 5 warehouse busy, 6 nothing published yet, 7 a day that was asked "
         "for is not recorded, 8 rows on disk were changed after they were published, 9 warehouse of another layout, 10 disk full, "
         "11 the captures' clocks jump back too far, 12 an incident is ongoing (ask incidents --fail-on), 13 an "
@@ -129,7 +134,7 @@ def _add_writers(add: Callable[..., _Options]) -> None:
     """Add what reads recordings, and what checks and maintains a warehouse."""
     demo = add("demo", help="run on the bundled capture, and show three questions with their answers")
     demo.add_argument(
-        "--warehouse", help="folder for the tables (default: warehouse/demo in the checkout, emptied first)"
+        "--warehouse", help="folder for the tables (default: warehouse/demo in the checkout, or here; emptied first)"
     )
     demo.run()
     demo.set_defaults(snapshot=(), first=None, last=None)

@@ -86,7 +86,7 @@ class Java:
         # The size is part of it, because a JVM does not survive half an archive.
         size = self.archive.stat().st_size if self.archive.exists() else 0
         files = (CHECKOUT / name for name in ("requirements.lock", "conf/spark-defaults.conf"))
-        locks = [file.read_text(encoding="utf-8") for file in files]
+        locks = [file.read_text(encoding="utf-8") for file in files if file.is_file()]
         return _digest([self.version, os.environ["SPARK_HOME"], str(size), *locks])
 
     def _is_settled(self) -> bool:

@@ -20,6 +20,7 @@ from typing import TextIO
 
 from packaging.requirements import Requirement
 
+from jobs import IS_INSTALLED
 from jobs.start.options import CommandLine
 from schemas import asked
 
@@ -31,6 +32,7 @@ else:
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 """The interpreter that executors must have: compiled packages fit one minor version only."""
 _PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+_BELOW = tuple(__name__.split(".")[:-3])  # the package in which ours lie where pip installed them
 _PACKAGES = ("jobs", "namesrv_core", "namesrv_day", "namesrv_wire", "schemas")
 _ENVIRONMENT = "environment"
 _SITE_PACKAGES = f"lib/{PYTHON}/site-packages"
@@ -58,7 +60,10 @@ def pack(pyproject: Path, output: Path) -> int:
 
     Raises KeyError if `pyproject` names no dependencies, PackageNotFoundError if one is not installed.
     """
-    wanted = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]["dependencies"]
+    wanted = ["namesrv-history[spark]"]
+    if not IS_INSTALLED:
+        project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
+        wanted = project["dependencies"] + project.get("optional-dependencies", {}).get("spark", [])
     files = dict(sorted((name, path) for found in closure(wanted) for name, path in files_of(found)))
     unfinished = output.with_name(f"{output.name}.unfinished")
     # Most of it is machine code, which a higher level makes slower and hardly smaller.
@@ -117,7 +122,7 @@ def zip_packages(checkout: Path, target: Path) -> None:
             for path in sorted((checkout / package).rglob("*")):
                 parts = path.relative_to(checkout).parts
                 if path.is_file() and path.suffix != ".pyc" and not any(part.startswith(".") for part in parts):
-                    archive.write(path, Path(*parts))
+                    archive.write(path, Path(*_BELOW, *parts))
 
 
 def options_for_executors(line: CommandLine, venv: Path, packages: Path) -> tuple[list[str], str]:
