@@ -9,8 +9,7 @@ from collections.abc import Callable
 from jobs import IS_INSTALLED, PROGRAM, __version__
 from jobs.cli.output import FORMS
 
-# What is asked without a JVM, in words, and its arguments.
-_QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
+QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "route-at": (
         "the route of a topic at an instant on every name server, as mqadmin topicRoute -l",
         ("topic", "time"),
@@ -33,6 +32,7 @@ _QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "query": ("a saved query by its name; `queries` lists them", ("name",)),
     "sql": ("questions in Spark's SQL, over the views and functions that `sql` has", ("query",)),
 }
+"""What is asked without a JVM, in words, and its arguments."""
 _SNAPSHOT = "states to start from where a recording begins in the middle of a name server's life"
 _NAMESRVS = (
     "addresses and versions of name servers, where the traffic does not show them, e.g. "
@@ -180,6 +180,11 @@ def _add_readers(add: Callable[..., _Options]) -> None:
     names.warehouse()
     _add_questions(add("ask", help="ask the published tables, without Spark and Java"))
 
+    serve = (
+        "answer questions of assistants by the Model Context Protocol, on standard input and output, until that ends"
+    )
+    add("mcp", help=serve).warehouse()
+
     audit = add("audit", help="prove what is published from what was recorded, and attest tables at an instant")
     audit.add_argument("--at", metavar="TIME", help=f"attest a name server's tables at an {_WHEN}")
     audit.add_argument("--namesrv", dest="of", metavar="ADDR", help="that name server, ip:port")
@@ -218,7 +223,7 @@ def _add_questions(ask: _Options) -> None:
     questions = ask.add_subparsers(dest="question", metavar="QUESTION", required=True)
     questions.add_parser("queries", help="list the saved queries: what they answer, and their parameters")
     of: dict[str, _Options] = {}
-    for name, (text, arguments) in _QUESTIONS.items():
+    for name, (text, arguments) in QUESTIONS.items():
         of[name] = questions.add_parser(name, help=text, description=text)
         for argument in arguments:
             many = "?" if argument == "query" else None

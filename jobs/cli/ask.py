@@ -51,7 +51,7 @@ def ask(given: argparse.Namespace) -> int:
     if given.question == "queries":
         _list_queries()
         return EXIT_OK
-    questions = list(_questions(given))
+    questions = list(questions_of(given))
     answers = answers_of(given, given.as_known_at)
     if given.question == "query":
         from jobs.ask.saved import time_of  # noqa: PLC0415  as below
@@ -91,7 +91,7 @@ def ask(given: argparse.Namespace) -> int:
     return EXIT_OK
 
 
-def _questions(given: argparse.Namespace) -> Iterator[_Asked]:
+def questions_of(given: argparse.Namespace) -> Iterator[_Asked]:
     """Yield what a question asks in SQL. Raises UsageError where it cannot be asked."""
     arguments = vars(given)
     instants = {
