@@ -101,11 +101,6 @@ def _submit(line: CommandLine) -> int:
     os.environ["PYTHONSAFEPATH"] = "1"
     command = [sys.executable, JOB, *line.job]
     if needs_java(line.job):
-        if find_spec("pyspark") is None:
-            raise UsageError(
-                f"{line.job[0]} starts Spark, which is not installed: pip install 'namesrv-history[spark]'; "
-                "`demo` and `nightly` work without it too (--in-process), `ask` answers most of what `sql` does"
-            )
         java = Java()
         if not _is_dry_run():
             java.ensure_jars()

@@ -14,13 +14,14 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Iterable, Iterator
-from importlib.metadata import Distribution, distribution
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
 from typing import TextIO
 
 from packaging.requirements import Requirement
 
 from jobs import IS_INSTALLED
+from jobs.errors import UsageError
 from jobs.start.options import CommandLine
 from schemas import asked
 
@@ -50,7 +51,10 @@ PYTHONPATH=${{PYTHONPATH:+$PYTHONPATH:}}$environment/{_SITE_PACKAGES} PYTHONNOUS
 
 def run_pack(output: Path, out: TextIO) -> int:
     """Pack the environment that runs this, say how to use it, and return exit code 0."""
-    size = pack(_PYPROJECT, output)
+    try:
+        size = pack(_PYPROJECT, output)
+    except PackageNotFoundError as error:
+        raise UsageError(f"pack: {error.name} is not installed") from error
     out.write(f"{output}: {size / 1e6:,.0f} MB; executors need {PYTHON}. Use: --archives {output}#environment\n")
     return 0
 

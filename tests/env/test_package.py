@@ -100,8 +100,9 @@ def test_what_the_pages_type_with_the_program_runs_anywhere(program: Path, tmp_p
     page = run(program, tmp_path, "report", "--output", "page.html", "--warehouse", "warehouse/demo")
     assert page.returncode == 0, page.stderr
     assert "<html" in (tmp_path / "page.html").read_text(encoding="utf-8")
-    spark = run(program, tmp_path, "sql", "SELECT 1", "--warehouse", "warehouse/demo")
-    assert (spark.returncode, "namesrv-history[spark]" in spark.stderr) == (2, True)
+    for extra, words in (("spark", ("sql", "SELECT 1")), ("mcp", ("mcp",))):
+        refused = run(program, tmp_path, *words, "--warehouse", "warehouse/demo")
+        assert (refused.returncode, f"namesrv-history[{extra}]" in refused.stderr) == (2, True)
 
 
 def test_help_is_of_the_program_that_is_installed(program: Path, tmp_path: Path) -> None:

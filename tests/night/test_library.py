@@ -73,7 +73,7 @@ def _params(of: dict[str, str]) -> list[str]:
 
 
 def rows(table: pa.Table) -> list[Any]:
-    return [plain(row) for row in table.to_pylist()]
+    return [plain(row) for row in table.to_pylist(maps_as_pydicts="strict")]
 
 
 def with_client(warehouse: Path, ask: Callable[[Client], Any]) -> Any:
