@@ -76,10 +76,10 @@ class History:
             return sql, found
         if asked == "explain":
             return EXPLAINED, {"topic": given["topic"], "t": instant(given["time"])}
-        one, *more = questions_of(argparse.Namespace(question=asked.replace("_", "-"), **{"tables": False, **given}))
-        if more:
+        found = list(questions_of(argparse.Namespace(question=asked.replace("_", "-"), **{"tables": False, **given})))
+        if len(found) != 1:
             raise UsageError("sql: one statement, please")
-        return one
+        return found[0]
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *METHODS, *queries()})

@@ -143,6 +143,9 @@ def test_the_spark_application_runs_where_spark_brings_its_own_python_packages(p
     """Its file in the image's package, with its arguments and settings: a night by spark-submit, no PySpark beside the program."""
     told = yaml.safe_load((CHECKOUT / "examples" / "kubernetes" / "nightly.yaml").read_text(encoding="utf-8"))["spec"]
     docker = (CHECKOUT / "examples" / "docker" / "Dockerfile").read_text(encoding="utf-8")
+    known = r"(#.*|(FROM|COPY|RUN|USER|WORKDIR|ENTRYPOINT|CMD) .*| && .*|)"
+    assert not [line for line in docker.splitlines() if not re.fullmatch(known, line)]
+    assert told["image"] in docker
     (code,) = re.findall(r"ln -s \"\$\(python3 -c '(.*)'\)\" /opt/namesrv-history", docker)
     package = run(program.parent / "python", tmp_path, "-c", code).stdout.strip()
     script = told["mainApplicationFile"].replace("local:///opt/namesrv-history", package)

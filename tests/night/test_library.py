@@ -47,7 +47,7 @@ REFUSED = {
     "SELECT * FROM duckdb_settings()": "duckdb_settings: no table",
     "SELECT * FROM files.runs": "no table",
     "SELECT": "",
-    "": "",
+    "": "one statement",
 }
 """Statements that write, or read anything by the name of a file, and what is said of them."""
 
@@ -223,5 +223,6 @@ def test_a_client_can_write_nothing_and_read_no_file(whole: Capture) -> None:
     for said, words in zip(refused, [*REFUSED.values(), *(words for _, words in wrong.values())], strict=True):
         assert said.is_error, words
         assert words in said.content[0].text
+        assert re.match(r"Error executing tool \w+: .", said.content[0].text), words
     assert (len(last.structured_content["rows"]), last.structured_content["more_rows"]) == (2, True)
     assert sorted((path, path.stat().st_mtime_ns) for path in whole.path.rglob("*")) == before
