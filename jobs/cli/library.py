@@ -67,13 +67,14 @@ class History:
 
         Raises UsageError, NotRecordedError; TypeError for other arguments than it has.
         """
-        bound = _signature(asked).bind(*values, **named).arguments
-        given = {key: value if value is None or key == "tables" else str(value) for key, value in bound.items()}
+        told = {key: value for key, value in named.items() if value is not None}
+        bound = _signature(asked).bind(*values, **told).arguments
+        given = {key: value if key == "tables" else str(value) for key, value in bound.items()}
         if isinstance(asked, Query):
-            told = [f"{key}={value}" for key, value in given.items() if value is not None]
-            ((sql, found),) = questions_of(argparse.Namespace(question="query", name=asked.name, param=told))
-            require_within(self.answers.coverage, *time_of(found))
-            return sql, found
+            params = [f"{key}={value}" for key, value in given.items()]
+            ((sql, read),) = questions_of(argparse.Namespace(question="query", name=asked.name, param=params))
+            require_within(self.answers.coverage, *time_of(read))
+            return sql, read
         if asked == "explain":
             return EXPLAINED, {"topic": given["topic"], "t": instant(given["time"])}
         found = list(questions_of(argparse.Namespace(question=asked.replace("_", "-"), **{"tables": False, **given})))
