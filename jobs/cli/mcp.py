@@ -116,7 +116,7 @@ def serve(given: argparse.Namespace) -> int:
         return answer(name, arguments, limit)
 
     def explain(topic: str, time: str) -> dict[str, Any]:
-        """Why a topic was routed, or not, at an instant (ISO 8601): the event, its sender, where is recorded, by name server."""
+        """Why a topic was routed, or not, at an instant (ISO 8601): the event, who sent it, and where it is recorded."""
         return answer("explain", {"topic": topic, "time": time})
 
     def incidents() -> dict[str, Any]:
