@@ -167,7 +167,7 @@ def test_a_client_gets_what_ask_gives_with_what_it_rests_on(whole: Capture, told
     """Every saved query and the questions through the server, twice; each with run, coverage, events and the notice."""
 
     async def ask(client: Client) -> dict[str, Any]:
-        found = {}
+        found = dict[str, Any]()
         for _ in range(2):
             for name, query in queries().items():
                 asked = {"name": name, "arguments": given(query), "limit": 1000}
@@ -201,7 +201,7 @@ def test_a_client_gets_what_ask_gives_with_what_it_rests_on(whole: Capture, told
 
 def test_a_client_can_write_nothing_and_read_no_file(whole: Capture) -> None:
     """Each statement is refused in a sentence; so are wrong names, arguments and instants; the next question is answered."""
-    wrong = {
+    wrong: dict[str, tuple[dict[str, Any], str]] = {
         "no such": ({"name": "departurs"}, "nearest are departures"),
         "no argument": ({"name": "no_route_info"}, "topic"),
         "other argument": ({"name": "departures", "arguments": {"brokers": "a"}}, "brokers"),
