@@ -6,6 +6,7 @@ import argparse
 import datetime as dt
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import lru_cache
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
@@ -111,6 +112,13 @@ class History:
         return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
 
     def _framed(self, found: pa.Table) -> Any:
+        import pyarrow as pa  # noqa: PLC0415  as above
+
+        # DuckDB's sums are wider than any engine's whole numbers, so Arrow has them as decimals.
+        for at, field in enumerate(found.schema):
+            if pa.types.is_decimal(field.type) and field.type.scale == 0:
+                with suppress(pa.ArrowInvalid):  # wider than 64 bits it stays
+                    found = found.set_column(at, field.name, found.column(at).cast(pa.int64()))
         if self._frames == "pandas":
             return found.to_pandas()
         if self._frames == "polars":
