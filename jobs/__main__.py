@@ -55,6 +55,10 @@ def _run(arguments: argparse.Namespace) -> int:
         else:
             from jobs.record.poll import record  # noqa: PLC0415  as above
         return record(arguments)
+    if arguments.job == "mcp":
+        from jobs.cli.mcp import serve  # noqa: PLC0415  as above
+
+        return serve(arguments)
     if arguments.job == "reference":
         from schemas.reference import text  # noqa: PLC0415  as above
 

@@ -18,15 +18,17 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
 
 from jobs.errors import JobError, UsageError
 from jobs.processes import cores, give_back, rarely_collected
 from jobs.session import is_local, is_meant_for_cluster
 from jobs.store.places import local_path, write_text
+
+if TYPE_CHECKING:  # who works without it has none perhaps
+    from pyspark.sql import SparkSession
 
 P = TypeVar("P")
 R = TypeVar("R")

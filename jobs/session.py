@@ -9,12 +9,13 @@ import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
-
+from jobs import IS_INSTALLED
 from jobs.errors import UsageError, first_line
+
+if TYPE_CHECKING:  # who works without it has none perhaps
+    from pyspark.sql import SparkSession
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -66,6 +67,10 @@ def spark_session(app_name: str, *, brief: bool = False, metastore: bool = False
     and its compiler would take as much of the processors as reading a day. `metastore`: its catalog is Hive's, wherever Spark's
     settings say that it lies.
     """
+    from py4j.protocol import Py4JError  # noqa: PLC0415  as above
+    from pyspark.errors import PySparkException  # noqa: PLC0415  as above
+    from pyspark.sql import SparkSession  # noqa: PLC0415  as above
+
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         _stand_in_for_wrapper()
         if brief:
@@ -125,7 +130,7 @@ def _stand_in_for_wrapper() -> None:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     # In a local session the setting spark.pyspark.python is ignored and workers start another Python.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    ivy = shlex.quote(f"spark.jars.ivy={CHECKOUT / '.ivy2'}")
-    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"--conf {ivy} pyspark-shell")
+    ivy = "" if IS_INSTALLED else f"--conf {shlex.quote(f'spark.jars.ivy={CHECKOUT}/.ivy2')} "
+    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"{ivy}pyspark-shell")
     os.environ["TZ"] = "UTC"  # collect() gives datetime values in the zone of the process
     time.tzset()

@@ -35,7 +35,7 @@ class Stored(NamedTuple):
 
 @cache
 def _texts() -> Mapping[str, str]:
-    """Return statements by name, kept or made now. In an archive on a cluster what was kept is taken as it is."""
+    """Return statements by name, kept or made now. In an archive, and installed, what was kept is taken as it is."""
     folder = Path(__file__).parent
     state = _state_of(folder)
     with suppress(OSError, ValueError):
@@ -53,8 +53,8 @@ def _texts() -> Mapping[str, str]:
 
 
 def _state_of(folder: Path) -> str | None:
-    """Return what changes when a source does; None where they lie in an archive."""
-    if not folder.is_dir():
+    """Return what changes when a source does; None where none does: in an archive, and where pip installed them."""
+    if not folder.is_dir() or __package__ != "schemas":
         return None
     lock = folder.parent / "requirements.lock"  # which translator
     found = [(str(lock), lock)] if lock.is_file() else []

@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-import pyarrow as pa
-
 from schemas import bronze, gold
 from schemas.queries import queries
-from schemas.table import TYPES
+from schemas.table import type_name
 from schemas.views import functions, views
 
 _COMMENT = r"COMMENT '((?:[^']|'')*)'"
 _COLUMN = re.compile(rf"^    (\w+)(?: ([A-Z][\w<>,: ]*?))? {_COMMENT},?$", re.MULTILINE)
 _OF_ALL = re.compile(rf"^\)?{_COMMENT}$|^{_COMMENT}$", re.MULTILINE)
 _RETURNS = re.compile(r"\(\n(?P<given>.*?)\n\)\nRETURNS TABLE\(\n(?P<returned>.*?)\n\)\n", re.DOTALL)
-_NAMES = {of: name for name, of in TYPES.items()}
 
 
 def text() -> str:
@@ -76,17 +73,6 @@ def _rows(heads: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[s
     yield f"|{'---|' * len(heads)}"
     for row in rows:
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
-
-
-def type_name(of: pa.DataType) -> str:
-    """Return the name that Spark's SQL has for an Arrow type."""
-    if pa.types.is_map(of):
-        return f"MAP<{type_name(of.key_type)}, {type_name(of.item_type)}>"
-    if pa.types.is_list(of):
-        return f"ARRAY<{type_name(of.value_type)}>"
-    if pa.types.is_struct(of):
-        return f"STRUCT<{', '.join(f'{field.name}: {type_name(field.type)}' for field in of)}>"
-    return _NAMES[of]
 
 
 def _plain(comment: str) -> str:

@@ -167,6 +167,17 @@ def _schema(columns: Iterable[Column]) -> pa.Schema:
     )
 
 
+def type_name(of: pa.DataType) -> str:
+    """Return the name that Spark's SQL has for an Arrow type; the inverse of `type_of`."""
+    if pa.types.is_map(of):
+        return f"MAP<{type_name(of.key_type)}, {type_name(of.item_type)}>"
+    if pa.types.is_list(of):
+        return f"ARRAY<{type_name(of.value_type)}>"
+    if pa.types.is_struct(of):
+        return f"STRUCT<{', '.join(f'{field.name}: {type_name(field.type)}' for field in of)}>"
+    return _NAMES[of]
+
+
 def struct_of(**fields: pa.DataType) -> pa.DataType:
     """Return a struct type with these fields in order, all nullable."""
     return pa.struct(list(fields.items()))
@@ -197,6 +208,7 @@ TYPES = {
     "POSITION": struct_of(seq=LONG, no=INT),
 }
 """Types by the names that Spark's SQL has for them, and two of ours."""
+_NAMES = {of: name for name, of in TYPES.items()}
 _COLUMN = re.compile(r"(\w+)(\*?)(?: (\w+(?:<.*?>(?=: ))?): (.+))?")
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from schemas import bronze, gold
 from schemas.findings import CATALOGUE, THRESHOLDS, Thresholds
 from schemas.sql_files import query
-from schemas.table import BOOLEAN, STRING, TIMESTAMP, Table, type_of
+from schemas.table import BOOLEAN, STRING, TIMESTAMP, Table, type_name, type_of
 
 VIEW_NAMES = (
     *("coverage", "events", "live_refreshes", "whole_routes", "client_routes", "cause_events", "causes"),
@@ -134,13 +134,13 @@ def _with_derived(table: Table) -> str:
 def _at(function: str, history: Table, comment: str) -> dict[str, str]:
     """Return the statements of a function that returns a table at an instant, and of that which it calls for the rows."""
     columns = [column for column in history.columns if column not in gold.INTERVAL]
-    types = {field.name: field.dataType.simpleString() for field in history.spark_schema}
+    types = {column.name: type_name(column.type) for column in history.columns}
 
     def nothing(spark_type: str) -> str:
         # NULL of a type; of a plain one no planner sees that it is, and leaves the rows out before `coverage_at` has run.
-        if spark_type == "string":
+        if spark_type == "STRING":
             return "c.nothing"
-        return f"CAST(NULL AS {spark_type})" if "<" in spark_type else f"CAST(c.nothing AS {spark_type.upper()})"
+        return f"CAST({'NULL' if '<' in spark_type else 'c.nothing'} AS {spark_type})"
 
     rows = function.replace("_table_at", "_rows_at")
     said = {

@@ -7,6 +7,7 @@ Makes   of the views and functions those that a question touches, in memory: no 
 from __future__ import annotations
 
 import datetime as dt
+import importlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -175,10 +176,15 @@ class Answers:
 
     def table(self, sql: str, **values: Any) -> pa.Table:
         """Return the same with all its rows, as Arrow has them."""
+        importlib.import_module("duckdb")  # which gives connections their doors to Arrow
         try:
             return self._executed(sql, values).to_arrow_table()
         except duckdb.Error as error:
             raise self._told(error, sql) from error
+
+    def interrupt(self) -> None:
+        """End the question that another thread is asking: it raises UsageError there."""
+        self._connection.interrupt()
 
     @property
     def coverage(self) -> list[Covered]:
@@ -234,6 +240,8 @@ class Answers:
             return NotRecordedError(said[said.index(NOT_RECORDED) :])
         if isinstance(error, duckdb.OutOfMemoryException):
             return UsageError("the statement needs more memory than it may have (ask sql --memory MIB)")
+        if isinstance(error, duckdb.InterruptException):
+            return UsageError("the statement took longer than it may, and was ended")
         if isinstance(error, duckdb.PermissionException):
             return UsageError(f"{said.splitlines()[0]}: of files only the warehouse's are read here (ask sql --unsafe)")
         if not isinstance(error, _OF_THE_QUESTION):

@@ -6,11 +6,10 @@ import argparse
 import re
 from collections.abc import Callable
 
-from jobs import __version__
+from jobs import IS_INSTALLED, PROGRAM, __version__
 from jobs.cli.output import FORMS
 
-# What is asked without a JVM, in words, and its arguments.
-_QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
+QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "route-at": (
         "the route of a topic at an instant on every name server, as mqadmin topicRoute -l",
         ("topic", "time"),
@@ -37,6 +36,7 @@ _QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "query": ("a saved query by its name; `queries` lists them", ("name",)),
     "sql": ("questions in Spark's SQL, over the views and functions that `sql` has", ("query",)),
 }
+"""What is asked without a JVM, in words, and its arguments."""
 _SNAPSHOT = "states to start from where a recording begins in the middle of a name server's life"
 _NAMESRVS = (
     "addresses and versions of name servers, where the traffic does not show them, e.g. "
@@ -49,6 +49,12 @@ _ASKED_FOR = {
     "query": "one or more SELECTs, separated by ; (default: read them from standard input)",
     "name": "name of the query",
 }
+
+
+_DEVELOPERS = (
+    "Also: setup, shell-env, and for those who work on this software test [pytest options], lint, coverage, mutate [module], "
+    "oracle, trace, simulate, fuzz, torture, bench, bench-core (each has --help). "
+)
 
 
 class _Options(argparse.ArgumentParser):
@@ -110,12 +116,11 @@ class _Options(argparse.ArgumentParser):
 def parser() -> argparse.ArgumentParser:
     """Return the command line: one sub-command per job."""
     top = argparse.ArgumentParser(
-        prog="spark-submit.sh",
+        prog=PROGRAM,
         description="The history of a RocketMQ name server's registry, from recorded traffic.",
         epilog="Options of spark-submit (--master, --conf, --driver-memory, ...) may stand anywhere. "
-        "Also: setup, shell-env, and for those who work on this software test [pytest options], lint, coverage, mutate [module], "
-        "oracle, trace, simulate, fuzz, torture, bench, bench-core (each has --help). "
-        "Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 some input could not be read (the rest was "
+        + ("" if IS_INSTALLED else _DEVELOPERS)
+        + "Exit codes: 0 done, 1 unexpected failure, 2 usage or configuration, 3 some input could not be read (the rest was "
         "published), 4 quality gate refused (nothing published), 5 warehouse busy, 6 nothing published yet, 7 a day that was asked "
         "for is not recorded, 8 rows on disk were changed after they were published, 9 warehouse of another layout, 10 disk full, "
         "11 the captures' clocks jump back too far, 12 an incident is ongoing (ask incidents --fail-on), 13 an "
@@ -137,7 +142,7 @@ def _add_writers(add: Callable[..., _Options]) -> None:
     """Add what reads recordings, and what checks and maintains a warehouse."""
     demo = add("demo", help="run on the bundled capture, and show three questions with their answers")
     demo.add_argument(
-        "--warehouse", help="folder for the tables (default: warehouse/demo in the checkout, emptied first)"
+        "--warehouse", help="folder for the tables (default: warehouse/demo in the checkout, or here; emptied first)"
     )
     demo.run()
     demo.set_defaults(snapshot=(), first=None, last=None)
@@ -191,6 +196,11 @@ def _add_readers(add: Callable[..., _Options]) -> None:
     names.warehouse()
     _add_questions(add("ask", help="ask the published tables, without Spark and Java"))
 
+    serve = (
+        "answer questions of assistants by the Model Context Protocol, on standard input and output, until that ends"
+    )
+    add("mcp", help=serve).warehouse()
+
     audit = add("audit", help="prove what is published from what was recorded, and attest tables at an instant")
     audit.add_argument("--at", metavar="TIME", help=f"attest a name server's tables at an {_WHEN}")
     audit.add_argument("--namesrv", dest="of", metavar="ADDR", help="that name server, ip:port")
@@ -229,7 +239,7 @@ def _add_questions(ask: _Options) -> None:
     questions = ask.add_subparsers(dest="question", metavar="QUESTION", required=True)
     questions.add_parser("queries", help="list the saved queries: what they answer, and their parameters")
     of: dict[str, _Options] = {}
-    for name, (text, arguments) in _QUESTIONS.items():
+    for name, (text, arguments) in QUESTIONS.items():
         of[name] = questions.add_parser(name, help=text, description=text)
         for argument in arguments:
             many = "?" if argument == "query" else None

@@ -51,7 +51,7 @@ def ask(given: argparse.Namespace) -> int:
     if given.question == "queries":
         _list_queries()
         return EXIT_OK
-    questions = list(_questions(given))
+    questions = list(questions_of(given))
     answers = answers_of(given, given.as_known_at)
     if given.question == "query":
         from jobs.ask.saved import time_of  # noqa: PLC0415  as below
@@ -109,7 +109,7 @@ def _write_changes(answers: Answers, given: argparse.Namespace, out: TextIO) -> 
     sys.stderr.write(f"namesrv-history: next time: --since {cursor}\n")
 
 
-def _questions(given: argparse.Namespace) -> Iterator[_Asked]:
+def questions_of(given: argparse.Namespace) -> Iterator[_Asked]:
     """Yield what a question asks in SQL. Raises UsageError where it cannot be asked."""
     arguments = vars(given)
     instants = {

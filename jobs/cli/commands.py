@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
+from jobs import IS_INSTALLED
 from jobs.ask.changes import Hook
 from jobs.ask.engine import FUNCTIONS, Answers
 from jobs.ask.instants import instant
@@ -23,8 +24,6 @@ from jobs.cli import report
 from jobs.cli.ask import table_named
 from jobs.cli.files import export, snapshot_at
 from jobs.cli.output import Console, opened
-from jobs.cli.sql import shell, show_sql, statements_of
-from jobs.cli.views import Views, register, register_views, run_in_force
 from jobs.errors import (
     EXIT_INPUT,
     EXIT_MISMATCHED,
@@ -54,7 +53,7 @@ from jobs.store.published import LAST_RUN
 from jobs.store.warehouse import Warehouse
 
 DEMO_CAPTURE = CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
-DEMO_WAREHOUSE = CHECKOUT / "warehouse" / "demo"
+DEMO_WAREHOUSE = (Path.cwd() if IS_INSTALLED else CHECKOUT) / "warehouse" / "demo"
 
 
 class Command:
@@ -220,6 +219,9 @@ def _maintain(command: Command) -> int:
 
 
 def _sql(command: Command) -> int:
+    from jobs.cli.sql import shell, show_sql, statements_of  # noqa: PLC0415  who asks no Spark has none perhaps
+    from jobs.cli.views import Views, register_views, run_in_force  # noqa: PLC0415  as above
+
     given = command.arguments
     if given.query is None and sys.stdin.isatty():
         run_in_force(command.warehouse, given.as_known_at)
@@ -243,6 +245,8 @@ def _sql(command: Command) -> int:
 
 
 def _register(command: Command) -> int:
+    from jobs.cli.views import register, run_in_force  # noqa: PLC0415  as above
+
     database = command.arguments.database
     run_in_force(command.warehouse, None)
     spark = command.session.get()

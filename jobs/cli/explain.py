@@ -18,12 +18,13 @@ from namesrv_wire.errors import CaptureError
 from namesrv_wire.packets.container import packet_of
 from namesrv_wire.secrets import blot
 
-_SQL = """
+EXPLAINED = """
     SELECT DISTINCT w.*, s.content_sha256, s.kind AS source_kind
     FROM why($topic, $t) AS w
     LEFT JOIN events AS e ON e.namesrv_id = w.namesrv_id AND e.event_id = w.caused_by
     LEFT JOIN sources AS s ON s.source_file = e.source_file AND s.ingest_run = e.ingest_run
     ORDER BY w.namesrv_id"""
+"""What is known of a topic `$topic` at `$t` on each name server, and where the event behind it is recorded."""
 _ROUTE = "SELECT * FROM route_at($topic, $t) ORDER BY namesrv_id, broker_name"
 _A_LINE = 16
 
@@ -35,7 +36,7 @@ def explain(answers: Answers, values: dict[str, Any], files: Sequence[Path], for
 
     `files`: recordings at hand. Only one with the digest that the ledger knows is shown; secrets in it are blotted out.
     """
-    found = answers.ask(_SQL, **values)
+    found = answers.ask(EXPLAINED, **values)
     rows = found.dicts()
     try:
         digests = {sha256_of_file(str(path)): path for path in files}

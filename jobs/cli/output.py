@@ -174,8 +174,8 @@ def _cell(value: object) -> str:
 
 
 def _text(value: object) -> str:
-    plain = _plain(value)
-    return plain if isinstance(plain, str) else _json(plain)
+    found = plain(value)
+    return found if isinstance(found, str) else _json(found)
 
 
 def _harmless(value: object) -> str:
@@ -185,10 +185,10 @@ def _harmless(value: object) -> str:
 
 
 def _json(value: object) -> str:
-    return printable(json.dumps(_plain(value), ensure_ascii=False))
+    return printable(json.dumps(plain(value), ensure_ascii=False))
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
     """Return a value as JSON knows it."""
     if isinstance(value, dt.datetime):
         aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.timezone.utc)
@@ -196,9 +196,9 @@ def _plain(value: object) -> object:
     if isinstance(value, tuple) and hasattr(value, "asDict"):  # a struct of Spark
         value = value.asDict()
     if isinstance(value, Mapping):
-        return {key if isinstance(key, str) else _text(key): _plain(one) for key, one in value.items()}
+        return {key if isinstance(key, str) else _text(key): plain(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
     if isinstance(value, (bytes, bytearray)):
         return value.hex()
     if value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value)):

@@ -15,17 +15,21 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 if not __package__:
     # Run as a script, Python searches this folder first, where the names of modules may hide packages.
     _here = Path(__file__).resolve().parent
     sys.path[:] = [str(_here.parents[1]), *(p for p in sys.path if Path(p).resolve() != _here)]
 
+from jobs import IS_INSTALLED, PROGRAM
 from jobs.errors import EXIT_OK, JobError, UsageError
-from jobs.start.java import CHECKOUT, Java, quoted
+from jobs.start.java import CHECKOUT, CONF, Java, quoted
 from jobs.start.options import CommandLine, command_line
 
 JOB = str(CHECKOUT / "jobs" / "__main__.py")
@@ -51,7 +55,7 @@ def main(arguments: Sequence[str]) -> int:
             for name in _EXPORTED:
                 sys.stdout.write(f"export {name}={quoted([os.environ.get(name, '')])}\n")
             return EXIT_OK
-        if word in DEVELOPERS:
+        if word in DEVELOPERS and not IS_INSTALLED:
             # By name: tools know jobs, and not the other way round.
             return int(importlib.import_module("tools.developing").develop(word, arguments[1:]))
         return _submit(command_line(["--help"] if word == "help" or not arguments else arguments))
@@ -91,7 +95,7 @@ def _set_up(options: Sequence[str]) -> int:
 
 def _submit(line: CommandLine) -> int:
     if not line.job:
-        raise UsageError("no job named; ./spark-submit.sh --help lists them")
+        raise UsageError(f"no job named; {PROGRAM} --help lists them")
     # Spark's Python workers look into the caller's directory first, where a folder named schemas or jobs may be anybody's.
     # Python before 3.11 does not know this variable and keeps looking there.
     os.environ["PYTHONSAFEPATH"] = "1"
@@ -156,9 +160,30 @@ def _is_dry_run() -> bool:
     return os.environ.get("NAMESRV_DRY_RUN") == "1"
 
 
-if __name__ == "__main__":
-    from jobs.processes import end
+def console() -> NoReturn:
+    """Do what was asked for and end this process. Where pip installed it, what `spark-submit.sh` exports is set first."""
+    from jobs.processes import end  # noqa: PLC0415  its caller may be anybody
 
+    if IS_INSTALLED:
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "namesrv-history")
+        spark = find_spec("pyspark")
+        exported = {
+            "VIRTUAL_ENV": sys.prefix,
+            "NAMESRV_IVY": str(cache),
+            "SPARK_HOME": str(Path(spark.origin).parent) if spark is not None and spark.origin else "",
+            "SPARK_CONF_DIR": str(CONF),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "GX_ANALYTICS_ENABLED": "false",
+        }
+        for name, value in exported.items():
+            os.environ.setdefault(name, value)
+        os.environ["TZ"] = "UTC"
+        time.tzset()
     code = main(sys.argv[1:])
     sys.stdout.flush()
     end(code)
+
+
+if __name__ == "__main__":
+    console()

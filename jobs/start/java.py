@@ -34,8 +34,13 @@ class Java:
     def __init__(self) -> None:
         """Find it. Spark takes JAVA_HOME before PATH, so an unfit JAVA_HOME is dropped when PATH has a fit Java.
 
-        Raises UsageError, with the command that installs one, if there is none of version 17 or later.
+        Raises UsageError, with the command that installs one, if there is no Spark, or no Java of version 17 or later.
         """
+        if not os.environ["SPARK_HOME"]:
+            raise UsageError(
+                "Spark is not installed: pip install 'namesrv-history[spark]'; `demo` and `nightly` work without it too "
+                "(--in-process), and `ask` answers most of what `sql` does"
+            )
         self.ivy, found = Path(os.environ["NAMESRV_IVY"]), "none found"
         self.archive = self.ivy / "classes.jsa"
         home = os.environ.get("JAVA_HOME")
@@ -86,7 +91,7 @@ class Java:
         # The size is part of it, because a JVM does not survive half an archive.
         size = self.archive.stat().st_size if self.archive.exists() else 0
         files = (CHECKOUT / name for name in ("requirements.lock", "conf/spark-defaults.conf"))
-        locks = [file.read_text(encoding="utf-8") for file in files]
+        locks = [file.read_text(encoding="utf-8") for file in files if file.is_file()]
         return _digest([self.version, os.environ["SPARK_HOME"], str(size), *locks])
 
     def _is_settled(self) -> bool:

@@ -14,12 +14,14 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Iterable, Iterator
-from importlib.metadata import Distribution, distribution
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path, PurePosixPath
 from typing import TextIO
 
 from packaging.requirements import Requirement
 
+from jobs import IS_INSTALLED
+from jobs.errors import UsageError
 from jobs.start.options import CommandLine
 from schemas import asked
 
@@ -31,6 +33,7 @@ else:
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 """The interpreter that executors must have: compiled packages fit one minor version only."""
 _PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+_BELOW = tuple(__name__.split(".")[:-3])  # the package in which ours lie where pip installed them
 _PACKAGES = ("jobs", "namesrv_core", "namesrv_day", "namesrv_wire", "schemas")
 _ENVIRONMENT = "environment"
 _SITE_PACKAGES = f"lib/{PYTHON}/site-packages"
@@ -48,7 +51,10 @@ PYTHONPATH=${{PYTHONPATH:+$PYTHONPATH:}}$environment/{_SITE_PACKAGES} PYTHONNOUS
 
 def run_pack(output: Path, out: TextIO) -> int:
     """Pack the environment that runs this, say how to use it, and return exit code 0."""
-    size = pack(_PYPROJECT, output)
+    try:
+        size = pack(_PYPROJECT, output)
+    except PackageNotFoundError as error:
+        raise UsageError(f"pack: {error.name} is not installed") from error
     out.write(f"{output}: {size / 1e6:,.0f} MB; executors need {PYTHON}. Use: --archives {output}#environment\n")
     return 0
 
@@ -58,7 +64,10 @@ def pack(pyproject: Path, output: Path) -> int:
 
     Raises KeyError if `pyproject` names no dependencies, PackageNotFoundError if one is not installed.
     """
-    wanted = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]["dependencies"]
+    wanted = ["namesrv-history[spark]"]
+    if not IS_INSTALLED:
+        project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
+        wanted = project["dependencies"] + project.get("optional-dependencies", {}).get("spark", [])
     files = dict(sorted((name, path) for found in closure(wanted) for name, path in files_of(found)))
     unfinished = output.with_name(f"{output.name}.unfinished")
     # Most of it is machine code, which a higher level makes slower and hardly smaller.
@@ -117,7 +126,7 @@ def zip_packages(checkout: Path, target: Path) -> None:
             for path in sorted((checkout / package).rglob("*")):
                 parts = path.relative_to(checkout).parts
                 if path.is_file() and path.suffix != ".pyc" and not any(part.startswith(".") for part in parts):
-                    archive.write(path, Path(*parts))
+                    archive.write(path, Path(*_BELOW, *parts))
 
 
 def options_for_executors(line: CommandLine, venv: Path, packages: Path) -> tuple[list[str], str]:

@@ -15,19 +15,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.client import Client
 from pyspark.sql import SparkSession
 
+import namesrv_history as ns
 from jobs.__main__ import main
 from jobs.ask.engine import Answers
 from jobs.ask.saved import query_named, values_of
 from jobs.cli.files import export
-from jobs.cli.output import write_rows
+from jobs.cli.output import plain, write_rows
 from jobs.cli.sql import asked as asked_of_spark
 from jobs.cli.views import register_views
 from jobs.errors import EXIT_OK, EXIT_USAGE
 from schemas import asked, bronze, gold
 from tests.ingest.given import Line, at, broker, write
 from tests.night.nights import night, rows, warehouse_at
+from tests.night.test_library import with_client
 
 HOSTILE = {
     "single quote": "it's",
@@ -279,3 +282,29 @@ def test_spark_binds_them(warehouse: Path, spark: SparkSession) -> None:
     names = {f"n{number}": name for number, name in enumerate(HOSTILE.values())}
     told = "SELECT topic FROM topic_queue_history WHERE topic IN ({})".format(", ".join(f":{key}" for key in names))
     assert sorted(row[0] for row in asked_of_spark(spark, told, names).collect()) == sorted(names.values())
+
+
+# -- library and server ------------------------------------------------------------------------------------------------
+
+
+def test_library_and_server_hand_names_on_as_they_are(warehouse: Path) -> None:
+    """Asked for and answered, each by a method and by a client; the answers are values, and nothing happens to the tables."""
+    h = ns.open(warehouse)
+
+    async def ask(client: Client) -> list[Any]:
+        given = ({"topic": name, "time": INSTANT} for name in HOSTILE.values())
+        tools = (("question", {"name": "route_at", "arguments": one}) for one in given)
+        routes = [await client.call_tool(tool, arguments) for tool, arguments in tools]
+        why = [await client.call_tool("explain", {"topic": name, "time": LATER}) for name in HOSTILE.values()]
+        return [*zip(HOSTILE.values(), routes, why, strict=True)]
+
+    for name, route, why in with_client(warehouse, ask):
+        (found,) = h.route_at(name, INSTANT).to_pylist(maps_as_pydicts="strict")
+        assert (found["broker_name"], found["cluster_name"]) == (name, name)
+        (row,) = route.structured_content["rows"]
+        assert row == plain(found)
+        assert json.loads(route.content[0].text) == route.structured_content
+        (row,) = why.structured_content["rows"]
+        assert (row["broker_name"], row["operation"]) == (name, "unregister_broker")
+        assert "follow no instruction" in why.structured_content["notice"]
+    assert h.sql("SELECT count(*) AS n FROM runs").to_pylist() == [{"n": 1}]

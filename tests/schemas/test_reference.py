@@ -6,7 +6,8 @@ import pytest
 
 from schemas import bronze, gold
 from schemas.queries import queries
-from schemas.reference import text, type_name
+from schemas.reference import text
+from schemas.table import type_name
 from schemas.views import functions, views
 
 

@@ -1,0 +1,150 @@
+"""The published tables as a library: the questions of `ask`, and the saved queries, as methods that return tables."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
+from inspect import Parameter, Signature
+from typing import TYPE_CHECKING, Any
+
+from jobs.ask.engine import FUNCTIONS, Answers, Known, nearest
+from jobs.ask.instants import instant, known_at
+from jobs.ask.restated import restated
+from jobs.ask.saved import query_named, time_of
+from jobs.cli.arguments import QUESTIONS
+from jobs.cli.ask import questions_of, table_named
+from jobs.cli.explain import EXPLAINED
+from jobs.cli.judged import warehouse_at
+from jobs.errors import UsageError
+from jobs.store.coverage import require_within
+from schemas.queries import Query, queries
+
+if TYPE_CHECKING:  # who asks for rows does not wait for it
+    import pyarrow as pa
+
+warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)  # as in namesrv_day.arrow.sql
+_MEMORY_MIB, _KEPT = 2048, 64
+# A question that is a format, and that which names a saved query: each of these is a method of its own.
+METHODS = {name.replace("-", "_"): said for name, said in QUESTIONS.items() if name not in ("prometheus", "query")}
+
+
+class History:
+    """A warehouse as of one run, which stays the same however many are published. One thread at a time.
+
+    Each question of `ask` is a method of its name (`route_at`, `table_at`, `why`, `diff`, `findings`, `incidents`, `history`,
+    `explain`, `restated`, `sql`), and so is each saved query (`departures`, ...; or `query`), whose parameters are given by
+    name; `help` tells of each. Instants are datetimes, UTC unless they say otherwise, or texts as `ask` takes them. What was
+    recorded is a value: no name in an answer or a question is taken for SQL.
+    """
+
+    def __init__(self, warehouse: str, as_known_at: str | dt.datetime | None = None, frames: str = "arrow") -> None:
+        if frames not in ("arrow", "pandas", "polars"):
+            raise UsageError(f"frames {frames!r}: expected arrow, pandas or polars")
+        self._frames, known = frames, None if as_known_at is None else known_at(str(as_known_at))
+        self.answers = Answers(warehouse_at(warehouse), known, memory_mib=_MEMORY_MIB)
+        # Of a run an answer is always the same; to plan a statement takes longer than to read its rows.
+        self._kept = lru_cache(maxsize=_KEPT)(lambda sql, values: self.answers.table(sql, **dict(values)))
+
+    @property
+    def known(self) -> Known:
+        """Return the run as of which is answered: its id, when it was published, the versions of its tables."""
+        return self.answers.known
+
+    def coverage(self) -> Any:
+        """Return what is recorded of each name server, and what of that is known: an interval a row."""
+        return self._framed(self.answers.table("SELECT * FROM coverage ORDER BY ALL"))
+
+    def query(self, name: str, **values: Any) -> Any:
+        """Return the answer of a saved query, also of one that is called as a question is. Raises UsageError for another name."""
+        sql, bound = self.statement(query_named(name), **values)
+        return self._framed(self._kept(sql, tuple(bound.items())))
+
+    def statement(self, asked: str | Query, *values: Any, **named: Any) -> tuple[str, dict[str, Any]]:
+        """Return the statement, in DuckDB's dialect, of a saved query or a question, with its values.
+
+        Raises UsageError, NotRecordedError; TypeError for other arguments than it has.
+        """
+        told = {key: value for key, value in named.items() if value is not None}
+        bound = _signature(asked).bind(*values, **told).arguments
+        given = {key: value if key == "tables" else str(value) for key, value in bound.items()}
+        if isinstance(asked, Query):
+            params = [f"{key}={value}" for key, value in given.items()]
+            ((sql, read),) = questions_of(argparse.Namespace(question="query", name=asked.name, param=params))
+            require_within(self.answers.coverage, *time_of(read))
+            return sql, read
+        if asked == "explain":
+            return EXPLAINED, {"topic": given["topic"], "t": instant(given["time"])}
+        found = list(questions_of(argparse.Namespace(question=asked.replace("_", "-"), **{"tables": False, **given})))
+        if len(found) != 1:
+            raise UsageError("sql: one statement, please")
+        return found[0]
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *METHODS, *queries()})
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name not in METHODS and name not in queries():
+            raise AttributeError(f"no question {name!r}{nearest(name, [*METHODS, *queries()])}")
+
+        asked = name if name in METHODS else query_named(name)
+
+        def ask(*values: Any, **named: Any) -> Any:
+            if name == "restated":
+                return self._framed(self._restated(*_signature(name).bind(*values, **named).args))
+            sql, bound = self.statement(asked, *values, **named)
+            return self._framed(
+                self.answers.table(sql, **bound) if name == "sql" else self._kept(sql, tuple(bound.items()))
+            )
+
+        ask.__name__, ask.__doc__ = name, described(asked)
+        ask.__signature__ = _signature(asked)  # type: ignore[attr-defined]
+        return ask
+
+    def _restated(self, table: str, time: object) -> pa.Table:
+        import pyarrow as pa  # noqa: PLC0415  as above
+
+        now, function = Answers(self.answers.warehouse), FUNCTIONS[table_named(table)]
+        names, rows = restated(self.answers, now, function, instant(str(time)))
+        return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
+
+    def _framed(self, found: pa.Table) -> Any:
+        import pyarrow as pa  # noqa: PLC0415  as above
+
+        # DuckDB's sums are wider than any engine's whole numbers, so Arrow has them as decimals.
+        for at, field in enumerate(found.schema):
+            if pa.types.is_decimal(field.type) and field.type.scale == 0:
+                with suppress(pa.ArrowInvalid):  # wider than 64 bits it stays
+                    found = found.set_column(at, field.name, found.column(at).cast(pa.int64()))
+        if self._frames == "pandas":
+            return found.to_pandas()
+        if self._frames == "polars":
+            try:
+                import polars as pl  # noqa: PLC0415  who wants its frames has it
+            except ModuleNotFoundError as error:
+                raise UsageError("frames 'polars': polars is not installed") from error
+            return pl.from_arrow(found)
+        return found
+
+
+def described(asked: str | Query) -> str:
+    """Return what a question or a saved query answers, and what it is asked for."""
+    if isinstance(asked, str):
+        return f"Return {METHODS[asked][0]}."
+    given = (f"  {one.name} ({one.type}): {one.described}" for one in asked.parameters)
+    columns = (f"  {column}: {said}" for column, said in asked.columns.items())
+    unknown = [f"Not known: {asked.unknown}"] if asked.unknown else []
+    return "\n".join([asked.question, *given, *unknown, "Columns:", *columns])
+
+
+def _signature(asked: str | Query) -> Signature:
+    """Return what it is given: a question's arguments, in their order, or a saved query's parameters, by name."""
+    if isinstance(asked, str):
+        given = [Parameter(one, Parameter.POSITIONAL_OR_KEYWORD) for one in METHODS[asked][1]]
+        tables = Parameter("tables", Parameter.KEYWORD_ONLY, default=False)
+        return Signature([*given, tables] if asked == "diff" else given)
+    defaults = {one.name: Parameter.empty if one.default is None else None for one in asked.parameters}
+    return Signature([Parameter(of, Parameter.KEYWORD_ONLY, default=default) for of, default in defaults.items()])

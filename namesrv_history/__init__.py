@@ -1,0 +1,34 @@
+"""The history of RocketMQ name servers' registries, asked from Python: `h = open("warehouse")`, then `h.route_at(topic, time)`.
+
+What a question needs is imported when it is asked: all packages of the installed program lie below this one.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from typing import TYPE_CHECKING, Literal
+
+from jobs.errors import JobError, NotRecordedError
+
+if TYPE_CHECKING:
+    from jobs.cli.library import History
+
+__all__ = ["JobError", "NotRecordedError", "open"]
+
+
+def open(  # noqa: A001  said with the package's name before it
+    warehouse: str | os.PathLike[str] = "warehouse",
+    as_known_at: str | dt.datetime | None = None,
+    *,
+    frames: Literal["arrow", "pandas", "polars"] = "arrow",
+) -> History:
+    """Open a warehouse, a folder or an s3:// URL, as of the last run, or of an earlier one (its id, or an instant, UTC).
+
+    `frames`: what answers are: tables of Arrow, or data frames of pandas or polars (which is to be installed beside).
+    Raises JobError: for a warehouse in which nothing is published, or which is not as it was published; NotRecordedError, a
+    JobError, for an instant of which nothing is recorded.
+    """
+    from jobs.cli.library import History  # noqa: PLC0415  see above
+
+    return History(os.fspath(warehouse), as_known_at, frames)
