@@ -9,11 +9,11 @@ from __future__ import annotations
 import datetime as dt
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from operator import and_, itemgetter
 from pathlib import Path
-from shutil import copyfile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 # Without what the package `duckdb` adds to it, which takes longer to import than many a question.
@@ -328,17 +328,21 @@ def _ready(root: str, noted: Noted | None, settings: Mapping[str, Any]) -> duckd
     None: there is none, or it is not of the run that is noted, or something was written into the ledger since, or by other
     software: then what a question touches is made.
     """
-    from tempfile import NamedTemporaryFile  # noqa: PLC0415  as above
-
     log = Path(root, "gold", "runs", "_delta_log")
     if noted is None or "://" in root:
         return None
     try:
         newest = max((entry for entry in os.scandir(log) if entry.name.endswith(".json")), key=lambda entry: entry.name)
         wanted = (noted.run_id, LAYOUT, int(newest.name[:20]), made_with())
-        with NamedTemporaryFile(suffix=".duckdb") as copy:
-            copyfile(Path(root, HISTORY), copy.name)
-            connection = duckdb.connect(copy.name, read_only=True, config=dict(settings))
+        # As `tempfile` would make it, whose import takes as long as the copy.
+        copy = f"{os.environ.get('TMPDIR') or '/tmp'}/namesrv-history-{os.getpid()}-{time.monotonic_ns()}.duckdb"
+        opener = partial(os.open, mode=0o600)
+        try:
+            with open(copy, "xb", opener=opener) as file:  # noqa: PTH123  of nobody else
+                file.write(Path(root, HISTORY).read_bytes())
+            connection = duckdb.connect(copy, read_only=True, config=dict(settings))
+        finally:
+            os.unlink(copy)  # noqa: PTH108
         found = connection.execute("SELECT run_id, layout, ledger, made_with FROM files.run").fetchone()
     except (OSError, ValueError, duckdb.Error):
         return None

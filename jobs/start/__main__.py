@@ -7,17 +7,11 @@ takes it there.
 
 from __future__ import annotations
 
-import atexit
-import importlib
 import os
-import shutil
-import signal
-import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
+from typing import TYPE_CHECKING
 
 if not __package__:
     # Run as a script, Python searches this folder first, where the names of modules may hide packages.
@@ -25,10 +19,14 @@ if not __package__:
     sys.path[:] = [str(_here.parents[1]), *(p for p in sys.path if Path(p).resolve() != _here)]
 
 from jobs.errors import EXIT_OK, JobError, UsageError
-from jobs.start.java import CHECKOUT, Java, quoted
 from jobs.start.options import CommandLine, command_line
 
-JOB = str(CHECKOUT / "jobs" / "__main__.py")
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from jobs.start.java import Java
+
+JOB = str(Path(__file__).resolve().parents[1] / "__main__.py")
 DEVELOPERS = frozenset(
     {"bench", "bench-core", "coverage", "fuzz", "lint", "mutate", "oracle", "simulate", "test", "trace"}
 )
@@ -47,12 +45,15 @@ def main(arguments: Sequence[str]) -> int:
         if word == "setup":
             return _set_up(arguments[1:])
         if word == "shell-env":  # for a developer's shell: eval "$(./spark-submit.sh shell-env)"
+            from jobs.start.java import quoted  # noqa: PLC0415  most questions ask for no Java
+
             plain_python()
             for name in _EXPORTED:
                 sys.stdout.write(f"export {name}={quoted([os.environ.get(name, '')])}\n")
             return EXIT_OK
         if word in DEVELOPERS:
-            # By name: tools know jobs, and not the other way round.
+            import importlib  # noqa: PLC0415  by name: tools know jobs, and not the other way round
+
             return int(importlib.import_module("tools.developing").develop(word, arguments[1:]))
         return _submit(command_line(["--help"] if word == "help" or not arguments else arguments))
     except JobError as error:
@@ -68,6 +69,8 @@ def needs_java(job: Sequence[str]) -> bool:
 
 def plain_python() -> None:
     """Set what sessions of plain Python (tests, notebooks) start with; the launcher splits it like a shell."""
+    from jobs.start.java import quoted  # noqa: PLC0415  as above
+
     stay_on_loopback()
     jars = ",".join(str(path) for path in sorted(Path(os.environ["NAMESRV_IVY"]).glob("jars/*.jar")))
     os.environ["PYSPARK_SUBMIT_ARGS"] = f"{quoted(['--conf', 'spark.jars.packages=', '--jars', jars])} pyspark-shell"
@@ -79,6 +82,10 @@ def stay_on_loopback() -> None:
 
 
 def _set_up(options: Sequence[str]) -> int:
+    import shutil  # noqa: PLC0415  as above
+
+    from jobs.start.java import Java  # noqa: PLC0415  as above
+
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         sys.stderr.write("namesrv-history: without Java: ready for all that needs no Spark\n")
         return EXIT_OK
@@ -97,6 +104,8 @@ def _submit(line: CommandLine) -> int:
     os.environ["PYTHONSAFEPATH"] = "1"
     command = [sys.executable, JOB, *line.job]
     if needs_java(line.job):
+        from jobs.start.java import Java, quoted  # noqa: PLC0415  as above
+
         java = Java()
         if not _is_dry_run():
             java.ensure_jars()
@@ -111,6 +120,8 @@ def _submit(line: CommandLine) -> int:
         sys.stdout.writelines(f"{text}\n" for text in command)
         return EXIT_OK
     if command[0] != sys.executable:
+        import subprocess  # noqa: PLC0415  as above
+
         return subprocess.run(command, check=False).returncode
     from jobs.__main__ import guarded  # noqa: PLC0415  it is a job's start-up time
 
@@ -133,7 +144,13 @@ def _options(line: CommandLine, java: Java) -> list[str]:
         stay_on_loopback()
         theirs = [option for option in ("--archives", "--py-files") if option in line.given]
         return [*options, *(text for option in theirs for text in (option, line.given[option]))]
-    from jobs.start.pack import options_for_executors, zip_packages  # noqa: PLC0415  most jobs stay here
+    import atexit  # noqa: PLC0415  most jobs stay here
+    import shutil  # noqa: PLC0415
+    import signal  # noqa: PLC0415
+    import tempfile  # noqa: PLC0415
+
+    from jobs.start.java import CHECKOUT  # noqa: PLC0415
+    from jobs.start.pack import options_for_executors, zip_packages  # noqa: PLC0415
 
     folder = Path(tempfile.mkdtemp(prefix="namesrv-history."))
 
