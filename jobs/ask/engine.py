@@ -72,6 +72,7 @@ _OF_THE_QUESTION = (
     *(duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.DataError),
     duckdb.NotImplementedException,
 )
+_COMMENT = re.compile(r"COMMENT ON COLUMN \w+\.(\w+) IS '((?:[^']|'')*)'")
 _UNKNOWN = re.compile(r"Catalog Error: Table (?:Function )?with name (.+?) does not exist")
 
 
@@ -179,6 +180,24 @@ class Answers:
             return self._executed(sql, values).to_arrow_table()
         except duckdb.Error as error:
             raise self._told(error, sql) from error
+
+    @property
+    def share(self) -> float | None:
+        """Return which share of the question that is asked is done; None: not known. Another thread may ask."""
+        percent = self._connection.query_progress()
+        return percent / 100 if percent > 0 else None
+
+    def describe(self, name: str) -> Answer | None:
+        """Return the columns of a table or view with their types and comments, or what a function takes; None: there is none."""
+        if name not in asked.names() or "." in name:
+            return None
+        said = asked.statement(f"comment.{name}") or ""
+        if function := re.match(r"CREATE .*?MACRO (\w+\([^)]*\))", asked.statement(name) or ""):
+            text = re.search(r" IS '((?:[^']|'')*)'", said)
+            return Answer(["function", "comment"], iter([(function[1], text[1].replace("''", "'") if text else None)]))
+        comments = {column: text.replace("''", "'") for column, text in _COMMENT.findall(said)}
+        rows = self.ask(f"DESCRIBE {name}").rows
+        return Answer(["column_name", "column_type", "comment"], ((of, to, comments.get(of)) for of, to, *_ in rows))
 
     @property
     def coverage(self) -> list[Covered]:
@@ -338,7 +357,7 @@ def _ready(root: str, noted: Noted | None, settings: Mapping[str, Any]) -> duckd
         copy = f"{os.environ.get('TMPDIR') or '/tmp'}/namesrv-history-{os.getpid()}-{time.monotonic_ns()}.duckdb"
         opener = partial(os.open, mode=0o600)
         try:
-            with open(copy, "xb", opener=opener) as file:  # noqa: PTH123  of nobody else
+            with open(copy, "xb", opener=opener) as file:
                 file.write(Path(root, HISTORY).read_bytes())
             connection = duckdb.connect(copy, read_only=True, config=dict(settings))
         finally:

@@ -245,7 +245,9 @@ def _add_questions(add: Callable[..., _Options], given: Sequence[str]) -> None:
 
                 of.formatter, of.description = argparse.RawDescriptionHelpFormatter, described(given[1]) or text
         elif name == "sql":
-            files = "let statements read and write any file of this machine that you may (default: the warehouse's alone)"
+            files = (
+                "let statements read and write any file of this machine that you may (default: the warehouse's alone)"
+            )
             of.flag("--unsafe", files)
             most = "memory at most, in MiB (default: 2048)"
             of.add_argument("--memory", type=_between(1, 1 << 20, " MiB"), default=2048, metavar="MIB", help=most)

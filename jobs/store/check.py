@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from jobs.errors import NothingPublishedError, TamperedError
+from jobs.printable import nobody
 from jobs.store.damage import differences, require_restatements
 from jobs.store.ledger import Run
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
@@ -23,10 +24,10 @@ class Checked:
     wrong: list[str]
 
 
-def check(warehouse: Warehouse) -> Checked:
+def check(warehouse: Warehouse, share: Callable[[int, int], None] = nobody) -> Checked:
     """Read every table as the last published run pins it, and compare every slice with its digest.
 
-    Bronze tables may have got rows since, which are no part of that run; what somebody else has changed since, and the next
+    `share` is told how many tables are done, of how many. Bronze tables may have got rows since, which are no part of that run; what somebody else has changed since, and the next
     night would refuse, is wrong, too. Raises NothingPublishedError, LedgerBehindError.
     """
     last = warehouse.ledger().last
@@ -35,7 +36,10 @@ def check(warehouse: Warehouse) -> Checked:
     warehouse.require_ledger()
     expected = warehouse.slices_in_force()
     judged = [table for table in WRITTEN_TABLES if table.name in last.versions]
-    wrong = dict.fromkeys(sentence for table in judged for sentence in _wrong(warehouse, table, last, expected))
+    wrong = dict[str, None]()
+    for number, table in enumerate(judged):
+        share(number, len(judged))
+        wrong |= dict.fromkeys(_wrong(warehouse, table, last, expected))
     try:
         require_restatements(warehouse, deep=True)
     except TamperedError as error:
