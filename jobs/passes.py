@@ -87,9 +87,8 @@ def call(one: Call[Any, Any]) -> Any:
 class InProcess:
     """One process without a JVM."""
 
-    share: Callable[[int, int], None] = staticmethod(
-        lambda done, of: None
-    )  # is told how many pieces of a pass are done
+    share: Callable[[int, int], None] = staticmethod(nobody)
+    """Is told how many pieces of a pass are done, of how many."""
 
     def __init__(self, width: int = 1) -> None:
         self.width = width

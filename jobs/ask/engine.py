@@ -354,7 +354,7 @@ def _ready(root: str, noted: Noted | None, settings: Mapping[str, Any]) -> duckd
         newest = max((entry for entry in os.scandir(log) if entry.name.endswith(".json")), key=lambda entry: entry.name)
         wanted = (noted.run_id, LAYOUT, int(newest.name[:20]), made_with())
         # As `tempfile` would make it, whose import takes as long as the copy.
-        copy = f"{os.environ.get('TMPDIR') or '/tmp'}/namesrv-history-{os.getpid()}-{time.monotonic_ns()}.duckdb"
+        copy = f"{os.environ.get('TMPDIR') or '/tmp'}/namesrv-history-{os.getpid()}-{time.monotonic_ns()}.duckdb"  # noqa: S108
         opener = partial(os.open, mode=0o600)
         try:
             with open(copy, "xb", opener=opener) as file:

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from jobs.cli.output import opened
 from jobs.errors import MissingDayError, NothingPublishedError
 from jobs.night.work import require_configs
+from jobs.printable import nobody
 from jobs.store.coverage import require_known
 from jobs.store.recorded import days_of
 from jobs.store.warehouse import Warehouse
-from jobs.printable import nobody
 from namesrv_core.history.intervals import restored
 from namesrv_core.history.snapshot import snapshot_text
 from namesrv_core.inference.settings import namesrv_of

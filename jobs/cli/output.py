@@ -109,7 +109,7 @@ class Console:
 
 @contextmanager
 def waiting(what: str, share: Callable[[], float | None], err: TextIO | None = None) -> Iterator[None]:
-    """Show at a terminal, after two seconds, how far something is (`share`: 0 to 1, None if not known), and how long it will take."""
+    """Show at a terminal, after two seconds, how far something is (`share`, 0 to 1; None: not known), and how long it will take."""
     err = err or sys.stderr
     if not err.isatty():
         yield

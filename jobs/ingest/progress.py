@@ -13,10 +13,6 @@ Tell = Callable[[str], None]
 _EVERY_S = 1.0
 
 
-def nobody(text: str) -> None:
-    """Tell nobody."""
-
-
 class Progress:
     """Tells bytes, packets and lines of all files of a run, how many there are a second, and how long the rest will take.
 

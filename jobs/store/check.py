@@ -27,8 +27,9 @@ class Checked:
 def check(warehouse: Warehouse, share: Callable[[int, int], None] = nobody) -> Checked:
     """Read every table as the last published run pins it, and compare every slice with its digest.
 
-    `share` is told how many tables are done, of how many. Bronze tables may have got rows since, which are no part of that run; what somebody else has changed since, and the next
-    night would refuse, is wrong, too. Raises NothingPublishedError, LedgerBehindError.
+    `share` is told how many tables are done, of how many. Bronze tables may have got rows since, which are no part of that run;
+    what somebody else has changed since, and the next night would refuse, is wrong, too. Raises NothingPublishedError,
+    LedgerBehindError.
     """
     last = warehouse.ledger().last
     if last is None:
