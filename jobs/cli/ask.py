@@ -191,6 +191,13 @@ _ONGOING = """
     CROSS JOIN (SELECT unnest(['critical', 'warning', 'info']) AS severity) AS s
     LEFT JOIN incidents AS i ON list_contains(i.codes, c.code) AND i.severity = s.severity AND i.state = 'ongoing'
     GROUP BY ALL ORDER BY ALL"""
+_NEW = """
+    SELECT c.code, s.severity, count(f.code)
+    FROM finding_codes AS c
+    CROSS JOIN (SELECT unnest(['critical', 'warning', 'info']) AS severity) AS s
+    LEFT JOIN findings AS f ON f.code = c.code AND f.severity = s.severity
+        AND f.told_on = (SELECT max(CAST(latest_time AS DATE)) FROM watermarks)
+    GROUP BY ALL ORDER BY ALL"""
 _ALL = "SELECT severity, count(*) FROM incidents GROUP BY ALL ORDER BY ALL"
 _WATERMARKS = "SELECT namesrv_id, latest_time FROM watermarks ORDER BY namesrv_id"
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
@@ -199,11 +206,13 @@ _Samples = Sequence[tuple[Mapping[str, str], float]]
 
 def _metrics(answers: Answers) -> Iterator[str]:
     ongoing = [({"code": code, "severity": of}, count) for code, of, count in answers.ask(_ONGOING).rows]
+    new = [({"code": code, "severity": of}, count) for code, of, count in answers.ask(_NEW).rows]
     of_all = [({"severity": severity}, count) for severity, count in answers.ask(_ALL).rows]
     latest = [({"namesrv": name}, at.timestamp()) for name, at in answers.ask(_WATERMARKS).rows]
     published: _Samples = [({}, answers.known.finished_time.timestamp())]
     families: Mapping[str, tuple[str, _Samples]] = {
         "incidents_ongoing": ("Incidents that were not over when the last recorded day ended.", ongoing),
+        "findings_last_day": ("Findings that were first told of the last day that is recorded.", new),
         "incidents": ("All incidents that are published, by severity.", of_all),
         "published_timestamp_seconds": ("When the run was published that is read.", published),
         "known_timestamp_seconds": ("Latest instant that is recorded of a name server.", latest),

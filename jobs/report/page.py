@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -11,8 +12,8 @@ from markupsafe import Markup
 
 from jobs import __version__
 from jobs.report import charts
-from jobs.report.facts import MOST_BEATS, Facts, Row
-from jobs.report.markup import Cell, address, code, number, page, some, text, time, weightiest
+from jobs.report.facts import MOST_BEATS, MOST_STATES, Facts, Row
+from jobs.report.markup import Cell, address, code, number, page, shortened, some, text, time, weightiest
 
 _MOST_IN_CHART = 60
 _MOST_INCIDENTS = 100
@@ -57,6 +58,7 @@ class Section(NamedTuple):
     table: Table | None = None
     incidents: Sequence[Row] = ()
     namesrvs: Sequence[dict[str, Any]] = ()
+    states: Markup = Markup()
 
 
 def report(facts: Facts) -> str:
@@ -88,11 +90,36 @@ def _sections(facts: Facts) -> Iterator[Section]:
     yield Section("brokers", "Brokers in each name server", nobody, namesrvs=servers)
     none = "" if facts.incidents else "No finding lies in this time."
     yield Section("incidents", "Incidents", none, incidents=facts.incidents)
+    yield _states(facts)
     yield _routes(facts)
     if facts.scope.namesrv is None:
         yield _divergence(facts)
     yield _heartbeats(facts)
     yield _source(facts)
+
+
+def _states(facts: Facts) -> Section:
+    """Return the rows that the page's script shows the tables of at any instant: texts once, and numbers in their place."""
+    name, heading, many = "instant", "The tables at an instant", len(facts.registry) > MOST_STATES
+    if many or not facts.registry:
+        why = (
+            "Too many rows for one page: narrow it with --topic, --broker or --namesrv." if many else "They were empty."
+        )
+        return Section(name, heading, why)
+    texts: dict[str, int] = {}
+
+    def at(value: str | None) -> int:
+        return texts.setdefault(shortened(str(value)), len(texts))
+
+    columns = ("namesrv_id", "table_name", "row_key", "value", "opened_by")
+    rows = [[*(at(row[column]) for column in columns), row["begun"], row["ended"]] for row in facts.registry]
+    covered = [
+        [at(row["namesrv_id"]), row["begun"], row["ended"], row["is_covered"], at(row["coverage"])]
+        for row in facts.covered
+    ]
+    span = [int(instant.timestamp() * 1_000_000) for instant in (facts.start, facts.end)]
+    states = json.dumps({"texts": list(texts), "rows": rows, "covered": covered, "span": span}, separators=(",", ":"))
+    return Section(name, heading, states=Markup(states.replace("<", "\\u003c")))  # noqa: S704  no element ends or begins in it
 
 
 def _topic(facts: Facts) -> Section:
@@ -129,7 +156,7 @@ def _brokers_of(facts: Facts, namesrv: Row, place: int) -> dict[str, Any]:
     ]
     heads = ("Left", "Broker", "Address", "How", "Registered", "Event")
     return {
-        "id": namesrv["namesrv_id"],
+        "id": f"{namesrv['ns']}: {namesrv['namesrv_id']}",
         "version": namesrv["version"],
         "chart": _drawn(facts, timeline, shown, f"stays{place}", label, _STAY_LEGEND),
         "quiet": [f"{row['broker_name']} {row['broker_addr']}" for row in quiet],
