@@ -185,19 +185,14 @@ def _name_nearest(answers: Answers, topic: str) -> None:
 # -- a Prometheus text file (for the node exporter's textfile collector) ---------------------------------------------------
 
 # Every code has a line also where there is nothing: an alert on it ends by itself.
-_ONGOING = """
-    SELECT c.code, s.severity, count(i.incident_id)
-    FROM finding_codes AS c
-    CROSS JOIN (SELECT unnest(['critical', 'warning', 'info']) AS severity) AS s
-    LEFT JOIN incidents AS i ON list_contains(i.codes, c.code) AND i.severity = s.severity AND i.state = 'ongoing'
-    GROUP BY ALL ORDER BY ALL"""
-_NEW = """
+_BY_CODE = """
     SELECT c.code, s.severity, count(f.code)
     FROM finding_codes AS c
     CROSS JOIN (SELECT unnest(['critical', 'warning', 'info']) AS severity) AS s
-    LEFT JOIN findings AS f ON f.code = c.code AND f.severity = s.severity
-        AND f.told_on = (SELECT max(CAST(latest_time AS DATE)) FROM watermarks)
+    LEFT JOIN {counted} AS f ON f.code = c.code AND f.severity = s.severity
     GROUP BY ALL ORDER BY ALL"""
+_ONGOING = "(SELECT unnest(codes) AS code, severity FROM incidents WHERE state = 'ongoing')"
+_NEW = "(SELECT * FROM findings WHERE told_on = (SELECT max(CAST(latest_time AS DATE)) FROM watermarks))"
 _ALL = "SELECT severity, count(*) FROM incidents GROUP BY ALL ORDER BY ALL"
 _WATERMARKS = "SELECT namesrv_id, latest_time FROM watermarks ORDER BY namesrv_id"
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
@@ -205,8 +200,13 @@ _Samples = Sequence[tuple[Mapping[str, str], float]]
 
 
 def _metrics(answers: Answers) -> Iterator[str]:
-    ongoing = [({"code": code, "severity": of}, count) for code, of, count in answers.ask(_ONGOING).rows]
-    new = [({"code": code, "severity": of}, count) for code, of, count in answers.ask(_NEW).rows]
+    ongoing, new = (
+        [
+            ({"code": code, "severity": of}, count)
+            for code, of, count in answers.ask(_BY_CODE.format(counted=counted)).rows
+        ]
+        for counted in (_ONGOING, _NEW)
+    )
     of_all = [({"severity": severity}, count) for severity, count in answers.ask(_ALL).rows]
     latest = [({"namesrv": name}, at.timestamp()) for name, at in answers.ask(_WATERMARKS).rows]
     published: _Samples = [({}, answers.known.finished_time.timestamp())]

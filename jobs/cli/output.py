@@ -184,7 +184,11 @@ def write_rows(
     elif form in ("csv", "spreadsheet"):
         import csv  # noqa: PLC0415  likewise
 
-        of = _text if form == "csv" else _harmless
+        def of(value: object) -> str:
+            """Return the text of a value; a spreadsheet takes it for no formula."""
+            is_formula = form == "spreadsheet" and isinstance(value, str) and _FORMULA.match(value)
+            return f"'{_text(value)}" if is_formula else _text(value)
+
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(names)
         writer.writerows([None if value is None else of(value) for value in row] for row in shown)
@@ -240,12 +244,6 @@ def _cell(value: object, most: int) -> str:
 def _text(value: object) -> str:
     plain = _plain(value)
     return plain if isinstance(plain, str) else _json(plain)
-
-
-def _harmless(value: object) -> str:
-    """Return the text of a value; a spreadsheet takes it for no formula."""
-    text = _text(value)
-    return f"'{text}" if isinstance(value, str) and _FORMULA.match(text) else text
 
 
 def _json(value: object) -> str:

@@ -84,7 +84,10 @@ def report(facts: Facts) -> str:
 
 def _sections(facts: Facts) -> Iterator[Section]:
     if facts.scope.topic is not None:
-        yield _topic(facts)
+        name, heading, nobody = "topic", "Who offered the topic", "Nobody offered it in this time."
+        legend = {word: ("▬", colour) for word, colour in charts.PERMS.items()}
+        chart = _drawn(facts, charts.topic_timeline, facts.queues, "topics", heading, legend) if facts.queues else None
+        yield Section(name, heading, "" if facts.queues else nobody, chart=chart)
     servers = [_brokers_of(facts, row, place) for place, row in enumerate(facts.namesrvs)] if facts.stays else []
     nobody = "" if facts.stays else "No broker was in a table in this time."
     yield Section("brokers", "Brokers in each name server", nobody, namesrvs=servers)
@@ -122,14 +125,6 @@ def _states(facts: Facts) -> Section:
     return Section(name, heading, states=Markup(states.replace("<", "\\u003c")))  # noqa: S704  no element ends or begins in it
 
 
-def _topic(facts: Facts) -> Section:
-    name, heading = "topic", "Who offered the topic"
-    if not facts.queues:
-        return Section(name, heading, "Nobody offered it in this time.")
-    legend = {word: ("▬", colour) for word, colour in charts.PERMS.items()}
-    return Section(name, heading, chart=_drawn(facts, charts.topic_timeline, facts.queues, "topics", heading, legend))
-
-
 def _brokers_of(facts: Facts, namesrv: Row, place: int) -> dict[str, Any]:
     """Return what is shown of a name server: stays in a chart, brokers that were there all the time, departures."""
     own, lives = (
@@ -161,7 +156,13 @@ def _brokers_of(facts: Facts, namesrv: Row, place: int) -> dict[str, Any]:
         "chart": _drawn(facts, timeline, shown, f"stays{place}", label, _STAY_LEGEND),
         "quiet": [f"{row['broker_name']} {row['broker_addr']}" for row in quiet],
         "cut": len({_key(row) for row in own}) - len({_key(row) for row in shown}) - len(quiet),
-        "gone": _table(f"gone{place}", f"Departures from {namesrv['namesrv_id']}", heads, rows, len(gone)),
+        "gone": {
+            "name": f"gone{place}",
+            "caption": f"Departures from {namesrv['namesrv_id']}",
+            "heads": heads,
+            "rows": rows,
+            "of": len(gone),
+        },
     }
 
 
@@ -205,7 +206,13 @@ def _routes(facts: Facts) -> Section:
     legend = {word: ("■", colour) for word, colour in charts.CHANGES.items()}
     chart = _drawn(facts, charts.changes, facts.changes, "changes", "Route changes", legend)
     heads = ("Time", "Name server", "Cause", "Routes", "Recorded in")
-    table = _table("changed", "Events that changed routes", heads, rows, len(facts.changes))
+    table = {
+        "name": "changed",
+        "caption": "Events that changed routes",
+        "heads": heads,
+        "rows": rows,
+        "of": len(facts.changes),
+    }
     return Section(name, heading, chart=chart, table=table)
 
 
@@ -246,7 +253,13 @@ def _divergence(facts: Facts) -> Section:
     ]
     chart = _drawn(facts, charts.divergence, drawn, "apart", "Disagreement of name servers", legend)
     heads = ("From", "To", "Broker", "Topics", "Known to", "Began with")
-    return Section(name, heading, chart=chart, note=note, table=_table("apart", "Intervals", heads, rows, len(apart)))
+    return Section(
+        name,
+        heading,
+        chart=chart,
+        note=note,
+        table={"name": "apart", "caption": "Intervals", "heads": heads, "rows": rows, "of": len(apart)},
+    )
 
 
 def _heartbeats(facts: Facts) -> Section:
@@ -270,7 +283,12 @@ def _heartbeats(facts: Facts) -> Section:
     ]
     chart = _drawn(facts, charts.silences, facts.gaps, "gaps", "Silences as shares of the lease", _GAP_LEGEND)
     heads = ("Of the lease", "Broker", "Address", "Name server", "Silent for", "Since", "Ended")
-    table = _table("silent", "Silences of more than half the lease, longest first", heads, rows)
+    table = {
+        "name": "silent",
+        "caption": "Silences of more than half the lease, longest first",
+        "heads": heads,
+        "rows": rows,
+    }
     return Section(name, heading, chart=chart, table=table)
 
 
@@ -287,7 +305,12 @@ def _source(facts: Facts) -> Section:
         "<code>ask explain TOPIC TIME --capture FILE</code>; "
         "proof of an instant: <code>audit --at TIME --namesrv ADDR</code>.</p>"
     ).format(code(facts.known["run_id"]), time(facts.known["finished_time"]).html, facts.beats, __version__)
-    table = _table("checks", "Answers that the name servers gave, checked against the tables", heads, rows)
+    table = {
+        "name": "checks",
+        "caption": "Answers that the name servers gave, checked against the tables",
+        "heads": heads,
+        "rows": rows,
+    }
     return Section("source", "Sources", note=note, table=table)
 
 
@@ -303,12 +326,6 @@ def _drawn(
     widths = (charts.WIDE, charts.NARROW)
     wide, narrow = (Markup(charts.drawn(spec(rows, domain, width), f"{name}-{width}")) for width in widths)  # noqa: S704  SVG of the engine
     return Chart(wide, narrow, label, legend)
-
-
-def _table(
-    name: str, caption: str, heads: Sequence[str], rows: Sequence[tuple[Cell | Markup, ...]], of: int = 0
-) -> Table:
-    return {"name": name, "caption": caption, "heads": heads, "rows": rows, "of": of}
 
 
 def _one_day(facts: Facts) -> dt.date | None:

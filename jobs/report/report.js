@@ -101,6 +101,7 @@ if (states) {
       line.append(...states.rows[row].slice(0, 5).map((place, column) => {
         const cell = document.createElement("td"), isolated = document.createElement("bdi");
         cell.dataset.name = names[column];
+        cell.className = column < 2 ? "address" : "";
         isolated.textContent = (column ? "" : { gone: "− ", new: "+ " }[kind] ?? "") + states.texts[place];
         cell.append(isolated);
         return cell;

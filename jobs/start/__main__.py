@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 if not __package__:
     # Run as a script, Python searches this folder first, where the names of modules may hide packages.
@@ -20,11 +19,6 @@ if not __package__:
 
 from jobs.errors import EXIT_OK, JobError, UsageError
 from jobs.start.options import CommandLine, command_line
-
-if TYPE_CHECKING:
-    from types import FrameType
-
-    from jobs.start.java import Java
 
 JOB = str(Path(__file__).resolve().parents[1] / "__main__.py")
 DEVELOPERS = frozenset(
@@ -43,9 +37,12 @@ def main(arguments: Sequence[str]) -> int:
     word = arguments[0] if arguments else "--help"
     try:
         if word == "setup":
-            return _set_up(arguments[1:])
+            from jobs.start.java import set_up  # noqa: PLC0415  as below
+
+            set_up(arguments[1:])
+            return EXIT_OK
         if word == "shell-env":  # for a developer's shell: eval "$(./spark-submit.sh shell-env)"
-            from jobs.start.java import quoted  # noqa: PLC0415  most questions ask for no Java
+            from jobs.start.java import plain_python, quoted  # noqa: PLC0415  most questions ask for no Java
 
             plain_python()
             for name in _EXPORTED:
@@ -67,35 +64,6 @@ def needs_java(job: Sequence[str]) -> bool:
     return bool(job) and job[0] in _SPARK and "--in-process" not in job and not asks_for_help
 
 
-def plain_python() -> None:
-    """Set what sessions of plain Python (tests, notebooks) start with; the launcher splits it like a shell."""
-    from jobs.start.java import quoted  # noqa: PLC0415  as above
-
-    stay_on_loopback()
-    jars = ",".join(str(path) for path in sorted(Path(os.environ["NAMESRV_IVY"]).glob("jars/*.jar")))
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"{quoted(['--conf', 'spark.jars.packages=', '--jars', jars])} pyspark-shell"
-
-
-def stay_on_loopback() -> None:
-    """One machine needs no address of the network, and a host name that does not resolve would stop the start."""
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-
-
-def _set_up(options: Sequence[str]) -> int:
-    import shutil  # noqa: PLC0415  as above
-
-    from jobs.start.java import Java  # noqa: PLC0415  as above
-
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        sys.stderr.write("namesrv-history: without Java: ready for all that needs no Spark\n")
-        return EXIT_OK
-    java = Java()
-    java.ensure_jars(options)
-    stay_on_loopback()
-    java.ensure_archive()
-    return EXIT_OK
-
-
 def _submit(line: CommandLine) -> int:
     if not line.job:
         raise UsageError("no job named; ./spark-submit.sh --help lists them")
@@ -104,12 +72,12 @@ def _submit(line: CommandLine) -> int:
     os.environ["PYTHONSAFEPATH"] = "1"
     command = [sys.executable, JOB, *line.job]
     if needs_java(line.job):
-        from jobs.start.java import Java, quoted  # noqa: PLC0415  as above
+        from jobs.start.java import Java, options_of, quoted  # noqa: PLC0415  as above
 
         java = Java()
         if not _is_dry_run():
             java.ensure_jars()
-        options = [*_options(line, java), *line.spark]
+        options = [*options_of(line, java), *line.spark]
         if line.given.get("--deploy-mode") == "cluster":
             command = [f"{os.environ['SPARK_HOME']}/bin/spark-submit", *options, JOB, *line.job]
         else:
@@ -126,47 +94,6 @@ def _submit(line: CommandLine) -> int:
     from jobs.__main__ import guarded  # noqa: PLC0415  it is a job's start-up time
 
     return guarded(line.job)
-
-
-def _options(line: CommandLine, java: Java) -> list[str]:
-    """Return what spark-submit is told beside the user's options."""
-    if java.fits_archive(line):
-        options = java.use_archive()
-    else:
-        # The resolved JARs are named directly: asking Ivy again takes two seconds and prints a page.
-        options = [] if "--packages" in line.given or not java.jars else ["--conf", "spark.jars.packages="]
-        if jars := [*java.jars, *filter(None, [line.given.get("--jars")])]:
-            options += ["--jars", ",".join(jars)]
-    options += ["--conf", f"spark.jars.ivy={java.ivy}"]
-    if "--properties-file" in line.given:
-        options.append("--load-spark-defaults")  # it adds to ours; without this option it would replace them
-    if line.is_local:
-        stay_on_loopback()
-        theirs = [option for option in ("--archives", "--py-files") if option in line.given]
-        return [*options, *(text for option in theirs for text in (option, line.given[option]))]
-    import atexit  # noqa: PLC0415  most jobs stay here
-    import shutil  # noqa: PLC0415
-    import signal  # noqa: PLC0415
-    import tempfile  # noqa: PLC0415
-
-    from jobs.start.java import CHECKOUT  # noqa: PLC0415
-    from jobs.start.pack import options_for_executors, zip_packages  # noqa: PLC0415
-
-    folder = Path(tempfile.mkdtemp(prefix="namesrv-history."))
-
-    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  a handler of signals has both
-        shutil.rmtree(folder, ignore_errors=True)
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-
-    # It goes when this process ends, also when that is told to.
-    signal.signal(signal.SIGTERM, stop)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    zip_packages(CHECKOUT, folder / "packages.zip")
-    shipped, os.environ["PYSPARK_PYTHON"] = options_for_executors(
-        line, Path(os.environ["VIRTUAL_ENV"]), folder / "packages.zip"
-    )
-    return [*options, *shipped]
 
 
 def _is_dry_run() -> bool:

@@ -427,9 +427,9 @@ def test_the_tables_on_the_page_are_those_of_any_instant(whole: Capture, tmp_pat
     middle = edges[len(edges) // 2]
     found, shown, differing = browsed(report(facts), tmp_path, probe=_READ % (json.dumps(instants), middle))
     seen = 0
-    for at, rows in zip(instants, found, strict=True):
+    for micros, rows in zip(instants, found, strict=True):
         table = random.choice([*KEYS, "topicQueueTable", "brokerLiveTable"])
-        t = dt.datetime.fromtimestamp(0, UTC) + dt.timedelta(microseconds=at)
+        t = dt.datetime.fromtimestamp(0, UTC) + dt.timedelta(microseconds=micros)
         sql = f"SELECT namesrv_id, concat_ws(' ', {KEYS[table]}), opened_by FROM {FUNCTIONS[table]}($t) WHERE opened_by IS NOT NULL"
         expected = sorted(answers.ask(sql, t=t).rows)
         assert sorted((row[0], row[2], row[4]) for row in rows if row[1] == table) == expected, t
