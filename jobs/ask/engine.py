@@ -130,7 +130,9 @@ class Answers:
         is_last = as_known_at is None and not is_verified
         ready = _ready(warehouse, self._noted, settings) if is_last else None
         self._connection = duckdb.connect(config=settings) if ready is None else ready
-        self._connection.execute("SET TimeZone = 'UTC'")
+        # How far a statement is can be asked only where its bar would be shown.
+        for setting in ("TimeZone = 'UTC'", "enable_progress_bar_print = FALSE", "enable_progress_bar = TRUE"):
+            self._connection.execute(f"SET {setting}")
         if "://" not in warehouse:
             folder = f"{Path(warehouse).resolve()}/"
             stand_in(self._connection, folder[:-1])

@@ -167,7 +167,7 @@ def _described(answers: Answers, sql: str) -> Answer | None:
 
 
 def _is_why(given: argparse.Namespace) -> bool:
-    return given.question == "why" or (given.question == "query" and given.name == "no_route_info")
+    return given.question == "why" or (given.question, getattr(given, "name", "")) == ("query", "no_route_info")
 
 
 def _knows(row: tuple[Any, ...]) -> bool:

@@ -161,14 +161,14 @@ def test_the_names_that_there_are_can_be_asked_for(ask) -> None:
         assert ask("sql", f"DESCRIBE {name}")
 
 
-def test_names_are_described_with_comments(ask) -> None:
+def test_names_are_described_with_comments(ask, whole: Capture) -> None:
     """A table's columns, and what a function is asked for; what there is not is a mistake with the nearest names."""
     found = {row["column_name"]: row["comment"] for row in ask("sql", "describe findings;")}
     assert found["severity"] == "critical, warning or info"
     (route,) = ask("sql", "DESC route_at")
     assert route["function"] == "route_at(_topic, _t)"
     assert "TOPIC_NOT_EXIST" in str(route["comment"])
-    assert main(["ask", "sql", "DESCRIBE finding"]) == EXIT_USAGE
+    assert main(["ask", "sql", "DESCRIBE finding", "--warehouse", str(whole.path)]) == EXIT_USAGE
 
 
 def test_questions_come_from_standard_input(ask, monkeypatch: pytest.MonkeyPatch) -> None:

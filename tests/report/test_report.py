@@ -20,7 +20,7 @@ from jobs.__main__ import main
 from jobs.ask.engine import FUNCTIONS, Answers
 from jobs.cli import pages
 from jobs.cli.pages import write_pages
-from jobs.errors import EXIT_MISSING_DAY, EXIT_OK, EXIT_USAGE
+from jobs.errors import EXIT_MISSING_DAY, EXIT_OK, EXIT_USAGE, NotRecordedError
 from jobs.report.charts import WIDE, drawn, silences, timeline
 from jobs.report.facts import Facts, Scope, facts_of
 from jobs.report.markup import MOST_ROWS, PAGES, text, weightiest
@@ -319,7 +319,8 @@ def test_a_night_leaves_pages_that_lead_to_each_other(whole: Capture, tmp_path: 
     answers = Answers(str(whole.path))
     ((ongoing,),) = answers.ask("SELECT count(*) FROM incidents WHERE state = 'ongoing'").rows
     assert re.search(rf"\b{ongoing} ?incidents ongoing", stands)
-    assert re.search(r"100\.00% ?of 13,877 recorded answers match", stands)
+    ((recorded, matched),) = answers.ask("SELECT sum(answers), sum(matched) FROM answer_checks").rows
+    assert re.search(rf"\b{matched / recorded:.2%} ?of {int(recorded):,} recorded answers match", stands)
     assert "127.0.0.1:9876: 2026-11-21 08:5" in stands
     assert f"{answers.known.run_id}, published" in stands
     for name in ("index.html", "queries.html"):
@@ -431,7 +432,10 @@ def test_the_tables_on_the_page_are_those_of_any_instant(whole: Capture, tmp_pat
         table = random.choice([*KEYS, "topicQueueTable", "brokerLiveTable"])
         t = dt.datetime.fromtimestamp(0, UTC) + dt.timedelta(microseconds=micros)
         sql = f"SELECT namesrv_id, concat_ws(' ', {KEYS[table]}), opened_by FROM {FUNCTIONS[table]}($t) WHERE opened_by IS NOT NULL"
-        expected = sorted(answers.ask(sql, t=t).rows)
+        try:
+            expected = sorted(answers.ask(sql, t=t).rows)
+        except NotRecordedError:
+            expected = []
         assert sorted((row[0], row[2], row[4]) for row in rows if row[1] == table) == expected, t
         seen += len(expected)
     assert seen > 2_000
