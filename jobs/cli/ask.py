@@ -18,6 +18,8 @@ from jobs.errors import EXIT_OK, EXIT_ONGOING, UsageError
 from jobs.store.coverage import require_within, summary
 from schemas import asked
 
+# What was asked last: to close it takes longer than most processes have left.
+_OPEN: list[Answers] = []
 _SEVERITIES = ["critical", "warning", "info"]
 # Names that readers of SQL meet only within other statements.
 _FOR_OTHERS = ("_committed", "_stored", "_rows_at", "_rows_between", "utc")
@@ -62,6 +64,7 @@ def ask(given: argparse.Namespace) -> int:
         return EXIT_OK
     questions = list(_questions(given))
     answers = answers_of(given, given.as_known_at)
+    _OPEN[:] = [answers]
     if given.question == "query":
         from jobs.ask.saved import time_of  # noqa: PLC0415  as below
 
