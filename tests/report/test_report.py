@@ -21,7 +21,7 @@ from jobs.ask.engine import FUNCTIONS, Answers
 from jobs.cli import pages
 from jobs.cli.pages import write_pages
 from jobs.errors import EXIT_MISSING_DAY, EXIT_OK, EXIT_USAGE, NotRecordedError
-from jobs.report.charts import WIDE, drawn, silences, timeline
+from jobs.report.charts import NARROW, WIDE, changes, drawn, silences, timeline, topic_timeline
 from jobs.report.facts import Facts, Scope, facts_of
 from jobs.report.markup import MOST_ROWS, PAGES, text, weightiest
 from jobs.report.page import report
@@ -269,6 +269,25 @@ def test_charts_place_marks_where_things_happened() -> None:
     gap = {"namesrv_id": "n", "ns": "NS1", "broker_name": "b", "gap_ms": 150_000, "lease_ms": 120_000}
     gap |= {"until_time": DAY + dt.timedelta(hours=1)}
     assert "150.0 s of 120 s silent" in drawn(silences([gap | {"ended_by": "scan"}], domain, WIDE), "s")
+
+
+def test_charts_have_one_time_axis_and_tell_name_servers_apart_on_a_phone() -> None:
+    """An instant stands at the same place in every chart of a page; a broker on two name servers has two labels."""
+    domain = DAY, DAY + dt.timedelta(hours=10)
+    ends = {"from_time": DAY, "to_time": None, "until_time": DAY + dt.timedelta(hours=1), "ended_by": "scan"}
+    counts = {"effect_time": DAY, "appeared": 1, "changed": 2, "vanished": 0, "learned": 0}
+    numbers = {"perm": 6, "read_queues": 1, "write_queues": 1, "gap_ms": 150_000, "lease_ms": 120_000}
+    rows = [
+        {"ns": f"NS{n}", "namesrv_id": f"192.168.100.{n}:9876", "broker_name": "a-broker-of-a-long-name"}
+        | numbers
+        | ends
+        for n in (1, 2)
+    ]
+    for width in (WIDE, NARROW):
+        charts = (topic_timeline(rows, domain, width), silences(rows, domain, width))
+        svgs = [drawn(chart, "c") for chart in (*charts, changes([row | counts for row in rows], domain, width))]
+        assert len({re.findall(r"translate\(([\d.]+),", svg)[0] for svg in svgs}) == 1
+        assert len(set(re.findall(r">(NS\d [^<]+)</text>", svgs[0]))) == 2
 
 
 def test_colours_are_told_from_what_is_behind_them() -> None:
