@@ -274,10 +274,15 @@ def test_charts_place_marks_where_things_happened() -> None:
 def test_charts_have_one_time_axis_and_tell_name_servers_apart_on_a_phone() -> None:
     """An instant stands at the same place in every chart of a page; a broker on two name servers has two labels."""
     domain = DAY, DAY + dt.timedelta(hours=10)
-    ends = {"from_time": DAY, "to_time": None, "until_time": DAY + dt.timedelta(hours=1), "ended_by": "scan"}
-    counts = {"effect_time": DAY, "appeared": 1, "changed": 2, "vanished": 0, "learned": 0}
-    numbers = {"perm": 6, "read_queues": 1, "write_queues": 1, "gap_ms": 150_000, "lease_ms": 120_000}
-    rows = [
+    ends: dict[str, Any] = {
+        "from_time": DAY,
+        "to_time": None,
+        "until_time": DAY + dt.timedelta(hours=1),
+        "ended_by": "scan",
+    }
+    counts: dict[str, Any] = {"effect_time": DAY, "appeared": 1, "changed": 2, "vanished": 0, "learned": 0}
+    numbers: dict[str, Any] = {"perm": 6, "read_queues": 1, "write_queues": 1, "gap_ms": 150_000, "lease_ms": 120_000}
+    rows: list[dict[str, Any]] = [
         {"ns": f"NS{n}", "namesrv_id": f"192.168.100.{n}:9876", "broker_name": "a-broker-of-a-long-name"}
         | numbers
         | ends
