@@ -13,7 +13,7 @@ from pathlib import Path
 from jobs.ask.engine import Answers
 from jobs.ask.instants import instant
 from jobs.cli.ask import answers_of
-from jobs.cli.output import opened
+from jobs.cli.output import opened, waiting
 from jobs.errors import EXIT_OK, JobError, NotRecordedError, UsageError
 from jobs.report.facts import Scope, answers_end, facts_of, scope_of_incident
 from jobs.report.markup import page
@@ -34,7 +34,8 @@ _A_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 def report(given: argparse.Namespace) -> int:
     """Write the report of a stretch of time and return the exit code."""
     answers = answers_of(given, given.as_known_at)
-    html = page_of(facts_of(answers, _scope(answers, given)))
+    with waiting("report", lambda: None):
+        html = page_of(facts_of(answers, _scope(answers, given)))
     with opened(Path(given.output)) as file:
         file.write(html)
     sys.stdout.write(f"{given.output}\n")
