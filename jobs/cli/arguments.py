@@ -13,8 +13,7 @@ from functools import cache
 from jobs import __version__
 from jobs.cli.output import FORMS
 
-# What is asked without a JVM, in words, and its arguments.
-_QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
+QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "route-at": (
         "the route of a topic at an instant on every name server, as mqadmin topicRoute -l",
         ("topic", "time"),
@@ -37,6 +36,7 @@ _QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "query": ("a saved query by its name; `queries` lists them", ("name",)),
     "sql": ("questions in Spark's SQL, over the views and functions that `sql` has", ("query",)),
 }
+"""What is asked without a JVM, in words, and its arguments."""
 _SNAPSHOT = "states to start from where a recording begins in the middle of a name server's life"
 _NAMESRVS = (
     "addresses and versions of name servers, where the traffic does not show them, e.g. "
@@ -225,11 +225,11 @@ def _add_questions(add: Callable[..., _Options], given: Sequence[str]) -> None:
     """Add the questions that are answered without a JVM, or only the one that is given."""
     ask = add("ask", help="ask the published tables, without Spark and Java")
     questions = ask.add_subparsers(dest="question", metavar="QUESTION", required=True, prog=ask.prog)
-    if given[:1] not in [[name] for name in _QUESTIONS]:
+    if given[:1] not in [[name] for name in QUESTIONS]:
         listed = questions.add_parser("queries", help="list the saved queries; `query NAME --help` tells of one")
         listed.add_argument("filter", nargs="?", metavar="WORD", help="only those in whose name or question it stands")
         given = ()
-    for name, (text, arguments) in _QUESTIONS.items():
+    for name, (text, arguments) in QUESTIONS.items():
         if given and name != given[0]:
             continue
         of: _Options = questions.add_parser(name, help=text, description=text)
