@@ -37,15 +37,16 @@ checkout_dir() {
     source=$(readlink "$source")
     [[ $source == /* ]] || source=$dir/$source
   done
-  cd -P "$(dirname "$source")" && pwd
+  [[ $source == */* ]] || source=./$source
+  cd -P "${source%/*}/" && pwd
 }
 
-# Every path is made absolute: commands run in the caller's directory, not in the checkout.
-absolute() { case $1 in /*) printf '%s' "$1" ;; *) printf '%s/%s' "$PWD" "$1" ;; esac }
-
 CHECKOUT=$(checkout_dir)
-VENV=$(absolute "${NAMESRV_VENV:-$CHECKOUT/.venv}")
-IVY=$(absolute "${NAMESRV_IVY:-$CHECKOUT/.ivy2}")
+# Every path is made absolute: commands run in the caller's directory, not in the checkout.
+VENV=${NAMESRV_VENV:-$CHECKOUT/.venv}
+IVY=${NAMESRV_IVY:-$CHECKOUT/.ivy2}
+[[ $VENV == /* ]] || VENV=$PWD/$VENV
+[[ $IVY == /* ]] || IVY=$PWD/$IVY
 VENV_PYTHON=$VENV/bin/python
 SETUP_LOG=$VENV.setup.log
 readonly CHECKOUT VENV IVY VENV_PYTHON SETUP_LOG
@@ -107,8 +108,13 @@ lock_fingerprint() {
   cat "$CHECKOUT/requirements-build.lock" "$CHECKOUT/requirements.lock" |
     if command -v sha256sum >/dev/null; then sha256sum; else shasum -a 256; fi | cut -d ' ' -f 1
 }
+# Whether it is that of these locks is noted once for a checkout: a question takes less time than the comparison.
 is_ready() {
-  [[ -x $VENV_PYTHON && -r $VENV/.lock-sha256 && $(<"$VENV/.lock-sha256") == "$(lock_fingerprint)" ]]
+  local locks=("$CHECKOUT/requirements-build.lock" "$CHECKOUT/requirements.lock") noted="$VENV/.fits-${CHECKOUT//\//%}"
+  [[ -x $VENV_PYTHON && -r $VENV/.lock-sha256 ]] || return
+  [[ ! $noted -nt ${locks[0]} || ! $noted -nt ${locks[1]} || ! $noted -nt $VENV/.lock-sha256 ]] || return 0
+  [[ $(<"$VENV/.lock-sha256") == "$(lock_fingerprint)" ]] || return
+  { : >"$noted"; } 2>/dev/null || true
 }
 
 # Runs a command into the log.

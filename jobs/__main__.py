@@ -22,21 +22,22 @@ if not __package__:
     sys.path[:] = [str(_here.parent), *(p for p in sys.path if Path(p).resolve() != _here)]
 
 from jobs.cli.arguments import parser
-from jobs.cli.judged import judge
 from jobs.cli.output import Guarded
 from jobs.processes import end, rarely_collected
-from jobs.store.disk import known_failure
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one job and return its exit code; a failure that is known becomes one line on standard error."""
-    top = parser()
-    arguments = top.parse_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    top = parser(given)
+    arguments = top.parse_args(given)
     if arguments.job == "nightly" and not (arguments.input or arguments.snapshot or arguments.first or arguments.last):
         top.error("nightly: give --input or --snapshot, or days to recompute with --from and --to")
     try:
         return _run(arguments)
     except Exception as error:
+        from jobs.store.disk import known_failure  # noqa: PLC0415  what goes well does not wait for it
+
         known = known_failure(error, getattr(arguments, "warehouse", getattr(arguments, "output", None)))
         if known is None:
             raise
@@ -70,6 +71,8 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.job == "report":
             from jobs.cli.pages import report as job  # noqa: PLC0415  as above
         return job(arguments)
+    from jobs.cli.judged import judge  # noqa: PLC0415  as above
+
     judge(arguments)
     session = None
     if arguments.job in ("demo", "nightly") and not getattr(arguments, "in_process", False):

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 import pyarrow as pa
 
 from jobs.errors import JobError, UsageError
+from jobs.printable import nobody
 from jobs.processes import cores, give_back, rarely_collected
 from jobs.session import is_local, is_meant_for_cluster
 from jobs.store.places import local_path, write_text
@@ -94,6 +95,9 @@ def call(one: Call[Any, Any]) -> Any:
 class InProcess:
     """One process without a JVM."""
 
+    share: Callable[[int, int], None] = staticmethod(nobody)
+    """Is told how many pieces of a pass are done, of how many."""
+
     def __init__(self, width: int = 1) -> None:
         self.width = width
 
@@ -102,7 +106,12 @@ class InProcess:
 
     def each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
         """See `Passes`."""
-        return [_done(task, piece) for piece in work]
+        return list(self._told((_done(task, piece) for piece in work), len(work)))
+
+    def _told(self, results: Iterator[R], of: int) -> Iterator[R]:
+        for number, result in enumerate(results, start=1):
+            self.share(number, of)
+            yield result
 
 
 class Processes(InProcess):
@@ -116,7 +125,7 @@ class Processes(InProcess):
         context = get_context("forkserver")
         context.set_forkserver_preload([*_PRELOADED])
         with ProcessPoolExecutor(min(self.width, len(work)), context, give_back) as pool:
-            return _sound([*pool.map(partial(_called, task, note=None), work)])
+            return _sound([*self._told(pool.map(partial(_called, task, note=None), work), len(work))])
 
 
 def for_files(passes: Passes) -> Passes:

@@ -5,10 +5,8 @@ Translating takes seconds, so what `schemas.translate` has made is kept beside i
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import pkgutil
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -34,22 +32,34 @@ class Stored(NamedTuple):
 
 
 @cache
-def _texts() -> Mapping[str, str]:
-    """Return statements by name, kept or made now. In an archive, and installed, what was kept is taken as it is."""
+def _kept() -> Mapping[str, Mapping[str, str]]:
+    """Return statements by name and what tells them from others, kept or made now.
+
+    In an archive on a cluster, and installed, what was kept is taken as it is.
+    """
     folder = Path(__file__).parent
     state = _state_of(folder)
-    with suppress(OSError, ValueError):
-        kept = json.loads(pkgutil.get_data("schemas", KEPT) or b"")
-        if state in (None, kept["state"]):
-            return dict(kept["texts"])
+    loader = __spec__.loader  # what is packed in an archive is no file
+    with suppress(OSError, ValueError, LookupError):
+        kept: dict[str, Mapping[str, str]] = json.loads(loader.get_data(str(folder / KEPT)))  # type: ignore[union-attr]  # both kinds have it
+        if state in (None, kept["made"]["state"]) and kept["made"]["digest"]:
+            return kept
+    import hashlib  # noqa: PLC0415  as below
+
     from schemas.translate import texts  # noqa: PLC0415  it takes time to import
 
     made = dict(texts())
+    digest = hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:16]
+    kept = {"made": {"state": state or "", "digest": digest}, "texts": made}
     with suppress(OSError):  # somebody else's folder
         part = folder / f"{KEPT}.{os.getpid()}"
-        part.write_text(json.dumps({"state": state, "texts": made}), encoding="utf-8")
+        part.write_text(json.dumps(kept), encoding="utf-8")
         part.replace(folder / KEPT)
-    return made
+    return kept
+
+
+def _texts() -> Mapping[str, str]:
+    return _kept()["texts"]
 
 
 def _state_of(folder: Path) -> str | None:
@@ -57,17 +67,19 @@ def _state_of(folder: Path) -> str | None:
     if not folder.is_dir() or __package__ != "schemas":
         return None
     lock = folder.parent / "requirements.lock"  # which translator
-    found = [(str(lock), lock)] if lock.is_file() else []
-    for where, _, names in os.walk(folder):
-        found += [(name, Path(where, name)) for name in names if name.endswith((".py", ".sql"))]
-    times = sorted((name, path.stat().st_mtime_ns, path.stat().st_size) for name, path in found)
-    return hashlib.sha256(repr(times).encode()).hexdigest()
+    found, folders = [(str(lock), lock.stat())] if lock.is_file() else [], [str(folder)]
+    while folders:
+        for entry in os.scandir(folders.pop()):
+            if entry.is_dir():
+                folders.append(entry.path)
+            elif entry.name.endswith((".py", ".sql")):
+                found.append((entry.name, entry.stat()))
+    return repr(sorted((name, of.st_mtime_ns, of.st_size) for name, of in found))
 
 
-@cache
 def digest() -> str:
     """Return what changes when a text does."""
-    return hashlib.sha256(json.dumps(_texts(), sort_keys=True).encode()).hexdigest()[:16]
+    return _kept()["made"]["digest"]
 
 
 def kept_file(suffix: str) -> Path:

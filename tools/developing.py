@@ -8,8 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-from jobs.start.__main__ import plain_python
-from jobs.start.java import CHECKOUT, Java, quoted
+from jobs.start.java import CHECKOUT, Java, plain_python, quoted
 from jobs.start.options import CommandLine
 
 # A process for each core, four at most: each reads the tests and makes the warehouses that many of them start from. What each

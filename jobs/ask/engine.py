@@ -10,11 +10,11 @@ import datetime as dt
 import importlib
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from operator import and_, itemgetter
 from pathlib import Path
-from shutil import copyfile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 # Without what the package `duckdb` adds to it, which takes longer to import than many a question.
@@ -73,6 +73,7 @@ _OF_THE_QUESTION = (
     *(duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.DataError),
     duckdb.NotImplementedException,
 )
+_COMMENT = re.compile(r"COMMENT ON COLUMN \w+\.(\w+) IS '((?:[^']|'')*)'")
 _UNKNOWN = re.compile(r"Catalog Error: Table (?:Function )?with name (.+?) does not exist")
 
 
@@ -130,7 +131,9 @@ class Answers:
         is_last = as_known_at is None and not is_verified
         ready = _ready(warehouse, self._noted, settings) if is_last else None
         self._connection = duckdb.connect(config=settings) if ready is None else ready
-        self._connection.execute("SET TimeZone = 'UTC'")
+        # How far a statement is can be asked only where its bar would be shown.
+        for setting in ("TimeZone = 'UTC'", "enable_progress_bar_print = FALSE", "enable_progress_bar = TRUE"):
+            self._connection.execute(f"SET {setting}")
         if "://" not in warehouse:
             folder = f"{Path(warehouse).resolve()}/"
             stand_in(self._connection, folder[:-1])
@@ -185,6 +188,24 @@ class Answers:
     def interrupt(self) -> None:
         """End the question that another thread is asking: it raises UsageError there."""
         self._connection.interrupt()
+
+    @property
+    def share(self) -> float | None:
+        """Return which share of the question that is asked is done; None: not known. Another thread may ask."""
+        percent = self._connection.query_progress()
+        return percent / 100 if percent > 0 else None
+
+    def describe(self, name: str) -> Answer | None:
+        """Return the columns of a table or view with their types and comments, or what a function takes; None: there is none."""
+        if name not in asked.names() or "." in name:
+            return None
+        said = asked.statement(f"comment.{name}") or ""
+        if function := re.match(r"CREATE .*?MACRO (\w+\([^)]*\))", asked.statement(name) or ""):
+            text = re.search(r" IS '((?:[^']|'')*)'", said)
+            return Answer(["function", "comment"], iter([(function[1], text[1].replace("''", "'") if text else None)]))
+        comments = {column: text.replace("''", "'") for column, text in _COMMENT.findall(said)}
+        rows = self.ask(f"DESCRIBE {name}").rows
+        return Answer(["column_name", "column_type", "comment"], ((of, to, comments.get(of)) for of, to, *_ in rows))
 
     @property
     def coverage(self) -> list[Covered]:
@@ -356,17 +377,21 @@ def _ready(root: str, noted: Noted | None, settings: Mapping[str, Any]) -> duckd
     None: there is none, or it is not of the run that is noted, or something was written into the ledger since, or by other
     software: then what a question touches is made.
     """
-    from tempfile import NamedTemporaryFile  # noqa: PLC0415  as above
-
     log = Path(root, "gold", "runs", "_delta_log")
     if noted is None or "://" in root:
         return None
     try:
         newest = max((entry for entry in os.scandir(log) if entry.name.endswith(".json")), key=lambda entry: entry.name)
         wanted = (noted.run_id, LAYOUT, int(newest.name[:20]), made_with())
-        with NamedTemporaryFile(suffix=".duckdb") as copy:
-            copyfile(Path(root, HISTORY), copy.name)
-            connection = duckdb.connect(copy.name, read_only=True, config=dict(settings))
+        # As `tempfile` would make it, whose import takes as long as the copy.
+        copy = f"{os.environ.get('TMPDIR') or '/tmp'}/namesrv-history-{os.getpid()}-{time.monotonic_ns()}.duckdb"  # noqa: S108
+        opener = partial(os.open, mode=0o600)
+        try:
+            with open(copy, "xb", opener=opener) as file:
+                file.write(Path(root, HISTORY).read_bytes())
+            connection = duckdb.connect(copy, read_only=True, config=dict(settings))
+        finally:
+            os.unlink(copy)  # noqa: PTH108
         found = connection.execute("SELECT run_id, layout, ledger, made_with FROM files.run").fetchone()
     except (OSError, ValueError, duckdb.Error):
         return None

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
 
 from jobs import IS_INSTALLED, PROGRAM, __version__
 from jobs.cli.output import FORMS
@@ -60,6 +64,12 @@ _DEVELOPERS = (
 class _Options(argparse.ArgumentParser):
     """A command's options, with those that several commands have under the names that they share."""
 
+    formatter: type[argparse.HelpFormatter] = argparse.HelpFormatter
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        # It is asked for at each option that is added, and would look anew each time how wide the terminal is.
+        return self.formatter(self.prog, width=_columns() - 2)
+
     def several(self, option: str, metavar: str, text: str, *, required: bool = False) -> None:
         """Add an option that takes several values, also by being given again."""
         self.add_argument(option, nargs="+", action="extend", default=[], metavar=metavar, help=text, required=required)
@@ -113,9 +123,9 @@ class _Options(argparse.ArgumentParser):
         self.add_argument("--limit", type=_between(0, 2**31 - 1), help=most)
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the command line: one sub-command per job."""
-    top = argparse.ArgumentParser(
+def parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """Return the command line: one sub-command per job. `given`: what it will read; for a question nothing else is made."""
+    top = _Options(
         prog=PROGRAM,
         description="The history of a RocketMQ name server's registry, from recorded traffic.",
         epilog="Options of spark-submit (--master, --conf, --driver-memory, ...) may stand anywhere. "
@@ -128,10 +138,15 @@ def parser() -> argparse.ArgumentParser:
         "15 published, but --after-publish did not take the changes: the next run tells them again.",
     )
     top.add_argument("--version", action="version", version=f"namesrv-history {__version__}")
-    jobs = top.add_subparsers(dest="job", metavar="JOB", required=True, parser_class=_Options)
+    # What a parser would find out itself takes longer than all of this.
+    jobs = top.add_subparsers(dest="job", metavar="JOB", required=True, parser_class=_Options, prog=top.prog)
+    if given[:1] == ["ask"]:
+        _add_questions(jobs.add_parser, given[1:])
+        return top
     _add_writers(jobs.add_parser)
     _add_record(jobs.add_parser)
     _add_readers(jobs.add_parser)
+    _add_questions(jobs.add_parser, ())
     jobs.add_parser("reference", help="print every table, view and function, column by column, as Markdown")
     pack = jobs.add_parser("pack", help="pack the Python environment for the machines of a cluster, without Spark")
     pack.file("--output", "archive to write, .tar.gz", required=True)
@@ -194,13 +209,10 @@ def _add_readers(add: Callable[..., _Options]) -> None:
     )
     names.add_argument("--database", required=True, metavar="NAME", help="database to put them in; made if need be")
     names.warehouse()
-    _add_questions(add("ask", help="ask the published tables, without Spark and Java"))
-
     serve = (
         "answer questions of assistants by the Model Context Protocol, on standard input and output, until that ends"
     )
     add("mcp", help=serve).warehouse()
-
     audit = add("audit", help="prove what is published from what was recorded, and attest tables at an instant")
     audit.add_argument("--at", metavar="TIME", help=f"attest a name server's tables at an {_WHEN}")
     audit.add_argument("--namesrv", dest="of", metavar="ADDR", help="that name server, ip:port")
@@ -234,31 +246,53 @@ def _add_readers(add: Callable[..., _Options]) -> None:
     snapshot.warehouse()
 
 
-def _add_questions(ask: _Options) -> None:
-    """Add the questions that are answered without a JVM."""
-    questions = ask.add_subparsers(dest="question", metavar="QUESTION", required=True)
-    questions.add_parser("queries", help="list the saved queries: what they answer, and their parameters")
-    of: dict[str, _Options] = {}
+def _add_questions(add: Callable[..., _Options], given: Sequence[str]) -> None:
+    """Add the questions that are answered without a JVM, or only the one that is given."""
+    ask = add("ask", help="ask the published tables, without Spark and Java")
+    questions = ask.add_subparsers(dest="question", metavar="QUESTION", required=True, prog=ask.prog)
+    if given[:1] not in [[name] for name in QUESTIONS]:
+        listed = questions.add_parser("queries", help="list the saved queries; `query NAME --help` tells of one")
+        listed.add_argument("filter", nargs="?", metavar="WORD", help="only those in whose name or question it stands")
+        given = ()
     for name, (text, arguments) in QUESTIONS.items():
-        of[name] = questions.add_parser(name, help=text, description=text)
+        if given and name != given[0]:
+            continue
+        of: _Options = questions.add_parser(name, help=text, description=text)
         for argument in arguments:
             many = "?" if argument == "query" else None
-            of[name].add_argument(argument, nargs=many, metavar=argument.upper(), help=_ASKED_FOR.get(argument, _WHEN))
-        of[name].warehouse()
-        of[name].answer()
-    of["query"].several("--param", "NAME=VALUE", "a parameter of the saved query")
-    of["sql"].flag(
-        "--unsafe",
-        "let statements read and write any file of this machine that you may (default: the warehouse's files alone)",
-    )
-    most = "memory at most, in MiB (default: 2048)"
-    of["sql"].add_argument("--memory", type=_between(1, 1 << 20, " MiB"), default=2048, metavar="MIB", help=most)
-    since = "cursor: a run's id, as the last answer has named it, an instant, or none for all"
-    of["changes"].add_argument("--since", required=True, metavar="RUN|TIME", help=since)
-    of["diff"].flag("--tables", "of all tables of the name servers, not of routes")
-    severe = "exit code 12 if one as severe is ongoing"
-    of["incidents"].add_argument("--fail-on", choices=("critical", "warning", "info"), help=severe)
-    of["explain"].several("--capture", "FILE", "recordings at hand")
+            of.add_argument(argument, nargs=many, metavar=argument.upper(), help=_ASKED_FOR.get(argument, _WHEN))
+        of.warehouse()
+        of.answer()
+        if name == "query":
+            of.several("--param", "NAME=VALUE", "a parameter of the saved query")
+            if {"-h", "--help"} & set(given):
+                from jobs.ask.saved import described  # noqa: PLC0415  their reader takes longer to import than many a question
+
+                of.formatter, of.description = argparse.RawDescriptionHelpFormatter, described(given[1]) or text
+        elif name == "sql":
+            files = (
+                "let statements read and write any file of this machine that you may (default: the warehouse's alone)"
+            )
+            of.flag("--unsafe", files)
+            most = "memory at most, in MiB (default: 2048)"
+            of.add_argument("--memory", type=_between(1, 1 << 20, " MiB"), default=2048, metavar="MIB", help=most)
+        elif name == "changes":
+            since = "cursor: a run's id, as the last answer has named it, an instant, or none for all"
+            of.add_argument("--since", required=True, metavar="RUN|TIME", help=since)
+        elif name == "diff":
+            of.flag("--tables", "of all tables of the name servers, not of routes")
+        elif name == "incidents":
+            severe = "exit code 12 if one as severe is ongoing"
+            of.add_argument("--fail-on", choices=("critical", "warning", "info"), help=severe)
+        elif name in ("explain", "why"):
+            of.several("--capture", "FILE", "recordings at hand: the event's bytes are shown")
+
+
+@cache
+def _columns() -> int:
+    with suppress(ValueError, OSError):
+        return int(os.environ.get("COLUMNS") or os.get_terminal_size(sys.__stdout__.fileno()).columns)  # type: ignore[union-attr]
+    return 80
 
 
 def _between(least: int, most: int, unit: str = "") -> Callable[[str], int]:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
-from jobs.ask.engine import FUNCTIONS, Answers, nearest
+from jobs.ask.engine import FUNCTIONS, Answer, Answers, nearest
 from jobs.ask.instants import instant, known_at
 from jobs.cli.judged import warehouse_at
-from jobs.cli.output import opened, write_rows
+from jobs.cli.output import opened, waiting, write_rows
 from jobs.errors import EXIT_OK, EXIT_ONGOING, UsageError
 from jobs.store.coverage import require_within, summary
 from schemas import asked
 
+# What was asked last: to close it takes longer than most processes have left.
+_OPEN: list[Answers] = []
 _SEVERITIES = ["critical", "warning", "info"]
 # Names that readers of SQL meet only within other statements.
 _FOR_OTHERS = ("_committed", "_stored", "_rows_at", "_rows_between", "utc")
@@ -24,6 +27,7 @@ _Asked = tuple[str, dict[str, Any]]
 """A statement in DuckDB's dialect, and its values."""
 _STATEMENTS = {
     "route-at": "SELECT * FROM route_at($topic, $t) ORDER BY namesrv_id, broker_name",
+    "explain": "",
     "why": "SELECT * FROM why($topic, $t) ORDER BY namesrv_id",
     "diff": "SELECT * FROM route_diff($t1, $t2) ORDER BY ALL",
     "findings": "SELECT * FROM findings ORDER BY from_time, code, subject, namesrv_id",
@@ -49,10 +53,18 @@ def answers_of(given: argparse.Namespace, known: str | None) -> Answers:
 def ask(given: argparse.Namespace) -> int:
     """Answer a question and return the exit code."""
     if given.question == "queries":
-        _list_queries()
+        from schemas.queries import queries  # noqa: PLC0415  their reader takes longer to import than many a question
+
+        word, group = (given.filter or "").lower(), ""
+        for query in queries().values():
+            if word in f"{query.name} {query.question}".lower():
+                sys.stdout.write(f"{query.group}\n" if query.group != group else "")
+                sys.stdout.write(f"  {query.name}: {query.question}\n")
+                group = query.group
         return EXIT_OK
     questions = list(questions_of(given))
     answers = answers_of(given, given.as_known_at)
+    _OPEN[:] = [answers]
     if given.question == "query":
         from jobs.ask.saved import time_of  # noqa: PLC0415  as below
 
@@ -60,14 +72,11 @@ def ask(given: argparse.Namespace) -> int:
         if not require_within(answers.coverage, *time_of(values)):
             sys.stderr.write(f"namesrv-history: {summary(answers.coverage)}\n")
     with opened(Path(given.output)) if given.output else nullcontext(sys.stdout) as out:
-        if given.question == "explain":
-            from jobs.cli.explain import explain  # noqa: PLC0415  only who is shown packets waits for their reader
-
-            values = {"topic": given.topic, "t": instant(given.time)}
-            if not explain(answers, values, [Path(name) for name in given.capture], given.format, out):
-                _name_nearest(answers, given.topic)
         if given.question == "restated":
-            _write_restated(answers, given, out)
+            from jobs.ask.restated import restated  # noqa: PLC0415  as below
+
+            found = restated(answers, answers_of(given, None), FUNCTIONS[table_named(given.table)], instant(given.time))
+            write_rows(out, given.format, *found, given.limit)
         if given.question == "changes":
             _write_changes(answers, given, out)
         if given.question == "prometheus":
@@ -75,26 +84,30 @@ def ask(given: argparse.Namespace) -> int:
         for number, (sql, values) in enumerate(questions):
             if number and given.format != "json":
                 out.write("\n")
-            names, rows = answers.ask(sql, **values)
-            if isinstance(topic := values.get("topic"), str):
-                rows = iter(known := list(rows))
-                if not any(map(_knows, known)):
-                    _name_nearest(answers, topic)
-            if write_rows(out, given.format, names, rows, given.limit) and given.format != "table":
-                sys.stderr.write(f"namesrv-history: more rows than {given.limit:,} (--limit) are left out\n")
+            is_known = True
+            if given.question == "explain" or (given.format == "table" and _is_why(given)):
+                from jobs.cli.explain import explain  # noqa: PLC0415  only who is shown packets waits for their reader
+
+                files = [Path(name) for name in getattr(given, "capture", ())]
+                is_known = explain(answers, values, files, given.format, out, with_route=given.question == "explain")
+            else:
+                with waiting("ask", lambda: answers.share):
+                    names, rows = (_described(answers, sql) if given.question == "sql" else None) or answers.ask(
+                        sql, **values
+                    )
+                if "topic" in values:
+                    rows = iter(known := list(rows))
+                    is_known = any(map(_knows, known))
+                if write_rows(out, given.format, names, rows, given.limit) and given.format != "table":
+                    sys.stderr.write(f"namesrv-history: more rows than {given.limit:,} (--limit) are left out\n")
+            if not is_known and isinstance(values["topic"], str):
+                _name_nearest(answers, values["topic"])
     if fail_on := getattr(given, "fail_on", None):
         ongoing = "SELECT 1 FROM incidents WHERE state = 'ongoing' AND list_contains($severities, severity) LIMIT 1"
         as_severe = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
         if next(answers.ask(ongoing, severities=as_severe).rows, None) is not None:
             return EXIT_ONGOING
     return EXIT_OK
-
-
-def _write_restated(answers: Answers, given: argparse.Namespace, out: TextIO) -> None:
-    from jobs.ask.restated import restated  # noqa: PLC0415  as above
-
-    found = restated(answers, answers_of(given, None), FUNCTIONS[table_named(given.table)], instant(given.time))
-    write_rows(out, given.format, *found, given.limit)
 
 
 def _write_changes(answers: Answers, given: argparse.Namespace, out: TextIO) -> None:
@@ -164,6 +177,16 @@ def table_named(name: str) -> str:
     return found
 
 
+def _described(answers: Answers, sql: str) -> Answer | None:
+    """Return the columns of a name with their comments where a statement asks for them; None: it asks for something else."""
+    found = re.fullmatch(r"(?:DESCRIBE|DESC)\s+(?:TABLE\s+)?(\w+)", sql.strip(), re.IGNORECASE)
+    return answers.describe(found[1].lower()) if found else None
+
+
+def _is_why(given: argparse.Namespace) -> bool:
+    return given.question == "why" or (given.question, getattr(given, "name", "")) == ("query", "no_route_info")
+
+
 def _knows(row: tuple[Any, ...]) -> bool:
     """Return whether a row says more than that its name server never had what was asked for, or was not recorded."""
     return not any(isinstance(value, str) and value.startswith(("never seen", "not recorded:")) for value in row)
@@ -176,31 +199,17 @@ def _name_nearest(answers: Answers, topic: str) -> None:
         sys.stderr.write(f"namesrv-history: no name server ever had a topic {topic}{nearest(topic, topics, most=5)}\n")
 
 
-def _list_queries() -> None:
-    """Write the saved queries by group."""
-    from schemas.queries import queries  # noqa: PLC0415  as above
-
-    group = ""
-    for query in queries().values():
-        if query.group != group:
-            sys.stdout.write(f"{chr(10) if group else ''}{query.group}\n")
-            group = query.group
-        sys.stdout.write(f"  {query.name}: {query.question}\n")
-        for parameter in query.parameters:
-            sys.stdout.write(f"      {parameter.name} {parameter.type}: {parameter.described}\n")
-        if query.unknown:
-            sys.stdout.write(f"      not known: {query.unknown}\n")
-
-
 # -- a Prometheus text file (for the node exporter's textfile collector) ---------------------------------------------------
 
 # Every code has a line also where there is nothing: an alert on it ends by itself.
-_ONGOING = """
-    SELECT c.code, s.severity, count(i.incident_id)
+_BY_CODE = """
+    SELECT c.code, s.severity, count(f.code)
     FROM finding_codes AS c
     CROSS JOIN (SELECT unnest(['critical', 'warning', 'info']) AS severity) AS s
-    LEFT JOIN incidents AS i ON list_contains(i.codes, c.code) AND i.severity = s.severity AND i.state = 'ongoing'
+    LEFT JOIN {counted} AS f ON f.code = c.code AND f.severity = s.severity
     GROUP BY ALL ORDER BY ALL"""
+_ONGOING = "(SELECT unnest(codes) AS code, severity FROM incidents WHERE state = 'ongoing')"
+_NEW = "(SELECT * FROM findings WHERE told_on = (SELECT max(CAST(latest_time AS DATE)) FROM watermarks))"
 _ALL = "SELECT severity, count(*) FROM incidents GROUP BY ALL ORDER BY ALL"
 _WATERMARKS = "SELECT namesrv_id, latest_time FROM watermarks ORDER BY namesrv_id"
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
@@ -208,12 +217,19 @@ _Samples = Sequence[tuple[Mapping[str, str], float]]
 
 
 def _metrics(answers: Answers) -> Iterator[str]:
-    ongoing = [({"code": code, "severity": of}, count) for code, of, count in answers.ask(_ONGOING).rows]
+    ongoing, new = (
+        [
+            ({"code": code, "severity": of}, count)
+            for code, of, count in answers.ask(_BY_CODE.format(counted=counted)).rows
+        ]
+        for counted in (_ONGOING, _NEW)
+    )
     of_all = [({"severity": severity}, count) for severity, count in answers.ask(_ALL).rows]
     latest = [({"namesrv": name}, at.timestamp()) for name, at in answers.ask(_WATERMARKS).rows]
     published: _Samples = [({}, answers.known.finished_time.timestamp())]
     families: Mapping[str, tuple[str, _Samples]] = {
         "incidents_ongoing": ("Incidents that were not over when the last recorded day ended.", ongoing),
+        "findings_last_day": ("Findings that were first told of the last day that is recorded.", new),
         "incidents": ("All incidents that are published, by severity.", of_all),
         "published_timestamp_seconds": ("When the run was published that is read.", published),
         "known_timestamp_seconds": ("Latest instant that is recorded of a name server.", latest),

@@ -23,7 +23,7 @@ from jobs.audit.attestation import attest, differing, read_attestation
 from jobs.cli import report
 from jobs.cli.ask import table_named
 from jobs.cli.files import export, snapshot_at
-from jobs.cli.output import Console, opened
+from jobs.cli.output import Console, opened, waiting
 from jobs.errors import (
     EXIT_INPUT,
     EXIT_MISMATCHED,
@@ -67,6 +67,15 @@ class Command:
         run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
         self.warehouse = Warehouse(path, arguments.conf, run_id, started)
         self.started = session
+        self.part: float | None = None
+
+    def share(self, done: int, of: int) -> None:
+        """Note how many of some equal parts are done."""
+        self.part = done / of
+
+    def waiting(self) -> contextlib.AbstractContextManager[None]:
+        """Return what shows a person who waits for long how far the command is."""
+        return waiting(self.arguments.job, lambda: self.part)
 
     @property
     def session(self) -> SessionLater:
@@ -106,6 +115,8 @@ def _nightly(command: Command) -> int:
     # A JVM that starts has work for all cores; until its first tasks run, for one.
     prepare(session.wait if session is not None else lambda: None)
     passes: Passes = InProcess() if session is None else OnSpark(session.get, warehouse.path)
+    if isinstance(passes, InProcess):
+        passes.share = command.console.share
     asked = nightly.Asked(given.input, given.snapshot, given.first, given.last)
     hook = Hook(warehouse.path, given.after_publish) if getattr(given, "after_publish", None) else None
     if hook is not None:
@@ -173,8 +184,8 @@ def _check(command: Command) -> int:
 
     given, warehouse = command.arguments, command.warehouse
     against = None if given.against is None else kept_checkpoint(given.against)
-    with read_locked(warehouse.path):
-        checked, now = check(warehouse, against), warehouse.checkpoint()
+    with read_locked(warehouse.path), command.waiting():
+        checked, now = check(warehouse, against, command.share), warehouse.checkpoint()
     for sentence in (*checked.wrong, *checked.replaced):
         command.console.line(sentence)
     command.console.line(
@@ -209,7 +220,7 @@ def _refused(command: Command) -> int:
 
 def _maintain(command: Command) -> int:
     given = command.arguments
-    with locked(command.warehouse.path):
+    with locked(command.warehouse.path), command.waiting():
         done = maintain(command.warehouse, given.retain_days, dry_run=given.dry_run)
     report.show_maintained(done, command.console, dry_run=given.dry_run)
     return EXIT_OK
@@ -299,14 +310,16 @@ def _check_attestation(command: Command) -> int:
 
 
 def _export(command: Command) -> int:
-    lines = export(command.warehouse, Path(command.arguments.output))
+    with command.waiting():
+        lines = export(command.warehouse, Path(command.arguments.output), command.share)
     command.console.line(f"{command.arguments.output}: {lines:,} lines; {summary(command.warehouse.coverage())}")
     return EXIT_OK
 
 
 def _snapshot(command: Command) -> int:
     given = command.arguments
-    text = snapshot_at(command.warehouse, given.of, given.at)
+    with command.waiting():
+        text = snapshot_at(command.warehouse, given.of, given.at)
     with opened(Path(given.output)) as file:
         file.write(text)
     command.console.line(f"{given.output}: {given.of} at {text_of(given.at)}")

@@ -29,7 +29,9 @@ _ROUTE = "SELECT * FROM route_at($topic, $t) ORDER BY namesrv_id, broker_name"
 _A_LINE = 16
 
 
-def explain(answers: Answers, values: dict[str, Any], files: Sequence[Path], form: str, out: TextIO) -> bool:
+def explain(
+    answers: Answers, values: dict[str, Any], files: Sequence[Path], form: str, out: TextIO, *, with_route: bool = True
+) -> bool:
     """Write the explanation: for people in parts, otherwise a row for each name server. Raises UsageError.
 
     Return whether the topic had been, or would be, on one of them.
@@ -49,14 +51,15 @@ def explain(answers: Answers, values: dict[str, Any], files: Sequence[Path], for
     if form != "table":
         write_rows(out, form, [*found.names, "recorded"], [list(one.values()) for one in rows])
         return was_there
-    write_rows(out, "table", *answers.ask(_ROUTE, **values))
-    for one in rows:
-        out.writelines(f"{line}\n" for line in _lines(one))
+    if with_route:
+        write_rows(out, "table", *answers.ask(_ROUTE, **values))
+        out.write("\n")
+    for number, one in enumerate(rows):
+        out.writelines(f"{line}\n" for line in ([""] * bool(number) + list(_lines(one))))
     return was_there
 
 
 def _lines(one: dict[str, Any]) -> Iterator[str]:
-    yield ""
     yield f"{one['namesrv_id']}: {one['state']}"
     if one["caused_by"] is None:
         return

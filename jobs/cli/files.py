@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import pyarrow.compute as pc
 from jobs.cli.output import opened
 from jobs.errors import MissingDayError, NothingPublishedError
 from jobs.night.work import require_configs
+from jobs.printable import nobody
 from jobs.store.coverage import require_known
 from jobs.store.ledger import days_of
 from jobs.store.warehouse import Warehouse
@@ -32,9 +34,10 @@ from schemas.sql_files import query
 from schemas.table import Table
 
 
-def export(warehouse: Warehouse, output: Path) -> int:
+def export(warehouse: Warehouse, output: Path, share: Callable[[int, int], None] = nobody) -> int:
     """Write every recorded event and answer to `output`, ordered by name server and position; return the lines.
 
+    `share` is told how many name servers' days are done, of how many.
     Raises TamperedError; MissingDayError where nothing is recorded.
     """
     stored = warehouse.rows(bronze.TOPIC_CONFIGS_TABLE)
@@ -45,9 +48,11 @@ def export(warehouse: Warehouse, output: Path) -> int:
         raise MissingDayError(f"{warehouse.path}: nothing is recorded at all")
     lines = 0
     with opened(output) as file:
-        for namesrv_id in sorted({name for day in days for name in warehouse.namesrvs_on(day)}):
+        namesrvs = sorted({name for day in days for name in warehouse.namesrvs_on(day)})
+        for place, namesrv_id in enumerate(namesrvs):
             own = pc.field("namesrv_id") == namesrv_id
-            for day in days:
+            for number, day in enumerate(days):
+                share(place * len(days) + number, len(namesrvs) * len(days))
                 found = [
                     Row(table.name, row)
                     for table in bronze.RECORDED_TABLES

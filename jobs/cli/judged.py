@@ -21,12 +21,22 @@ def judge(arguments: argparse.Namespace) -> None:
     for name in given.get("input") or []:
         if name != STANDARD_INPUT and "://" not in name and not Path(name).exists():
             raise FileNotFoundError(f"input {name}: no such file or folder")
-    for name in given.get("snapshot") or []:
-        if "://" not in name:
-            _require_snapshot(Path(name))
-    for name in ("output", "summary"):
-        if given.get(name):
-            _require_writable(name, Path(given[name]))
+    for path in (Path(name) for name in given.get("snapshot") or [] if "://" not in name):
+        from namesrv_core.history.snapshot import SnapshotError, snapshot_of  # noqa: PLC0415  most have none
+
+        try:
+            if path.stat().st_size > _MAX_SNAPSHOT_BYTES:
+                raise UsageError(f"snapshot {path}: longer than {_MAX_SNAPSHOT_BYTES >> 20} MiB")
+            snapshot_of(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, SnapshotError) as error:
+            raise UsageError(f"snapshot {path}: {error}") from error
+    for name in (one for one in ("output", "summary") if given.get(one)):
+        # What could not be written once all is done is refused now.
+        path = Path(given[name])
+        if not path.parent.is_dir():
+            raise UsageError(f"{name} {path}: there is no folder {path.parent}")
+        if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise UsageError(f"{name} {path}: cannot be written")
     if given.get("warehouse"):
         given["warehouse"] = warehouse_at(given["warehouse"])
     for name, value_of in (("first", _day), ("last", _day), ("at", instant), ("as_known_at", known_at)):
@@ -41,13 +51,9 @@ def judge(arguments: argparse.Namespace) -> None:
         raise UsageError(f"--series {series}: is no regular expression: {error}") from error
     from jobs.conf import DEFAULT_CONF, load_conf  # noqa: PLC0415  it knows the settings of a name server
 
-    given["conf"] = load_conf(
-        Path(given.get("conf_file") or DEFAULT_CONF),
-        given.get("namesrv") or (),
-        join_addresses=given.get("join_addresses", False),
-        series=series,
-        log={"zone": given.get("log_zone"), "namesrv": given.get("log_namesrv")},
-    )
+    conf_file, namesrvs = Path(given.get("conf_file") or DEFAULT_CONF), given.get("namesrv") or ()
+    joins, log = given.get("join_addresses", False), {"zone": given.get("log_zone"), "namesrv": given.get("log_namesrv")}
+    given["conf"] = load_conf(conf_file, namesrvs, join_addresses=joins, series=series, log=log)
 
 
 def warehouse_at(name: str) -> str:
@@ -60,27 +66,6 @@ def warehouse_at(name: str) -> str:
             f"warehouse {path}: Delta cannot read below a folder with {found[0]!r} in its name; take another one"
         )
     return path
-
-
-def _require_snapshot(path: Path) -> None:
-    """Read a snapshot once before anything is started."""
-    from namesrv_core.history.snapshot import SnapshotError, snapshot_of  # noqa: PLC0415  as above
-
-    try:
-        if path.stat().st_size > _MAX_SNAPSHOT_BYTES:
-            raise UsageError(f"snapshot {path}: longer than {_MAX_SNAPSHOT_BYTES >> 20} MiB")
-        snapshot_of(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, SnapshotError) as error:
-        raise UsageError(f"snapshot {path}: {error}") from error
-
-
-def _require_writable(name: str, path: Path) -> None:
-    """Raise UsageError for a file that could not be written once all is done."""
-    folder = path.parent
-    if not folder.is_dir():
-        raise UsageError(f"{name} {path}: there is no folder {folder}")
-    if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
-        raise UsageError(f"{name} {path}: cannot be written")
 
 
 def _day(text: str) -> dt.date:

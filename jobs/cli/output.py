@@ -14,20 +14,22 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
 from jobs.errors import UsageError
-from jobs.printable import printable
+from jobs.printable import printable, time_left
 
 FORMS = ("table", "json", "csv", "spreadsheet")
 # What a cell begins with that a spreadsheet takes for a formula, whatever blanks it leaves out before.
 _FORMULA = re.compile(r"\s*[=+\-@]")
-_CELL_CHARS = 60
+_CELL_CHARS, _FOLDED_CHARS = 60, 2_000
+# A column is not folded to less.
+_NARROWEST = 12
 _TABLE_ROWS = 1_000
-_EVERY_S = 60
+_EVERY_S, _PATIENCE_S = 60, 2
 
 
 class Guarded(io.TextIOBase):
@@ -60,39 +62,42 @@ class Console:
     def __init__(self, out: TextIO | None = None, err: TextIO | None = None) -> None:
         self.out = out or sys.stdout
         self.err = err or sys.stderr
-        self._moves = self.err.isatty()
-        self._told = time.monotonic()
+        self._told = self._began = time.monotonic()
         self._terminal = self.err.stream if isinstance(self.err, Guarded) else self.err
+        self._erased = "\r\033[K" if self.err.isatty() else ""
 
     def begin(self, step: str) -> None:
         """Say that a step has begun."""
-        if self._moves:
-            self._terminal.write(f"\r\033[K{step} ...")
-        self._terminal.flush()
+        self._began = time.monotonic()
+        if self._erased:
+            self._show(f"{step} ...")
 
     def progress(self, text: str) -> None:
         """Say how far the step is; where nothing moves, once a minute."""
         now = time.monotonic()
-        if self._moves:
-            self._terminal.write(f"\r\033[K{text}")
+        if self._erased:
+            self._show(text)
         elif now - self._told >= _EVERY_S:
             self._told = now
-            self._terminal.write(f"{text}\n")
-        self._terminal.flush()
+            self._show(f"{text}\n")
+
+    def share(self, done: int, of: int) -> None:
+        """Say that so many of some equal parts of the step are done, and, when that took two seconds, how long the rest will."""
+        seconds = time.monotonic() - self._began
+        if done and seconds >= _PATIENCE_S:
+            self.progress(f"{done:,} of {of:,}, {time_left(seconds * (of - done) / done)}")
 
     def end(self, step: str, seconds: float) -> None:
         """Say that a step has ended."""
-        start = "\r\033[K" if self._moves else ""
-        self._terminal.write(f"{start}{step:<10} {seconds:6.1f} s\n")
+        self._show(f"{step:<10} {seconds:6.1f} s\n")
+
+    def _show(self, text: str) -> None:
+        self._terminal.write(f"{self._erased}{text}")
         self._terminal.flush()
 
     def line(self, text: str = "") -> None:
         """Write one line of result."""
         self.out.write(printable(text) + "\n")
-
-    def table(self, header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-        """Write rows under their header, columns aligned."""
-        write_table(self.out, header, rows)
 
     def counts(self, title: str, counts: Mapping[str, int]) -> None:
         """Write a title and the counts under it."""
@@ -100,6 +105,40 @@ class Console:
         width = max((len(name) for name in counts), default=0)
         for name, count in counts.items():
             self.line(f"  {name.ljust(width)}  {count:>9,}")
+
+
+@contextmanager
+def waiting(what: str, share: Callable[[], float | None], err: TextIO | None = None) -> Iterator[None]:
+    """Show at a terminal, after two seconds, how far something is (`share`, 0 to 1; None: not known), and how long it will take."""
+    err = err or sys.stderr
+    if not err.isatty():
+        yield
+        return
+    from threading import Event, Thread  # noqa: PLC0415  who waits for nothing does not wait for it
+
+    over = Event()
+
+    def show() -> None:
+        if over.wait(_PATIENCE_S):
+            return
+        from rich.console import Console as Screen  # noqa: PLC0415
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn  # noqa: PLC0415
+
+        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("left:"))
+        screen = Screen(file=err.stream if isinstance(err, Guarded) else err)
+        with Progress(*columns, TimeRemainingColumn(), console=screen, transient=True) as shown:
+            task = shown.add_task(what, total=None)
+            while not over.wait(0.2):
+                done = share()
+                shown.update(task, total=None if done is None else 1.0, completed=done or 0)
+
+    thread = Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 @contextmanager
@@ -145,13 +184,20 @@ def write_rows(
     elif form in ("csv", "spreadsheet"):
         import csv  # noqa: PLC0415  likewise
 
-        of = _text if form == "csv" else _harmless
+        def of(value: object) -> str:
+            """Return the text of a value; a spreadsheet takes it for no formula."""
+            is_formula = form == "spreadsheet" and isinstance(value, str) and _FORMULA.match(value)
+            return f"'{_text(value)}" if is_formula else _text(value)
+
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow(names)
         writer.writerows([None if value is None else of(value) for value in row] for row in shown)
     else:
         some = list(shown)
-        write_table(out, names, some)
+        if out.isatty():
+            _folded(out, names, some)
+        else:
+            write_table(out, names, some)
         is_cut = next(left, None) is not None
         out.write(f"  ({len(some)} row(s){', more not shown' if is_cut else ''})\n")
         return is_cut
@@ -159,29 +205,45 @@ def write_rows(
 
 
 def write_table(out: TextIO, names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Write rows under their header, columns aligned."""
-    cells = [[_cell(value) for value in row] for row in [names, *rows]]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(names))]
-    for number, row in enumerate(cells):
-        out.write("  " + "  ".join(map(str.ljust, row, widths)).rstrip() + "\n")
-        if number == 0:
-            out.write("  " + "  ".join("-" * width for width in widths) + "\n")
+    """Write rows under their header, columns aligned, a row a line: what scripts read."""
+    cells = [[_cell(value, _CELL_CHARS) for value in row] for row in [names, *rows]]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    cells.insert(1, ["-" * width for width in widths])
+    out.writelines("  " + "  ".join(map(str.ljust, row, widths)).rstrip() + "\n" for row in cells)
 
 
-def _cell(value: object) -> str:
+def _folded(out: TextIO, names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Write rows for a terminal: what is too long for its width is folded; one row, or rows too wide for it, stand upright."""
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415  scripts do not wait for it
+    from rich.console import Console as Screen  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    cells = [[_cell(value, _FOLDED_CHARS) for value in row] for row in [names, *rows]]
+    screen = Screen(
+        file=out, color_system=None
+    )  # through `Guarded`, to which a colour is an escape sequence like others
+    least = sum(2 + min(_NARROWEST, max(map(len, column))) for column in zip(*cells, strict=True))
+    is_upright = len(rows) == 1 or least > screen.width
+    for row in cells[1:] if is_upright else [None]:
+        shown = Table(box=None if row else SIMPLE_HEAD, padding=(0, 2, 0, 0), show_header=row is None, pad_edge=False)
+        for name in ["", ""] if row else cells[0]:
+            shown.add_column(Text(name), overflow="fold", no_wrap=bool(row) and not shown.columns)
+        for line in zip(cells[0], row, strict=True) if row else cells[1:]:
+            shown.add_row(*map(Text, line))
+        screen.print(shown, soft_wrap=False)
+        if is_upright and len(rows) > 1:
+            out.write("\n")
+
+
+def _cell(value: object, most: int) -> str:
     text = printable("NULL" if value is None else _text(value))
-    return text if len(text) <= _CELL_CHARS else text[: _CELL_CHARS - 1] + "…"
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _text(value: object) -> str:
     found = plain(value)
     return found if isinstance(found, str) else _json(found)
-
-
-def _harmless(value: object) -> str:
-    """Return the text of a value; a spreadsheet takes it for no formula."""
-    text = _text(value)
-    return f"'{text}" if isinstance(value, str) and _FORMULA.match(text) else text
 
 
 def _json(value: object) -> str:

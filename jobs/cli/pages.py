@@ -13,7 +13,7 @@ from pathlib import Path
 from jobs.ask.engine import Answers
 from jobs.ask.instants import instant
 from jobs.cli.ask import answers_of
-from jobs.cli.output import opened
+from jobs.cli.output import opened, waiting
 from jobs.errors import EXIT_OK, JobError, NotRecordedError, UsageError
 from jobs.report.facts import Scope, answers_end, facts_of, scope_of_incident
 from jobs.report.markup import page
@@ -25,13 +25,17 @@ _DAY = dt.timedelta(days=1)
 _MOST_REPORTS = 3
 # Names below a warehouse: the two pages, and the folder of reports by day.
 _INDEX, _CATALOGUE, _REPORTS = "index.html", "queries.html", "reports"
+_STANDING = """
+    SELECT *, count(*) OVER () AS of_all FROM incidents WHERE state = 'ongoing'
+    ORDER BY CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, first_time, code, subject LIMIT 20"""
 _A_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
 def report(given: argparse.Namespace) -> int:
     """Write the report of a stretch of time and return the exit code."""
     answers = answers_of(given, given.as_known_at)
-    html = page_of(facts_of(answers, _scope(answers, given)))
+    with waiting("report", lambda: None):
+        html = page_of(facts_of(answers, _scope(answers, given)))
     with opened(Path(given.output)) as file:
         file.write(html)
     sys.stdout.write(f"{given.output}\n")
@@ -82,9 +86,17 @@ def write_pages(warehouse: str, days: Iterable[dt.date], docs: Path) -> Path | N
             start = dt.datetime.combine(day, dt.time(), dt.timezone.utc)
             _write(root / _REPORTS / f"{day}.html", page_of(facts_of(answers, Scope(start, start + _DAY))))
         _write(root / _CATALOGUE, page("queries.html", "Saved queries", queries=list(queries().values()), index=_INDEX))
+        (last,) = answers.ask(
+            "SELECT run_id, status, finished_time, days FROM runs ORDER BY finished_time DESC LIMIT 1"
+        ).dicts()
+        (checked,) = answers.ask("SELECT sum(answers) AS answers, sum(matched) AS matched FROM answer_checks").dicts()
         values = {
             "run_id": answers.known.run_id,
             "finished": answers.known.finished_time,
+            "last": last,
+            "checked": checked,
+            "covered": answers.coverage,
+            "incidents": answers.ask(_STANDING).dicts(),
             "reports": sorted((path.name for path in (root / _REPORTS).glob("*.html")), reverse=True),
             "folder": _REPORTS,
             "docs": os.path.relpath(docs, root) if docs.is_file() else None,

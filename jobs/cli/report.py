@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jobs.ask.engine import Answers
-from jobs.cli.output import Console, write_rows
+from jobs.cli.output import Console, write_rows, write_table
 from jobs.ingest.ingested import Ingested, Read
 from jobs.night.nightly import Summary
 from jobs.store.maintain import Maintained
@@ -150,7 +150,7 @@ def show_maintained(done: Maintained, console: Console, *, dry_run: bool) -> Non
         before, after = care.before, care.after
         sizes = (before.files, after.files, f"{before.bytes:,}", f"{after.bytes:,}")
         rows.append((name, care.compacted_days, *sizes))
-    console.table(("table", "compacted", "files", "files after", "bytes", "bytes after"), rows)
+    write_table(console.out, ("table", "compacted", "files", "files after", "bytes", "bytes after"), rows)
     console.line(f"Readable     {done.readable} of {done.runs} published runs")
     if done.staging:
         console.line(f"Left over    {', '.join(done.staging)} in _staging, of runs that crashed")

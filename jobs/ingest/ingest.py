@@ -24,12 +24,13 @@ from jobs.errors import ClockError, GateError
 from jobs.ingest.addresses import Addresses, note_renamed
 from jobs.ingest.gaps import fill_gaps
 from jobs.ingest.ingested import Ingested, Quarantined, ReadSource
-from jobs.ingest.progress import Progress, Tell, nobody
+from jobs.ingest.progress import Progress, Tell
 from jobs.ingest.reading import Reading
 from jobs.ingest.sources import Given, Source, given_files
 from jobs.ingest.staging import Staging, staging_in
 from jobs.ingest.writing import settle_staged, write_staged
 from jobs.passes import InProcess, Passes, Processes
+from jobs.printable import nobody
 from jobs.processes import cores, given_back, rarely_collected
 from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse

@@ -6,14 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 
 from jobs.ingest.sources import Source
+from jobs.printable import time_left
 from namesrv_wire.packets.container import Position
 
 Tell = Callable[[str], None]
 _EVERY_S = 1.0
-
-
-def nobody(text: str) -> None:
-    """Tell nobody."""
 
 
 class Progress:
@@ -56,12 +53,5 @@ class Progress:
         """Return how far it is after so many seconds."""
         done = self._behind + self.size
         read = [f"{count:,} {what}, {count / seconds:,.0f} a second" for what, count in self._counts.items() if count]
-        left = [f"about {_time(seconds * (self._all - done) / done)} left"] if done else []
+        left = [time_left(seconds * (self._all - done) / done)] if done else []
         return "; ".join([f"{done / 1e6:,.1f} of {self._all / 1e6:,.1f} MB", *read, *left])
-
-
-def _time(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 100 else f"{minutes // 60} h {minutes % 60} min"

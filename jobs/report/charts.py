@@ -127,7 +127,11 @@ def changes(rows: Iterable[Row], domain: Domain, width: int) -> Spec:
         "encoding": {
             "x": _time("from", domain, width),
             "x2": {"field": "to"},
-            "y": {"field": "low", "type": "quantitative", "axis": {**_AXIS, "title": None, "tickCount": 4}},
+            "y": {
+                "field": "low",
+                "type": "quantitative",
+                "axis": {**_AXIS, **_room(width), "title": None, "tickCount": 4},
+            },
             "y2": {"field": "high"},
             "color": _colour("kind", CHANGES),
             "description": {"field": "say"},
@@ -145,7 +149,7 @@ def silences(gaps: Sequence[Row], domain: Domain, width: int) -> Spec:
             "row": 100 * row["gap_ms"] / row["lease_ms"],
             "at": _ms(row["until_time"]),
             "why": row["ended_by"],
-            "say": f"{_on(row)}: {row['gap_ms'] / 1000:.1f} s of "
+            "say": f"{_on(row)} ({row['namesrv_id']}): {row['gap_ms'] / 1000:.1f} s of "
             f"{row['lease_ms'] / 1000:.0f} s silent until {_clock(row['until_time'])}, ended by {row['ended_by']}",
         }
         for row in gaps
@@ -154,7 +158,7 @@ def silences(gaps: Sequence[Row], domain: Domain, width: int) -> Spec:
     points["encoding"]["y"] = {
         "field": "row",
         "type": "quantitative",
-        "axis": {**_AXIS, "title": "% of the lease", "titleColor": "currentColor"},
+        "axis": {**_AXIS, **_room(width), "title": "% of the lease", "titleColor": "currentColor", "titleX": -45},
         "scale": {"domain": [0, max([120.0, *(value["row"] for value in values)])], "clamp": True},
     }
     limit = {
@@ -185,7 +189,15 @@ _AXIS = {
     "labelFontSize": 11,
 }
 _ROW_PX = 18
-_CHAR_PX = 7
+
+
+def _room(width: int) -> Spec:
+    """Return the same room left of every chart: one time stands above the other, over all of the page.
+
+    The reader's font may be wider than the one by which labels are measured here, and what does not fit is cut off.
+    """
+    limit = 210 if width == WIDE else 120
+    return {"labelLimit": limit, "minExtent": limit * 6 // 5, "maxExtent": limit * 6 // 5}
 
 
 def _processes(lives: Iterable[Row], domain: Domain) -> list[Row]:
@@ -207,7 +219,7 @@ def _broker(row: Row) -> str:
 
 
 def _on(row: Row) -> str:
-    return f"{printable(str(row['broker_name']))} on {row['namesrv_id']}"
+    return f"{row['ns']} {printable(str(row['broker_name']))}"
 
 
 def _bar(label: str, row: Row, kind: str, domain: Domain, more: str = "") -> Row:
@@ -247,15 +259,12 @@ def _points(values: Sequence[Row], marks: Mapping[str, tuple[str, str]]) -> Spec
 
 def _layered(layers: Sequence[Spec], domain: Domain, width: int, labels: Sequence[str]) -> Spec:
     """Return layers over common rows, one for each label."""
-    limit = 250 if width == WIDE else 130
-    # The reader's font may be wider than the one by which labels are measured here, and what does not fit is cut off.
-    room = min(limit * 6 // 5, _CHAR_PX * max(map(len, labels), default=0))
     rows = {
         "field": "row",
         "type": "nominal",
         "sort": None,
         "scale": {"domain": list(labels)},
-        "axis": {**_AXIS, "title": None, "labelLimit": limit, "minExtent": room, "ticks": False, "grid": False},
+        "axis": {**_AXIS, **_room(width), "title": None, "ticks": False, "grid": False},
     }
     for layer in layers:
         first = "from" if "x2" in layer["encoding"] else "at"

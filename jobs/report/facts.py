@@ -22,6 +22,8 @@ _AROUND = dt.timedelta(minutes=10)
 _A_MOMENT = dt.timedelta(seconds=1)
 _NEAR_THE_LIMIT = 0.5
 _MOST_GAPS = 1_500
+MOST_STATES = 25_000
+"""Of more rows the tables at an instant are not shown: the page would grow beyond some megabytes."""
 
 
 class Scope(NamedTuple):
@@ -42,6 +44,7 @@ class Facts:
     `start`, `end`: the part of the stretch of time of which something is recorded.
     `namesrvs`: name servers with their version; `lives`: their starts, stops and gaps; `stays`: brokers in their tables;
     `changes`: events that changed routes, with what they changed; `queues`: of the topic that is asked for, what offered it;
+    `registry`: rows of all tables with the time in which they were there, `covered`: what is known when, both in microseconds.
     `gaps`: silences of more than half the lease, the longest ones, and removals of silent brokers; `beats`: how many beats.
     """
 
@@ -58,6 +61,8 @@ class Facts:
     divergence: list[Row] = field(default_factory=list)
     gaps: list[Row] = field(default_factory=list)
     checks: list[Row] = field(default_factory=list)
+    registry: list[Row] = field(default_factory=list)
+    covered: list[Row] = field(default_factory=list)
     beats: int = 0
 
 
@@ -91,7 +96,12 @@ def facts_of(answers: Answers, scope: Scope) -> Facts:
         "namesrv": scope.namesrv,
         "brokers": _brokers_of(answers, scope, then),
     }
-    limits = {"near": _NEAR_THE_LIMIT, "most": _MOST_GAPS, "days": ", ".join(f"DATE '{day}'" for day in days)}
+    limits = {
+        "near": _NEAR_THE_LIMIT,
+        "most": _MOST_GAPS,
+        "most_states": MOST_STATES + 1,
+        "days": ", ".join(f"DATE '{day}'" for day in days),
+    }
 
     def rows(name: str) -> list[Row]:
         """Return what a statement of `schemas/sql/report` gives."""
@@ -104,13 +114,16 @@ def facts_of(answers: Answers, scope: Scope) -> Facts:
     facts.incidents = _incidents_of(scope, rows("incidents"), facts.changes)
     facts.divergence = rows("divergence") if scope.namesrv is None else []
     facts.queues = [] if scope.topic is None else rows("queues")
-    facts.checks = rows("checks")
+    facts.checks, facts.registry, facts.covered = map(rows, ("checks", "registry", "covered"))
+    numbers = {row["namesrv_id"]: f"NS{number}" for number, row in enumerate(facts.namesrvs, start=1)}
     (extent,) = rows("extent")
     facts.beats = extent["beats"]
     facts.start = max(scope.start, extent["first"] or scope.start)
     facts.end = min(scope.end, max(extent["last"] or scope.end, facts.start) + _A_MOMENT)
     if facts.beats <= MOST_BEATS:
         facts.gaps = rows("gaps")
+    for row in (*facts.namesrvs, *facts.queues, *facts.gaps):
+        row["ns"] = numbers.get(row["namesrv_id"], "NS?")  # short enough for a phone, where addresses would look alike
     return facts
 
 

@@ -29,14 +29,15 @@ class Cell(NamedTuple):
     sort: str | None = None
 
 
+def shortened(value: str) -> str:
+    """Return a text printable, and cut if it is very long."""
+    shown = printable(value)
+    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
+
+
 def text(value: object) -> Markup:
     """Return a value as HTML: escaped, isolated in its direction, cut if it is very long; a dash for None."""
-    if value is None:
-        return Markup("-")
-    shown = printable(str(value))
-    if len(shown) > _LONGEST:
-        shown = shown[: _LONGEST - 1] + "…"
-    return Markup("<bdi>{}</bdi>").format(shown)
+    return Markup("-") if value is None else Markup("<bdi>{}</bdi>").format(shortened(str(value)))
 
 
 def code(value: object) -> Markup:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -11,8 +12,8 @@ from markupsafe import Markup
 
 from jobs import __version__
 from jobs.report import charts
-from jobs.report.facts import MOST_BEATS, Facts, Row
-from jobs.report.markup import Cell, address, code, number, page, some, text, time, weightiest
+from jobs.report.facts import MOST_BEATS, MOST_STATES, Facts, Row
+from jobs.report.markup import Cell, address, code, number, page, shortened, some, text, time, weightiest
 
 _MOST_IN_CHART = 60
 _MOST_INCIDENTS = 100
@@ -57,6 +58,7 @@ class Section(NamedTuple):
     table: Table | None = None
     incidents: Sequence[Row] = ()
     namesrvs: Sequence[dict[str, Any]] = ()
+    states: Markup = Markup()
 
 
 def report(facts: Facts) -> str:
@@ -82,12 +84,16 @@ def report(facts: Facts) -> str:
 
 def _sections(facts: Facts) -> Iterator[Section]:
     if facts.scope.topic is not None:
-        yield _topic(facts)
+        name, heading, nobody = "topic", "Who offered the topic", "Nobody offered it in this time."
+        legend = {word: ("▬", colour) for word, colour in charts.PERMS.items()}
+        chart = _drawn(facts, charts.topic_timeline, facts.queues, "topics", heading, legend) if facts.queues else None
+        yield Section(name, heading, "" if facts.queues else nobody, chart=chart)
     servers = [_brokers_of(facts, row, place) for place, row in enumerate(facts.namesrvs)] if facts.stays else []
     nobody = "" if facts.stays else "No broker was in a table in this time."
     yield Section("brokers", "Brokers in each name server", nobody, namesrvs=servers)
     none = "" if facts.incidents else "No finding lies in this time."
     yield Section("incidents", "Incidents", none, incidents=facts.incidents)
+    yield _states(facts)
     yield _routes(facts)
     if facts.scope.namesrv is None:
         yield _divergence(facts)
@@ -95,12 +101,28 @@ def _sections(facts: Facts) -> Iterator[Section]:
     yield _source(facts)
 
 
-def _topic(facts: Facts) -> Section:
-    name, heading = "topic", "Who offered the topic"
-    if not facts.queues:
-        return Section(name, heading, "Nobody offered it in this time.")
-    legend = {word: ("▬", colour) for word, colour in charts.PERMS.items()}
-    return Section(name, heading, chart=_drawn(facts, charts.topic_timeline, facts.queues, "topics", heading, legend))
+def _states(facts: Facts) -> Section:
+    """Return the rows that the page's script shows the tables of at any instant: texts once, and numbers in their place."""
+    name, heading, many = "instant", "The tables at an instant", len(facts.registry) > MOST_STATES
+    if many or not facts.registry:
+        why = (
+            "Too many rows for one page: narrow it with --topic, --broker or --namesrv." if many else "They were empty."
+        )
+        return Section(name, heading, why)
+    texts: dict[str, int] = {}
+
+    def at(value: str | None) -> int:
+        return texts.setdefault(shortened(str(value)), len(texts))
+
+    columns = ("namesrv_id", "table_name", "row_key", "value", "opened_by")
+    rows = [[*(at(row[column]) for column in columns), row["begun"], row["ended"]] for row in facts.registry]
+    covered = [
+        [at(row["namesrv_id"]), row["begun"], row["ended"], row["is_covered"], at(row["coverage"])]
+        for row in facts.covered
+    ]
+    span = [int(instant.timestamp() * 1_000_000) for instant in (facts.start, facts.end)]
+    states = json.dumps({"texts": list(texts), "rows": rows, "covered": covered, "span": span}, separators=(",", ":"))
+    return Section(name, heading, states=Markup(states.replace("<", "\\u003c")))  # noqa: S704  no element ends or begins in it
 
 
 def _brokers_of(facts: Facts, namesrv: Row, place: int) -> dict[str, Any]:
@@ -129,12 +151,18 @@ def _brokers_of(facts: Facts, namesrv: Row, place: int) -> dict[str, Any]:
     ]
     heads = ("Left", "Broker", "Address", "How", "Registered", "Event")
     return {
-        "id": namesrv["namesrv_id"],
+        "id": f"{namesrv['ns']}: {namesrv['namesrv_id']}",
         "version": namesrv["version"],
         "chart": _drawn(facts, timeline, shown, f"stays{place}", label, _STAY_LEGEND),
         "quiet": [f"{row['broker_name']} {row['broker_addr']}" for row in quiet],
         "cut": len({_key(row) for row in own}) - len({_key(row) for row in shown}) - len(quiet),
-        "gone": _table(f"gone{place}", f"Departures from {namesrv['namesrv_id']}", heads, rows, len(gone)),
+        "gone": {
+            "name": f"gone{place}",
+            "caption": f"Departures from {namesrv['namesrv_id']}",
+            "heads": heads,
+            "rows": rows,
+            "of": len(gone),
+        },
     }
 
 
@@ -178,7 +206,13 @@ def _routes(facts: Facts) -> Section:
     legend = {word: ("■", colour) for word, colour in charts.CHANGES.items()}
     chart = _drawn(facts, charts.changes, facts.changes, "changes", "Route changes", legend)
     heads = ("Time", "Name server", "Cause", "Routes", "Recorded in")
-    table = _table("changed", "Events that changed routes", heads, rows, len(facts.changes))
+    table = {
+        "name": "changed",
+        "caption": "Events that changed routes",
+        "heads": heads,
+        "rows": rows,
+        "of": len(facts.changes),
+    }
     return Section(name, heading, chart=chart, table=table)
 
 
@@ -219,7 +253,13 @@ def _divergence(facts: Facts) -> Section:
     ]
     chart = _drawn(facts, charts.divergence, drawn, "apart", "Disagreement of name servers", legend)
     heads = ("From", "To", "Broker", "Topics", "Known to", "Began with")
-    return Section(name, heading, chart=chart, note=note, table=_table("apart", "Intervals", heads, rows, len(apart)))
+    return Section(
+        name,
+        heading,
+        chart=chart,
+        note=note,
+        table={"name": "apart", "caption": "Intervals", "heads": heads, "rows": rows, "of": len(apart)},
+    )
 
 
 def _heartbeats(facts: Facts) -> Section:
@@ -243,7 +283,12 @@ def _heartbeats(facts: Facts) -> Section:
     ]
     chart = _drawn(facts, charts.silences, facts.gaps, "gaps", "Silences as shares of the lease", _GAP_LEGEND)
     heads = ("Of the lease", "Broker", "Address", "Name server", "Silent for", "Since", "Ended")
-    table = _table("silent", "Silences of more than half the lease, longest first", heads, rows)
+    table = {
+        "name": "silent",
+        "caption": "Silences of more than half the lease, longest first",
+        "heads": heads,
+        "rows": rows,
+    }
     return Section(name, heading, chart=chart, table=table)
 
 
@@ -260,7 +305,12 @@ def _source(facts: Facts) -> Section:
         "<code>ask explain TOPIC TIME --capture FILE</code>; "
         "proof of an instant: <code>audit --at TIME --namesrv ADDR</code>.</p>"
     ).format(code(facts.known["run_id"]), time(facts.known["finished_time"]).html, facts.beats, __version__)
-    table = _table("checks", "Answers that the name servers gave, checked against the tables", heads, rows)
+    table = {
+        "name": "checks",
+        "caption": "Answers that the name servers gave, checked against the tables",
+        "heads": heads,
+        "rows": rows,
+    }
     return Section("source", "Sources", note=note, table=table)
 
 
@@ -276,12 +326,6 @@ def _drawn(
     widths = (charts.WIDE, charts.NARROW)
     wide, narrow = (Markup(charts.drawn(spec(rows, domain, width), f"{name}-{width}")) for width in widths)  # noqa: S704  SVG of the engine
     return Chart(wide, narrow, label, legend)
-
-
-def _table(
-    name: str, caption: str, heads: Sequence[str], rows: Sequence[tuple[Cell | Markup, ...]], of: int = 0
-) -> Table:
-    return {"name": name, "caption": caption, "heads": heads, "rows": rows, "of": of}
 
 
 def _one_day(facts: Facts) -> dt.date | None:

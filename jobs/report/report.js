@@ -60,3 +60,62 @@ addEventListener("beforeprint", () => {
   for (const one of closed) one.open = true;
 });
 addEventListener("afterprint", () => { for (const one of closed) one.open = false; });
+
+const kept = document.querySelector("#states-data");
+const states = kept ? JSON.parse(kept.textContent) : null;
+// The rows of the tables at an instant, in microseconds, as positions in `states.rows`: intervals are half open.
+function statesAt(at) {
+  const covered = new Map(states.covered.filter(([, from, to]) => (from ?? -Infinity) <= at && at < (to ?? Infinity))
+    .map(([name, , , isCovered, said]) => [name, [isCovered, states.texts[said]]]));
+  const rows = states.rows.flatMap(([name, , , , , from, to], place) =>
+    covered.get(name)?.[0] && from <= at && at < (to ?? Infinity) ? [place] : []);
+  return { rows, said: [...covered].map(([name, [, text]]) => `${states.texts[name]}: ${text}`) };
+}
+if (states) {
+  const one = (name) => document.querySelector(`#${name}`), MOST = 250;
+  const [first, end] = states.span;
+  const text = (at) => new Date(Math.floor(at / 1000)).toISOString().replace("T", " ").replace("Z", "");
+  const changes = [...new Set(states.rows.flatMap((row) => [row[5], row[6]]))].filter((at) => at >= first && at < end)
+    .sort((a, b) => a - b);
+  one("states").hidden = false;
+  one("of-table").append(...["all", ...new Set(states.rows.map((row) => states.texts[row[1]]))].map((name) => new Option(name)));
+  for (const name of ["now", "then"]) Object.assign(one(name), { min: first, max: end - 1, value: name === "now" ? end - 1 : first });
+  const show = () => {
+    const now = Math.floor(one("now").value), then = Math.floor(one("then").value), compares = one("compare").checked;
+    one("now-text").textContent = text(now); one("then-text").textContent = text(then); one("then-line").hidden = !compares;
+    const found = statesAt(now), other = compares ? statesAt(then).rows : null, table = one("of-table").value;
+    const before = new Set(other), after = new Set(found.rows), wanted = one("of-text").value.toLowerCase();
+    const marked = compares ? [...other.filter((row) => !after.has(row)).map((row) => [row, "gone"]),
+      ...found.rows.filter((row) => !before.has(row)).map((row) => [row, "new"])].sort((a, b) => a[0] - b[0])
+      : found.rows.map((row) => [row, ""]);
+    const shown = marked.filter(([row]) => {
+      const cells = states.rows[row].slice(0, 5).map((place) => states.texts[place]);
+      return (table === "all" || cells[1] === table) && cells.join(" ").toLowerCase().includes(wanted);
+    });
+    one("states-said").textContent = `${compares ? `${shown.length} rows differ: − then, + now.` : `${shown.length} rows.`} ${
+      shown.length > MOST ? `The first ${MOST} are shown. ` : ""}${found.said.join("; ")}`;
+    const names = ["Name server", "Table", "Key", "Value", "Opened by"];
+    one("states-rows").tBodies[0].replaceChildren(...shown.slice(0, MOST).map(([row, kind]) => {
+      const line = document.createElement("tr");
+      line.className = kind;
+      line.append(...states.rows[row].slice(0, 5).map((place, column) => {
+        const cell = document.createElement("td"), isolated = document.createElement("bdi");
+        cell.dataset.name = names[column];
+        cell.className = column < 2 ? "address" : "";
+        isolated.textContent = (column ? "" : { gone: "− ", new: "+ " }[kind] ?? "") + states.texts[place];
+        cell.append(isolated);
+        return cell;
+      }));
+      return line;
+    }));
+  };
+  for (const name of ["now", "then", "compare", "of-table", "of-text"]) one(name).addEventListener("input", show);
+  for (const button of document.querySelectorAll("[data-step]")) {
+    button.addEventListener("click", () => {
+      const now = Math.floor(one("now").value), forward = button.dataset.step === "1";
+      const to = forward ? changes.find((at) => at > now) : changes.filter((at) => at < now).pop();
+      if (to !== undefined) { one("now").value = to; show(); }
+    });
+  }
+  show();
+}

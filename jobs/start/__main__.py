@@ -7,19 +7,12 @@ takes it there.
 
 from __future__ import annotations
 
-import atexit
-import importlib
 import os
-import shutil
-import signal
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
 from typing import NoReturn
 
 if not __package__:
@@ -29,10 +22,9 @@ if not __package__:
 
 from jobs import IS_INSTALLED, PROGRAM
 from jobs.errors import EXIT_OK, JobError, UsageError
-from jobs.start.java import CHECKOUT, CONF, Java, quoted
 from jobs.start.options import CommandLine, command_line
 
-JOB = str(CHECKOUT / "jobs" / "__main__.py")
+JOB = str(Path(__file__).resolve().parents[1] / "__main__.py")
 DEVELOPERS = frozenset(
     {"bench", "bench-core", "coverage", "fuzz", "lint", "mutate", "oracle", "simulate", "test", "torture", "trace"}
 )
@@ -49,14 +41,20 @@ def main(arguments: Sequence[str]) -> int:
     word = arguments[0] if arguments else "--help"
     try:
         if word == "setup":
-            return _set_up(arguments[1:])
+            from jobs.start.java import set_up  # noqa: PLC0415  as below
+
+            set_up(arguments[1:])
+            return EXIT_OK
         if word == "shell-env":  # for a developer's shell: eval "$(./spark-submit.sh shell-env)"
+            from jobs.start.java import plain_python, quoted  # noqa: PLC0415  most questions ask for no Java
+
             plain_python()
             for name in _EXPORTED:
                 sys.stdout.write(f"export {name}={quoted([os.environ.get(name, '')])}\n")
             return EXIT_OK
         if word in DEVELOPERS and not IS_INSTALLED:
-            # By name: tools know jobs, and not the other way round.
+            import importlib  # noqa: PLC0415  by name: tools know jobs, and not the other way round
+
             return int(importlib.import_module("tools.developing").develop(word, arguments[1:]))
         return _submit(command_line(["--help"] if word == "help" or not arguments else arguments))
     except JobError as error:
@@ -70,29 +68,6 @@ def needs_java(job: Sequence[str]) -> bool:
     return bool(job) and job[0] in _SPARK and "--in-process" not in job and not asks_for_help
 
 
-def plain_python() -> None:
-    """Set what sessions of plain Python (tests, notebooks) start with; the launcher splits it like a shell."""
-    stay_on_loopback()
-    jars = ",".join(str(path) for path in sorted(Path(os.environ["NAMESRV_IVY"]).glob("jars/*.jar")))
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"{quoted(['--conf', 'spark.jars.packages=', '--jars', jars])} pyspark-shell"
-
-
-def stay_on_loopback() -> None:
-    """One machine needs no address of the network, and a host name that does not resolve would stop the start."""
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-
-
-def _set_up(options: Sequence[str]) -> int:
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
-        sys.stderr.write("namesrv-history: without Java: ready for all that needs no Spark\n")
-        return EXIT_OK
-    java = Java()
-    java.ensure_jars(options)
-    stay_on_loopback()
-    java.ensure_archive()
-    return EXIT_OK
-
-
 def _submit(line: CommandLine) -> int:
     if not line.job:
         raise UsageError(f"no job named; {PROGRAM} --help lists them")
@@ -101,10 +76,12 @@ def _submit(line: CommandLine) -> int:
     os.environ["PYTHONSAFEPATH"] = "1"
     command = [sys.executable, JOB, *line.job]
     if needs_java(line.job):
+        from jobs.start.java import Java, options_of, quoted  # noqa: PLC0415  as above
+
         java = Java()
         if not _is_dry_run():
             java.ensure_jars()
-        options = [*_options(line, java), *line.spark]
+        options = [*options_of(line, java), *line.spark]
         if line.given.get("--deploy-mode") == "cluster":
             command = [f"{os.environ['SPARK_HOME']}/bin/spark-submit", *options, JOB, *line.job]
         else:
@@ -115,45 +92,12 @@ def _submit(line: CommandLine) -> int:
         sys.stdout.writelines(f"{text}\n" for text in command)
         return EXIT_OK
     if command[0] != sys.executable:
+        import subprocess  # noqa: PLC0415  as above
+
         return subprocess.run(command, check=False).returncode
     from jobs.__main__ import guarded  # noqa: PLC0415  it is a job's start-up time
 
     return guarded(line.job)
-
-
-def _options(line: CommandLine, java: Java) -> list[str]:
-    """Return what spark-submit is told beside the user's options."""
-    if java.fits_archive(line):
-        options = java.use_archive()
-    else:
-        # The resolved JARs are named directly: asking Ivy again takes two seconds and prints a page.
-        options = [] if "--packages" in line.given or not java.jars else ["--conf", "spark.jars.packages="]
-        if jars := [*java.jars, *filter(None, [line.given.get("--jars")])]:
-            options += ["--jars", ",".join(jars)]
-    options += ["--conf", f"spark.jars.ivy={java.ivy}"]
-    if "--properties-file" in line.given:
-        options.append("--load-spark-defaults")  # it adds to ours; without this option it would replace them
-    if line.is_local:
-        stay_on_loopback()
-        theirs = [option for option in ("--archives", "--py-files") if option in line.given]
-        return [*options, *(text for option in theirs for text in (option, line.given[option]))]
-    from jobs.start.pack import options_for_executors, zip_packages  # noqa: PLC0415  most jobs stay here
-
-    folder = Path(tempfile.mkdtemp(prefix="namesrv-history."))
-
-    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  a handler of signals has both
-        shutil.rmtree(folder, ignore_errors=True)
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-
-    # It goes when this process ends, also when that is told to.
-    signal.signal(signal.SIGTERM, stop)
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    zip_packages(CHECKOUT, folder / "packages.zip")
-    shipped, os.environ["PYSPARK_PYTHON"] = options_for_executors(
-        line, Path(os.environ["VIRTUAL_ENV"]), folder / "packages.zip"
-    )
-    return [*options, *shipped]
 
 
 def _is_dry_run() -> bool:
@@ -165,6 +109,8 @@ def console() -> NoReturn:
     from jobs.processes import end  # noqa: PLC0415  its caller may be anybody
 
     if IS_INSTALLED:
+        from jobs.start.java import CONF  # noqa: PLC0415  as above
+
         cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "namesrv-history")
         spark = find_spec("pyspark")
         exported = {

@@ -6,16 +6,20 @@ So conf/ is left off and its files are named; Delta's JARs are on it, which othe
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import hashlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import FrameType
 
 from jobs.errors import JobError, UsageError
 from jobs.start.options import CommandLine
@@ -138,6 +142,64 @@ class Java:
                 (making / "classes.jsa").replace(self.archive)
             self.archive.with_suffix(".jsa.key").write_text(self._key(), encoding="utf-8")
             shutil.rmtree(making)
+
+
+def plain_python() -> None:
+    """Set what sessions of plain Python (tests, notebooks) start with; the launcher splits it like a shell."""
+    stay_on_loopback()
+    jars = ",".join(str(path) for path in sorted(Path(os.environ["NAMESRV_IVY"]).glob("jars/*.jar")))
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"{quoted(['--conf', 'spark.jars.packages=', '--jars', jars])} pyspark-shell"
+
+
+def stay_on_loopback() -> None:
+    """One machine needs no address of the network, and a host name that does not resolve would stop the start."""
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def set_up(options: Sequence[str]) -> None:
+    """Fetch Delta's JARs, and archive classes, where there is a Java."""
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        sys.stderr.write("namesrv-history: without Java: ready for all that needs no Spark\n")
+        return
+    java = Java()
+    java.ensure_jars(options)
+    stay_on_loopback()
+    java.ensure_archive()
+
+
+def options_of(line: CommandLine, java: Java) -> list[str]:
+    """Return what spark-submit is told beside the user's options."""
+    if java.fits_archive(line):
+        options = java.use_archive()
+    else:
+        # The resolved JARs are named directly: asking Ivy again takes two seconds and prints a page.
+        options = [] if "--packages" in line.given or not java.jars else ["--conf", "spark.jars.packages="]
+        if jars := [*java.jars, *filter(None, [line.given.get("--jars")])]:
+            options += ["--jars", ",".join(jars)]
+    options += ["--conf", f"spark.jars.ivy={java.ivy}"]
+    if "--properties-file" in line.given:
+        options.append("--load-spark-defaults")  # it adds to ours; without this option it would replace them
+    if line.is_local:
+        stay_on_loopback()
+        theirs = [option for option in ("--archives", "--py-files") if option in line.given]
+        return [*options, *(text for option in theirs for text in (option, line.given[option]))]
+    from jobs.start.pack import options_for_executors, zip_packages  # noqa: PLC0415  most jobs stay here
+
+    folder = Path(tempfile.mkdtemp(prefix="namesrv-history."))
+
+    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  a handler of signals has both
+        shutil.rmtree(folder, ignore_errors=True)
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+    # It goes when this process ends, also when that is told to.
+    signal.signal(signal.SIGTERM, stop)
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    zip_packages(CHECKOUT, folder / "packages.zip")
+    shipped, os.environ["PYSPARK_PYTHON"] = options_for_executors(
+        line, Path(os.environ["VIRTUAL_ENV"]), folder / "packages.zip"
+    )
+    return [*options, *shipped]
 
 
 def quoted(arguments: Sequence[str]) -> str:

@@ -8,13 +8,14 @@ from __future__ import annotations
 import datetime as dt
 import posixpath
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow.fs as pafs
 
 from jobs.conf import PipelineConf
 from jobs.errors import NothingPublishedError, TamperedError
+from jobs.printable import nobody
 from jobs.store import delta_log
 from jobs.store.chain import LOG, Entry, Files, root_of_files
 from jobs.store.files import (
@@ -52,12 +53,12 @@ class Checked:
     replaced: list[str] = field(default_factory=list)
 
 
-def check(warehouse: Warehouse, against: Noted | None = None) -> Checked:
+def check(warehouse: Warehouse, against: Noted | None = None, share: Callable[[int, int], None] = nobody) -> Checked:
     """Read every table as the last published run pins it, and compare every slice with its digest, every file with the chain.
 
     Bronze tables may have got rows since, which are no part of that run; what somebody else has changed since, and the next
     night would refuse, is wrong, too. `against`: a checkpoint that was kept, up to which nothing may be other than it was.
-    Raises NothingPublishedError, LedgerBehindError.
+    `share` is told how many tables are done, of how many. Raises NothingPublishedError, LedgerBehindError.
     """
     last = warehouse.ledger().last
     if last is None:
@@ -65,7 +66,10 @@ def check(warehouse: Warehouse, against: Noted | None = None) -> Checked:
     warehouse.require_ledger()
     expected = warehouse.slices_in_force()
     judged = [table for table in WRITTEN_TABLES if table.name in last.versions]
-    wrong = dict.fromkeys(sentence for table in judged for sentence in _wrong(warehouse, table, last, expected))
+    wrong = dict[str, None]()
+    for number, table in enumerate(judged):
+        share(number, len(judged))
+        wrong |= dict.fromkeys(_wrong(warehouse, table, last, expected))
     try:
         require_restatements(warehouse, deep=True)
     except TamperedError as error:

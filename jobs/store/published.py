@@ -6,7 +6,6 @@ Nothing here imports Arrow, which takes longer than many a question.
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -66,6 +65,8 @@ def path_of(root: str, layer: str, name: str) -> str:
 
 def sha256_of_file(path: str) -> str:
     """Return the SHA-256 of a local file's bytes, in hex. Raises OSError."""
+    import hashlib  # noqa: PLC0415  as above
+
     digest = hashlib.sha256()
     with open(path, "rb") as file:  # noqa: PTH123  the path is a text
         while chunk := file.read(_CHUNK):

@@ -12,7 +12,7 @@ import pytest
 
 from jobs.__main__ import main
 from jobs.cli.arguments import parser
-from jobs.cli.output import Console
+from jobs.cli.output import Console, write_table
 from jobs.cli.sql import statements_of
 from tools.fleet.__main__ import main as simulate
 from tools.trace.__main__ import run_trace
@@ -153,7 +153,7 @@ def test_names_from_the_wire_do_not_steer_a_terminal() -> None:
     """Control characters are escaped, and long cells are cut, in what the commands print."""
     out = io.StringIO()
     console = Console(out, io.StringIO())
-    console.table(["topic"], [["a\x1b[31m\nb"], ["x" * 100], [None]])
+    write_table(out, ["topic"], [["a\x1b[31m\nb"], ["x" * 100], [None]])
     console.line("NOT READ a\x9b2J\u202eb.pcap\nexit code 0")
     assert not set("\x1b\x9b\u202e") & set(out.getvalue())
     assert "NULL" in out.getvalue()

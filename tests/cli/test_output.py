@@ -7,13 +7,14 @@ import datetime as dt
 import gzip
 import io
 import json
+import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jobs.cli.output import Guarded, opened, write_rows
+from jobs.cli.output import Console, Guarded, opened, waiting, write_rows
 from jobs.errors import UsageError
 from jobs.printable import printable
 
@@ -43,6 +44,48 @@ def test_a_table_shows_a_thousand_rows_and_says_that_there_are_more() -> None:
     assert more
     assert text.endswith("  (1000 row(s), more not shown)\n")
     assert written("table", ["n"], [[1]], limit=1) == ("  n\n  -\n  1\n  (1 row(s))\n", False)
+
+
+class Terminal(io.StringIO):
+    """Text that somebody looks at."""
+
+    def isatty(self) -> bool:
+        """See `io`."""
+        return True
+
+
+@pytest.mark.parametrize(("columns", "rows", "is_upright"), [(3, 2, False), (3, 1, True), (12, 2, True)])
+def test_a_terminal_is_never_too_narrow(
+    columns: int, rows: int, *, is_upright: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No line is wider, no text is cut, nothing steers it; one row, or rows of many columns, stand upright."""
+    monkeypatch.setenv("COLUMNS", "60")
+    names, out = [f"column_{n}" for n in range(columns)], Terminal()
+    text = "\x1b[31m" + "word " * 30 + "[bold]:smile:" + "x" * 90
+    write_rows(out, "table", names, [[text, *[n] * (columns - 1)] for n in range(rows)])
+    lines = out.getvalue().splitlines()
+    assert max(map(len, lines)) <= 60
+    assert "\x1b" not in out.getvalue()
+    folded = "".join("".join(lines).split())
+    for piece in ("\\u001b[31mword", "[bold]:smile:xxx"):
+        assert piece in folded or not is_upright
+    assert out.getvalue().count("x" * 9) >= 5 * rows
+    assert (lines[0].split()[:2] == ["column_0", "\\u001b[31mword"]) is is_upright
+    assert lines[-1] == f"  ({rows} row(s))"
+
+
+def test_who_waits_for_long_is_told_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At a terminal, after a while: the share that is done and the time that is left; no file gets any of it."""
+    monkeypatch.setattr("jobs.cli.output._PATIENCE_S", 0)
+    for stream, is_told in ((Terminal(), True), (io.StringIO(), False)):
+        with waiting("question", lambda: 0.5, stream):
+            time.sleep(0.3 if is_told else 0)
+        assert ("question" in stream.getvalue() and "left:" in stream.getvalue()) is is_told
+    shown = Terminal()
+    console = Console(io.StringIO(), shown)
+    console.begin("replay")
+    console.share(1, 4)
+    assert "1 of 4, about 0 s left" in shown.getvalue()
 
 
 def test_instants_say_their_zone_in_every_form() -> None:

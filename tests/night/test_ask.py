@@ -20,6 +20,7 @@ from jobs.__main__ import main
 from jobs.ask.engine import Answers
 from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_UNPUBLISHED, EXIT_USAGE
 from schemas import gold
+from schemas.queries import queries
 from tests.night.nights import CAPTURE, Capture, Nights, rows, warehouse_at
 
 pytestmark = pytest.mark.slow
@@ -107,7 +108,13 @@ def test_saved_queries_are_listed_and_answered(ask, capsys: pytest.CaptureFixtur
     assert main(["ask", "queries"]) == EXIT_OK
     listed = capsys.readouterr().out
     assert "departures: How did each broker leave" in listed
-    assert "broker STRING: only this broker name (default: all)" in listed
+    assert len([line for line in listed.splitlines() if line.startswith("  ")]) == len(queries())
+    assert main(["ask", "queries", "DEPARTURE"]) == EXIT_OK
+    only = [line for line in listed.splitlines() if line == "liveness" or "departures:" in line]
+    assert capsys.readouterr().out.splitlines() == only
+    with pytest.raises(SystemExit):
+        main(["ask", "query", "departures", "--help"])
+    assert "broker STRING: only this broker name (default: all)" in capsys.readouterr().out
     found = ask("query", "departures", "--param", "broker=broker-c", "since=2026-11-21 09:00")
     assert [row["operation"] for row in found] == ["channel_close"]
 
@@ -122,6 +129,9 @@ def test_an_explanation_ends_with_the_packet(whole: Capture, capsys: pytest.Capt
     assert "3a 32 31 36 2c" in said  # the request code, 216
     assert main([*words, "--capture", str(CAPTURE), "--format", "json"]) == EXIT_OK
     (row,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    for other in (["why", *words[2:4]], ["query", "no_route_info", "--param", "topic=TopicD", f"t={words[3]}"]):
+        assert main(["ask", *other, *words[4:]]) == EXIT_OK
+        assert "  vanished at 2026-11-21T08:58:00.886467Z by delete_topic (applied)\n" in capsys.readouterr().out
     assert b'"topic":"TopicD"' in bytes.fromhex(row["recorded"])
 
 
@@ -150,6 +160,16 @@ def test_the_names_that_there_are_can_be_asked_for(ask) -> None:
     assert not [name for name in kinds if "." in name or name.endswith(("_committed", "_rows_at"))]
     for name in (name for name, kind in kinds.items() if kind != "function"):
         assert ask("sql", f"DESCRIBE {name}")
+
+
+def test_names_are_described_with_comments(ask, whole: Capture) -> None:
+    """A table's columns, and what a function is asked for; what there is not is a mistake with the nearest names."""
+    found = {row["column_name"]: row["comment"] for row in ask("sql", "describe findings;")}
+    assert found["severity"] == "critical, warning or info"
+    (route,) = ask("sql", "DESC route_at")
+    assert route["function"] == "route_at(_topic, _t)"
+    assert "TOPIC_NOT_EXIST" in str(route["comment"])
+    assert main(["ask", "sql", "DESCRIBE finding", "--warehouse", str(whole.path)]) == EXIT_USAGE
 
 
 def test_questions_come_from_standard_input(ask, monkeypatch: pytest.MonkeyPatch) -> None:

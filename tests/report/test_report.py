@@ -8,17 +8,20 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from jobs.__main__ import main
-from jobs.ask.engine import Answers
+from jobs.ask.engine import FUNCTIONS, Answers
+from jobs.cli import pages
 from jobs.cli.pages import write_pages
-from jobs.errors import EXIT_MISSING_DAY, EXIT_OK, EXIT_USAGE
-from jobs.report.charts import WIDE, drawn, silences, timeline
+from jobs.errors import EXIT_MISSING_DAY, EXIT_OK, EXIT_USAGE, NotRecordedError
+from jobs.report.charts import NARROW, WIDE, changes, drawn, silences, timeline, topic_timeline
 from jobs.report.facts import Facts, Scope, facts_of
 from jobs.report.markup import MOST_ROWS, PAGES, text, weightiest
 from jobs.report.page import report
@@ -44,7 +47,7 @@ HOSTILE = [
     "=HYPERLINK(1)",
     "x" * 10_000,
 ]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chromium-headless-shell")
 
 
 class Page(HTMLParser):
@@ -172,7 +175,7 @@ def test_an_incident_has_its_own_report(whole: Capture, tmp_path: Path, capsys: 
     assert main(["report", "--incident", incident[:10], *where]) == EXIT_OK
     assert capsys.readouterr().out == f"{tmp_path / 'r.html'}\n"
     page = Page((tmp_path / "r.html").read_text())
-    assert sum(of.get("class", "").startswith("incident") for tag, of in page.elements if tag == "details") == 1  # type: ignore[union-attr]
+    assert sum(of.get("class", "").startswith("incident") for tag, of in page.elements if tag == "article") == 1  # type: ignore[union-attr]
     assert subject in "".join(page.texts)
 
 
@@ -227,7 +230,7 @@ def test_names_from_outside_are_text(hostile: Path) -> None:
     """In brokers, topics and clusters: no element, no attribute, no mark of direction and no escape sequence comes of them."""
     html = report(facts_of(Answers(str(hostile)), SCOPE))
     page = Page(html)
-    assert [tag for tag, _ in page.elements].count("script") == 1
+    assert [of.get("type") for tag, of in page.elements if tag == "script"] == ["application/json", None]
     assert {tag for tag, _ in page.elements}.isdisjoint({"img", "b-out", "iframe"})
     assert not [of for _, of in page.elements if any(name.startswith("on") for name in of)]
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u0007\u001b]", html)
@@ -267,9 +270,69 @@ def test_charts_place_marks_where_things_happened() -> None:
     assert drawn(timeline([stay | {"broker_addr": addr}], [], domain, WIDE), "t").count(addr) > 2
     assert {"02:00", "08:00"} <= set(re.findall(r">(\d\d:\d\d)<", svg))
     assert "lease ended at 2026-11-21 07:00:00" in svg
-    gap = {"namesrv_id": "n", "broker_name": "b", "gap_ms": 150_000, "lease_ms": 120_000}
+    gap = {"namesrv_id": "n", "ns": "NS1", "broker_name": "b", "gap_ms": 150_000, "lease_ms": 120_000}
     gap |= {"until_time": DAY + dt.timedelta(hours=1)}
     assert "150.0 s of 120 s silent" in drawn(silences([gap | {"ended_by": "scan"}], domain, WIDE), "s")
+
+
+def test_charts_have_one_time_axis_and_tell_name_servers_apart_on_a_phone() -> None:
+    """An instant stands at the same place in every chart of a page; a broker on two name servers has two labels."""
+    domain = DAY, DAY + dt.timedelta(hours=10)
+    ends: dict[str, Any] = {
+        "from_time": DAY,
+        "to_time": None,
+        "until_time": DAY + dt.timedelta(hours=1),
+        "ended_by": "scan",
+    }
+    counts: dict[str, Any] = {"effect_time": DAY, "appeared": 1, "changed": 2, "vanished": 0, "learned": 0}
+    numbers: dict[str, Any] = {"perm": 6, "read_queues": 1, "write_queues": 1, "gap_ms": 150_000, "lease_ms": 120_000}
+    rows: list[dict[str, Any]] = [
+        {"ns": f"NS{n}", "namesrv_id": f"192.168.100.{n}:9876", "broker_name": "a-broker-of-a-long-name"}
+        | numbers
+        | ends
+        for n in (1, 2)
+    ]
+    for width in (WIDE, NARROW):
+        charts = (topic_timeline(rows, domain, width), silences(rows, domain, width))
+        svgs = [drawn(chart, "c") for chart in (*charts, changes([row | counts for row in rows], domain, width))]
+        assert len({re.findall(r"translate\(([\d.]+),", svg)[0] for svg in svgs}) == 1
+        assert len(set(re.findall(r">(NS\d [^<]+)</text>", svgs[0]))) == 2
+
+
+def test_colours_are_told_from_what_is_behind_them() -> None:
+    """Every colour, of words and of charts, on paper and on cards, light and dark: a contrast of 4.5 to 1 or more (WCAG 2)."""
+
+    def luminance(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+    css = (Path(pages.__file__).parents[1] / "report" / "report.css").read_text()
+    themes = [
+        dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", block)) for block in re.findall(r"color-scheme: \w+;([^}]*)", css)
+    ]
+    themes = [theme for theme in themes if "card" in theme]
+    assert len(themes) == 3, "light, dark by the system, dark by choice"
+    for theme in themes:
+        for name in set(theme) - {"paper", "card", "line"}:
+            for behind in ("paper", "card"):
+                dark, light = sorted(luminance(theme[of]) for of in (name, behind))
+                assert (light + 0.05) / (dark + 0.05) >= 4.5, (name, behind, theme[name])
+
+
+def test_a_day_of_many_changes_is_a_small_page(whole: Capture) -> None:
+    """10,000 route changes, and as many rows that came and went: below 5 MB; of still more rows it says how to narrow it."""
+    facts = told(whole.path)
+    row = facts.registry[0]
+    facts.changes = [{**row, "event_id": f"{n:032x}"} for n, row in enumerate(facts.changes * 200)][:10_000]
+    rows = [
+        {**row, "row_key": f"Topic-{n:08} broker-{n:04}", "begun": row["begun"] + n, "opened_by": f"{n:032x}"}
+        for n in range(10_000)
+    ]
+    facts.registry = rows
+    assert len(report(facts)) < 5_000_000
+    facts.registry = rows * 3
+    assert "Too many rows for one page" in report(facts)
 
 
 @pytest.mark.slow
@@ -281,6 +344,14 @@ def test_a_night_leaves_pages_that_lead_to_each_other(whole: Capture, tmp_path: 
     docs.write_text("<h1>rules</h1>")
     assert write_pages(str(tmp_path / "w"), [DAY.date()], docs) == tmp_path / "w" / "index.html"
     assert write_pages(str(tmp_path / "w"), [], docs) is not None
+    stands = " ".join("".join(Page((tmp_path / "w" / "index.html").read_text()).texts).split())
+    answers = Answers(str(whole.path))
+    ((ongoing,),) = answers.ask("SELECT count(*) FROM incidents WHERE state = 'ongoing'").rows
+    assert re.search(rf"\b{ongoing} ?incidents ongoing", stands)
+    ((recorded, matched),) = answers.ask("SELECT sum(answers), sum(matched) FROM answer_checks").rows
+    assert re.search(rf"\b{matched / recorded:.2%} ?of {int(recorded):,} recorded answers match", stands)
+    assert "127.0.0.1:9876: 2026-11-21 08:5" in stands
+    assert f"{answers.known.run_id}, published" in stands
     for name in ("index.html", "queries.html"):
         page = Page((tmp_path / "w" / name).read_text())
         links = [str(of["href"]) for tag, of in page.elements if tag == "a" and not str(of["href"]).startswith("#")]
@@ -322,9 +393,9 @@ _PROBE = """
   window.alert = () => { window.alerts = (window.alerts || 0) + 1; };</script>"""
 
 
-def browsed(html: str, folder: Path, *options: str) -> dict[str, Any]:
+def browsed(html: str, folder: Path, *options: str, probe: str = _PROBE) -> Any:
     """Return what a page says of itself in a browser, in which everything runs that would: the policy is left out."""
-    html = re.sub(r"<meta http-equiv[^>]*>", "", html, count=1).replace("<body>", f"<body>{_PROBE}", 1)
+    html = re.sub(r"<meta http-equiv[^>]*>", "", html, count=1).replace("<body>", f"<body>{probe}", 1)
     (folder / "page.html").write_text(html)
     words = [str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions"]
     words += [
@@ -337,8 +408,7 @@ def browsed(html: str, folder: Path, *options: str) -> dict[str, Any]:
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     found = re.search(r'data-found="([^"]*)"', done.stdout)
     assert found is not None, done.stderr[-2000:]
-    answer: dict[str, Any] = json.loads(found[1].replace("&quot;", '"').replace("&amp;", "&"))
-    return answer
+    return json.loads(unescape(found[1]))
 
 
 @pytest.mark.slow
@@ -357,6 +427,49 @@ def test_a_browser_shows_it_wide_narrow_and_dark(whole: Capture, tmp_path: Path,
     assert 0 < found["left"] < found["rows"]
     assert found["paper"] == ("rgb(15, 20, 25)" if paper == "dark" else "rgb(255, 255, 255)")
     assert found["turned"] != found["paper"]
+
+
+KEYS = {
+    "topicQueueTable": "topic, broker_name",
+    "brokerAddrTable": "broker_name, broker_id",
+    "clusterAddrTable": "cluster_name, broker_name",
+    "brokerLiveTable": "cluster_name, broker_addr",
+    "filterServerTable": "cluster_name, broker_addr",
+    "kvConfigTable": "namespace, config_key",
+}
+_READ = """<script>addEventListener("load", () => { const found = %s.map((at) => statesAt(at).rows.map((row) =>
+  states.rows[row].slice(0, 5).map((place) => states.texts[place])));
+  const bar = document.querySelector("#now"), rows = () => document.querySelectorAll("#states-rows tbody tr").length;
+  bar.value = %s; bar.dispatchEvent(new Event("input")); const shown = rows();
+  document.querySelector("#compare").click(); const differing = rows();
+  document.documentElement.setAttribute("data-found", JSON.stringify([found, shown, differing])); });</script>"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+def test_the_tables_on_the_page_are_those_of_any_instant(whole: Capture, tmp_path: Path) -> None:
+    """At 400 random instants, edges of intervals among them, a table read off the page is what `table-at` says of it."""
+    answers, random = Answers(str(whole.path)), Random(7)
+    facts = told(whole.path)
+    begun, ended = (int(at.timestamp() * 1_000_000) for at in (facts.start, facts.end))
+    edges = [row["begun"] for row in facts.registry if begun <= row["begun"] < ended]
+    instants = [random.choice(edges) if n % 4 == 0 else random.randrange(begun, ended) for n in range(400)]
+    middle = edges[len(edges) // 2]
+    found, shown, differing = browsed(report(facts), tmp_path, probe=_READ % (json.dumps(instants), middle))
+    seen = 0
+    for micros, rows in zip(instants, found, strict=True):
+        table = random.choice([*KEYS, "topicQueueTable", "brokerLiveTable"])
+        t = dt.datetime.fromtimestamp(0, UTC) + dt.timedelta(microseconds=micros)
+        sql = f"SELECT namesrv_id, concat_ws(' ', {KEYS[table]}), opened_by FROM {FUNCTIONS[table]}($t) WHERE opened_by IS NOT NULL"
+        try:
+            expected = sorted(answers.ask(sql, t=t).rows)
+        except NotRecordedError:
+            expected = []
+        assert sorted((row[0], row[2], row[4]) for row in rows if row[1] == table) == expected, t
+        seen += len(expected)
+    assert seen > 2_000
+    assert shown > 20
+    assert differing > 0
 
 
 @pytest.mark.slow

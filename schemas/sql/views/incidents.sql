@@ -16,6 +16,7 @@ CREATE OR REPLACE TEMPORARY VIEW incidents (
     root_event COMMENT 'event_id that began it, on the first name server that saw it',
     detail COMMENT 'In words, with the first few of what it touches',
     remedy COMMENT 'What to do',
+    runbook COMMENT 'Where this is described: a page of the documentation, and its section',
     findings COMMENT 'How many findings it puts together'
 )
 COMMENT 'Findings with one cause as one row: begun by one event; or of one code and subject, begun on several name servers within two minutes; or a condition of a cluster'
@@ -75,5 +76,6 @@ SELECT
     IF(g.last_time IS NULL, 'ongoing', 'resolved'), g.shown.subject, size(g.namesrv_ids), g.namesrv_ids,
     greatest(g.brokers, size(g.broker_names)), slice(g.broker_names, 1, 10),
     greatest(g.topics, size(g.topic_names)), slice(g.topic_names, 1, 10),
-    g.first_time, g.last_time, g.root_event, g.shown.detail, g.shown.remedy, g.findings
+    g.first_time, g.last_time, g.root_event, g.shown.detail, g.shown.remedy,
+    concat('docs/findings.md#', lower(g.shown.code)), g.findings
 FROM together AS g
