@@ -166,8 +166,8 @@ SOURCES = Table(
     columns("""
         content_sha256* STRING: SHA-256 of the file as read
         source_file* STRING: Name of the file, without its folder
-        kind* STRING: capture, event_log, namesrv_log or snapshot; addresses: no file, but what is said of addresses is new, and rows are
-            named anew
+        kind* STRING: capture, event_log, namesrv_log or snapshot; addresses: no file, but what is said of addresses is new,
+            and rows are named anew
         bytes* BIGINT: Size of the file
         fingerprint STRING: Digest of its whole name, its size and the time of its last change, by which it is known without
             being read; NULL: it was as new as the reading of it

@@ -298,7 +298,8 @@ NAMESRV_EVENTS = events(
         kind* STRING: started, stopped (routes are lost), observed_from (first packet), identified (version), configured
             (its answer about its configuration), idle_limit_outlasted (a silent connection was not closed),
             min_broker_id_notified (it told a broker of its group's smallest id, 905), recording_gap (nothing was recorded
-            of it from then on for a while), logged (lines of its log that one call wrote), clock_went_back (by more than five seconds, from one record to a later one);
+            of it from then on for a while), logged (lines of its log that one call wrote), clock_went_back (by more than five
+            seconds, from one record to a later one);
             address_started, address_stopped, address_observed_from, address_recording_gap: what one of its addresses shows,
             and another row says of it, or denies
         version INT: identified: protocol version in its responses, e.g. 407 = 4.9.7, 493 = 5.4.0

@@ -53,14 +53,7 @@ def answers_of(given: argparse.Namespace, known: str | None) -> Answers:
 def ask(given: argparse.Namespace) -> int:
     """Answer a question and return the exit code."""
     if given.question == "queries":
-        from schemas.queries import queries  # noqa: PLC0415  their reader takes longer to import than many a question
-
-        word, group = (given.filter or "").lower(), ""
-        for query in queries().values():
-            if word in f"{query.name} {query.question}".lower():
-                sys.stdout.write(f"{query.group}\n" if query.group != group else "")
-                sys.stdout.write(f"  {query.name}: {query.question}\n")
-                group = query.group
+        _list_queries((given.filter or "").lower())
         return EXIT_OK
     questions = list(questions_of(given))
     answers = answers_of(given, given.as_known_at)
@@ -181,6 +174,17 @@ def _described(answers: Answers, sql: str) -> Answer | None:
     """Return the columns of a name with their comments where a statement asks for them; None: it asks for something else."""
     found = re.fullmatch(r"(?:DESCRIBE|DESC)\s+(?:TABLE\s+)?(\w+)", sql.strip(), re.IGNORECASE)
     return answers.describe(found[1].lower()) if found else None
+
+
+def _list_queries(word: str) -> None:
+    from schemas.queries import queries  # noqa: PLC0415  their reader takes longer to import than many a question
+
+    group = ""
+    for query in queries().values():
+        if word in f"{query.name} {query.question}".lower():
+            sys.stdout.write(f"{query.group}\n" if query.group != group else "")
+            sys.stdout.write(f"  {query.name}: {query.question}\n")
+            group = query.group
 
 
 def _is_why(given: argparse.Namespace) -> bool:

@@ -52,7 +52,10 @@ def judge(arguments: argparse.Namespace) -> None:
     from jobs.conf import DEFAULT_CONF, load_conf  # noqa: PLC0415  it knows the settings of a name server
 
     conf_file, namesrvs = Path(given.get("conf_file") or DEFAULT_CONF), given.get("namesrv") or ()
-    joins, log = given.get("join_addresses", False), {"zone": given.get("log_zone"), "namesrv": given.get("log_namesrv")}
+    joins, log = (
+        given.get("join_addresses", False),
+        {"zone": given.get("log_zone"), "namesrv": given.get("log_namesrv")},
+    )
     given["conf"] = load_conf(conf_file, namesrvs, join_addresses=joins, series=series, log=log)
 
 

@@ -14,28 +14,34 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from jobs.record.properties import Properties
-from namesrv_core.asking.answers import QUESTIONS, STANDARD_JSON_SINCE, answer, kv_list_json, question_of, writer
+from namesrv_core.asking.answers import (
+    QUESTIONS,
+    STANDARD_JSON_SINCE,
+    UNDECODABLE_BODY,
+    answer,
+    answer_to,
+    kv_list_json,
+    question_of,
+    writer,
+)
 from namesrv_core.asking.body_json import read_json
-from namesrv_core.asking.dispatch import UNDECODABLE_BODY, answer_to
-from namesrv_core.asking.parts import parts_read
+from namesrv_core.history.verification import parts_read
 from namesrv_core.inference.configuration import shown_text
 from namesrv_core.machine import events
-from namesrv_core.machine.codes import RequestCode, ResponseCode
+from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.draft import NULL_POINTER, Notification, Step
 from namesrv_core.machine.instants import NS_PER_MS
-from namesrv_core.machine.question import Answer, Question
+from namesrv_core.machine.past import TablePart, Versions
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import KvValue, TopicConfig, TopicQueueMappingInfo, TopicTable
 from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS
 from namesrv_core.machine.step import apply_step, step
-from namesrv_core.machine.versions import Part, Versions
 from namesrv_wire.codes import EVENT_TABLES, version_name
 from namesrv_wire.errors import DecodeError
 from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.protocol import bodies
 from namesrv_wire.protocol.answers import answer_frame, completed, one_way_frame
-from namesrv_wire.protocol.known import KnownFrame, KnownFrames
-from namesrv_wire.protocol.requests import refused_as
+from namesrv_wire.protocol.requests import KnownFrame, KnownFrames, refused_as
 from namesrv_wire.rows import Place, Row, Values, channel_row, digest_id, envelope, namesrv_row, timed_id
 from schemas.codec import event_of, fields_json
 
@@ -61,7 +67,7 @@ class _Kept(NamedTuple):
     answer: Answer
     body: bytes
     number: int
-    parts: list[Part] | None
+    parts: list[TablePart] | None
 
 
 class Service:

@@ -219,7 +219,7 @@ class _States:
         if known is not None and known.answer == found:
             found = known.answer
         subject = question.subject if isinstance(question, Question) else None
-        parts = _parts_read(question, self._registry.topic_queue_table.get(subject) or ())
+        parts = parts_read(question, self._registry.topic_queue_table.get(subject) or ())
         self._expected[asked] = _Expected(number, parts, found)
         return found
 
@@ -265,7 +265,7 @@ class Concerns:
     def of(self, question: Question | Event) -> Sequence[int]:
         """Return the numbers (from 1) of the changes, in order: between two of them the answer is the same."""
         names = self._names.get(question.subject, ()) if isinstance(question, Question) else ()
-        parts = _parts_read(question, names)
+        parts = parts_read(question, names)
         if parts is None:
             return self._every
         return sorted(self._restarts.union(*(self._numbers.get(part, ()) for part in parts)))
@@ -316,7 +316,7 @@ def _of_seen(by_name: dict[Name, _Value], seen: Container[Name]) -> dict[Name, _
     return {name: value for name, value in by_name.items() if name in seen}
 
 
-def _parts_read(question: Question | Event, names: Iterable[str | None]) -> list[TablePart] | None:
+def parts_read(question: Question | Event, names: Iterable[str | None]) -> list[TablePart] | None:
     """Return the parts of the registry of which an answer is made: it stays while none changes. None: whatever there is.
 
     `names`: the topic's brokers, for a route.

@@ -16,9 +16,8 @@ from namesrv_core.asking.body_json import read_json
 from namesrv_core.asking.queries import SYNC_BROKER_MEMBER_GROUP_PREFIX
 from namesrv_core.asking.shown import ShownRoute, shown_by
 from namesrv_core.inference.settings import SCAN_PHASE, Life, Statement, Value, Votes
-from namesrv_core.machine.codes import RequestCode, ResponseCode
+from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
-from namesrv_core.machine.question import Answer, Question
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE
 from namesrv_core.machine.schedule import JITTER_NS, TICK_LATE_NS, Timer
 

@@ -16,7 +16,7 @@ from namesrv_core.machine.logged import CHANNEL_LOST, LEASE_ENDED
 from namesrv_core.machine.past import ANY
 from namesrv_core.machine.rows import UNRECORDED, BrokerLiveInfo, KvValue, QueueData
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.values import require_short
+from namesrv_wire.json_text import require_short
 
 ANY_CALL: Final = ""
 """Stands for the operation of lines that several write: that of the lines before it in its thread, or `UNREGISTERED`."""

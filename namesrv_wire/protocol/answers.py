@@ -10,10 +10,9 @@ from struct import Struct
 from typing import Final
 
 from namesrv_core.asking.answers import writer
-from namesrv_core.machine.codes import RequestCode, ResponseCode
+from namesrv_core.machine.codes import Answer, RequestCode, ResponseCode
 from namesrv_core.machine.java_map import string_map
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.question import Answer
 from namesrv_core.machine.register import REGISTER_FAILED
 from namesrv_wire.protocol.frames import FIXED, JSON, LANGUAGES, ONE_WAY, RESPONSE, ROCKETMQ, Frame
 
