@@ -161,6 +161,7 @@ def test_names_from_the_wire_do_not_steer_a_terminal() -> None:
     assert max(len(line) for line in out.getvalue().splitlines()) <= 62
 
 
+@pytest.mark.slow
 def test_nothing_that_a_process_prints_steers_a_terminal(tmp_path: Path) -> None:
     """ESC, C1 and marks of direction leave no process raw, in results as in errors; JSON stays what it was."""
     event = {"ev": {"op": "init", "t_ms": 0, "profile": "4.9.7", "channels": {"a\x1b]0;\u009b": "\u202e"}}}

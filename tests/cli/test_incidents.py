@@ -55,6 +55,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_what_begins_together_is_one_incident(warehouse: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two name servers ten seconds apart: one row, the worst severity, the first event, ongoing as long as one of them is.
 
@@ -73,6 +74,7 @@ def test_what_begins_together_is_one_incident(warehouse: Path, capsys: pytest.Ca
     assert len({row["incident_id"] for row in found}) == 3
 
 
+@pytest.mark.slow
 def test_what_one_event_brought_about_is_one_incident(tmp_path: Path) -> None:
     """Findings of several codes, on several name servers: the most severe is shown, with all that is touched."""
     publish(warehouse_at(tmp_path, "1"), {gold.FINDINGS: [*ROWS[:2], LOSS]})
@@ -100,6 +102,7 @@ def test_an_incident_begins_when_what_its_code_tells_of_began(tmp_path: Path) ->
     assert (f"{begun:%T}", detail) == ("10:00:02", f"on {NS1}"), "with that code first seen elsewhere"
 
 
+@pytest.mark.slow
 def test_a_condition_of_a_cluster_is_one_row(tmp_path: Path) -> None:
     """However often it was told, and apart from what the same event brought about."""
     rows = [finding(ns, clock, None, "info", **PRIVATE) for ns in (NS1, NS2) for clock in ("09:00:00", "11:00:00")]
@@ -118,6 +121,7 @@ def test_an_ongoing_incident_is_an_exit_code(
     assert "broker-a" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_resolved_incidents_are_no_exit_code(tmp_path: Path) -> None:
     """Nor is one that is less severe than was asked."""
     publish(warehouse_at(tmp_path, "1"), {gold.FINDINGS: [finding(NS1, "10:00:00", None)]})

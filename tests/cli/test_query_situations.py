@@ -442,6 +442,7 @@ def further_situations() -> list[tuple[str, dict[Any, list[Row]], list[str], lis
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "situation"),
     [

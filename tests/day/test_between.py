@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pytest
 
 from namesrv_day.flags.between import REFUSED, Compared, Span, across, compared, served, together
 from namesrv_day.flags.findings import About, Unsettled
@@ -136,6 +137,7 @@ def test_brokers_that_one_event_took_from_one_are_one_finding_if_all_come_back()
     assert found == [("broker-a and 1 more", 2, 1, ["gone", "back"])]
 
 
+@pytest.mark.slow
 def test_what_lasts_over_midnight_is_told_when_it_begins_and_when_it_ends() -> None:
     """Once on the first day, not on a day on which nothing happens, and with its true beginning where it ends."""
     gone, third = event("gone", "10:00"), dt.date(2026, 3, 3)
@@ -151,6 +153,7 @@ def test_what_lasts_over_midnight_is_told_when_it_begins_and_when_it_ends() -> N
     assert spans_of(again, "to_time") == [(clock("00:00", third),)], "what does not show any more was over at midnight"
 
 
+@pytest.mark.slow
 def test_brokers_that_one_event_took_are_one_finding_over_midnight() -> None:
     """Of twelve, of which ten are named: one row when it begins, none while the last is away, one when that is back."""
     gone, third, fourth = event("gone", "10:00"), dt.date(2026, 3, 3), dt.date(2026, 3, 4)
@@ -168,6 +171,7 @@ def test_brokers_that_one_event_took_are_one_finding_over_midnight() -> None:
     assert spans_of(last, *columns) == [("broker-00 and 11 more", 12, gone[1], late[1], ["gone", "late"])]
 
 
+@pytest.mark.slow
 def test_findings_of_two_events_over_midnight_end_each_with_its_brokers() -> None:
     """One is over on the second day; a broker of it that goes anew belongs to the event that took it then."""
     one, two, third = event("one", "10:00"), event("two", "11:00"), dt.date(2026, 3, 3)

@@ -96,6 +96,7 @@ def group(addrs: dict[str, str], perm: int = 4) -> str:
     return json.dumps({"brokerDatas": [data], "queueDatas": [queue]}, separators=(",", ":"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("body", "found"),
     [

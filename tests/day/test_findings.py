@@ -490,6 +490,7 @@ def test_evidence_of_many_is_bounded() -> None:
     assert (evidence[:3], len(evidence)) == (["e000", "x000", "e001"], 20)
 
 
+@pytest.mark.slow
 def test_a_group_without_master_is_told_once_and_ends_with_its_true_beginning() -> None:
     """Over three days: told on the first; the second says nothing; the third tells the end, and then of a new one."""
     slave = member("a", 1, OTHER_ADDR, UP)
@@ -606,6 +607,7 @@ def test_what_a_cluster_is_told_of_is_told_again_for_what_is_new_in_it() -> None
     ]
 
 
+@pytest.mark.slow
 def test_a_topic_that_lost_its_other_broker_is_not_told_again_the_next_day() -> None:
     """The rows of the next day do not show the loss: what stands names the topic, or has more topics than it names."""
     cluster = [in_cluster("C", name, UP) for name in "ab"]

@@ -161,6 +161,7 @@ def test_flagged_tables_have_the_columns_of_their_schemas(flagged: Flagged) -> N
         assert {rows.schema for rows in flagged[table.name].values()} == {plain(table.schema)}
 
 
+@pytest.mark.slow
 def test_topics_of_which_nothing_changed_need_no_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     """Swept are the topics that moved, or were missing in a registration, or were orphaned; of others nothing is even read."""
     swept: list[str | None] = []

@@ -231,6 +231,7 @@ def test_what_was_no_run_is_taken_one_by_one() -> None:
     assert sorted(run["seq"] for run in rows_of(found.runs)) == [us(10) * 1_000, us(8 * HOUR_S + 10) * 1_000]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("namesrv", "asks_ms", "apart_s", "is_run"),
     [
@@ -264,6 +265,7 @@ def test_slots_that_were_too_wide_prove_nothing() -> None:
     assert single_hours(found) == WHOLE_DAY
 
 
+@pytest.mark.slow
 def test_one_address_in_two_clusters_has_two_leases_in_5x() -> None:
     """4.x keys the live entry with the address alone: a beat of either renews it."""
     told = [*beats(10, DAY_S - 20, 60), *beats(40, DAY_S - 20, 60, cluster_name="D")]

@@ -121,6 +121,7 @@ def test_requests_of_one_broker_name_race_while_one_is_under_way(received_ms: fl
     assert not races({"registrations": [new], "channel_events": [ended(5_000, "c", channel_id="y#1")]}, LIVE)
 
 
+@pytest.mark.slow
 def test_topics_and_kv_entries_concern_whoever_has_them() -> None:
     """What names no broker races with any request, and with the end of any broker's connection."""
     topic = asked_to(5_020, "b", 216, topic="T", received_ms=5_005)
@@ -353,6 +354,7 @@ def in_both_ways(rows: dict[str, list[Row]]) -> tuple[Deciding, Deciding]:
     return decided(given, settled), decided(given, settled, folds=False)
 
 
+@pytest.mark.slow
 def test_runs_of_beats_decide_races_as_single_beats_do() -> None:
     """Where nothing happens to a broker, its beats are not replayed one by one."""
     of_runs, of_singles = in_both_ways(Fleet().rows)

@@ -131,6 +131,7 @@ def test_news_in_the_middle_of_the_day_are_taken_by_themselves() -> None:
     assert sorted(row["topic"] for row in after["topic_queue_history"] if row["closed_by"] is None) == ["T", "U", "V"]
 
 
+@pytest.mark.slow
 def test_a_change_in_the_middle_of_a_run_parts_it() -> None:
     """Another broker takes the address over: nothing that names the first one says so, and its registrations bring it back."""
     told = [

@@ -144,6 +144,7 @@ RECORDED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parts", [1, 3, len(RECORDED)])
 def test_new_events_are_named_and_counted(parts: int) -> None:
     """However the rows are cut into parts. A name server's day goes on if all its new events lie behind the others."""

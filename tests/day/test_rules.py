@@ -34,6 +34,7 @@ def test_a_planted_row_breaks_its_rule_and_no_other(table, rule, found):
     assert len(measurement.sample) == measurement.broken
 
 
+@pytest.mark.slow
 def test_good_rows_break_no_rule():
     """Every rule of every table is counted, and rows that are as they should be break none."""
     measurements = measure(frames(good_rows()))

@@ -178,6 +178,7 @@ def test_single_beats_are_read_only_where_answers_may_tell_something() -> None:
     assert ("heartbeats", True) not in given.reads
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("is_found", "later", "sources"),
     [(True, "c#1", ["inferred"]), (False, "c#1", ["default"]), (True, "c#2", ["default"])],
@@ -236,6 +237,7 @@ def test_a_guessed_tick_that_answers_contradict_is_corrected(
     assert phases({**silent(tick_ms), "namesrv_events": begin}) == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rows",
     [

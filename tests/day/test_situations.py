@@ -63,6 +63,7 @@ def of(found: pa.Table, code: str, *columns: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in columns) for row in rows if row["code"] == code]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_an_address_looks_like_is_said_alike_by_finding_and_query(kind: str | None) -> None:
     """The shared expression, as DuckDB reads it and as it is made of the saved query's Spark text."""
@@ -73,6 +74,7 @@ def test_what_an_address_looks_like_is_said_alike_by_finding_and_query(kind: str
             assert (address, duckdb.sql(given + text).fetchall()) == (address, [(kind,)])
 
 
+@pytest.mark.slow
 def test_an_address_for_replication_is_told_until_it_is_another() -> None:
     """Of the container's bridge, and whatever two hosts of a group give; not where the broker itself is there."""
     better = event("better", "03:00", NEXT_DAY)
@@ -111,6 +113,7 @@ def test_an_address_for_replication_is_told_until_it_is_another() -> None:
     assert "(given by two hosts)" in detail
 
 
+@pytest.mark.slow
 def test_a_name_without_a_group_is_told_while_a_cluster_lists_it() -> None:
     """From the end of the group until there is one again, over midnight; a set that loses the name with it is not told."""
     rows = {
@@ -129,6 +132,7 @@ def test_a_name_without_a_group_is_told_while_a_cluster_lists_it() -> None:
     assert of(told({**rows, gold.BROKER_ADDR_HISTORY: handed_over}), "GHOST_CLUSTER_MEMBER", "subject") == []
 
 
+@pytest.mark.slow
 def test_a_start_lasts_until_what_was_lost_is_back() -> None:
     """Of two topics one is back the same day, the other one on the next; after a week nobody waits."""
     stop, start = event("stop", "10:00"), event("start", "10:01")
@@ -157,6 +161,7 @@ def test_a_start_lasts_until_what_was_lost_is_back() -> None:
     assert of(told(rows), "NS_COLD_START", "to_time") == [(clock("10:09"),)]
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_back_with_fewer_topics_is_told() -> None:
     """Until the rest is back, on whatever day; what comes within a minute is not missed."""
 
@@ -227,6 +232,7 @@ def test_registrations_that_are_too_long_are_told_until_one_fits() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_mapping_that_stays_is_told_until_the_topic_is_static_again() -> None:
     """Or is gone from the name server; a topic that the broker does not list is not told of."""
     plain, static = event("plain", "10:00"), event("static", "03:00", NEXT_DAY)

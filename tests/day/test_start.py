@@ -139,6 +139,7 @@ def test_what_is_known_of_the_past_is_carried() -> None:
     assert registry.past.from_ms == 8
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(50))
 @given(NAMESRVS, st.lists(st.tuples(EVENTS, PAUSES_MS), max_size=40))
 def test_a_registry_comes_back_from_the_rows_of_its_intervals(namesrv: Namesrv, said: list[tuple[Any, int]]) -> None:

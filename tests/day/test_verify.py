@@ -439,6 +439,7 @@ def test_answers_are_judged_by_what_the_name_server_was_at_them() -> None:
     assert (checks(found)[206]["matched"], found.route_mismatches["expected"].to_pylist()) == (1, ["disable"])
 
 
+@pytest.mark.slow
 def test_maps_are_in_the_order_of_a_fresh_process_after_a_stop() -> None:
     """A process that held hundreds of brokers stops: the start, which then changes nothing, makes its maps small again."""
     many = [(number, f"r{number}", broker("TU", f"many-{number}")) for number in range(400)]

@@ -332,6 +332,7 @@ def test_executors_elsewhere_get_the_packed_environment(
     assert f"spark.pyspark.driver.python={venv}/bin/python" in command
 
 
+@pytest.mark.slow
 def test_an_environment_that_the_user_brings_is_used_as_it_is(java: Java, capsys: pytest.CaptureFixture[str]) -> None:
     """An archive unpacked as `environment` takes the place of ours; a Python installed there needs none."""
     assert java.jars

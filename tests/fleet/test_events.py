@@ -92,6 +92,7 @@ def with_ids_of_then(fleet: Fleet, rows: pa.Table) -> pa.Table:
     return rows.set_column(at, "event_id", pa.array(ids)).drop_columns(["nth", "stated_id"])
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(20))
 @given(ends=st.sets(st.integers(1, 1439), max_size=6), seed=st.integers(0, 50))
 def test_events_depend_on_options_and_seed_alone(ends: set[int], seed: int) -> None:
@@ -113,6 +114,7 @@ def together(fleet: Fleet, namesrvs: Sequence[int]) -> pa.Table:
     return pa.concat_tables(table.select(names) for table in tables)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(30))
 @given(
     st.builds(

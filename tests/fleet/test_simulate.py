@@ -61,6 +61,7 @@ def test_a_day_is_delivered_once(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_counts_are_of_what_was_written(tmp_path: Path) -> None:
     """Events by day, the rows by which a night finds them, and rows of the tables are as many; days add up."""
     done = run(tmp_path, TROUBLED, DAY, NEXT)
@@ -196,6 +197,7 @@ def test_what_a_dead_run_has_left_does_no_harm(tmp_path: Path, monkeypatch, deli
     assert contents(tmp_path / "died") == contents(tmp_path / "lived")
 
 
+@pytest.mark.slow
 def test_holes_are_in_the_truth(tmp_path: Path) -> None:
     """Each hole in which beats were lost, of each name server, once."""
     fleet = fleet_like(TROUBLED, outages=0.3, restarts=0)

@@ -45,6 +45,7 @@ def test_a_hole_lies_between_two_beats_of_its_broker(fleet: Fleet) -> None:
         assert abs(rounds - hole["lost_beats"] - 1) < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fleet", [BUSY, FIVE], ids=["4.9.7", "5.4.0"])
 def test_removals_are_those_of_a_scan_at_any_phase(fleet: Fleet) -> None:
     """A tick removes who was last heard of before its lease; some phase of the ticks sees each possible number of removals."""

@@ -13,6 +13,8 @@ from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
 from tests.ingest.given import piece, stored, warehouse_at
 
+pytestmark = pytest.mark.slow
+
 LONG_AGO_NS = 1_700_000_000_000_000_000
 
 
@@ -27,7 +29,6 @@ def in_run(warehouse: Path, run_id: str, *inputs: object) -> Ingested:
     return ingest(warehouse_at(warehouse, run_id), [str(name) for name in inputs])
 
 
-@pytest.mark.slow
 def test_a_known_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing of it is looked at: its frames count as duplicates, whatever else is new beside it."""
     known = of_long_ago(piece(tmp_path / "a.pcap", 0, 3_000))
@@ -49,7 +50,6 @@ def test_a_known_file_is_not_read_again(tmp_path: Path, monkeypatch: pytest.Monk
     assert again.unaccounted == 0
 
 
-@pytest.mark.slow
 def test_what_may_be_another_file_is_looked_at(tmp_path: Path) -> None:
     """A time that is new, another size or name: its content says whether it was read; what was changed just now has no mark."""
     path = piece(tmp_path / "a.pcap", 0, 3_000)
@@ -64,7 +64,6 @@ def test_what_may_be_another_file_is_looked_at(tmp_path: Path) -> None:
     assert in_run(tmp_path / "v", "moved", moved).known_sources == ["b.pcap"]
 
 
-@pytest.mark.slow
 def test_a_known_object_is_not_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a store's folder only what is new is copied; where nothing is, the run has had its input."""
     bucket = tmp_path / "bucket"

@@ -33,6 +33,7 @@ from tests.ingest.given import (
 )
 
 
+@pytest.mark.slow
 def test_late_lines_are_read_up_to_the_limit(tmp_path: Path) -> None:
     """Behind the watermark of the runs before: within the limit an event, beyond it quarantine; one's own run does not count."""
     first = read_in(tmp_path / "w", write(tmp_path / "first.jsonl", [at(10 * 24, BEAT)]))
@@ -49,6 +50,7 @@ def test_late_lines_are_read_up_to_the_limit(tmp_path: Path) -> None:
     assert (NAMESRV, latest, "first") in stored(tmp_path / "w", "watermarks", "namesrv_id", "latest_time", "ingest_run")
 
 
+@pytest.mark.slow
 def test_an_event_from_the_future_does_not_make_the_present_late(tmp_path: Path) -> None:
     """What lies after the run's own clock by more than the tolerance is quarantined; a watermark stays behind that clock."""
     now = dt.datetime.now(dt.timezone.utc)
@@ -107,6 +109,7 @@ def test_a_position_that_is_said_goes_before_one_that_was_made(tmp_path: Path) -
     assert stored(tmp_path / "w", "heartbeats", "seq", "broker_addr") == [(base, "said"), (base + 1, "made")]
 
 
+@pytest.mark.slow
 def test_what_finds_no_room_in_its_microsecond_is_refused(tmp_path: Path) -> None:
     """A made position may go as far as its microsecond does, also in the last one of all."""
     full = [at(1, BEAT | {"seq": (START_MS + HOUR_MS) * 1_000_000 + taken}) for taken in (0, 999)]

@@ -18,6 +18,8 @@ from tests.wire.capture_files import block, section
 from tests.wire.capture_files import interface as described
 from tests.wire.wrapped import COMPRESSIONS, COOKED, WRAPPINGS, ethernet, vxlan
 
+pytestmark = pytest.mark.slow
+
 ALL = {**WRAPPINGS, **COOKED}
 DATA = packets(0, 1_200)
 
@@ -51,7 +53,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     return dict(content(folder / "w"))
 
 
-@pytest.mark.slow
 def test_rows_do_not_tell_how_a_packet_came_into_a_capture(tmp_path: Path, plain: dict[str, object]) -> None:
     """Mirrored and compressed: ids, positions and times are those of the plain capture."""
     link_type, frame = WRAPPINGS["VXLAN"]
@@ -62,7 +63,6 @@ def test_rows_do_not_tell_how_a_packet_came_into_a_capture(tmp_path: Path, plain
     assert content(tmp_path / "w") == plain
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("first", ["direct", "mirrored"])
 def test_a_packet_that_is_seen_inside_and_outside_of_a_tunnel_counts_once(
     tmp_path: Path, plain: dict[str, object], first: str
@@ -90,7 +90,6 @@ def hidden(folder: Path, port: int) -> Path:
     return path
 
 
-@pytest.mark.slow
 def test_what_may_be_a_name_server_and_is_not_read_is_an_error(tmp_path: Path, plain: dict[str, object]) -> None:
     """Named with tunnel and port, each night; with the port in conf/ everything is read, of a file that was forgotten too."""
     path = hidden(tmp_path, 14_789)
@@ -139,7 +138,6 @@ def test_standard_input_is_a_file(tmp_path: Path, plain: dict[str, object], monk
     assert content(tmp_path / "w") == plain
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("compression", ["plain", "zstd"])
 def test_an_event_log_comes_through_a_pipe_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str

@@ -15,8 +15,9 @@ from jobs.ingest.ingest import ingest
 from jobs.passes import Processes
 from schemas import bronze
 from tests.compare_gold import tables_of
-from tests.examples import first_quick
 from tests.ingest.given import BEAT, CAPTURE, START_MS, at, read_in, stored, warehouse_at, write
+
+pytestmark = pytest.mark.slow
 
 BLOCK = 1 << 18
 
@@ -61,7 +62,7 @@ def whole(log: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list
 
 
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("width", first_quick(2, 7))
+@pytest.mark.parametrize("width", [2, 7])
 def test_so_many_tasks_read_the_same(
     tmp_path: Path, log: Path, whole: dict[str, list[tuple[object, ...]]], width: int
 ) -> None:
@@ -75,7 +76,6 @@ def test_so_many_tasks_read_the_same(
     assert all(event_id.encode() in texts[number - 1] for number, event_id in lines)
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("width", [1, 2])
 def test_files_may_be_cut_packed_and_in_any_order(
@@ -95,7 +95,6 @@ def test_files_may_be_cut_packed_and_in_any_order(
     assert said(tmp_path / "w") == whole
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("small_blocks")
 def test_a_clock_that_goes_back_is_seen_over_the_edges_of_parts(tmp_path: Path) -> None:
     """A step back between two parts is noted with its line, and lines too far back are refused, whoever read them."""

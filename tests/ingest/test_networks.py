@@ -11,11 +11,12 @@ from scapy.layers.inet import IP, TCP
 from jobs.conf import DEFAULT_CONF, load_conf
 from namesrv_wire import Segment
 from namesrv_wire.packets.capture import ACK, FIN, RST, SYN
-from tests.examples import first_quick
 from tests.ingest.given import content, read_in, stored
 from tests.wire.capture_files import pcap
 from tests.wire.forge import BROKER, REGISTER, SECOND_NS, Talk, request, response
 from tests.wire.test_sightings import brokers, by_router, numbered
+
+pytestmark = pytest.mark.slow
 
 _FLAGS = {FIN: "F", SYN: "S", RST: "R", ACK: "A"}
 
@@ -38,7 +39,7 @@ def written(path: Path, segments: list[Segment], kept: int | None = None) -> Pat
 
 
 @pytest.mark.parametrize("is_one_run", [True, False], ids=["one run", "two runs"])
-@pytest.mark.parametrize("beat", first_quick(1, 2))
+@pytest.mark.parametrize("beat", [1, 2])
 def test_rotated_captures_of_a_router_take_one_side(tmp_path: Path, beat: int, is_one_run: bool) -> None:  # noqa: FBT001
     """The name server's interface is known in the next file: all is there at the instants at which one capture has it."""
     seen = by_router(brokers(), numbered)
@@ -79,7 +80,6 @@ def test_a_capture_without_a_name_server_is_no_success(tmp_path: Path, kept: int
     assert read.events + read.quarantined == 0
 
 
-@pytest.mark.slow
 def test_what_is_named_describes_and_leaves_nothing_out(tmp_path: Path) -> None:
     """With a wrong address, or the right one of two, all name servers are read; one that nothing shows is told."""
     servers = ("10.0.0.1:9876", "10.0.0.2:19876")
@@ -113,7 +113,6 @@ def test_a_capture_of_which_nothing_was_used_may_be_given_again(tmp_path: Path) 
     assert read_in(tmp_path / "w", path, conf=named).known_sources == ["asked.pcap"]
 
 
-@pytest.mark.slow
 def test_what_quarantine_holds_is_what_was_counted(tmp_path: Path) -> None:
     """Strangers count by reason, once; none of them again if the capture comes again with more behind it; they hide nothing."""
     talk = Talk().open().exchange(105, {"topic": "T"}).wait(5 * SECOND_NS).client_fin().server_fin()

@@ -59,6 +59,7 @@ def test_queue_maps_that_were_stored_unread_count_as_none() -> None:
     assert [mapping.queue_ids for mapping in table.mappings] == [{}, {0: 1}]
 
 
+@pytest.mark.slow
 def test_gaps_that_lie_over_each_other_have_positions_of_their_own(tmp_path: Path) -> None:
     """What is left of two gaps behind one event begins at two positions: else no later night would be published."""
     lines = [at(1, broker("a", "xy", 1)), at(2, GAP), at(3, {**GAP, "evidence": "another recorder"}), at(5, BEAT)]

@@ -17,8 +17,9 @@ from tests.ingest.given import BEAT, CAPTURE, at, content, piece, read_in, store
 from tests.ingest.test_networks import written
 from tests.wire.forge import MS_NS, SECOND_NS, Talk, merged
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
 @pytest.mark.parametrize("is_one_run", [True, False], ids=["one run", "two runs"])
 @pytest.mark.parametrize("seed", range(3))
 def test_two_captures_that_overlap_are_one(tmp_path: Path, seed: int, is_one_run: bool) -> None:  # noqa: FBT001
@@ -38,7 +39,6 @@ def test_two_captures_that_overlap_are_one(tmp_path: Path, seed: int, is_one_run
     assert content(tmp_path / "w") == content(tmp_path / "whole")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("back_s", "without_place"), [(5, 0), (10, 36)])
 def test_a_capture_whose_clock_went_back_goes_on(tmp_path: Path, back_s: int, without_place: int) -> None:
     """Its connections continue where they were, so it follows; what has times that were read has no place, and a gap says so."""
@@ -66,7 +66,6 @@ def test_a_capture_whose_clock_went_back_goes_on(tmp_path: Path, back_s: int, wi
     assert [at for _, at in effects] == sorted(at for _, at in effects) or not without_place
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("is_one_run", [True, False], ids=["one run", "two runs"])
 def test_rotated_captures_whose_clock_went_back_by_an_hour_lose_nothing(tmp_path: Path, is_one_run: bool) -> None:  # noqa: FBT001
     """The later one seems to be the earlier one: what then comes by itself counts once, too."""
@@ -83,7 +82,6 @@ def test_rotated_captures_whose_clock_went_back_by_an_hour_lose_nothing(tmp_path
     assert {("clock_went_back", "b.pcap"), ("recording_gap", "b.pcap")} <= set(told)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("change", ["grows", "shrinks"])
 def test_a_file_that_changes_while_it_is_read_does_not_count_as_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
@@ -107,7 +105,6 @@ def test_a_file_that_changes_while_it_is_read_does_not_count_as_read(
     assert content(tmp_path / "w") == content(tmp_path / "whole")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("change", ["grows", "shrinks"])
 def test_an_event_log_that_changes_while_it_is_read_does_not_count_as_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
@@ -134,7 +131,6 @@ def test_an_event_log_that_changes_while_it_is_read_does_not_count_as_read(
     assert len(stored(tmp_path / "w", "heartbeats", "event_time")) == 600
 
 
-@pytest.mark.slow
 def test_a_file_that_cannot_be_opened_or_read_is_an_error_of_its_own(tmp_path: Path) -> None:
     """The others are read, and it is read once it can be."""
     path = tmp_path / "a.pcap"
@@ -183,7 +179,6 @@ class Torn(io.RawIOBase):
         return self._file.readinto(memoryview(buffer)[:left]) or 0
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["capture", "log"])
 def test_a_file_of_which_a_part_cannot_be_read_gives_what_is_in_front_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str

@@ -20,6 +20,8 @@ from tests.wire.forge import EPOCH_NS, SECOND_NS, Talk
 from tests.wire.test_columns import HEAD, WHOLE
 from tests.wire.test_many import connections, frames
 
+pytestmark = pytest.mark.slow
+
 _FILES, _FRAMES = 24, 2_000
 
 
@@ -53,7 +55,6 @@ def rotated(folder: Path, seed: int) -> list[Path]:
     return paths
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2, 2 + more(1)))
 def test_files_of_a_night_in_any_order_are_one_capture(tmp_path: Path, one: One, seed: int) -> None:
     """Ids, positions and times of all events and answers are those of the whole in one file."""
@@ -68,7 +69,6 @@ def test_files_of_a_night_in_any_order_are_one_capture(tmp_path: Path, one: One,
     assert content(tmp_path / "w") == one.content
 
 
-@pytest.mark.slow
 def test_nights_out_of_order_lose_and_double_no_frame(tmp_path: Path, one: One) -> None:
     """Each file is a night, and they come in any order: all frames are accounted for, and no row is there twice."""
     total = 0
@@ -89,7 +89,6 @@ def somebody_else() -> list[Segment]:
     return Talk(EPOCH_NS + SECOND_NS, "10.0.0.7:40000").open().exchange(105, {"topic": "T"}).segments
 
 
-@pytest.mark.slow
 def test_very_many_connections_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """More than are watched: each that asked has its answer, and nothing is there twice."""
     monkeypatch.setattr("namesrv_wire.servers.server.MAX_CONNECTIONS", 500)
@@ -97,7 +96,6 @@ def test_very_many_connections_are_read(tmp_path: Path, monkeypatch: pytest.Monk
     assert (read.observations, read.frames, read.errors) == (200, 400, [])
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("answered", [True, False])
 def test_very_many_frames_of_a_connection_are_read(tmp_path: Path, answered: bool) -> None:  # noqa: FBT001
     """Each answer is a row, in its order; what was never answered is counted."""

@@ -12,6 +12,8 @@ from jobs.ingest.series import Series
 from jobs.passes import InProcess, Passes, Processes
 from tests.ingest.given import content, packets, stored, warehouse_at
 
+pytestmark = pytest.mark.slow
+
 HERE, THERE = bytes((127, 0, 0, 1)), bytes((10, 9, 8, 7))
 
 
@@ -58,7 +60,6 @@ def of_both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return {name: sorted([*rows, *other[name]]) for name, rows in one.items()}
 
 
-@pytest.mark.slow
 def test_recording_points_are_read_beside_each_other(tmp_path: Path) -> None:
     """Two of two name servers, of two files each: a task each, on so many processes, and what each would give alone."""
     for name, address in (("a", HERE), ("b", THERE)):
@@ -71,7 +72,6 @@ def test_recording_points_are_read_beside_each_other(tmp_path: Path) -> None:
     assert read(tmp_path / "w2", tmp_path / "b", tmp_path / "a", passes=Processes(2)) == alone
 
 
-@pytest.mark.slow
 def test_points_that_saw_one_name_server_are_read_as_one(tmp_path: Path) -> None:
     """Known by the first packets, or only once both are read: what both have is there once, as if one folder had all."""
     for first, is_known_before in ((3_000, True), (0, False)):
@@ -92,7 +92,6 @@ def test_points_that_saw_one_name_server_are_read_as_one(tmp_path: Path) -> None
         assert noting.read == (as_one if is_known_before else [["a.pcap"], ["b.pcap"], *as_one])
 
 
-@pytest.mark.slow
 def test_a_further_file_goes_on_where_its_point_has_ended(tmp_path: Path) -> None:
     """Two points, a file of each a run: connections go on, and each keeps its own state while the other is read."""
     for name, address in (("a", HERE), ("b", THERE)):

@@ -53,6 +53,7 @@ def test_of_a_changed_event_only_the_new_row_is_left(tmp_path: Path) -> None:
     assert len(stored(tmp_path / "w", "heartbeats", "event_id")) == 3
 
 
+@pytest.mark.slow
 def test_a_position_that_was_made_is_no_change(tmp_path: Path) -> None:
     """The line of an event that has its position says nothing new, whatever position its own file would have given it."""
     one, other = at(1, BEAT), at(1, BEAT | {"broker_addr": "x"})
@@ -64,6 +65,7 @@ def test_a_position_that_was_made_is_no_change(tmp_path: Path) -> None:
     assert ("first.jsonl", seqs[0]) in stored(tmp_path / "w", "heartbeats", "source_file", "seq")
 
 
+@pytest.mark.slow
 def test_revoked_rows_are_taken_out_of_their_files(tmp_path: Path) -> None:
     """Rows that later packets prove wrong go, with their files where nothing is left, and their days are named."""
     lines = [at(hours, BEAT | {"event_id": str(number) * 32}) for number, hours in enumerate((1, 2, 26))]

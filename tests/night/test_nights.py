@@ -48,6 +48,7 @@ def test_digests_put_together_are_those_of_the_whole_tables(nights: Nights) -> N
     assert told == {table.name: len(rows(nights.path, table)) for table in (*bronze.TABLES, *DATA_TABLES)}
 
 
+@pytest.mark.slow
 def test_a_repeated_run_changes_nothing(nights: Nights) -> None:
     """Inputs that were read before give no new version of any table, the ledger's neither, and the last run's numbers."""
     before, last = heads(nights.path), nights.summaries[-1]
@@ -152,6 +153,7 @@ def test_what_earlier_runs_said_is_kept_as_long_as_is_asked(nights: Nights, copi
 # -- days --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_day_without_events_is_named(copied: Path, tmp_path: Path) -> None:
     """A day that was asked for, and on which nothing is recorded, ends the run with what there is."""
     with pytest.raises(MissingDayError, match=r"2026-03-07; recorded are 3 day\(s\), 2026-03-01 to 2026-03-03"):

@@ -61,6 +61,7 @@ def test_every_statement_of_the_pages_can_be_asked(whole: Capture, sql: str) -> 
         assert Answers(str(whole.path)).ask(query).names
 
 
+@pytest.mark.slow
 def test_what_the_pages_ask_of_any_duckdb_is_answered(whole: Capture) -> None:
     """Statements for the file beside the tables, by stock DuckDB: each gives rows."""
     blocks = [block for page in PAGES for block in _STOCK.findall((CHECKOUT / page).read_text(encoding="utf-8"))]

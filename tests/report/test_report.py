@@ -32,6 +32,8 @@ from tests.cli.test_query_situations import UP, A, answered, at, live, registrat
 from tests.ingest.given import write
 from tests.night.nights import Capture, night
 
+pytestmark = pytest.mark.slow
+
 UTC = dt.timezone.utc
 DAY = dt.datetime(2026, 11, 21, tzinfo=UTC)
 SCOPE = Scope(DAY, DAY + dt.timedelta(days=1))
@@ -97,7 +99,6 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # -- what it tells -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_what_it_tells_is_what_the_views_say(whole: Capture) -> None:
     """Stays as in broker_lives, changes as in route_changes, each with its cause and where it is recorded."""
     facts, answers = told(whole.path), Answers(str(whole.path))
@@ -113,7 +114,6 @@ def test_what_it_tells_is_what_the_views_say(whole: Capture) -> None:
     assert len(facts.incidents) == incidents > 3
 
 
-@pytest.mark.slow
 def test_silences_are_those_of_the_view_and_removals(whole: Capture) -> None:
     """Every gap of more than half a lease, and every removal of a silent broker; what lies between two stays is none."""
     answers = Answers(str(whole.path))
@@ -144,7 +144,6 @@ def test_brokers_at_one_address_are_silent_each_for_itself_and_answers_are_time_
     assert facts.end.replace(microsecond=0, second=0) == start.replace(hour=10, minute=30)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("about", "is_about"),
     [
@@ -166,7 +165,6 @@ def test_a_report_can_be_about_one_thing(
     assert next(iter(about.values())) in report(facts)
 
 
-@pytest.mark.slow
 def test_an_incident_has_its_own_report(whole: Capture, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Some minutes around it, and no other incident."""
     sql = "SELECT incident_id, subject FROM incidents WHERE code = 'EXPIRED_BROKER' ORDER BY 1"
@@ -202,7 +200,6 @@ def test_what_cannot_be_reported_is_said(
 # -- the file ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_it_is_one_file_that_asks_for_nothing(whole: Capture) -> None:
     """No element loads anything, a policy forbids it, ids are unique, charts say what they show, and it is small."""
     html = report(told(whole.path))
@@ -225,7 +222,6 @@ def test_it_is_one_file_that_asks_for_nothing(whole: Capture) -> None:
     assert len(html) < 2_000_000
 
 
-@pytest.mark.slow
 def test_names_from_outside_are_text(hostile: Path) -> None:
     """In brokers, topics and clusters: no element, no attribute, no mark of direction and no escape sequence comes of them."""
     html = report(facts_of(Answers(str(hostile)), SCOPE))
@@ -335,7 +331,6 @@ def test_a_day_of_many_changes_is_a_small_page(whole: Capture) -> None:
     assert "Too many rows for one page" in report(facts)
 
 
-@pytest.mark.slow
 def test_a_night_leaves_pages_that_lead_to_each_other(whole: Capture, tmp_path: Path) -> None:
     """The index links reports by day, newest first, Data Docs and the catalogue; every link leads to a file, none elsewhere."""
     shutil.copytree(whole.path, tmp_path / "w")
@@ -411,7 +406,6 @@ def browsed(html: str, folder: Path, *options: str, probe: str = _PROBE) -> Any:
     return json.loads(unescape(found[1]))
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 @pytest.mark.parametrize(("size", "paper"), [("1200,900", "light"), ("500,900", "light"), ("1200,900", "dark")])
 def test_a_browser_shows_it_wide_narrow_and_dark(whole: Capture, tmp_path: Path, size: str, paper: str) -> None:
@@ -445,7 +439,6 @@ _READ = """<script>addEventListener("load", () => { const found = %s.map((at) =>
   document.documentElement.setAttribute("data-found", JSON.stringify([found, shown, differing])); });</script>"""
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 def test_the_tables_on_the_page_are_those_of_any_instant(whole: Capture, tmp_path: Path) -> None:
     """At 400 random instants, edges of intervals among them, a table read off the page is what `table-at` says of it."""
@@ -472,7 +465,6 @@ def test_the_tables_on_the_page_are_those_of_any_instant(whole: Capture, tmp_pat
     assert differing > 0
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
 def test_nothing_hostile_runs_in_a_browser(hostile: Path, tmp_path: Path) -> None:
     """Even without the policy."""

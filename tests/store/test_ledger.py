@@ -67,6 +67,7 @@ def three_nights(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(made, tmp_path / "w"))
 
 
+@pytest.mark.slow
 def test_the_ledger_says_what_published_runs_say_together(three_nights: Path) -> None:
     """The last one, in their order; covered readings, days, and days with a scan's life; refused runs say nothing."""
     ledger = warehouse_at(three_nights).ledger()
@@ -84,6 +85,7 @@ def test_the_ledger_says_what_published_runs_say_together(three_nights: Path) ->
     assert last.finished_time.tzinfo is not None
 
 
+@pytest.mark.slow
 def test_a_run_names_the_one_that_it_builds_on(three_nights: Path) -> None:
     """Its parent is the last published run; times are in order whatever the clock says."""
     rows = sorted(warehouse_at(three_nights).rows(gold.RUNS).to_pylist(), key=lambda row: str(row["run_id"]))
@@ -101,6 +103,7 @@ def test_runs_are_in_order_whatever_the_clock_says() -> None:
     assert finished_after(noon, noon - MINUTE) == noon + dt.timedelta(microseconds=1)
 
 
+@pytest.mark.slow
 def test_a_day_is_as_the_last_run_left_it(three_nights: Path) -> None:
     """Bronze as read and gold as written; of some days, or as an earlier run knew it."""
     warehouse = warehouse_at(three_nights)
@@ -180,6 +183,7 @@ def test_another_layout_is_refused(tmp_path: Path, layout: int | None, words: st
 # -- check -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_an_intact_warehouse_passes_the_check(three_nights: Path) -> None:
     """Every slice of every table is as published; rows that came since are no part of that."""
     ingest(warehouse_at(three_nights, "read"), DAY, beat(99))
@@ -193,6 +197,7 @@ def test_nothing_published_is_nothing_to_check(tmp_path: Path) -> None:
         check(warehouse_at(tmp_path))
 
 
+@pytest.mark.slow
 def test_a_file_that_was_exchanged_is_found(three_nights: Path) -> None:
     """Rows that changed under the log's back: the slice is named."""
     warehouse = warehouse_at(three_nights)
@@ -216,6 +221,7 @@ def test_a_pinned_table_that_cannot_be_read_is_found(three_nights: Path, table: 
     assert wrong.startswith(f"{table.name}: cannot be read: {path}: ")
 
 
+@pytest.mark.slow
 def test_what_a_dead_run_left_does_not_matter_to_the_check(three_nights: Path) -> None:
     """What is checked is what is pinned."""
     dead = warehouse_at(three_nights, "dead")

@@ -181,6 +181,7 @@ def test_a_second_maintenance_commits_nothing(tmp_path: Path) -> None:
     assert [head_of(str(tmp_path), table) for table in (FACTS, NOTES, gold.RUNS)] == heads
 
 
+@pytest.mark.slow
 def test_a_night_goes_on_from_compacted_files(tmp_path: Path) -> None:
     """The next run adds to them; the pinned version before stays readable."""
     pinned = [night(tmp_path, number) for number in range(1, 5)]
@@ -203,6 +204,7 @@ def test_compaction_that_changes_rows_is_refused(tmp_path: Path, monkeypatch: py
     assert sorted(tmp_path.rglob("*.json")) == files
 
 
+@pytest.mark.slow
 def test_rows_that_somebody_else_brought_are_maintained_alike(tmp_path: Path) -> None:
     """Files with other names and encodings are put together with ours."""
     night(tmp_path, 1)

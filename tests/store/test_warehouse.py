@@ -168,6 +168,7 @@ def test_many_commits_are_read_from_checkpoints(tmp_path: Path) -> None:
 # -- runs that died --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_next_commit_brings_back_what_a_dead_run_replaced(tmp_path: Path) -> None:
     """A day that the next run does not touch is again what was published, in the same single commit, with its statistics."""
     night(tmp_path, "run-1", DAY, removal("first"))
@@ -198,6 +199,7 @@ def test_a_table_that_only_a_dead_run_has_written_is_empty(tmp_path: Path, caplo
     assert names(night(tmp_path, "run-3", NEXT, removal("new"))) == ["new"]
 
 
+@pytest.mark.slow
 def test_what_a_dead_run_has_committed_is_not_pinned(tmp_path: Path) -> None:
     """A table that the next run leaves alone is published as it was."""
     night(tmp_path, "run-1", DAY, removal("first"))
@@ -255,6 +257,7 @@ def test_rows_that_somebody_else_changed_are_refused(tmp_path: Path) -> None:
     assert names(night(tmp_path, "run-3", NEXT, removal("next"))) == ["first", "next"]
 
 
+@pytest.mark.slow
 def test_events_that_somebody_else_changed_are_refused(tmp_path: Path) -> None:
     """Of bronze days that are published; what is new on a day is no harm."""
     warehouse = warehouse_at(tmp_path, "run-1")
@@ -307,6 +310,7 @@ def test_files_without_statistics_are_files_too(tmp_path: Path) -> None:
     assert (file.rows, json.loads(file.stats)["maxValues"]["namesrv_id"]) == (1, ONE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("said", "named"),
     [
@@ -337,6 +341,7 @@ def test_a_table_that_is_more_than_its_files_is_refused_by_name(
     assert names(warehouse_at(tmp_path), published=True) == ["first"]
 
 
+@pytest.mark.slow
 def test_mapped_columns_are_refused(tmp_path: Path) -> None:
     """Names in the files are others then; the same protocol without mapping is read."""
     night(tmp_path, "run-1", DAY, removal("first"))
@@ -363,6 +368,7 @@ def test_a_table_that_is_cut_otherwise_is_refused(tmp_path: Path) -> None:
         warehouse_at(tmp_path).files(EXPIRED)
 
 
+@pytest.mark.slow
 def test_a_table_that_only_its_maker_can_write_is_refused_by_name(tmp_path: Path) -> None:
     """It is read, and what must not be guessed at is not written."""
     night(tmp_path, "run-1", DAY, removal("first"))
@@ -394,6 +400,7 @@ def test_a_log_that_cannot_be_read_is_said_to_be(tmp_path: Path, harm: str) -> N
     assert "\n" not in str(said.value)
 
 
+@pytest.mark.slow
 def test_a_table_that_went_back_is_refused(tmp_path: Path) -> None:
     """The ledger pins a version that is not there: a folder was brought back from an old backup."""
     for number in (1, 2):
@@ -403,6 +410,7 @@ def test_a_table_that_went_back_is_refused(tmp_path: Path) -> None:
         warehouse_at(tmp_path).start_from_published()
 
 
+@pytest.mark.slow
 def test_a_commit_of_somebody_else_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     """Rows that came while a run was at work end it; files that were only rearranged do not."""
     night(tmp_path, "run-1", DAY, removal("first"))
