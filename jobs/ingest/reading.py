@@ -21,6 +21,7 @@ from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.arrow.rows import with_microseconds
 from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import Lateness, ahead_of_clock
+from namesrv_wire.logs.namesrv_log import is_fact
 from namesrv_wire.rows import Row
 from schemas import bronze
 
@@ -188,7 +189,10 @@ class Reading:
                 if "source_offset" in row.values:
                     row.values["source_offset"] = line + max(at, 0)
                 # A line of any kind is a frame; a topic table is a part of its registration's line, a fact about a log of none.
-                frame = first + at if row.table != bronze.TOPIC_CONFIGS_TABLE.name and at >= 0 else None
+                is_part = row.table == bronze.TOPIC_CONFIGS_TABLE.name or (
+                    source.kind == "namesrv_log" and is_fact(row)
+                )
+                frame = None if is_part else first + at
                 staging.add(row if is_in_order else lateness.judged(row), frame=frame, number=frame)
             self.stated |= block.stated
             line += block.count

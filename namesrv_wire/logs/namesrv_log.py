@@ -105,8 +105,8 @@ def time_of(beginning: bytes, zone: tzinfo) -> int:
 def read_log(path: str | PathLike[str], told: Told) -> Iterator[Block]:
     """Yield the lines of a log in file order, as `log_file.read_blocks` does those of an event log.
 
-    `Block.others` counts the lines that say nothing of a table, `merged` those that belong to an event of an earlier one. Rows with
-    a number in front of the block stand for no line. Raises `CaptureError` if the file is compressed and damaged.
+    `Block.others` counts the lines that say nothing of a table, `merged` those that belong to an event of an earlier one. Rows that
+    are facts (`is_fact`) stand for no line. Raises `CaptureError` if the file is compressed and damaged.
     """
     reader, number = _Log(Path(path).name, told), 1
     block = Block(number)
@@ -122,6 +122,11 @@ def read_log(path: str | PathLike[str], told: Told) -> Iterator[Block]:
             yield reader.ended(block, number)
             block = Block(number)
     yield reader.ended(block, number)
+
+
+def is_fact(row: Row) -> bool:
+    """Return whether a row of a log is about the log itself: where it begins, and of which generation it is."""
+    return row.table == "namesrv_events" and row.seq_is_given
 
 
 class _Call(NamedTuple):
@@ -187,7 +192,7 @@ class _Log:
         self._rows += [row for found in self._found for row in self._rows_of(*found, block.first)]
         positions = Positions()
         self._rows.sort(key=lambda row: row[0])
-        self._others += sum(0 < at < block.first for at, _ in self._rows)
+        self._others += sum(at < block.first and not is_fact(row) for at, row in self._rows)
         block.rows = [(max(at, block.first - 1), positions.placed(row)) for at, row in self._rows]
         block.count, block.frames, block.others, block.merged = (
             number - block.first,
@@ -260,7 +265,7 @@ class _Log:
         if kind is None:
             return
         said, _ = rows_of(kind, message)
-        self._identify(said)
+        self._identify(number, said)
         before, operation = self._calls.get(thread), self._operation(kind, thread, said)
         goes_on = before is not None and at_ns - before.last_ns <= _CALL_NS and not kind.begins
         if operation == ANY_CALL:
@@ -292,7 +297,7 @@ class _Log:
             said = "\n".join([call.operation, *call.messages])
             self._add(call.number, call.at_ns, "namesrv", said, event="logged", properties=said, evidence=_EVIDENCE)
 
-    def _identify(self, said: Match[str]) -> None:
+    def _identify(self, number: int, said: Match[str]) -> None:
         """Say of which generation the name server is, once for each start: no line says of which release."""
         parts = said.groupdict()
         if self._is_identified or not (parts.get("addr4") or parts.get("addr5") or parts.get("addr")):
@@ -301,13 +306,14 @@ class _Log:
         evidence = f"lines of {_EVIDENCE}, as {release[0]}.x writes them; no line says which release it is"
         self._is_identified, version = True, VERSION_NAMES.index(release)
         self._add(
-            -1,
+            number,
             self._last_ns,
             "namesrv",
             f"identified {release}",
             event="identified",
             version=version,
             evidence=evidence,
+            seq=self._last_ns - 3,
         )
 
     def _read_admin(self, number: int, at_ns: int, message: str) -> None:
@@ -375,8 +381,8 @@ class _Log:
             self._is_begun = True
             began = self._first_ns or at_ns
             # In front of all that its first instant has.
-            self._add(-1, began, "namesrv", "begins", event="observed_from", evidence=_EVIDENCE, seq=began - 1)
-            self._add(-1, began, "namesrv", "log", event="logged", properties="log", evidence=_EVIDENCE, seq=began - 2)
+            self._add(1, began, "namesrv", "begins", event="observed_from", evidence=_EVIDENCE, seq=began - 1)
+            self._add(1, began, "namesrv", "log", event="logged", properties="log", evidence=_EVIDENCE, seq=began - 2)
         name = self._told.namesrv_id
         key = f"{at_ns} {said}"
         nth = self._times[key] = self._times.get(key, -1) + 1
