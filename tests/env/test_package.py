@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from jobs import __version__
 from tests.night.nights import CAPTURE, CHECKOUT
 from tests.night.pages import PAGES, plain_blocks
 
@@ -111,7 +112,7 @@ def test_help_is_of_the_program_that_is_installed(program: Path, tmp_path: Path)
     assert shown.startswith("usage: namesrv-history ")
     assert "mutate" not in shown
     assert run(program, tmp_path, "test").returncode == 2
-    assert run(program, tmp_path, "--version").stdout == "namesrv-history 0.1.0\n"
+    assert run(program, tmp_path, "--version").stdout == f"namesrv-history {__version__}\n"
 
 
 # -- examples ----------------------------------------------------------------------------------------------------------
