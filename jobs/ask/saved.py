@@ -22,12 +22,9 @@ def query_named(name: str) -> Query:
     return found
 
 
-def described(name: str) -> str:
-    """Return what a saved query answers, is asked for and gives, a line each; nothing of one that there is not."""
-    query = queries().get(name)
-    if query is None:
-        return ""
-    lines = [query.question, "", *(["parameters (--param NAME=VALUE):"] if query.parameters else [])]
+def described(query: Query, how: str = "") -> str:
+    """Return what a saved query answers, is asked for and gives, a line each. `how`: in which way it is given its parameters."""
+    lines = [query.question, "", *([f"parameters{how}:"] if query.parameters else [])]
     lines += [f"  {one.name} {one.type}: {one.described}" for one in query.parameters]
     lines += ["columns:", *(f"  {name}: {comment}" for name, comment in query.columns.items())]
     return "\n".join([*lines, *([f"not known: {query.unknown}"] if query.unknown else [])])

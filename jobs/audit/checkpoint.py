@@ -9,8 +9,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from jobs.errors import LedgerBehindError, TamperedError, UsageError
-from jobs.store.published import Noted, noted_in
+from jobs.errors import TamperedError, UsageError
+from jobs.store.published import Noted
 
 _SIGNATURE, _KEY = "ed25519", "public_key"
 
@@ -37,12 +37,10 @@ def kept_checkpoint(given: str) -> Noted:
         except (OSError, ValueError) as error:
             raise UsageError(f"checkpoint {given}: cannot be read: {error}") from error
     try:
-        found = noted_in(text[text.index("{") :], "")
         said = json.loads(text[text.index("{") :])
-    except (ValueError, LedgerBehindError) as error:
+        found = Noted.of(said)
+    except (ValueError, KeyError, TypeError) as error:
         raise UsageError("checkpoint: a line is expected as runs and `check` print it") from error
-    if found is None:
-        raise UsageError("checkpoint: a line is expected as runs and `check` print it")
     if _SIGNATURE in said:
         try:
             key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(str(said[_KEY])))

@@ -267,8 +267,10 @@ def _add_questions(add: Callable[..., _Options], given: Sequence[str]) -> None:
             of.several("--param", "NAME=VALUE", "a parameter of the saved query")
             if {"-h", "--help"} & set(given):
                 from jobs.ask.saved import described  # noqa: PLC0415  their reader takes longer to import than many a question
+                from schemas.queries import queries  # noqa: PLC0415  as above
 
-                of.formatter, of.description = argparse.RawDescriptionHelpFormatter, described(given[1]) or text
+                of.formatter, query = argparse.RawDescriptionHelpFormatter, queries().get(given[1])
+                of.description = text if query is None else described(query, " (--param NAME=VALUE)")
         elif name == "sql":
             files = (
                 "let statements read and write any file of this machine that you may (default: the warehouse's alone)"

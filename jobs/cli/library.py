@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jobs.ask.engine import FUNCTIONS, Answers, Known, nearest
 from jobs.ask.instants import instant, known_at
 from jobs.ask.restated import restated
-from jobs.ask.saved import query_named, time_of
+from jobs.ask.saved import described, query_named, time_of
 from jobs.cli.arguments import QUESTIONS
 from jobs.cli.ask import questions_of, table_named
 from jobs.cli.explain import EXPLAINED
@@ -100,7 +100,8 @@ class History:
                 self.answers.table(sql, **bound) if name == "sql" else self._kept(sql, tuple(bound.items()))
             )
 
-        ask.__name__, ask.__doc__ = name, described(asked)
+        ask.__name__ = name
+        ask.__doc__ = described(asked) if isinstance(asked, Query) else f"Return {METHODS[asked][0]}."
         ask.__signature__ = _signature(asked)  # type: ignore[attr-defined]
         return ask
 
@@ -128,16 +129,6 @@ class History:
                 raise UsageError("frames 'polars': polars is not installed") from error
             return pl.from_arrow(found)
         return found
-
-
-def described(asked: str | Query) -> str:
-    """Return what a question or a saved query answers, and what it is asked for."""
-    if isinstance(asked, str):
-        return f"Return {METHODS[asked][0]}."
-    given = (f"  {one.name} ({one.type}): {one.described}" for one in asked.parameters)
-    columns = (f"  {column}: {said}" for column, said in asked.columns.items())
-    unknown = [f"Not known: {asked.unknown}"] if asked.unknown else []
-    return "\n".join([asked.question, *given, *unknown, "Columns:", *columns])
 
 
 def _signature(asked: str | Query) -> Signature:

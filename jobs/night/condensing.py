@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from jobs.errors import TamperedError
 from jobs.night import stash
-from jobs.night.opened import TABLES, files_of
+from jobs.night.opened import files_of
 from jobs.night.together import TogetherWork, to_count
 from jobs.passes import Passes
 from jobs.store.files import DataFile, read_files
@@ -33,6 +33,7 @@ from namesrv_day.day.day_events import BEATS
 from namesrv_day.gate.rules import Measurement, counted, row_rules
 from namesrv_day.hours import answered, condense
 from schemas import bronze, gold
+from schemas.rules import TABLES
 from schemas.table import Table
 
 T = TypeVar("T")

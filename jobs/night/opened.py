@@ -18,11 +18,11 @@ from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import derived_of, empty
 from namesrv_day.arrow.sql import connection
 from namesrv_day.day.alive import alive, as_of, columns_for
-from schemas import bronze, gold
+from schemas import gold
+from schemas.rules import TABLES
 from schemas.table import Table
 
 T = TypeVar("T")
-TABLES = {table.name: table for table in (*bronze.TABLES, *gold.TABLES)}
 Named = Mapping[str, tuple[DataFile, ...]]
 
 

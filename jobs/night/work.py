@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from jobs.errors import TamperedError
 from jobs.night import stash
-from jobs.night.opened import TABLES, Files
+from jobs.night.opened import Files
 from jobs.store.files import DataFile, write_file
 from jobs.store.places import table_path
 from namesrv_core.inference.settings import Value
@@ -31,6 +31,7 @@ from namesrv_day.hours.condense import HOURS, PERIOD_US
 from namesrv_day.replay.replay import ReplayInput, replay
 from namesrv_day.settle.settle import SettleInput, settle
 from schemas import bronze, gold
+from schemas.rules import TABLES
 from schemas.table import Table
 
 _OF_DAY = (*OTHERS, bronze.ROUTE_OBSERVATIONS, bronze.SNAPSHOTS)

@@ -186,14 +186,18 @@ class Noted(NamedTuple):
         """Return the line."""
         return json.dumps({**self._asdict(), "finished_time": self.finished_time.isoformat()}) + "\n"
 
+    @classmethod
+    def of(cls, said: Mapping[str, str]) -> Noted:
+        """Return the checkpoint that a line says. Raises ValueError, KeyError, TypeError for one that is none."""
+        return cls(said["run_id"], dt.datetime.fromisoformat(said["finished_time"]), said["sha256"])
+
 
 def noted_in(text: str | None, warehouse: str) -> Noted | None:
     """Return what the file says; None where there is none. Raises LedgerBehindError for what nobody has written."""
     if text is None:
         return None
     try:
-        said = json.loads(text)
-        return Noted(said["run_id"], dt.datetime.fromisoformat(said["finished_time"]), said["sha256"])
+        return Noted.of(json.loads(text))
     except (ValueError, KeyError, TypeError) as error:
         raise LedgerBehindError(f"{warehouse}/{LAST_RUN}: cannot be read", BEHIND) from error
 
