@@ -376,3 +376,14 @@ def test_a_route_read_by_its_pieces_says_what_it_says_as_a_whole(
         kept.cache_clear()
         assert said() == found
     kept.cache_clear()
+
+
+def test_few_elements_are_kept_and_all_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a number the oldest goes; it is read again where it comes again, and shared where it is kept."""
+    monkeypatch.setattr(body_json, "KEPT_ELEMENTS", 2)
+    elements: body_json.Elements[Any] = body_json.Elements(lambda value: value)
+    texts = [f'"n":{number}' for number in range(5)]
+    for text in (*texts, *texts):
+        assert elements[text] == {"n": int(text[-1])}
+        assert elements[text] is elements[text]
+        assert len(elements) <= 2

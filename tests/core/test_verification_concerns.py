@@ -119,6 +119,17 @@ def test_a_route_concerns_the_groups_that_had_the_topic_before() -> None:
     assert Concerns(registry, TIMELINE[2:4]).of(Question(105, "T")) == [1]
 
 
+def test_a_change_that_does_not_concern_a_question_leaves_its_answer() -> None:
+    """A KV entry comes: a list of topics says what it said, and another list is wrong before and after."""
+    timeline = [
+        StateChange(10 * number, 10 * number, (Change("kv_config_table", ("N", str(number)), KvValue("v")),))
+        for number in (1, 2)
+    ]
+    for said, is_right in ('{"topicList":[]}', True), ('{"topicList":["T"]}', False):
+        asked = [Observed(str(seq), seq, seq, Question(206), Answer(0, said)) for seq in (5, 15, 25)]
+        assert [one.matched for one in verify(Registry(V4_9_7), timeline, asked, Namesrv(V4_9_7))] == [is_right] * 3
+
+
 def test_a_change_that_concerns_a_question_may_leave_its_answer_as_it_was() -> None:
     """Another broker has the topic, too: a list of topics says what it said, and is right before and after."""
     queues = TIMELINE[0].changes[0].value
