@@ -92,7 +92,7 @@ def test_an_open_setting_only_is_looked_for() -> None:
 def group(addrs: dict[str, str], perm: int = 4) -> str:
     """Return a route as it is sent, of a group that allows acting masters."""
     data = {"brokerName": "broker-a", "brokerAddrs": addrs, "enableActingMaster": True}
-    queue = {"brokerName": "broker-a", "perm": perm}
+    queue = {"brokerName": "broker-a", "perm": perm, "readQueueNums": 4, "writeQueueNums": 4}
     return json.dumps({"brokerDatas": [data], "queueDatas": [queue]}, separators=(",", ":"))
 
 
