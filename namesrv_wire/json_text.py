@@ -26,7 +26,7 @@ _NO_JSON = re.compile(rb"x[\x01\x5e\x9c\xda]|[^{}\[/\"']{8}|[^{}\[/\"']*\Z")
 """How a text begins that no reader takes for an object: compressed data, or nothing that looks like JSON."""
 INT: Final = (-(1 << 31), (1 << 31) - 1)
 LONG: Final = (-(1 << 63), (1 << 63) - 1)
-_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _PLAIN = re.compile(r"-?[0-9]{1,40}")
 _COMMANDS: Final = frozenset({"@type", "$ref"})
 """Keys that are instructions to one reader and mere names to the other."""
@@ -90,7 +90,7 @@ def java_integer(value: object, bounds: tuple[int, int], what: str) -> int:
 
 
 def java_text(data: bytes) -> str:
-    """Return UTF-8 as `new String(bytes, UTF_8)` reads it: U+FFFD for what is none, one for an encoded surrogate."""
+    """Return UTF-8 as `new String(bytes, UTF_8)` reads it: U+FFFD for what is none, one for an encoded surrogate, whole or cut."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:

@@ -175,6 +175,10 @@ def test_bytes_that_are_no_utf8_become_replacement_characters() -> None:
     assert decode_frame(frame(header)).ext == {"other": "\ufffdx"}
     pairs = [(b"topic", b"a\xff"), (b"other", b"\xed\xa0\x80")]
     assert decode_frame(frame(binary_header(105, pairs), b"", 1)).ext == {"topic": "a\ufffd", "other": "\ufffd"}
+    # A surrogate that is cut is one of them, too, at the end or in front of something else.
+    pairs = [(b"topic", b"a\xed\xa0"), (b"other", b"\xed\xbfA\xed\xa0\xc3\xa9\xe0\x80\xf0\x90")]
+    ext = decode_frame(frame(binary_header(105, pairs), b"", 1)).ext
+    assert ext == {"topic": "a\ufffd", "other": "\ufffdA\ufffd\u00e9\ufffd\ufffd\ufffd"}
 
 
 @pytest.mark.parametrize("key", ["AccessKey", "accesskey", "SIGNATURE", "SecurityToken", "OnsChannel", "secretKey"])
