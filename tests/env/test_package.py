@@ -33,11 +33,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (folder / "here" / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(CHECKOUT / name, folder / "here" / name)
     code = "import sys, setuptools.build_meta as backend; getattr(backend, sys.argv[1])('.')"
-    subprocess.run([sys.executable, "-c", code, "build_sdist"], cwd=folder / "here", check=True, capture_output=True)
+
+    def build(what: str, where: Path) -> None:
+        done = subprocess.run([sys.executable, "-c", code, what], cwd=where, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    build("build_sdist", folder / "here")
     (packed,) = (folder / "here").glob("*.tar.gz")
     shutil.unpack_archive(packed, folder / "unpacked", filter="data")
     (there,) = (folder / "unpacked").iterdir()
-    subprocess.run([sys.executable, "-c", code, "build_wheel"], cwd=there, check=True, capture_output=True)
+    build("build_wheel", there)
     return next(there.glob("*.whl"))
 
 

@@ -16,7 +16,7 @@ import pytest
 from namesrv_core.asking.body_json import read_json
 from namesrv_wire.protocol.frames import JSON, ROCKETMQ
 from tests.night.nights import night
-from tests.oracle.jvm import JvmUnavailableError
+from tests.oracle.jvm import JvmUnavailableError, jars
 from tests.oracle.live.brokers import RealBroker, mqadmin
 from tests.oracle.live.namesrv import NameServer
 from tests.oracle.request_makers import CHANNELS, Made, Maker
@@ -28,13 +28,23 @@ _BROKER = ("clusterName", "brokerName", "brokerAddr", "brokerId")
 _OWN = ("kvConfigPath", "configStorePath", "listenPort", "bindAddress", "rocketmqHome")
 
 
+_RUN_HERE = ("namesrv:4.9.7", "namesrv:5.4.0", "broker:4.9.7", "broker:5.4.0", "tools:5.4.0")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _all_downloaded() -> None:
+    """Fetch what runs here first: a connection that waits for that for two minutes is closed as idle."""
+    try:
+        for name in _RUN_HERE:
+            jars(f"org.apache.rocketmq:rocketmq-{name}")
+    except JvmUnavailableError as error:
+        pytest.skip(str(error))
+
+
 @contextlib.contextmanager
 def real(folder: Path, version: str, conf: dict[str, str]) -> Iterator[NameServer]:
     """Start a real name server, and end it."""
-    try:
-        server = NameServer(folder, free_port(), version, {"serverChannelMaxIdleTimeSeconds": 120, **conf})
-    except JvmUnavailableError as error:
-        pytest.skip(str(error))
+    server = NameServer(folder, free_port(), version, {"serverChannelMaxIdleTimeSeconds": 120, **conf})
     try:
         for _ in range(300):
             with contextlib.suppress(OSError):
