@@ -7,7 +7,6 @@ import datetime as dt
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:  # who asks for rows does not wait for it
     import pyarrow as pa
 
 warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)  # as in namesrv_day.arrow.sql
-_MEMORY_MIB, _KEPT = 2048, 64
+_MEMORY_MIB = 2048
 # A question that is a format, and that which names a saved query: each of these is a method of its own.
 METHODS = {name.replace("-", "_"): said for name, said in QUESTIONS.items() if name not in ("prometheus", "query")}
 
@@ -46,8 +45,6 @@ class History:
             raise UsageError(f"frames {frames!r}: expected arrow, pandas or polars")
         self._frames, known = frames, None if as_known_at is None else known_at(str(as_known_at))
         self.answers = Answers(warehouse_at(warehouse), known, memory_mib=_MEMORY_MIB)
-        # Of a run an answer is always the same; to plan a statement takes longer than to read its rows.
-        self._kept = lru_cache(maxsize=_KEPT)(lambda sql, values: self.answers.table(sql, **dict(values)))
 
     @property
     def known(self) -> Known:
@@ -61,7 +58,7 @@ class History:
     def query(self, name: str, **values: Any) -> Any:
         """Return the answer of a saved query, also of one that is called as a question is. Raises UsageError for another name."""
         sql, bound = self.statement(query_named(name), **values)
-        return self._framed(self._kept(sql, tuple(bound.items())))
+        return self._framed(self.answers.table(sql, **bound))
 
     def statement(self, asked: str | Query, *values: Any, **named: Any) -> tuple[str, dict[str, Any]]:
         """Return the statement, in DuckDB's dialect, of a saved query or a question, with its values.
@@ -96,9 +93,7 @@ class History:
             if name == "restated":
                 return self._framed(self._restated(*_signature(name).bind(*values, **named).args))
             sql, bound = self.statement(asked, *values, **named)
-            return self._framed(
-                self.answers.table(sql, **bound) if name == "sql" else self._kept(sql, tuple(bound.items()))
-            )
+            return self._framed(self.answers.table(sql, **bound))
 
         ask.__name__ = name
         ask.__doc__ = described(asked) if isinstance(asked, Query) else f"Return {METHODS[asked][0]}."
