@@ -14,10 +14,12 @@ import uuid
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
@@ -44,12 +46,16 @@ _ADAPTIVE = "spark.sql.adaptive.enabled"
 _DONE = pa.schema([("number", pa.int64()), ("done", pa.binary())])
 # Pieces of work are much alike, and all go to each task.
 _QUICKLY = 1
+_EVERY_S = 0.5
 # Executors come one after the other: how many were there at first says little. So many pieces at least keep a small cluster busy.
 _LEAST_ON_CLUSTER = 16
 
 
 class Passes(Protocol):
     """Calls a function once for each piece of work."""
+
+    share: Callable[[int, int], None]
+    """Is told how many pieces of a pass are done, of how many."""
 
     @property
     def width(self) -> int:
@@ -95,11 +101,9 @@ def call(one: Call[Any, Any]) -> Any:
 class InProcess:
     """One process without a JVM."""
 
-    share: Callable[[int, int], None] = staticmethod(nobody)
-    """Is told how many pieces of a pass are done, of how many."""
-
     def __init__(self, width: int = 1) -> None:
         self.width = width
+        self.share: Callable[[int, int], None] = nobody
 
     def require_shared(self) -> None:
         """See `Passes`: this process sees what it sees."""
@@ -130,7 +134,11 @@ class Processes(InProcess):
 
 def for_files(passes: Passes) -> Passes:
     """Return who reads and writes files in bulk: instead of one process alone as many as there are cores."""
-    return Processes(cores()) if type(passes) is InProcess else passes
+    if type(passes) is not InProcess:
+        return passes
+    several = Processes(cores())
+    several.share = passes.share
+    return several
 
 
 class Note(NamedTuple):
@@ -171,6 +179,7 @@ class OnSpark:
     def __init__(self, session: Callable[[], SparkSession], warehouse: str | None = None) -> None:
         self._session = session
         self._folder = None if warehouse is None else local_path(warehouse)
+        self.share: Callable[[int, int], None] = nobody
 
     @property
     def width(self) -> int:
@@ -204,13 +213,32 @@ class OnSpark:
         before = spark.conf.get(_ADAPTIVE, "true") or "true"
         spark.conf.set(_ADAPTIVE, "false")
         try:
-            done = tasks.toArrow()
+            with self._told(spark, len(work)):
+                done = tasks.toArrow()
         finally:
             spark.conf.set(_ADAPTIVE, before)
         found = dict(zip(done.column("number").to_pylist(), done.column("done").to_pylist(), strict=True))
         # Written by our own tasks of this run: nothing from outside is ever unpickled.
         results = [pickle.loads(found[number]) for number in range(len(work))]  # noqa: S301
         return _sound(results)
+
+    @contextmanager
+    def _told(self, spark: SparkSession, of: int) -> Iterator[None]:
+        """Tell how many tasks are done while Spark does them."""
+        tracker, over = spark.sparkContext.statusTracker(), Event()
+
+        def look() -> None:
+            while not over.wait(_EVERY_S):
+                stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
+                self.share(sum(stage.numCompletedTasks for stage in stages if stage is not None), of)
+
+        thread = Thread(target=look, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
 
 def _sound(results: list[Any]) -> list[Any]:

@@ -60,12 +60,12 @@ def for_questions(spark: SparkSession) -> SparkSession:
     return spark
 
 
-def spark_session(app_name: str, *, brief: bool = False, metastore: bool = False) -> SparkSession:
+def spark_session(app_name: str, *, brief: bool = False, metastore: bool = False, bars: bool = False) -> SparkSession:
     """Return the session of this process, started with `conf/spark-defaults.conf`; one that already runs as it is.
 
     `brief`: the JVM is not to compile for speed what will hardly run again: it lasts for seconds, or waits for tasks in Python,
     and its compiler would take as much of the processors as reading a day. `metastore`: its catalog is Hive's, wherever Spark's
-    settings say that it lies.
+    settings say that it lies. `bars`: Spark draws how far it is, at a terminal: nobody else tells it there.
     """
     from py4j.protocol import Py4JError  # noqa: PLC0415  as above
     from pyspark.errors import PySparkException  # noqa: PLC0415  as above
@@ -76,8 +76,8 @@ def spark_session(app_name: str, *, brief: bool = False, metastore: bool = False
         if brief:
             os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {BRIEF}"
     builder = SparkSession.builder.appName(app_name)
-    # Progress is drawn over the current line, which in a log file leaves rubbish.
-    builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())
+    # It is drawn over the current line, which in a log file leaves rubbish.
+    builder = builder.config("spark.ui.showConsoleProgress", str(bars and sys.stderr.isatty()).lower())
     if metastore:
         builder = builder.enableHiveSupport()
     try:
@@ -91,11 +91,11 @@ def spark_session(app_name: str, *, brief: bool = False, metastore: bool = False
 class SessionLater:
     """A session that starts beside other work: a JVM takes seconds, in which files can be read."""
 
-    def __init__(self, app_name: str, *, brief: bool = False, metastore: bool = False) -> None:
+    def __init__(self, app_name: str, *, brief: bool = False, metastore: bool = False, bars: bool = False) -> None:
         """Start it, as `spark_session` does."""
         self._pool = ThreadPoolExecutor(max_workers=1)
         self._starting: Future[SparkSession] = self._pool.submit(
-            spark_session, app_name, brief=brief, metastore=metastore
+            spark_session, app_name, brief=brief, metastore=metastore, bars=bars
         )
         self._stopping: Future[None] | None = None
 

@@ -82,7 +82,7 @@ class Command:
         """Return the Spark session; unless it was given it begins to start now."""
         if self.started is None:
             job = self.arguments.job
-            self.started = SessionLater(f"namesrv-history {job}", brief=True, metastore=job == "register")
+            self.started = SessionLater(f"namesrv-history {job}", brief=True, metastore=job == "register", bars=True)
         return self.started
 
 
@@ -115,8 +115,6 @@ def _nightly(command: Command) -> int:
     # A JVM that starts has work for all cores; until its first tasks run, for one.
     prepare(session.wait if session is not None else lambda: None)
     passes: Passes = InProcess() if session is None else OnSpark(session.get, warehouse.path)
-    if isinstance(passes, InProcess):
-        passes.share = command.console.share
     asked = nightly.Asked(given.input, given.snapshot, given.first, given.last)
     hook = Hook(warehouse.path, given.after_publish) if getattr(given, "after_publish", None) else None
     if hook is not None:
@@ -167,10 +165,12 @@ def _demo(command: Command) -> int:
 
 def _ingest(command: Command) -> int:
     given, warehouse = command.arguments, command.warehouse
+    passes = Processes(cores())
+    passes.share = command.console.share
     with locked(warehouse.path):
         warehouse.start_from_published()
         require_whole(warehouse)
-        ingested = ingest(warehouse, given.input, given.snapshot, command.console.progress, Processes(cores()))
+        ingested = ingest(warehouse, given.input, given.snapshot, command.console.progress, passes)
         warehouse.clear_staging()
     report.show_ingested(ingested, command.console)
     return EXIT_NO_INPUT if ingested.empty else EXIT_INPUT if ingested.errors else EXIT_OK
@@ -221,7 +221,7 @@ def _refused(command: Command) -> int:
 def _maintain(command: Command) -> int:
     given = command.arguments
     with locked(command.warehouse.path), command.waiting():
-        done = maintain(command.warehouse, given.retain_days, dry_run=given.dry_run)
+        done = maintain(command.warehouse, given.retain_days, command.share, dry_run=given.dry_run)
     report.show_maintained(done, command.console, dry_run=given.dry_run)
     return EXIT_OK
 

@@ -15,6 +15,7 @@ from jobs.ingest.series import Before, ReadSeries, Series, joined_by, read_serie
 from jobs.ingest.sources import Source
 from jobs.ingest.staging import Staging
 from jobs.passes import InProcess, Passes
+from jobs.session import is_meant_for_cluster
 from jobs.store.warehouse import Warehouse
 from namesrv_core.history.snapshot import SnapshotError, snapshot_of
 from namesrv_core.machine.instants import NS_PER_US
@@ -87,6 +88,8 @@ class Reading:
         """
         runner, before = self._runner(sources), self._before()
         work = series_in(sources, self._staging.run, before)
+        if len(work) == 1 and not isinstance(runner, InProcess) and not is_meant_for_cluster():
+            runner = InProcess()  # another process of this machine would be no sooner, and tell nobody how far it is
         done: list[tuple[Series, ReadSeries]] = []
         while work:
             with told_here(self._progress):

@@ -44,6 +44,9 @@ class Shows(Protocol):
     def progress(self, text: str) -> None:
         """Say how far the step is."""
 
+    def share(self, done: int, of: int) -> None:
+        """Say that so many of some equal parts of the step are done."""
+
     def end(self, step: str, seconds: float) -> None:
         """Say that a step has ended."""
 
@@ -122,7 +125,7 @@ def run(warehouse: Warehouse, passes: Passes, asked: Asked, console: Shows) -> S
     where executors do not see the warehouse, MissingDayError, TamperedError, LayoutError or WarehouseBusyError; what
     was published before stays published. A night that the gate refuses all the same raises nothing: its summary says so.
     """
-    summary = Summary(run_id=warehouse.run_id)
+    summary, passes.share = Summary(run_id=warehouse.run_id), console.share
     with locked(warehouse.path):
         passes.require_shared()
         _Nightly(warehouse, passes, asked, console, summary).run()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
 from jobs.errors import CompactionError
+from jobs.printable import nobody
 from jobs.store import delta_log
 from jobs.store.delta_log import LOG, Version
 from jobs.store.files import DataFile, batches_of, bounds_of, closed_days, is_rooted, joins_of, write_file
@@ -79,11 +80,18 @@ class Maintained:
         )
 
 
-def maintain(warehouse: Warehouse, retain_days: int = delta_log.KEPT_DAYS, *, dry_run: bool = False) -> Maintained:
+def maintain(
+    warehouse: Warehouse,
+    retain_days: int = delta_log.KEPT_DAYS,
+    share: Callable[[int, int], None] = nobody,
+    *,
+    dry_run: bool = False,
+) -> Maintained:
     """Compact, then delete what no run published in the last `retain_days` days, nor the last published one, needs.
 
     To be called under the lock. With `dry_run` nothing is changed, and files that compaction would replace count as they
-    are. Raises CompactionError before anything is deleted, BrokenLogError for a log with a hole, LayoutError.
+    are. `share` is told how many tables are done, of how many. Raises CompactionError before anything is deleted, BrokenLogError
+    for a log with a hole, LayoutError.
     """
     warehouse.require_ledger()  # another layout, or a ledger that was taken back, is refused before anything is changed
     root = warehouse.path
@@ -106,7 +114,8 @@ def maintain(warehouse: Warehouse, retain_days: int = delta_log.KEPT_DAYS, *, dr
     done = Maintained({}, _staging(root), sum(is_readable(run.versions, oldest) for run in pinned), len(pinned))
     before = {name: _usage(_files(root, table)) for name, (table, _) in existing.items()}
     if not dry_run:
-        for name, (table, version) in existing.items():
+        for number, (name, (table, version)) in enumerate(existing.items()):
+            share(number, 2 * len(existing))
             compacted = _compacted(warehouse, table, version, crowded[name])
             delta_log.set_properties(compacted, delta_log.properties(retain_days), warehouse.run_id)
         if gold.RUNS.name in existing:
@@ -116,7 +125,8 @@ def maintain(warehouse: Warehouse, retain_days: int = delta_log.KEPT_DAYS, *, dr
         warehouse.clear_staging()
         # It names files of the ledger's tables that are as good as deleted now.
         warehouse.write_history()
-    for name, (table, version) in existing.items():
+    for number, (name, (table, version)) in enumerate(existing.items(), start=len(existing)):
+        share(number, 2 * len(existing))
         first = version.number if name in _UNPINNED else oldest.get(name, 0)
         left = _cleaned(root, table, first, dry_run=dry_run)
         done.by_table[name] = TableCare(before[name], _usage(left), len(crowded[name]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -97,17 +98,22 @@ def test_spark_gives_of_the_bundled_capture_what_one_process_gives(
     assert (on_spark.findings, on_spark.tables, on_spark.warnings) == (said.findings, said.tables, said.warnings)
 
 
-def test_a_pass_is_one_stage_of_a_task_for_each_piece(spark: SparkSession) -> None:
-    """Pieces of work, however different in size, are each called once, in a job of Spark's without a shuffle."""
-    context = spark.sparkContext
+def test_a_pass_is_one_stage_of_a_task_for_each_piece(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces of work, however different in size, are each called once, in a job of Spark's without a shuffle; it is told of."""
+    context, passes, told = spark.sparkContext, OnSpark(lambda: spark), list[tuple[int, int]]()
+    monkeypatch.setattr("jobs.passes._EVERY_S", 0.05)
+    passes.share = lambda count, of: told.append((count, of))
     context.setJobGroup("a pass", "of seven pieces")
     try:
-        done = OnSpark(lambda: spark).each(len, [b"x" * 10**number for number in range(7)])
+        done = passes.each(len, [b"x" * 10**number for number in range(7)])
+        passes.each(time.sleep, [0.3] * 7)
     finally:
         context.setLocalProperty("spark.jobGroup.id", "")
     status = context.statusTracker()
-    (job,) = map(status.getJobInfo, status.getJobIdsForGroup("a pass"))
+    *_, job = map(status.getJobInfo, sorted(status.getJobIdsForGroup("a pass"), reverse=True))
     assert job is not None
     stages = [status.getStageInfo(stage) for stage in job.stageIds]
     assert [(stage.numTasks, stage.numCompletedTasks) for stage in stages if stage] == [(7, 7)]
     assert done == [10**number for number in range(7)]
+    assert {of for _, of in told} == {7}
+    assert any(0 < count < 7 for count, _ in told), "told while tasks are at work"

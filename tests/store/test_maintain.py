@@ -103,7 +103,10 @@ def maintained(tmp_path_factory: pytest.TempPathFactory) -> Maintained:
     files = sorted(path.rglob("*"))
     planned = maintain(warehouse_at(path, "dry", NOW), retain_days=45, dry_run=True)
     touched = sorted(path.rglob("*")) != files
-    done = maintain(warehouse_at(path, "care", NOW), retain_days=45)
+    shares = list[float]()
+    done = maintain(warehouse_at(path, "care", NOW), 45, lambda count, of: shares.append(count / of))
+    assert shares == sorted(set(shares))
+    assert shares[0] == 0.0 < shares[-1] < 1.0
     return Maintained(path, pinned, digests, rows, planned, touched, done)
 
 
