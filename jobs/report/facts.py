@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, NamedTuple
 
 from jobs.ask.engine import Answers
 from jobs.errors import MissingDayError, UsageError
+from jobs.printable import nobody
+from jobs.report.packets import said_of
 from schemas.sql_files import query
 
 Row = dict[str, Any]
@@ -21,9 +25,11 @@ _CONDITIONS = {
 _AROUND = dt.timedelta(minutes=10)
 _A_MOMENT = dt.timedelta(seconds=1)
 _NEAR_THE_LIMIT = 0.5
+_STATEMENTS = 13
 _MOST_GAPS = 1_500
 MOST_STATES = 25_000
 """Of more rows the tables at an instant are not shown: the page would grow beyond some megabytes."""
+MOST_PACKETS = 5_000
 
 
 class Scope(NamedTuple):
@@ -45,6 +51,7 @@ class Facts:
     `namesrvs`: name servers with their version; `lives`: their starts, stops and gaps; `stays`: brokers in their tables;
     `changes`: events that changed routes, with what they changed; `queues`: of the topic that is asked for, what offered it;
     `registry`: rows of all tables with the time in which they were there, `covered`: what is known when, both in microseconds.
+    `packets`: by event that is named in these what is recorded of it (`packets.said_of`), of the first some thousands.
     `gaps`: silences of more than half the lease, the longest ones, and removals of silent brokers; `beats`: how many beats.
     """
 
@@ -63,6 +70,7 @@ class Facts:
     checks: list[Row] = field(default_factory=list)
     registry: list[Row] = field(default_factory=list)
     covered: list[Row] = field(default_factory=list)
+    packets: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     beats: int = 0
 
 
@@ -78,8 +86,11 @@ _THEN = """(
 """Reads the intervals of a history of some days, as they were known when the last one ended."""
 
 
-def facts_of(answers: Answers, scope: Scope) -> Facts:
-    """Return what there is to report. Raises MissingDayError where nothing is recorded then, UsageError for unknown names."""
+def facts_of(answers: Answers, scope: Scope, share: Callable[[int, int], None] = nobody) -> Facts:
+    """Return what there is to report; `share` is told how many statements are answered, of how many.
+
+    Raises MissingDayError where nothing is recorded then, UsageError for unknown names.
+    """
     published = _all_days(answers)
     first, last = scope.start.date(), (scope.end - dt.timedelta(microseconds=1)).date()
     days = [day for day in published if first <= day <= last]
@@ -103,8 +114,11 @@ def facts_of(answers: Answers, scope: Scope) -> Facts:
         "days": ", ".join(f"DATE '{day}'" for day in days),
     }
 
+    done = count()
+
     def rows(name: str) -> list[Row]:
         """Return what a statement of `schemas/sql/report` gives."""
+        share(next(done), _STATEMENTS)
         text = query(f"report/{name}").format(**limits, **then, **_CONDITIONS)
         return answers.ask(text, **{name: value for name, value in values.items() if f"${name}" in text}).dicts()
 
@@ -122,9 +136,19 @@ def facts_of(answers: Answers, scope: Scope) -> Facts:
     facts.end = min(scope.end, max(extent["last"] or scope.end, facts.start) + _A_MOMENT)
     if facts.beats <= MOST_BEATS:
         facts.gaps = rows("gaps")
+    values["events"] = _named(facts)
+    facts.packets = {row["event_id"]: said_of(row) for row in rows("packets")}
     for row in (*facts.namesrvs, *facts.queues, *facts.gaps):
         row["ns"] = numbers.get(row["namesrv_id"], "NS?")  # short enough for a phone, where addresses would look alike
     return facts
+
+
+def _named(facts: Facts) -> list[str]:
+    """Return the events that a page names, those of its tables first."""
+    told = ((facts.changes, "event_id"), (facts.stays, "closed_by"), (facts.divergence, "event_id"))
+    all_of = (*told, (facts.incidents, "root_event"), (facts.registry, "opened_by"))
+    named = dict.fromkeys(row[name] for rows, name in all_of for row in rows if row[name] is not None)
+    return list(named)[:MOST_PACKETS]
 
 
 def scope_of_incident(answers: Answers, incident: str) -> Scope:

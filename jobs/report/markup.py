@@ -45,6 +45,13 @@ def code(value: object) -> Markup:
     return Markup("<code>{}</code>").format(text(value))
 
 
+def event(value: object) -> Markup:
+    """Return an event's id as HTML, which shows what is recorded of it."""
+    if value is None:
+        return text(value)
+    return Markup('<button type="button" class="event-id" data-event="{0}">{0}</button>').format(printable(str(value)))
+
+
 def some(names: Sequence[str], count: int) -> Markup:
     """Return names as HTML, and how many more there are of `count`."""
     more = f" and {count - len(names):,} more" if count > len(names) else ""
@@ -86,7 +93,7 @@ PAGES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-PAGES.filters |= {"text": text, "code": code, "printable": printable}
+PAGES.filters |= {"text": text, "code": code, "event": event, "printable": printable}
 PAGES.globals |= {"time": time, "some": some, "most_rows": MOST_ROWS}
 
 

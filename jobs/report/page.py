@@ -13,7 +13,7 @@ from markupsafe import Markup
 from jobs import __version__
 from jobs.report import charts
 from jobs.report.facts import MOST_BEATS, MOST_STATES, Facts, Row
-from jobs.report.markup import Cell, address, code, number, page, shortened, some, text, time, weightiest
+from jobs.report.markup import Cell, address, code, event, number, page, shortened, some, text, time, weightiest
 
 _MOST_IN_CHART = 60
 _MOST_INCIDENTS = 100
@@ -79,7 +79,8 @@ def report(facts: Facts) -> str:
         (sum(row["gap_ms"] > row["lease_ms"] for row in facts.gaps), "silences longer than the lease"),
     ]
     sections = list(_sections(facts))
-    return page("report.html", title, facts=facts, tiles=tiles, sections=sections, most_incidents=_MOST_INCIDENTS)
+    values = {"facts": facts, "tiles": tiles, "sections": sections, "most_incidents": _MOST_INCIDENTS}
+    return page("report.html", title, **values, packets=_packets(facts))
 
 
 def _sections(facts: Facts) -> Iterator[Section]:
@@ -99,6 +100,21 @@ def _sections(facts: Facts) -> Iterator[Section]:
         yield _divergence(facts)
     yield _heartbeats(facts)
     yield _source(facts)
+
+
+def _packets(facts: Facts) -> Markup:
+    """Return for the page's script what is recorded of events: texts once, and numbers in their place."""
+    texts: dict[str, int] = {}
+    events = {
+        name: [texts.setdefault(part, len(texts)) for pair in said for part in pair]
+        for name, said in facts.packets.items()
+    }
+    return _json({"texts": list(texts), "events": events})
+
+
+def _json(value: Table) -> Markup:
+    """Return JSON in which no element ends or begins."""
+    return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))  # noqa: S704  see above
 
 
 def _states(facts: Facts) -> Section:
@@ -121,8 +137,7 @@ def _states(facts: Facts) -> Section:
         for row in facts.covered
     ]
     span = [int(instant.timestamp() * 1_000_000) for instant in (facts.start, facts.end)]
-    states = json.dumps({"texts": list(texts), "rows": rows, "covered": covered, "span": span}, separators=(",", ":"))
-    return Section(name, heading, states=Markup(states.replace("<", "\\u003c")))  # noqa: S704  no element ends or begins in it
+    return Section(name, heading, states=_json({"texts": list(texts), "rows": rows, "covered": covered, "span": span}))
 
 
 def _brokers_of(facts: Facts, namesrv: Row, place: int) -> dict[str, Any]:
@@ -145,7 +160,7 @@ def _brokers_of(facts: Facts, namesrv: Row, place: int) -> dict[str, Any]:
             address(row["broker_addr"]),
             text(charts.LEFT_BY.get(row["left_by"] or "", row["left_by"])),
             time(row["from_time"], day=day),
-            Cell(code(row["closed_by"]), "event"),
+            Cell(event(row["closed_by"]), "event"),
         )
         for row in weightiest(gone, lambda row: row["left_by"] != "namesrv_stopped")
     ]
@@ -191,7 +206,7 @@ def _routes(facts: Facts) -> Section:
         who = " ".join(str(row[of]) for of in ("broker_name", "broker_addr") if row[of] is not None)
         cause = text(row["operation"] or "an answer or a snapshot")
         kinds = ", ".join(f"{row[kind]:,} {kind}" for kind in charts.CHANGES if row[kind])
-        event, source = code(row["event_id"]), Markup("nowhere")
+        source = Markup("nowhere")
         if row["source_file"] is not None:
             source = Markup("{}, {:,}").format(text(row["source_file"]), row["source_offset"])
         rows.append(
@@ -200,7 +215,7 @@ def _routes(facts: Facts) -> Section:
                 address(row["namesrv_id"]),
                 Cell(Markup("{} by {}").format(cause, text(who)) if who else cause, "cause"),
                 Markup("{}: {}").format(kinds, some(row["topics"], row["topic_count"])),
-                Cell(Markup("{}: {}").format(source, event), "event"),
+                Cell(Markup("{}: {}").format(source, event(row["event_id"])), "event"),
             )
         )
     legend = {word: ("■", colour) for word, colour in charts.CHANGES.items()}
@@ -247,7 +262,7 @@ def _divergence(facts: Facts) -> Section:
             text(row["broker_name"]),
             some(row["topics"], row["topic_count"]),
             Markup(", ").join(map(text, row["known_to"])),
-            Cell(code(row["event_id"]), "event"),
+            Cell(event(row["event_id"]), "event"),
         )
         for row in weightiest(apart, lambda row: _length(row, facts))
     ]
@@ -301,7 +316,7 @@ def _source(facts: Facts) -> Section:
         rows.append((address(namesrv["namesrv_id"]), text(namesrv["version"]), *counts))
     heads = ("Name server", "Version", "Answers recorded", "Matched", "Mismatched")
     note = Markup(
-        "<p>Run {}, published {}; {:,} heartbeats on these days; namesrv-history {}. An event's packet: "
+        "<p>Run {}, published {}; {:,} heartbeats on these days; namesrv-history {}. An event's bytes: "
         "<code>ask explain TOPIC TIME --capture FILE</code>; "
         "proof of an instant: <code>audit --at TIME --namesrv ADDR</code>.</p>"
     ).format(code(facts.known["run_id"]), time(facts.known["finished_time"]).html, facts.beats, __version__)

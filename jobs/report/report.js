@@ -54,6 +54,23 @@ for (const button of document.querySelectorAll("th button")) {
     body.append(...[...body.rows].sort((one, other) => (up ? 1 : -1) * order(one, other)));
   });
 }
+const packets = JSON.parse(document.querySelector("#packets-data")?.textContent ?? "null"), packet = document.querySelector("#packet");
+if (packets) {
+  packet.querySelector("button").addEventListener("click", () => packet.close());
+  document.addEventListener("click", (event) => {
+    const id = event.target.closest("[data-event]")?.dataset.event;
+    if (id === undefined) return;
+    const said = Object.hasOwn(packets.events, id) ? packets.events[id] : [];
+    packet.querySelector("h2").textContent = id;
+    packet.querySelector(".soft").hidden = said.length > 0;
+    packet.querySelector("dl").replaceChildren(...said.map((place, at) => {
+      const part = document.createElement(at % 2 ? "dd" : "dt");
+      part.textContent = packets.texts[place];
+      return part;
+    }));
+    packet.showModal();
+  });
+}
 let closed = [];
 addEventListener("beforeprint", () => {
   closed = [...document.querySelectorAll("details:not([open])")];
@@ -99,7 +116,8 @@ if (states) {
       const line = document.createElement("tr");
       line.className = kind;
       line.append(...states.rows[row].slice(0, 5).map((place, column) => {
-        const cell = document.createElement("td"), isolated = document.createElement("bdi");
+        const cell = document.createElement("td"), isolated = document.createElement(column === 4 ? "button" : "bdi");
+        if (column === 4) Object.assign(isolated, { type: "button", className: "event-id" }).dataset.event = states.texts[place];
         cell.dataset.name = names[column];
         cell.className = column < 2 ? "address" : "";
         isolated.textContent = (column ? "" : { gone: "− ", new: "+ " }[kind] ?? "") + states.texts[place];

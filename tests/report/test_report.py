@@ -22,7 +22,7 @@ from jobs.cli import pages
 from jobs.cli.pages import write_pages
 from jobs.errors import EXIT_MISSING_DAY, EXIT_OK, EXIT_USAGE, NotRecordedError
 from jobs.report.charts import NARROW, WIDE, changes, drawn, silences, timeline, topic_timeline
-from jobs.report.facts import Facts, Scope, facts_of
+from jobs.report.facts import MOST_PACKETS, Facts, Scope, facts_of
 from jobs.report.markup import MOST_ROWS, PAGES, text, weightiest
 from jobs.report.page import report
 from schemas import bronze, gold
@@ -144,6 +144,23 @@ def test_brokers_at_one_address_are_silent_each_for_itself_and_answers_are_time_
     assert facts.end.replace(microsecond=0, second=0) == start.replace(hour=10, minute=30)
 
 
+def test_the_packets_behind_events_are_read_to_the_end(whole: Capture) -> None:
+    """Each event of the tables that is recorded is told: request, header fields, topics, answer, and where it stands."""
+    facts = told(whole.path)
+    for row in facts.changes:
+        said = dict(facts.packets.get(row["event_id"], ()))
+        assert bool(said) == (row["operation"] != "scan")
+        assert not said or said["recorded in"] == f"capture.pcap.gz, packet or line {row['source_offset']:,}"
+    said = dict(facts.packets[next(row["event_id"] for row in facts.changes if row["operation"] == "register_broker")])
+    assert said["request"] == "REGISTER_BROKER (103), version 4.9.7"
+    assert (said["clusterName"], said["brokerName"], said["brokerId"]) == ("ClusterA", "broker-a", "0")
+    assert re.fullmatch(r"TBW102 .*|[\w%-]+ \(read \d+, write \d+, perm \d\); .*", said["topics"])
+    assert re.fullmatch(r"[\d,]+ bytes(, compressed)?", said["body"])
+    assert said["answer"] == "code 0"
+    said = dict(facts.packets[next(row["event_id"] for row in facts.changes if row["operation"] == "delete_topic")])
+    assert (said["topic"], said["request"]) == ("TopicD", "DELETE_TOPIC_IN_NAMESRV (216), version 4.9.7")
+
+
 @pytest.mark.parametrize(
     ("about", "is_about"),
     [
@@ -226,7 +243,7 @@ def test_names_from_outside_are_text(hostile: Path) -> None:
     """In brokers, topics and clusters: no element, no attribute, no mark of direction and no escape sequence comes of them."""
     html = report(facts_of(Answers(str(hostile)), SCOPE))
     page = Page(html)
-    assert [of.get("type") for tag, of in page.elements if tag == "script"] == ["application/json", None]
+    assert [of.get("type") for tag, of in page.elements if tag == "script"] == [*["application/json"] * 2, None]
     assert {tag for tag, _ in page.elements}.isdisjoint({"img", "b-out", "iframe"})
     assert not [of for _, of in page.elements if any(name.startswith("on") for name in of)]
     assert not re.search("[\u202a-\u202e\u2066-\u2069\u0007\u001b]", html)
@@ -326,6 +343,11 @@ def test_a_day_of_many_changes_is_a_small_page(whole: Capture) -> None:
         for n in range(10_000)
     ]
     facts.registry = rows
+    said = {row["event_id"]: facts.packets[row["event_id"]] for row in told(whole.path).changes if row["channel_id"]}
+    facts.packets = {
+        f"{n:032x}": [(name, f"{value} {n}" if n % 4 == 0 else value) for name, value in list(said.values())[n % 3]]
+        for n in range(MOST_PACKETS)
+    }
     assert len(report(facts)) < 5_000_000
     facts.registry = rows * 3
     assert "Too many rows for one page" in report(facts)
@@ -384,6 +406,12 @@ _PROBE = """
   found.squeezed = seen("td bdi").filter((one) => one.textContent.length > 3 && one.getBoundingClientRect().width < 20).length;
   found.broken = seen("td.address bdi").filter((one) => one.textContent.length < 22 && one.getClientRects().length > 1).length;
   document.querySelector("#theme").click(); found.turned = getComputedStyle(document.body).backgroundColor;
+  const dialog = document.querySelector("#packet");
+  for (const one of document.querySelectorAll("#changed [data-event]")) { one.click(); dialog.close(); }
+  const event = document.querySelector("#changed [data-event]"); event.click(); found.event = event.dataset.event;
+  found.packet = [...dialog.querySelectorAll("dt, dd")].map((part) => part.textContent);
+  found.beyond = dialog.getBoundingClientRect().right - innerWidth;
+  dialog.querySelector("button").click(); found.open = dialog.open;
   found.alerts = window.alerts || 0; document.documentElement.setAttribute("data-found", JSON.stringify(found)); });
   window.alert = () => { window.alerts = (window.alerts || 0) + 1; };</script>"""
 
@@ -411,8 +439,11 @@ def browsed(html: str, folder: Path, *options: str, probe: str = _PROBE) -> Any:
 def test_a_browser_shows_it_wide_narrow_and_dark(whole: Capture, tmp_path: Path, size: str, paper: str) -> None:
     """Nothing is wider than the window, one chart of each pair is seen, keys walk through it, the filter filters, themes turn."""
     options = [f"--window-size={size}", *(["--blink-settings=preferredColorScheme=0"] if paper == "dark" else [])]
-    found = browsed(report(told(whole.path)), tmp_path, *options)
+    facts = told(whole.path)
+    found = browsed(report(facts), tmp_path, *options)
     assert found["wider"] <= 0
+    assert found["packet"] == [part for pair in facts.packets[found["event"]] for part in pair] != []
+    assert (found["beyond"] <= 0, found["open"]) == (True, False)
     assert (found["squeezed"], found["broken"]) == (0, 0), "words stand in lines, addresses on one"
     assert found["charts"] == 3
     assert found["focused"]
@@ -435,8 +466,9 @@ _READ = """<script>addEventListener("load", () => { const found = %s.map((at) =>
   states.rows[row].slice(0, 5).map((place) => states.texts[place])));
   const bar = document.querySelector("#now"), rows = () => document.querySelectorAll("#states-rows tbody tr").length;
   bar.value = %s; bar.dispatchEvent(new Event("input")); const shown = rows();
+  document.querySelector("#states-rows [data-event]").click(); const opened = document.querySelector("#packet dd").textContent;
   document.querySelector("#compare").click(); const differing = rows();
-  document.documentElement.setAttribute("data-found", JSON.stringify([found, shown, differing])); });</script>"""
+  document.documentElement.setAttribute("data-found", JSON.stringify([found, shown, differing, opened])); });</script>"""
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
@@ -448,7 +480,7 @@ def test_the_tables_on_the_page_are_those_of_any_instant(whole: Capture, tmp_pat
     edges = [row["begun"] for row in facts.registry if begun <= row["begun"] < ended]
     instants = [random.choice(edges) if n % 4 == 0 else random.randrange(begun, ended) for n in range(400)]
     middle = edges[len(edges) // 2]
-    found, shown, differing = browsed(report(facts), tmp_path, probe=_READ % (json.dumps(instants), middle))
+    found, shown, differing, opened = browsed(report(facts), tmp_path, probe=_READ % (json.dumps(instants), middle))
     seen = 0
     for micros, rows in zip(instants, found, strict=True):
         table = random.choice([*KEYS, "topicQueueTable", "brokerLiveTable"])
@@ -463,6 +495,7 @@ def test_the_tables_on_the_page_are_those_of_any_instant(whole: Capture, tmp_pat
     assert seen > 2_000
     assert shown > 20
     assert differing > 0
+    assert opened.startswith("REGISTER_BROKER (103), version 4.9.7")
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
