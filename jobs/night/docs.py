@@ -29,13 +29,19 @@ _RUN = "gate"
 _TIME = "%Y%m%dT%H%M%S.%fZ"
 _STATUS = {"critical": "failed", "warning": "warning", "info": "skipped"}
 _STYLE = """
-:root { color-scheme: light dark; font: 15px/1.45 system-ui, sans-serif; }
+:root { color-scheme: light dark; font: 15px/1.45 system-ui, sans-serif; --failed: #c9302c; --warning: #9a5b00; --passed: #18785a;
+  --skipped: #57606a; }
+@media (prefers-color-scheme: dark) { :root { --failed: #ff6b66; --warning: #e5a13a; --passed: #3fbf90; --skipped: #9aa5b1; } }
 body { margin: 2rem auto; max-width: 76rem; padding: 0 1rem; }
 table { border-collapse: collapse; width: 100%; }
 th, td { border-bottom: 1px solid #8884; padding: .35rem .6rem; text-align: left; vertical-align: top; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; }
-.failed { color: #d03030; font-weight: 600; } .warning { color: #b07000; font-weight: 600; }
-.passed { color: #2e8540; } .skipped { color: #808080; }
+td { overflow-wrap: anywhere; }
+.failed { color: var(--failed); font-weight: 600; } .warning { color: var(--warning); font-weight: 600; }
+.passed { color: var(--passed); } .skipped { color: var(--skipped); }
+@media (max-width: 44rem) { body { margin: 1rem auto; } th, td:empty { display: none; } tr, td { border: 0; display: block; }
+  tr + tr { border: 1px solid #8884; border-radius: .4rem; margin: .5rem 0; padding: .3rem 0; } td { padding: .1rem .6rem; }
+  td::before { content: attr(data-name) ": "; opacity: .8; } }
 """
 _log = logging.getLogger(__name__)
 
@@ -195,14 +201,14 @@ def _shown(time: str) -> str:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    def line(cells: Sequence[str], tag: str) -> str:
-        return f"<tr>{''.join(f'<{tag}>{cell}</{tag}>' for cell in cells)}</tr>\n"
-
-    return f"<table>\n{line(head, 'th')}{''.join(line(row, 'td') for row in rows)}</table>\n"
+    heads = "".join(f"<th>{name}</th>" for name in head)
+    lines = ("".join(f'<td data-name="{of}">{cell}</td>' for of, cell in zip(head, row, strict=True)) for row in rows)
+    return "<table>\n" + "".join(f"<tr>{line}</tr>\n" for line in (heads, *lines)) + "</table>\n"
 
 
 def _html(title: str, body: str) -> str:
     return (
-        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{escape(title)}</title>\n'
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1">\n<title>{escape(title)}</title>\n'
         f"<style>{_STYLE}</style>\n</head>\n<body>\n<h1>{escape(title)}</h1>\n{body}</body>\n</html>\n"
     )

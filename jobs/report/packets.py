@@ -39,7 +39,9 @@ _FIELDS: Mapping[str, str] = {
 
 def said_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return a row of `schemas/sql/report/packets.sql` as names with values, printable and cut where they are very long."""
-    return [(name, value) for name, value in ((name, _cut(value)) for name, value in _parts(row)) if value]
+    return [
+        (name, value) for name, value in ((name, _cut(value)) for name, value in _parts(row)) if value not in ("", "{}")
+    ]
 
 
 def _parts(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

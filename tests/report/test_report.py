@@ -21,14 +21,17 @@ from jobs.ask.engine import FUNCTIONS, Answers
 from jobs.cli import pages
 from jobs.cli.pages import write_pages
 from jobs.errors import EXIT_MISSING_DAY, EXIT_OK, EXIT_USAGE, NotRecordedError
+from jobs.night.docs import judge
 from jobs.report.charts import NARROW, WIDE, changes, drawn, silences, timeline, topic_timeline
 from jobs.report.facts import MOST_PACKETS, Facts, Scope, facts_of
 from jobs.report.markup import MOST_ROWS, PAGES, text, weightiest
 from jobs.report.page import report
+from namesrv_day.gate.rules import measure
 from schemas import bronze, gold
 from schemas.queries import queries
 from tests.cli.rows import publish, warehouse_at
 from tests.cli.test_query_situations import UP, A, answered, at, live, registration
+from tests.day.good_rows import frames, good_rows
 from tests.ingest.given import write
 from tests.night.nights import Capture, night
 
@@ -435,7 +438,7 @@ def browsed(html: str, folder: Path, *options: str, probe: str = _PROBE) -> Any:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
-@pytest.mark.parametrize(("size", "paper"), [("1200,900", "light"), ("500,900", "light"), ("1200,900", "dark")])
+@pytest.mark.parametrize(("size", "paper"), [("1200,900", "light"), ("390,844", "light"), ("1200,900", "dark")])
 def test_a_browser_shows_it_wide_narrow_and_dark(whole: Capture, tmp_path: Path, size: str, paper: str) -> None:
     """Nothing is wider than the window, one chart of each pair is seen, keys walk through it, the filter filters, themes turn."""
     options = [f"--window-size={size}", *(["--blink-settings=preferredColorScheme=0"] if paper == "dark" else [])]
@@ -452,6 +455,24 @@ def test_a_browser_shows_it_wide_narrow_and_dark(whole: Capture, tmp_path: Path,
     assert 0 < found["left"] < found["rows"]
     assert found["paper"] == ("rgb(15, 20, 25)" if paper == "dark" else "rgb(255, 255, 255)")
     assert found["turned"] != found["paper"]
+
+
+_DOCS = """<script>addEventListener("load", () => { const row = document.querySelector("tr + tr"), cell = row.querySelector("td");
+  const style = getComputedStyle(cell), wide = document.documentElement.scrollWidth - innerWidth;
+  const found = [innerWidth, wide, parseFloat(style.fontSize), getComputedStyle(cell, "::before").content, row.offsetHeight];
+  document.documentElement.setAttribute("data-found", JSON.stringify(found)); });</script>"""
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+def test_data_docs_are_read_on_a_phone(tmp_path: Path) -> None:
+    """Nothing is wider than the window, letters have their size, a row is a card whose cells say what they are."""
+    index = judge(measure(frames(good_rows())), tmp_path / "docs").docs_path
+    for page, first in ((index, "Table"), (min(index.parent.rglob("gate-past_knowledge.html")), "Status")):
+        html = page.read_text(encoding="utf-8")
+        width, wider, size, before, high = browsed(html, tmp_path, "--window-size=390,844", probe=_DOCS)
+        assert (wider <= 0, size) == (True, 15)
+        # A Chromium with a window is never as narrow.
+        assert width >= 500 or (before == f'"{first}: "' and high > 60)
 
 
 KEYS = {
