@@ -9,7 +9,6 @@ from typing import Final, TypeAlias
 from namesrv_core.machine.schedule import STALL_NS
 from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, SILENCE_NS
 from namesrv_wire.packets.capture import ACK, FIN, RST, Segment
-from namesrv_wire.protocol.bodies import BodyCache
 from namesrv_wire.protocol.requests import KnownFrames
 from namesrv_wire.rows import Place
 from namesrv_wire.servers.exchange import Exchange, Ledger
@@ -34,14 +33,14 @@ class Server:
         self,
         namesrv_id: str,
         idle_ms: int,
-        decoders: tuple[BodyCache, KnownFrames],
+        frames: KnownFrames,
         forget: Callable[[Server, Connection], None],
         *,
         confirmed: bool,
     ) -> None:
         self.id, self.ledger = namesrv_id, Ledger(namesrv_id, confirmed=confirmed)
         self.tally = self.ledger.tally
-        self.exchange = Exchange(self.ledger, *decoders)
+        self.exchange = Exchange(self.ledger, frames)
         # Not a dict: of that the first item is the slower to find, the more in front of it were taken out.
         self.connections: OrderedDict[str, Connection] = OrderedDict()
         self.idle = Idle(idle_ms)
