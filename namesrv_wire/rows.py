@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -250,21 +251,7 @@ class Tally:
             elif value:
                 getattr(self, name).update(value)
 
-    def dump(self) -> dict[str, int | dict[str, int]]:
-        """Return the figures as JSON values."""
-        return {
-            name: dict(value) if isinstance(value, Counter) else value
-            for name in self.__slots__
-            if isinstance(value := getattr(self, name), int | Counter)
-        }
-
-    def load(self, figures: dict[str, int | dict[str, int]] | list[object]) -> None:
-        """Add figures from `dump`; an empty list adds nothing."""
-        if not figures or isinstance(figures, list):
-            return
-        for name in self.__slots__:
-            value = figures.get(name, 0)  # an older state has less
-            if isinstance(value, dict):
-                getattr(self, name).update(value)
-            else:
-                setattr(self, name, getattr(self, name) + value)
+    def load(self, figures: Mapping[str, Any]) -> None:
+        """Add figures as JSON has them; an older state has less."""
+        of: dict[str, Any] = {name: Counter(of) if isinstance(of, dict) else of for name, of in figures.items()}
+        self.add(Tally(**of))

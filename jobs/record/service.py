@@ -88,7 +88,7 @@ class Service:
         self.closing: list[str] = []
         self.notifications: list[tuple[str, bytes]] = []
         self.said: list[str] = []
-        self._frames, self._bodies, self._versions = KnownFrames(), bodies.BodyCache(), Versions()
+        self._frames, self._versions = KnownFrames(), Versions()
         self._topics: dict[str, TopicTable] = {}
         self._answers: dict[Question, _Kept] = {}
         self._answer_bytes = 0
@@ -202,7 +202,7 @@ class Service:
         """Return the answer to a request that may change something, which is done and written."""
         frame, at_ns, is_4x = known.frame, self._slot(), not self.namesrv.profile.has_topic_registration
         table = EVENT_TABLES[frame.code]
-        columns, topics = known.request(at_ns // NS_PER_MS, self._bodies)
+        columns, topics = known.request(at_ns // NS_PER_MS)
         if table == "heartbeats":
             identity = timed_id(self._id, channel.id, frame.code, at_ns // _NS_PER_US, 0)
         else:

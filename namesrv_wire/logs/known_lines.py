@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from namesrv_wire.errors import DecodeError
-from namesrv_wire.json_text import INT, LONG, canonical_json, parse_json
+from namesrv_wire.json_text import INT, canonical_json, parse_json
 from namesrv_wire.limits import END_NS, FIRST_NS, KNOWN_FRAMES_BYTES, MAX_KNOWN_FRAME_BYTES
 from namesrv_wire.logs.event_log import nanoseconds, rows_of_line
 from namesrv_wire.rows import Row, Values, timed_id
@@ -186,15 +186,11 @@ def _are_apart(texts: Sequence[bytes], names: Sequence[str], values: Sequence[by
 
 
 Ints = NDArray[np.int64]
-Truths = NDArray[np.bool_]
-Ids = NDArray[np.bytes_]
-Bytes = NDArray[np.uint8]
-_MAX_INT, _MAX_LONG = INT[1], LONG[1]
-_ID_SIZE: Final = 32
-# So many digits are a long for sure.
-_SAFE: Final = 18
-# YYYY-MM-DDTHH:MM: what stands in front of the seconds.
-_MINUTE: Final = 16
+_MAX_INT: Final = INT[1]
+_ID: Final = re.compile(rb"[0-9a-f]{32}")
+_AS_ZERO: Final = bytes.maketrans(b"123456789", b"0" * 9)
+_MS_NS: Final = 1_000_000
+_USUAL: Final = frozenset({b"0000-00-00T00:00:00Z", *(b"0000-00-00T00:00:00.%sZ" % (b"0" * n) for n in range(1, 10))})
 
 
 @dataclass(slots=True)
@@ -211,7 +207,7 @@ class Lines:
     which: NDArray[np.int32]
     seq: Ints
     seq_is_given: bool
-    ids: Ids
+    ids: NDArray[np.bytes_]
     event_us: Ints
     effect_us: Ints
     channels: Sequence[bytes] | None = None
@@ -255,14 +251,12 @@ class Alike:
         is_plain = np.ones(len(self.numbers), bool)
         event_ns = self._times(columns, "time", is_plain)
         effect_ns = self._times(columns, "effect_time", is_plain) if "effect_time" in columns else event_ns
-        seq = _longs(columns["seq"], is_plain, END_NS - 1) if "seq" in columns else ~effect_ns
-        nth = _longs(columns["nth"], is_plain, _MAX_INT) if "nth" in columns else np.zeros(len(seq), np.int64)
-        asked = _longs(columns["request_seq"], is_plain, END_NS - 1) if "request_seq" in columns else seq
+        seq = _whole(columns["seq"], is_plain, 0, END_NS - 1) if "seq" in columns else ~effect_ns
+        nth = _whole(columns["nth"], is_plain, 0, _MAX_INT) if "nth" in columns else np.zeros(len(seq), np.int64)
+        asked = _whole(columns["request_seq"], is_plain, 0, END_NS - 1) if "request_seq" in columns else seq
         if "event_id" in columns:
-            texts = [text if len(text) == _ID_SIZE else b" " * _ID_SIZE for text in columns["event_id"]]
-            square = _square(texts, _ID_SIZE)
-            is_plain &= ((square - ord("0") < 10) | (square - ord("a") < 6)).all(axis=1)
-            ids = square.view(f"S{_ID_SIZE}").ravel()
+            is_plain &= np.array([_ID.fullmatch(text) is not None for text in columns["event_id"]])
+            ids = np.array(columns["event_id"], "S32")
         else:
             made = [known.identity(values) for known, values in zip(self.known, self.values, strict=True)]
             ids = np.array(made, np.bytes_)
@@ -292,85 +286,39 @@ class Alike:
             lines.nth = nth
         return lines, []
 
-    def _times(self, columns: dict[str, tuple[bytes, ...]], name: str, is_plain: Truths) -> Ints:
+    def _times(self, columns: dict[str, tuple[bytes, ...]], name: str, is_plain: NDArray[np.bool_]) -> Ints:
         if name in self.shape.numbers:
-            ns = _longs(columns[name], is_plain, END_NS // 1_000_000 - 1) * 1_000_000
-            is_plain &= ns >= FIRST_NS
-            return ns
-        return _nanoseconds(columns[name], is_plain)
+            return _whole(columns[name], is_plain, -(-FIRST_NS // _MS_NS), END_NS // _MS_NS - 1) * _MS_NS
+        ns = _nanoseconds(columns[name])
+        is_plain &= ns >= 0
+        return np.maximum(ns, 0)
 
 
-def _longs(texts: Sequence[bytes], is_plain: Truths, most: int) -> Ints:
-    """Return whole numbers of at most 19 digits; those beyond `most` are not plain, and 0."""
-    found = np.zeros(len(texts), np.int64)
-    for size, at, some in _by_size(texts):
-        digits = _square(some, size).astype(np.int64) - 48
-        head = digits[:, :_SAFE] @ 10 ** np.arange(min(size, _SAFE) - 1, -1, -1, dtype=np.int64)
-        if size > _SAFE:
-            is_long = (head < _MAX_LONG // 10) | ((head == _MAX_LONG // 10) & (digits[:, _SAFE] <= _MAX_LONG % 10))
-            head = np.where(is_long, head, 0) * 10 + np.where(is_long, digits[:, _SAFE], -1)
-        found[at] = head
-    is_plain &= (found >= 0) & (found <= most)
-    return np.where(found <= most, np.maximum(found, 0), 0)
+def _whole(texts: Sequence[bytes], is_plain: NDArray[np.bool_], least: int, most: int) -> Ints:
+    """Return whole numbers; those that are not within bounds are not plain, and `least`."""
+    numbers = [*map(int, texts)]
+    if min(numbers) < least or max(numbers) > most:
+        is_plain &= np.array([least <= number <= most for number in numbers])
+        numbers = [number if least <= number <= most else least for number in numbers]
+    return np.array(numbers, np.int64)
 
 
-def _by_size(texts: Sequence[bytes]) -> Iterator[tuple[int, Ints | slice, Sequence[bytes]]]:
-    """Yield sizes, and of each the places of the texts that have it, and these."""
-    if len(set(map(len, texts))) == 1:
-        yield len(texts[0]), slice(None), texts
-        return
-    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
-    for size in np.unique(sizes).tolist():
-        at = np.flatnonzero(sizes == size)
-        yield size, at, [texts[index] for index in at.tolist()]
+def _nanoseconds(texts: Sequence[bytes]) -> Ints:
+    """Return the ns since the epoch of times; of those that need a careful look -1."""
+    # Written as is usual, and of years that are far enough from both bounds.
+    if (
+        _USUAL.issuperset(b"\n".join(texts).translate(_AS_ZERO).split(b"\n"))
+        and b"2000" <= min(texts) <= max(texts) < b"2262"
+    ):
+        try:
+            return np.array([text[:-1] for text in texts], np.bytes_).astype("M8[ns]").astype(np.int64)
+        except ValueError:  # a day or a minute that is none
+            pass
+    return np.array([_nanoseconds_of(text) for text in texts], np.int64)
 
 
-def _square(texts: Sequence[bytes], size: int) -> Bytes:
-    return np.frombuffer(b"".join(texts), np.uint8).reshape(len(texts), size)
-
-
-def _nanoseconds(texts: Sequence[bytes], is_plain: Truths) -> Ints:
-    """Return the ns since the epoch of times in UTC; of those that need a careful look 0."""
-    found = np.zeros(len(texts), np.int64)
-    for size, at, some in _by_size(texts):
-        found[at] = _of_size(_square(some, size)) if _MINUTE + 4 <= size <= _MINUTE + 14 else -1
-    is_plain &= found >= 0
-    return np.maximum(found, 0)
-
-
-def _of_size(texts: Bytes) -> Ints:
-    """Return `_nanoseconds` of texts of one size, -1 of those that need a careful look."""
-    second, rest = texts[:, _MINUTE + 1 : _MINUTE + 3], texts[:, _MINUTE + 3 : -1]
-    begins = np.ones(len(texts), bool)  # neighbours are mostly of one minute
-    begins[1:] = (texts[1:, :_MINUTE] != texts[:-1, :_MINUTE]).any(axis=1)
-    firsts = np.ascontiguousarray(texts[begins, :_MINUTE]).view(f"S{_MINUTE}").ravel()
-    known, which = np.unique(firsts, return_inverse=True)
-    minutes = np.array([_minute(text) for text in known.tolist()], np.int64)[which[np.cumsum(begins) - 1]]
-    seconds = _number(second)
-    is_time = (texts[:, _MINUTE] == ord(":")) & (texts[:, -1] == ord("Z")) & (minutes >= 0) & (seconds < 60)
-    is_time &= _are_digits(second)
-    fraction = np.zeros(len(texts), np.int64)
-    if rest.shape[1]:
-        is_time &= (rest[:, 0] == ord(".")) & (rest.shape[1] > 1) & _are_digits(rest[:, 1:])
-        fraction = _number(rest[:, 1:]) * 10 ** (10 - rest.shape[1])
-    return np.where(is_time, minutes + seconds * 1_000_000_000 + fraction, -1)
-
-
-def _are_digits(texts: Bytes) -> Truths:
-    are_digits: Truths = np.logical_and.reduce(texts - ord("0") < 10, axis=1)
-    return are_digits
-
-
-def _number(digits: Bytes) -> Ints:
-    found = np.zeros(len(digits), np.int64)
-    for place in range(digits.shape[1]):
-        found = found * 10 + (digits[:, place] - ord("0"))
-    return found
-
-
-def _minute(text: bytes) -> int:
-    """Return the ns since the epoch at which a minute begins, -1 for what is none."""
+def _nanoseconds_of(text: bytes) -> int:
     try:
-        return nanoseconds(f"{text.decode()}:00Z", "time")
-    except (DecodeError, UnicodeDecodeError):
+        return nanoseconds(text.decode(), "time")
+    except DecodeError:
         return -1

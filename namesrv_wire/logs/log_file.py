@@ -6,6 +6,7 @@ import codecs
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from io import BufferedReader
 from operator import itemgetter
 from os import PathLike
 from pathlib import Path
@@ -219,85 +220,39 @@ def texts(path: str | PathLike[str], start: int = 0, stop: int | None = None) ->
     if (why := why_unreadable(beginning_of(path))) is not None:
         raise CaptureError(path, 0, why)
     with Path(path).open("rb") as raw:
-        packed = is_packed(raw.read(8))
+        packed, offset = is_packed(raw.read(8)), start
         raw.seek(max(0, start - 1))
-        held, offset = _Held(is_foreign=start > 0 and raw.read(1) != b"\n"), start
         stream = unpacked(raw) if packed else raw
-        left = BLOCK_BYTES if stop is None else stop - start
-        while left > 0 or held.is_awaited:
-            size = min(left or _STEP_BYTES, _STEP_BYTES if packed else _READ_BYTES)
-            try:
-                window = stream.read1(size)
-            except OSError as error:
-                yield _Text(None, ends_block=True)
-                raise CaptureError(path, offset - held.bytes, f"it cannot be read further: {error}") from error
-            offset += len(window)
-            yield from held.ended_in(window)
-            yield from held.begun_in(window) if left > 0 else ()
-            left -= min(left, len(window))
-            if not window:
-                break
-            if not left:
-                held.is_of_block_before = held.bytes > 0
-                left = BLOCK_BYTES if stop is None else 0
-                yield _Text(None, ends_block=not held.bytes)
+        try:
+            if start and raw.read(1) != b"\n":  # the end of a line of the block before
+                offset += _passed(raw)[0]
+            while stop is None or offset < stop:
+                until = (offset // BLOCK_BYTES + 1) * BLOCK_BYTES if stop is None else stop
+                window = stream.read1(min(until - offset, _STEP_BYTES if packed else _READ_BYTES))
+                if not window:
+                    break
+                end = window.rfind(b"\n")
+                if end >= 0:
+                    yield _Text(window, 0, end)
+                line, offset = window[end + 1 :], offset + end + 1
+                if line:  # it goes on beyond what was read
+                    line += stream.readline(max(0, MAX_LINE_BYTES + 1 - len(line)))
+                    is_whole = line.endswith(b"\n")
+                    more, is_ended = (0, True) if is_whole else _passed(stream)
+                    size, beyond = len(line) - is_whole, max(0, more - is_ended)
+                    offset += len(line) + more
+                    yield _Text(line, 0, size, beyond, is_cut=not is_ended)
+                if stop is None and offset >= until:
+                    yield _Text(None, ends_block=True)
+        except OSError as error:
+            yield _Text(None, ends_block=True)
+            raise CaptureError(path, offset, f"it cannot be read further: {error}") from error
         yield _Text(None, ends_block=True)
 
 
-class _Held:
-    """The line that goes on beyond what was read. `is_foreign`: it began before the block, and is none of it.
-
-    Of a line no more is kept than one byte beyond `MAX_LINE_BYTES`; `bytes`: how long it is. `is_of_block_before`: a block ends
-    with it.
-    """
-
-    def __init__(self, *, is_foreign: bool) -> None:
-        self.is_foreign = is_foreign
-        self.is_of_block_before = False
-        self.bytes = int(is_foreign)
-        self._parts: list[bytes] = []
-        self._kept = 0
-        self._at = 0
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether there is a line that is wanted."""
-        return self.bytes > 0 and not self.is_foreign
-
-    def ended_in(self, window: bytes) -> Iterator[_Text]:
-        """Yield the line if it ends in these bytes, or with the file, of which there are none then."""
-        self._at = 0
-        if not self.bytes:
-            return
-        end = window.find(b"\n")
-        self._keep(window if end < 0 else window[:end])
-        self._at = len(window) if end < 0 else end + 1
-        if end < 0 and window:
-            return
-        if not self.is_foreign:
-            yield _Text(
-                b"".join(self._parts),
-                0,
-                self._kept,
-                self.bytes - self._kept,
-                self.is_of_block_before,
-                is_cut=not window,
-            )
-        self.is_foreign = self.is_of_block_before = False
-        self._parts, self._kept, self.bytes = [], 0, 0
-
-    def begun_in(self, window: bytes) -> Iterator[_Text]:
-        """Yield the lines that begin behind the one that ended, and hold the last of them if it goes on."""
-        if self.bytes:
-            return
-        end = window.rfind(b"\n", self._at)
-        if end >= 0:
-            yield _Text(window, self._at, end)
-            self._at = end + 1
-        self._keep(window[self._at :])
-
-    def _keep(self, line: bytes) -> None:
-        part = line[: max(0, MAX_LINE_BYTES + 1 - self._kept)]
-        self._parts += [part] if part else []
-        self._kept += len(part)
-        self.bytes += len(line)
+def _passed(stream: BufferedReader) -> tuple[int, bool]:
+    """Pass over what is left of a line; return of how many bytes that is, and whether a line feed ends it."""
+    size, piece = 0, b""
+    while not piece.endswith(b"\n") and (piece := stream.readline(_READ_BYTES)):
+        size += len(piece)
+    return size, bool(piece)

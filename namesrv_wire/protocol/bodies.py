@@ -7,10 +7,8 @@ Source: 4.9.7 and 5.4.0 `RegisterBrokerBody.decode`, `TopicConfig.decode`,
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import zlib
-from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
@@ -30,8 +28,6 @@ from namesrv_wire.json_text import (
     text_of,
 )
 from namesrv_wire.limits import (
-    BODY_CACHE_BYTES,
-    BODY_CACHE_ENTRIES,
     INFLATE_FREE_BYTES,
     INFLATE_STEP_BYTES,
     MAX_INFLATE_RATIO,
@@ -74,13 +70,6 @@ _QUEUE_COLUMNS: Final = {
 }
 _QUEUE: Final = frozenset({"brokerName", "readQueueNums", "writeQueueNums", "perm", "topicSysFlag", "topicSynFlag"})
 _INTEGER_KEY = re.compile(r"-?[0-9]{1,9}")
-_NUMBER = rb"(?:0|-?[1-9]\d{0,17})"
-_WRITTEN_VERSION = re.compile(
-    rb'("(?:mappingD|d)ataVersion":)'
-    rb'(\{"counter":' + _NUMBER + rb'(?:,"stateVersion":' + _NUMBER + rb')?,"timestamp":' + _NUMBER + rb"\})"
-)
-"""Data versions exactly as brokers write them. In any other form a body is decoded each time."""
-_NAME = b'"dataVersion"'
 _CHUNK_BYTES = 4_096
 
 Record = dict[str, Any]
@@ -335,39 +324,6 @@ def _require_topics(count: int) -> None:
 
 def _refused(detail: str) -> DecodeError:
     return DecodeError(Reason.BAD_BODY, detail)
-
-
-class BodyCache:
-    """Decodes registration bodies; equal ones, and ones that differ only in their data versions, once. Bounded.
-
-    Brokers send the same topic table every 30 s.
-    """
-
-    def __init__(self) -> None:
-        self._entries: OrderedDict[bytes, tuple[RegisterBody, int]] = OrderedDict()
-        self._bytes = 0
-
-    def decode(self, body: bytes, *, compressed: bool, version: int, now_ms: int) -> RegisterBody:
-        """As `bodies.decode_register_body`."""
-        versions = [found[2] for found in _WRITTEN_VERSION.finditer(body) if found[1] == b'"dataVersion":']
-        if compressed or len(versions) != 1 or body.count(_NAME) != 1 or b"\\u" in body:
-            return decode_register_body(body, compressed=compressed, version=version, now_ms=now_ms)
-        stripped = _WRITTEN_VERSION.sub(rb"\1{}", body)
-        form = bytes([version >= V3_0_11, version >= V5_0_0])
-        key = hashlib.sha256(form + stripped).digest()
-        entry = self._entries.get(key)
-        if entry is None:
-            decoded = decode_register_body(body, compressed=compressed, version=version, now_ms=now_ms)
-            if decoded.data_version == data_version_of(json.loads(versions[0]), now_ms) != data_version_of({}, now_ms):
-                self._entries[key] = decoded, len(body)
-                self._bytes += len(body)
-                while len(self._entries) > BODY_CACHE_ENTRIES or (
-                    self._bytes > BODY_CACHE_BYTES and len(self._entries) > 1
-                ):
-                    self._bytes -= self._entries.popitem(last=False)[1][1]
-            return decoded
-        self._entries.move_to_end(key)
-        return entry[0]._replace(data_version=data_version_of(json.loads(versions[0]), now_ms))
 
 
 class Inflated:

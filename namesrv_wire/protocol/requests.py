@@ -23,7 +23,7 @@ from namesrv_wire.codes import EVENT_TABLES, OBSERVED, request_name
 from namesrv_wire.errors import LIMITS, DecodeError
 from namesrv_wire.json_text import canonical_json, require_short
 from namesrv_wire.limits import KNOWN_FRAMES_BYTES, MAX_KNOWN_FRAME_BYTES
-from namesrv_wire.protocol.bodies import BodyCache, TopicTable, decode_data_version, decode_queue_datas
+from namesrv_wire.protocol.bodies import TopicTable, decode_data_version, decode_queue_datas, decode_register_body
 from namesrv_wire.protocol.frames import JSON, ROCKETMQ, Frame, decode_frame
 from namesrv_wire.rows import Row, Values
 
@@ -39,7 +39,7 @@ _NAMES = frozenset(
 _NO_RESPONSE: Values = dict.fromkeys(("response_code", "response_remark", "response_fields", "response_body"))
 
 
-def request_columns(frame: Frame, event_ms: int, bodies: BodyCache) -> tuple[Values, TopicTable | None]:
+def request_columns(frame: Frame, event_ms: int) -> tuple[Values, TopicTable | None]:
     """Return the columns that a request adds to its envelope, and the topic table of a registration.
 
     `event_ms` is the time of arrival, for data versions without a timestamp. Raises `DecodeError` for a body or a name
@@ -61,7 +61,7 @@ def request_columns(frame: Frame, event_ms: int, bodies: BodyCache) -> tuple[Val
         columns["data_version"] = decode_data_version(frame.body, event_ms) if frame.code == 322 else None
     elif table == "registrations":
         header = register_header(frame.ext)
-        body_columns, topics = _register_body_columns(frame, header, event_ms, bodies)
+        body_columns, topics = _register_body_columns(frame, header, event_ms)
         columns |= {
             "ha_server_addr": header.ha_server_addr,
             "enable_acting_master": header.enable_acting_master,
@@ -94,15 +94,13 @@ def asks_standard_json(frame: Frame) -> bool:
     )
 
 
-def _register_body_columns(
-    frame: Frame, header: RegisterHeader, event_ms: int, bodies: BodyCache
-) -> tuple[Values, TopicTable | None]:
+def _register_body_columns(frame: Frame, header: RegisterHeader, event_ms: int) -> tuple[Values, TopicTable | None]:
     """Return what a registration's body says, or why the request layer refused it."""
     columns: Values = dict.fromkeys(("data_version", "topic_config_digest", "topic_count", "filter_servers", "refusal"))
     if not crc32_matches(header, zlib.crc32(frame.body) & 0x7FFFFFFF if frame.body else None):
         return columns | {"refusal": CRC32_MISMATCH}, None
     try:
-        body = bodies.decode(frame.body, compressed=header.compressed, version=frame.version, now_ms=event_ms)
+        body = decode_register_body(frame.body, compressed=header.compressed, version=frame.version, now_ms=event_ms)
     except DecodeError as error:
         if error.reason in LIMITS:
             raise
@@ -209,13 +207,14 @@ class KnownFrame:
         self._answer: Values | None = None
         self._observed: Values | None = None
 
-    def request(self, event_ms: int, bodies: BodyCache) -> tuple[Values, TopicTable | None]:
+    def request(self, event_ms: int) -> tuple[Values, TopicTable | None]:
         """As `requests.request_columns`."""
         if self._request is not None:
             return self._request
-        found = request_columns(self.frame, event_ms, bodies)
-        # What depends on the time of arrival (a data version without one) is another for each frame.
-        if self.size and found == request_columns(self.frame, event_ms + 1, bodies):
+        found = request_columns(self.frame, event_ms)
+        # A data version without a time has that of arrival: it is another for each frame.
+        version = found[0].get("data_version")
+        if self.size and (version is None or version["timestamp"] != event_ms):
             self._request = found
         return found
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any, Final
 
 from namesrv_wire.errors import WireError
 from namesrv_wire.json_text import canonical_json
-from namesrv_wire.rows import REVOKED, AnyRow, FrameRow, Place, Row
+from namesrv_wire.rows import REVOKED, AnyRow, FrameRow, Place, Row, Tally
 from namesrv_wire.servers.recording import UP, Hole, Life, Silence
 from namesrv_wire.servers.server import Server
 from namesrv_wire.streams.closing import LATE_NS
 from namesrv_wire.streams.connection import Connection
 
-CARRY_SCHEMA: Final = "namesrv-carry/3"
+CARRY_SCHEMA: Final = "namesrv-carry/4"
+_OF_LEDGER: Final = ("confirmed", "time_ns", "last_slot", "version", "provisional")
+_OF_RECORDING: Final = ("last_packet_ns", "hole", "hole_end_ns", "silence", "whole_since_ns", "is_behind")
 
 
 def end_rows(server: Server) -> list[AnyRow]:
@@ -45,24 +48,16 @@ def end_rows(server: Server) -> list[AnyRow]:
 
 def dump(server: Server) -> str:
     """Return a name server's state as strict JSON; call `end_rows` before."""
+    ledger, recording, confirmed = server.ledger, server.recording, server.ledger.confirmed
     state = {
         "schema": CARRY_SCHEMA,
         "namesrv_id": server.id,
-        "confirmed": server.ledger.confirmed,
-        "last_packet_ns": server.recording.last_packet_ns,
-        "time_ns": server.ledger.time_ns,
-        "last_slot": server.ledger.last_slot,
-        "version": server.ledger.version,
-        "life": None if server.life is None else server.life.dump(),
-        "hole": server.recording.hole,
-        "hole_end_ns": server.recording.hole_end_ns,
-        "silence": server.recording.silence,
-        "whole_since_ns": server.recording.whole_since_ns,
-        "is_behind": server.recording.is_behind,
+        "ledger": {name: getattr(ledger, name) for name in _OF_LEDGER},
+        "recording": {name: getattr(recording, name) for name in _OF_RECORDING},
+        "life": server.life and asdict(server.life),
         "syns": list(server.attempts.syns.items()),
-        "provisional": server.ledger.provisional,
-        "held": [[row.table, row.values] for row in server.ledger.held],
-        "tally": [] if server.ledger.confirmed else server.tally.dump(),
+        "held": [[row.table, row.values] for row in ledger.held],
+        "tally": {} if confirmed else {name: getattr(server.tally, name) for name in Tally.__slots__},
     }
     texts = {name: canonical_json(value) for name, value in state.items()}
     # One by one: as objects many connections take far more memory than as text.
@@ -86,23 +81,17 @@ def load(server: Server, text: str) -> list[Connection]:
 
 
 def _restored(server: Server, state: dict[str, Any]) -> list[Connection]:
-    ledger, recording = server.ledger, server.recording
-    ledger.confirmed = ledger.confirmed or bool(state["confirmed"])
-    ledger.last_slot = int(state["last_slot"])
-    ledger.version = None if state["version"] is None else int(state["version"])
-    recording.last_packet_ns = int(state["last_packet_ns"])
-    # Another one if the clock went back.
-    ledger.time_ns = int(state["time_ns"])
-    server.will_purge_after(server.recording.last_packet_ns)
-    server.life = None if state["life"] is None else Life.load(state["life"])
-    recording.hole = None if state["hole"] is None else Hole(*state["hole"])
-    recording.hole_end_ns = int(state["hole_end_ns"])
-    recording.silence = None if state["silence"] is None else Silence(*state["silence"])
-    recording.whole_since_ns = int(state["whole_since_ns"])
-    recording.is_behind = bool(state["is_behind"])
-    server.attempts.syns.update((str(client), int(seq)) for client, seq in state["syns"])
-    ledger.provisional = {str(event_id): str(table) for event_id, table in state["provisional"].items()}
-    ledger.held.extend(Row(str(table), dict(values)) for table, values in state["held"])
+    ledger, recording, confirmed = server.ledger, server.recording, server.ledger.confirmed
+    for of, names in ((ledger, _OF_LEDGER), (recording, _OF_RECORDING)):
+        for name in names:
+            setattr(of, name, state["ledger" if of is ledger else "recording"][name])
+    ledger.confirmed |= confirmed
+    recording.hole = recording.hole and Hole(*recording.hole)
+    recording.silence = recording.silence and Silence(*recording.silence)
+    server.will_purge_after(recording.last_packet_ns)
+    server.life = state["life"] and Life.load(state["life"])
+    server.attempts.syns.update(state["syns"])
+    ledger.held.extend(Row(table, values) for table, values in state["held"])
     ledger.tally.load(state["tally"])
     connections = []
     for name in ("open", "overdue", "closed"):

@@ -11,7 +11,6 @@ from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
 from namesrv_wire.codes import CONFIRMING, EVENT_TABLES, REQUEST_CODE_NOT_SUPPORTED, version_name
 from namesrv_wire.errors import STRANGERS, DecodeError, Reason
 from namesrv_wire.limits import MAX_HELD_ROWS, MAX_PENDING
-from namesrv_wire.protocol.bodies import BodyCache
 from namesrv_wire.protocol.requests import KnownFrame, KnownFrames, refused_as, topic_configs_row
 from namesrv_wire.rows import (
     FRAME_TABLES,
@@ -37,9 +36,8 @@ NOTIFY_MIN_BROKER_ID_CHANGE: Final = 905
 class Exchange:
     """Decodes frames; a request takes effect with its answer, an answer to a question is an observation."""
 
-    def __init__(self, ledger: Ledger, bodies: BodyCache, frames: KnownFrames) -> None:
+    def __init__(self, ledger: Ledger, frames: KnownFrames) -> None:
         self.ledger = ledger
-        self._bodies = bodies
         self._frames = frames
         self._digests: set[str] = set()
 
@@ -133,7 +131,7 @@ class Exchange:
         ledger, frame = self.ledger, known.frame
         time_ns, table = ledger.time_ns, EVENT_TABLES[frame.code]
         try:
-            columns, topics = known.request(time_ns // 1_000_000, self._bodies)
+            columns, topics = known.request(time_ns // 1_000_000)
         except DecodeError as error:
             ledger.quarantine(connection, cut, error, len(cut.data), from_server=False)
             return

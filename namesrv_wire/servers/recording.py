@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from namesrv_wire.errors import DecodeError, Reason
@@ -104,18 +104,11 @@ class Life:
         self.refused, self.burst = 0, None
         self.first = (seq, time_ns, *source)
 
-    def dump(self) -> list[Any]:
-        """Return the state as JSON values."""
-        burst = None if self.burst is None else list(astuple(self.burst))
-        return [self.state, self.first, self.refused, burst]
-
     @classmethod
-    def load(cls, state: list[Any]) -> Life:
-        """Return the life that `dump` described."""
-        name, first, refused, burst = state
-        life = cls(tuple(first), name, refused)
-        life.burst = None if burst is None else Burst(burst[0], burst[1], burst[2], tuple(burst[3]), *burst[4:])
-        return life
+    def load(cls, state: dict[str, Any]) -> Life:
+        """Return the life of which these are the fields, as JSON has them."""
+        burst = state["burst"] and Burst(**{**state["burst"], "source": tuple(state["burst"]["source"])})
+        return cls(tuple(state["first"]), state["state"], state["refused"], burst)
 
 
 class Hole(NamedTuple):

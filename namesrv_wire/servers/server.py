@@ -9,7 +9,6 @@ from typing import Final, TypeAlias
 from namesrv_core.machine.schedule import STALL_NS
 from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, SILENCE_NS
 from namesrv_wire.packets.capture import ACK, FIN, RST, Segment
-from namesrv_wire.protocol.bodies import BodyCache
 from namesrv_wire.protocol.requests import KnownFrames
 from namesrv_wire.rows import Place
 from namesrv_wire.servers.exchange import Exchange, Ledger
@@ -18,7 +17,7 @@ from namesrv_wire.streams.closing import Idle
 from namesrv_wire.streams.connection import Connection
 from namesrv_wire.streams.cutting import FrameCutter
 from namesrv_wire.streams.sightings import Attempts, is_elsewhere, place_of
-from namesrv_wire.streams.tcp import Stream
+from namesrv_wire.streams.tcp import MASK, Stream
 
 _PURGE_NS: Final = LINGER_NS // 8
 
@@ -34,14 +33,14 @@ class Server:
         self,
         namesrv_id: str,
         idle_ms: int,
-        decoders: tuple[BodyCache, KnownFrames],
+        frames: KnownFrames,
         forget: Callable[[Server, Connection], None],
         *,
         confirmed: bool,
     ) -> None:
         self.id, self.ledger = namesrv_id, Ledger(namesrv_id, confirmed=confirmed)
         self.tally = self.ledger.tally
-        self.exchange = Exchange(self.ledger, *decoders)
+        self.exchange = Exchange(self.ledger, frames)
         # Not a dict: of that the first item is the slower to find, the more in front of it were taken out.
         self.connections: OrderedDict[str, Connection] = OrderedDict()
         self.idle = Idle(idle_ms)
@@ -133,15 +132,14 @@ class Server:
     ) -> bool:
         """Open a packet, and take in its segment, as `begin` and `segment` do, if it is the next one and no hole is open.
 
-        None of its flags opens or ends a connection. Returns whether nothing is left to be done. Most of a capture is such:
-        what they need of `begin`, `segment`, `heard` and `note_ack` stands here, almost without a call.
+        None of its flags opens or ends a connection. Returns whether nothing is left to be done. Most of a capture is such.
         """
         _, connection, is_from_server, stream, back, cutter = flow
-        from_server = bool(is_from_server)
-        ledger, recording, idle = self.ledger, self.recording, self.idle
-        if ledger.time_ns <= time_ns <= recording.calm_until_ns:
+        from_server, idle = bool(is_from_server), self.idle
+        ledger, recording = self.ledger, self.recording
+        if ledger.time_ns <= time_ns <= recording.calm_until_ns:  # as `begin`, without a call
             ledger.begin(time_ns, source)
-            if time_ns > recording.last_packet_ns:  # noqa: PLR1730  without a call
+            if time_ns > recording.last_packet_ns:  # noqa: PLR1730
                 recording.last_packet_ns = time_ns
         elif not self.begin(time_ns, source):
             return True
@@ -150,25 +148,11 @@ class Server:
         if from_server and (idle.unsigned or idle.inactive):
             return False
         if flags & ACK:
-            connection.acks[not from_server] = ack
-            if from_server and connection.taken_ns and back.ahead(ack) >= 0:
-                connection.taken_ns = 0
+            connection.note_ack(ack, from_server=from_server)
         if data:
-            stream.next_seq = (seq + len(data)) & 0xFFFFFFFF
+            stream.next_seq = (seq + len(data)) & MASK
             stream.position += len(data)
-            connection.last_source = source
-            if from_server:
-                assert self.life is not None
-                burst = self.life.burst
-                if burst is not None and (burst.silent or burst.complete):
-                    self.life.alive()
-            elif not connection.taken_ns:
-                connection.taken_ns = connection.last_byte_ns
-                idle.not_acknowledged(connection)
-            if connection.closed_ns is None:
-                connection.last_byte_ns = ledger.time_ns
-                idle.open[connection.client] = connection
-                idle.open.move_to_end(connection.client)
+            self.heard(connection, from_server=from_server)
             whole = cutter.whole(data)
             if whole:
                 self.exchange.take(connection, cutter.position - len(whole), whole, from_server=from_server)

@@ -12,7 +12,6 @@ from typing import Final
 from namesrv_wire.limits import MAX_CANDIDATES
 from namesrv_wire.packets.capture import ACK, FIN, RST, SYN, Endpoints, Segment
 from namesrv_wire.packets.columns import Packets
-from namesrv_wire.protocol.bodies import BodyCache
 from namesrv_wire.protocol.frames import decode_frame
 from namesrv_wire.protocol.requests import KnownFrames
 from namesrv_wire.rows import AnyRow, Tally
@@ -83,11 +82,10 @@ class Transcript:
         idle_ms: Mapping[str, int] | int = DEFAULT_IDLE_MS,
         namesrv: Collection[str] = (),
         carry: Mapping[str, str] | None = None,
-        decoders: tuple[BodyCache, KnownFrames] | None = None,
     ) -> None:
         self._idle_ms = idle_ms
         self._namesrv = frozenset(namesrv)
-        self._decoders = decoders or (BodyCache(), KnownFrames())
+        self._frames = KnownFrames()
         self._servers: dict[str, Server] = {}
         self._flows = Flows()
         self._sightings = Sightings()
@@ -343,7 +341,7 @@ class Transcript:
                     del self._servers[oldest.id]
             idle_ms = self._idle_ms
             limit = idle_ms if isinstance(idle_ms, int) else idle_ms.get(namesrv_id, DEFAULT_IDLE_MS)
-            server = Server(namesrv_id, limit, self._decoders, self._flows.leave, confirmed=namesrv_id in self._namesrv)
+            server = Server(namesrv_id, limit, self._frames, self._flows.leave, confirmed=namesrv_id in self._namesrv)
             self._servers[namesrv_id] = server
         return server
 

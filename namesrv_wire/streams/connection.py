@@ -34,36 +34,24 @@ class Half:
                 cuts += self.cutter.cut_off(piece.size) if piece.is_cut else self.cutter.gap(piece.size)
         return cuts
 
-    def dump(self) -> list[Any]:
+    def dump(self) -> list[dict[str, Any]]:
         """Return the state as JSON values; secrets in unfinished frames are blotted out."""
-        stream, cutter = self.stream, self.cutter
-        return [
-            stream.next_seq,
-            stream.position,
-            [[at, _text(blot(data)), lost] for at, data, lost in stream.chunks],
-            stream.hole_since_ns,
-            _text(blot(bytes(cutter.buffer))),
-            cutter.need,
-            cutter.position,
-            cutter.synced,
-            [cutter.skip, cutter.start, cutter.is_stranger, cutter.proxied],
-            stream.lost_from,
-        ]
+        stream = {name: getattr(self.stream, name) for name in Stream.__slots__}
+        cutter = {name: getattr(self.cutter, name) for name in FrameCutter.__slots__}
+        stream["chunks"] = [[at, _text(blot(data)), lost] for at, data, lost in self.stream.chunks]
+        cutter["buffer"] = _text(blot(bytes(self.cutter.buffer)))
+        return [stream, cutter]
 
     @classmethod
-    def load(cls, state: list[Any]) -> Half:
+    def load(cls, state: list[dict[str, Any]]) -> Half:
         """Return the half that `dump` described."""
-        next_seq, position, chunks, hole_since_ns, buffer, need, cut_position, synced, rest, lost_from = state
-        half = cls(synced=bool(synced))
-        half.stream.next_seq = None if next_seq is None else int(next_seq)
-        half.stream.position = int(position)
-        half.stream.lost_from = lost_from
-        half.stream.chunks = [(int(at), b64decode(data), int(lost)) for at, data, lost in chunks]
-        half.stream.hole_since_ns = None if hole_since_ns is None else int(hole_since_ns)
-        half.cutter.buffer = bytearray(b64decode(buffer))
-        half.cutter.need = int(need)
-        half.cutter.position = int(cut_position)
-        half.cutter.skip, half.cutter.start, half.cutter.is_stranger, half.cutter.proxied = rest
+        half = cls(synced=False)
+        for name in Stream.__slots__:
+            setattr(half.stream, name, state[0][name])
+        for name in FrameCutter.__slots__:
+            setattr(half.cutter, name, state[1][name])
+        half.stream.chunks = [(at, b64decode(data), lost) for at, data, lost in state[0]["chunks"]]
+        half.cutter.buffer = bytearray(b64decode(state[1]["buffer"]))
         return half
 
 
@@ -85,20 +73,14 @@ class Pending:
 
     def dump(self) -> list[Any]:
         """Return the state as JSON values."""
-        question = None if self.question is None else [self.question[name] for name in _QUESTION]
         row = (None, None) if self.row is None else (self.row.table, self.row.values)
-        return [self.code, self.seq, self.time_ns, *row, question]
+        return [self.code, self.seq, self.time_ns, *row, self.question]
 
     @classmethod
     def load(cls, state: list[Any]) -> Pending:
         """Return the request that `dump` described."""
         code, seq, time_ns, table, values, question = state
-        row = None if table is None or values is None else FrameRow.of(table, values)
-        asked = None if question is None else {"code": code, **dict(zip(_QUESTION, question, strict=True))}
-        return cls(code, seq, time_ns, row, asked)
-
-
-_QUESTION: Final = ("subject", "scope", "standard_json", "request_version", "language")
+        return cls(code, seq, time_ns, None if table is None else FrameRow.of(table, values), question)
 
 
 _NOT_AS_IT_IS: Final = frozenset(

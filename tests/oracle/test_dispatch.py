@@ -15,7 +15,6 @@ from namesrv_core.inference.configuration import NOTHING_KNOWN, lines_of, shown_
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import Answer, RequestCode, ResponseCode
 from namesrv_core.machine.step import apply_step
-from namesrv_wire.protocol.bodies import BodyCache
 from namesrv_wire.protocol.frames import Frame
 from tests.core.request_layer import dispatch
 from tests.examples import more
@@ -55,7 +54,7 @@ class Session:
         choose = random.Random(seed)
         self.maker = Maker(seed)
         self.version = version
-        self.trace, self.bodies, self.at_ms = Trace(), BodyCache(), 1_700_000_000_000
+        self.trace, self.at_ms = Trace(), 1_700_000_000_000
         channels = {channel: f"10.0.9.{n}:5000{n}" for n, channel in enumerate(CHANNELS)}
         config = {name: choose.random() < 0.5 for name in CONFIGS[version]}
         init = {"op": "init", "profile": version, "t_ms": self.at_ms, "config": config, "channels": channels}
@@ -95,7 +94,7 @@ class Session:
 
     def _ask(self, made: Made) -> None:
         frame = Frame(made.code, "JAVA", made.version, 1, 0, None, dict(made.ext), made.body or b"", 0)
-        asked = request_of(frame, self.at_ms, self.bodies, made.channel)
+        asked = request_of(frame, self.at_ms, made.channel)
         registry, namesrv = self.trace.registry, self.trace.namesrv
         served = dispatch(registry, asked, self.at_ms, namesrv)
         if isinstance(served.event, events.UnregisterBroker) and self.version == "5.4.0":

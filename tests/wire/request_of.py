@@ -12,7 +12,7 @@ from namesrv_core.machine.rows import TopicConfig, TopicQueueMappingInfo, TopicT
 from namesrv_wire.codes import V3_0_11
 from namesrv_wire.errors import LIMITS, DecodeError, Reason
 from namesrv_wire.json_text import data_version_of, queue_datas_of
-from namesrv_wire.protocol.bodies import BodyCache, decode_data_version, decode_queue_datas
+from namesrv_wire.protocol.bodies import decode_data_version, decode_queue_datas, decode_register_body
 from namesrv_wire.protocol.frames import Frame
 from namesrv_wire.protocol.requests import body_text
 from tests.core.request_layer import Body, QueueDatas, RegisterBody, Request, Undecodable
@@ -21,7 +21,7 @@ _BODY_ERROR = "org.apache.rocketmq.remoting.exception.RemotingCommandException: 
 _VERSION_ERROR = "java.lang.ArrayIndexOutOfBoundsException"
 
 
-def request_of(frame: Frame, now_ms: int, bodies: BodyCache, channel_id: str | None = None) -> Request:
+def request_of(frame: Frame, now_ms: int, channel_id: str | None = None) -> Request:
     """Return a frame as the request that the core's dispatch takes.
 
     `now_ms` stands for the server's clock. A body that the server's JSON reader might understand all the same counts as
@@ -29,7 +29,7 @@ def request_of(frame: Frame, now_ms: int, bodies: BodyCache, channel_id: str | N
     """
     body: Body
     try:
-        body = _body_of(frame, now_ms, bodies)
+        body = _body_of(frame, now_ms)
     except DecodeError as error:
         if error.reason in LIMITS and error.reason is not Reason.AMBIGUOUS_JSON:
             raise
@@ -45,10 +45,10 @@ def request_of(frame: Frame, now_ms: int, bodies: BodyCache, channel_id: str | N
     )
 
 
-def _body_of(frame: Frame, now_ms: int, bodies: BodyCache) -> Body:
+def _body_of(frame: Frame, now_ms: int) -> Body:
     if frame.code == RequestCode.REGISTER_BROKER:
         compressed = register_header(frame.ext).compressed
-        decoded = bodies.decode(frame.body, compressed=compressed, version=frame.version, now_ms=now_ms)
+        decoded = decode_register_body(frame.body, compressed=compressed, version=frame.version, now_ms=now_ms)
         return RegisterBody(
             data_version_of(decoded.data_version),
             None if decoded.topics is None else topic_table_of(decoded.topics.topics, decoded.topics.mappings),

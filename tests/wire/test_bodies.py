@@ -14,7 +14,6 @@ from namesrv_core.asking.requests import java_long
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.limits import MAX_TOPICS, MIB
 from namesrv_wire.protocol.bodies import (
-    BodyCache,
     RegisterBody,
     decode_queue_datas,
     decode_register_body,
@@ -283,61 +282,3 @@ def test_queue_datas_of_register_topic() -> None:
 def test_java_long_reads_what_parse_long_reads(text: str | None, number: int | None) -> None:
     """An optional sign and digits of any script, in range; anything else leaves the field null."""
     assert java_long(text) == number
-
-
-def test_bodies_that_differ_only_in_versions_are_decoded_once() -> None:
-    """The cache shares the topic table and still reads each body's own data version."""
-    cache = BodyCache()
-    first = register_json({"T": 4})
-    second = first.replace(b'"counter":1', b'"counter":2')
-    other = first.replace(b'"perm":6', b'"perm":4')
-    one = cache.decode(first, compressed=False, version=493, now_ms=NOW_MS)
-    two = cache.decode(second, compressed=False, version=493, now_ms=NOW_MS)
-    assert (one.data_version, two.data_version) == (
-        {"state_version": 0, "timestamp": 5, "counter": 1},
-        {"state_version": 0, "timestamp": 5, "counter": 2},
-    )
-    assert one.topics is two.topics
-    assert cache.decode(other, compressed=False, version=493, now_ms=NOW_MS).topics != one.topics
-
-
-@pytest.mark.parametrize("field", ["dataVersion", "mappingDataVersion"])
-@pytest.mark.parametrize(
-    "odd",
-    [
-        b'{"counter":007,"timestamp":5}',
-        b'{"counter":-0,"timestamp":5}',
-        b'{"counter":1,"timestamp":-0}',
-        b'{"counter":1,"counter":2,"timestamp":5}',
-    ],
-)
-def test_the_cache_refuses_what_the_decoder_refuses(field: str, odd: bytes) -> None:
-    """A body that differs from a known one by a data version that is no JSON is refused, known or not."""
-    cache = BodyCache()
-    good = register_json({"T": 4}, mappingDataVersion={"counter": 1, "timestamp": 5})
-    cache.decode(good, compressed=False, version=493, now_ms=NOW_MS)
-    marked = f'"{field}":'.encode()
-    before, _, rest = good.partition(marked)
-    bad = before + marked + odd + rest[rest.index(b"}") + 1 :]
-    with pytest.raises(DecodeError) as caught:
-        cache.decode(bad, compressed=False, version=493, now_ms=NOW_MS)
-    assert caught.value.reason is Reason.AMBIGUOUS_JSON
-
-
-@pytest.mark.parametrize(
-    "wrapper",
-    [
-        b'{"topicConfigTable":{"dataVersion":{"counter":%d},"T":{}}}',
-        b'{"topicConfigTable":{"dataVersion":{"counter":%d,"timestamp":5},"T":{}}}',
-        b'{"topicConfigTable":{"dataVersion":{"counter":%%d,"timestamp":%d},"T":{}}}' % NOW_MS,
-        b'{"topicConfigTable":{"dataVersion":{"counter":%d,"timestamp":5}},"dataVersion" :{"counter":0,"timestamp":5}}',
-    ],
-    ids=["no timestamp", "no version", "equal to what no version becomes", "equal to the version"],
-)
-def test_a_topic_named_data_version_does_not_fool_the_cache(wrapper: bytes) -> None:
-    """Text that looks like a data version elsewhere in the body is decoded as what it is."""
-    cache = BodyCache()
-    for counter in (0, 1, 2):
-        body = b'{"topicConfigSerializeWrapper":%s}' % (wrapper % counter)
-        got = cache.decode(body, compressed=False, version=493, now_ms=NOW_MS)
-        assert got == decode(body, version=493)

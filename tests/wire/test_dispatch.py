@@ -11,7 +11,6 @@ import pytest
 
 from namesrv_core.asking.answers import remark_matches
 from namesrv_core.machine.codes import Answer
-from namesrv_wire.protocol.bodies import BodyCache
 from tests.core.request_layer import dispatch, serve
 from tests.wire.request_of import request_of
 from tests.wire.trace_requests import frame_of
@@ -42,7 +41,7 @@ def test_requests_of_a_trace_get_the_recorded_answers_and_leave_the_recorded_sta
     Code, remark, header fields, body text and the state afterwards are those of the real thing. What no request does
     (scans, closes, restarts) is applied directly; so is a deferred unregistration, whose answer is compared all the same.
     """
-    trace, bodies = Trace(), BodyCache()
+    trace = Trace()
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         records = [json.loads(line) for line in lines]
     for recorded in records:
@@ -52,7 +51,7 @@ def test_requests_of_a_trace_get_the_recorded_answers_and_leave_the_recorded_sta
             assert wire is None
             trace.take(ev)
         else:
-            request = request_of(frame, ev["t_ms"], bodies, ev.get("ch"))
+            request = request_of(frame, ev["t_ms"], ev.get("ch"))
             if ev.get("defer"):
                 answered = dispatch(trace.registry, request, ev["t_ms"], trace.namesrv).answer
                 trace.take(ev)

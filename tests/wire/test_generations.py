@@ -9,7 +9,6 @@ import pytest
 
 from namesrv_wire import CaptureStats, Transcript, read_capture
 from namesrv_wire.logs.event_log import rows_of_line
-from namesrv_wire.protocol.bodies import BodyCache
 from namesrv_wire.protocol.frames import decode_frame
 from namesrv_wire.protocol.requests import refused_as, request_columns
 from tests.wire.forge import compressed_body, of_table, request
@@ -24,7 +23,7 @@ def said_by(topic: bytes, version: int) -> dict[str, object]:
     body = compressed_body([topic])
     if version >= V5_0_0:
         body = zlib.compress(zlib.decompress(body) + bytes(4))  # no mappings, counted
-    return request_columns(decode_frame(request(103, BROKER, body, version=version)), 0, BodyCache())[0]
+    return request_columns(decode_frame(request(103, BROKER, body, version=version)), 0)[0]
 
 
 @pytest.mark.parametrize(

@@ -129,3 +129,12 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert through(frames, data) == decode_frame(data)
         most = max(most, frames._bytes + frames._bytes_before)
     assert 90_000 < most <= 100_000
+
+
+def test_a_data_version_without_a_time_has_that_of_each_arrival() -> None:
+    """What a known registration says of its own is kept, and what the server's clock says is not."""
+    frames = KnownFrames()
+    for wrapper, times in ((b'{"dataVersion":{"counter":3}}', [7, 8]), (b'{"dataVersion":{"timestamp":9}}', [9, 9])):
+        body = b'{"topicConfigSerializeWrapper":%s}' % wrapper
+        known = [frames.decode(request(103, {"brokerName": "b"}, body, opaque=opaque))[0] for opaque in (1, 2)]
+        assert [one.request(at)[0]["data_version"]["timestamp"] for one, at in zip(known, (7, 8), strict=True)] == times

@@ -13,7 +13,7 @@ from namesrv_wire import DecodeError, Transcript, WireError
 from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.packets.capture import OUTGOING, Segment
 from namesrv_wire.packets.columns import read_capture, read_columns
-from namesrv_wire.protocol.bodies import BodyCache, decode_data_version, decode_queue_datas, decode_register_body
+from namesrv_wire.protocol.bodies import decode_data_version, decode_queue_datas, decode_register_body
 from namesrv_wire.protocol.frames import Frame, decode_frame
 from namesrv_wire.protocol.requests import KnownFrames
 from namesrv_wire.secrets import blot
@@ -27,7 +27,6 @@ _OTHER_BODIES: dict[bytes, Callable[[bytes], object]] = {
     b"\xfe": lambda body: decode_data_version(body, 1),
     b"\xff": decode_queue_datas,
 }
-_CACHE = BodyCache()
 _FRAMES = KnownFrames()
 _FOLDER = tempfile.TemporaryDirectory(prefix="namesrv-fuzz-")  # gone with the process
 _SCRATCH = Path(_FOLDER.name)
@@ -53,7 +52,7 @@ def frames(data: bytes) -> None:
 
 
 def bodies(data: bytes) -> None:
-    """Decode as a registration body, directly and through a cache: the first byte chooses layout and version."""
+    """Decode as a registration body: the first byte chooses layout and version."""
     mode, body = data[:1], data[1:]
     if mode in _OTHER_BODIES:
         with suppress(WireError):
@@ -61,9 +60,7 @@ def bodies(data: bytes) -> None:
         return
     version = (-1, 3, 36, 407, 493, 10_000)[(mode or b"\0")[0] % 6]
     compressed = bool(mode and mode[0] & 0x80)
-    direct = _outcome(lambda: decode_register_body(body, compressed=compressed, version=version, now_ms=1))
-    cached = _outcome(lambda: _CACHE.decode(body, compressed=compressed, version=version, now_ms=1))
-    assert direct == cached, (direct, cached)
+    _outcome(lambda: decode_register_body(body, compressed=compressed, version=version, now_ms=1))
 
 
 def _known(data: bytes) -> Frame:
