@@ -19,6 +19,7 @@ from schemas.table import BOOLEAN, STRING, TIMESTAMP, Table, type_name, type_of
 VIEW_NAMES = (
     *("coverage", "events", "live_refreshes", "whole_routes", "client_routes", "cause_events", "causes"),
     *("broker_lives", "queue_changes", "address_changes", "heartbeat_gaps", "route_weights", "registry_rows"),
+    "between_answers",
     *("finding_codes", "incidents", "namesrv_divergence"),
 )
 FUNCTION_NAMES = (

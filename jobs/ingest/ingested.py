@@ -23,9 +23,9 @@ class Read:
 
     `pieces`: what was no whole frame, of which quarantine or `ignored` tells. `sightings`: packets that were seen before, on
     another interface or before an address translation. `reasons`: rows of quarantine, by reason; `refused`: those that were too
-    late or whose clock went back. `sources` were read now, `known_sources` before. `left_out`: what other packets were in
-    captures. `never_met`: addresses of name servers that conf/ or --namesrv names, and that occur in nothing that was read, now
-    or before.
+    late or whose clock went back. `sources` were read now, `known_sources` before. `left_out`: what else was in
+    captures and logs. `never_met`: addresses of name servers that conf/ or --namesrv names, and that occur in nothing that was
+    read, now or before.
     """
 
     frames: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,14 +48,13 @@ class Part(NamedTuple):
 class ReadBlock:
     """What a block of lines holds: `files` of rows by table, of which numbers count from 0, as do those of lines (`count`).
 
-    `others`, `merged`: as of its `Block`. `times`: of the effects of known lines. `days`: on which something was received or took
+    `ignored`: as of its `Block`. `times`: of the effects of known lines. `days`: on which something was received or took
     effect. `stated`: addresses that are said to be another one of a name server. `refused`: lines that are no events.
     """
 
     count: int
     frames: int
-    others: int = 0
-    merged: int = 0
+    ignored: Counter[str] = field(default_factory=Counter)
     files: dict[str, Path] = field(default_factory=dict)
     rows: Path | None = None
     times: dict[str, Times] = field(default_factory=dict)
@@ -96,7 +96,7 @@ def read_part(part: Part) -> ReadPart:
 
 
 def _written(part: Part, name: str, block: Block) -> ReadBlock:
-    found, run = ReadBlock(block.count, block.frames, block.others, block.merged), part.run
+    found, run = ReadBlock(block.count, block.frames, block.ignored), part.run
     writers: dict[str, pa.ipc.RecordBatchStreamWriter] = {}
     for lines in block.lines:
         columns = columns_of_lines(lines, WRITTEN[lines.table], part.path.name, block.first, run.run_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
@@ -22,13 +23,17 @@ from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.arrow.rows import with_microseconds
 from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import Lateness, ahead_of_clock
-from namesrv_wire.logs.namesrv_log import is_fact
+from namesrv_wire.logs.namesrv_log import BROKER_LINES, is_fact
 from namesrv_wire.rows import Row
 from schemas import bronze
 
 Values = dict[str, Any]
 _WORTH_ASKING = 4 << 20
 """Bytes of files that are read sooner than others have been asked to."""
+_OF_A_BROKER = (
+    "{}: {:,} of {:,} lines tell what a broker told name servers: no rows. A broker does not write down when a name server "
+    "forgets it, so nothing could be said to hold; namesrv.log shows that (docs/recording.md)"
+)
 
 
 class Reading:
@@ -182,7 +187,7 @@ class Reading:
         if (why := found.refusal(self._warehouse.conf, name, frames)) is not None:
             self.refused[source.sha256] = why
             return None
-        refused_before, line = lateness.refused[Reason.CLOCK_WENT_BACK], 1
+        refused_before, line, ignored = lateness.refused[Reason.CLOCK_WENT_BACK], 1, Counter[str]()
         for part, number, block in ((part, *each) for part, read in parts for each in enumerate(read.blocks)):
             # `line`: the number that the first line of the block has in its file.
             first, is_in_order = staging.reserve(block.count), lateness.all_in_order(block.times)
@@ -199,8 +204,7 @@ class Reading:
                 staging.add(row if is_in_order else lateness.judged(row), frame=frame, number=frame)
             self.stated |= block.stated
             line += block.count
-            for rule, count in (("other_log_lines", block.others), ("lines_of_one_event", block.merged)):
-                self._result.ignored.update({rule: count} if count else {})
+            ignored += block.ignored
         progress.more("lines", 0)
         for fact in lateness.steps_back():
             staging.add(fact, frame=None)
@@ -210,6 +214,9 @@ class Reading:
                 f"{name}: the clock goes back by more than {lateness.limit_days} days (late.limit_days); "
                 f"{backwards} lines were refused, see quarantine: {Reason.CLOCK_WENT_BACK.value}"
             )
+        self._result.ignored += ignored
+        if of_broker := ignored[BROKER_LINES]:
+            self._result.left_out.append(_OF_A_BROKER.format(name, of_broker, frames))
         self._result.frames += frames
         return source.row(frames, error=error)
 

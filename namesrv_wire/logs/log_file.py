@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from io import BufferedReader
@@ -49,14 +50,13 @@ class Block:
     """Lines of an event log that follow each other. Numbers of lines count from `first`, which is 1 for the first of a part.
 
     `lines`: those that are known; `rows`: of the others, and topic tables, with the numbers of their lines. `count`: of all lines,
-    `frames`: of those that say something; `others`, `merged`: of a name server's log (`namesrv_log.read_log`).
+    `frames`: of those that say something; `ignored`: of a name server's log, by rule (`namesrv_log.read_log`).
     """
 
     first: int
     count: int = 0
     frames: int = 0
-    others: int = 0
-    merged: int = 0
+    ignored: Counter[str] = field(default_factory=Counter)
     lines: list[Lines] = field(default_factory=list)
     rows: list[tuple[int, Row]] = field(default_factory=list)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone, tzinfo
 from os import PathLike
@@ -50,6 +51,17 @@ _CHANNEL: Final = re.compile(
 )
 _CLOSED: Final = re.compile(r"closeChannel: close the connection to remote address\[(\S+)\] result: true")
 _BEGINS, _RUNS, _ENDS = "rocketmqHome=", "The Name Server boot success.", "shutdown hook done"
+OTHER_LINES, BROKER_LINES, _MERGED_LINES = "other_log_lines", "broker_log_lines", "lines_of_one_event"
+_OF_A_BROKER: Final = (
+    "register broker[",
+    "registerBroker Exception, ",
+    "Registering current broker to name server completed.",
+    "Failed to register current broker to name server.",
+    "unregisterBroker OK, NamesrvAddr: ",
+    "unregisterBroker Exception, ",
+    "The broker[",
+)
+"""How lines of brokers' logs begin that are about name servers (4.9.7 and 5.x BrokerOuterAPI, BrokerStartup)."""
 _MULTILINE: Final = (*_ADMIN[:3], "configTable NS: ")
 _MAX_MESSAGE, _MAX_ROUTE = 8_192, 1 << 20
 _BLOCK_LINES: Final = 1 << 17
@@ -105,8 +117,9 @@ def time_of(beginning: bytes, zone: tzinfo) -> int:
 def read_log(path: str | PathLike[str], told: Told) -> Iterator[Block]:
     """Yield the lines of a log in file order, as `log_file.read_blocks` does those of an event log.
 
-    `Block.others` counts the lines that say nothing of a table, `merged` those that belong to an event of an earlier one. Rows that
-    are facts (`is_fact`) stand for no line. Raises `CaptureError` if the file is compressed and damaged.
+    `Block.ignored` counts the lines that say nothing of a table (`OTHER_LINES`; of those a broker's about name servers:
+    `BROKER_LINES`), and those that belong to an event of an earlier one. Rows that are facts (`is_fact`) stand for no line.
+    Raises `CaptureError` if the file is compressed and damaged.
     """
     reader, number = _Log(Path(path).name, told), 1
     block = Block(number)
@@ -146,7 +159,7 @@ class _Log:
         self._file, self._told, self._zone = source_file, told, zone_of(told.zone)
         self._found: list[tuple[int, dict[str, Any]]] = []
         self._rows: list[tuple[int, Row]] = []
-        self._count = self._others = self._merged = 0
+        self._count, self._ignored = 0, Counter[str]()
         self._held: tuple[int, Match[bytes], bytes] | None = None
         """A KV line, whose value may go on in the next line."""
         self._calls: dict[str, _Call] = {}
@@ -167,12 +180,12 @@ class _Log:
             first, head, text = self._held
             if found is None and not is_cut and len(text) + len(line) < _MAX_ROUTE:
                 self._held = first, head, text + b"\n" + line
-                self._merged += bool(line.strip())
+                self._ignored[_MERGED_LINES] += bool(line.strip())
                 return
             self._held = None
             self._read_message(first, head, text)
         if found is None:
-            self._others += bool(line.strip())
+            self._ignored[OTHER_LINES] += bool(line.strip())
         elif is_cut or is_long:
             why = "half a line: nothing ends it" if is_cut else f"longer than {_MAX_ROUTE} bytes"
             self._refuse_known(number, found[9], DecodeError(Reason.BAD_LINE, why))
@@ -192,15 +205,10 @@ class _Log:
         self._rows += [row for found in self._found for row in self._rows_of(*found, block.first)]
         positions = Positions()
         self._rows.sort(key=lambda row: row[0])
-        self._others += sum(at < block.first and not is_fact(row) for at, row in self._rows)
+        self._ignored[OTHER_LINES] += sum(at < block.first and not is_fact(row) for at, row in self._rows)
         block.rows = [(max(at, block.first - 1), positions.placed(row)) for at, row in self._rows]
-        block.count, block.frames, block.others, block.merged = (
-            number - block.first,
-            self._count,
-            self._others,
-            self._merged,
-        )
-        self._found, self._rows, self._count, self._others, self._merged = [], [], 0, 0, 0
+        block.count, block.frames, block.ignored = number - block.first, self._count, +self._ignored
+        self._found, self._rows, self._count, self._ignored = [], [], 0, Counter()
         self._ends = {}
         return block
 
@@ -273,7 +281,7 @@ class _Log:
         if before is not None and goes_on and before.operation == operation and "\n" not in message:
             before.messages.append(message)
             self._calls[thread] = before._replace(last_ns=at_ns)
-            self._merged += 1
+            self._ignored[_MERGED_LINES] += 1
             return
         self._end_call(thread)
         if "\n" in message:
@@ -337,10 +345,10 @@ class _Log:
             self._read_channel(number, at_ns, end[1], end[2])
         elif (closed := _CLOSED.fullmatch(message)) is not None and closed[1] in self._ends:
             self._ends[closed[1]]["closed_by"] = "timer" if closed[1] in self._idle else "namesrv"
-            self._others += 1
+            self._ignored[OTHER_LINES] += 1
         elif message.startswith(_BEGINS):
             self._start = number, at_ns
-            self._others += 1
+            self._ignored[OTHER_LINES] += 1
         elif message.startswith((_RUNS, _ENDS)):
             # It had begun when it first wrote of its configuration; what ran before is over since then.
             began, self._start = (number, at_ns) if self._start is None else self._start, None
@@ -350,11 +358,11 @@ class _Log:
             self._opened.clear()
             self._add(*place, "namesrv", event, event=event, evidence=f"{_EVIDENCE}: {message[:80]}")
         else:
-            self._others += 1
+            self._ignored[BROKER_LINES if message.startswith(_OF_A_BROKER) else OTHER_LINES] += 1
 
     def _read_channel(self, number: int, at_ns: int, what: str, remote: str) -> None:
         if what == "channelActive":
-            self._others += 1
+            self._ignored[OTHER_LINES] += 1
             if len(self._opened) >= _MAX_CONNECTIONS:
                 del self._opened[next(iter(self._opened))]
             self._opened[remote] = at_ns
@@ -401,7 +409,7 @@ class _Log:
         if self._is_known(text):
             self._refuse(number, text, error)
         else:
-            self._others += 1
+            self._ignored[OTHER_LINES] += 1
 
     def _refuse(self, number: int, text: bytes, error: DecodeError) -> None:
         self._rows.append((number, self._refusal(number, text, error)))

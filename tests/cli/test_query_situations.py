@@ -153,7 +153,12 @@ def situations() -> dict[str, tuple[dict[Any, list[Row]], list[str], list[Row]]]
                     *(queues(UP, full), queues(full, read_queue_nums=8)),
                     *(queues(at("later", "09:02"), wiped, ns=NS2), queues(back, ns=NS2)),
                     queues(at("gone-2", "09:30"), wiped, ns=NS2, topic="U"),
-                ]
+                    queues(full, ns="10.0.0.7:9876", topic="V"),
+                ],
+                # of ns-3 only its log tells: what that lacks is no disagreement
+                bronze.NAMESRV_EVENTS: [
+                    sent(START, ns="10.0.0.7:9876", kind="logged", evidence="a log", properties="log", version=None)
+                ],
             },
             ["until=2026-03-01 09:59"],
             [

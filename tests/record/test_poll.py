@@ -16,12 +16,14 @@ from typing import Any
 import pytest
 
 from jobs.__main__ import main
+from jobs.ask.engine import Answers
 from jobs.errors import NotRecordedError
 from jobs.record import poll as polls
 from jobs.record.poll import Polling, poll
 from jobs.record.segments import Segment, finish_left_over
 from namesrv_core.machine import events
 from schemas import gold
+from schemas.times import instant_us
 from tests.night.nights import CHECKOUT, night, rows
 from tests.record.standin import (
     BROKER,
@@ -113,6 +115,13 @@ def test_changes_are_in_the_tables(version: int, tmp_path: Path) -> None:
     assert all(begin < edge[0] <= end for edge, (_, _, begin, end) in zip(later, at, strict=True))
     assert all(row["known_from"] == row["valid_from"] and not row["beginning_seen"] for row in found)
     assert {row["change"] for row in rows(tmp_path / "w", gold.ROUTE_CHANGES)} == {"learned"}
+    asked = "SELECT row_key, not_before, shown_time FROM between_answers WHERE table_name = 'topicQueueTable'"
+    between = [row for row in Answers(str(tmp_path / "w")).ask(asked).rows if row[0].startswith(("TA ", "TC "))]
+    between = [(key, *map(instant_us, times)) for key, *times in between if instant_us(times[1]) > first_us]
+    changed = zip(sorted(between, key=lambda row: row[2]), at, target.changed_us[1:], strict=False)
+    assert [(key, last < when <= shown) for (key, last, shown), _, when in changed] == [
+        (f"{topic} {name}", True) for topic, name, _, _ in at
+    ]
     assert rows(tmp_path / "w", gold.EXPIRED_BROKERS) == []
     [entry] = [row for row in rows(tmp_path / "w", gold.KV_CONFIG_HISTORY) if row["config_key"] is not None]
     assert (entry["config_key"], entry["config_value"], entry["valid_to"]) == ("TA", "broker-a:4", None)

@@ -17,7 +17,7 @@ from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import QueueData
 from namesrv_core.replay.take import take
 from namesrv_wire.logs.log_lines import logged
-from namesrv_wire.logs.namesrv_log import Told, is_fact, read_log, zone_of
+from namesrv_wire.logs.namesrv_log import OTHER_LINES, Told, is_fact, read_log, zone_of
 from namesrv_wire.rows import Row
 from schemas.codec import event_of
 
@@ -63,8 +63,8 @@ def read(folder: Path, text: str | bytes, told: Told = TOLD, name: str = "namesr
     blocks = list(read_log(path, told))
     numbered = [row for block in blocks for row in block.rows]
     lines = sum(block.frames for block in blocks)
-    assert lines == sum(not is_fact(row) for _, row in numbered) + sum(block.others + block.merged for block in blocks)
-    counts = [lines, sum(block.others for block in blocks), sum(block.merged for block in blocks)]
+    assert lines == sum(not is_fact(row) for _, row in numbered) + sum(block.ignored.total() for block in blocks)
+    counts = [lines, *(sum(block.ignored[rule] for block in blocks) for rule in (OTHER_LINES, "lines_of_one_event"))]
     return [row for _, row in numbered], counts
 
 

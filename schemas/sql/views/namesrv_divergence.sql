@@ -4,16 +4,21 @@ CREATE OR REPLACE TEMPORARY VIEW namesrv_divergence (
     from_time COMMENT 'Start, inclusive',
     to_time COMMENT 'End, exclusive; NULL = not over when the last recorded day ended',
     known_to COMMENT 'Name servers that had it meanwhile',
-    name_servers COMMENT 'How many name servers there are',
+    name_servers COMMENT 'How many name servers there are, but for those of which only a log tells',
     opened_by COMMENT 'event_id that began it: the first that had it, or the first that lost it',
     closed_by COMMENT 'event_id that ended it'
 )
 COMMENT 'Intervals in which some name servers routed a topic to a broker and others did not'
 AS
-WITH moves AS (
-    SELECT topic, broker_name, valid_from AS at, opened_by AS event_id, 1 AS step FROM topic_queue_history
+WITH told AS (
+    -- a log does not show most queue data of a topic's second broker: what it lacks is no disagreement
+    SELECT h.namesrv_id, h.topic, h.broker_name, h.valid_from, h.valid_to, h.opened_by, h.closed_by
+    FROM topic_queue_history AS h
+    LEFT ANTI JOIN namesrv_events AS l ON l.namesrv_id = h.namesrv_id AND l.kind = 'logged'
+), moves AS (
+    SELECT topic, broker_name, valid_from AS at, opened_by AS event_id, 1 AS step FROM told
     UNION ALL
-    SELECT topic, broker_name, valid_to, closed_by, -1 FROM topic_queue_history WHERE valid_to IS NOT NULL
+    SELECT topic, broker_name, valid_to, closed_by, -1 FROM told WHERE valid_to IS NOT NULL
 ), steps AS (
     -- a row that goes on with other queues is no step
     SELECT topic, broker_name, at, min(event_id) AS event_id, sum(step) AS step
@@ -31,8 +36,12 @@ SELECT
     d.topic, d.broker_name, d.from_time, d.to_time, array_sort(collect_set(h.namesrv_id)), n.name_servers, d.opened_by,
     d.closed_by
 FROM states AS d
-CROSS JOIN (SELECT count(DISTINCT namesrv_id) AS name_servers FROM coverage) AS n
-JOIN topic_queue_history AS h
+CROSS JOIN (
+    SELECT count(DISTINCT c.namesrv_id) AS name_servers
+    FROM coverage AS c
+    LEFT ANTI JOIN namesrv_events AS l ON l.namesrv_id = c.namesrv_id AND l.kind = 'logged'
+) AS n
+JOIN told AS h
     ON h.topic <=> d.topic AND h.broker_name <=> d.broker_name
     AND h.valid_from <= d.from_time AND (h.valid_to IS NULL OR h.valid_to > d.from_time)
 WHERE d.known > 0 AND d.known < n.name_servers

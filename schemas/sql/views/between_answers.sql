@@ -1,0 +1,79 @@
+CREATE OR REPLACE TEMPORARY VIEW between_answers (
+    namesrv_id COMMENT 'Name server',
+    table_name COMMENT 'Table of the name server, in its own spelling',
+    row_key COMMENT 'Key of the row',
+    change COMMENT 'began or ended',
+    not_before COMMENT 'When it was last asked for before: it was otherwise then (began), or so still (ended); NULL: it never was',
+    shown_time COMMENT 'When an answer showed it: valid_from of the row that began, valid_to of the one that ended',
+    event_id COMMENT 'That answer'
+)
+COMMENT 'Changes of rows that nothing but an answer shows, as all that polls tell: each happened between not_before and shown_time'
+AS
+WITH rows_told AS (
+    SELECT
+        namesrv_id, 'topicQueueTable' AS table_name, concat_ws(' ', topic, broker_name) AS row_key, topic,
+        concat('topic ', topic) AS asked_for, valid_from, opened_by, valid_to, closed_by
+    FROM topic_queue_history
+    UNION ALL
+    SELECT
+        namesrv_id, 'brokerAddrTable', concat_ws(' ', broker_name, CAST(broker_id AS STRING)), NULL, 'cluster', valid_from,
+        opened_by, valid_to, closed_by
+    FROM broker_addr_history
+    UNION ALL
+    SELECT
+        namesrv_id, 'clusterAddrTable', concat_ws(' ', cluster_name, broker_name), NULL, 'cluster', valid_from, opened_by,
+        valid_to, closed_by
+    FROM cluster_addr_history
+    UNION ALL
+    SELECT
+        namesrv_id, 'kvConfigTable', concat_ws(' ', namespace, config_key), NULL, concat('entries of ', namespace), valid_from,
+        opened_by, valid_to, closed_by
+    FROM kv_config_history
+), edges AS (
+    SELECT e.*, o.seq
+    FROM (
+        SELECT
+            namesrv_id, table_name, row_key, topic, asked_for, 'began' AS change, valid_from AS shown_time, opened_by AS event_id
+        FROM rows_told
+        UNION ALL
+        SELECT namesrv_id, table_name, row_key, topic, asked_for, 'ended', valid_to, closed_by
+        FROM rows_told
+        WHERE valid_to IS NOT NULL
+    ) AS e
+    JOIN event_outcomes AS o
+        ON o.namesrv_id = e.namesrv_id AND o.day = CAST(e.shown_time AS DATE) AND o.event_id = e.event_id
+        AND o.operation = 'observed_answer'
+), answers AS (
+    -- a route for a zone lacks brokers of others
+    SELECT
+        namesrv_id, seq, event_time, code, body,
+        CASE WHEN code = 105 AND scope IS NULL THEN concat('topic ', subject) WHEN code = 106 THEN 'cluster'
+            WHEN code = 219 THEN concat('entries of ', subject) END AS asked_for
+    FROM route_observations
+    WHERE code IN (105, 106, 206, 219) AND response_code IN (0, 17, 22)
+), found AS (
+    SELECT
+        *, last_value(asked_time) IGNORE NULLS OVER (
+            PARTITION BY namesrv_id, asked_for ORDER BY seq, asked_time NULLS FIRST ROWS UNBOUNDED PRECEDING
+        ) AS before
+    FROM (
+        SELECT namesrv_id, table_name, row_key, topic, asked_for, change, shown_time, event_id, seq, CAST(NULL AS TIMESTAMP) AS asked_time
+        FROM edges
+        UNION ALL
+        SELECT namesrv_id, NULL, NULL, NULL, asked_for, NULL, NULL, NULL, seq, event_time
+        FROM answers
+        WHERE asked_for IS NOT NULL
+    )
+), unlisted AS (
+    -- of a topic whose route nobody had asked for: the last list without it
+    SELECT f.namesrv_id, f.topic, f.event_id, max(l.event_time) AS before
+    FROM found AS f
+    JOIN answers AS l ON l.namesrv_id = f.namesrv_id AND l.code = 206 AND l.seq < f.seq AND NOT contains(l.body, concat('"', f.topic, '"'))
+    WHERE f.change = 'began' AND f.before IS NULL AND f.topic RLIKE '^[%|A-Za-z0-9_-]+$'
+    GROUP BY f.namesrv_id, f.topic, f.event_id
+)
+SELECT
+    f.namesrv_id, f.table_name, f.row_key, f.change, coalesce(f.before, u.before), f.shown_time, f.event_id
+FROM found AS f
+LEFT JOIN unlisted AS u ON u.namesrv_id = f.namesrv_id AND u.topic = f.topic AND u.event_id = f.event_id
+WHERE f.change IS NOT NULL
