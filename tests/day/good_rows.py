@@ -2,72 +2,82 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+import re
 from itertools import count
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import yaml
 
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.day.alive import on_a_day
-from schemas import gold
 from schemas.gold import INTERVAL_TABLES
 from schemas.rules import TABLES
-from tests.day.row_values import (
-    E1,
-    INTERVAL,
-    NOON,
-    ONE_DAY,
-    QUEUES,
-    SEQ,
-    TOPICS,
-    VERSION,
-    addr_of,
-    digest,
-)
+from tests.day import row_values
+from tests.day.row_values import E1, NOON, ONE_DAY, SEQ, TOPICS, addr_of, digest
 
 TIMED = {name for name, table in TABLES.items() if "event_id" in (column.name for column in table.derived)}
-# One good row of every table; what makes a row differ from its neighbours is added by `row`.
-GOOD: dict[str, dict] = {
-    "topic_queue_history": INTERVAL | QUEUES | {"broker_name": "broker-a"},
-    "broker_addr_history": INTERVAL | {"broker_id": 0, "cluster_name": "C", "enable_acting_master": False},
-    "cluster_addr_history": INTERVAL | {"cluster_name": "C"},
-    "broker_live_history": INTERVAL
-    | {"heartbeat_timeout_ms": 120_000, "first_update_time": NOON, "last_update_time": NOON},
-    "filter_server_history": INTERVAL | {"filter_servers": ["f"]},
-    "kv_config_history": INTERVAL | {"namespace": "ORDER_TOPIC_CONFIG", "config_value": "v"},
-    "topic_queue_mapping_history": INTERVAL | {"bname": "b", "total_queues": 1, "epoch": 1, "dirty": False},
-    "data_version_history": INTERVAL | {"broker_name": "b", "data_version": VERSION, "is_regression": False},
-}
-
-OF_TABLES = {
-    name: import_module(f"tests.tables.{name}") for name, table in TABLES.items() if table not in gold.HISTORY_TABLES
-}
-"""The rows of tables that are no histories have a file each."""
-GOOD |= {name: of.GOOD for name, of in OF_TABLES.items()}
-
+_FOLDER = Path(__file__).parents[1] / "tables"
+_BY_NAME: dict[str, Any] = {**vars(row_values), "1000": 1_000, "00": "00"}
+_UNITS: dict[str, Any] = {"m": row_values.MINUTE, "d": ONE_DAY, "": 1}
 _numbers = count(1)
+
+
+def _meant(value: Any, n: int) -> Any:
+    """Return what stands in a file of `tests/tables` as values of a row.
+
+    `$NAME` is a value of `row_values`, and so is `of: NAME`, whose fields others may replace; `$NOON+2m`, `$DAY-1d`, `$SEQ+1`,
+    `$00*257` differ from it; `$digest(text, 64)` is a digest of so many digits; `$addr` and `{n}` are of the row's number.
+    """
+    if isinstance(value, dict):
+        bases = value.get("of", ())
+        whole = [_BY_NAME[name] for name in ([bases] if isinstance(bases, str) else bases)]
+        own = {name: _meant(of, n) for name, of in value.items() if name != "of"}
+        return {name: of for one in (*whole, own) for name, of in one.items()}
+    if isinstance(value, list):
+        return [_meant(one, n) for one in value]
+    text = value.replace("{n}", str(n)) if isinstance(value, str) else ""
+    if not text.startswith("$"):
+        return text or value
+    if found := re.fullmatch(r"\$digest\((.*?)(?:, (\d+))?\)", text):
+        return digest(found[1], int(found[2] or 32))
+    name, sign, number, unit = re.fullmatch(r"\$(\w+)(?:([-+*])(\d+)([md]?))?", text).groups()  # type: ignore[union-attr]
+    base: Any = addr_of(n) if name == "addr" else _BY_NAME[name]
+    if sign is None:
+        return base
+    return base * int(number) if sign == "*" else base + int(f"{sign}{number}") * _UNITS[unit]
+
+
+def _read(table: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((_FOLDER / f"{table}.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+TOLD = {table: _read(table) for table in TABLES}
+"""Each table's file: a good row, what is its own of the row of a number, a column to be null, and rows that break rules."""
+GOOD: dict[str, dict] = {name: _meant({"of": told.get("of", ()), **told["good"]}, 0) for name, told in TOLD.items()}
+
+
+def breaking(table: str) -> dict[str, Any]:
+    """Return by rule what makes good rows break it."""
+    found: dict[str, Any] = _meant(TOLD[table].get("planted", {}), 0)
+    return found
+
+
+def twice(table: str) -> list[dict] | None:
+    """Return two rows of one key, where it takes more than their columns."""
+    found: list[dict] | None = _meant(TOLD[table].get("twice"), 0)
+    return found
 
 
 def own(table: str) -> dict[str, object]:
     n = next(_numbers)
-    addr = addr_of(n)
     if "seq" in TABLES[table].column_names and "event_id" in TABLES[table].column_names:
         identity = {"seq": SEQ + n, "event_id": digest(f"event {n}"), "channel_id": f"10.0.0.1:4000#{n}"}
         return identity | ({"source_file": f"{n}.pcap"} if "source_file" in TABLES[table].column_names else {})
-    if table in OF_TABLES:
-        found: dict[str, object] = OF_TABLES[table].own(n)
-        return found
-    identities: dict[str, dict[str, object]] = {
-        "topic_queue_history": {"topic": f"topic-{n}"},
-        "broker_addr_history": {"broker_name": f"broker-{n}", "broker_addr": addr},
-        "cluster_addr_history": {"broker_name": f"broker-{n}"},
-        "broker_live_history": {"broker_addr": addr},
-        "filter_server_history": {"broker_addr": addr},
-        "kv_config_history": {"config_key": f"key-{n}"},
-        "topic_queue_mapping_history": {"topic": f"topic-{n}"},
-        "data_version_history": {"broker_addr": addr},
-    }
-    return identities[table]
+    found: dict[str, object] = _meant(TOLD[table]["own"], n)
+    return found
 
 
 def row(table: str, **different) -> dict:

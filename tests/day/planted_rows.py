@@ -6,12 +6,12 @@ import datetime as dt
 
 from schemas.rules import RULES, TABLES
 from schemas.table import Rule
-from tests.day.good_rows import OF_TABLES, good_rows, own, row
-from tests.day.row_values import CLOSED, DAY_BEFORE, MINUTE, NOON, ONE_DAY, QUEUES, SEQ, VERSION, digest
+from tests.day.good_rows import TOLD, breaking, good_rows, own, row, twice
+from tests.day.row_values import CLOSED, DAY_BEFORE, MINUTE, NOON, ONE_DAY, QUEUES, SEQ, digest
 
 NULLED = {
-    **{name: getattr(of, "NULLED", "ingest_run") for name, of in OF_TABLES.items()},
-    **{table: "opened_by" for table in TABLES if table.endswith("_history")},
+    table: told.get("nulled", "opened_by" if table.endswith("_history") else "ingest_run")
+    for table, told in TOLD.items()
 }
 EVENT_PLANTS = {
     "event_id_is_a_digest": {"event_id": "1"},
@@ -49,42 +49,6 @@ QUEUES_OF = {
     "topic_configs": lambda q: {"topics": [{"topic": "T", **QUEUES, **q}]},
     "topic_queue_history": lambda q: q,
 }
-OWN_PLANTS: dict[str, dict] = {
-    "topic_queue_history": {
-        "topic_is_named": {"topic": ""},
-        "broker_has_a_group": {"broker_name": "nobody"},
-    },
-    "broker_addr_history": {
-        "broker_id_is_not_negative": {"broker_id": -1},
-        "no_member_has_no_address": {"broker_id": None},
-        "address_has_one_id": [{}, {"broker_id": 1}],
-        "empty_group_is_empty": [{}, {"broker_id": None, "broker_addr": None}],
-        "does_not_overlap": [{}, {"opened_at": {"seq": SEQ + 1, "no": 0}, "broker_addr": "10.9.9.9:10911"}],
-    },
-    "cluster_addr_history": {"names_are_not_empty": {"broker_name": ""}},
-    "broker_live_history": {
-        "lease_is_not_negative": {"heartbeat_timeout_ms": -1},
-        "updates_are_in_order": {"last_update_time": NOON - MINUTE},
-        "no_update_after_its_end": CLOSED | {"last_update_time": NOON + 2 * MINUTE},
-        "time_does_not_run_back": CLOSED
-        | {
-            "valid_to": NOON - MINUTE,
-            "first_update_time": NOON - MINUTE,
-            "last_update_time": NOON - MINUTE,
-        },
-    },
-    "filter_server_history": {"list_is_not_empty": {"filter_servers": []}},
-    "kv_config_history": {
-        "namespace_has_no_value": {"namespace": "N", "config_key": None},
-        "key_has_a_namespace": {"namespace": "missing"},
-    },
-    "topic_queue_mapping_history": {"mapping_is_plausible": {"total_queues": -1}},
-    "data_version_history": {
-        "version_differs_from_previous": {"previous": VERSION},
-        "regression_has_two_versions": {"is_regression": True},
-    },
-}
-
 # A case that stands in another table than the one whose rule it breaks.
 ELSEWHERE = {
     ("namesrv_events", "clock_does_not_go_back"): (
@@ -106,12 +70,9 @@ ALSO_BROKEN = {("route_mismatches", "is_explained"): 1}
 def planted(table: str, rule: Rule) -> list[dict]:
     """Return the rows of `table` that break `rule` once; none if nobody has thought of any."""
     n = list(TABLES).index(table)
-    plants = (getattr(OF_TABLES[table], "PLANTED", {}) if table in OF_TABLES else OWN_PLANTS[table]) | {
-        "required_columns_present": {NULLED[table]: None}
-    }
+    plants = breaking(table) | {"required_columns_present": {NULLED[table]: None}}
     copy = {"seq": SEQ + 10_000 + n, "channel_id": "10.0.0.1:4000#99999"} if "event_id" in own(table) else {}
-    twice = [{}, {} if table == "route_mismatches" else copy]
-    plants["key_is_unique"] = getattr(OF_TABLES.get(table), "TWICE", twice)
+    plants["key_is_unique"] = twice(table) or [{}, {} if table == "route_mismatches" else copy]
     shared: dict = {}
     if "event_time" in TABLES[table].column_names and table != "quarantine":
         shared |= EVENT_PLANTS | {"seq_is_effect_time": {"seq": SEQ + 2_000_000_000 + n}}
