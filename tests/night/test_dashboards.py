@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ DASHBOARD: dict[str, Any] = json.loads((CHECKOUT / "examples/grafana/namesrv-his
 RULES = YAML(typ="safe").load(CHECKOUT / "examples/prometheus/namesrv-history.rules.yml")["groups"][0]["rules"]
 PAGE = (CHECKOUT / "docs/findings.md").read_text()
 SEVERITIES = ("critical", "warning", "info")
+PROMTOOL = shutil.which("promtool")
 _SAMPLE = re.compile(
     r'([a-z_]+)(?:\{(\w+="(?:[^"\\\n]|\\["\\n])*"(?:,\w+="(?:[^"\\\n]|\\["\\n])*")*)\})? (-?\d+(?:\.\d+)?)'
 )
@@ -43,6 +46,7 @@ def test_every_panel_is_answered_by_the_file_of_a_run(whole: Capture) -> None:
     connection.execute("SET TimeZone = 'Asia/Shanghai'")
     codes = [code for (code,) in connection.execute(DASHBOARD["templating"]["list"][1]["query"]).fetchall()]
     assert codes == sorted(finding.code for finding in CATALOGUE)
+    assert codes == sorted(re.findall(r"^## (\w+)$", PAGE, re.MULTILINE)), "no paragraph too many"
     found = {}
     for panel in DASHBOARD["panels"]:
         answer = connection.execute(filled(panel["targets"][0]["rawSql"], codes))
@@ -121,3 +125,18 @@ def test_metrics_are_as_prometheus_wants_them(whole: Capture, tmp_path: Path) ->
     read = set(re.findall(r"namesrv_history_[a-z_]+", " ".join(rule["expr"] for rule in RULES)))
     assert read <= set(families)
     assert all("runbook" in rule["annotations"] for rule in RULES)
+
+
+@pytest.mark.skipif(PROMTOOL is None, reason="no promtool on this machine")
+def test_prometheus_own_tool_finds_nothing_wrong(whole: Capture, tmp_path: Path) -> None:
+    """It takes the metrics and the rules, and an incident that is ongoing fires the alert that leads to its paragraph."""
+    out, folder = tmp_path / "namesrv.prom", CHECKOUT / "examples" / "prometheus"
+    assert main(["ask", "prometheus", "--warehouse", str(whole.path), "--output", str(out)]) == EXIT_OK
+    for words in (["check", "metrics"], ["check", "rules", str(folder / "namesrv-history.rules.yml")]):
+        with out.open() as metrics:
+            said = subprocess.run([str(PROMTOOL), *words], stdin=metrics, capture_output=True, text=True, check=False)
+        assert (said.returncode, said.stderr) == (0, "")
+    said = subprocess.run(
+        [str(PROMTOOL), "test", "rules", folder / "alerts.test.yml"], capture_output=True, check=False
+    )
+    assert said.returncode == 0, said
