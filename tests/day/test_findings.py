@@ -6,7 +6,8 @@ What a whole day says, with all codes together, is in test_flags.py.
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -35,18 +36,10 @@ from tests.day.flag_rows import (
     still_so,
     tables,
 )
+from tests.situations import Language, Situation
 
 ADDR, OTHER_ADDR = "10.0.0.1:10911", "10.0.0.2:10911"
 UP, SECOND, DOWN = event("up", "08:00"), event("second", "09:00"), event("down", "10:00")
-
-
-class Case(NamedTuple):
-    """Rows by table, and the findings of a code in them: severity, subject, from, to, evidence; when the recording ends."""
-
-    code: str
-    rows: dict[Table, list[Row]]
-    found: list[tuple[Any, ...]]
-    until: dt.datetime | None = None
 
 
 def found_in(
@@ -71,10 +64,12 @@ def in_cluster(cluster: str, name: str, opened: Event, closed: Event | None = No
     return alive(opened, closed, cluster_name=cluster, broker_name=name)
 
 
-def gone_at(addr: str, *clocks: str) -> list[Row]:
+def gone_at(addr: str, *ends: dt.datetime) -> list[Row]:
     """Return live entries that end at these times, each ten seconds after it began."""
-    ends = [event(f"{addr} {at}", at) for at in clocks]
-    return [live(addr, (f"back {end[0]}", end[1] - dt.timedelta(seconds=10)), end) for end in ends]
+    return [
+        live(addr, (f"back {addr} {end:%H:%M:%S}", end - dt.timedelta(seconds=10)), (f"{addr} {end:%H:%M:%S}", end))
+        for end in ends
+    ]
 
 
 def vanished(topic: str, by: Event) -> Row:
@@ -116,269 +111,33 @@ def expired(name: str, last_beat: str, removed: str, returned: str | None = None
     return {**broker, **when, **back, **lease, "day": DAY, **values}
 
 
-CASES = {
-    "two groups at one address": Case(
-        "ADDR_MULTI_IDENTITY",
-        {gold.BROKER_ADDR_HISTORY: [member("a", 0, ADDR, UP, DOWN), member("b", 0, ADDR, SECOND)]},
-        [("critical", ADDR, SECOND[1], DOWN[1], ["down", "second", "up"])],
-    ),
-    "two ids at one address": Case(
-        "ADDR_MULTI_IDENTITY",
-        {gold.BROKER_ADDR_HISTORY: [member("a", 0, ADDR, UP), member("a", 1, ADDR, SECOND)]},
-        [("critical", ADDR, SECOND[1], None, ["second", "up"])],
-    ),
-    "three groups at one address are one cause": Case(
-        "ADDR_MULTI_IDENTITY",
-        {
-            gold.BROKER_ADDR_HISTORY: [
-                member(name, 0, ADDR, at) for name, at in zip("abc", (UP, SECOND, DOWN), strict=True)
-            ]
-        },
-        [("critical", ADDR, SECOND[1], None, ["down", "second", "up"])],
-    ),
-    "one address handed over": Case(
-        "ADDR_MULTI_IDENTITY",
-        {gold.BROKER_ADDR_HISTORY: [member("a", 0, ADDR, UP, SECOND), member("b", 0, ADDR, SECOND)]},
-        [],
-    ),
-    "three times gone within an hour": Case(
-        "BROKER_FLAPPING",
-        {
-            gold.BROKER_LIVE_HISTORY: [
-                *gone_at(ADDR, "08:00:00", "08:30:00", "09:00:00", "12:00:00"),
-                *gone_at(OTHER_ADDR, "08:00:00", "08:30:00", "09:00:00.000001"),
-            ]
-        },
-        [
-            (
-                *("critical", ADDR, clock("08:00"), clock("09:00")),
-                [f"{ADDR} 08:00:00", f"{ADDR} 08:30:00", f"{ADDR} 09:00:00"],
-            )
-        ],
-    ),
-    "a row that its own event replaces is not gone": Case(
-        "BROKER_FLAPPING",
-        {
-            gold.BROKER_LIVE_HISTORY: [
-                *gone_at(ADDR, "08:10:00", "08:20:00"),
-                live(ADDR, event("back", "08:25"), event("changed", "08:30")),
-                live(ADDR, event("changed", "08:30")),
-            ]
-        },
-        [],
-    ),
-    "a stop of the name server is no departure": Case(
-        "BROKER_FLAPPING",
-        {
-            gold.BROKER_LIVE_HISTORY: gone_at(ADDR, "08:10:00", "08:20:00", "08:30:00"),
-            gold.EVENT_OUTCOMES: [outcome(event(f"{ADDR} 08:20:00", "08:20:00"), "namesrv_stopped")],
-        },
-        [],
-    ),
-    "one name in two clusters": Case(
-        "BROKER_NAME_CONFLICT",
-        {
-            gold.CLUSTER_ADDR_HISTORY: [
-                in_cluster("C", "a", UP, DOWN),
-                in_cluster("D", "a", SECOND),
-                in_cluster("D", "b", SECOND),
-            ]
-        },
-        [("critical", "a", SECOND[1], DOWN[1], ["down", "second", "up"])],
-    ),
-    "one name after another cluster let it go": Case(
-        "BROKER_NAME_CONFLICT",
-        {gold.CLUSTER_ADDR_HISTORY: [in_cluster("C", "a", UP, SECOND), in_cluster("D", "a", SECOND)]},
-        [],
-    ),
-    "two addresses that take a master's place from each other": Case(
-        "DUAL_MASTER_CLAIM",
-        {
-            gold.BROKER_ADDR_HISTORY: [
-                *(member("a", 0, ADDR, UP, SECOND), member("a", 0, OTHER_ADDR, SECOND, event("again", "09:02"))),
-                member("a", 0, ADDR, event("again", "09:02")),
-                # b's is replaced once; c's comes back when the other is gone
-                *(member("b", 0, ADDR, UP, SECOND), member("b", 0, OTHER_ADDR, SECOND)),
-                *(member("c", 0, ADDR, UP, SECOND), member("c", 0, OTHER_ADDR, event("later", "09:00:01"), DOWN)),
-                member("c", 0, ADDR, event("much-later", "10:00:01")),
-            ],
-            gold.EVENT_OUTCOMES: [outcome(DOWN, "scan")],
-        },
-        [("critical", "a", SECOND[1], clock("09:02"), ["second", "again"])],
-    ),
-    "a master that is refused, to the end of the day": Case(
-        "DUAL_MASTER_CLAIM",
-        {
-            gold.EVENT_OUTCOMES: [
-                outcome(
-                    at, "register_broker", outcome="rejected_state_version", broker_name="a", broker_addr=OTHER_ADDR
-                )
-                for at in (UP, DOWN)
-            ]
-        },
-        [("critical", "a", UP[1], UP[1], ["up"]), ("critical", "a", DOWN[1], None, ["down"])],
-        clock("10:01:59"),
-    ),
-    "an address without a live entry for longer than a lease": Case(
-        "GHOST_BROKER",
-        {
-            gold.BROKER_ADDR_HISTORY: [member("a", 0, ADDR, UP), member("b", 0, OTHER_ADDR, UP)],
-            gold.BROKER_LIVE_HISTORY: [
-                live(ADDR, UP, SECOND),
-                live(ADDR, event("late", "09:02:00.000001")),
-                live(OTHER_ADDR, UP, SECOND),
-                live(OTHER_ADDR, event("soon", "09:02:00")),
-            ],
-        },
-        [("critical", f"a {ADDR}", SECOND[1], clock("09:02:00.000001"), ["second", "late"])],
-    ),
-    "five topics lost with one event": Case(
-        "MASS_TOPIC_LOSS",
-        {
-            gold.ROUTE_CHANGES: [
-                *(vanished(f"T{number}", DOWN) for number in range(5)),
-                *(vanished(f"T{number}", SECOND) for number in range(4)),
-            ],
-            gold.EVENT_OUTCOMES: [
-                outcome(DOWN, "unregister_broker", broker_name="a", broker_addr=ADDR),
-                outcome(SECOND, "scan"),
-            ],
-        },
-        [("critical", f"a {ADDR}", DOWN[1], DOWN[1], ["down"])],
-    ),
-    "a scan names the brokers that went with it": Case(
-        "MASS_TOPIC_LOSS",
-        {
-            gold.ROUTE_CHANGES: [vanished(f"T{number}", DOWN) for number in range(5)],
-            gold.EVENT_OUTCOMES: [
-                outcome(
-                    DOWN,
-                    "scan",
-                    broker_name="a",
-                    broker_addr=ADDR,
-                    brokers_gone=[{"broker_name": "a", "broker_addr": addr} for addr in (ADDR, OTHER_ADDR)],
-                )
-            ],
-        },
-        [("critical", f"a {ADDR} and 1 more", DOWN[1], DOWN[1], ["down"])],
-    ),
-    "a name server that stops loses all of them": Case(
-        "MASS_TOPIC_LOSS",
-        {
-            gold.ROUTE_CHANGES: [vanished(f"T{number}", DOWN) for number in range(5)],
-            gold.EVENT_OUTCOMES: [outcome(DOWN, "namesrv_stopped")],
-            gold.BROKER_LIVE_HISTORY: [live(ADDR, UP, DOWN, broker_name="a")],
-        },
-        [("info", "namesrv_stopped", DOWN[1], DOWN[1], ["down"])],
-    ),
-    "topics that nobody could send to, for long enough, and that somebody is meant to send to": Case(
-        "NO_WRITABLE_QUEUE",
-        {
-            gold.ORPHANED_TOPICS: [
-                orphan("no_writable_queue", "T", UP, event("second-later", "08:00:01")),
-                orphan("no_writable_queue", "U", SECOND, event("sooner", "09:00:00.999999")),
-                orphan("no_writable_queue", "rmq_sys_SYNC_BROKER_MEMBER_broker-a", UP),
-            ]
-        },
-        [("critical", "T", UP[1], clock("08:00:01"), ["up", "second-later"])],
-    ),
-    "what one event did to several topics is one finding": Case(
-        "ORPHAN_TOPIC",
-        {
-            gold.ORPHANED_TOPICS: [
-                orphan("no_live_broker", "T", UP),
-                orphan("no_broker_address", "U", UP),
-                orphan("no_live_broker", "V", SECOND),
-            ]
-        },
-        [("critical", "T and 1 more", UP[1], None, ["up"]), ("critical", "V", SECOND[1], None, ["second"])],
-    ),
-    "the private addresses of a cluster": Case(
-        "PRIVATE_ADDR",
-        {
-            gold.BROKER_ADDR_HISTORY: [
-                member("a", 0, "172.17.0.2:10911", UP),
-                member("a", 1, "127.0.0.1:10911", SECOND),
-                member("b", 0, "172.32.0.1:10911", UP),
-            ]
-        },
-        [("info", "C", UP[1], None, ["second", "up"])],
-    ),
-    "topics on one of a cluster's broker names": Case(
-        "SINGLE_BROKER_TOPIC",
-        {
-            gold.TOPIC_QUEUE_HISTORY: [
-                *(queues(topic, "a", UP) for topic in ("T", "U", "%RETRY%g", "rmq_sys_x", "a", "C")),
-                *(queues("both", name, UP) for name in ("a", "b")),
-                queues("lone", "d", UP),
-            ],
-            gold.CLUSTER_ADDR_HISTORY: [in_cluster("C", "a", UP), in_cluster("C", "b", UP), in_cluster("D", "d", UP)],
-        },
-        [("info", "C", UP[1], None, ["up"])],
-    ),
-    "a topic whose other broker came back without it": Case(
-        "SINGLE_BROKER_TOPIC",
-        {
-            gold.TOPIC_QUEUE_HISTORY: [
-                queues("T", "a", UP, event("wiped", "12:00")),
-                queues("T", "a", event("wiped", "12:00"), perm=4),
-                queues("T", "b", UP, SECOND),
-            ],
-            gold.CLUSTER_ADDR_HISTORY: [
-                in_cluster("C", "a", UP),
-                in_cluster("C", "b", UP, SECOND),
-                in_cluster("C", "b", DOWN),
-            ],
-        },
-        [("info", "C", DOWN[1], None, ["down"])],
-    ),
-    "a topic that was deleted on the other broker": Case(
-        "SINGLE_BROKER_TOPIC",
-        {
-            gold.TOPIC_QUEUE_HISTORY: [queues("T", "a", UP), queues("T", "b", UP, SECOND)],
-            gold.CLUSTER_ADDR_HISTORY: [in_cluster("C", name, UP) for name in "ab"],
-        },
-        [("info", "C", SECOND[1], None, ["second"])],
-    ),
-    "queues that nobody reads": Case(
-        "READ_LT_WRITE",
-        {
-            gold.TOPIC_QUEUE_HISTORY: [
-                queues("T", "a", UP, write_queue_nums=8),
-                queues("U", "a", UP, read_queue_nums=8),
-                queues("V", "a", SECOND, DOWN, write_queue_nums=5),
-            ],
-            gold.CLUSTER_ADDR_HISTORY: [in_cluster("C", "a", UP)],
-        },
-        [("warning", "C", UP[1], None, ["second", "up"])],
-    ),
-    "order configuration that does not fit": Case(
-        "STALE_ORDER_CONF",
-        {gold.ORPHANED_TOPICS: [orphan("stale_order_conf", "T", UP, DOWN), orphan("no_master", "T2", UP, DOWN)]},
-        [("warning", "T", UP[1], DOWN[1], ["up", "down"])],
-    ),
-    "an older version than before": Case(
-        "VERSION_REGRESSION",
-        {
-            gold.DATA_VERSION_HISTORY: [
-                reported(ADDR, SECOND, 7, 6, older=True),
-                reported(OTHER_ADDR, SECOND, 6, 7, older=False),
-                # reported the day before, and still what it reports
-                reported(OTHER_ADDR, event("yesterday", "09:00", dt.date(2026, 2, 28)), 7, 6, older=True),
-            ]
-        },
-        [("warning", f"broker-a {ADDR}", SECOND[1], SECOND[1], ["second"])],
-    ),
-}
+LANGUAGE = Language(
+    {
+        "gone": (gold.BROKER_LIVE_HISTORY, gone_at),
+        "in_cluster": (gold.CLUSTER_ADDR_HISTORY, in_cluster),
+        "live": (gold.BROKER_LIVE_HISTORY, live),
+        "member": (gold.BROKER_ADDR_HISTORY, member),
+        "orphan": (gold.ORPHANED_TOPICS, orphan),
+        "outcome": (gold.EVENT_OUTCOMES, outcome),
+        "queues": (gold.TOPIC_QUEUE_HISTORY, queues),
+        "reported": (gold.DATA_VERSION_HISTORY, reported),
+        "vanished": (gold.ROUTE_CHANGES, lambda by, *topics: [vanished(topic, by) for topic in topics]),
+    },
+    {},
+    DAY,
+)
+CASES = list(LANGUAGE.read(Path(__file__).with_name("findings.txt")))
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_a_finding_fires_where_it_should_and_only_there(case: Case) -> None:
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.shows)
+def test_a_finding_fires_where_it_should_and_only_there(case: Situation) -> None:
     """Severity, subject, span and evidence are those of the rows at fault; rows at the boundary stay unnamed."""
+    (until,) = map(LANGUAGE.value, case.asked or ["-"])
     found = of_code(
-        found_in(case.rows, until=case.until), case.code, "severity", "subject", "from_time", "to_time", "evidence"
+        found_in(case.rows, until=until), case.name, "severity", "subject", "from_time", "to_time", "evidence"
     )
-    assert found == case.found
+    wanted = [line.split(" | ") for line in case.found]
+    assert found == [(*of[:2], *map(LANGUAGE.value, of[2:4]), of[4].split(", ")) for of in wanted]
 
 
 def test_gaps_are_those_that_are_known_and_those_that_look_like_an_outage() -> None:
