@@ -8,14 +8,15 @@ separated by blank lines; the name server lives on from block to block. `python 
 --rewrite` writes what comes out
 now; commit that only if you know why it changed and if it is what RocketMQ does.
 
-Commands and their fields (defaults in brackets; times in milliseconds, `at` [of the command before]):
+Commands and their fields (defaults in brackets; times in milliseconds, `at` [of the command before]; `null` is no name, and
+nothing behind = an empty one):
 
     register            name id [0] addr cluster [C] version [ts:counter[:state]; 1:1] topics [T/4/4/6,...;
     none] null: no table
                         channel [as addr] ha filters [absent; "none": an empty list] acting zone timeout
                         mapping [topic/bname/epoch]
     unregister          name id addr cluster          (5.4.0: defer=true only queues it; `drain` applies
-    what is queued)
+    what is queued; likewise `scan`)
     heartbeat           addr cluster
     query_data_version  addr cluster version
     scan
@@ -190,6 +191,11 @@ def told(step: Step) -> list[str]:
     return [*words, f"threw={step.exception.rpartition('.')[2]}"] if step.exception else words
 
 
+def _text(fields: Fields, name: str, default: str = "null") -> str | None:
+    value = fields.get(name, default)
+    return None if value == "null" else value
+
+
 def _version(text: str) -> DataVersion | None:
     if text == "null":
         return None
@@ -220,15 +226,15 @@ def _register(fields: Fields) -> events.RegisterBroker:
     )
     acting = fields.get("acting")
     return events.RegisterBroker(
-        fields.get("cluster", "C"),
-        fields["addr"],
-        fields["name"],
+        _text(fields, "cluster", "C"),
+        _text(fields, "addr"),
+        _text(fields, "name"),
         int(fields.get("id", 0)),
         fields.get("ha"),
         _version(fields.get("version", "1:1")),
         _topics(fields),
         filters,
-        fields.get("channel", fields["addr"]),
+        _text(fields, "channel", fields["addr"]),
         None if acting is None else acting == "true",
         int(fields["timeout"]) if "timeout" in fields else None,
         fields.get("zone"),
@@ -238,15 +244,15 @@ def _register(fields: Fields) -> events.RegisterBroker:
 EVENTS: dict[str, Callable[[Fields], events.Event]] = {
     "register": _register,
     "unregister": lambda f: events.UnregisterBroker(
-        f.get("cluster", "C"), f["addr"], f["name"], int(f.get("id", 0)), f.get("defer") == "true"
+        _text(f, "cluster", "C"), _text(f, "addr"), _text(f, "name"), int(f.get("id", 0)), f.get("defer") == "true"
     ),
     "drain": lambda _: events.DrainUnregistrations(),
     "heartbeat": lambda f: events.BrokerHeartbeat(f.get("cluster", "C"), f["addr"]),
     "query_data_version": lambda f: events.QueryDataVersion(
         f.get("cluster", "C"), f["addr"], _version(f.get("version", "1:1"))
     ),
-    "scan": lambda _: events.ScanNotActiveBroker(),
-    "channel_destroy": lambda f: events.ChannelDestroyed(f.get("channel"), f.get("remote")),
+    "scan": lambda f: events.ScanNotActiveBroker(f.get("defer") == "true"),
+    "channel_destroy": lambda f: events.ChannelDestroyed(_text(f, "channel"), _text(f, "remote")),
     "wipe_write_perm": lambda f: events.WipeWritePerm(f["name"]),
     "add_write_perm": lambda f: events.AddWritePerm(f["name"]),
     "delete_topic": lambda f: events.DeleteTopic(f["topic"], f.get("cluster")),
