@@ -203,10 +203,10 @@ def _version(text: str) -> DataVersion | None:
     return DataVersion(int(state[0]) if state else 0, int(timestamp), int(counter))
 
 
-def _queues(text: str) -> tuple[str, QueueData]:
+def _queues(text: str) -> tuple[str | None, QueueData]:
     name, *numbers = text.split("/")
     given = [int(number) for number in numbers]
-    return name, QueueData(*[*given, *[4, 4, 6, 0][len(given) :]])
+    return None if name == "null" else name, QueueData(*[*given, *[4, 4, 6, 0][len(given) :]])
 
 
 def _topics(fields: Fields) -> TopicTable | None:
@@ -247,16 +247,18 @@ EVENTS: dict[str, Callable[[Fields], events.Event]] = {
         _text(f, "cluster", "C"), _text(f, "addr"), _text(f, "name"), int(f.get("id", 0)), f.get("defer") == "true"
     ),
     "drain": lambda _: events.DrainUnregistrations(),
-    "heartbeat": lambda f: events.BrokerHeartbeat(f.get("cluster", "C"), f["addr"]),
+    "heartbeat": lambda f: events.BrokerHeartbeat(_text(f, "cluster", "C"), _text(f, "addr")),
     "query_data_version": lambda f: events.QueryDataVersion(
-        f.get("cluster", "C"), f["addr"], _version(f.get("version", "1:1"))
+        _text(f, "cluster", "C"), _text(f, "addr"), _version(f.get("version", "1:1"))
     ),
     "scan": lambda f: events.ScanNotActiveBroker(f.get("defer") == "true"),
     "channel_destroy": lambda f: events.ChannelDestroyed(_text(f, "channel"), _text(f, "remote")),
     "wipe_write_perm": lambda f: events.WipeWritePerm(f["name"]),
     "add_write_perm": lambda f: events.AddWritePerm(f["name"]),
-    "delete_topic": lambda f: events.DeleteTopic(f["topic"], f.get("cluster")),
-    "register_topic": lambda f: events.RegisterTopic(f["topic"], tuple(map(_queues, f["queues"].split(",")))),
+    "delete_topic": lambda f: events.DeleteTopic(_text(f, "topic"), _text(f, "cluster")),
+    "register_topic": lambda f: events.RegisterTopic(
+        _text(f, "topic"), tuple(map(_queues, filter(None, f["queues"].split(","))))
+    ),
     "put_kv_config": lambda f: events.PutKvConfig(f.get("namespace"), f.get("key"), f.get("value")),
     "delete_kv_config": lambda f: events.DeleteKvConfig(f.get("namespace"), f.get("key")),
     "start": lambda _: events.NamesrvStarted(),
