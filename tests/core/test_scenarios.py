@@ -215,7 +215,7 @@ def _topics(fields: Fields) -> TopicTable | None:
     topics = [_queues(text) for text in fields.get("topics", "").split(",") if text]
     mappings = [text.split("/") for text in fields.get("mapping", "").split(",") if text]
     return TopicTable(
-        [TopicConfig(topic, *data) for topic, data in topics],
+        [TopicConfig(topic or "", *data) for topic, data in topics],
         [TopicQueueMappingInfo(topic, bname, 4, int(epoch)) for topic, bname, epoch in mappings],
     )
 
