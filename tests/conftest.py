@@ -51,6 +51,8 @@ if UNVERIFIED not in (_given := os.environ.get("SPARK_SUBMIT_OPTS", "")):
     os.environ["SPARK_SUBMIT_OPTS"] = f"{_given} {UNVERIFIED}"
 
 
+_NIGHTS = frozenset({"read_in", "whole", "nights"})
+"""Fixtures of tests/night that run nights."""
 # Pieces that take minutes, in the order in which they begin: longest first.
 _LONGEST = (
     "spark",
@@ -81,10 +83,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs a JVM (`test --quick` leaves it out); what takes longest begins first, so that no core is idle at the end."""
+    """Mark what needs a JVM or nights (`test --quick` leaves it out); what takes longest begins first: no core is idle then."""
     for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
+        fixtures = getattr(item, "fixturenames", ())
+        if "spark" in fixtures:
             item.add_marker("jvm")
+        if not _NIGHTS.isdisjoint(fixtures):
+            item.add_marker("slow")
     if "PYTEST_XDIST_WORKER" in os.environ:
         slow = {item.path for item in items if item.get_closest_marker("slow")}
         places = {name: place for place, name in enumerate(_LONGEST)}

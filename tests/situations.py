@@ -70,6 +70,6 @@ class Language(NamedTuple):
             clock = at[2] if "T" in at[2] else f"{self.day}T{at[2]}"
             instant = dt.datetime.fromisoformat(clock).replace(tzinfo=self.zone)
             return (at[1], instant) if at[1] else instant
-        if re.fullmatch(r"-?\d+", word) or word[:1] in "[{":
+        if re.fullmatch(r"-?\d+(\.\d+)?", word) or word[:1] in "[{":
             return json.loads(word)
         return word

@@ -74,6 +74,8 @@ def changed(of: Event, change: str, topic: str = "T", ns: str = NS1) -> Row:
 
 
 VERSION = {"state_version": 0, "timestamp": 1, "counter": 1}
+UP = at("up", "09:00")
+"""broker-a comes."""
 
 
 def topic_config(digest: str, *topics: str, perm: int = 6) -> Row:
@@ -86,7 +88,7 @@ def topic_config(digest: str, *topics: str, perm: int = 6) -> Row:
 def expired(by: Event, **values: Any) -> Row:
     """Return what became of broker-a, which was heard last at 09:00, by a scan."""
     broker = {"namesrv_id": NS1, "broker_name": "broker-a", "broker_addr": A, "day": DAY, "cause": "scan"}
-    lease = {"last_beat_time": at("", "09:00")[1], "heartbeat_timeout_ms": 120_000, "detection_lag_ms": 121_000}
+    lease = {"last_beat_time": UP[1], "heartbeat_timeout_ms": 120_000, "detection_lag_ms": 121_000}
     return {**broker, **lease, "topics_lost": ["T"], "removed_time": by[1], "removed_by": by[0], **values}
 
 

@@ -6,19 +6,18 @@ import json
 
 import pytest
 
-from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Registry, take
+from namesrv_core import V4_9_7, V5_4_0, Namesrv, Outcome, Registry, take
 from namesrv_core.asking.queries import pickup_topic_route_data
 from namesrv_core.history.route_history import Member, Position, RouteRow, sweep_route
 from namesrv_core.history.snapshot import state_of
 from namesrv_core.machine import events
-from namesrv_core.machine.draft import NULL_POINTER, Draft
+from namesrv_core.machine.draft import Draft
 from namesrv_core.machine.profile import Profile
-from namesrv_core.machine.register import RegisterResult, min_broker_id_notifications
+from namesrv_core.machine.register import min_broker_id_notifications
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import (
     UNRECORDED,
     BrokerData,
-    DataVersion,
     KvValue,
     LiveKey,
     QueueData,
@@ -37,37 +36,6 @@ def register(
     cluster: str | None = "C", addr: str | None = "a:1", name: str | None = "b", broker_id: int = 0
 ) -> events.RegisterBroker:
     return events.RegisterBroker(cluster, addr, name, broker_id, None, None, TopicTable([]), None, addr)
-
-
-def test_null_names_stop_the_new_generation() -> None:
-    """ConcurrentHashMap takes no null key: the server answers SUCCESS. A cluster's set has taken a null name by then."""
-    registry = Registry(V5_4_0)
-    taken = take(registry, register(cluster=None), 0, FIVE)
-    assert (taken.outcome, taken.changes, taken.result) == (Outcome.NO_EFFECT, (), RegisterResult())
-    assert taken.swallowed == (NULL_POINTER,)
-    taken = take(registry, register(name=None), 0, FIVE)
-    assert (taken.outcome, taken.result, taken.swallowed) == (Outcome.APPLIED, RegisterResult(), (NULL_POINTER,))
-    assert dict(registry.cluster_addr_table) == {"C": {None: True}}
-    assert not registry.broker_addr_table
-
-
-def test_null_address_leaves_a_group_without_a_live_entry_in_the_new_generation() -> None:
-    """The live table's key needs a hash of both names: the steps before that stay."""
-    registry = Registry(V5_4_0)
-    taken = take(registry, register(addr=None), 0, FIVE)
-    assert (taken.outcome, taken.swallowed) == (Outcome.APPLIED, ("java.lang.NullPointerException",))
-    assert registry.broker_addr_table["b"].broker_addrs == ((0, None),)
-    assert not registry.broker_live_table
-
-
-def test_null_names_are_names_to_the_old_generation() -> None:
-    """A HashMap takes null: cluster, broker name and address may be missing."""
-    registry = Registry(V4_9_7)
-    assert take(registry, register(None, None, None), 0, FOUR).outcome == Outcome.APPLIED
-    assert dict(registry.cluster_addr_table) == {None: {None: True}}
-    assert dict(registry.broker_addr_table) == {None: BrokerData(None, ((0, None),))}
-    assert take(registry, events.UnregisterBroker(None, None, None, 0), 1, FOUR).outcome == Outcome.APPLIED
-    assert not registry.broker_addr_table
 
 
 def test_kv_put_changes_what_is_new_and_nothing_else() -> None:
@@ -136,28 +104,6 @@ def test_topics_of_a_registration_are_met_as_a_concurrent_map_holds_them() -> No
     assert [topic for topic in table.queue_datas if topic in shared] == [chr(160), chr(144), "p"]
 
 
-def test_name_leaves_the_first_of_two_clusters_that_holds_it() -> None:
-    """4.9.7: the first as the cluster table iterates, not the first that the broker registered in."""
-    registry = Registry(V4_9_7)
-    for cluster in ("D", "C"):
-        take(registry, register(cluster), 0, FOUR)
-    take(registry, events.ChannelDestroyed("a:1", None), 1, FOUR)
-    assert dict(registry.cluster_addr_table) == {"D": {"b": True}}
-
-
-def test_ghost_that_registers_again_has_a_lease_again() -> None:
-    """5.4.0: an entry that a scan could not take down, its address in no group, lives on once its broker is back."""
-    registry = Registry(V5_4_0)
-    for addr in ("a:1", "a:2"):
-        take(registry, register(addr=addr)._replace(data_version=DataVersion(0, 1, 1)), 0, FIVE)
-    take(registry, events.BrokerHeartbeat("C", "a:2"), 100_000, FIVE)
-    assert take(registry, events.ScanNotActiveBroker(), 120_001, FIVE).closed == ("a:1",)
-    take(registry, register(addr="a:1", broker_id=1), 120_002, FIVE)
-    taken = take(registry, events.ScanNotActiveBroker(), 120_003, FIVE)
-    assert (taken.outcome, taken.closed) == (Outcome.NO_EFFECT, ())
-    assert registry.broker_addr_table["b"].broker_addrs == ((0, "a:2"), (1, "a:1"))
-
-
 @pytest.mark.parametrize("namesrv", [FOUR, FIVE], ids=["4.9.7", "5.4.0"])
 def test_entries_whose_channels_nobody_wrote_down_share_none(namesrv: Namesrv) -> None:
     """A scan takes them all and goes on running; what it closed is not known."""
@@ -171,62 +117,11 @@ def test_entries_whose_channels_nobody_wrote_down_share_none(namesrv: Namesrv) -
     assert registry.broker_live_table.keys_of_channel(UNRECORDED) == []
 
 
-def test_group_without_a_name_does_not_end_the_search_for_a_lost_address() -> None:
-    """4.9.7: it loses the address and goes, but not from its cluster set; so does the first group with a name."""
-    registry = Registry(V4_9_7)
-    for name in (None, "b", "c"):
-        take(registry, register(name=name), 0, FOUR)
-    take(registry, events.ChannelDestroyed("a:1", None), 1, FOUR)
-    assert list(registry.broker_addr_table) == ["c"]
-    assert set(registry.cluster_addr_table["C"]) == {None, "c"}
-
-
-@pytest.mark.parametrize(
-    ("cluster", "addr", "name", "live_left"), [("C", None, "b", 2), (None, "b:1", "b", 2), ("C", "b:1", None, 1)]
-)
-def test_null_name_ends_a_batch(cluster: str | None, addr: str | None, name: str | None, live_left: int) -> None:
-    """5.4.0: what the request and its batch would have done behind the exception is not done."""
-    registry = grown_groups(FIVE, "b")
-    for event in (events.UnregisterBroker(cluster, addr, name, 1), events.UnregisterBroker("C", "b:2", "b", 2)):
-        take(registry, event._replace(defer=True), 1, FIVE)
-    taken = take(registry, events.DrainUnregistrations(), 2, FIVE)
-    assert (taken.swallowed, taken.batch) == ((NULL_POINTER,), 2)
-    assert len(registry.broker_live_table) == live_left
-    assert len(registry.broker_addr_table["b"].broker_addrs) == 2
-
-
 @pytest.mark.parametrize("key", [LiveKey("", ""), LiveKey("", None)])
 def test_live_key_of_two_empty_names_has_no_hash(key: LiveKey) -> None:
     """5.4.0: the underscore between them counts only where one of them has a character."""
     assert live_key_hash(key) == 0
     assert live_key_hash(LiveKey("", "a")) != live_key_hash(LiveKey(None, "a"))
-
-
-def test_entry_taken_down_behind_the_scan_is_not_met_again() -> None:
-    """4.9.7: three expired brokers, two on one channel; the exception comes before the third is met."""
-    registry = Registry(V4_9_7)
-    for name, addr, channel in [
-        ("b", "10.0.0.3:10911", "x"),
-        ("c", "10.0.0.2:10911", "x"),
-        ("d", "10.0.0.1:10911", "y"),
-    ]:
-        take(registry, register(addr=addr, name=name)._replace(channel_id=channel), 0, FOUR)
-    taken = take(registry, events.ScanNotActiveBroker(), 120_001, FOUR)
-    assert (taken.outcome, taken.closed) == (Outcome.SCAN_FAILED, ("x",))
-    assert taken.changes[-1] == Change("scan_halted", (), True)
-    assert [key.broker_addr for key in registry.broker_live_table] == ["10.0.0.1:10911"]
-
-
-@pytest.mark.parametrize("addr", [None, ""])
-def test_expired_entry_without_address_stays_in_its_group(addr: str | None) -> None:
-    """4.9.7: the lost channel's address is null or empty, so only the live entry goes; its filter servers stay."""
-    registry = Registry(V4_9_7)
-    take(registry, register(addr=addr)._replace(channel_id="x", filter_servers=("f:1",)), 0, FOUR)
-    taken = take(registry, events.ScanNotActiveBroker(), 120_001, FOUR)
-    assert (taken.outcome, taken.result) == (Outcome.EXPIRED, 1)
-    assert not registry.broker_live_table
-    assert dict(registry.filter_server_table) == {LiveKey(None, addr): ("f:1",)}
-    assert registry.broker_addr_table["b"].broker_addrs == ((0, addr),)
 
 
 def test_group_in_no_cluster_set_is_taken_down_all_the_same() -> None:
@@ -263,46 +158,6 @@ def test_removing_rows_that_are_not_there_is_nothing() -> None:
     assert state_of(registry) == before
     assert registry.cluster_addr_table.clusters_of_name("b") == ["C"]
     assert registry.cluster_addr_table.clusters_of_name("x") == []
-
-
-def grown_groups(namesrv: Namesrv, *names: str) -> Registry:
-    """5.4.0: groups with acting masters, each with a slave 1 and a slave 2."""
-    registry = Registry(V5_4_0)
-    for name in names:
-        for broker_id in (1, 2):
-            joined = register(addr=f"{name}:{broker_id}", name=name, broker_id=broker_id)
-            take(registry, joined._replace(enable_acting_master=True), 0, namesrv)
-    return registry
-
-
-def test_batch_goes_on_behind_a_name_that_is_not_there() -> None:
-    """5.4.0: a request for an unknown group takes its live entry, and the next request of the batch counts as ever."""
-    registry = grown_groups(FIVE, "b")
-    for name, addr in [("unknown", "b:2"), ("b", "b:1")]:
-        take(registry, events.UnregisterBroker("C", addr, name, 0, defer=True), 1, FIVE)
-    taken = take(registry, events.DrainUnregistrations(), 2, FIVE)
-    assert (taken.outcome, taken.batch) == (Outcome.APPLIED, 2)
-    assert not registry.broker_live_table
-    assert registry.broker_addr_table["b"].broker_addrs == ((2, "b:2"),)
-
-
-def test_batch_notifies_every_group_that_lost_its_smallest_id() -> None:
-    """5.4.0: name by name in the order of a HashMap, not in that of the requests."""
-    namesrv = Namesrv(V5_4_0, NamesrvConfig(notify_min_broker_id_changed=True))
-    registry = grown_groups(namesrv, "p", "a")
-    for name in ("a", "p"):
-        take(registry, events.UnregisterBroker("C", f"{name}:1", name, 1, defer=True), 1, namesrv)
-    taken = take(registry, events.DrainUnregistrations(), 2, namesrv)
-    assert [(n.to, n.min_broker_id, n.offline_broker_addr) for n in taken.notifications] == [
-        ("p:2", 2, "p:1"),
-        ("a:2", 2, "a:1"),
-    ]
-
-
-def test_deferred_scan_without_expiry_queues_nothing() -> None:
-    """5.4.0: no request, no batch."""
-    taken = take(grown_groups(FIVE, "b"), events.ScanNotActiveBroker(defer=True), 1, FIVE)
-    assert (taken.outcome, taken.changes, taken.batch) == (Outcome.NO_EFFECT, (), None)
 
 
 def test_group_without_address_has_nobody_to_notify() -> None:
@@ -380,27 +235,6 @@ def test_mappings_and_filter_servers_are_part_of_a_topics_route() -> None:
     assert json.loads("{" + (shown.text or "") + "}")["b"]["epoch"] == 1
     with pytest.raises(ValueError, match="row of table 'filter_server_table'"):
         sweep_route("T", [filters._replace(key="a:1")], FIVE, start_us=3)
-
-
-def test_an_id_without_address_counts_as_new_every_time() -> None:
-    """4.9.7: an unchanged version, but the group has no address under the id: topics are written again."""
-    registry = Registry(V4_9_7)
-    one, other = TopicTable([TopicConfig("T", 4, 4, 6, 0)]), TopicTable([TopicConfig("U", 4, 4, 6, 0)])
-    for topics in (one, other):
-        take(registry, register(addr=None)._replace(data_version=DataVersion(0, 1, 1), topics=topics), 0, FOUR)
-    assert set(registry.topic_queue_table) == {"T", "U"}
-
-
-def test_a_known_id_without_address_changes_no_topic_of_5x() -> None:
-    """5.4.0: the stored version is asked for under no address, which throws before a topic is written."""
-    registry = Registry(V5_4_0)
-    one, other = ([TopicConfig(name, 4, 4, 6, 0), TopicConfig("TBW102", 8, 8, 7, 0)] for name in ("T", "U"))
-    take(registry, register()._replace(data_version=DataVersion(0, 1, 1), topics=TopicTable(one)), 0, FIVE)
-    taken = take(
-        registry, register(addr=None)._replace(data_version=DataVersion(0, 1, 2), topics=TopicTable(other)), 1, FIVE
-    )
-    assert NULL_POINTER in taken.swallowed
-    assert set(registry.topic_queue_table) == {"T", "TBW102"}
 
 
 @pytest.mark.parametrize(("profile", "shown"), [(V4_9_7, ["a", "b", "c"]), (V5_4_0, ["a", "b"])], ids=["4.x", "5.x"])

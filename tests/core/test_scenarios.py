@@ -8,14 +8,15 @@ separated by blank lines; the name server lives on from block to block. `python 
 --rewrite` writes what comes out
 now; commit that only if you know why it changed and if it is what RocketMQ does.
 
-Commands and their fields (defaults in brackets; times in milliseconds, `at` [of the command before]):
+Commands and their fields (defaults in brackets; times in milliseconds, `at` [of the command before]; `null` is no name, and
+nothing behind = an empty one):
 
     register            name id [0] addr cluster [C] version [ts:counter[:state]; 1:1] topics [T/4/4/6,...;
     none] null: no table
                         channel [as addr] ha filters [absent; "none": an empty list] acting zone timeout
                         mapping [topic/bname/epoch]
     unregister          name id addr cluster          (5.4.0: defer=true only queues it; `drain` applies
-    what is queued)
+    what is queued; likewise `scan`)
     heartbeat           addr cluster
     query_data_version  addr cluster version
     scan
@@ -190,6 +191,11 @@ def told(step: Step) -> list[str]:
     return [*words, f"threw={step.exception.rpartition('.')[2]}"] if step.exception else words
 
 
+def _text(fields: Fields, name: str, default: str = "null") -> str | None:
+    value = fields.get(name, default)
+    return None if value == "null" else value
+
+
 def _version(text: str) -> DataVersion | None:
     if text == "null":
         return None
@@ -197,10 +203,10 @@ def _version(text: str) -> DataVersion | None:
     return DataVersion(int(state[0]) if state else 0, int(timestamp), int(counter))
 
 
-def _queues(text: str) -> tuple[str, QueueData]:
+def _queues(text: str) -> tuple[str | None, QueueData]:
     name, *numbers = text.split("/")
     given = [int(number) for number in numbers]
-    return name, QueueData(*[*given, *[4, 4, 6, 0][len(given) :]])
+    return None if name == "null" else name, QueueData(*[*given, *[4, 4, 6, 0][len(given) :]])
 
 
 def _topics(fields: Fields) -> TopicTable | None:
@@ -209,7 +215,7 @@ def _topics(fields: Fields) -> TopicTable | None:
     topics = [_queues(text) for text in fields.get("topics", "").split(",") if text]
     mappings = [text.split("/") for text in fields.get("mapping", "").split(",") if text]
     return TopicTable(
-        [TopicConfig(topic, *data) for topic, data in topics],
+        [TopicConfig(topic or "", *data) for topic, data in topics],
         [TopicQueueMappingInfo(topic, bname, 4, int(epoch)) for topic, bname, epoch in mappings],
     )
 
@@ -220,15 +226,15 @@ def _register(fields: Fields) -> events.RegisterBroker:
     )
     acting = fields.get("acting")
     return events.RegisterBroker(
-        fields.get("cluster", "C"),
-        fields["addr"],
-        fields["name"],
+        _text(fields, "cluster", "C"),
+        _text(fields, "addr"),
+        _text(fields, "name"),
         int(fields.get("id", 0)),
         fields.get("ha"),
         _version(fields.get("version", "1:1")),
         _topics(fields),
         filters,
-        fields.get("channel", fields["addr"]),
+        _text(fields, "channel", fields["addr"]),
         None if acting is None else acting == "true",
         int(fields["timeout"]) if "timeout" in fields else None,
         fields.get("zone"),
@@ -238,19 +244,21 @@ def _register(fields: Fields) -> events.RegisterBroker:
 EVENTS: dict[str, Callable[[Fields], events.Event]] = {
     "register": _register,
     "unregister": lambda f: events.UnregisterBroker(
-        f.get("cluster", "C"), f["addr"], f["name"], int(f.get("id", 0)), f.get("defer") == "true"
+        _text(f, "cluster", "C"), _text(f, "addr"), _text(f, "name"), int(f.get("id", 0)), f.get("defer") == "true"
     ),
     "drain": lambda _: events.DrainUnregistrations(),
-    "heartbeat": lambda f: events.BrokerHeartbeat(f.get("cluster", "C"), f["addr"]),
+    "heartbeat": lambda f: events.BrokerHeartbeat(_text(f, "cluster", "C"), _text(f, "addr")),
     "query_data_version": lambda f: events.QueryDataVersion(
-        f.get("cluster", "C"), f["addr"], _version(f.get("version", "1:1"))
+        _text(f, "cluster", "C"), _text(f, "addr"), _version(f.get("version", "1:1"))
     ),
-    "scan": lambda _: events.ScanNotActiveBroker(),
-    "channel_destroy": lambda f: events.ChannelDestroyed(f.get("channel"), f.get("remote")),
+    "scan": lambda f: events.ScanNotActiveBroker(f.get("defer") == "true"),
+    "channel_destroy": lambda f: events.ChannelDestroyed(_text(f, "channel"), _text(f, "remote")),
     "wipe_write_perm": lambda f: events.WipeWritePerm(f["name"]),
     "add_write_perm": lambda f: events.AddWritePerm(f["name"]),
-    "delete_topic": lambda f: events.DeleteTopic(f["topic"], f.get("cluster")),
-    "register_topic": lambda f: events.RegisterTopic(f["topic"], tuple(map(_queues, f["queues"].split(",")))),
+    "delete_topic": lambda f: events.DeleteTopic(_text(f, "topic"), _text(f, "cluster")),
+    "register_topic": lambda f: events.RegisterTopic(
+        _text(f, "topic"), tuple(map(_queues, filter(None, f["queues"].split(","))))
+    ),
     "put_kv_config": lambda f: events.PutKvConfig(f.get("namespace"), f.get("key"), f.get("value")),
     "delete_kv_config": lambda f: events.DeleteKvConfig(f.get("namespace"), f.get("key")),
     "start": lambda _: events.NamesrvStarted(),

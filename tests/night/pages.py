@@ -34,12 +34,15 @@ _LESS = (
     (r"\./spark-submit\.sh (lint|coverage) .*", ""),  # steps of CI
     (r"\./spark-submit\.sh mutate .*", ""),  # see test_mutation.py
     # One night of README and one of a page run on Spark; what others show of a night does not hang on that.
-    (r"nightly (--input (-|captures/ --snapshot|captures/ --warehouse again))", r"nightly --in-process \1"),
-    (r"--events 200000", "--events 4000"),
+    (
+        r"nightly (--input (-|rocketmqlogs/|captures/ --snapshot|captures/ --warehouse again)|--from )",
+        r"nightly --in-process \1",
+    ),
+    (r"--events 200000", "--events 1000"),
+    (r"(torture) flip .*", r"\1 --help"),  # see test_flips.py
     (r"--inputs 1000000", "--inputs 2000"),
     (r"(bench-core)", r"\1 --help"),  # its exit code tells whether bars were met, which a test may not ask
-    (r"(bench)(?= *#)", r"\1 --only hourly --scale small"),
-    (r"(bench --scale full)", r"\1 --help"),  # hours; the line above measures
+    (r"(bench)(?= *#| --scale full)", r"\1 --help"),  # hours; see test_bench.py
 )
 
 

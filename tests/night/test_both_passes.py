@@ -87,7 +87,6 @@ def test_random_fleets_are_the_same_to_both(seed: int, tmp_path: Path, spark: Sp
         assert (other.digests, other.verify, other.findings) == (one.digests, one.verify, one.findings)
 
 
-@pytest.mark.slow
 def test_spark_gives_of_the_bundled_capture_what_one_process_gives(
     whole: Capture, read_in: Path, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -28,7 +28,6 @@ FOURTH = DAYS[-1] + dt.timedelta(days=1)
 # -- cost and result do not depend on the cut --------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_three_nights_give_the_tables_of_one(nights: Nights, tmp_path: Path) -> None:
     """Each night recomputes its own day, and the day before only where more is known of its end; the tables are equal."""
     assert [said.days for said in nights.summaries] == [["2026-03-01"], ["2026-03-02"], ["2026-03-02", "2026-03-03"]]
@@ -48,7 +47,6 @@ def test_digests_put_together_are_those_of_the_whole_tables(nights: Nights) -> N
     assert told == {table.name: len(rows(nights.path, table)) for table in (*bronze.TABLES, *DATA_TABLES)}
 
 
-@pytest.mark.slow
 def test_a_repeated_run_changes_nothing(nights: Nights) -> None:
     """Inputs that were read before give no new version of any table, the ledger's neither, and the last run's numbers."""
     before, last = heads(nights.path), nights.summaries[-1]
@@ -59,7 +57,6 @@ def test_a_repeated_run_changes_nothing(nights: Nights) -> None:
     assert heads(nights.path) == before
 
 
-@pytest.mark.slow
 def test_events_that_come_again_in_another_file_change_nothing(nights: Nights, copied: Path, tmp_path: Path) -> None:
     """What is written down otherwise but says the same recomputes no day, also when it comes with something new."""
     same = write_log(tmp_path, DAYS[0], [dict(sorted(line.items())) for line in LOGS[0]])
@@ -92,7 +89,6 @@ def test_the_ledger_says_what_was_read_and_written(nights: Nights) -> None:
     assert (counts["frames"], counts["events"], counts["duplicates"]) == (3, 3, 0)
 
 
-@pytest.mark.slow
 def test_a_backfill_stops_where_nothing_changes_any_more(nights: Nights, copied: Path) -> None:
     """Asked for one day, a night recomputes that day only, since it ends as it did, and publishes the same tables."""
     again = night(copied, first=DAYS[0], last=DAYS[0])
@@ -101,7 +97,6 @@ def test_a_backfill_stops_where_nothing_changes_any_more(nights: Nights, copied:
     assert night(copied, first=DAYS[1]).days == ["2026-03-02", "2026-03-03"]
 
 
-@pytest.mark.slow
 def test_another_configuration_recomputes_every_day(copied: Path, tmp_path: Path) -> None:
     """Once there is something to do; what is other than it was published is a restatement that names the configuration."""
     conf = PipelineConf(namesrvs={NAMESRV: NamesrvConf(version="4.9.7")})
@@ -113,7 +108,6 @@ def test_another_configuration_recomputes_every_day(copied: Path, tmp_path: Path
     assert {row["cause"] for row in told} == {"configuration"}
 
 
-@pytest.mark.slow
 def test_another_version_of_this_software_recomputes_every_day(
     copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,7 +128,6 @@ def test_readers_see_what_an_earlier_run_said(nights: Nights) -> None:
     assert [len(rows(nights.path, bronze.HEARTBEATS, run)) for run in (second.run_id, third.run_id)] == [2, 3]
 
 
-@pytest.mark.slow
 def test_what_earlier_runs_said_is_kept_as_long_as_is_asked(nights: Nights, copied: Path, tmp_path: Path) -> None:
     """Maintenance changes no row that a run has pinned within its retention, and the next night goes on from what it left."""
     before = {said.run_id: topics(copied, "2026-03-02 23:59:59", said.run_id) for said in nights.summaries[1:]}
@@ -153,7 +146,6 @@ def test_what_earlier_runs_said_is_kept_as_long_as_is_asked(nights: Nights, copi
 # -- days --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_a_day_without_events_is_named(copied: Path, tmp_path: Path) -> None:
     """A day that was asked for, and on which nothing is recorded, ends the run with what there is."""
     with pytest.raises(MissingDayError, match=r"2026-03-07; recorded are 3 day\(s\), 2026-03-01 to 2026-03-03"):
@@ -173,7 +165,6 @@ def test_holes_are_found_between_recorded_days() -> None:
     assert holes(read[:1], lambda _: [Slice("route_observations", day - dt.timedelta(days=1), NAMESRV)]) == []
 
 
-@pytest.mark.slow
 def test_a_hole_is_told_and_filled(nights: Nights, tmp_path: Path) -> None:
     """Of a day that is missing between others the night warns; when it comes after all, all is as if read in time."""
     path = tmp_path / "w"
@@ -185,7 +176,6 @@ def test_a_hole_is_told_and_filled(nights: Nights, tmp_path: Path) -> None:
     assert filled.digests == nights.summaries[-1].digests
 
 
-@pytest.mark.slow
 def test_a_day_on_which_nobody_beats_is_a_day(nights: Nights, tmp_path: Path) -> None:
     """Only an administrator is heard of: he finds what was there the day before."""
     path = tmp_path / "w"

@@ -53,7 +53,6 @@ def test_there_is_something_to_ask() -> None:
     assert len(typed_once) > 40
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_every_statement_of_the_pages_can_be_asked(whole: Capture, sql: str) -> None:
     """In DuckDB; where it names an instant or a topic, these are the capture's."""
@@ -61,7 +60,6 @@ def test_every_statement_of_the_pages_can_be_asked(whole: Capture, sql: str) -> 
         assert Answers(str(whole.path)).ask(query).names
 
 
-@pytest.mark.slow
 def test_what_the_pages_ask_of_any_duckdb_is_answered(whole: Capture) -> None:
     """Statements for the file beside the tables, by stock DuckDB: each gives rows."""
     blocks = [block for page in PAGES for block in _STOCK.findall((CHECKOUT / page).read_text(encoding="utf-8"))]
@@ -72,7 +70,6 @@ def test_what_the_pages_ask_of_any_duckdb_is_answered(whole: Capture) -> None:
             assert connection.execute(sql).fetchall(), sql
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "block", [block for block in DIFFERENT if not block.needs_java and block.page not in FOLLOWED], ids=named
 )
@@ -100,7 +97,6 @@ def test_filters_of_the_pages_take_what_the_pages_say(tmp_path: Path) -> None:
             assert len(re.findall(r"^\d\d:", done.stdout, re.MULTILINE)) == (3 if names else 0), (wanted, name)
 
 
-@pytest.mark.slow
 def test_a_trace_comes_through_a_pipe_too(whole: Capture, tmp_path: Path) -> None:
     """The line that replays a trace gives the hashes that the trace itself has, from a file and from a pipe."""
     folder = user_folder(tmp_path, "docs/developing.md", whole)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +14,9 @@ from jobs.ask.saved import query_named, values_of
 from jobs.errors import UsageError
 from schemas import asked
 from schemas.queries import GROUPS, Query, queries
-from tests.cli.test_query_situations import situations
+from tests.cli.test_query_situations import SITUATIONS
 from tests.night.nights import Capture
+from tests.situations import Language
 
 Row = dict[str, Any]
 GIVEN = {
@@ -23,7 +27,6 @@ GIVEN = {
     "topic": "TopicA",
 }
 """What a query is asked for where it must be told."""
-WIPED = "ef2f684d4a9ed42e7e016226517fbd11"
 EVIDENCE = {"event_id", "event_ids", "opened_by", "removed_by", "known_by"}
 
 
@@ -64,66 +67,24 @@ def test_the_answer_has_the_columns_that_are_described(answers: Answers, name: s
     assert set(queries()[name].columns) & EVIDENCE or name == "growth"
 
 
-HAPPENED: dict[str, tuple[tuple[str, ...], dict[str, Any], int]] = {
-    "no_route_info": (("topic=TopicD", "t=2026-11-21 09:00"), {"state": "vanished", "source_offset": 8868}, 1),
-    "no_writable_queue": (("topic=TopicC",), {"operation": "register_broker", "broker_name": "broker-c"}, 1),
-    "stale_route_clients": (
-        (),
-        {"change": "appeared", "stale_ms": 573, "event_id": "e09a910f05f738b2aa468341550c5bcd"},
-        56,
-    ),
-    "queue_changes_of": ((), {"perm_before": 6, "perm_after": 4, "event_id": WIPED}, 6),
-    "queue_spread": ((), {"broker_name": "broker-a", "write_queue_nums": 16, "write_before": 8}, 3),
-    "recovery": ((), {"name": "broker-c 127.0.0.5:10941", "lag_ms": 28_701}, 28),
-    "single_broker_topics": ((), {"topic": "AutoTopic1", "brokers": 2, "auto_create": True}, 3),
-    "tbw102": (("broker=broker-a",), {"opened_by": "76fc288d1edcdcc54abefb3d9b84ea3f"}, 3),
-    "unread_queues": ((), {"topic": "TopicB", "lasted_ms": 57_012, "operation": "register_broker"}, 6),
-    "departures": (
-        ("broker=broker-c",),
-        {"operation": "channel_idle", "detection_lag_ms": 120_004, "topics_lost": 13},
-        2,
-    ),
-    "flapping": ((), {"broker_name": "broker-b", "departures": 3}, 1),
-    "heartbeat_gaps_of": (("broker=broker-b",), {"beats": 33, "max_ms": 37_440, "max_share": 31.2}, 1),
-    "removal_batches": ((), {"operation": "channel_idle", "broker_names": "broker-c", "topics_vanished": 4}, 9),
-    "address_changes_of": ((), {"addr_before": "127.0.0.2:10911", "addr_after": "127.0.0.4:10931", "gap_ms": 0}, 1),
-    "address_identities": ((), {"broker_addr": "127.0.0.2:10911", "first": "broker-a 0", "second": "broker-x 0"}, 1),
-    "broker_name_conflicts": ((), {"what": "address of id 0", "broker_name": "broker-a"}, 1),
-    "dual_masters": ((), {"what": "master replaced", "held_by": "127.0.0.2:10911"}, 1),
-    "groups_without_master": ((), {"broker_name": "broker-a", "members": "2=127.0.0.4:10931", "lasted_ms": 34_877}, 1),
-    "private_addresses": ((), {"broker_name": "broker-x", "broker_addr": "127.0.0.2:10911"}, 11),
-    "write_perm_lost": (
-        ("broker=broker-a",),
-        {"topic": "TopicA", "operation": "wipe_write_perm", "event_id": WIPED},
-        13,
-    ),
-    "disappearances": ((), {"topics": 1, "names": "TopicD", "operation": "delete_topic"}, 8),
-    "orphaned_topics_of": ((), {"topic": "TopicE", "reason": "no_master", "broker_name": "broker-a"}, 2),
-    "residual_topics": ((), {"topic": "TopicE", "broker_name": "broker-a"}, 1),
-    "stale_order_conf": ((), {"topic": "OrderedTopic", "order_conf": "broker-a:4;broker-b:4"}, 1),
-    "version_regressions": ((), {"what": "went back", "broker_addr": "127.0.0.4:10931", "times": 1}, 3),
-    "registration_sizes": ((), {"broker_addr": "127.0.0.4:10931", "registrations": 28, "max_topics": 13}, 5),
-    "registration_storms": (("times=7",), {"broker_name": "broker-b", "registrations": 8}, 2),
-    "growth": ((), {"topics": 23, "queue_rows": 164, "brokers": 4, "route_bytes": 10_762}, 1),
-    "registry_changes": ((), {"row_key": "broker-a 1", "change": "vanished", "operation": "unregister_broker"}, 25),
-    "completeness": ((), {"what": "frames", "subject": "ignored.request:105", "number": 12_406}, 20),
-}
-"""What is asked for, one row of the answer, and how many rows there are."""
+LANGUAGE = Language({}, {}, dt.date(2026, 11, 21))
+HAPPENED = {one.name: one for one in LANGUAGE.read(Path(__file__).with_name("happened.txt"))}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HAPPENED)
 def test_the_answer_is_what_happened(answers: Answers, name: str) -> None:
     """A row with the values, and the evidence, that the capture's story has."""
-    params, expected, number = HAPPENED[name]
-    found = answered(answers, name, *params)
-    assert len(found) == number
+    number, *told = shlex.split(HAPPENED[name].found[0])
+    expected = LANGUAGE.made(dict, told)
+    found = answered(answers, name, *HAPPENED[name].asked)
+    assert len(found) == int(number)
     assert expected in [{key: row[key] for key in expected} for row in found]
 
 
 def test_every_query_is_held_against_something_that_happened() -> None:
     """In the capture, or in literal rows."""
-    assert set(queries()) == set(HAPPENED) | set(situations())
+    assert set(queries()) == set(HAPPENED) | {one.name for one in SITUATIONS}
 
 
 def test_what_is_asked_for_must_be_known() -> None:

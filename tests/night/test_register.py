@@ -153,7 +153,6 @@ def _literal(value: object, of: str) -> str:
     return f"TIMESTAMP'{value.isoformat()}'" if isinstance(value, dt.datetime) else f"'{value}'"
 
 
-@pytest.mark.slow
 @pytest.mark.jvm
 def test_beeline_is_answered_what_ask_is_answered(whole: Capture, port: int) -> None:
     """Functions at an instant, how many rows each stored table has, and all saved queries: every value is equal."""
@@ -219,7 +218,6 @@ for statement in {statements!r}:
 """
 
 
-@pytest.mark.slow
 @pytest.mark.jvm
 def test_a_metastore_keeps_the_names_for_later_processes(whole: Capture, metastore: Path, tmp_path: Path) -> None:
     """Another process, which knows nothing of this project, asks the metastore that `register` has filled."""

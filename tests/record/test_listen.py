@@ -80,10 +80,8 @@ def _life(client: Client, version: int, serialization: int) -> int:
     return 4 + len(asked)
 
 
-@pytest.mark.parametrize(
-    ("release", "version", "serialization"),
-    [pytest.param("4.9.7", 407, ROCKETMQ, marks=pytest.mark.slow), ("5.4.0", 493, JSON)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("release", "version", "serialization"), [("4.9.7", 407, ROCKETMQ), ("5.4.0", 493, JSON)])
 def test_a_night_verifies_its_recording(release: str, version: int, serialization: int, tmp_path: Path) -> None:
     """All requests, of both serializations; leases end, connections end, are reset and are idle: every answer is explained."""
     (tmp_path / "namesrv.properties").write_text(_QUICK, encoding="utf-8")

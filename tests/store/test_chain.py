@@ -31,7 +31,10 @@ from tests.torture.rewrites import DAYS, KINDS, everywhere, in_place, in_the_led
 CHECKOUT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("seed", range(4 * len(KINDS)))
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(seed, marks=[pytest.mark.slow] if seed >= len(KINDS) else []) for seed in range(2 * len(KINDS))],
+)
 def test_no_rewrite_is_hidden_from_who_has_kept_a_checkpoint(tmp_path: Path, seed: int) -> None:
     """Ledger, notes, data files, Delta logs, and all of them together with hashes made anew by our own code."""
     assert rewrite(seed, tmp_path)
@@ -42,6 +45,7 @@ def nights(path: Path, count: int, first: int = 0) -> None:
         publish_night(path, number, DAYS[0])
 
 
+@pytest.mark.slow
 def test_what_changes_as_it_should_is_told_apart(tmp_path: Path) -> None:
     """Nights that add, maintenance that puts files together and deletes old ones: nothing wrong, nothing replaced.
 
@@ -153,6 +157,7 @@ def verified(warehouse: Path, *words: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_verifier_agrees_with_check(tmp_path: Path) -> None:
     """It is short, knows nothing of ours, and derives the same chain; it sees what was rewritten, and a checkpoint that is gone."""
     text = (CHECKOUT / "examples" / "verify.py").read_text(encoding="utf-8")
