@@ -93,7 +93,7 @@ def answer_of(row: Row) -> Answer:
     text = row["response_fields"]
     try:
         fields = () if text is None else header_fields_of(text)
-    except DecodeError:  # a row that was stored long ago has what nobody can read: it counts as none
+    except DecodeError:  # what nobody can read counts as none
         fields = ()
     return Answer(row["response_code"], row["body"], row["remark"], fields)
 
