@@ -23,7 +23,7 @@ import pyarrow.fs as pafs
 from jobs.errors import CompactionError
 from jobs.store import delta_log
 from jobs.store.delta_log import LOG, Version
-from jobs.store.files import DataFile, batches_of, bounds_of, closed_days, is_rooted, joins_of, write_file
+from jobs.store.files import DataFile, batches_of, is_rooted, joins_of, write_file
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import OLDEST, oldest_kept
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
@@ -167,9 +167,8 @@ def _crowded(version: Version) -> dict[dt.date | None, list[DataFile]]:
         return {}
     small: dict[dt.date | None, list[DataFile]] = {}
     for file in version.files():
-        closed = closed_days(file)
-        if file.size < _SMALL_BYTES and (closed is not None or not version.table.has_intervals):
-            small.setdefault(closed[0].replace(day=1) if closed is not None else file.day, []).append(file)
+        if file.size < _SMALL_BYTES and (file.closed or not version.table.has_intervals):
+            small.setdefault(file.closed[0].replace(day=1) if file.closed else file.day, []).append(file)
     return {day: files for day, files in small.items() if len(files) >= _CROWD}
 
 
@@ -189,8 +188,7 @@ def _compacted(
                 digests.append(_digest(rows))
                 yield rows
 
-        closed = closed_days(group[0])
-        day = group[0].day if closed is None else closed[0]
+        day = group[0].closed[0] if group[0].closed else group[0].day
         joins = [rows for file in group for rows in joins_of(root, table, file)]
         add.append(write_file(parts(), root, table, day, f"compacted-{warehouse.run_id}", joins))
         if sum_of(before) != sum_of(_digest(rows) for rows in batches_of(root, table, [add[-1]])):
@@ -203,7 +201,7 @@ def _compacted(
 def _groups_of(files: Iterable[DataFile]) -> Iterator[list[DataFile]]:
     """Yield files that make one full file together, those of a name server beside each other."""
     group: list[DataFile] = []
-    for file in sorted(files, key=lambda file: (bounds_of(file)[0] or "", file.path)):
+    for file in sorted(files, key=lambda file: (file.namesrvs[0] or "", file.path)):
         if group and sum(other.size for other in group) + file.size > _FULL_BYTES:
             yield group
             group = []
