@@ -38,25 +38,14 @@ _UNPINNED = (gold.RUNS.name, gold.RESTATEMENTS.name)
 _CROWD, _SMALL_BYTES, _FULL_BYTES = 4, 16 << 20, 128 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Files and bytes on disk."""
+class TableCare(NamedTuple):
+    """What maintenance did, or would do, to one table: its compacted days, its files and their bytes, data and log."""
 
-    files: int = 0
-    bytes: int = 0
-
-    def __add__(self, other: Usage) -> Usage:
-        """Return the sum."""
-        return Usage(self.files + other.files, self.bytes + other.bytes)
-
-
-@dataclass(frozen=True, slots=True)
-class TableCare:
-    """What maintenance did, or would do, to one table: its files before and after, data and log; how many days it compacted."""
-
-    before: Usage
-    after: Usage
     compacted_days: int
+    files: int
+    files_after: int
+    bytes: int
+    bytes_after: int
 
 
 @dataclass
@@ -71,11 +60,10 @@ class Maintained:
     @property
     def total(self) -> TableCare:
         """Return all tables together."""
-        cares = self.by_table.values()
-        return TableCare(
-            sum((care.before for care in cares), Usage()),
-            sum((care.after for care in cares), Usage()),
-            sum(care.compacted_days for care in cares),
+        return (
+            TableCare(*map(sum, zip(*self.by_table.values(), strict=True)))
+            if self.by_table
+            else TableCare(0, 0, 0, 0, 0)
         )
 
 
@@ -104,7 +92,7 @@ def maintain(warehouse: Warehouse, retain_days: int = delta_log.KEPT_DAYS, *, dr
         oldest = {name: max(oldest.get(name, 0), gone.get(name, 0)) for name in {**gone, **oldest}}
     crowded = {name: _crowded(version) for name, (_, version) in existing.items()}
     done = Maintained({}, _staging(root), sum(is_readable(run.versions, oldest) for run in pinned), len(pinned))
-    before = {name: _usage(_files(root, table)) for name, (table, _) in existing.items()}
+    before = {name: _files(root, table) for name, (table, _) in existing.items()}
     if not dry_run:
         for name, (table, version) in existing.items():
             compacted = _compacted(warehouse, table, version, crowded[name])
@@ -119,7 +107,10 @@ def maintain(warehouse: Warehouse, retain_days: int = delta_log.KEPT_DAYS, *, dr
     for name, (table, version) in existing.items():
         first = version.number if name in _UNPINNED else oldest.get(name, 0)
         left = _cleaned(root, table, first, dry_run=dry_run)
-        done.by_table[name] = TableCare(before[name], _usage(left), len(crowded[name]))
+        files = before[name]
+        done.by_table[name] = TableCare(
+            len(crowded[name]), len(files), len(left), sum(files.values()), sum(left.values())
+        )
     return done
 
 
@@ -249,10 +240,6 @@ def _files(root: str, table: Table) -> dict[str, int]:
     system, folder = filesystem_of(table_path(root, table))
     found = system.get_file_info(pafs.FileSelector(folder, recursive=True))
     return {info.path.removeprefix(f"{folder}/"): info.size for info in found if info.is_file}
-
-
-def _usage(files: Mapping[str, int]) -> Usage:
-    return Usage(len(files), sum(files.values()))
 
 
 def _staging(root: str) -> list[str]:
