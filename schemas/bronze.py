@@ -57,7 +57,7 @@ TOPIC_CONFIGS_TABLE = Table(
                 len(list_distinct(list_transform(topics, lambda t: {{'topic': t.topic}}))) = len(topics)
             mappings_are_plausible?: Mappings have 0 queues or more.
                 {each("mappings", "e.total_queues >= 0")}
-            queue_maps_are_read?: A queue map is a JSON object of queue ids; what nobody can read counts as no queues.
+            queue_maps_are_read?: A queue map is a JSON object of queue ids.
                 {_QUEUES_ARE_READ}
         """),
         *queues("topics"),

@@ -103,7 +103,7 @@ FIELDS_ARE_READ = warn(
     # Most answers have none.
     "response_fields IS NULL OR response_fields = '{}' OR "
     + is_object("response_fields", "json_type(v) NOT IN ('OBJECT', 'ARRAY')"),
-    "response_fields is a JSON object of texts; what nobody can read counts as no fields.",
+    "response_fields is a JSON object of texts.",
 )
 REQUEST_RULES = rules(f"""
     one_way_has_no_response: A one-way request has no response.

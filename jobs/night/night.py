@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -24,7 +25,7 @@ from jobs.night.judging import JUDGED, REPLAYED, SETTLED, Judged, JudgedTogether
 from jobs.night.opened import Files, files_of
 from jobs.night.together import count_together
 from jobs.night.work import NamesrvWork
-from jobs.passes import Call, Passes, call
+from jobs.passes import Passes, call
 from jobs.store.intervals import end_with, go_on_as_published, replace_closed
 from jobs.store.ledger import days_of, require_same
 from jobs.store.warehouse import DATA_TABLES, Warehouse
@@ -186,8 +187,8 @@ class Night:
         # Along with them goes what is still to be counted of all days' rules.
         waiting, self.read.to_count = self.read.to_count, []
         groups = self._grouped(work)
-        calls: list[Call[Any, Any]] = [Call(replay_namesrvs, group) for group in groups]
-        calls += [Call(count_together, piece) for piece in waiting]
+        calls: list[partial[Any]] = [partial(replay_namesrvs, group) for group in groups]
+        calls += [partial(count_together, piece) for piece in waiting]
         found = self._passes.each(call, calls)
         together: list[JudgedTogether] = found[: len(groups)]
         for counted in found[len(groups) :]:
