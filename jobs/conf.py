@@ -30,6 +30,23 @@ _ADDRESS = re.compile(
     r"(\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?)):(?P<port>[0-9]{1,5})"
 )
 _EXPECTED = "expected ip:port, as 10.0.0.1:9876 or [fd00::1]:9876"
+_SHARE, _PORTS = "share from 0 to 1", "list of ports"
+_OPTIONS = {
+    "ingest": {
+        "quarantine_share_max": ("quarantine_share_max", _SHARE),
+        "quarantine_frames_min": ("quarantine_frames_min", "number of frames"),
+        "vxlan_ports": ("vxlan_ports", _PORTS),
+    },
+    "late": {
+        "limit_days": ("late_limit_days", "number of days"),
+        "ahead_limit_minutes": ("ahead_limit_minutes", "number of minutes"),
+    },
+    "verify": {
+        "mismatched_share_max": ("mismatched_share_max", _SHARE),
+        "mismatched_min": ("mismatched_min", "number of answers"),
+    },
+}
+"""By table of the file and key: the name in `PipelineConf`, and what its value is."""
 DEFAULT_CONF = Path(__file__).resolve().parent.parent / "conf" / "namesrv-history.toml"
 
 
@@ -78,17 +95,8 @@ class PipelineConf:
 
         What may be stored at all is no reason to replay what is. An address that is joined names rows anew, which is.
         """
-        left_out = (
-            "late_limit_days",
-            "ahead_limit_minutes",
-            "mismatched_share_max",
-            "mismatched_min",
-            "vxlan_ports",
-            "join_addresses",
-            "series",
-            "log",
-        )
-        settings = {name: value for name, value in dataclasses.asdict(self).items() if name not in left_out}
+        counting = ("quarantine_share_max", "quarantine_frames_min", "thresholds", "namesrvs")
+        settings = {name: value for name, value in dataclasses.asdict(self).items() if name in counting}
         text = json.dumps(settings, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -132,11 +140,16 @@ def load_conf(
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfError(f"{path}: {error}") from error
-    _known(document, {"ingest", "late", "verify", "findings", "namesrv", "log"}, str(path))
-    ingest = document.get("ingest", {})
-    _known(ingest, {"quarantine_share_max", "quarantine_frames_min", "vxlan_ports"}, f"{path} [ingest]")
-    late = document.get("late", {})
-    _known(late, {"limit_days", "ahead_limit_minutes"}, f"{path} [late]")
+    _known(document, {*_OPTIONS, "findings", "namesrv", "log"}, str(path))
+    said: dict[str, Any] = {}
+    for section, options in _OPTIONS.items():
+        table, where = document.get(section, {}), f"{path} [{section}]"
+        _known(table, set(options), where)
+        for name, value in table.items():
+            field_name, what = options[name]
+            if not _is_fit(value, what):
+                raise ConfError(f"{where} {name}: {value!r} is not a {what}")
+            said[field_name] = frozenset(value) if isinstance(value, list) else value
     namesrvs: dict[str, NamesrvConf] = {}
     for given, table in document.get("namesrv", {}).items():
         where = f'{path} [namesrv."{given}"]'
@@ -144,34 +157,23 @@ def load_conf(
     for option in namesrv_options:
         _take_option(namesrvs, option)
     _check_addresses(namesrvs)
-    known = PipelineConf()
-    share = _share(ingest, "quarantine_share_max", f"{path} [ingest]", known.quarantine_share_max)
-    frames = _number(ingest, "quarantine_frames_min", "frames", f"{path} [ingest]", known.quarantine_frames_min)
-    limit_days = _number(late, "limit_days", "days", f"{path} [late]", known.late_limit_days)
-    ahead = _number(late, "ahead_limit_minutes", "minutes", f"{path} [late]", known.ahead_limit_minutes)
-    verify = document.get("verify", {})
-    _known(verify, {"mismatched_share_max", "mismatched_min"}, f"{path} [verify]")
-    mismatched = (
-        _share(verify, "mismatched_share_max", f"{path} [verify]", known.mismatched_share_max),
-        _number(verify, "mismatched_min", "answers", f"{path} [verify]", known.mismatched_min),
-    )
-    ports = ingest.get("vxlan_ports", sorted(DEFAULT_VXLAN_PORTS))
-    if not isinstance(ports, list) or not all(type(port) is int and 0 < port < 1 << 16 for port in ports):
-        raise ConfError(f"{path} [ingest] vxlan_ports: {ports!r} is not a list of ports")
-    thresholds = _thresholds(document.get("findings", {}), f"{path} [findings]")
     return PipelineConf(
-        share,
-        frames,
-        limit_days,
-        ahead,
-        *mismatched,
-        thresholds,
-        namesrvs,
-        frozenset(ports),
-        join_addresses,
-        series,
-        _told(document.get("log", {}), f"{path} [log]", log or {}),
+        **said,
+        thresholds=_thresholds(document.get("findings", {}), f"{path} [findings]"),
+        namesrvs=namesrvs,
+        join_addresses=join_addresses,
+        series=series,
+        log=_told(document.get("log", {}), f"{path} [log]", log or {}),
     )
+
+
+def _is_fit(value: object, what: str) -> bool:
+    """Return whether a value is what one of `_OPTIONS` must be."""
+    if what == _SHARE:
+        return isinstance(value, (int, float)) and 0 <= value <= 1
+    if what == _PORTS:
+        return isinstance(value, list) and all(type(port) is int and 0 < port < 1 << 16 for port in value)
+    return type(value) is int and value >= 0
 
 
 def _told(table: Mapping[str, Any], where: str, options: Mapping[str, str | None]) -> Told | None:
@@ -186,20 +188,6 @@ def _told(table: Mapping[str, Any], where: str, options: Mapping[str, str | None
     if said["namesrv"] is None or said["zone"] is None:
         return None
     return Told(_address(said["namesrv"], f"--log-namesrv, or {where} namesrv"), str(said["zone"]))
-
-
-def _share(table: Mapping[str, Any], name: str, where: str, default: float) -> float:
-    value = table.get(name, default)
-    if not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise ConfError(f"{where} {name}: {value!r} is not a share from 0 to 1")
-    return float(value)
-
-
-def _number(table: Mapping[str, Any], name: str, what: str, where: str, default: int) -> int:
-    value = table.get(name, default)
-    if type(value) is not int or value < 0:
-        raise ConfError(f"{where} {name}: {value!r} is not a number of {what}")
-    return value
 
 
 def _take_option(namesrvs: dict[str, NamesrvConf], option: str) -> None:

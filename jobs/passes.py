@@ -15,12 +15,11 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -85,17 +84,9 @@ OF_ROWS = (
 """What a task raises that cannot go on with its rows: it would do so again, wherever it is tried."""
 
 
-@dataclass(frozen=True)
-class Call(Generic[P, R]):
-    """A task and a piece of its work: pieces of different tasks are one pass."""
-
-    task: Callable[[P], R]
-    piece: P
-
-
-def call(one: Call[Any, Any]) -> Any:
-    """Do one piece: the task of such a pass."""
-    return one.task(one.piece)
+def call(one: Callable[[], R]) -> R:
+    """Do one piece of a pass of several tasks, given as a task with its piece."""
+    return one()
 
 
 class InProcess:

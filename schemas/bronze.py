@@ -26,8 +26,6 @@ from schemas.table import DATE, Rule, Table, columns, each, has_form, is_hex, is
 
 __all__ = ("EVENT_TABLES", "RECORDED_TABLES", "REQUEST", "ROUTE_OBSERVATIONS", "TABLES")
 
-UNREAD_QUEUES = "queue_maps_are_read"
-"""Rule of what replay parses, as `recorded.UNREAD_FIELDS`."""
 _IS_INT = "json_type(v) IN ('BIGINT', 'UBIGINT') AND try_cast(CAST(v AS VARCHAR) AS INTEGER) IS NOT NULL"
 _IS_MAP = is_object("e.curr_id_map", _IS_INT, "try_cast(k AS INTEGER) IS NOT NULL")
 _QUEUES_ARE_READ = each("mappings", f"e.curr_id_map IS NULL OR e.curr_id_map = '' OR {_IS_MAP}")
@@ -59,7 +57,7 @@ TOPIC_CONFIGS_TABLE = Table(
                 len(list_distinct(list_transform(topics, lambda t: {{'topic': t.topic}}))) = len(topics)
             mappings_are_plausible?: Mappings have 0 queues or more.
                 {each("mappings", "e.total_queues >= 0")}
-            {UNREAD_QUEUES}?: A queue map is a JSON object of queue ids; what nobody can read counts as no queues, see quarantine.
+            queue_maps_are_read?: A queue map is a JSON object of queue ids.
                 {_QUEUES_ARE_READ}
         """),
         *queues("topics"),

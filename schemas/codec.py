@@ -29,7 +29,6 @@ from namesrv_core.machine.rows import (
     TopicQueueMappingInfo,
     TopicTable,
 )
-from namesrv_wire.errors import DecodeError
 from namesrv_wire.json_text import data_version_of, header_fields_of, queue_datas_of
 from namesrv_wire.logs.log_lines import logged
 from namesrv_wire.rows import gap_end_ms
@@ -91,10 +90,7 @@ def question_of(row: Row) -> Question:
 def answer_of(row: Row) -> Answer:
     """Return what was answered, of a row of `route_observations`, or of an event with the columns of an answer."""
     text = row["response_fields"]
-    try:
-        fields = () if text is None else header_fields_of(text)
-    except DecodeError:  # a row that was stored long ago has what nobody can read: it counts as none
-        fields = ()
+    fields = () if text is None else header_fields_of(text)
     return Answer(row["response_code"], row["body"], row["remark"], fields)
 
 

@@ -78,10 +78,6 @@ SOURCE_RULES = rules("""
 IS_ADDRESS, ADDRESS_SAYS = has_form("namesrv_id", ".+:[0-9]{1,5}"), "namesrv_id looks like host:port."
 
 
-UNREAD_FIELDS = "response_fields_are_read"
-"""Rule of what replay parses: a row that was stored before it was looked at when it is read counts for the rest of it."""
-
-
 # Of `seq`: a product takes less than a quotient.
 _ORDER_RULES = rules("""
     effect_follows_arrival?: An event takes effect after it arrived; otherwise the recording clock went back.
@@ -103,11 +99,11 @@ def is_object(text: str, values: str, keys: str | None = None) -> str:
 
 
 FIELDS_ARE_READ = warn(
-    UNREAD_FIELDS,
+    "response_fields_are_read",
     # Most answers have none.
     "response_fields IS NULL OR response_fields = '{}' OR "
     + is_object("response_fields", "json_type(v) NOT IN ('OBJECT', 'ARRAY')"),
-    "response_fields is a JSON object of texts; what nobody can read counts as no fields, see quarantine.",
+    "response_fields is a JSON object of texts.",
 )
 REQUEST_RULES = rules(f"""
     one_way_has_no_response: A one-way request has no response.

@@ -39,8 +39,7 @@ from jobs.errors import (
 from jobs.ingest.ingest import ingest
 from jobs.ingest.refused import forget, told
 from jobs.night import nightly
-from jobs.night.docs import prepare
-from jobs.night.gate import are_too_many
+from jobs.night.gate import are_too_many, prepare
 from jobs.passes import InProcess, OnSpark, Passes, Processes
 from jobs.processes import cores
 from jobs.session import CHECKOUT, SessionLater, for_questions

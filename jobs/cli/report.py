@@ -144,12 +144,10 @@ def show_questions(warehouse: Warehouse, console: Console) -> None:
 
 def show_maintained(done: Maintained, console: Console, *, dry_run: bool) -> None:
     """Show what maintenance did, or would do, to each table that it touched, and to all together."""
-    touched = {name: care for name, care in done.by_table.items() if care.before != care.after or care.compacted_days}
     rows = []
-    for name, care in [*touched.items(), ("all tables", done.total)]:
-        before, after = care.before, care.after
-        sizes = (before.files, after.files, f"{before.bytes:,}", f"{after.bytes:,}")
-        rows.append((name, care.compacted_days, *sizes))
+    for name, (days, files, files_after, size, size_after) in [*done.by_table.items(), ("all tables", done.total)]:
+        if days or files != files_after or size != size_after or name == "all tables":
+            rows.append((name, days, files, files_after, f"{size:,}", f"{size_after:,}"))
     write_table(console.out, ("table", "compacted", "files", "files after", "bytes", "bytes after"), rows)
     console.line(f"Readable     {done.readable} of {done.runs} published runs")
     if done.staging:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.store.files import DataFile, bounds_of, read_files
+from jobs.store.files import DataFile, read_files
 from jobs.store.ledger import days_of
 from jobs.store.warehouse import Warehouse
 from namesrv_day.across import addresses
@@ -118,11 +118,7 @@ class Addresses:
         whose = {addr: now.get(addr, addr) for addr in sorted(moved)}
         changed: set[dt.date] = set()
         for table in _NAMED:
-            files = []
-            for file in warehouse.files(table):
-                low, high = bounds_of(file)
-                if low is None or high is None or any(low <= name <= high for name in ids):
-                    files.append(file)
+            files = [file for file in warehouse.files(table) if file.may_be_of(ids)]
             changed |= _set(warehouse, table, files, "namesrv_id", whose, by="namesrv_addr")
         names = warehouse.rows(bronze.WATERMARKS)
         if names.num_rows:

@@ -192,12 +192,12 @@ def _refused(staging: Staging, table: Table, rows: pa.Table) -> pa.Array:
     if pc.any(is_refused).as_py():
         for row in rows.append_column("_broken", broken).filter(is_refused).to_pylist():
             taken = [Reason.SEQ_TAKEN.value] if row["_seq_is_taken"] else []
-            staging.add(refusal_of(row, table, [*row["_broken"], *taken]), frame=None)
+            staging.add(_refusal_of(row, table, [*row["_broken"], *taken]), frame=None)
             staging.broken[staging.count] = row["_n"]
     return is_refused
 
 
-def refusal_of(row: Values, table: Table, broken: Sequence[str]) -> Row:
+def _refusal_of(row: Values, table: Table, broken: Sequence[str]) -> Row:
     """Return the quarantine row for a row of `table` that breaks these rules; the refused piece is the row as JSON."""
     # As it was met: whose address that is may be learned later.
     met = {**row, "namesrv_id": row["namesrv_addr"]}

@@ -19,7 +19,7 @@ from jobs.night.judging import Judged
 from jobs.night.opened import Files
 from jobs.store.files import read_files
 from jobs.store.intervals import write_intervals
-from jobs.store.relations import ask_file
+from jobs.store.relations import reading
 from jobs.store.warehouse import Warehouse
 from namesrv_day.across.restate import HELD, compare, ends_otherwise
 from namesrv_day.arrow.digest import Digest, Slice
@@ -88,9 +88,11 @@ def suspected_on(warehouse: Warehouse, day: dt.date, hours: Sequence[str]) -> pa
         return whole.aggregate("namesrv_id, body, list({'seq': seq, 'event_id': event_id}) AS answers").to_arrow_table()
 
     def of_files(table: Table, ask_one: Callable[[DuckDBPyRelation], pa.Table], schema: pa.Schema) -> pa.Table:
-        files = warehouse.files(table, [day])
-        parts = (ask_file(warehouse.path, table, file, ask_one).cast(schema) for file in files)
-        return pa.concat_tables([schema.empty_table(), *parts])
+        found = [schema.empty_table()]
+        for file in warehouse.files(table, [day]):
+            with reading(warehouse.path, table, [file]) as rows:
+                found.append(ask_one(rows).cast(schema))
+        return pa.concat_tables(found)
 
     answered = of_files(bronze.ROUTE_OBSERVATIONS, bodies, _BODIES)
     told = ask(query("flags/whole"), {"bodies": answered}, most=_MOST).cast(TOLD)

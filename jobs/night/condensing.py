@@ -24,7 +24,7 @@ from jobs.night.opened import files_of
 from jobs.night.together import TogetherWork, to_count
 from jobs.passes import Passes
 from jobs.store.files import DataFile, read_files
-from jobs.store.relations import ask_file, require_intact
+from jobs.store.relations import reading, require_intact
 from jobs.store.warehouse import Warehouse
 from namesrv_day.across.restate import NewEvents, added_up, new_events
 from namesrv_day.arrow.digest import Digest, Slice, slices_of
@@ -143,14 +143,11 @@ def condense_files(work: CondenseWork) -> Condensed:
 
 
 def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.Table]) -> Condensed:
-    def read(rows: duckdb.DuckDBPyRelation) -> Condensed:
-        day, is_bronze = piece.file.day, piece.table.layer == "bronze"
+    day, is_bronze = piece.file.day, piece.table.layer == "bronze"
+    with reading(work.root, piece.table, [piece.file]) as rows:
         found = Condensed() if day is None or not is_bronze else _of_recorded(work, piece, day, rows, leases)
         found.digests = slices_of(piece.name, rows)
-        found.rows = Counter({cut: digest.rows for cut, digest in found.digests.items()})
-        return found
-
-    found = ask_file(work.root, piece.table, piece.file, read)
+    found.rows = Counter({cut: digest.rows for cut, digest in found.digests.items()})
     try:
         require_intact(work.root, piece.table, [piece.file])
     except TamperedError as error:

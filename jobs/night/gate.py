@@ -1,19 +1,28 @@
-"""The gate: what must hold before anything is published."""
+"""The gate: what must hold before anything is published. Great Expectations judges what was counted; Data Docs show it.
+
+The pages are our own, made of its results: plain HTML that a browser without a network shows as it is.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import importlib
+import json
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from jinja2 import Template
 
 from jobs.conf import PipelineConf
 from jobs.errors import GateError
-from jobs.night.docs import judge
-from jobs.store.places import local_path
+from jobs.store.places import local_path, write_text
 from jobs.store.warehouse import Warehouse
 from namesrv_day.gate.rules import Measurement, measure
 from schemas import bronze
@@ -22,8 +31,12 @@ SMALL = tuple(table for table in bronze.TABLES if not table.partition_by)
 """The tables that are not cut by day: the driver judges them."""
 RARE = (bronze.SNAPSHOTS, bronze.QUARANTINE)
 """Tables of which a day has few rows: the driver judges them, too."""
+KEPT_RESULTS = 10
+"""Judgements that Data Docs keep, as `results/<time>.json`, by table as Great Expectations has it; `index.html` shows the last."""
 
 _BRONZE = frozenset(table.name for table in bronze.TABLES)
+_TIME = "%Y%m%dT%H%M%S.%fZ"
+_log = logging.getLogger(__name__)
 
 
 def measured_small(warehouse: Warehouse, days: Collection[dt.date]) -> list[Measurement]:
@@ -80,3 +93,96 @@ def are_too_many(verify: Mapping[str, Any], conf: PipelineConf) -> bool:
 def docs_dir(warehouse: Warehouse) -> Path:
     """Return the folder of the Data Docs."""
     return (local_path(warehouse.path) or Path.cwd()) / "data_docs"
+
+
+# -- the judgement -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the gate says. Rules are named `table.rule`; only broken critical ones keep it shut."""
+
+    critical: list[str]
+    warnings: list[str]
+    skipped: list[str]
+    docs_path: Path
+
+
+def prepare(after: Callable[[], object] = lambda: None) -> None:
+    """Begin to load Great Expectations, which takes seconds, while the caller goes on; what comes `after` is waited for."""
+
+    def load() -> None:
+        after()
+        importlib.import_module("jobs.night.expectations")
+
+    threading.Thread(target=load, daemon=True).start()
+
+
+def judge(measurements: Iterable[Measurement], docs_dir: Path) -> Verdict:
+    """Return the verdict of Great Expectations on `measurements`, and write its Data Docs into `docs_dir`.
+
+    One suite per table, one expectation per rule: no row breaks it. A rule that could not be counted is skipped: it fails as
+    information and does not shut the gate. Samples stay out of the docs, because they hold what strangers sent.
+    """
+    from jobs.night.expectations import validated  # noqa: PLC0415  see there: only who judges waits for it
+
+    by_table: dict[str, list[Measurement]] = {}
+    for measurement in measurements:
+        by_table.setdefault(measurement.table, []).append(measurement)
+        _log_if_broken(measurement)
+    found = {table: result.to_json_dict() for table, result in validated(by_table)}
+    named = _broken(found)
+    _write_docs(docs_dir, found)
+    return Verdict(named["critical"], named["warning"], named["info"], docs_dir / "index.html")
+
+
+def _log_if_broken(measurement: Measurement) -> None:
+    m = measurement
+    if m.missing:
+        _log.warning("rule=%s.%s skipped missing=%s", m.table, m.rule, ",".join(m.missing))
+    elif m.broken:
+        level = logging.ERROR if m.severity == "critical" else logging.WARNING
+        # JSON has no line breaks and no control characters: one line, whatever strangers sent.
+        _log.log(
+            level,
+            "rule=%s.%s severity=%s broken=%d rows=%d sample=%s",
+            *(m.table, m.rule, m.severity, m.broken, m.rows, " ".join(m.sample)),
+        )
+
+
+def _broken(results: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the names of the rules that results by table say are broken, by severity."""
+    named: dict[str, list[str]] = {"critical": [], "warning": [], "info": []}
+    for table, result in results.items():
+        for config in (rule["expectation_config"] for rule in result["results"] if not rule["success"]):
+            named[config["severity"]].append(f"{table}.{config['kwargs']['column']}")
+    return named
+
+
+def _write_docs(docs: Path, results: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write results and page of a judgement, and delete all but the last KEPT_RESULTS."""
+    folder, now = docs / "results", dt.datetime.now(dt.timezone.utc).strftime(_TIME)
+    folder.mkdir(parents=True, exist_ok=True)
+    others = []
+    for number, path in enumerate(sorted(folder.glob("*.json"), reverse=True), start=1):
+        if number >= KEPT_RESULTS:
+            path.unlink()
+            path.with_suffix(".html").unlink(missing_ok=True)
+            continue
+        broken = [rule for rules in _broken(json.loads(path.read_text(encoding="utf-8"))).values() for rule in rules]
+        others.append((path.with_suffix(".html").name, _shown(path.stem), broken))
+    template = Template(
+        Path(__file__).with_name("docs.html").read_text("utf-8"), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    page = partial(template.render, tables=results, when=_shown(now))
+    texts = {
+        folder / f"{now}.json": json.dumps(results, indent=1),
+        folder / f"{now}.html": page(others=[]),
+        docs / "index.html": page(others=[(f"{folder.name}/{file}", time, broken) for file, time, broken in others]),
+    }
+    for path, text in texts.items():
+        write_text(str(path), text)
+
+
+def _shown(time: str) -> str:
+    return dt.datetime.strptime(time, _TIME).replace(tzinfo=dt.timezone.utc).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -7,7 +7,7 @@ Rules are counted, and digests taken, of all name servers of a task at once.
 from __future__ import annotations
 
 import datetime as dt
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,21 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.night.opened import Files, OfNamesrv
-from jobs.night.work import (
-    NamesrvReplayed,
-    NamesrvWork,
-    answers_of,
-    beats_during,
-    hours_of,
-    questions_of,
-    raw_beats,
-    refused_of,
-    replayed,
-    topic_configs,
-    topics_refused,
-    written,
-)
+from jobs.night.opened import Files
+from jobs.night.work import NamesrvWork
 from jobs.store.files import DataFile
 from jobs.store.intervals import Written, write_intervals
 from jobs.store.warehouse import DATA_TABLES
@@ -43,40 +30,31 @@ from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.alive import beats_of, on_a_day, stored
 from namesrv_day.day.coverage import Extent, extent_of, is_logged, recorded_day
-from namesrv_day.day.day_events import BEATS, Frames
+from namesrv_day.day.day_events import BEATS, OTHERS, Frames, day_events
 from namesrv_day.flags.between import Compared, compared, served
 from namesrv_day.flags.findings import About
 from namesrv_day.flags.flags import FlagInput, flag, unsettled_until_start
 from namesrv_day.flags.registered import Recorded
 from namesrv_day.gate.rules import Measurement, measure
-from namesrv_day.hours.answered import SINGLES, singles_from
+from namesrv_day.replay.replay import ReplayInput, replay
 from namesrv_day.settle.settings import settings_of
+from namesrv_day.settle.settle import SettleInput, settle
 from namesrv_day.verify.map_capacities import map_capacities
 from namesrv_day.verify.verify import VerifyInput, verdicts
 from schemas import bronze, gold
-from schemas.findings import Thresholds
-from schemas.table import TIMESTAMP, Table, words
+from schemas.table import TIMESTAMP, words
 from schemas.tables.event_outcomes import SYNTHETIC_OPERATIONS
 from schemas.times import day_start_seq
 
+REPLAYED = (gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE)
+"""The tables cut by day of which a replay writes the slice. Intervals are held against those there before they are written."""
 JUDGED = tuple(table for step in ("outcomes", "flags", "verify") for table in gold.made_by(step) if table.is_by_day)
 """The tables cut by day of which judging a day writes the slice."""
-
-
-@dataclass(frozen=True)
-class JudgeWork:
-    """One name server's day.
-
-    `told`: files of expired_brokers of days before. `published`: files of the day's gold tables as they were published; None: they
-    never were. `opened`: of intervals that are published as open. `unread`: see `VerifyInput`.
-    """
-
-    of: NamesrvWork
-    told: Files
-    published: Files | None
-    opened: Files
-    unread: tuple[tuple[int, int | None], ...] = ()
-    thresholds: Thresholds = field(default_factory=Thresholds)
+SETTLED = (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS)
+"""Those that are taken over even if earlier days must be replayed before."""
+_OF_DAY = (*OTHERS, bronze.ROUTE_OBSERVATIONS, bronze.SNAPSHOTS)
+# Equal answers have long bodies.
+_ONCE = frozenset({"body"})
 
 
 @dataclass(frozen=True)
@@ -84,10 +62,10 @@ class Judged:
     """What was judged of a name server's day.
 
     Files that were written, and what became of its intervals; `events` that the core took, and those by outcome;
-    `reconsidered_since`: see `NamesrvReplayed`; what is compared with other name servers, None if nothing is; what is
-    recorded of it (`coverage.recorded_day`). Of a day that was published: the findings that it had; slices that differ
-    (`restate.compare`), whether what it hands on to the next day does, and whether that does at which any later day may look, or
-    the intervals that are open at its end. Others had no end before.
+    `reconsidered_since`: from that position on earlier days were replayed with a value that turns out wrong; what is compared
+    with other name servers, None if nothing is; what is recorded of it (`coverage.recorded_day`). Of a day that was published:
+    the findings that it had; slices that differ (`restate.compare`), whether what it hands on to the next day does, and whether
+    that does at which any later day may look, or the intervals that are open at its end. Others had no end before.
     """
 
     namesrv_id: str
@@ -117,9 +95,9 @@ class JudgedTogether:
     measurements: list[Measurement] = field(default_factory=list)
 
 
-def replay_namesrvs(work: Sequence[JudgeWork]) -> JudgedTogether:
+def replay_namesrvs(work: Sequence[NamesrvWork]) -> JudgedTogether:
     """Settle, replay and judge one day of some name servers: the task of the pass. All of their slices are in memory then."""
-    each = [_judged(one, replayed(one.of)) for one in work]
+    each = [_judged(one) for one in work]
     judged = [of for of, _ in each]
     slices = {table.name: pa.concat_tables([of[table.name] for _, of in each]) for table in DATA_TABLES}
     digests = {
@@ -130,161 +108,167 @@ def replay_namesrvs(work: Sequence[JudgeWork]) -> JudgedTogether:
     return JudgedTogether(judged, digests, _measured(work, slices))
 
 
-def _judged(work: JudgeWork, done: NamesrvReplayed) -> tuple[Judged, dict[str, pa.Table]]:
-    """Return what is judged of one name server's day that was replayed, and its slices."""
-    of = work.of
-    slices = {**done.tables, **done.histories}
-    namesrv = namesrv_of(settings_of(slices[gold.NAMESRV_SETTINGS.name]), day_start_seq(of.day))
-    extent = _extent(of)
-    slices |= _outcomes(of, done.outcomes, namesrv, slices)
+def _judged(work: NamesrvWork) -> tuple[Judged, dict[str, pa.Table]]:
+    """Return what is judged of one name server's day, and its slices."""
+    slices, events, reconsidered_since = _replayed(work)
+    files = work.write({table: slices[table.name] for table in (*SETTLED, *REPLAYED)})
+    namesrv = namesrv_of(settings_of(slices[gold.NAMESRV_SETTINGS.name]), day_start_seq(work.day))
+    extent = _extent(work)
     slices |= _flags(work, namesrv, slices, extent)
     slices |= _verdicts(work, namesrv, slices)
-    recorded = _recorded_day(of, slices, extent)
+    life = {bronze.NAMESRV_EVENTS.name: work.today.rows(bronze.NAMESRV_EVENTS)}
+    recorded = recorded_day(work.namesrv_id, work.day, {**slices, **life}, extent)
+    # What closed on the day, and of what is open what is not there as it is.
+    intervals = {
+        table.name: write_intervals(
+            work.today.root,
+            table,
+            stored(table, slices[table.name]),
+            work.namesrv_id,
+            work.day,
+            work.run_id,
+            [work.before.files(table), work.opened.files(table)],
+        )
+        for table in gold.INTERVAL_TABLES
+    }
     judged = Judged(
-        of.namesrv_id,
-        {**done.files, **written(of, {table: slices[table.name] for table in JUDGED})},
-        done.events,
-        {table.name: _intervals(work, table, slices[table.name]) for table in gold.INTERVAL_TABLES},
+        work.namesrv_id,
+        {**files, **work.write({table: slices[table.name] for table in JUDGED})},
+        events,
+        intervals,
         outcome_counts(slices),
-        done.reconsidered_since,
+        reconsidered_since,
         _compared(work, slices, recorded),
         recorded,
     )
     return judged if work.published is None else _differing(work, judged, slices, work.published), slices
 
 
-def _intervals(work: JudgeWork, table: Table, rows: pa.Table) -> Written:
-    """Write what a day has made of intervals: what closed on it, and of what is open what is not there as it is."""
-    of = work.of
-    there = [files.of(of.namesrv_id).files_of(table) for files in (of.before, work.opened)]
-    return write_intervals(of.before.root, table, stored(table, rows), of.namesrv_id, of.day, of.run_id, there)
+def _replayed(work: NamesrvWork) -> tuple[dict[str, pa.Table], int, int | None]:
+    """Return the slices of a day that was settled and replayed, how many events the core took, and see `Judged`."""
+    hours, open_rows = work.condensed_beats(), work.open_rows([*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE])
+    frames = {table.name: work.today.rows(table, once=_ONCE & {*table.column_names}) for table in _OF_DAY}
+    frames["hours"] = hours
+    carried = {gold.MAP_CAPACITIES.name: work.capacities(), gold.EVENT_OUTCOMES.name: work.scan_life}
+    settled = settle(
+        SettleInput(
+            work.namesrv_id,
+            work.day,
+            frames,
+            work.raw_beats,
+            work.topic_configs,
+            carried=ChainMap(carried, open_rows),  # type: ignore[arg-type]  # it only reads
+            ever={table.name: work.ever.rows(table) for table in (bronze.NAMESRV_EVENTS, bronze.SNAPSHOTS)},
+            settings_before=work.settings_before,
+            settings_later=work.settings_later,
+            given=work.given,
+            first_seen_seq=work.first_seen_seq,
+            going_on=work.going_on,
+            addresses=work.addresses,
+        )
+    )
+    with_answers = settled.context.has_unknown_past
+    frames[bronze.CHANNEL_EVENTS.name] = settled.channel_events
+    done = replay(
+        ReplayInput(
+            settled.context,
+            work.day,
+            hours,
+            day_events(frames, tables=OTHERS, with_answers=with_answers),
+            open_rows,
+            work.topic_configs,
+            partial(work.single_beats, with_answers=with_answers),
+            work.capacities(),
+            frames[bronze.ROUTE_OBSERVATIONS.name] if settled.may_race else None,
+        )
+    )
+    found = {table.name: conformed(done.tables[table.name], table) for table in (gold.ORDER_DECISIONS, *REPLAYED)}
+    found[gold.NAMESRV_SETTINGS.name] = conformed(settled.settings, gold.NAMESRV_SETTINGS)
+    found |= {table.name: done.tables[table.name] for table in (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES)}
+    found[gold.LAST_HEARTBEATS.name] = beats_of(work.day, found[gold.BROKER_LIVE_HISTORY.name])
+    namesrv = namesrv_of(settings_of(found[gold.NAMESRV_SETTINGS.name]), day_start_seq(work.day))
+    capacities = map_capacities(found, work.capacities(), namesrv, work.namesrv_id, work.day)
+    return {**found, gold.MAP_CAPACITIES.name: capacities}, done.events, settled.reconsidered_since
 
 
-def _differing(work: JudgeWork, judged: Judged, slices: Frames, published: Files) -> Judged:
+def _differing(work: NamesrvWork, judged: Judged, slices: Frames, published: Files) -> Judged:
     """Return what was judged of a day that was published, with what is different now."""
-    name = judged.namesrv_id
-    before = {table.name: published.of(name).on(table, work.of.day) for table in DATA_TABLES}
+    before = {table.name: published.on(table, work.day) for table in DATA_TABLES}
     # Of findings that is known when name servers were compared.
     held = {table: rows for table, rows in HELD.items() if table is not gold.FINDINGS}
     holds_otherwise = ends_otherwise(slices, before, held)
     return replace(
         judged,
         published_findings=before[gold.FINDINGS.name],
-        differing=compare(slices, before, work.of.day),
+        differing=compare(slices, before, work.day),
         holds_otherwise=holds_otherwise,
         ends_otherwise=holds_otherwise or ends_otherwise(slices, before, HANDED_ON),
         lives_otherwise=ends_otherwise(slices, before, LIVES),
     )
 
 
-def _extent(of: NamesrvWork) -> Extent | None:
-    today, beats = of.today.of(of.namesrv_id), hours_of(of)
-    times = [
-        today.rows(table, ["effect_time"])["effect_time"] for table in bronze.RECORDED_TABLES if table not in BEATS
-    ]
+def _extent(work: NamesrvWork) -> Extent | None:
+    beats = work.condensed_beats()
+    others = (table for table in bronze.RECORDED_TABLES if table not in BEATS)
+    times = [work.today.rows(table, ["effect_time"])["effect_time"] for table in others]
     return extent_of([*times, *(beats[name].cast(TIMESTAMP) for name in ("first_us", "last_us"))])
 
 
-def _recorded_day(of: NamesrvWork, slices: Frames, extent: Extent | None) -> list[dict[str, Any]]:
-    life = {bronze.NAMESRV_EVENTS.name: of.today.of(of.namesrv_id).rows(bronze.NAMESRV_EVENTS)}
-    return recorded_day(of.namesrv_id, of.day, {**slices, **life}, extent)
-
-
-def _compared(work: JudgeWork, slices: Frames, recorded: Sequence[dict[str, Any]]) -> Compared:
-    about = About(work.of.namesrv_id, work.of.day, work.thresholds)
-    told = _stood(work.of)[gold.FINDINGS.name]
+def _compared(work: NamesrvWork, slices: Frames, recorded: Sequence[dict[str, Any]]) -> Compared:
+    about = About(work.namesrv_id, work.day, work.thresholds)
+    told = work.open_rows([gold.FINDINGS])[gold.FINDINGS.name]
     # What a log does not show may be there all the same: nothing is compared with it.
     is_log = is_logged(slices[gold.PAST_KNOWLEDGE.name])
     spans = [] if is_log else served(recorded, unsettled_until_start(slices))
-    return compared(slices, told, spans, topics_refused(work.of), about)
+    return compared(slices, told, spans, work.topics_refused(), about)
 
 
-def _stood(of: NamesrvWork) -> Frames:
-    """Return what was told and not over when the day began."""
-    return of.before.of(of.namesrv_id).frames([gold.FINDINGS, gold.ORPHANED_TOPICS], of.start, still=True)
-
-
-def _outcomes(of: NamesrvWork, outcomes: pa.Table, namesrv: Namesrv, slices: Frames) -> dict[str, pa.Table]:
-    beats = beats_of(of.day, slices[gold.BROKER_LIVE_HISTORY.name])
-    made = {gold.EVENT_OUTCOMES.name: outcomes, gold.LAST_HEARTBEATS.name: beats}
-    capacities = map_capacities({**slices, **made}, _capacities_before(of), namesrv, of.namesrv_id, of.day)
-    return {**made, gold.MAP_CAPACITIES.name: capacities}
-
-
-def _capacities_before(of: NamesrvWork) -> pa.Table:
-    return of.before.of(of.namesrv_id).rows(gold.MAP_CAPACITIES)
-
-
-def _flags(work: JudgeWork, namesrv: Namesrv, slices: Frames, extent: Extent | None) -> dict[str, pa.Table]:
-    of = work.of
-    events = {bronze.NAMESRV_EVENTS.name: of.today.of(of.namesrv_id).rows(bronze.NAMESRV_EVENTS), "hours": hours_of(of)}
-    events["suspected"] = of.suspected
-    told = {**_stood(of), gold.EXPIRED_BROKERS.name: work.told.of(of.namesrv_id).rows(gold.EXPIRED_BROKERS)}
-    own = of.today.of(of.namesrv_id)
-
-    def arrivals(ids: pa.Array) -> pa.Table:
-        is_one = pc.field("event_id").isin(ids)
-        parts = (own.rows(each, _ARRIVED, is_one) for each in (bronze.UNREGISTRATIONS, bronze.CHANNEL_EVENTS))
-        return pa.concat_tables(parts)
-
+def _flags(work: NamesrvWork, namesrv: Namesrv, slices: Frames, extent: Extent | None) -> dict[str, pa.Table]:
+    events = {
+        bronze.NAMESRV_EVENTS.name: work.today.rows(bronze.NAMESRV_EVENTS),
+        "hours": work.condensed_beats(),
+        "suspected": work.suspected,
+    }
+    before = {
+        **work.open_rows([gold.FINDINGS, gold.ORPHANED_TOPICS]),
+        gold.EXPIRED_BROKERS.name: work.told.rows(gold.EXPIRED_BROKERS),
+    }
     recorded = Recorded(
-        partial(raw_beats, of),
-        partial(beats_during, of),
-        partial(topic_configs, of.today),
-        arrivals,
-        partial(questions_of, of),
-        partial(refused_of, of),
+        work.raw_beats, work.beats_during, work.topic_configs, work.arrivals, work.questions, work.refused
     )
-    return flag(
-        FlagInput(
-            of.namesrv_id,
+    seen_until, today = None if extent is None else extent.last, {**slices, **events}
+    return flag(FlagInput(work.namesrv_id, namesrv, work.day, today, recorded, before, work.thresholds, seen_until))
+
+
+def _verdicts(work: NamesrvWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa.Table]:
+    found = verdicts(
+        VerifyInput(
+            work.namesrv_id,
+            work.day,
             namesrv,
-            of.day,
-            {**slices, **events},
-            recorded,
-            told,
-            work.thresholds,
-            None if extent is None else extent.last,
+            work.condensed_answers(),
+            work.single_answers,
+            {table.name: work.today.rows(table) for table in (bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)},
+            work.raw_beats,
+            slices,
+            work.unread,
+            work.capacities(),
+            is_told_elsewhere=bool(work.suspected.num_rows),
         )
     )
-
-
-def _verdicts(work: JudgeWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa.Table]:
-    of = work.of
-    own = of.today.of(of.namesrv_id)
-    today = {table.name: own.rows(table) for table in _ANSWERED}
-
-    def singles(wanted: pa.Table) -> pa.Table:
-        found = own.ask(bronze.ROUTE_OBSERVATIONS, partial(singles_from, wanted=wanted))
-        return SINGLES.empty_table() if found is None else found
-
-    given = VerifyInput(
-        of.namesrv_id,
-        of.day,
-        namesrv,
-        answers_of(of),
-        singles,
-        today,
-        partial(raw_beats, of),
-        slices,
-        work.unread,
-        _capacities_before(of),
-        is_told_elsewhere=bool(of.suspected.num_rows),
-    )
-    found = verdicts(given)
     return {gold.ANSWER_CHECKS.name: found.answer_checks, gold.ROUTE_MISMATCHES.name: found.route_mismatches}
 
 
-def _measured(work: Sequence[JudgeWork], slices: Frames) -> list[Measurement]:
+def _measured(work: Sequence[NamesrvWork], slices: Frames) -> list[Measurement]:
     """Return the rules of the day's slices, counted. `work`: the days of some name servers; `slices`: all of theirs."""
-    names, day = [one.of.namesrv_id for one in work], work[0].of.day
+    day = work[0].day
     # Rules about intervals look at those that were there on the day.
     intervals = {table.name: conformed(slices[table.name], on_a_day(table), day=day) for table in gold.INTERVAL_TABLES}
-    frames = {**slices, **intervals, **_recorded(work[0].of.today.of(*names), day, slices)}
+    frames = {**slices, **intervals, **_recorded(Files.together([one.today for one in work]), day, slices)}
     return measure(frames, slices, [day], which=lambda rule: rule.scope != "table")
 
 
-def _recorded(today: OfNamesrv, day: dt.date, slices: Frames) -> dict[str, pa.Table]:
+def _recorded(today: Files, day: dt.date, slices: Frames) -> dict[str, pa.Table]:
     """Return the rows of bronze tables that the day's slices name, as far as rules look at them."""
     named, tables = ask(_NAMED, slices, day=day), (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS)
     placed = named.filter(pc.field("seq").is_valid())
@@ -304,7 +288,6 @@ def _recorded(today: OfNamesrv, day: dt.date, slices: Frames) -> dict[str, pa.Ta
     return {table.name: conformed(rows, table) for table, rows in found.items()}
 
 
-_ARRIVED = ("event_id", "event_time")
 _IDENTITY = ("namesrv_id", "seq", "event_id", "effect_time", "day")
 _NAMED = f"""
 WITH others AS (
@@ -319,4 +302,3 @@ WHERE operation NOT IN ({words(SYNTHETIC_OPERATIONS)})
 UNION ALL SELECT event_id, NULL FROM others WHERE event_id IS NOT NULL AND event_id NOT IN (SELECT event_id FROM event_outcomes)
 """  # noqa: S608  names of ours
 """The events that slices name and that may be recorded on their day, with their positions, where an outcome tells them."""
-_ANSWERED = (bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import accumulate
 from typing import Any, TypeVar
 
@@ -20,12 +21,11 @@ from jobs.errors import TamperedError
 from jobs.night.comparing import suspected_on, told_together
 from jobs.night.condensing import Condensed, condensed
 from jobs.night.days import Days, is_start, starting_slices
-from jobs.night.judging import JUDGED, Judged, JudgedTogether, JudgeWork, replay_namesrvs
+from jobs.night.judging import JUDGED, REPLAYED, SETTLED, Judged, JudgedTogether, replay_namesrvs
 from jobs.night.opened import Files, files_of
 from jobs.night.together import count_together
-from jobs.night.work import REPLAYED, NamesrvWork
-from jobs.passes import Call, Passes, call
-from jobs.store.files import bounds_of
+from jobs.night.work import NamesrvWork
+from jobs.passes import Passes, call
 from jobs.store.intervals import end_with, go_on_as_published, replace_closed
 from jobs.store.ledger import days_of, require_same
 from jobs.store.warehouse import DATA_TABLES, Warehouse
@@ -187,14 +187,14 @@ class Night:
         # Along with them goes what is still to be counted of all days' rules.
         waiting, self.read.to_count = self.read.to_count, []
         groups = self._grouped(work)
-        calls: list[Call[Any, Any]] = [Call(replay_namesrvs, group) for group in groups]
-        calls += [Call(count_together, piece) for piece in waiting]
+        calls: list[partial[Any]] = [partial(replay_namesrvs, group) for group in groups]
+        calls += [partial(count_together, piece) for piece in waiting]
         found = self._passes.each(call, calls)
         together: list[JudgedTogether] = found[: len(groups)]
         for counted in found[len(groups) :]:
             self.read.measurements += counted
         judged = [of for group in together for of in group.each]
-        self._replace(day, (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS), judged)
+        self._replace(day, SETTLED, judged)
         since = min((of.reconsidered_since for of in judged if of.reconsidered_since is not None), default=None)
         if since is not None:
             earlier = [d for d in days_of(warehouse.recorded(), first=day_of(since // 1_000)) if d < day]
@@ -218,19 +218,17 @@ class Night:
         for table in tables:
             self._warehouse.replace(table, [day], [file for of in done for file in of.files[table.name]])
 
-    def _grouped(self, work: Sequence[JudgeWork]) -> list[tuple[JudgeWork, ...]]:
+    def _grouped(self, work: Sequence[NamesrvWork]) -> list[tuple[NamesrvWork, ...]]:
         """Return the days of name servers in groups, a task each, by what is recorded of them and what they begin with."""
         if not work:
             return []
-        rows = self._heard(work[0].of.day)
-        for file in (file for files in work[0].of.before.named.values() for file in files):
-            low, high = bounds_of(file)
-            for name in (one.of.namesrv_id for one in work):
-                if low is None or high is None or low <= name <= high:
-                    rows[name] += file.rows
-        return grouped(((one, rows[one.of.namesrv_id]) for one in work), self._passes.width)
+        heard = self._heard(work[0].day)
+        begin = (sum(file.rows for files in one.before.named.values() for file in files) for one in work)
+        return grouped(
+            ((one, heard[one.namesrv_id] + rows) for one, rows in zip(work, begin, strict=True)), self._passes.width
+        )
 
-    def _work(self, day: dt.date) -> list[JudgeWork]:
+    def _work(self, day: dt.date) -> list[NamesrvWork]:
         """Return what is to be replayed: each name server that was heard of on the day, or whose state is carried through it."""
         warehouse = self._warehouse
         recorded = days_of(warehouse.recorded())
@@ -261,27 +259,32 @@ class Night:
         for name in names:
             own = pc.field("namesrv_id") == name
             known_as = addresses.filter(own)
-            of = NamesrvWork(
-                name,
-                day,
-                warehouse.run_id,
-                today,
-                start,
-                before,
-                ever,
-                self.read.hours.get((day, name), ()),
-                self.read.answers.get((day, name), ()),
-                settings.filter(own),
-                later.filter(own),
-                scan_life.filter(own),
-                known_as,
-                suspected.filter(own),
-                warehouse.conf.given([name, *known_as["namesrv_addr"].to_pylist()]),
-                None if name in begun else self._first_seen(name),
-                name in going_on,
+            work.append(
+                NamesrvWork(
+                    name,
+                    day,
+                    warehouse.run_id,
+                    today.of(name),
+                    start,
+                    before.of(name),
+                    ever.of(name),
+                    told.of(name),
+                    None if published is None else published.of(name),
+                    opened.of(name),
+                    self.read.hours.get((day, name), ()),
+                    self.read.answers.get((day, name), ()),
+                    settings.filter(own),
+                    later.filter(own),
+                    scan_life.filter(own),
+                    known_as,
+                    suspected.filter(own),
+                    warehouse.conf.given([name, *known_as["namesrv_addr"].to_pylist()]),
+                    None if name in begun else self._first_seen(name),
+                    name in going_on,
+                    tuple(unread.get(name, ())),
+                    warehouse.conf.thresholds,
+                )
             )
-            spans = tuple(unread.get(name, ()))
-            work.append(JudgeWork(of, told, published, opened, spans, warehouse.conf.thresholds))
         return work
 
     def _heard(self, day: dt.date) -> Counter[str]:
@@ -363,13 +366,13 @@ class Night:
             elif ended_before:
                 go_on_as_published(self._warehouse, table, day)
 
-    def _gone(self, day: dt.date, work: Sequence[JudgeWork]) -> Iterator[Judged]:
+    def _gone(self, day: dt.date, work: Sequence[NamesrvWork]) -> Iterator[Judged]:
         """Yield what differs of name servers of which the day had slices and has none: other addresses of one that is there."""
         published = self._published(day)
         if published is None:
             return
         then = {cut.namesrv_id for cut in self._warehouse.slices_in_force([day]) if cut.table in _DATA}
-        for name in sorted(name for name in then - {one.of.namesrv_id for one in work} if name is not None):
+        for name in sorted(name for name in then - {one.namesrv_id for one in work} if name is not None):
             before = {table.name: published.of(name).on(table, day) for table in DATA_TABLES}
             differing = compare({table.name: empty(table) for table in DATA_TABLES}, before, day)
             yield Judged(name, {}, 0, {}, Counter(), None, None, differing=differing)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -15,25 +15,18 @@ import pyarrow.compute as pc
 from jobs import __version__
 from jobs.errors import GateError
 from jobs.ingest.ingest import IN_ORDER
-from jobs.ingest.writing import refusal_of
 from jobs.night.days import Days, holes
 from jobs.night.gate import SMALL, measured_small, require_sound
 from jobs.night.night import Night
 from jobs.store.files import read_files, write_file
 from jobs.store.ledger import as_rows
-from jobs.store.relations import digest_of, digests_of
+from jobs.store.relations import digest_of
 from jobs.store.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
 from namesrv_core.inference.settings import ADDRESSES
 from namesrv_day.across.numbers import report_of
 from namesrv_day.across.restate import causes_of, restatements, settings_differ
 from namesrv_day.arrow.digest import Digest, Slice, sum_of
-from namesrv_day.arrow.rows import table_of
-from namesrv_day.arrow.sql import ask
-from namesrv_day.gate.rules import Measurement, breaks, row_rules
 from schemas import bronze, gold
-from schemas.bronze import UNREAD_QUEUES
-from schemas.recorded import UNREAD_FIELDS
-from schemas.rules import TABLES as NAMED
 
 _BRONZE = frozenset(table.name for table in bronze.TABLES)
 _REPORTED = {
@@ -59,12 +52,7 @@ def publish(
     inputs = {cut: digest for cut, digest in night.read.digests.items() if cut.table in _BRONZE}
     known = warehouse.slices_in_force({None, *done})
     night.require_as_published(days)
-    measurements = night.measurements
-    for cut, digest in _note_unusable(
-        warehouse, night, days, [*measured_small(warehouse, done), *measurements]
-    ).items():
-        inputs[cut] = inputs.get(cut, Digest()) + digest
-    warnings = require_sound(warehouse, [*measured_small(warehouse, done), *measurements])
+    warnings = require_sound(warehouse, [*measured_small(warehouse, done), *night.measurements])
     restated = _note_restatements(warehouse, night, done)
     outputs = night.outputs
     digests = _digests(warehouse, known, {**inputs, **outputs})
@@ -132,60 +120,6 @@ def _digests(
         of_added, of_gone = (digest_of(warehouse.path, table, files) for files in (added, gone))
         found[table.name] = (known or Digest()) - of_gone + of_added
     return found
-
-
-# -- stored rows of which a part cannot be read ----------------------------------------------------------------------------
-
-
-def _note_unusable(
-    warehouse: Warehouse, night: Night, days: Days, measurements: Iterable[Measurement]
-) -> dict[Slice, Digest]:
-    """Add a quarantine row for each row of the replayed days that cannot be read whole; return the digests of those added.
-
-    An earlier version of this software may have stored such rows. The row stays, and counts for what else it says
-    (`schemas.codec`). `measurements`: the rules of all bronze tables, counted. Until it is committed only this run sees it.
-    """
-    broken = {(one.table, one.rule) for one in measurements if one.broken}
-
-    def breaking(name: str, wanted: str, key: str, rows: pa.Table) -> pa.Array:
-        """Return the keys of rows that break a rule."""
-        (rule,) = (rule for rule in row_rules(name) if rule.name == wanted)
-        return ask(f"SELECT {key} FROM rows WHERE {breaks(rule)}", {"rows": rows})[key].combine_chunks()  # noqa: S608  text of ours
-
-    found: list[tuple[dict[str, Any], str, str]] = []
-    for name in (table for table, rule in sorted(broken) if rule == UNREAD_FIELDS):
-        # The header fields of an answer.
-        table = NAMED[name]
-        for day in sorted(night.replayed):
-            rows = warehouse.rows(table, [day], ["event_id", "response_fields"])
-            is_one = pc.field("event_id").isin(breaking(name, UNREAD_FIELDS, "event_id", rows))
-            found += [(row, name, UNREAD_FIELDS) for row in warehouse.rows(table, [day], None, is_one).to_pylist()]
-    configs = bronze.TOPIC_CONFIGS_TABLE
-    if (configs.name, UNREAD_QUEUES) in broken:
-        # Topic tables with a queue map: the first registration with each stands for it.
-        unread = breaking(configs.name, UNREAD_QUEUES, "topic_config_digest", warehouse.rows(configs))
-        named = pc.field("topic_config_digest").isin(unread)
-        first: dict[str, dict[str, Any]] = {}
-        for row in warehouse.rows(bronze.REGISTRATIONS, night.replayed, None, named).sort_by("seq").to_pylist():
-            first.setdefault(row["topic_config_digest"], row)
-        found += [(row, bronze.REGISTRATIONS.name, UNREAD_QUEUES) for row in first.values()]
-    if not found:
-        return {}
-    stored = set(warehouse.rows(bronze.QUARANTINE, None, ["quarantine_id"])["quarantine_id"].to_pylist())
-    added: dict[str, dict[str, Any]] = {}
-    for row, name, rule in found:
-        refusal = refusal_of(row, NAMED[name], [rule]).values
-        if refusal["quarantine_id"] not in stored:
-            # A run that read nothing is no ingest run: its rows count as of the one that stored what they are about.
-            ingest_run = warehouse.run_id if warehouse.run_id in days.ingest_runs else row["ingest_run"]
-            added[refusal["quarantine_id"]] = {**refusal, "ingest_run": ingest_run}
-    if not added:
-        return {}
-    day = max(days.touched or night.replayed)
-    rows = table_of(added.values(), bronze.QUARANTINE, day=day)
-    file = write_file(rows, warehouse.path, bronze.QUARANTINE, day, warehouse.run_id)
-    warehouse.change(bronze.QUARANTINE, [file])
-    return digests_of(warehouse.path, bronze.QUARANTINE, [file])
 
 
 # -- what a run changes in days that were published before -----------------------------------------------------------------

@@ -6,15 +6,12 @@ import tempfile
 import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-import duckdb
-
 from jobs.night.opened import Files
 from jobs.store.places import local_path
-from jobs.store.relations import ask_files
 from namesrv_day.arrow.digest import Rows, Slice
 from namesrv_day.arrow.rows import empty
 from namesrv_day.arrow.sql import apart
@@ -32,7 +29,7 @@ _RECORDED = tuple(table.name for table in bronze.RECORDED_TABLES)
 
 @dataclass(frozen=True)
 class TogetherWork:
-    """The rules of one `scope` of some recorded `tables`, over `rows` rows in `files`: of name servers, or of all (none named).
+    """The rules of one `scope` of some recorded `tables`, over `rows` rows in `files`.
 
     Of keys a `part`, as `measure` has it; the first has all other rules, too. What does not fit into memory is spilled below
     `staging`.
@@ -41,7 +38,6 @@ class TogetherWork:
     files: Files
     scope: Scope
     tables: tuple[str, ...]
-    namesrv_ids: tuple[str, ...]
     rows: int
     part: tuple[int, int]
     staging: str
@@ -57,11 +53,11 @@ def to_count(files: Files, rows: Mapping[Slice, int], staging: str) -> Iterator[
     for table, count in of_table.items():
         needed = {name: files.named.get(name, ()) for name in _needed([table], "table")}
         for part in _parts(count):
-            yield TogetherWork(Files(files.root, needed), "table", (table,), (), count, part, staging)
+            yield TogetherWork(Files(files.root, needed), "table", (table,), count, part, staging)
     for name, count in of_namesrv.items():
         recorded = Files(files.root, {table: files.named.get(table, ()) for table in _RECORDED})
         for part in _parts(count):
-            yield TogetherWork(recorded.of(name).narrowed(), "namesrv", _RECORDED, (name,), count, part, staging)
+            yield TogetherWork(recorded.of(name), "namesrv", _RECORDED, count, part, staging)
 
 
 def _parts(keys: int) -> list[tuple[int, int]]:
@@ -77,7 +73,7 @@ def count_together(work: Iterable[TogetherWork]) -> list[Measurement]:
         spilled = str(folder / f"spilled-{uuid.uuid4().hex}")
         is_small = one.rows < _MOST_IN_MEMORY
         with nullcontext() if is_small else apart(memory_limit=_MEMORY, temp_directory=spilled):
-            found += _counted(one, _needed(one.tables, one.scope), {})
+            found += _counted(one)
     return found
 
 
@@ -91,9 +87,13 @@ def _needed(tables: Sequence[str], scope: Scope) -> list[str]:
     return sorted({*tables, *needs})
 
 
-def _counted(work: TogetherWork, needed: Sequence[str], rows: dict[str, Rows]) -> list[Measurement]:
-    """Count once all tables that are `needed` are among the `rows` at hand."""
-    if not needed:
+def _counted(work: TogetherWork) -> list[Measurement]:
+    """Count a piece of work. Raises TamperedError if a file cannot be read."""
+    with ExitStack() as opened:
+        rows: dict[str, Rows] = {}
+        for name in _needed(work.tables, work.scope):
+            is_there = work.files.named.get(name)
+            rows[name] = opened.enter_context(work.files.reading(TABLES[name])) if is_there else empty(TABLES[name])
         is_first = work.part[0] == 0
         return measure(
             rows,
@@ -101,14 +101,3 @@ def _counted(work: TogetherWork, needed: Sequence[str], rows: dict[str, Rows]) -
             which=lambda rule: _is_asked(rule, work.scope) and (is_first or rule.kind == "unique"),
             part=work.part,
         )
-    (name, *others), table = needed, TABLES[needed[0]]
-
-    def counted(found: duckdb.DuckDBPyRelation) -> list[Measurement]:
-        return _counted(work, others, {**rows, name: found})
-
-    if work.namesrv_ids:
-        found = work.files.of(*work.namesrv_ids).ask(table, counted)
-    else:
-        files = work.files.named.get(name, ())
-        found = ask_files(work.files.root, table, files, counted) if files else None
-    return _counted(work, others, {**rows, name: empty(table)}) if found is None else found

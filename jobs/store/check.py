@@ -21,8 +21,6 @@ from jobs.store.chain import LOG, Entry, Files, root_of_files
 from jobs.store.files import (
     DataFile,
     batches_of,
-    bounds_of,
-    closed_days,
     described,
     folder_of,
     pieces_of,
@@ -160,7 +158,7 @@ class _Sealed:
 
     def _other_rows(self, entry: Entry) -> Iterator[str]:
         table = TABLES[entry.table]
-        if pieces_of(self._warehouse.path, table, DataFile(entry.path, 0, 0, None, "")) != entry.pieces:
+        if pieces_of(self._warehouse.path, table, DataFile(entry.path, 0, 0, None)) != entry.pieces:
             where = f"{table_path(self._warehouse.path, table)}/{entry.path}"
             yield f"{entry.table}: {where} has not the rows that were published before they were put together"
 
@@ -182,9 +180,9 @@ class _Sealed:
             return
         for file in named:
             found = described(root, table, file.path, file.day)
-            said, is_so = ((of.rows, closed_days(of) if table.has_intervals else of.day) for of in (file, found))
+            said, is_so = ((of.rows, of.closed if table.has_intervals else of.day) for of in (file, found))
             # Where a log says nothing of name servers, nothing is left out for it.
-            is_bound = bounds_of(file) in ((None, None), bounds_of(found))
+            is_bound = file.namesrvs in ((None, None), found.namesrvs)
             if said != is_so or not is_bound or posixpath.dirname(file.path) != folder_of(table, file).rstrip("/"):
                 yield f"{table.name}: the log of {table_path(root, table)} says of {file.path} what it is not"
 

@@ -22,7 +22,7 @@ from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
 from jobs.errors import BrokenLogError, TableFeatureError, WarehouseBusyError, first_line
-from jobs.store.files import DataFile, closed_days, described, month_of
+from jobs.store.files import DataFile, bounded, described, month_of
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import delta_table, delta_uri
 from schemas.table import CLOSED_MONTH, Table
@@ -85,21 +85,13 @@ class Version:
     def _file(self, row: Mapping[str, Any]) -> DataFile:
         if row["rows"] is None:
             return described(self.root, self.table, row["path"], row["day"])
-        ends, first, last = self.table.span[1], *(_text_of(row[name]) for name in ("first", "last"))
-        stats = {
-            "numRecords": row["rows"],
-            "minValues": {"namesrv_id": row["low"], ends: first},
-            "maxValues": {"namesrv_id": row["high"], ends: last},
-            "nullCount": {"namesrv_id": row["nulls"]},
-        }
-        return DataFile(row["path"], row["size"], row["rows"], row["day"], json.dumps(stats))
+        file = DataFile(row["path"], row["size"], row["rows"], row["day"])
+        return bounded(file, row["nulls"], row["low"], row["high"], _day_of(row["first"]), _day_of(row["last"]))
 
 
-def _text_of(value: dt.date | str | None) -> str | None:
-    """Return an instant, or a day, of a log's statistics as the log has it."""
-    if isinstance(value, dt.datetime):
-        return value.astimezone(dt.timezone.utc).isoformat()
-    return value.isoformat() if isinstance(value, dt.date) else value
+def _day_of(value: dt.date | None) -> dt.date | None:
+    """Return the day of an instant, or a day, of a log's statistics."""
+    return value.astimezone(dt.timezone.utc).date() if isinstance(value, dt.datetime) else value
 
 
 def open_version(root: str, table: Table, number: int) -> Version:
@@ -180,7 +172,7 @@ def create(root: str, table: Table, files: Iterable[DataFile], run_id: str) -> i
     create_table_with_add_actions(
         delta_uri(table_path(root, table)),
         Schema.from_arrow(pa.schema(fields)),
-        [_added(table, file) for file in files],
+        [_added(root, table, file) for file in files],
         partition_by=list(table.partition_by),
         description=table.grain,
         configuration=properties(),
@@ -198,7 +190,9 @@ def commit(
     """
     now = int(time.time() * 1000)
     table = version.table
-    actions: list[AddAction | RemoveAction] = [_added(table, file, rows_change=rows_change) for file in add]
+    actions: list[AddAction | RemoveAction] = [
+        _added(version.root, table, file, rows_change=rows_change) for file in add
+    ]
     actions += [RemoveAction(file.path, rows_change, now, file.size, _partition(table, file)) for file in remove]
     partition_by = version.delta.metadata().partition_columns
     try:
@@ -230,14 +224,14 @@ def set_properties(version: Version, wanted: Mapping[str, str], run_id: str) -> 
         version.delta.alter.set_table_properties(changed, raise_if_not_exists=False, commit_properties=_by(run_id))
 
 
-def _added(table: Table, file: DataFile, *, rows_change: bool = True) -> AddAction:
-    return AddAction(file.path, file.size, _partition(table, file), int(time.time() * 1000), rows_change, file.stats)
+def _added(root: str, table: Table, file: DataFile, *, rows_change: bool = True) -> AddAction:
+    stats = file.stats or described(root, table, file.path, file.day).stats
+    return AddAction(file.path, file.size, _partition(table, file), int(time.time() * 1000), rows_change, stats)
 
 
 def _partition(table: Table, file: DataFile) -> dict[str, str | None]:
     if table.has_intervals:
-        closed = closed_days(file)
-        return {CLOSED_MONTH: None if closed is None else month_of(closed[0])}
+        return {CLOSED_MONTH: None if file.closed is None else month_of(file.closed[0])}
     return {} if file.day is None else {"day": file.day.isoformat()}
 
 

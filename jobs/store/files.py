@@ -36,10 +36,9 @@ _UNIQUE: Final = frozenset({"event_id", "quarantine_id"})
 # Long, and much alike: each is written once for many rows, however many there are.
 _LONG: Final = frozenset({"body"})
 _LONG_LEVEL, _DICTIONARY_BYTES = 9, 64 << 20
-_ENDS: Final = frozenset(table.span[1] for table in gold.INTERVAL_TABLES)
 _BOUNDED: Final = frozenset(
     {
-        *_ENDS,
+        *(table.span[1] for table in gold.INTERVAL_TABLES),
         *("namesrv_id", "cluster_name", "broker_name", "broker_addr", "topic", "run_id"),
         *("seq", "event_time", "effect_time", "valid_from", "from_time", "to_time", "hour"),
     }
@@ -62,16 +61,24 @@ Pieces = tuple[tuple[int, str], ...]
 class DataFile(NamedTuple):
     """A data file: its path below the table's folder, its bytes and rows, its day (None: the table is not cut by day).
 
-    `stats`: rows, and least and greatest values, as JSON in the form of Delta's log. Of a file that was found in a log
-    these are those of namesrv_id, and of when its rows were over where they are intervals. `pieces`: of one that was just written.
+    `namesrvs`: its least and greatest name server; None where that is not known, or some rows have none. `closed`: the first and
+    the last day on which its intervals closed; None: they are open. `stats`: least and greatest values, as JSON in the form of
+    Delta's log; empty for one that was found in a log. `pieces`: of one that was just written.
     """
 
     path: str
     size: int
     rows: int
     day: dt.date | None
-    stats: str
+    namesrvs: tuple[str | None, str | None] = (None, None)
+    closed: tuple[dt.date, dt.date] | None = None
+    stats: str = ""
     pieces: Pieces = ()
+
+    def may_be_of(self, names: Iterable[str]) -> bool:
+        """Return whether there may be rows of one of these name servers in it."""
+        low, high = self.namesrvs
+        return low is None or high is None or any(low <= name <= high for name in names)
 
 
 def write_file(
@@ -110,7 +117,7 @@ def write_file(
     with system.open_output_stream(f"{folder}/{path}") as stream:
         stream.write(data)
     by_day = day if table.is_by_day else None
-    return DataFile(path, data.size, footer.num_rows, by_day, _stats(footer), _pieces(leaves, joins))
+    return _of_footer(table, footer, path, data.size, by_day)._replace(pieces=_pieces(leaves, joins))
 
 
 def is_rooted(table: Table) -> bool:
@@ -139,8 +146,7 @@ def _pieces(leaves: Sequence[bytes], joins: Sequence[int]) -> Pieces:
 
 def folder_of(table: Table, file: DataFile) -> str:
     """Return the folder of the partition in which a file lies, below that of the table."""
-    closed = closed_days(file) if table.has_intervals else None
-    return _folder(table, file.day if closed is None else closed[0])
+    return _folder(table, file.day if file.closed is None else file.closed[0])
 
 
 def _folder(table: Table, day: dt.date | None) -> str:
@@ -187,7 +193,7 @@ def sha256_at(root: str, table: Table, path: str) -> str:
 def described(root: str, table: Table, path: str, day: dt.date | None) -> DataFile:
     """Return a data file with all that its footer says of it. Raises TamperedError."""
     footer, size = _footer(root, table, path)
-    return DataFile(path, size, footer.num_rows, day, _stats(footer))
+    return _of_footer(table, footer, path, size, day)
 
 
 def _footer(root: str, table: Table, path: str) -> tuple[pq.FileMetaData, int]:
@@ -262,31 +268,12 @@ def dataset_of(root: str, table: Table, files: Sequence[DataFile], once: Collect
 def _guarantee(file: DataFile) -> pc.Expression:
     """Return what holds of all rows of a file; of what has one value the rows themselves need not say it."""
     facts = [pc.scalar(True)] if file.day is None else [pc.field("day") == pa.scalar(file.day)]
-    low, high = bounds_of(file)
+    low, high = file.namesrvs
     if low is not None and low == high:
         facts.append(pc.field("namesrv_id") == low)
     elif low is not None:
         facts += [pc.field("namesrv_id") >= low, pc.field("namesrv_id") <= high]
     return reduce(and_, facts)
-
-
-def bounds_of(file: DataFile) -> tuple[str | None, str | None]:
-    """Return the least and greatest name server of a file; None where that is not known, or some rows have none."""
-    stats = json.loads(file.stats or "{}")
-    if stats.get("nullCount", {}).get("namesrv_id") != 0:
-        return None, None
-    low, high = (stats.get(which, {}).get("namesrv_id") for which in ("minValues", "maxValues"))
-    return (low, high) if low is not None and high is not None else (None, None)
-
-
-def closed_days(file: DataFile) -> tuple[dt.date, dt.date] | None:
-    """Return the first and the last day on which intervals of a file closed; None: they are open."""
-    stats = json.loads(file.stats or "{}")
-    low, high = (
-        next((value for name, value in stats.get(which, {}).items() if name in _ENDS), None)
-        for which in ("minValues", "maxValues")
-    )
-    return None if low is None else (dt.date.fromisoformat(low[:10]), dt.date.fromisoformat((high or low)[:10]))
 
 
 def unreadable(root: str, table: Table, path: str, error: BaseException | str) -> TamperedError:
@@ -338,8 +325,8 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
     }
 
 
-def _stats(footer: pq.FileMetaData) -> str:
-    """Return the statistics of a file as Delta's log has them, of the columns that readers look for."""
+def _of_footer(table: Table, footer: pq.FileMetaData, path: str, size: int, day: dt.date | None) -> DataFile:
+    """Return a file with the statistics that its footer has of the columns that readers look for."""
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, int] = {}
@@ -358,7 +345,23 @@ def _stats(footer: pq.FileMetaData) -> str:
             greatest = _ceiling(max(group.max for group in known))
             if greatest is not None:
                 high[name] = greatest
-    return json.dumps({"numRecords": footer.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls})
+    stats = {"numRecords": footer.num_rows, "minValues": low, "maxValues": high, "nullCount": nulls}
+    ends = (dt.date.fromisoformat(of[table.span[1]][:10]) for of in (low, high) if table.span[1] in of)
+    found = DataFile(path, size, footer.num_rows, day, stats=json.dumps(stats))
+    return bounded(found, nulls.get("namesrv_id"), low.get("namesrv_id"), high.get("namesrv_id"), *ends)
+
+
+def bounded(
+    file: DataFile,
+    nulls: int | None,
+    low: str | None,
+    high: str | None,
+    first: dt.date | None = None,
+    last: dt.date | None = None,
+) -> DataFile:
+    """Return a file with what is known of all its rows: of name servers, how many rows have none, and of when intervals closed."""
+    namesrvs = (low, high) if nulls == 0 and low is not None and high is not None else (None, None)
+    return file._replace(namesrvs=namesrvs, closed=None if first is None else (first, last or first))
 
 
 def _floor(value: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.store.files import DataFile, bounds_of, closed_days, read_files, write_file
+from jobs.store.files import DataFile, read_files, write_file
 from jobs.store.relations import digest_of
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.digest import Digest, Slice, digests_by, sum_of
@@ -97,7 +97,7 @@ class _Part(NamedTuple):
 
 def _parts_of(files: Iterable[DataFile], namesrv_id: str, kind: Kind) -> dict[_Part, DataFile]:
     """Return a name server's own files of open intervals of a kind, by what they hold; nothing unless they are cut alike."""
-    own = [file for file in files if closed_days(file) is None and set(bounds_of(file)) == {namesrv_id}]
+    own = [file for file in files if file.closed is None and set(file.namesrvs) == {namesrv_id}]
     named = [(said, file) for file in own if (said := _PART.search(posixpath.basename(file.path)))]
     if len(named) < len(own):
         return {}
@@ -132,8 +132,7 @@ def replace_closed(warehouse: Warehouse, table: Table, day: dt.date, files: Iter
     """Have `files` in place of the intervals that closed on a day."""
     gone, left = list[DataFile](), list[DataFile]()
     for file in warehouse.files(table):
-        closed = closed_days(file)
-        if closed is not None and closed[0] <= day <= closed[1]:
+        if file.closed is not None and file.closed[0] <= day <= file.closed[1]:
             gone.append(file)
             left += _rest(warehouse, table, file, ~_closed_from(table, day) | _closed_from(table, day + _ONE_DAY))
     warehouse.change(table, [*files, *left], gone)
@@ -143,10 +142,9 @@ def end_with(warehouse: Warehouse, table: Table, day: dt.date, opened: Iterable[
     """Have a table end with a day: nothing closed later, and open are the intervals of `opened`."""
     gone, left, wanted = list[DataFile](), list[DataFile](), {file.path: file for file in opened}
     for file in warehouse.files(table):
-        closed = closed_days(file)
-        if closed is None and wanted.pop(file.path, None) is None:
+        if file.closed is None and wanted.pop(file.path, None) is None:
             gone.append(file)
-        elif closed is not None and closed[1] > day:
+        elif file.closed is not None and file.closed[1] > day:
             gone.append(file)
             left += _rest(warehouse, table, file, ~_closed_from(table, day + _ONE_DAY))
     warehouse.change(table, [*wanted.values(), *left], gone)
@@ -157,10 +155,9 @@ def go_on_as_published(warehouse: Warehouse, table: Table, day: dt.date) -> None
     end_with(warehouse, table, day)
     back = list[DataFile]()
     for file in warehouse.published_files(table):
-        closed = closed_days(file)
-        if closed is None or closed[0] > day:
+        if file.closed is None or file.closed[0] > day:
             back.append(file)
-        elif closed[1] > day:
+        elif file.closed[1] > day:
             back += _rest(warehouse, table, file, _closed_from(table, day + _ONE_DAY))
     warehouse.change(table, back)
 
@@ -170,9 +167,9 @@ _ONE_DAY = dt.timedelta(days=1)
 
 def _rest(warehouse: Warehouse, table: Table, file: DataFile, where: pc.Expression) -> Iterator[DataFile]:
     """Yield a file with those of a file's closed intervals that are left, if any are."""
-    rows, closed = read_files(warehouse.path, table, [file], filter=where), closed_days(file)
-    if rows.num_rows and closed is not None:
-        yield write_file(rows, warehouse.path, table, closed[0], warehouse.run_id)
+    rows = read_files(warehouse.path, table, [file], filter=where)
+    if rows.num_rows and file.closed is not None:
+        yield write_file(rows, warehouse.path, table, file.closed[0], warehouse.run_id)
 
 
 def _closed_from(table: Table, day: dt.date) -> pc.Expression:

@@ -24,7 +24,7 @@ from jobs.errors import CompactionError
 from jobs.printable import nobody
 from jobs.store import delta_log
 from jobs.store.delta_log import LOG, Version
-from jobs.store.files import DataFile, batches_of, bounds_of, closed_days, is_rooted, joins_of, write_file
+from jobs.store.files import DataFile, batches_of, is_rooted, joins_of, write_file
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import OLDEST, oldest_kept
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
@@ -39,25 +39,14 @@ _UNPINNED = (gold.RUNS.name, gold.RESTATEMENTS.name)
 _CROWD, _SMALL_BYTES, _FULL_BYTES = 4, 16 << 20, 128 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Files and bytes on disk."""
+class TableCare(NamedTuple):
+    """What maintenance did, or would do, to one table: its compacted days, its files and their bytes, data and log."""
 
-    files: int = 0
-    bytes: int = 0
-
-    def __add__(self, other: Usage) -> Usage:
-        """Return the sum."""
-        return Usage(self.files + other.files, self.bytes + other.bytes)
-
-
-@dataclass(frozen=True, slots=True)
-class TableCare:
-    """What maintenance did, or would do, to one table: its files before and after, data and log; how many days it compacted."""
-
-    before: Usage
-    after: Usage
     compacted_days: int
+    files: int
+    files_after: int
+    bytes: int
+    bytes_after: int
 
 
 @dataclass
@@ -72,11 +61,10 @@ class Maintained:
     @property
     def total(self) -> TableCare:
         """Return all tables together."""
-        cares = self.by_table.values()
-        return TableCare(
-            sum((care.before for care in cares), Usage()),
-            sum((care.after for care in cares), Usage()),
-            sum(care.compacted_days for care in cares),
+        return (
+            TableCare(*map(sum, zip(*self.by_table.values(), strict=True)))
+            if self.by_table
+            else TableCare(0, 0, 0, 0, 0)
         )
 
 
@@ -112,7 +100,7 @@ def maintain(
         oldest = {name: max(oldest.get(name, 0), gone.get(name, 0)) for name in {**gone, **oldest}}
     crowded = {name: _crowded(version) for name, (_, version) in existing.items()}
     done = Maintained({}, _staging(root), sum(is_readable(run.versions, oldest) for run in pinned), len(pinned))
-    before = {name: _usage(_files(root, table)) for name, (table, _) in existing.items()}
+    before = {name: _files(root, table) for name, (table, _) in existing.items()}
     if not dry_run:
         for number, (name, (table, version)) in enumerate(existing.items()):
             share(number, 2 * len(existing))
@@ -129,7 +117,10 @@ def maintain(
         share(number, 2 * len(existing))
         first = version.number if name in _UNPINNED else oldest.get(name, 0)
         left = _cleaned(root, table, first, dry_run=dry_run)
-        done.by_table[name] = TableCare(before[name], _usage(left), len(crowded[name]))
+        files = before[name]
+        done.by_table[name] = TableCare(
+            len(crowded[name]), len(files), len(left), sum(files.values()), sum(left.values())
+        )
     return done
 
 
@@ -177,9 +168,8 @@ def _crowded(version: Version) -> dict[dt.date | None, list[DataFile]]:
         return {}
     small: dict[dt.date | None, list[DataFile]] = {}
     for file in version.files():
-        closed = closed_days(file)
-        if file.size < _SMALL_BYTES and (closed is not None or not version.table.has_intervals):
-            small.setdefault(closed[0].replace(day=1) if closed is not None else file.day, []).append(file)
+        if file.size < _SMALL_BYTES and (file.closed or not version.table.has_intervals):
+            small.setdefault(file.closed[0].replace(day=1) if file.closed else file.day, []).append(file)
     return {day: files for day, files in small.items() if len(files) >= _CROWD}
 
 
@@ -199,8 +189,7 @@ def _compacted(
                 digests.append(_digest(rows))
                 yield rows
 
-        closed = closed_days(group[0])
-        day = group[0].day if closed is None else closed[0]
+        day = group[0].closed[0] if group[0].closed else group[0].day
         joins = [rows for file in group for rows in joins_of(root, table, file)]
         add.append(write_file(parts(), root, table, day, f"compacted-{warehouse.run_id}", joins))
         if sum_of(before) != sum_of(_digest(rows) for rows in batches_of(root, table, [add[-1]])):
@@ -213,7 +202,7 @@ def _compacted(
 def _groups_of(files: Iterable[DataFile]) -> Iterator[list[DataFile]]:
     """Yield files that make one full file together, those of a name server beside each other."""
     group: list[DataFile] = []
-    for file in sorted(files, key=lambda file: (bounds_of(file)[0] or "", file.path)):
+    for file in sorted(files, key=lambda file: (file.namesrvs[0] or "", file.path)):
         if group and sum(other.size for other in group) + file.size > _FULL_BYTES:
             yield group
             group = []
@@ -261,10 +250,6 @@ def _files(root: str, table: Table) -> dict[str, int]:
     system, folder = filesystem_of(table_path(root, table))
     found = system.get_file_info(pafs.FileSelector(folder, recursive=True))
     return {info.path.removeprefix(f"{folder}/"): info.size for info in found if info.is_file}
-
-
-def _usage(files: Mapping[str, int]) -> Usage:
-    return Usage(len(files), sum(files.values()))
 
 
 def _staging(root: str) -> list[str]:

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial, reduce
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
 from itertools import groupby
-from typing import TypeVar
 
 import duckdb
-import pyarrow as pa
 from duckdb import ConstantExpression
 
-from jobs.store.files import DataFile, batches_of, bounds_of, dataset_of, is_intact, stored_schema, unreadable
-from jobs.store.places import local_path, table_path
+from jobs.store.files import DataFile, batches_of, dataset_of, is_intact, read_files, sha256_in, unreadable
+from jobs.store.places import local_path
 from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of, sum_of
-from namesrv_day.arrow.rows import derived_of
+from namesrv_day.arrow.rows import derived_of, empty
 from namesrv_day.arrow.sql import connection
 from schemas.table import Table
-
-T = TypeVar("T")
 
 
 def relation_of(
@@ -33,7 +30,9 @@ def relation_of(
     left_out = () if with_keys else made.keys() & {*table.key}
     names = [name for name in table.column_names if name not in left_out]
     parts = []
-    for is_ours, some in groupby(files, lambda file: _is_read_here(root, table, file)):
+    # It lies on this machine, and what it is called says that it has just the columns that we write.
+    is_here = local_path(root) is not None
+    for is_ours, some in groupby(files, lambda file: is_here and sha256_in(file.path) is not None):
         if is_ours:
             # One statement: each step of a relation is bound anew.
             days = groupby(some, lambda file: file.day)
@@ -53,40 +52,6 @@ def _sql(root: str, table: Table, files: Sequence[DataFile], made: Mapping[str, 
     return f"SELECT {columns} FROM read_parquet({paths}, hive_partitioning = false)"  # noqa: S608  names of ours
 
 
-_are_ours: dict[tuple[str, int, int], bool] = {}
-# A night of a day opens some hundreds.
-_MOST_FOOTERS = 2_000
-
-
-def _is_read_here(root: str, table: Table, file: DataFile) -> bool:
-    """Return whether DuckDB reads a file itself: it lies on this machine, and has just the columns that we write.
-
-    The footer of a file that has not changed since is read once.
-    """
-    folder = local_path(table_path(root, table))
-    if folder is None:
-        return False
-    try:
-        now = (folder / file.path).stat()
-    except OSError as error:
-        raise unreadable(root, table, file.path, error) from error
-    key = str(folder / file.path), now.st_mtime_ns, now.st_size
-    if key not in _are_ours:
-        if len(_are_ours) >= _MOST_FOOTERS:
-            _are_ours.clear()
-        _are_ours[key] = _has_just_ours(root, table, file)
-    return _are_ours[key]
-
-
-def _has_just_ours(root: str, table: Table, file: DataFile) -> bool:
-    """Return whether a file has just the columns that we write."""
-    (fragment,) = dataset_of(root, table, [file]).get_fragments()
-    try:
-        return bool(fragment.physical_schema.equals(stored_schema(table)))
-    except (OSError, pa.ArrowException) as error:
-        raise unreadable(root, table, file.path, error) from error
-
-
 def require_intact(root: str, table: Table, files: Iterable[DataFile]) -> None:
     """Raise TamperedError for the first file that has not the bytes that were written, whatever its rows are."""
     for file in files:
@@ -98,56 +63,46 @@ def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice
     """Return the digest of each slice that the rows of data files make up. Raises as `read_files`."""
     found: dict[Slice, Digest] = {}
     for file in files:
-        for cut, digest in ask_file(root, table, file, partial(slices_of, table.name)).items():
-            found[cut] = found.get(cut, Digest()) + digest
+        with reading(root, table, [file]) as rows:
+            for cut, digest in slices_of(table.name, rows).items():
+                found[cut] = found.get(cut, Digest()) + digest
     return found
 
 
 def digest_of(root: str, table: Table, files: Iterable[DataFile]) -> Digest:
     """Return the digest of all rows of data files. Raises as `read_files`."""
-    return sum_of(digest for file in files for digest in ask_file(root, table, file, digests_by).values())
+    found = Digest()
+    for file in files:
+        with reading(root, table, [file]) as rows:
+            found += sum_of(digests_by(rows).values())
+    return found
 
 
 def namesrvs_in(root: str, table: Table, files: Iterable[DataFile]) -> set[str]:
     """Return the name servers that the files have rows of; a file of one alone is not opened for it. Raises as `read_files`."""
     found: set[str | None] = set()
     for file in files:
-        bounds = set(bounds_of(file))
-        if len(bounds) != 1 or None in bounds:
-            rows = ask_file(root, table, file, lambda rows: rows.unique("namesrv_id").to_arrow_table())
-            bounds = set(rows.column(0).to_pylist())
-        found |= bounds
+        if file.namesrvs[0] is not None and file.namesrvs[0] == file.namesrvs[1]:
+            found.add(file.namesrvs[0])
+        else:
+            found.update(read_files(root, table, [file], ["namesrv_id"])[0].unique().to_pylist())
     return {name for name in found if name is not None}
 
 
-def ask_file(root: str, table: Table, file: DataFile, ask: Callable[[duckdb.DuckDBPyRelation], T]) -> T:
-    """Return what `ask` makes of the rows of a data file, as `relation_of` gives them. Raises as `read_files`."""
-    return ask_files(root, table, [file], ask)
+@contextmanager
+def reading(
+    root: str, table: Table, files: Sequence[DataFile], *, with_keys: bool = True
+) -> Iterator[duckdb.DuckDBPyRelation]:
+    """Give the rows of data files, as `relation_of` does, to be asked within. Raises as `read_files`.
 
-
-def ask_files(
-    root: str,
-    table: Table,
-    files: Sequence[DataFile],
-    ask: Callable[[duckdb.DuckDBPyRelation], T],
-    *,
-    with_keys: bool = True,
-) -> T:
-    """Return what `ask` makes of the rows of one or more data files, as `relation_of` gives them. Raises as `read_files`."""
-    try:
-        return ask(relation_of(root, table, files, with_keys=with_keys))
-    except (duckdb.Error, OSError) as error:
-        _require_readable(root, table, files, error)
-        raise
-
-
-def _require_readable(root: str, table: Table, files: Sequence[DataFile], error: Exception) -> None:
-    """Raise TamperedError, which names the file, unless each can be read, and has the bytes that were written.
-
-    Some damage DuckDB alone notices: such an `error` of its reader has no class of its own.
+    Some damage DuckDB alone notices: such an error of its reader has no class of its own.
     """
-    for _ in batches_of(root, table, files):
-        pass
-    require_intact(root, table, files)
-    if type(error) is duckdb.Error:
-        raise unreadable(root, table, files[0].path, error) from error
+    try:
+        yield relation_of(root, table, files, with_keys=with_keys) if files else connection().from_arrow(empty(table))
+    except (duckdb.Error, OSError) as error:
+        for _ in batches_of(root, table, files):
+            pass
+        require_intact(root, table, files)
+        if type(error) is duckdb.Error and files:
+            raise unreadable(root, table, files[0].path, error) from error
+        raise

@@ -29,8 +29,6 @@ from jobs.store.files import (
     DataFile,
     Pieces,
     batches_of,
-    closed_days,
-    described,
     is_rooted,
     joins_of,
     pieces_of,
@@ -238,7 +236,7 @@ class Warehouse:
             by_day = None if table.has_intervals else {day for day in wanted if day is not None}
             files = self._files_at(table, self.rearranged(table), by_day)
             if table.has_intervals and first:
-                files = [file for file in files if (closed := closed_days(file)) is None or closed[1] >= first]
+                files = [file for file in files if file.closed is None or file.closed[1] >= first]
             # Many small files at once take less than each of them asked.
             is_small = sum(file.size for file in files) < _SMALL_BYTES
             slices = (
@@ -297,7 +295,7 @@ class Warehouse:
         for change in [*self._changes.values()]:
             if change.table.has_intervals and change.dropped:
                 # Open ones were there for ever.
-                closed = (closed_days(file) or (dt.date.max,) for file in change.dropped.values())
+                closed = (file.closed or (dt.date.max,) for file in change.dropped.values())
                 self.hold([change.table], [min(days[0] for days in closed)])
             elif change.dropped:
                 self.hold([change.table], {file.day for file in change.dropped.values() if file.day is not None})
@@ -393,8 +391,7 @@ class Warehouse:
         newest = self._version(table, head)
         if base != head:
             there = {file.path: file for file in newest.files()}
-            back = [file for path, file in files.items() if path not in there and path not in change.added]
-            add += [described(self.path, table, file.path, file.day) for file in back]
+            add += [file for path, file in files.items() if path not in there and path not in change.added]
             remove = [file for path, file in there.items() if path not in files]
         if add or remove:
             self._heads[table.name] = delta_log.commit(newest, add, remove, self.run_id)

@@ -77,10 +77,9 @@ def _distinct(rows: pa.Table) -> tuple[pa.Table, npt.NDArray[np.int64]]:
 
 
 def topic_tables_of(configs: pa.Table) -> dict[str, TopicTable]:
-    """Return the core's topic tables of rows of topic_configs, by their digests. A queue map nobody can read counts as none."""
+    """Return the core's topic tables of rows of topic_configs, by their digests."""
     topics, mappings = _records(configs["topics"], TopicConfig), _records(configs["mappings"], TopicQueueMappingInfo)
-    readable = ([_with_queue_ids(mapping) for mapping in of_table] for of_table in mappings)
-    return dict(zip(configs["topic_config_digest"].to_pylist(), map(TopicTable, topics, readable), strict=True))
+    return dict(zip(configs["topic_config_digest"].to_pylist(), map(TopicTable, topics, mappings), strict=True))
 
 
 class TopicTables(dict[str, TopicTable]):
@@ -116,14 +115,6 @@ class _LaterTopicTable(TopicTable):
         for known in TopicTable.__slots__:
             setattr(self, known, getattr(read, known))
         return getattr(self, name)
-
-
-def _with_queue_ids(mapping: TopicQueueMappingInfo) -> TopicQueueMappingInfo:
-    try:
-        _ = mapping.queue_ids
-    except ValueError:
-        return mapping._replace(curr_id_map=None)
-    return mapping
 
 
 def wrong_configs(configs: pa.Table) -> list[str]:

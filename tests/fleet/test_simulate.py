@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 from jobs.passes import InProcess
-from jobs.store.files import bounds_of, read_files, write_file
+from jobs.store.files import read_files, write_file
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import rows_of, table_of
 from schemas import bronze
@@ -92,7 +92,7 @@ def test_rows_are_the_same_in_however_many_pieces(tmp_path: Path) -> None:
     files = warehouse.files(bronze.HEARTBEATS, [NEXT])
     assert len(files) == 3 * 5
     for file in files:
-        low, high = bounds_of(file)
+        low, high = file.namesrvs
         seq = read_files(warehouse.path, bronze.HEARTBEATS, [file], ["seq"])["seq"].to_numpy()
         assert low == high
         assert (np.diff(seq) > 0).all()

@@ -11,10 +11,7 @@ import pytest
 
 from jobs.conf import PipelineConf
 from jobs.ingest.ingest import ingest
-from namesrv_day.arrow.rows import table_of
 from namesrv_day.arrow.sql import ask
-from namesrv_day.day.timed import topic_tables_of
-from schemas import bronze, codec
 from schemas.sql_files import query
 from tests.ingest.given import BEAT, START_MS, Line, at, broker, read_in, stored, warehouse_at, write
 
@@ -40,23 +37,6 @@ def test_a_line_that_cannot_be_used_costs_itself(tmp_path: Path, wrong: Line) ->
     read = read_in(tmp_path / "w", log)
     assert (read.events, read.quarantined, read.errors) == (2, 1, [])
     assert [len(stored(tmp_path / "w", table, "seq")) for table in ("registrations", "heartbeats")] == [1, 1]
-
-
-@pytest.mark.parametrize("text", ["{oops", "[]", "null", '{"a":{}}'])
-def test_header_fields_that_were_stored_unread_count_as_none(text: str) -> None:
-    """A row that an earlier version let through costs what it does not say, not its name server's days."""
-    row = {"response_code": 0, "body": None, "remark": None, "response_fields": text}
-    assert codec.answer_of(row).fields == ()
-    assert codec.answer_of({**row, "response_fields": '{"b":"2","a":"1"}'}).fields == (("a", "1"), ("b", "2"))
-
-
-def test_queue_maps_that_were_stored_unread_count_as_none() -> None:
-    """The mapping is there without its queues; others are as they are."""
-    one = {"topic": "T", "bname": "b", "total_queues": 1, "epoch": 0, "dirty": False, "scope": None}
-    maps = [{**one, "curr_id_map": "{oops"}, {**one, "topic": "U", "curr_id_map": '{"0":1}'}]
-    rows = [{"topic_config_digest": "d", "topics": [], "mappings": maps, "topic_count": 0, "ingest_run": "r"}]
-    table = topic_tables_of(table_of(rows, bronze.TOPIC_CONFIGS_TABLE))["d"]
-    assert [mapping.queue_ids for mapping in table.mappings] == [{}, {0: 1}]
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ from jobs.cli.output import Console
 from jobs.conf import PipelineConf
 from jobs.night import gate
 from jobs.night import nightly as nights
-from jobs.night.docs import Verdict
+from jobs.night.gate import Verdict
 from jobs.night.judging import JudgedTogether
 from jobs.night.nightly import Asked, Summary
 from jobs.passes import InProcess, Passes

@@ -6,6 +6,7 @@ import datetime as dt
 import shutil
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.passes import Call, InProcess, OnSpark
+from jobs.passes import InProcess, OnSpark
 from tests.examples import more
 from tests.night.nights import Capture, night, warehouse_at
 from tools.fleet.fleet import Fleet
@@ -54,7 +55,7 @@ class Watched(InProcess):
 
     def each(self, task: Any, work: Any) -> list[Any]:
         """See `Passes`."""
-        self.seen.append(Counter(one.task.__name__ if isinstance(one, Call) else task.__name__ for one in work))
+        self.seen.append(Counter(one.func.__name__ if isinstance(one, partial) else task.__name__ for one in work))
         return super().each(task, work)
 
 

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from jobs.night import docs
+from jobs.night import gate
 from namesrv_day.gate.rules import Measurement, measure, merged
 from schemas.rules import RULES
 from tests.day.good_rows import frames, good_rows
@@ -56,18 +56,19 @@ def test_the_gate_stops_on_critical_rules_only(found, unspoilt, tmp_path):
     warned = [found[m.table, m.rule] if m.severity == "warning" else m for m in unspoilt]
     broken = [found[m.table, m.rule] if (m.table, m.rule) == ("runs", "gate_agrees") else m for m in unspoilt]
 
-    open_gate, shut_gate = (docs.judge(of, tmp_path / name) for name, of in [("a", warned), ("b", broken)])
+    open_gate, shut_gate = (gate.judge(of, tmp_path / name) for name, of in [("a", warned), ("b", broken)])
 
     assert open_gate.critical == []
     assert open_gate.warnings == [f"{m.table}.{m.rule}" for m in unspoilt if m.severity == "warning"]
     assert (shut_gate.critical, shut_gate.warnings) == (["runs.gate_agrees"], [])
-    judged = [json.loads(path.read_text())["results"] for path in (tmp_path / "b" / "results").rglob("*.json")]
+    (path,) = (tmp_path / "b" / "results").glob("*.json")
+    judged = [of_table["results"] for of_table in json.loads(path.read_text()).values()]
     assert (len(judged), sum(map(len, judged))) == (len(RULES), len(ALL_RULES))
 
 
 def test_every_broken_rule_is_found(found, tmp_path):
     """Where all rules are broken, Great Expectations says so of each, by its severity."""
-    verdict = docs.judge(found.values(), tmp_path)
+    verdict = gate.judge(found.values(), tmp_path)
 
     named = {s: [f"{m.table}.{m.rule}" for m in found.values() if m.severity == s] for s in ("critical", "warning")}
     assert verdict.critical == named["critical"]
@@ -79,52 +80,40 @@ def test_a_rule_that_could_not_be_counted_is_skipped(tmp_path):
     """What needs a table that was not given is neither passed nor broken: it is named, and the gate stays open."""
     measurements = measure({"quarantine": frames(good_rows())["quarantine"]})
 
-    verdict = docs.judge(measurements, tmp_path)
+    verdict = gate.judge(measurements, tmp_path)
 
     assert verdict.skipped == ["quarantine.quarantine_is_small"]
     assert verdict.critical == []
-    assert "not judged, needs sources" in _texts(tmp_path / "validations")
+    assert "not judged, needs sources" in _texts(tmp_path)
 
 
 def test_data_docs_name_the_rules_and_are_pruned(found, tmp_path, monkeypatch):
     """A page of each judgement shows rule, sentence and count, never the rows; old judgements go."""
-    monkeypatch.setattr(docs, "KEPT_RESULTS", 2)
+    monkeypatch.setattr(gate, "KEPT_RESULTS", 2)
     of_runs = [m for m in found.values() if m.table == "runs"]
 
     for _ in range(4):
-        verdict = docs.judge(of_runs, tmp_path)
+        verdict = gate.judge(of_runs, tmp_path)
 
-    pages = sorted((tmp_path / docs.PAGES / "runs").rglob("*.html"))
-    page = _Page(pages[-1].read_text(encoding="utf-8"))
-    shown = "".join(page.text)
+    pages, results = (sorted((tmp_path / "results").glob(f"*.{kind}")) for kind in ("html", "json"))
     index = _Page(verdict.docs_path.read_text(encoding="utf-8"))
-    assert len(pages) == len(list((tmp_path / docs.RESULTS / "runs").rglob("*.json"))) == 2
-    for m in of_runs:
-        assert m.rule in shown
-        assert f"{m.says} ({m.severity}; {m.rows} judged)" in shown
-        assert not any(sample in shown for sample in m.sample)
-    assert "runs" in index.text
-    assert all((tmp_path / link).is_file() for link in index.links)
-    assert len(index.links) == 2
-    assert all((pages[-1].parent / link).resolve() == verdict.docs_path for link in page.links)
-
-
-def test_tables_that_were_judged_at_other_times_stay_in_the_index(unspoilt, found, tmp_path):
-    """Two judgements of different tables are both on the first page, each with how it ended."""
-    docs.judge([m for m in unspoilt if m.table == "sources"], tmp_path)
-    verdict = docs.judge([m for m in found.values() if m.table == "watermarks"], tmp_path)
-
-    text = _Page(verdict.docs_path.read_text(encoding="utf-8")).text
-    assert text.index("sources") < text.index("watermarks")
-    assert text.count("passed") == text.count("failed") == 1
+    assert [path.stem for path in pages] == [path.stem for path in results]
+    assert len(pages) == 2
+    for page in (index, _Page(pages[-1].read_text(encoding="utf-8"))):
+        shown = "".join(page.text)
+        for m in of_runs:
+            assert m.rule in shown
+            assert f"{m.says} ({m.severity}; {m.rows} judged)" in shown
+            assert not any(sample in shown for sample in m.sample)
+    assert index.links == [f"results/{pages[0].name}"]
 
 
 def test_pages_need_nothing_but_themselves(found, tmp_path):
     """No page loads a style sheet, a script, a font or a picture, or names a host: they read the same without a network."""
-    docs.judge(found.values(), tmp_path)
+    gate.judge(found.values(), tmp_path)
 
     pages = list(tmp_path.rglob("*.html"))
-    assert len(pages) == 1 + len(RULES)
+    assert len(pages) == 2
     for path in pages:
         text = path.read_text(encoding="utf-8")
         page = _Page(text)
@@ -138,17 +127,17 @@ def test_pages_need_nothing_but_themselves(found, tmp_path):
 def test_what_a_rule_says_is_text(tmp_path):
     """Whatever stands in a sentence is shown, and is no markup."""
     (rule, *_) = merged([], ["watermarks"])
-    docs.judge([replace(rule, says="<script>a & b</script>.")], tmp_path)
+    gate.judge([replace(rule, says="<script>a & b</script>.")], tmp_path)
 
-    assert "<script>a & b</script>." in _texts(tmp_path / docs.PAGES)
+    assert "<script>a & b</script>." in _texts(tmp_path)
 
 
 def test_results_are_kept_as_great_expectations_has_them(found, tmp_path):
     """Beside the pages lies each result as JSON: the rule, what it says and how many rows break it."""
-    docs.judge([m for m in found.values() if m.table == "watermarks"], tmp_path)
+    gate.judge([m for m in found.values() if m.table == "watermarks"], tmp_path)
 
-    (path,) = (tmp_path / docs.RESULTS).rglob("*.json")
-    result = json.loads(path.read_text(encoding="utf-8"))
+    (path,) = (tmp_path / "results").glob("*.json")
+    result = json.loads(path.read_text(encoding="utf-8"))["watermarks"]
     shown = {
         of["expectation_config"]["kwargs"]["column"]: (of["success"], of["result"]["observed_value"])
         for of in result["results"]

@@ -14,7 +14,6 @@ from deltalake import DeltaTable
 
 from jobs.store import intervals, maintain
 from jobs.store.check import check
-from jobs.store.files import closed_days
 from jobs.store.maintain import maintain as maintained
 from schemas import gold
 from schemas.table import Table
@@ -81,7 +80,7 @@ def run(path: Path, *days: Sequence[Line]) -> Path:
 
 
 def open_files(path: Path, table: Table = QUEUES) -> set[str]:
-    return {file.path for file in warehouse_at(path).published_files(table) if closed_days(file) is None}
+    return {file.path for file in warehouse_at(path).published_files(table) if file.closed is None}
 
 
 def test_every_reader_sees_each_interval_once(daily: Daily) -> None:
@@ -202,7 +201,7 @@ def test_a_night_writes_what_it_changes(daily: Daily, tmp_path: Path, monkeypatc
     run(path, PASSING)
     assert open_files(path) == before
     maintained(warehouse_at(path))
-    [merged] = [file for file in warehouse_at(path).files(QUEUES) if closed_days(file) is not None]
+    [merged] = [file for file in warehouse_at(path).files(QUEUES) if file.closed is not None]
     assert "compacted" in merged.path
     run(path, late)
     lines = in_order(*BY_DAY[:3], beat, PASSING, late)

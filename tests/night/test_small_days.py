@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from jobs.night import judging
-from jobs.night.docs import Verdict
+from jobs.night.gate import Verdict
 from jobs.night.nightly import Summary
 from jobs.passes import InProcess
 from namesrv_day.gate import rules

@@ -15,7 +15,7 @@ from jobs.night import together
 from jobs.night.opened import Files
 from jobs.night.together import count_together, to_count
 from jobs.store.files import DataFile, write_file
-from jobs.store.relations import ask_file, digests_of
+from jobs.store.relations import digests_of, reading
 from namesrv_day.arrow.digest import Slice
 from namesrv_day.arrow.rows import with_derived
 from namesrv_day.arrow.sql import ask
@@ -47,7 +47,8 @@ def gate(root: Path, files: Written) -> dict[tuple[str, str], Measurement]:
     rows: dict[Slice, int] = {}
     found: list[Measurement] = []
     for name, file in ((table, file) for table in RECORDED for file in files.get(table, ())):
-        found += ask_file(str(root), TABLES[name], file, lambda of, name=name: counted(of, name, row_rules(name)))  # type: ignore[misc]
+        with reading(str(root), TABLES[name], [file]) as of:
+            found += counted(of, name, row_rules(name))
         for cut, digest in digests_of(str(root), TABLES[name], [file]).items():
             rows[cut] = rows.get(cut, 0) + digest.rows
     given = Files(str(root), {name: tuple(of) for name, of in files.items()})

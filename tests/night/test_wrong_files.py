@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,10 +60,9 @@ class Dying(InProcess):
     def each(self, task: Any, work: Sequence[Any]) -> list[Any]:
         """See `Passes`."""
         for one in work:
-            piece = getattr(one, "piece", one)
-            for of in piece if isinstance(piece, tuple) else (piece,):
-                if getattr(getattr(of, "of", None), "namesrv_id", None) == "10.0.0.66:9876":
-                    raise KeyError("no such thing")
+            group = one.args[0] if isinstance(one, partial) else ()
+            if any(getattr(of, "namesrv_id", None) == "10.0.0.66:9876" for of in group):
+                raise KeyError("no such thing")
         return super().each(task, work)
 
 

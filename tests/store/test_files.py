@@ -15,7 +15,7 @@ from jobs.errors import TamperedError
 from jobs.store import files
 from jobs.store.files import DataFile, batches_of, described, is_rooted, pieces_of, read_files, write_file
 from jobs.store.places import table_path
-from jobs.store.relations import ask_file, digests_of, namesrvs_in
+from jobs.store.relations import digests_of, namesrvs_in, reading
 from namesrv_day.arrow.digest import Digest, digests_by, slices_of, sum_of
 from namesrv_day.arrow.rows import plain, table_of, with_derived
 from schemas import bronze, gold
@@ -161,8 +161,8 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, harm: str) -> None:
     assert "\n" not in str(said.value)
     with pytest.raises(TamperedError, match=pattern):
         list(batches_of(warehouse.path, NUMBERS, [good, bad]))
-    with pytest.raises(TamperedError, match=pattern):
-        ask_file(warehouse.path, NUMBERS, bad, lambda rows: rows.aggregate("sum(n), max(text)").fetchall())
+    with pytest.raises(TamperedError, match=pattern), reading(warehouse.path, NUMBERS, [bad]) as rows:
+        rows.aggregate("sum(n), max(text)").fetchall()
     if harm != "flipped":
         with pytest.raises(TamperedError, match=pattern):
             described(warehouse.path, NUMBERS, bad.path, DAY)
@@ -226,6 +226,6 @@ def test_a_file_of_another_engine_reads_alike(tmp_path: Path) -> None:
         list(reversed(EXPIRED.column_names))
     )
     pq.write_table(rows, folder / "other.parquet", use_deprecated_int96_timestamps=True)
-    file = DataFile(f"day={DAY}/other.parquet", 0, 1, DAY, "")
+    file = DataFile(f"day={DAY}/other.parquet", 0, 1, DAY)
     (row,) = read_files(str(tmp_path), EXPIRED, [file]).to_pylist()
     assert (row["last_beat_time"], row["day"], row["broker_name"]) == (at, DAY, "X")

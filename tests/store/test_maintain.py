@@ -131,7 +131,7 @@ def test_what_only_older_runs_had_pinned_is_gone_and_said_to_be(maintained: Main
         digests_at(maintained.path, maintained.pinned[0])
     care = maintained.done.by_table["facts"]
     # ... of which the dry run knows all but the checkpoint and the commits that maintenance itself makes.
-    assert care.before.files > care.after.files == maintained.planned.by_table["facts"].after.files
+    assert care.files > care.files_after == maintained.planned.by_table["facts"].files_after
 
 
 def test_small_files_of_a_table_become_one_with_the_same_rows(maintained: Maintained) -> None:
