@@ -22,6 +22,13 @@ from namesrv_wire.limits import MAX_FRAME_BYTES, MIB
 
 _FRAMES_AT_ONCE = 64
 _SAY_AGAIN_S = 60.0
+_WHY = {
+    "connections": "no more than {0:,} at once (--connections)",
+    "memory": "more waited than {1:,} bytes (--memory)",
+    "time": "half a frame, or an answer that was not taken, for {2:g} s",
+    "frame length": "a length that no frame has",
+    "no frame": "what they sent is no frame",
+}
 
 
 class Limits(NamedTuple):
@@ -306,17 +313,21 @@ class Server:
                 await asyncio.to_thread(done.finish)
             if time.monotonic() >= said_at and (self._dropped or self._service.said):
                 said_at = time.monotonic() + _SAY_AGAIN_S
-                for why, count in sorted(self._dropped.items()):
-                    say(f"{count:,} connections were closed at a limit: {why}")
+                self._say_dropped()
                 for sentence in self._service.said[:10]:
                     say(sentence)
-                self._dropped.clear()
             del self._service.said[10:]
             if time.monotonic() < said_at:
                 self._service.said.clear()
 
+    def _say_dropped(self) -> None:
+        for why, count in sorted(self._dropped.items()):
+            say(f"{count:,} connections were closed: {_WHY[why].format(*self.limits)}")
+        self._dropped.clear()
+
     def finish(self) -> None:
-        """End: all is written, and the connections are closed."""
+        """End: all is written and said, and the connections are closed."""
+        self._say_dropped()
         for peer in self.peers.values():
             peer.transport.abort()
         self.peers.clear()

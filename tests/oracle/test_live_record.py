@@ -6,7 +6,9 @@ import contextlib
 import json
 import random
 import signal
+import subprocess
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,10 +17,14 @@ import pytest
 
 from namesrv_core.asking.body_json import read_json
 from namesrv_wire.protocol.frames import JSON, ROCKETMQ
-from tests.night.nights import night
+from schemas import gold
+from tests.night.nights import CHECKOUT, night, rows
+from tests.night.test_logs import QUEUES
 from tests.oracle.jvm import JvmUnavailableError, jars
 from tests.oracle.live.brokers import RealBroker, mqadmin
+from tests.oracle.live.looks import differences
 from tests.oracle.live.namesrv import NameServer
+from tests.oracle.live.recorder import Recorder
 from tests.oracle.request_makers import CHANNELS, Made, Maker
 from tests.record.recording import Answered, Client, free_port, recording
 
@@ -193,12 +199,63 @@ def test_real_brokers_and_clients_have_no_other(tmp_path: Path) -> None:
     assert (said.status, said.verify["mismatched"], said.errors, said.quarantined) == ("published", 0, [], 0)
 
 
+_PERIOD_US = 3_000_000
+"""So long a round of polls takes, one a second, on a machine that brokers keep busy."""
+
+
+def _queue_changes(warehouse: Path) -> list[tuple[tuple[str, str], object, int, int]]:
+    """Return broker names' queue data for topics: whose, what they became (None: gone), when, and until when (µs), in order."""
+    found: list[tuple[tuple[str, str], object, int, int]] = []
+    histories = defaultdict(list)
+    for row in sorted(rows(warehouse, gold.TOPIC_QUEUE_HISTORY), key=lambda row: row["valid_from"]):
+        histories[row["topic"], row["broker_name"]].append(row)
+    for key, history in histories.items():
+        edges: list[tuple[object, int]] = []
+        for row in history:
+            if edges and edges[-1][1] == row["valid_from"]:
+                edges.pop()
+            edges.append((tuple(row[name] for name in QUEUES), row["valid_from"]))
+            if row["valid_to"] is not None:
+                edges.append((None, row["valid_to"]))
+        ends = [at for _, at in edges[1:]] + [1 << 62]
+        found += [(key, what, at, end) for (what, at), end in zip(edges, ends, strict=True)]
+    return sorted(found, key=lambda each: each[2])
+
+
+@contextlib.contextmanager
+def _polled(folder: Path, port: int) -> Iterator[None]:
+    """Ask a name server every second, by the command that users have."""
+    words = ("record", "--poll", f"127.0.0.1:{port}", "--every", "1s", "--rate", "500", "--output", str(folder))
+    polling = subprocess.Popen([str(CHECKOUT / "spark-submit.sh"), *words])
+    try:
+        yield
+    finally:
+        polling.send_signal(signal.SIGTERM)
+        assert polling.wait() == 0
+
+
 def test_beside_a_real_one_it_answers_the_same(tmp_path: Path) -> None:
-    """The same real brokers know both; both are asked the same all the while, and answer the same bytes as soon as both know it."""
+    """The same real brokers know both; both are asked the same all the while, and answer the same bytes as soon as both know it.
+
+    The packets of both are recorded, and the real one is polled. What it recorded of itself equals what its packets tell; every
+    change of the real one's queue data that lasted longer than a period is in the polled history within one, and no other is.
+    """
     asked = equal = 0
+    own_port = free_port()
+    packets: list[Recorder] = []
+    (tmp_path / "polls").mkdir()
     with real(tmp_path / "real", "5.4.0", {"supportActingMaster": "true", "orderMessageEnable": "true"}) as server:
         (tmp_path / "p").write_text(_SETTINGS, encoding="utf-8")
-        with recording(tmp_path / "out", "--config", str(tmp_path / "p")) as ours:
+        try:
+            packets += [Recorder.of_loopback(tmp_path / f"{port}.pcap", [port]) for port in (server.port, own_port)]
+        except (PermissionError, AttributeError):
+            pytest.skip("needs Linux, and the right to open a packet socket")
+        for each in packets:
+            each.start()
+        with pytest.raises(ConnectionError):  # so that the packets show its start
+            Client(own_port)
+        options = ("--config", str(tmp_path / "p"), "--answers", "all")
+        with recording(tmp_path / "out", *options, port=own_port) as ours, _polled(tmp_path / "polls", server.port):
             both = [f"127.0.0.1:{one.port}" for one in (server, ours)]
             clients = Client(server.port), Client(ours.port)
 
@@ -234,4 +291,24 @@ def test_beside_a_real_one_it_answers_the_same(tmp_path: Path) -> None:
                 brokers["a0"].start()
                 compare(15)
             compare(3)
+        for each in packets:
+            each.finish()
     assert equal > 0.9 * asked > 100, (equal, asked)
+    sources = {"own": "out", "own-packets": f"{own_port}.pcap", "polls": "polls", "packets": f"{server.port}.pcap"}
+    said = {name: night(tmp_path / f"w-{name}", tmp_path / source) for name, source in sources.items()}
+    assert {name: each.verify["mismatched"] for name, each in said.items()} == dict.fromkeys(sources, 0)
+    assert differences(tmp_path / "w-own", tmp_path / "w-own-packets") == []
+    true, polled = (_queue_changes(tmp_path / name) for name in ("w-packets", "w-polls"))
+    lasting = [change for change in true if min(change[3], true[-1][2]) - change[2] > _PERIOD_US]
+    assert len(lasting) > 20
+    missed = [
+        change
+        for change in lasting
+        if not any(change[:2] == seen[:2] and 0 < seen[2] - change[2] <= _PERIOD_US for seen in polled)
+    ]
+    invented = [
+        seen
+        for seen in polled
+        if not any(change[:2] == seen[:2] and 0 < seen[2] - change[2] <= _PERIOD_US for change in true)
+    ]
+    assert (missed, invented) == ([], [])
