@@ -246,8 +246,9 @@ class Answers:
         return f"remote_{called}"
 
     def _executed(self, sql: str, values: Mapping[str, Any]) -> duckdb.DuckDBPyConnection:
-        if not sql.isascii() and sql != sql.encode("utf-8", "replace").decode("utf-8"):
-            raise UsageError("a statement must be UTF-8: there are bytes in it that are none")
+        for text in (sql, *(value for value in values.values() if isinstance(value, str))):
+            if not text.isascii() and text != text.encode("utf-8", "replace").decode("utf-8"):
+                raise UsageError("statements and names must be UTF-8: there are bytes in this one that are none")
         try:
             self._names.make(sql)
             return self._connection.execute(sql, values or None)

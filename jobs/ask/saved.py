@@ -32,6 +32,8 @@ def described(query: Query, how: str = "") -> str:
 
 def values_of(query: Query, given: Sequence[str]) -> dict[str, Value]:
     """Return the value of each parameter of a query, of texts `name=value`. Raises UsageError."""
+    if unnamed := [text for text in given if "=" not in text]:
+        raise UsageError(f"query {query.name}: {unnamed[0]!r}: expected NAME=VALUE")
     texts = dict(text.partition("=")[::2] for text in given)
     known = {parameter.name for parameter in query.parameters}
     unknown = sorted(set(texts) - known)

@@ -125,6 +125,8 @@ def facts_of(answers: Answers, scope: Scope, share: Callable[[int, int], None] =
     known = {"run_id": answers.known.run_id, "finished_time": answers.known.finished_time}
     facts = Facts(scope, known, scope.start, scope.end)
     facts.namesrvs, facts.lives, facts.stays, facts.changes = map(rows, ("namesrvs", "lives", "stays", "changes"))
+    if scope.namesrv is not None and not facts.namesrvs:
+        raise UsageError(f"name server {scope.namesrv!r}: nothing is recorded of it in that time")
     facts.incidents = _incidents_of(scope, rows("incidents"), facts.changes)
     facts.divergence = rows("divergence") if scope.namesrv is None else []
     facts.queues = [] if scope.topic is None else rows("queues")

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from namesrv_day.arrow.sql import ask
 from schemas import gold
-from schemas.bronze import HEARTBEATS, REGISTRATIONS
 
 Rows: TypeAlias = "pa.Table | duckdb.DuckDBPyRelation"
 """Rows at hand, or rows that DuckDB (this thread's) reads when it is asked."""
@@ -25,7 +24,6 @@ _ROWS_NAME = ("event_id", "nth", "stated_id", "source_file", "source_offset", "i
 # Names and sources are other ones in each of tens of millions of rows: to hash them takes as long as all the rest.
 UNSAID: Final = {"heartbeats": _ROWS_NAME, "route_observations": (*_ROWS_NAME, "seq_rest", "request_rest")}
 """Columns, by table, of which the digests of its slices say nothing."""
-_COLUMNS = {table.name: table.column_names for table in (HEARTBEATS, REGISTRATIONS)}
 _ENDS = {table.name: table.span[1] for table in gold.INTERVAL_TABLES}
 _WHEN = ("seq", "event_time", "effect_time")
 APART: Final = {"heartbeats": _WHEN, "registrations": (*_WHEN, *_ROWS_NAME[:1], *_ROWS_NAME[3:])}

@@ -138,6 +138,8 @@ def test_what_cannot_be_asked_is_said(whole: Capture) -> None:
         h.route_at("TopicA", "yesterday")
     with pytest.raises(ns.JobError, match="one statement"):
         h.sql("SELECT 1; SELECT 2")
+    with pytest.raises(ns.JobError, match="must be UTF-8"):
+        h.route_at("\udc80", "2026-11-21 08:58")
     with pytest.raises(TypeError):
         h.route_at("TopicA")
     with pytest.raises(UsageError, match="frames"):

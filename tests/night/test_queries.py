@@ -92,6 +92,7 @@ def test_what_is_asked_for_must_be_known() -> None:
     for name, params, said in (
         ("departure", [], "nearest are departures"),
         ("growth", ["x=1"], "no parameter 'x'"),
+        ("departures", ["broker"], "expected NAME=VALUE"),
         ("queue_spread", ["topic=T"], "needs --param t=VALUE"),
         ("flapping", ["times=few"], "is a whole number"),
         ("growth", ["since=soon"], "expected ISO 8601"),

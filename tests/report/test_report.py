@@ -204,6 +204,7 @@ def test_an_incident_has_its_own_report(whole: Capture, tmp_path: Path, capsys: 
         (["--from", "2026-11-21", "--to", "2026-11-20"], EXIT_USAGE, "not before"),
         (["--topic", "nobody's"], EXIT_USAGE, "no name server had it"),
         (["--broker", "nobody"], EXIT_USAGE, "no name server had it"),
+        (["--namesrv", "nobody:1"], EXIT_USAGE, "nothing is recorded of it"),
         (["--incident", "zz"], EXIT_USAGE, "0 incidents"),
         (["--from", "yesterday"], EXIT_USAGE, "ISO 8601"),
     ],
