@@ -35,7 +35,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     code = "import sys, setuptools.build_meta as backend; getattr(backend, sys.argv[1])('.')"
 
     def build(what: str, where: Path) -> None:
-        done = subprocess.run([sys.executable, "-c", code, what], cwd=where, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, "-c", code, what], cwd=where, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
 
     build("build_sdist", folder / "here")

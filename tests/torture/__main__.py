@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import logging
+import os
 import random
 import shutil
 import signal
@@ -29,7 +30,11 @@ from jobs.store.published import HISTORY
 from jobs.store.warehouse import WRITTEN_TABLES
 from schemas import gold
 from tests.night.nights import night, warehouse_at
+from tests.torture.bugs import bugs
+from tests.torture.disks import disk
 from tests.torture.flips import flip, given
+from tests.torture.soak import soak
+from tests.torture.writers import writers
 
 Outcome = tuple[str, str]
 Torture = Callable[[int, Path], Outcome]
@@ -96,7 +101,22 @@ def differential(seed: int, _: Path) -> Outcome:
     return ("silent" if main(["--events", "20000", "--seed", str(seed)]) else "survived"), ""
 
 
-KINDS: dict[str, Torture] = {one.__name__: one for one in (flip, rewrite, simulation, cuts, kill, fuzz, differential)}
+def late(seed: int, folder: Path) -> Outcome:
+    """Lines late, twice, shuffled, in uneven files, with clocks that step: each state is that of the orderly log."""
+    from tests.wire.test_lateness import late  # noqa: PLC0415
+
+    return late(seed, folder)
+
+
+def cluster(seed: int, folder: Path) -> Outcome:
+    """An executor, a worker or the driver of a night on a standalone cluster is killed at a random instant."""
+    from tests.torture.clusters import cluster  # noqa: PLC0415
+
+    return cluster(seed, folder)
+
+
+ALL = (flip, rewrite, simulation, cuts, kill, writers, late, disk, soak, cluster, bugs, fuzz, differential)
+KINDS: dict[str, Torture] = {one.__name__: one for one in ALL}
 
 
 def main(arguments: list[str]) -> int:
@@ -130,4 +150,7 @@ def main(arguments: list[str]) -> int:
 OUTCOMES = ("survived", "refused", "unverified", "silent")
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["disk"] and os.geteuid():  # only root mounts disks
+        may = ("unshare", "--map-root-user", "--mount")
+        os.execvp(may[0], [*may, sys.executable, "-m", "tests.torture", *sys.argv[1:]])
     sys.exit(main(sys.argv[1:]))
