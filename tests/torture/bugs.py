@@ -73,6 +73,13 @@ BUGS = (
         "tests/store/test_lock.py::test_a_full_disk_is_told_from_other_failures",
     ),
     Bug(
+        "a footer whose names are no text is a stack trace",
+        "jobs/store/files.py",
+        "file.size()\n    except (OSError, ValueError, pa.ArrowException)",
+        "file.size()\n    except (OSError, pa.ArrowException)",
+        "tests/store/test_files.py::test_a_footer_with_a_name_that_is_no_text_is_named",
+    ),
+    Bug(
         "two runs hold the warehouse",
         "jobs/store/lock.py",
         "_take(file, fcntl.LOCK_EX, warehouse)",

@@ -53,8 +53,8 @@ def disk(seed: int, folder: Path) -> tuple[str, str]:
 def _night(place: str, path: Path, small: Path, known: Given) -> tuple[int, str]:
     """Run a night as users do; return its exit code, and what it says on its error output."""
     if place == "Spark's files":
-        words = ("nightly", "--conf", f"spark.local.dir={small}", "--warehouse", path, "--input", known.late)
-        command = [CHECKOUT / "spark-submit.sh", *words]
+        words = ("nightly", "--conf", f"spark.local.dir={small}", "--warehouse", str(path), "--input", str(known.late))
+        command = [str(CHECKOUT / "spark-submit.sh"), *words]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.returncode, done.stderr
     said = io.StringIO()
