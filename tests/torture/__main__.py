@@ -9,7 +9,6 @@ Exit codes: 0 nothing was silent; 1 something was; 2 usage.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import logging
 import os
 import random
@@ -131,9 +130,13 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     logging.disable(logging.WARNING)
     counts, seeds = Counter[str](), range(given.seeds) if given.seed is None else [given.seed]
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it early is told how far it came
-    with tempfile.TemporaryDirectory(prefix="namesrv-torture-") as root, contextlib.suppress(KeyboardInterrupt):
+    # Whoever ends it early is told how far it came; a seed is not interrupted, since that would be a fault of its own.
+    is_ended = list[int]()
+    before = signal.signal(signal.SIGTERM, lambda number, _: is_ended.append(number))
+    with tempfile.TemporaryDirectory(prefix="namesrv-torture-") as root:
         for seed in seeds:
+            if is_ended:
+                break
             folder = Path(root, f"seed-{seed}")
             folder.mkdir()
             try:
@@ -143,6 +146,7 @@ def main(arguments: list[str]) -> int:
             counts[outcome] += 1
             if outcome == "silent" or given.seed is not None:
                 print(f"seed {seed}: {outcome}: {said}", flush=True)
+    signal.signal(signal.SIGTERM, before)
     print(f"{given.name}: {sum(counts.values()):,} tried, {', '.join(f'{counts[name]:,} {name}' for name in OUTCOMES)}")
     return 1 if counts["silent"] else 0
 
