@@ -168,13 +168,17 @@ def test_a_disk_that_is_full_while_a_file_is_read_says_nothing_of_the_file(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is not refused, and not known: with room again, the same command reads and publishes it."""
+    written, tried = pa.ipc.new_stream, list[str]()
 
-    def full(place: str, *_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", str(place))
+    def full_once(place: str, *of: Any) -> Any:
+        tried.append(place)
+        if len(tried) == 1:
+            raise OSError(errno.ENOSPC, "No space left on device", str(place))
+        return written(place, *of)
 
     given = write_log(tmp_path, DAYS[0], LOGS[0]) if kind == "log" else piece(tmp_path / "c.pcap", 0, 2_000)
     with monkeypatch.context() as patched:
-        patched.setattr(pa.ipc, "new_stream", full)
+        patched.setattr(pa.ipc, "new_stream", full_once)
         assert nightly(tmp_path / "w", "--input", given) == EXIT_DISK_FULL
     assert "Nothing was published; make room and run the same again" in capsys.readouterr().err
     assert nightly(tmp_path / "w", "--input", given) == EXIT_OK

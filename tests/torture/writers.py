@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from jobs.errors import WarehouseBusyError
@@ -27,7 +28,7 @@ _COLUMNS = {EXPIRED: "broker_name", gold.ROUTE_CHANGES: "topic"}
 def writers(seed: int, folder: Path, count: int = 4, nights: int = 10) -> tuple[str, str]:
     """Have `count` writers publish so many nights each, and two readers look all the time; stop some writers, and kill one."""
     dice, path = random.Random(seed), folder / "w"
-    write(path, "first", 1)
+    assert list(write(path, "first", 1)) == ["first-0"]
     command = [sys.executable, "-m", "tests.torture.writers", str(path)]
     started = [subprocess.Popen([*command, f"w{number}", str(nights)], text=True, stdout=-1) for number in range(count)]
     readers = [subprocess.Popen(command, text=True, stdout=-1, stderr=-1) for _ in range(2)]
@@ -59,8 +60,8 @@ def writers(seed: int, folder: Path, count: int = 4, nights: int = 10) -> tuple[
     return ("silent" if wrong else "survived"), f"{len(found)} nights, {looks} looks {' | '.join(wrong)}"
 
 
-def write(path: Path, name: str, nights: int) -> None:
-    """Publish so many nights, each when nobody else writes, and say which."""
+def write(path: Path, name: str, nights: int) -> Iterator[str]:
+    """Publish so many nights, each when nobody else writes, and yield which."""
     for number in range(nights):
         row = f"{name}-{number}"
         while True:
@@ -74,7 +75,7 @@ def write(path: Path, name: str, nights: int) -> None:
                 publish(warehouse, [DAY])
                 break
             time.sleep(random.uniform(0.01, 0.1))
-        print(row, flush=True)
+        yield row
 
 
 def seen(path: Path) -> list[str]:
@@ -99,6 +100,7 @@ def look(path: Path) -> None:
 
 if __name__ == "__main__":
     if sys.argv[2:]:
-        write(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
+        for published in write(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])):
+            print(published, flush=True)
     else:
         look(Path(sys.argv[1]))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from namesrv_core import Namesrv, Registry
@@ -127,6 +127,8 @@ def test_order_copies_files_and_stepping_clocks_do_not_matter_within_the_limit(t
 
 
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(days=[0], watermark=LIMIT_DAYS + 1)
+@example(days=[LIMIT_DAYS + 1, 0], watermark=None)
 @given(days=st.lists(st.integers(-6, 6), max_size=30), watermark=st.none() | st.integers(-4, 4))
 def test_what_lies_further_back_than_the_limit_is_refused_and_nothing_is_lost(
     tmp_path: Path, days: list[int], watermark: int | None
