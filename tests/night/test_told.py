@@ -9,7 +9,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from jobs.__main__ import main
@@ -161,28 +160,6 @@ def test_a_disk_that_is_full_behind_the_ledger_does_not_unpublish_a_night(
     assert nightly(path, "--input", log) == EXIT_OK
     run_id = json.loads((path / "last_run.json").read_text(encoding="utf-8"))["run_id"]
     assert [row["run_id"] for row in rows(path, gold.RUNS)] == [run_id]
-
-
-@pytest.mark.parametrize("kind", ["log", "capture"])
-def test_a_disk_that_is_full_while_a_file_is_read_says_nothing_of_the_file(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It is not refused, and not known: with room again, the same command reads and publishes it."""
-    written, tried = pa.ipc.new_stream, list[str]()
-
-    def full_once(place: str, *of: Any) -> Any:
-        tried.append(place)
-        if len(tried) == 1:
-            raise OSError(errno.ENOSPC, "No space left on device", str(place))
-        return written(place, *of)
-
-    given = write_log(tmp_path, DAYS[0], LOGS[0]) if kind == "log" else piece(tmp_path / "c.pcap", 0, 2_000)
-    with monkeypatch.context() as patched:
-        patched.setattr(pa.ipc, "new_stream", full_once)
-        assert nightly(tmp_path / "w", "--input", given) == EXIT_DISK_FULL
-    assert "Nothing was published; make room and run the same again" in capsys.readouterr().err
-    assert nightly(tmp_path / "w", "--input", given) == EXIT_OK
-    assert len(rows(tmp_path / "w", gold.RUNS)) == 1
 
 
 def test_a_summary_that_cannot_be_written_does_not_unpublish_a_night(

@@ -63,6 +63,16 @@ BUGS = (
         "tests/store/test_lock.py::test_a_full_disk_is_told_from_other_failures",
     ),
     Bug(
+        "a disk that is full while a log is read has it refused for ever",
+        "jobs/ingest/logs.py",
+        """        found.blocks.append(_written(part, f"{part.name}-{number}", block))""",
+        """        try:
+            found.blocks.append(_written(part, f"{part.name}-{number}", block))
+        except OSError as stopped:
+            blocks.stopped = stopped""",
+        "tests/ingest/test_ingest.py::test_what_cannot_be_written_is_no_fault_of_the_log_that_is_read",
+    ),
+    Bug(
         "a footer whose names are no text is a stack trace",
         "jobs/store/files.py",
         "file.size()\n    except (OSError, ValueError, pa.ArrowException)",
