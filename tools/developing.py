@@ -19,6 +19,7 @@ _NEED_JAVA = frozenset({"oracle", "bench-core", "bench"})
 _MODULES = {
     "bench": "tools.bench",
     "bench-core": "tools.bench.core",
+    "dependencies": "tools.dependencies",
     "fuzz": "tests.wire.fuzz",
     "oracle": "tests.oracle",
     "simulate": "tools.fleet",

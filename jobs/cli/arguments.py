@@ -57,7 +57,7 @@ _ASKED_FOR = {
 
 _DEVELOPERS = (
     "Also: setup, shell-env, and for those who work on this software test [pytest options], lint, coverage, mutate [module], "
-    "oracle, trace, simulate, fuzz, torture, bench, bench-core (each has --help). "
+    "oracle, trace, simulate, fuzz, torture, dependencies, bench, bench-core (each has --help). "
 )
 
 
@@ -182,6 +182,8 @@ def _add_writers(add: Callable[..., _Options]) -> None:
     check.file(
         "--sign", "sign the checkpoint that is printed, with an Ed25519 key in PEM, which belongs outside the warehouse"
     )
+    proof = "print the proof that rows were published, for who has a checkpoint (examples/verify_proof.py), and check nothing else"
+    check.several("--prove", "TABLE COLUMN=VALUE", proof)
     refused = add("refused", help="list the files that were refused, or mostly unreadable, and why; forget them")
     refused.warehouse()
     forget = "forget files, by name or the first digits of their digests: they may be given again"

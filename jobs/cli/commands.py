@@ -32,6 +32,7 @@ from jobs.errors import (
     FROM_BACKUP,
     GateError,
     JobError,
+    NothingPublishedError,
     PublishedError,
     TamperedError,
     UsageError,
@@ -48,7 +49,7 @@ from jobs.store.coverage import require_within, summary, text_of
 from jobs.store.disk import PUBLISHED, known_failure
 from jobs.store.lock import locked, read_locked
 from jobs.store.maintain import maintain
-from jobs.store.published import LAST_RUN
+from jobs.store.published import LAST_RUN, Noted
 from jobs.store.warehouse import Warehouse
 
 DEMO_CAPTURE = CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
@@ -183,6 +184,8 @@ def _check(command: Command) -> int:
 
     given, warehouse = command.arguments, command.warehouse
     against = None if given.against is None else kept_checkpoint(given.against)
+    if given.prove:
+        return _prove(command, against)
     with read_locked(warehouse.path), command.waiting():
         checked, now = check(warehouse, against, command.share), warehouse.checkpoint()
     for sentence in (*checked.wrong, *checked.replaced):
@@ -196,6 +199,26 @@ def _check(command: Command) -> int:
         raise TamperedError(f"{warehouse.path}: {changed} changed after publication, see above", FROM_BACKUP)
     if now is not None:
         command.console.line(f"Checkpoint   {now.text() if given.sign is None else signed(now, given.sign)}".rstrip())
+    return EXIT_OK
+
+
+def _prove(command: Command, against: Noted | None) -> int:
+    """Print proofs alone: what is printed goes to somebody else."""
+    from jobs.audit.proof import proofs  # noqa: PLC0415  as above
+
+    warehouse, (table, *values) = command.warehouse, command.arguments.prove
+    pairs = dict(value.partition("=")[::2] for value in values)
+    if not pairs or not all("=" in value for value in values):
+        raise UsageError("--prove: TABLE and COLUMN=VALUE expected, the latter as often as needed")
+    with read_locked(warehouse.path):
+        checkpoint = against or warehouse.checkpoint()
+        if checkpoint is None:
+            raise NothingPublishedError(f"{warehouse.path}: nothing was published yet")
+        link = warehouse.chain().links.get(checkpoint.run_id)
+        if link is None or link.sha256 != checkpoint.sha256:
+            raise TamperedError(f"{warehouse.path}: its ledger does not lead to this checkpoint", FROM_BACKUP)
+        for line in proofs(warehouse, checkpoint, table, pairs):
+            command.console.line(line)
     return EXIT_OK
 
 

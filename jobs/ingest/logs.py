@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from jobs.ingest.collecting import WRITTEN, Run, as_staged, columns_of_lines
 from jobs.ingest.ingested import Quarantined
-from jobs.ingest.sources import Source, is_compressed
-from namesrv_wire.errors import CaptureError
+from jobs.ingest.sources import Source, UntilItStops, is_compressed
 from namesrv_wire.lateness import Times, times_of
 from namesrv_wire.logs.log_file import BLOCK_BYTES, Block, read_blocks
 from namesrv_wire.logs.namesrv_log import Told, read_log
@@ -86,12 +85,10 @@ def parts_of_logs(sources: Sequence[Source], run: Run, told: Told | None) -> Ite
 
 def read_part(part: Part) -> ReadPart:
     """Read a part of an event log and write what its lines say."""
-    found = ReadPart()
-    try:
-        for number, block in enumerate(part.blocks()):
-            found.blocks.append(_written(part, f"{part.name}-{number}", block))
-    except (CaptureError, OSError, EOFError) as stopped:
-        found.error = str(stopped)
+    found, blocks = ReadPart(), UntilItStops(part.blocks())
+    for number, block in enumerate(blocks):
+        found.blocks.append(_written(part, f"{part.name}-{number}", block))
+    found.error = None if blocks.stopped is None else str(blocks.stopped)
     return found
 
 

@@ -21,7 +21,7 @@ from jobs.errors import UsageError
 from jobs.ingest.bearing import Bearing, bearing_of, beginnings, peek, until_ns
 from jobs.ingest.collecting import STAGED, Collector, Run
 from jobs.ingest.progress import Progress
-from jobs.ingest.sources import Source, instant, is_compressed
+from jobs.ingest.sources import Source, UntilItStops, instant, is_compressed
 from jobs.store.files import DataFile, read_files
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.arrow.rows import rows_of
@@ -244,27 +244,26 @@ class _Reader:
         """Read a capture but for what its name servers have shown already, up to `read_until` of each."""
         name, counts, limit_days = source.path.name, transcript.counts, self._lateness.limit_days
         frames, packets, cut, behind = counts.frames, counts.packets, counts.cut_frames, counts.behind
-        last_ns, stopped = None, cast("CaptureError | OSError | None", None)
+        last_ns = None
         stats = self._stats[name] = CaptureStats()
         ahead, endpoints = _Ahead(self._before.until_us), Endpoints()
         columns = read_columns(source.path, self._progress.position, stats, self._conf.vxlan_ports)
-        try:
-            for some in _in_order(columns, source.path, limit_days, ahead):
-                self._progress.more("packets", len(some.keys))
-                if read_until:
-                    rows = list[AnyRow]()
-                    for segment in some.segments(endpoints):
-                        last_ns = segment.time_ns
-                        if last_ns < until_ns(segment, read_until):
-                            self._found.sightings += 1
-                        else:
-                            rows += transcript.feed(segment, name)
-                else:
-                    rows, of_last = transcript.feed_all(some, name)
-                    last_ns = of_last or last_ns
-                self._add(transcript, rows)
-        except (CaptureError, OSError) as why:
-            stopped = why
+        read = UntilItStops(_in_order(columns, source.path, limit_days, ahead))
+        for some in read:
+            self._progress.more("packets", len(some.keys))
+            if read_until:
+                rows = list[AnyRow]()
+                for segment in some.segments(endpoints):
+                    last_ns = segment.time_ns
+                    if last_ns < until_ns(segment, read_until):
+                        self._found.sightings += 1
+                    else:
+                        rows += transcript.feed(segment, name)
+            else:
+                rows, of_last = transcript.feed_all(some, name)
+                last_ns = of_last or last_ns
+            self._add(transcript, rows)
+        stopped = read.stopped
         self._found.pieces += len(ahead.rows)
         self._add(transcript, ahead.rows)
         if stopped is not None:

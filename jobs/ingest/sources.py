@@ -12,11 +12,12 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path, PurePosixPath
+from typing import Generic, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,6 +36,7 @@ from namesrv_wire.logs.namesrv_log import Told, is_log, time_of, zone_of
 from namesrv_wire.packets.container import PCAP, read_records
 from schemas import bronze
 
+_T = TypeVar("_T")
 _CHUNK = 8 << 20
 _TRUTH = b'{"truth":'
 _EMPTY = "input {} holds no files: is it the right folder, and mounted?"
@@ -308,3 +310,20 @@ def source_of(path: Path, until_us: int | None = None, log: Told | None = None) 
         except (CaptureError, OSError):  # its reader says what is wrong with it
             pass
     return Source(path, kind, digest.hexdigest(), size, first_ns, changed_ns, is_readable, header)
+
+
+class UntilItStops(Generic[_T]):
+    """What a reader yields, up to where it can read no further; `stopped`: why, once it has come to an end.
+
+    Only errors of the reader are caught: a disk that is full where its rows are written says nothing of what was read.
+    """
+
+    def __init__(self, items: Iterable[_T]) -> None:
+        self._items = items
+        self.stopped: CaptureError | OSError | EOFError | None = None
+
+    def __iter__(self) -> Iterator[_T]:
+        try:
+            yield from self._items
+        except (CaptureError, OSError, EOFError) as why:
+            self.stopped = why

@@ -26,7 +26,20 @@ from jobs.start.options import CommandLine, command_line
 
 JOB = str(Path(__file__).resolve().parents[1] / "__main__.py")
 DEVELOPERS = frozenset(
-    {"bench", "bench-core", "coverage", "fuzz", "lint", "mutate", "oracle", "simulate", "test", "torture", "trace"}
+    {
+        "bench",
+        "bench-core",
+        "coverage",
+        "dependencies",
+        "fuzz",
+        "lint",
+        "mutate",
+        "oracle",
+        "simulate",
+        "test",
+        "torture",
+        "trace",
+    }
 )
 _SPARK = frozenset({"demo", "nightly", "register", "sql"})
 _EXPORTED = (

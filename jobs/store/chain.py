@@ -95,6 +95,12 @@ class Chain:
                 break
         return found
 
+    def parts(self, run_id: str) -> tuple[str, str]:
+        """Return of which the hash of a row is made, beside its root: the hash before it, and the SHA-256 of its text."""
+        number = [link.run_id for link in self._links].index(run_id)
+        (text,) = texts_of(self._runs.slice(number, 1))
+        return self._runs["previous_sha256"][number].as_py(), hashlib.sha256(text.encode()).hexdigest()
+
     def root(self, run_id: str | None = None) -> str:
         """Return the root of all files as the row of a run has it; None: the last row, or that of no files."""
         roots = dict(zip((link.run_id for link in self._links), self._runs["files_root"].to_pylist(), strict=True))

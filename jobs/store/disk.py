@@ -67,7 +67,7 @@ def _said(error: BaseException | None) -> Iterator[str]:
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             yield f"{_SAYS_SO}: {error.filename or ''}"
         yield str(error)
         yield str(getattr(error, "_stackTrace", ""))

@@ -201,7 +201,7 @@ def _footer(root: str, table: Table, path: str) -> tuple[pq.FileMetaData, int]:
     try:
         with system.open_input_file(f"{folder}/{path}") as file:
             return pq.read_metadata(file), file.size()
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise unreadable(root, table, path, error) from error
 
 
@@ -233,7 +233,7 @@ def read_files(
         stored = [name for name in dataset.schema.names if name in inputs]
         rows = with_derived(dataset.to_table(stored, filter=None if is_late else filter), table)
         return (rows.filter(filter) if is_late else rows).select(names)
-    except (OSError, pa.ArrowException):
+    except (OSError, ValueError, pa.ArrowException):
         for _ in batches_of(root, table, listed):
             pass
         raise  # each can be read: it is what was asked for that cannot be
@@ -252,7 +252,7 @@ def _batches(root: str, table: Table, file: DataFile) -> Iterator[pa.Table]:
     try:
         for batch in dataset_of(root, table, [file]).to_batches(batch_readahead=1, fragment_readahead=0):
             yield pa.Table.from_batches([batch])
-    except (OSError, pa.ArrowException) as error:
+    except (OSError, ValueError, pa.ArrowException) as error:
         raise unreadable(root, table, file.path, error) from error
 
 

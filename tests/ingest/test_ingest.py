@@ -16,13 +16,28 @@ from typing import Any
 import pytest
 
 from jobs.errors import GateError
+from jobs.ingest.collecting import Run
 from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
+from jobs.ingest.logs import Part, read_part
 from jobs.ingest.writing import write_staged
 from namesrv_wire.packets.columns import read_columns
 from schemas import bronze
 from schemas.bronze import BROKEN_RULE
-from tests.ingest.given import BEAT, CAPTURE, TABLES, Line, at, broker, piece, read_in, stored, warehouse_at, write
+from tests.ingest.given import (
+    BEAT,
+    CAPTURE,
+    FIRST,
+    TABLES,
+    Line,
+    at,
+    broker,
+    piece,
+    read_in,
+    stored,
+    warehouse_at,
+    write,
+)
 
 BROKER = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "10.0.0.2:10911"}
 CHANNEL = {"channel_id": "10.0.0.2:40000#1767323000000000000"}
@@ -257,3 +272,11 @@ def test_beats_of_a_run_lie_in_the_order_in_which_they_are_read(tmp_path: Path) 
     assert [file.rows for file in warehouse.files(bronze.HEARTBEATS)] == [4, 4]
     rows = warehouse.rows(bronze.HEARTBEATS, columns=["day", "namesrv_id", "seq"]).to_pylist()
     assert rows == sorted(rows, key=lambda row: (row["day"], row["namesrv_id"], row["seq"]))
+
+
+def test_what_cannot_be_written_is_no_fault_of_the_log_that_is_read(tmp_path: Path) -> None:
+    """Else a full disk would have it refused for ever; a log that cannot be read is at fault."""
+    nowhere, log = Run(tmp_path / "none", "run", FIRST, {}), write(tmp_path / "a.jsonl", [at(1, BEAT)])
+    with pytest.raises(FileNotFoundError, match="none"):
+        read_part(Part(log, 0, None, "log", nowhere))
+    assert "gone" in str(read_part(Part(tmp_path / "gone.jsonl", 0, None, "log", nowhere)).error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import json
 import random
 import re
@@ -16,12 +15,12 @@ import pytest
 from cryptography.hazmat.primitives import serialization as of
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from jobs.__main__ import main
 from jobs.audit.checkpoint import kept_checkpoint, signed
-from jobs.errors import TamperedError, UsageError
-from jobs.store.chain import root_of_files
+from jobs.errors import EXIT_OK, EXIT_USAGE, TamperedError, UsageError
 from jobs.store.check import check
 from jobs.store.maintain import maintain
-from jobs.store.merkle import leaf_of, leaves_of, proof_of, root_from, root_of, text_of, texts_of
+from jobs.store.merkle import leaf_of, proof_of, root_from, root_of, texts_of
 from jobs.store.published import LAST_RUN
 from namesrv_day.arrow.rows import table_of
 from schemas import gold
@@ -78,36 +77,61 @@ def test_a_run_that_died_and_one_that_was_refused_are_no_rewrite(tmp_path: Path)
     assert check(warehouse_at(tmp_path), kept).wrong == []
 
 
-def test_a_row_is_proven_by_its_run_with_less_than_2_kb(tmp_path: Path) -> None:
-    """From the row's text to the hash that the checkpoint has, with SHA-256 alone."""
+def test_a_row_is_proven_by_its_run_with_less_than_2_kb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`check --prove` prints it, and a script that knows SHA-256 and the checkpoint alone follows it; of no other row, or line.
+
+    Also of rows that maintenance has put together with others, and as of an earlier run.
+    """
     rows = [
         {"namesrv_id": "n", "topic": f"T{number}", "broker_name": "b", "valid_from": NOW} for number in range(3_000)
     ]
     warehouse = warehouse_at(tmp_path)
-    file = write(warehouse, gold.TOPIC_QUEUE_HISTORY, None, *rows)
-    warehouse.change(gold.TOPIC_QUEUE_HISTORY, [file])
+    warehouse.change(gold.TOPIC_QUEUE_HISTORY, [write(warehouse, gold.TOPIC_QUEUE_HISTORY, None, *rows)])
     warehouse.commit()
     publish(warehouse, [DAY])
-    chain = warehouse_at(tmp_path).chain()
-    files = chain.files()
-    stored = warehouse.rows(gold.TOPIC_QUEUE_HISTORY).select(gold.TOPIC_QUEUE_HISTORY.stored_schema.names)
-    keys, entry = sorted(files), files["topic_queue_history", file.path]
-    in_file = proof_of(leaves_of(stored), 1_234)
-    in_all = proof_of(
-        [leaf_of(text_of(files[key].row())) for key in keys], keys.index(("topic_queue_history", file.path))
+    (first, proof), asked = proven(tmp_path, capsys, "T1234"), ("topic=T1234", f"valid_from={NOW.isoformat()}")
+    assert '\\"T1234\\"' in proof
+    assert len(proof.encode()) < 2_000
+    assert followed(proof, first) == (0, "proven: topic_queue_history")
+    assert (
+        followed(proof.replace("T1234", "T1235"), first)[0]
+        == followed(proof, "0" * 64)[0]
+        == followed("", first)[0]
+        == 8
     )
-    text = [*texts_of(stored)][1_234]
-    assert '"T1234"' in text
-    # What follows needs nothing of ours but the text, the two ways and the row's own hash.
-    assert root_from(hashlib.sha256(b"\0" + text.encode()).digest(), in_file) == entry.pieces[0][1]
-    assert root_from(leaf_of(text_of(entry.row())), in_all) == chain.root(warehouse.run_id) == root_of_files(files)
-    last = next(iter(texts_of(warehouse.rows(gold.RUNS))))
-    said = f"{'0' * 64} {root_of_files(files)} {hashlib.sha256(last.encode()).hexdigest()}"
-    checkpoint = warehouse_at(tmp_path).checkpoint()
+
+    nights(tmp_path, 4, 1)
+    maintain(warehouse_at(tmp_path, "care", NOW + dt.timedelta(days=500)), retain_days=0)
+    publish_night(tmp_path, 5, DAYS[1])
+    now, proof = proven(tmp_path, capsys, "U2")
+    assert followed(proof, now)[0] == 0
+    assert followed(proven(tmp_path, capsys, *asked)[1], now)[0] == 0
+    words = ["check", "--warehouse", str(tmp_path), "--prove"]
+    for said, named in (
+        (["none", "a=1"], "none"),
+        (["findings", "x=1"], "x"),
+        (["topic_queue_history", "topic=X"], "no row"),
+        (["findings"], "COLUMN"),
+    ):
+        assert main([*words, *said]) == EXIT_USAGE
+        assert named in capsys.readouterr().err
+
+
+def proven(path: Path, capsys: pytest.CaptureFixture[str], *said: str) -> tuple[str, str]:
+    """Return the last checkpoint's hash and the proof of a row of topic_queue_history, found by its topic, or as said."""
+    columns = [one if "=" in one else f"topic={one}" for one in said]
+    assert main(["check", "--warehouse", str(path), "--prove", "topic_queue_history", *columns]) == EXIT_OK
+    checkpoint = warehouse_at(path).checkpoint()
     assert checkpoint is not None
-    assert hashlib.sha256(said.encode()).hexdigest() == checkpoint.sha256
-    ways = [bytes.fromhex(node) for _, node in (*in_file, *in_all)]
-    assert len(b"".join(ways) + text_of(entry.row()).encode() + text.encode() + said.encode()) < 2_000
+    (proof,) = capsys.readouterr().out.splitlines()
+    return checkpoint.sha256, proof
+
+
+def followed(proof: str, checkpoint: str) -> tuple[int, str]:
+    """Return the exit code of the script, and how its answer begins."""
+    command = [sys.executable, "-I", str(CHECKOUT / "examples" / "verify_proof.py"), checkpoint]
+    done = subprocess.run(command, input=proof, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout.partition(" [")[0]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 8, 100])

@@ -229,3 +229,12 @@ def test_a_file_of_another_engine_reads_alike(tmp_path: Path) -> None:
     file = DataFile(f"day={DAY}/other.parquet", 0, 1, DAY)
     (row,) = read_files(str(tmp_path), EXPIRED, [file]).to_pylist()
     assert (row["last_beat_time"], row["day"], row["broker_name"]) == (at, DAY, "X")
+
+
+def test_a_footer_with_a_name_that_is_no_text_is_named(tmp_path: Path) -> None:
+    """The file is named, whoever reads it."""
+    file = write(warehouse_at(tmp_path), NUMBERS, DAY, {"n": 1})
+    path = Path(table_path(str(tmp_path), NUMBERS), file.path)
+    path.write_bytes(path.read_bytes().replace(b"text", b"\xe2ext"))
+    with pytest.raises(TamperedError, match=file.path):
+        described(str(tmp_path), NUMBERS, file.path, DAY)

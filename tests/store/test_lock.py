@@ -106,6 +106,7 @@ def test_a_full_disk_is_told_from_other_failures(tmp_path: Path) -> None:
     assert said is not None
     assert said.startswith(f"the disk of {tmp_path} (")
     assert full_disk(DeltaError(f"Generic error: {tmp_path}/x: No space left on device (os error 28)"), str(tmp_path))
+    assert full_disk(OSError(errno.EDQUOT, "Disk quota exceeded", str(tmp_path / "x")), str(tmp_path)) == said
     assert full_disk(OSError(errno.EACCES, "Permission denied"), str(tmp_path)) is None
 
 

@@ -9,8 +9,8 @@ Exit codes: 0 nothing was silent; 1 something was; 2 usage.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import logging
+import os
 import random
 import shutil
 import signal
@@ -29,7 +29,11 @@ from jobs.store.published import HISTORY
 from jobs.store.warehouse import WRITTEN_TABLES
 from schemas import gold
 from tests.night.nights import night, warehouse_at
+from tests.torture.bugs import bugs
+from tests.torture.disks import disk
 from tests.torture.flips import flip, given
+from tests.torture.soak import soak
+from tests.torture.writers import writers
 
 Outcome = tuple[str, str]
 Torture = Callable[[int, Path], Outcome]
@@ -96,7 +100,22 @@ def differential(seed: int, _: Path) -> Outcome:
     return ("silent" if main(["--events", "20000", "--seed", str(seed)]) else "survived"), ""
 
 
-KINDS: dict[str, Torture] = {one.__name__: one for one in (flip, rewrite, simulation, cuts, kill, fuzz, differential)}
+def late(seed: int, folder: Path) -> Outcome:
+    """Lines late, twice, shuffled, in uneven files, with clocks that step: each state is that of the orderly log."""
+    from tests.wire.test_lateness import late  # noqa: PLC0415
+
+    return late(seed, folder)
+
+
+def cluster(seed: int, folder: Path) -> Outcome:
+    """An executor, a worker or the driver of a night on a standalone cluster is killed at a random instant."""
+    from tests.torture.clusters import cluster  # noqa: PLC0415
+
+    return cluster(seed, folder)
+
+
+ALL = (flip, rewrite, simulation, cuts, kill, writers, late, disk, soak, cluster, bugs, fuzz, differential)
+KINDS: dict[str, Torture] = {one.__name__: one for one in ALL}
 
 
 def main(arguments: list[str]) -> int:
@@ -111,9 +130,13 @@ def main(arguments: list[str]) -> int:
     given = parser.parse_args(arguments)
     logging.disable(logging.WARNING)
     counts, seeds = Counter[str](), range(given.seeds) if given.seed is None else [given.seed]
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it early is told how far it came
-    with tempfile.TemporaryDirectory(prefix="namesrv-torture-") as root, contextlib.suppress(KeyboardInterrupt):
+    # Whoever ends it early is told how far it came; a seed is not interrupted, since that would be a fault of its own.
+    is_ended = list[int]()
+    before = signal.signal(signal.SIGTERM, lambda number, _: is_ended.append(number))
+    with tempfile.TemporaryDirectory(prefix="namesrv-torture-") as root:
         for seed in seeds:
+            if is_ended:
+                break
             folder = Path(root, f"seed-{seed}")
             folder.mkdir()
             try:
@@ -123,6 +146,7 @@ def main(arguments: list[str]) -> int:
             counts[outcome] += 1
             if outcome == "silent" or given.seed is not None:
                 print(f"seed {seed}: {outcome}: {said}", flush=True)
+    signal.signal(signal.SIGTERM, before)
     print(f"{given.name}: {sum(counts.values()):,} tried, {', '.join(f'{counts[name]:,} {name}' for name in OUTCOMES)}")
     return 1 if counts["silent"] else 0
 
@@ -130,4 +154,7 @@ def main(arguments: list[str]) -> int:
 OUTCOMES = ("survived", "refused", "unverified", "silent")
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["disk"] and os.geteuid():  # only root mounts disks
+        may = ("unshare", "--map-root-user", "--mount")
+        os.execvp(may[0], [*may, sys.executable, "-m", "tests.torture", *sys.argv[1:]])
     sys.exit(main(sys.argv[1:]))

@@ -161,7 +161,7 @@ def rechained(warehouse: Warehouse, rows: list[dict[str, Any]]) -> None:
     warehouse.write(gold.RUNS, table_of(rows, gold.RUNS), instead=warehouse.files(gold.RUNS))
     warehouse.commit([gold.RUNS])
     Path(warehouse.path, LAST_RUN).unlink()
-    Warehouse(warehouse.path, warehouse.conf, "run-10", NOW).note_last()
+    warehouse_at(Path(warehouse.path), "run-10", NOW).note_last()
 
 
 def in_the_ledger(path: Path, dice: random.Random) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from namesrv_core import Namesrv, Registry
@@ -97,25 +96,39 @@ def states_of(rows: list[AnyRow]) -> list[str]:
     return digests
 
 
-@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(seed=st.integers(0, 1 << 32))
-def test_order_copies_and_files_do_not_matter_within_the_limit(tmp_path: Path, seed: int) -> None:
-    """A log shuffled within the limit, 5 % of it twice, dealt out to files, gives every state of the orderly one."""
+def late(seed: int, folder: Path) -> tuple[str, str]:
+    """Shuffle a log within the limit, double a part, deal it out to uneven files, set the clock of some lines back beyond it."""
     rng = random.Random(seed)
     lines = random_log(rng, 40)
-    orderly, _ = judged([lines], tmp_path, Lateness({}, LIMIT_DAYS))
-    dealt = [*lines, *rng.choices(lines, k=2)]
+    orderly, _ = judged([lines], folder, Lateness({}, LIMIT_DAYS))
+    dealt = [*lines, *rng.choices(lines, k=rng.randrange(5))]
     rng.shuffle(dealt)
-    cuts = sorted(rng.sample(range(1, len(dealt)), 3))
+    beyond_ms = (LIMIT_DAYS + rng.randrange(1, 40)) * DAY_MS
+    stepped = [{**line, "time": line["time"] - beyond_ms} for line in rng.sample(lines, rng.randrange(5))]
+    stepped = [line for line in stepped if line["time"] < START_MS]
+    for line in stepped:
+        dealt.insert(rng.randrange(len(dealt)), line)
+    # One file may have nearly all, and others a line or none.
+    skew = rng.choice((1, 1, 8))
+    cuts = sorted(round(len(dealt) * rng.random() ** skew) for _ in range(3))
     files = [dealt[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(dealt)], strict=True)]
     lateness = Lateness({NAMESRV: (START_MS + LIMIT_DAYS * DAY_MS) * 1_000}, LIMIT_DAYS)
-    shuffled, frames = judged(files, tmp_path, lateness)
-    assert frames == len(dealt)
-    assert lateness.refused == Counter()
+    shuffled, frames = judged(files, folder, lateness)
+    assert frames == len(dealt) == len([row for row in shuffled if row.table != "topic_configs"])
+    assert lateness.refused.total() == len(stepped) == len([row for row in shuffled if row.table == "quarantine"])
     assert states_of(shuffled) == states_of(orderly)
+    return "survived", f"{len(stepped)} lines refused"
+
+
+def test_order_copies_files_and_stepping_clocks_do_not_matter_within_the_limit(tmp_path: Path) -> None:
+    """Every state is that of the orderly log; what its clock puts beyond the limit is refused; each line is one or the other."""
+    for seed in range(examples(500)):
+        late(seed, tmp_path)
 
 
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@example(days=[0], watermark=LIMIT_DAYS + 1)
+@example(days=[LIMIT_DAYS + 1, 0], watermark=None)
 @given(days=st.lists(st.integers(-6, 6), max_size=30), watermark=st.none() | st.integers(-4, 4))
 def test_what_lies_further_back_than_the_limit_is_refused_and_nothing_is_lost(
     tmp_path: Path, days: list[int], watermark: int | None

@@ -1,0 +1,176 @@
+"""The book of bugs: each is put back into a copy of the source, one by one, and a named test has to see it.
+
+A bug is the text that is right, the text that was wrong, and the test. The test passes on the copy as it is, too.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import NamedTuple
+
+CHECKOUT = Path(__file__).parents[2]
+
+
+class Bug(NamedTuple):
+    """What it does, where it was, and the test that sees it."""
+
+    what: str
+    file: str
+    right: str
+    wrong: str
+    test: str
+
+
+BUGS = (
+    Bug(
+        "a surrogate that is cut is two replacement characters",
+        "namesrv_wire/json_text.py",
+        r'rb"\xed[\xa0-\xbf][\x80-\xbf]?"',
+        r'rb"\xed[\xa0-\xbf][\x80-\xbf]"',
+        "tests/wire/test_frames.py::test_bytes_that_are_no_utf8_become_replacement_characters",
+    ),
+    Bug(
+        "a string of negative length is read",
+        "namesrv_wire/protocol/frames.py",
+        "if size < 0 or size > limit or start + size > len(data):",
+        "if size > limit or start + size > len(data):",
+        "tests/wire/test_frames.py::test_string_lengths_of_a_binary_header_are_bounded",
+    ),
+    Bug(
+        "any number of header fields is taken",
+        "namesrv_wire/protocol/frames.py",
+        "    if len(fields) > MAX_EXT_FIELDS:",
+        "    if len(fields) > 1 << 40:",
+        "tests/wire/test_frames.py::test_too_many_ext_fields_are_refused_in_both_serializations",
+    ),
+    Bug(
+        "a log is late by a day more than its limit",
+        "namesrv_wire/lateness.py",
+        "name: us // _DAY_US - limit_days for",
+        "name: us // _DAY_US - limit_days - 1 for",
+        "tests/wire/test_lateness.py::test_what_lies_further_back_than_the_limit_is_refused_and_nothing_is_lost",
+    ),
+    Bug(
+        "a quota that is used up is no full disk",
+        "jobs/store/disk.py",
+        "if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):",
+        "if isinstance(error, OSError) and error.errno == errno.ENOSPC:",
+        "tests/store/test_lock.py::test_a_full_disk_is_told_from_other_failures",
+    ),
+    Bug(
+        "a disk that is full while a log is read has it refused for ever",
+        "jobs/ingest/logs.py",
+        """        found.blocks.append(_written(part, f"{part.name}-{number}", block))""",
+        """        try:
+            found.blocks.append(_written(part, f"{part.name}-{number}", block))
+        except OSError as stopped:
+            blocks.stopped = stopped""",
+        "tests/ingest/test_ingest.py::test_what_cannot_be_written_is_no_fault_of_the_log_that_is_read",
+    ),
+    Bug(
+        "a footer whose names are no text is a stack trace",
+        "jobs/store/files.py",
+        "file.size()\n    except (OSError, ValueError, pa.ArrowException)",
+        "file.size()\n    except (OSError, pa.ArrowException)",
+        "tests/store/test_files.py::test_a_footer_with_a_name_that_is_no_text_is_named",
+    ),
+    Bug(
+        "two runs hold the warehouse",
+        "jobs/store/lock.py",
+        "_take(file, fcntl.LOCK_EX, warehouse)",
+        "_take(file, fcntl.LOCK_SH, warehouse)",
+        "tests/store/test_lock.py::test_a_second_run_is_told_who_is_writing",
+    ),
+    Bug(
+        "a dead process is named as the one that writes",
+        "jobs/store/lock.py",
+        "    except ProcessLookupError:\n        return False",
+        "    except ProcessLookupError:\n        return True",
+        "tests/store/test_lock.py::test_a_process_that_is_dead_is_not_named",
+    ),
+    Bug(
+        "a leaf without a partner is left out of the root",
+        "jobs/store/merkle.py",
+        "    return joined + list(level[2 * len(joined) :])",
+        "    return joined",
+        "tests/store/test_chain.py::test_each_leaf_of_a_tree_is_proven",
+    ),
+    Bug(
+        "leaves are hashed as nodes are",
+        "jobs/store/merkle.py",
+        r'hashlib.sha256(b"\0" + text.encode())',
+        r'hashlib.sha256(b"\1" + text.encode())',
+        "tests/store/test_chain.py::test_a_row_is_proven_by_its_run_with_less_than_2_kb",
+    ),
+    Bug(
+        "the chain does not hold the root of the files",
+        "jobs/store/chain.py",
+        'said = f"{previous} {files_root} ',
+        'said = f"{previous} {FIRST} ',
+        "tests/store/test_chain.py::test_the_verifier_agrees_with_check",
+    ),
+    Bug(
+        "any signature is good",
+        "jobs/audit/checkpoint.py",
+        "            key.verify(",
+        "            bool(",
+        "tests/store/test_chain.py::test_a_signed_checkpoint_is_a_checkpoint",
+    ),
+    Bug(
+        "an entry expires at its deadline",
+        "namesrv_core/machine/removal.py",
+        "expired_at(at_ms)",
+        "expired_at(at_ms + 1)",
+        "tests/core/test_scenarios.py",
+    ),
+    Bug(
+        "a channel without a live entry takes nothing down in 4.x",
+        "namesrv_core/machine/removal.py",
+        "_destroyed_addr(keys, event.remote_addr)",
+        "_destroyed_addr(keys, None)",
+        "tests/core/test_scenarios.py",
+    ),
+)
+
+
+@cache
+def copied() -> Path:
+    """Return a copy of the source."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=CHECKOUT, capture_output=True, text=True, check=True
+    )
+    to = Path(mkdtemp(prefix="namesrv-bugs-"))
+    for name in listed.stdout.splitlines():
+        (to / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(CHECKOUT / name, to / name)
+    return to
+
+
+def code_of(tests: str) -> int:
+    """Return the exit code of some tests on the copy."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests.split()]
+    return subprocess.run(command, cwd=copied(), capture_output=True, check=False).returncode
+
+
+def bugs(seed: int, _: Path) -> tuple[str, str]:
+    """Put a bug back into a copy of the source: its test fails; without the bug it passes."""
+    bug = BUGS[seed % len(BUGS)]
+    file = copied() / bug.file
+    text = file.read_text(encoding="utf-8")
+    if text.count(bug.right) != 1:
+        return "silent", f"{bug.file} has not once: {bug.right}"
+    file.write_text(text.replace(bug.right, bug.wrong), encoding="utf-8")
+    try:
+        with_it = code_of(bug.test)
+    finally:
+        file.write_text(text, encoding="utf-8")
+    without = code_of(bug.test)
+    is_seen = (with_it, without) == (1, 0)
+    return (
+        "refused" if is_seen else "silent"
+    ), f"{bug.what}: {bug.test} ends with {with_it}, without it with {without}"

@@ -1,0 +1,62 @@
+"""What is broken on purpose in every run of the suite; `./spark-submit.sh torture NAME` does more of it (docs/reliability.md).
+
+Rewrites, simulations, cuts and late lines are tests elsewhere: tests/store/test_chain.py, tests/store/test_crashes.py,
+tests/night/test_cuts.py, tests/wire/test_lateness.py.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.torture.__main__ import main
+from tests.torture.bugs import BUGS
+from tests.torture.disks import small_disk
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    ("kind", "seeds"), [("flip", 20), ("kill", 6), ("writers", 1), ("soak", 14), ("bugs", len(BUGS))]
+)
+def test_nothing_is_silent(kind: str, seeds: int, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each seed is survived, or refused with what is wrong; the counts are printed."""
+    assert main([kind, "--seeds", str(seeds)]) == 0, capsys.readouterr().out
+    assert f"{kind}: {seeds} tried" in capsys.readouterr().out
+
+
+@pytest.mark.jvm
+def test_a_full_disk_is_refused_wherever_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """That of the warehouse, of temporary files and of Spark's; with room again the next night publishes."""
+    try:
+        with small_disk(tmp_path / "small"):
+            pass
+    except subprocess.CalledProcessError:
+        pytest.skip("mounting a file system is not allowed here")
+    assert main(["disk", "--seeds", "4"]) == 0, capsys.readouterr().out
+
+
+@pytest.mark.jvm
+@pytest.mark.skipif("NAMESRV_CLUSTER" not in os.environ, reason="takes eight processes and minutes: NAMESRV_CLUSTER=1")
+def test_a_cluster_whose_processes_are_killed_gives_the_same_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    """An executor, and a worker."""
+    assert main(["cluster", "--seeds", "2"]) == 0, capsys.readouterr().out
+
+
+def test_who_sees_nothing_wrong_is_told_of(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault that nobody notices, and one that ends with an exception, are printed with their seeds, and the exit code is 1."""
+
+    def canary(seed: int, _: Path) -> tuple[str, str]:
+        if seed == 1:
+            raise KeyError("x")
+        return ("silent" if seed == 2 else "survived"), "another answer"
+
+    monkeypatch.setitem(__import__("tests.torture.__main__", fromlist=["KINDS"]).KINDS, "soak", canary)
+    assert main(["soak", "--seeds", "4"]) == 1
+    said = capsys.readouterr().out
+    assert "seed 1: silent: Traceback" in said
+    assert "seed 2: silent: another answer" in said
+    assert "soak: 4 tried, 2 survived, 0 refused, 0 unverified, 2 silent" in said
