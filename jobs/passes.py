@@ -129,7 +129,7 @@ class Processes(InProcess):
 
 
 def for_files(passes: Passes) -> Passes:
-    """Return who reads and writes files in bulk: instead of one process alone as many as there are cores."""
+    """Return who works on much at once: instead of one process alone as many as there are cores."""
     return Processes(cores()) if type(passes) is InProcess else passes
 
 

@@ -112,7 +112,8 @@ class OfNamesrv(_OnDays):
             read_files(self.files.root, table, [*files], columns, where if is_own else both, once)
             for is_own, files in parts
         ]
-        return pa.concat_tables(found) if found else read_files(self.files.root, table, (), columns)
+        rows = pa.concat_tables(found) if found else read_files(self.files.root, table, (), columns)
+        return rows.unify_dictionaries().combine_chunks() if once else rows
 
     def narrowed(self) -> Files:
         """Return just the files that may have rows of it."""
