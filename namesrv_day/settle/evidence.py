@@ -246,7 +246,7 @@ def _order_message_votes(given: SettleInput) -> Iterable[evidence.Vote]:
 def _acting_master_votes(given: SettleInput) -> Iterable[evidence.Vote]:
     """Read routes of groups that allow acting masters, without a write bit, and who is a member of such a group."""
     which = """contains(text, '"enableActingMaster":true') AND regexp_matches(text, '"perm":[0145][,}]')"""
-    answers = _routes(given, which)
+    answers = _routes(given, which, _TOPICS.empty_table())
     if not answers:
         return ()
     kept = frame(given.carried, gold.BROKER_ADDR_HISTORY)
@@ -254,7 +254,7 @@ def _acting_master_votes(given: SettleInput) -> Iterable[evidence.Vote]:
     return evidence.acting_master_votes(answers, [evidence.Membership(**row) for row in rows_of(members)])
 
 
-def _routes(given: SettleInput, which: str, others: pa.Table = _TOPICS.empty_table()) -> list[evidence.RouteAnswer]:
+def _routes(given: SettleInput, which: str, others: pa.Table) -> list[evidence.RouteAnswer]:
     """Return the day's answers with a route of whose body the condition `which` holds, or of the topics of `others`."""
     tables = _answers(given)
     found = ask(
