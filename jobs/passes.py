@@ -130,7 +130,7 @@ class Processes(InProcess):
 
 def for_files(passes: Passes) -> Passes:
     """Return who works on much at once: instead of one process alone as many as there are cores."""
-    return Processes(cores()) if type(passes) is InProcess else passes
+    return Processes(cores()) if type(passes) is InProcess and passes.width == 1 else passes
 
 
 class Note(NamedTuple):
