@@ -124,8 +124,8 @@ class Processes(InProcess):
 
 
 def for_files(passes: Passes) -> Passes:
-    """Return who reads and writes files in bulk: instead of one process alone as many as there are cores."""
-    if type(passes) is not InProcess:
+    """Return who works on much at once: instead of one process alone as many as there are cores."""
+    if type(passes) is not InProcess or passes.width > 1:
         return passes
     several = Processes(cores())
     several.share = passes.share

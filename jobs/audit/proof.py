@@ -38,7 +38,7 @@ def proofs(warehouse: Warehouse, checkpoint: Noted, name: str, values: Mapping[s
         if key[0] != name or key[1].startswith(LOG):
             continue
         entry = files[key]
-        file = DataFile(entry.path, 0, 0, None, "")
+        file = DataFile(entry.path, 0, 0, None)
         rows = pa.concat_tables(batches_of(warehouse.path, table, [file])).select(table.stored_schema.names)
         if not (matched := _matched(rows, values)):
             continue

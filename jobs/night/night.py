@@ -25,7 +25,7 @@ from jobs.night.judging import JUDGED, REPLAYED, SETTLED, Judged, JudgedTogether
 from jobs.night.opened import Files, files_of
 from jobs.night.together import count_together
 from jobs.night.work import NamesrvWork
-from jobs.passes import Passes, call
+from jobs.passes import Passes, call, for_files
 from jobs.store.intervals import end_with, go_on_as_published, replace_closed
 from jobs.store.ledger import days_of, require_same
 from jobs.store.warehouse import DATA_TABLES, Warehouse
@@ -189,7 +189,7 @@ class Night:
         groups = self._grouped(work)
         calls: list[partial[Any]] = [partial(replay_namesrvs, group) for group in groups]
         calls += [partial(count_together, piece) for piece in waiting]
-        found = self._passes.each(call, calls)
+        found = (for_files(self._passes) if len(groups) > 1 else self._passes).each(call, calls)
         together: list[JudgedTogether] = found[: len(groups)]
         for counted in found[len(groups) :]:
             self.read.measurements += counted

@@ -70,7 +70,8 @@ class Files:
         found = [
             read_files(self.root, table, [*files], columns, where if is_own else both, once) for is_own, files in parts
         ]
-        return pa.concat_tables(found)
+        rows = pa.concat_tables(found)
+        return rows.unify_dictionaries().combine_chunks() if once else rows
 
     def _is_own(self, table: Table, file: DataFile) -> bool:
         """Return whether all rows of a file count."""

@@ -133,7 +133,8 @@ def chosen(answers: Iterable[Judged]) -> list[Verdict]:
     verdicts: list[Verdict] = []
     showing: list[Verdict] = []
     for observed, window, verdict_at in answers:
-        proven = proven_by(showing, observed.request_seq)
+        # So many changes had been made when the question came, since answers before it showed more than had been answered.
+        proven = max((one.shown for one in showing if one.observed.seq <= observed.request_seq), default=0)
         possible = [number for number, verdict in verdict_at.items() if verdict.matched and number >= proven]
         if not possible:
             verdicts.append(verdict_at[window.nominal]._replace(matched=False))
@@ -145,11 +146,6 @@ def chosen(answers: Iterable[Judged]) -> list[Verdict]:
         if shown:
             showing.append(verdicts[-1])
     return verdicts
-
-
-def proven_by(showing: Iterable[Verdict], request_seq: int) -> int:
-    """Return how many changes had been made when a question came, since answers before it showed more than had been answered."""
-    return max((one.shown for one in showing if one.observed.seq <= request_seq), default=0)
 
 
 class _Expected(NamedTuple):

@@ -109,13 +109,6 @@ class Deciding:
         ]
 
 
-def decide(day: Day) -> tuple[list[Decided], list[Placed]]:
-    """Return the decisions of a day by position, and the events that take effect elsewhere than recorded."""
-    deciding = Deciding(day)
-    deciding.finish(day.start(), day.from_seq - 1)
-    return deciding.decided, deciding.placed
-
-
 class _Fork:
     """The races of one unit that meet in time, decided together; `others`: races that are still to be decided."""
 

@@ -33,6 +33,7 @@ from schemas import bronze, gold
 from schemas.sql_files import query
 from schemas.table import LONG, STRING, STRINGS, TIMESTAMP
 
+_TOPICS = pa.schema([("topic", STRING)])
 _LISTS = (206, 224, 311, 312, 313)
 _PERIOD = "scan_period_ms"
 _LAST_SEQ = (1 << 63) - 1
@@ -42,7 +43,7 @@ def votes(given: SettleInput, known: Known) -> list[Votes]:
     """Return what the day's answers and closes say, read as they are, about the settings that are open."""
     settled = settle(known)
     wanted = {setting.name for setting in settled if setting.source.is_open}
-    asked = _VOTES if _answers(given).num_rows else _VOTES_WITHOUT_ANSWERS
+    asked = _VOTES if frame(given.today, bronze.ROUTE_OBSERVATIONS).num_rows else _VOTES_WITHOUT_ANSWERS
     cast = [vote for name, votes_of in asked.items() if name in wanted for vote in votes_of(given)]
     profiles = {one.life_seq: profile_named(str(one.value)) for one in settled if one.name == VERSION}
     return [
@@ -121,8 +122,14 @@ def tick_votes(given: SettleInput, scans: Scans, day: NamesrvDay) -> list[eviden
     return [vote for timer, own in told.items() for vote in evidence.phase_votes(own, timer)]
 
 
-def _answers(given: SettleInput) -> pa.Table:
-    return frame(given.today, bronze.ROUTE_OBSERVATIONS)
+def _answers(given: SettleInput) -> dict[str, pa.Table]:
+    """Return the day's `answers` with numbers as bodies, and the `bodies`, each once: most are told again and again."""
+    answers = frame(given.today, bronze.ROUTE_OBSERVATIONS)
+    bodies = answers["body"] if pa.types.is_dictionary(answers["body"].type) else answers["body"].dictionary_encode()
+    once = bodies.unify_dictionaries().combine_chunks()
+    numbered = answers.set_column(answers.schema.get_field_index("body"), "body", once.indices.cast(LONG))
+    texts = once.dictionary
+    return {"answers": numbered, "bodies": pa.table({"number": pa.array(range(len(texts)), LONG), "text": texts})}
 
 
 def _lapses(given: SettleInput, scans: Scans, namesrv: Namesrv, until_seq: int) -> pa.Table:
@@ -157,13 +164,14 @@ def _lapses(given: SettleInput, scans: Scans, namesrv: Namesrv, until_seq: int) 
 
 def _standing(given: SettleInput, spans: pa.Table) -> pa.Table:
     """Return whether brokers stood in answers within some `_SPANS`."""
-    return ask(query("settle/standing"), {"spans": spans, "answers": _answers(given)})
+    return ask(query("settle/standing"), {"spans": spans, **_answers(given)})
 
 
 def _deletion_votes(given: SettleInput) -> Iterable[evidence.Vote]:
     """Read routes of topics that a registration left out, whether they still have its broker."""
     tables, answers = ask(query("settle/topic_tables"), {"hours": given.today["hours"]}), _answers(given)
-    asked = {*pc.unique(answers.filter(pc.field("code") == RequestCode.GET_ROUTEINFO_BY_TOPIC)["subject"]).to_pylist()}
+    routes = answers["answers"].filter(pc.field("code") == RequestCode.GET_ROUTEINFO_BY_TOPIC)
+    asked = {*pc.unique(routes["subject"]).to_pylist()}
     if not (tables.num_rows and asked):
         return
     left_out = _left_out(given, tables, asked)
@@ -179,7 +187,7 @@ def _deletion_votes(given: SettleInput) -> Iterable[evidence.Vote]:
         },
         of_topics=[RequestCode.DELETE_TOPIC_IN_NAMESRV.value, RequestCode.REGISTER_TOPIC_IN_NAMESRV.value],
     )
-    told = ask(query("settle/kept"), {"left_out": found, "answers": answers})
+    told = ask(query("settle/kept"), {"left_out": found, **answers})
     kept, gone = told.filter(pc.field("stands")), told.filter(~pc.field("stands") & pc.field("is_masters"))
     if gone.num_rows:
         where = pc.field("broker_addr").isin(pc.unique(gone["broker_addr"]))
@@ -217,7 +225,7 @@ def _list_votes(codes: Iterable[int], given: SettleInput) -> Iterable[evidence.V
         SELECT seq, event_id, code, response_code = 1 AS disabled FROM answers
         WHERE code IN $codes AND (response_code = 0 OR response_code = 1 AND remark = 'disable')
         """,
-        {"answers": _answers(given)},
+        _answers(given),
         codes=list(codes),
     )
     return evidence.topic_list_votes(
@@ -231,14 +239,14 @@ def _order_message_votes(given: SettleInput) -> Iterable[evidence.Vote]:
     kept = frame(given.carried, gold.KV_CONFIG_HISTORY)
     requests = frame(given.today, bronze.ADMIN_EVENTS)
     confs = ask(query("settle/order_confs"), {"requests": requests, "kept": kept}, namespace=ORDER_TOPIC_CONFIG)
-    answers = _routes(given, """contains(body, '"orderTopicConf"') OR subject IN (SELECT topic FROM rows)""", confs)
+    answers = _routes(given, """contains(text, '"orderTopicConf"')""", confs)
     return evidence.order_message_votes(answers, (evidence.OrderConf(**row) for row in rows_of(confs)))
 
 
 def _acting_master_votes(given: SettleInput) -> Iterable[evidence.Vote]:
     """Read routes of groups that allow acting masters, without a write bit, and who is a member of such a group."""
-    which = """contains(body, '"enableActingMaster":true') AND regexp_matches(body, '"perm":[0145][,}]')"""
-    answers = _routes(given, which)
+    which = """contains(text, '"enableActingMaster":true') AND regexp_matches(text, '"perm":[0145][,}]')"""
+    answers = _routes(given, which, _TOPICS.empty_table())
     if not answers:
         return ()
     kept = frame(given.carried, gold.BROKER_ADDR_HISTORY)
@@ -246,16 +254,20 @@ def _acting_master_votes(given: SettleInput) -> Iterable[evidence.Vote]:
     return evidence.acting_master_votes(answers, [evidence.Membership(**row) for row in rows_of(members)])
 
 
-def _routes(given: SettleInput, which: str, rows: pa.Table | None = None) -> list[evidence.RouteAnswer]:
-    """Return the day's answers with a route of which the condition `which` holds; it may read `rows`."""
-    answers = ask(
+def _routes(given: SettleInput, which: str, others: pa.Table) -> list[evidence.RouteAnswer]:
+    """Return the day's answers with a route of whose body the condition `which` holds, or of the topics of `others`."""
+    tables = _answers(given)
+    found = ask(
         f"""
         SELECT event_id, request_seq, seq, subject AS topic, body FROM answers
-        WHERE code = 105 AND response_code = 0 AND ({which})
+        WHERE code = 105 AND response_code = 0 AND body IS NOT NULL
+            AND (body IN (SELECT number FROM bodies WHERE {which}) OR subject IN (SELECT topic FROM others))
         """,  # noqa: S608  conditions of this module
-        {"answers": _answers(given)} | ({} if rows is None else {"rows": rows}),
+        {**tables, "others": others},
     )
-    return [evidence.RouteAnswer(**row) for row in rows_of(answers) if row["body"] is not None]
+    numbers = pc.unique(found["body"])
+    texts = dict(zip(numbers.to_pylist(), tables["bodies"]["text"].take(numbers).to_pylist(), strict=True))
+    return [evidence.RouteAnswer(**{**row, "body": texts[row["body"]]}) for row in rows_of(found)]
 
 
 def _idle_votes(given: SettleInput) -> Iterable[evidence.Vote]:

@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from namesrv_core.asking.answers import refusal_told
 from namesrv_core.history.intervals import restored, timeline_of
-from namesrv_core.history.overtaking import overtaken
 from namesrv_core.history.verification import Concerns, Judged, Observed, Verdict, chosen, judged, verify
 from namesrv_core.machine.codes import Question
 from namesrv_core.machine.events import Event
@@ -235,9 +234,6 @@ class _Judge:
         namesrv, starts = self._given.namesrv, self._starts
         alike, observed = self._folded(answers)
         found = {verdict.observed.event_id: verdict for verdict in chosen(self._compared(observed))}
-        if not all(verdict.matched for verdict in found.values()):
-            told_of = [*found.values()]
-            found |= overtaken(self._registry(), self._timeline, told_of, namesrv, self._concerns, starts=starts)
         ordered = [found[one.event_id] for one in observed]
         told = [
             verdict.observed._replace(request_seq=begun_seq - 1)

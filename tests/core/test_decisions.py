@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, Profile, Question, Registry
 from namesrv_core.history.verification import Observed, verify
-from namesrv_core.inference.decisions import MOST_ORDERS, Decided, Placed, decide, replayed, thawed
+from namesrv_core.inference.decisions import MOST_ORDERS, Decided, Deciding, Placed, replayed, thawed
 from namesrv_core.inference.races import Day, races_of
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, LiveKey, TopicConfig, TopicTable
@@ -17,6 +17,13 @@ MS = 1_000_000
 A, B = "10.0.0.1:10911", "10.0.0.2:10911"
 EMPTY, THERE = Answer(0, '{"topicList":[]}'), Answer(0, '{"topicList":["T"]}')
 NOBODY = Answer(0, '{"brokerAddrTable":{},"clusterAddrTable":{}}')
+
+
+def decide(day: Day) -> tuple[list[Decided], list[Placed]]:
+    """Return the decisions of a day by position, and the events that take effect elsewhere than recorded."""
+    deciding = Deciding(day)
+    deciding.finish(day.start(), day.from_seq - 1)
+    return deciding.decided, deciding.placed
 
 
 def at(ms: float, event_id: str, event: events.Event) -> TimedEvent:

@@ -6,13 +6,13 @@ import pytest
 
 from namesrv_core import V5_4_0, Answer, Question
 from namesrv_core.history.verification import Observed
-from namesrv_core.inference.decisions import Placed, decide
+from namesrv_core.inference.decisions import Placed
 from namesrv_core.inference.races import Day
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule, Stall
 from namesrv_core.replay.loop import TimedEvent
-from tests.core.test_decisions import MS, A, B, at, close, day, evidence, explained_by, registration, topics
+from tests.core.test_decisions import MS, A, B, at, close, day, decide, evidence, explained_by, registration, topics
 
 THAW = 5_000
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from namesrv_core import V5_4_0, Namesrv, Question, Registry, answer, take
-from namesrv_core.inference.decisions import Deciding, decide
+from namesrv_core.inference.decisions import Deciding
 from namesrv_core.inference.races import LAG_NS, REMOVAL_LAG_NS, Day, races_of
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
@@ -21,6 +21,7 @@ from namesrv_day.replay import replay as replaying
 from namesrv_day.settle.races import may_race
 from namesrv_day.settle.settle import Settled, settle
 from schemas import gold
+from tests.core.test_decisions import decide
 from tests.day.lives import one_by_one
 from tests.day.settle_given import (
     DAY,

@@ -137,6 +137,6 @@ def test_prometheus_own_tool_finds_nothing_wrong(whole: Capture, tmp_path: Path)
             said = subprocess.run([str(PROMTOOL), *words], stdin=metrics, capture_output=True, text=True, check=False)
         assert (said.returncode, said.stderr) == (0, "")
     said = subprocess.run(
-        [str(PROMTOOL), "test", "rules", folder / "alerts.test.yml"], capture_output=True, check=False
+        [str(PROMTOOL), "test", "rules", folder / "alerts.test.yml"], capture_output=True, text=True, check=False
     )
     assert said.returncode == 0, said

@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from jobs.night import judging
+from jobs.night import night as night_of_days
 from jobs.night.gate import Verdict
 from jobs.night.nightly import Summary
 from jobs.passes import InProcess
+from jobs.processes import cores
 from namesrv_day.gate import rules
 from namesrv_day.gate.rules import Measurement
 from schemas import gold
@@ -76,7 +78,8 @@ def nights(path: Path, logs: Sequence[Path], width: int) -> tuple[list[Summary],
 def test_what_is_counted_together_is_what_is_counted_of_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three name servers over two nights, all in one task or each in one: the same tables, digests and counts of every rule.
 
-    In one task the rules are asked for as often as for one name server.
+    In one task the rules are asked for as often as for one name server. Where they are too much for one task, a process alone has
+    others work on them.
     """
     asked: list[dt.date] = []
     measure = rules.measure
@@ -95,6 +98,11 @@ def test_what_is_counted_together_is_what_is_counted_of_each(tmp_path: Path, mon
         said[width] = nights(tmp_path / f"{width}", logs, width)
         times[width] = len(asked)
     assert times[len(NAMES)] == len(NAMES) * times[1]
+    monkeypatch.setattr(night_of_days, "_ROWS_PER_TASK", 1)
+    asked.clear()
+    assert nights(tmp_path / "processes", logs, 1)[1] == said[1][1]
+    assert bool(asked) == (cores() == 1)
+    assert rows(tmp_path / "processes", gold.EXPIRED_BROKERS) == rows(tmp_path / "1", gold.EXPIRED_BROKERS)
     (one, counts), (other, apart) = said.values()
     assert [(of.status, of.digests) for of in one] == [(of.status, of.digests) for of in other]
     assert counts == apart

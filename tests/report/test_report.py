@@ -15,13 +15,13 @@ from random import Random
 from typing import Any
 
 import pytest
+from jobs.night.gate import judge
 
 from jobs.__main__ import main
 from jobs.ask.engine import FUNCTIONS, Answers
 from jobs.cli import pages
 from jobs.cli.pages import write_pages
 from jobs.errors import EXIT_MISSING_DAY, EXIT_OK, EXIT_USAGE, NotRecordedError
-from jobs.night.docs import judge
 from jobs.report.charts import NARROW, WIDE, changes, drawn, silences, timeline, topic_timeline
 from jobs.report.facts import MOST_PACKETS, Facts, Scope, facts_of
 from jobs.report.markup import MOST_ROWS, PAGES, text, weightiest

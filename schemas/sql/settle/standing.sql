@@ -1,17 +1,21 @@
 -- Whether brokers stood in answers that were asked for and given while they may have: in those that show them, and in those to
--- questions of which an answer did since the last beat (`beat_seq`).
+-- questions of which an answer did since the last beat (`beat_seq`). Each text of an answer is looked through once for a broker.
 WITH asked AS (
     SELECT seq, request_seq, event_id, body, {'code': code, 'subject': subject, 'scope': scope} AS question FROM answers
     WHERE code IN (105, 106) AND response_code IN (0, 17)
         AND seq BETWEEN (SELECT min(beat_seq) FROM spans) AND (SELECT max(until_seq) FROM spans)
+), looked_at AS (
+    SELECT DISTINCT broker_addr, body FROM spans JOIN asked ON request_seq > beat_seq AND asked.seq <= until_seq
+), shown AS (
+    SELECT broker_addr, number FROM looked_at JOIN bodies ON number = body WHERE contains(text, '"' || broker_addr || '"')
 ), found AS (
-    SELECT spans.*, asked.seq, request_seq, event_id, question,
-        coalesce(contains(body, '"' || broker_addr || '"'), FALSE) AS stands
+    SELECT spans.*, asked.seq, request_seq, event_id, question, number IS NOT NULL AS stands
     FROM spans JOIN asked ON request_seq > from_seq AND asked.seq <= until_seq
+    LEFT JOIN shown ON shown.broker_addr = spans.broker_addr AND number = body
 ), before AS (
     SELECT DISTINCT broker_addr, from_seq, question
     FROM (SELECT DISTINCT broker_addr, beat_seq, from_seq, question FROM found WHERE NOT stands) JOIN asked USING (question)
-    WHERE request_seq > beat_seq AND asked.seq <= from_seq AND contains(body, '"' || broker_addr || '"')
+    WHERE request_seq > beat_seq AND asked.seq <= from_seq AND (broker_addr, body) IN (FROM shown)
 )
 SELECT from_seq, until_seq, request_seq, seq, event_id, stands FROM found
 WHERE stands OR (broker_addr, from_seq, question) IN (FROM before)
