@@ -7,6 +7,7 @@ Python's own parser finds them; what else stands in a line stays as it is.
 from __future__ import annotations
 
 import ast
+import os
 import shutil
 import subprocess
 import sys
@@ -42,7 +43,9 @@ class Build(build_py):
             path.write_text(named_anew(path.read_text(encoding="utf-8")), encoding="utf-8")
         code = f"from {TOP}.schemas import asked; asked.names()"
         command = [sys.executable, "-B", "-c", code]
-        subprocess.run(command, cwd=self.build_lib, check=True)  # noqa: S603  ourselves
+        # Whatever path the one who builds has: what was built is asked, not a checkout, and not nothing (PYTHONSAFEPATH).
+        env = {**os.environ, "PYTHONPATH": str(Path(self.build_lib).resolve())}
+        subprocess.run(command, cwd=self.build_lib, env=env, check=True)  # noqa: S603  ourselves
 
 
 def named_anew(source: str) -> str:

@@ -24,7 +24,7 @@ _TYPED = "import subprocess, sys; subprocess.run(['bash', '-euc', sys.argv[1]], 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel that is built of an unpacked source distribution."""
+    """The wheel that is built of an unpacked source distribution, whatever is on the path of the one who builds it."""
     folder = tmp_path_factory.mktemp("wheel")
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout.split("\0")
@@ -35,7 +35,11 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     code = "import sys, setuptools.build_meta as backend; getattr(backend, sys.argv[1])('.')"
 
     def build(what: str, where: Path) -> None:
-        done = subprocess.run([sys.executable, "-c", code, what], cwd=where, capture_output=True, text=True, check=False)
+        command, env = (
+            [sys.executable, "-c", code, what],
+            {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": str(CHECKOUT)},
+        )
+        done = subprocess.run(command, cwd=where, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
     build("build_sdist", folder / "here")
