@@ -154,7 +154,8 @@ def test_a_report_about_a_name_shows_it_as_text(warehouse: Path, tmp_path: Path,
     assert main(["report", f"--topic={HOSTILE[kind]}", "--output", str(out), "--warehouse", str(warehouse)]) == EXIT_OK
     html = out.read_text(encoding="utf-8")
     tags = _Elements(html).tags
-    assert [dict(attrs).get("type") for tag, attrs in tags if tag == "script"] == ["application/json", None]
+    data = "application/json"  # states, and packets
+    assert [dict(attrs).get("type") for tag, attrs in tags if tag == "script"] == [data, data, None]
     assert not any(tag in ("img", "b") or key.startswith("on") for tag, attrs in tags for key, _ in attrs)
     assert not CONTROL.search(html)
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
