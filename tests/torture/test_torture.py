@@ -50,6 +50,7 @@ def test_who_sees_nothing_wrong_is_told_of(capsys: pytest.CaptureFixture[str], m
     """A fault that nobody notices, and one that ends with an exception, are printed with their seeds, and the exit code is 1."""
 
     def canary(seed: int, _: Path) -> tuple[str, str]:
+        """Notice nothing."""
         if seed == 1:
             raise KeyError("x")
         return ("silent" if seed == 2 else "survived"), "another answer"
