@@ -123,6 +123,7 @@ class _Reader:
         self._source_file = source_file
         self._alike: dict[Shape, Alike] = {}
         self._told: dict[str, Values] = {}
+        self._topics: list[tuple[int, Row]] = []
         self._refused: dict[bytes, Row] = {}
 
     def read(self, text: _Text) -> None:
@@ -141,8 +142,6 @@ class _Reader:
         if known is None:
             self._read_other(number, line, beyond)
             return
-        if known.topics is not None and _is_news(known.topics, self._told):
-            self.block.rows.append((number, known.topics))
         found = self._alike.get(known.shape)
         if found is None:
             found = self._alike[known.shape] = Alike(known.shape)
@@ -161,18 +160,26 @@ class _Reader:
             rows = _rows_or_refusal(line, len(line) + beyond, (self._source_file, number))
             if rows[0].table == QUARANTINE and len(line) < FIRST_BYTES and len(self._refused) < _REFUSED_LINES:
                 self._refused[line] = rows[0]
-            self.block.rows += [(number, row) for row in rows if row.table != TOPICS or _is_news(row, self._told)]
+            for row in rows:
+                (self._topics if row.table == TOPICS else self.block.rows).append((number, row))
 
     def ended(self) -> Block:
         """Return the block, of which all lines were read."""
-        careful = list[tuple[int, bytes]]()
         for found in self._alike.values():
             columns, others = found.columns()
             self.block.lines += [columns] if columns is not None else []
-            careful += others
-        for number, line in careful:
-            rows = _rows_or_refusal(line, len(line), (self._source_file, number))
-            self.block.rows += [(number, row) for row in rows if row.table != TOPICS]
+            refused = set[int]()
+            for number, line in others:
+                *_, row = _rows_or_refusal(line, len(line), (self._source_file, number))
+                self.block.rows.append((number, row))
+                if row.table == QUARANTINE:
+                    refused.add(number)
+            for number, known in zip(found.numbers, found.known, strict=True):
+                if known.topics is not None and number not in refused:
+                    self._topics.append((number, known.topics))
+        # In their order, in front of registrations; what refused lines list was not registered.
+        told = [(at, row) for at, row in sorted(self._topics, key=itemgetter(0)) if _is_news(row, self._told)]
+        self.block.rows = [*told, *self.block.rows]
         # Lines that state no position get one, in their order.
         block, positions, open_rows = self.block, Positions(), list[tuple[int, int, Lines | None]]()
         for at, (number, row) in enumerate(block.rows):

@@ -215,6 +215,17 @@ def test_topics_are_told_when_they_change() -> None:
     assert told == [1, 3, 4]
 
 
+def test_topics_of_a_refused_line_are_not_told() -> None:
+    """Nor where lines like it were read before, whose time could be read: what a log gives is not up to what was read before."""
+    registration = {**BASE, "kind": "registration", "topics": [TOPIC]}
+    good, wrong = (
+        json.dumps({**registration, "time": time}).encode() for time in (BASE["time"], "2026-02-30T00:00:00Z")
+    )
+    for lines, expected in (([good], [1]), ([wrong], []), ([wrong, good], [2]), ([wrong, good, wrong, good], [2])):
+        told = [number for number, row in block_of(lines).in_order("log") if row.table == "topic_configs"]
+        assert told == expected
+
+
 @given(text=st.binary(max_size=120), size=st.integers(1, 40), longest=st.integers(1, 30), is_packed=st.booleans())
 def test_blocks_hold_the_lines_that_begin_in_them(text: bytes, size: int, longest: int, *, is_packed: bool) -> None:
     """However a file is cut into blocks, compressed or not, each line is in that in which it begins, with its number and length."""
