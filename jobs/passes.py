@@ -9,12 +9,15 @@ from __future__ import annotations
 import gc
 import pickle
 import socket
+import struct
+import tempfile
+import time
 import traceback
 import uuid
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -53,8 +56,8 @@ _LEAST_ON_CLUSTER = 16
 class Passes(Protocol):
     """Calls a function once for each piece of work."""
 
-    share: Callable[[int, int], None]
-    """Is told how many pieces of a pass are done, of how many."""
+    share: Callable[[float, int], None]
+    """Is told how many pieces of a pass are done, those under way in part, of how many."""
 
     @property
     def width(self) -> int:
@@ -94,19 +97,15 @@ class InProcess:
 
     def __init__(self, width: int = 1) -> None:
         self.width = width
-        self.share: Callable[[int, int], None] = nobody
+        self.share: Callable[[float, int], None] = nobody
 
     def require_shared(self) -> None:
         """See `Passes`: this process sees what it sees."""
 
     def each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
         """See `Passes`."""
-        return list(self._told((_done(task, piece) for piece in work), len(work)))
-
-    def _told(self, results: Iterator[R], of: int) -> Iterator[R]:
-        for number, result in enumerate(results, start=1):
-            self.share(number, of)
-            yield result
+        with _told(self.share, len(work)) as folder:
+            return [_done(task, piece, place) for piece, place in zip(work, _places(folder, len(work)), strict=True)]
 
 
 class Processes(InProcess):
@@ -119,8 +118,11 @@ class Processes(InProcess):
         # Not forked from here, where threads may run; what all need is imported once.
         context = get_context("forkserver")
         context.set_forkserver_preload([*_PRELOADED])
-        with ProcessPoolExecutor(min(self.width, len(work)), context, give_back) as pool:
-            return _sound([*self._told(pool.map(partial(_called, task, note=None), work), len(work))])
+        with (
+            _told(self.share, len(work)) as folder,
+            ProcessPoolExecutor(min(self.width, len(work)), context, give_back) as pool,
+        ):
+            return _sound([*pool.map(partial(_called, task, note=None), work, _places(folder, len(work)))])
 
 
 def for_files(passes: Passes) -> Passes:
@@ -170,7 +172,7 @@ class OnSpark:
     def __init__(self, session: Callable[[], SparkSession], warehouse: str | None = None) -> None:
         self._session = session
         self._folder = None if warehouse is None else local_path(warehouse)
-        self.share: Callable[[int, int], None] = nobody
+        self.share: Callable[[float, int], None] = nobody
 
     @property
     def width(self) -> int:
@@ -194,18 +196,20 @@ class OnSpark:
         if not work:
             return []
         spark = self._session()
-        is_one_machine = self._folder is None or is_local(spark.sparkContext.master)
-        note = None if is_one_machine else Note.written(str(self._folder))
+        is_one_machine = is_local(spark.sparkContext.master)
+        note = None if is_one_machine or self._folder is None else Note.written(str(self._folder))
         pieces = [zlib.compress(pickle.dumps(piece), _QUICKLY) for piece in work]
         # Spark knows that each number is in one part alone, and moves none to make groups of them.
         numbers = spark.range(0, len(work), 1, len(work)).withColumnRenamed("id", "number")
-        tasks = numbers.groupBy("number").applyInArrow(_calling(task, pieces, note), "number LONG, done BINARY")
         # Spark keeps to its plan: that there are so many tasks it need not find out behind a stage, which takes as long again.
         before = spark.conf.get(_ADAPTIVE, "true") or "true"
         spark.conf.set(_ADAPTIVE, "false")
+        # On a cluster on which all see only an object store, Spark's own bars tell.
+        seen = None if note is None else str(Path(note.path).parent)
         try:
-            with self._told(spark, len(work)):
-                done = tasks.toArrow()
+            with _told(self.share if is_one_machine or note else nobody, len(work), seen) as folder:
+                calling = _calling(task, pieces, note, _places(folder, len(work)))
+                done = numbers.groupBy("number").applyInArrow(calling, "number LONG, done BINARY").toArrow()
         finally:
             spark.conf.set(_ADAPTIVE, before)
         found = dict(zip(done.column("number").to_pylist(), done.column("done").to_pylist(), strict=True))
@@ -213,23 +217,51 @@ class OnSpark:
         results = [pickle.loads(found[number]) for number in range(len(work))]  # noqa: S301
         return _sound(results)
 
-    @contextmanager
-    def _told(self, spark: SparkSession, of: int) -> Iterator[None]:
-        """Tell how many tasks are done while Spark does them."""
-        tracker, over = spark.sparkContext.statusTracker(), Event()
+
+# -- how far a pass is ----------------------------------------------------------------------------
+
+
+class _Here:
+    """The piece of work of this process: where its share is told, and when it was."""
+
+    place: Path | None = None
+    told = 0.0
+
+
+def tell(share: float) -> None:
+    """Say what share of the piece of work under way is done, 0 to 1."""
+    now = time.monotonic()
+    if _Here.place is not None and (share == 1 or now - _Here.told >= _EVERY_S):
+        _Here.told = now
+        with suppress(OSError):  # who waits has gone
+            _Here.place.write_bytes(struct.pack("d", share))
+
+
+@contextmanager
+def _told(share: Callable[[float, int], None], of: int, seen: str | None = None) -> Iterator[str | None]:
+    """Tell `share` how far `of` pieces are, by the files that they write into the folder given, below one that all see."""
+    if share is nobody:
+        yield None
+        return
+    over = Event()
+    with tempfile.TemporaryDirectory(prefix="shares-", dir=seen, ignore_cleanup_errors=True) as folder:
 
         def look() -> None:
             while not over.wait(_EVERY_S):
-                stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
-                self.share(sum(stage.numCompletedTasks for stage in stages if stage is not None), of)
+                told = [path.read_bytes() for path in Path(folder).iterdir()]
+                share(sum(struct.unpack("d", one)[0] for one in told if one), of)
 
         thread = Thread(target=look, daemon=True)
         thread.start()
         try:
-            yield
+            yield folder
         finally:
             over.set()
             thread.join()
+
+
+def _places(folder: str | None, count: int) -> list[Path | None]:
+    return [None if folder is None else Path(folder) / str(number) for number in range(count)]
 
 
 def _sound(results: list[Any]) -> list[Any]:
@@ -240,22 +272,25 @@ def _sound(results: list[Any]) -> list[Any]:
     return results
 
 
-def _done(task: Callable[[P], R], piece: P) -> R:
+def _done(task: Callable[[P], R], piece: P, place: Path | None) -> R:
     """Return what a task returns. It makes rows by the thousand and hardly a cycle."""
+    _Here.place = place
     with rarely_collected():
-        return task(piece)
+        result = task(piece)
+    tell(1)
+    return result
 
 
 def _nothing(_: int) -> None:
     """Do nothing: the task of a pass that only looks."""
 
 
-def _called(task: Callable[[P], R], piece: P, note: Note | None) -> R | JobError | TaskError:
+def _called(task: Callable[[P], R], piece: P, place: Path | None, note: Note | None) -> R | JobError | TaskError:
     """Return what a task returns, or the failure that it raises: Spark would make a text of it, and try again."""
     try:
         if note is not None:
             note.require_seen()
-        return _done(task, piece)
+        return _done(task, piece, place)
     except JobError as error:
         return error
     except OF_ROWS:
@@ -263,7 +298,7 @@ def _called(task: Callable[[P], R], piece: P, note: Note | None) -> R | JobError
 
 
 def _calling(
-    task: Callable[[P], R], pieces: Sequence[bytes], note: Note | None
+    task: Callable[[P], R], pieces: Sequence[bytes], note: Note | None, places: Sequence[Path | None]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def call(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Behind each task Spark's worker has Python look through all that is there, modules too, while the next one waits.
@@ -271,7 +306,7 @@ def _calling(
         for batch in batches:
             for number in batch.column("number").to_pylist():
                 piece = pickle.loads(zlib.decompress(pieces[number]))  # noqa: S301  as above
-                done = pickle.dumps(_called(task, piece, note))
+                done = pickle.dumps(_called(task, piece, places[number], note))
                 yield pa.RecordBatch.from_pylist([{"number": number, "done": done}], schema=_DONE)
 
     return call

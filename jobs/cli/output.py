@@ -81,11 +81,11 @@ class Console:
             self._told = now
             self._show(f"{text}\n")
 
-    def share(self, done: int, of: int) -> None:
-        """Say that so many of some equal parts of the step are done, and, when that took two seconds, how long the rest will."""
+    def share(self, done: float, of: int) -> None:
+        """Say what share of some equal parts of the step is done, and, when that took two seconds, how long the rest will."""
         seconds = time.monotonic() - self._began
         if done and seconds >= _PATIENCE_S:
-            self.progress(f"{done:,} of {of:,}, {time_left(seconds * (of - done) / done)}")
+            self.progress(f"{done / of:.0%} done, {time_left(seconds * (of - done) / done)}")
 
     def end(self, step: str, seconds: float) -> None:
         """Say that a step has ended."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import ChainMap, Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from jobs.night.opened import Files
 from jobs.night.work import NamesrvWork
+from jobs.passes import tell
 from jobs.store.files import DataFile
 from jobs.store.intervals import Written, write_intervals
 from jobs.store.warehouse import DATA_TABLES
@@ -53,6 +54,8 @@ JUDGED = tuple(table for step in ("outcomes", "flags", "verify") for table in go
 SETTLED = (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS)
 """Those that are taken over even if earlier days must be replayed before."""
 _OF_DAY = (*OTHERS, bronze.ROUTE_OBSERVATIONS, bronze.SNAPSHOTS)
+# Of the time that a name server's day takes, about.
+_REPLAY = 0.7
 # Equal answers have long bodies.
 _ONCE = frozenset({"body"})
 
@@ -97,7 +100,9 @@ class JudgedTogether:
 
 def replay_namesrvs(work: Sequence[NamesrvWork]) -> JudgedTogether:
     """Settle, replay and judge one day of some name servers: the task of the pass. All of their slices are in memory then."""
-    each = [_judged(one) for one in work]
+    each = []
+    for number, one in enumerate(work):
+        each.append(_judged(one, lambda share, behind=number: tell((behind + _REPLAY * share) / len(work))))  # type: ignore[misc]
     judged = [of for of, _ in each]
     slices = {table.name: pa.concat_tables([of[table.name] for _, of in each]) for table in DATA_TABLES}
     digests = {
@@ -108,9 +113,9 @@ def replay_namesrvs(work: Sequence[NamesrvWork]) -> JudgedTogether:
     return JudgedTogether(judged, digests, _measured(work, slices))
 
 
-def _judged(work: NamesrvWork) -> tuple[Judged, dict[str, pa.Table]]:
+def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, dict[str, pa.Table]]:
     """Return what is judged of one name server's day, and its slices."""
-    slices, events, reconsidered_since = _replayed(work)
+    slices, events, reconsidered_since = _replayed(work, tell)
     files = work.write({table: slices[table.name] for table in (*SETTLED, *REPLAYED)})
     namesrv = namesrv_of(settings_of(slices[gold.NAMESRV_SETTINGS.name]), day_start_seq(work.day))
     extent = _extent(work)
@@ -144,7 +149,7 @@ def _judged(work: NamesrvWork) -> tuple[Judged, dict[str, pa.Table]]:
     return judged if work.published is None else _differing(work, judged, slices, work.published), slices
 
 
-def _replayed(work: NamesrvWork) -> tuple[dict[str, pa.Table], int, int | None]:
+def _replayed(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[dict[str, pa.Table], int, int | None]:
     """Return the slices of a day that was settled and replayed, how many events the core took, and see `Judged`."""
     hours, open_rows = work.condensed_beats(), work.open_rows([*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE])
     frames = {table.name: work.today.rows(table, once=_ONCE & {*table.column_names}) for table in _OF_DAY}
@@ -180,6 +185,7 @@ def _replayed(work: NamesrvWork) -> tuple[dict[str, pa.Table], int, int | None]:
             partial(work.single_beats, with_answers=with_answers),
             work.capacities(),
             frames[bronze.ROUTE_OBSERVATIONS.name] if settled.may_race else None,
+            tell,
         )
     )
     found = {table.name: conformed(done.tables[table.name], table) for table in (gold.ORDER_DECISIONS, *REPLAYED)}

@@ -44,8 +44,8 @@ class Shows(Protocol):
     def progress(self, text: str) -> None:
         """Say how far the step is."""
 
-    def share(self, done: int, of: int) -> None:
-        """Say that so many of some equal parts of the step are done."""
+    def share(self, done: float, of: int) -> None:
+        """Say that so many of some equal parts of the step are done, those under way in part."""
 
     def end(self, step: str, seconds: float) -> None:
         """Say that a step has ended."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from namesrv_core.history.intervals import Histories, Interval, Member
@@ -106,7 +106,7 @@ class Notes:
         """Yield the hours of live entries."""
         return (Refreshes(*key, hour, *counted) for (key, hour), counted in self._hours.items())
 
-    def take(self, told: Timed, deciding: Deciding | None = None) -> None:
+    def take(self, told: Timed, deciding: Deciding | None = None, tell: Callable[[float], None] | None = None) -> None:
         """Replay the day's events, and decide what raced. Raises OrderError where they do not increase.
 
         What it notes is of no use once something has turned out to take effect elsewhere than recorded (`Deciding.has_moved`).
@@ -116,7 +116,7 @@ class Notes:
         def numbered() -> Iterator[TimedEvent]:
             nonlocal number
             position = day.from_seq - 1
-            for number, timed in told.numbered():  # noqa: B007  the number of the event that the loop below has
+            for number, timed in told.numbered(tell):  # noqa: B007  the number of the event that the loop below has
                 while deciding is not None and (deciding.has_moved or timed.seq >= deciding.next_seq):
                     if deciding.has_moved:
                         deciding.finish(self.registry, position)

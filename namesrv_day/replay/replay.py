@@ -46,7 +46,7 @@ class ReplayInput:
     `hours`: its condensed beats; `others`: all other events (`day_events`), where they were recorded; `open_rows`: what was open
     when it began, and past_knowledge; `capacities`: map_capacities of the day before. `topic_configs` gives the rows of digests;
     `single_beats` the beats (`day_events`) of some periods of addresses (`fold.PERIODS`), where they were recorded. `answers`: rows
-    of route_observations, which decide what raced; None: nothing may have.
+    of route_observations, which decide what raced; None: nothing may have. `tell` is told what share of the events is taken.
     """
 
     context: NamesrvDay
@@ -58,6 +58,7 @@ class ReplayInput:
     single_beats: Callable[[pa.Table], pa.Table]
     capacities: pa.Table = field(default_factory=lambda: empty(gold.MAP_CAPACITIES))
     answers: pa.Table | None = None
+    tell: Callable[[float], None] | None = None
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ def replay(given: ReplayInput) -> Replayed:
         told = _told(given, beats)
         notes, unmet = state.begin(beats, told)
         deciding = None if given.answers is None else _deciding(given, told, notes.registry, given.answers)
-        notes.take(told.timed, deciding)
+        notes.take(told.timed, deciding, given.tell)
         if deciding is not None:
             decisions = decisions_of(deciding, given.context.namesrv_id, given.day)
             given = _with_moves(given, decisions.moves)

@@ -85,7 +85,7 @@ def test_who_waits_for_long_is_told_how_far_it_is(monkeypatch: pytest.MonkeyPatc
     console = Console(io.StringIO(), shown)
     console.begin("replay")
     console.share(1, 4)
-    assert "1 of 4, about 0 s left" in shown.getvalue()
+    assert "25% done, about 0 s left" in shown.getvalue()
 
 
 def test_instants_say_their_zone_in_every_form() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
-from jobs.passes import InProcess, OnSpark
+from jobs.passes import InProcess, OnSpark, Passes, Processes, tell
 from tests.examples import more
 from tests.night.nights import Capture, night, warehouse_at
 from tools.fleet.fleet import Fleet
@@ -98,15 +98,12 @@ def test_spark_gives_of_the_bundled_capture_what_one_process_gives(
     assert (on_spark.findings, on_spark.tables, on_spark.warnings) == (said.findings, said.tables, said.warnings)
 
 
-def test_a_pass_is_one_stage_of_a_task_for_each_piece(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pieces of work, however different in size, are each called once, in a job of Spark's without a shuffle; it is told of."""
-    context, passes, told = spark.sparkContext, OnSpark(lambda: spark), list[tuple[int, int]]()
-    monkeypatch.setattr("jobs.passes._EVERY_S", 0.05)
-    passes.share = lambda count, of: told.append((count, of))
+def test_a_pass_is_one_stage_of_a_task_for_each_piece(spark: SparkSession) -> None:
+    """Pieces of work, however different in size, are each called once, in a job of Spark's without a shuffle."""
+    context, passes = spark.sparkContext, OnSpark(lambda: spark)
     context.setJobGroup("a pass", "of seven pieces")
     try:
         done = passes.each(len, [b"x" * 10**number for number in range(7)])
-        passes.each(time.sleep, [0.3] * 7)
     finally:
         context.setLocalProperty("spark.jobGroup.id", "")
     status = context.statusTracker()
@@ -115,5 +112,26 @@ def test_a_pass_is_one_stage_of_a_task_for_each_piece(spark: SparkSession, monke
     stages = [status.getStageInfo(stage) for stage in job.stageIds]
     assert [(stage.numTasks, stage.numCompletedTasks) for stage in stages if stage] == [(7, 7)]
     assert done == [10**number for number in range(7)]
-    assert {of for _, of in told} == {7}
-    assert any(0 < count < 7 for count, _ in told), "told while tasks are at work"
+
+
+def half(seconds: float) -> None:
+    """Say that half of it is done, and wait."""
+    tell(0.5)
+    time.sleep(seconds)
+
+
+@pytest.mark.parametrize("runner", ["in this process", "processes", "Spark"])
+def test_who_waits_is_told_of_pieces_under_way(
+    runner: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Whoever runs a pass: a piece that says what share of it is done counts as that, and then as one."""
+    passes: Passes = {"in this process": InProcess(), "processes": Processes(2)}.get(runner) or OnSpark(
+        lambda: request.getfixturevalue("spark")
+    )
+    told = list[tuple[float, int]]()
+    monkeypatch.setattr("jobs.passes._EVERY_S", 0.05)
+    passes.share = lambda count, of: told.append((count, of))
+    passes.each(half, [0.5] * 4)
+    assert {of for _, of in told} == {4}
+    assert any(count % 1 == 0.5 or count == 1 for count, _ in told), told
+    assert [count for count, _ in told] == sorted(count for count, _ in told)
