@@ -25,7 +25,7 @@ def done(note: Note | None, *pieces: int) -> list[Any]:
     """Return what tasks hand back, as Spark's worker calls them."""
     packed = [zlib.compress(pickle.dumps(piece)) for piece in pieces]
     batch = pa.record_batch({"number": pa.array(range(len(pieces)), pa.int64())})
-    found = pa.Table.from_batches(_calling(twice, packed, note)(iter([batch])))
+    found = pa.Table.from_batches(_calling(twice, packed, note, [None] * len(pieces))(iter([batch])))
     return [pickle.loads(one) for one in found["done"].to_pylist()]
 
 
