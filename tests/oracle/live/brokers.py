@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,11 +16,24 @@ from tests.oracle.jvm import jars
 _LOGBACK = '<configuration><root level="OFF"/></configuration>'
 
 
+def _free_ports() -> int:
+    """Return a port P such that nobody listens at P, P + 1 (slaves) and P - 2 (the fast remoting server).
+
+    They are none of those that the system gives to connections: one of these may be at P + 1 a moment later.
+    """
+    while True:
+        port = random.randrange(12_000, 32_000)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as bound:
+            for each in (port - 2, port, port + 1):
+                bound.enter_context(socket.create_server(("127.0.0.1", each)))
+            return port
+
+
 class RealBroker:
     """One broker; its files are in `home`. It registers with `namesrvs`, host:port."""
 
-    def __init__(self, home: Path, port: int, version: str, name: str, broker_id: int, namesrvs: list[str]) -> None:
-        self.home, self.port, self.version, self.name = home, port, version, name
+    def __init__(self, home: Path, version: str, name: str, broker_id: int, namesrvs: list[str]) -> None:
+        self.home, self.port, self.version, self.name = home, _free_ports(), version, name
         (home / "conf").mkdir(parents=True)
         for part in ("broker", "tools"):
             (home / "conf" / f"logback_{part}.xml").write_text(_LOGBACK, encoding="utf-8")
@@ -29,8 +45,8 @@ class RealBroker:
             "namesrvAddr": ";".join(namesrvs),
             "brokerIP1": "127.0.0.1",
             "brokerIP2": "127.0.0.1",
-            "listenPort": port,
-            "haListenPort": port + 1,
+            "listenPort": self.port,
+            "haListenPort": self.port + 1,
             "storePathRootDir": home / "store",
             "storePathCommitLog": home / "store" / "commitlog",
             "mappedFileSizeCommitLog": 1 << 22,
@@ -59,6 +75,10 @@ class RealBroker:
             environment = {**os.environ, "ROCKETMQ_HOME": str(self.home)}
             self.process = subprocess.Popen([*words, *main], stdout=console, stderr=console, env=environment)
         return self.process
+
+    def said(self) -> str:
+        """Return what it wrote to its console, and how it ended if it has."""
+        return f"{self.name}: {self.process.poll()}, {(self.home / 'console.txt').read_text('utf-8')}"
 
     def kill(self) -> None:
         """End it as if its machine had lost power."""
