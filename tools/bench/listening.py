@@ -93,7 +93,7 @@ async def _work(pid: int, port: int, load_s: float) -> Took:
         while True:
             try:
                 return (await loop.create_connection(_Peer, "127.0.0.1", port))[1]
-            except OSError:
+            except OSError:  # noqa: PERF203  it begins to listen
                 if time.monotonic() > until:
                     raise
                 await asyncio.sleep(0.2)
