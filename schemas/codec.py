@@ -80,6 +80,11 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
     return event if refusal is None else events.RefusedRequest(refusal, event)
 
 
+def topic_table_of(topics: Sequence[Row], mappings: Sequence[Row]) -> TopicTable:
+    """Return the topic table of records of topics and mappings."""
+    return TopicTable([TopicConfig(**each) for each in topics], [TopicQueueMappingInfo(**each) for each in mappings])
+
+
 def question_of(row: Row) -> Question:
     """Return what was asked, of a row of `route_observations`."""
     # Only a route comes in two dialects; one question for everyone else keeps its answer cached.

@@ -145,6 +145,13 @@ def _read(
         wrong = _refused(warehouse, staging, files, result)
     if wrong:
         return rows, wrong, reading.refused
+    if (
+        len(reading.foreign) == len(files) and not result.known_sources
+    ):  # beside others, as in a folder of logs, it is no error
+        result.errors += reading.foreign.values()
+        reading.unused |= reading.foreign.keys()
+    else:
+        result.left_out += reading.foreign.values()
     if result.unaccounted:
         raise GateError(
             f"{result.unaccounted} frames are neither events, answers, duplicates, quarantined nor ignored; none of the files "

@@ -23,7 +23,7 @@ from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.arrow.rows import with_microseconds
 from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import Lateness, ahead_of_clock
-from namesrv_wire.logs.namesrv_log import BROKER_LINES, is_fact
+from namesrv_wire.logs.namesrv_log import BROKER_LINES, OTHER_LINES, is_fact
 from namesrv_wire.rows import Row
 from schemas import bronze
 
@@ -40,8 +40,9 @@ class Reading:
     """Reads files of one run, series of captures and parts of event logs by tasks: their rows go into the staging area.
 
     Afterwards `open_streams` has the rows that say where reading stopped in each address's connections, `stated` whose addresses
-    event logs say that some are, `unused` the digests of the captures that show no name server, which may be given again, and
-    `refused` those of event logs of which too much is no event, and why: of them nothing is staged.
+    event logs say that some are, `unused` the digests of the files that show no name server, which may be given again,
+    `foreign` those of logs that nobody asked for, and what they are, and `refused` those of event logs of which too much is no
+    event, and why: of them nothing is staged.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Reading:
         self.stated: dict[str, str] = {}
         self.refused: dict[str, str] = {}
         self.unused: set[str] = set()
+        self.foreign: dict[str, str] = {}
 
     def read(self, sources: Sequence[Source]) -> list[ReadSource]:
         """Read the files, which are in order of time; return those that are not refused as they were read."""
@@ -217,6 +219,8 @@ class Reading:
         self._result.ignored += ignored
         if of_broker := ignored[BROKER_LINES]:
             self._result.left_out.append(_OF_A_BROKER.format(name, of_broker, frames))
+        elif 0 < ignored[OTHER_LINES] == frames:
+            self.foreign[source.sha256] = f"{name}: none of its {frames:,} lines tells what a name server knew"
         self._result.frames += frames
         return source.row(frames, error=error)
 

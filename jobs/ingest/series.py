@@ -280,7 +280,7 @@ class _Reader:
                 "no place (CLOCK_JUMP). With times set right it can be read again"
             )
         if cut and error is None:
-            kept, longest = snapshot_length(source.path)
+            kept, longest = snapshot_length(source.path, self._conf.vxlan_ports)
             error = (
                 f"{name}: {cut:,} frames were cut, since the capture has kept {kept:,} bytes of a packet at most; "
                 f"a snapshot length of {longest:,} would have been enough. What headers show was read: connections, how they "

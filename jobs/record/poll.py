@@ -21,6 +21,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from jobs.errors import EXIT_OK, NotRecordedError, first_line
 from jobs.record.segments import Segment, finish_left_over, make_folder, say
 from namesrv_core.asking.shown import ShownCluster, ShownRoute, ShownTopics, shown_by
+from namesrv_core.inference.configuration import shown_text
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.rows import BrokerData
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
@@ -36,6 +37,7 @@ from namesrv_wire.secrets import blot, is_secret
 _CLUSTER = Question(RequestCode.GET_BROKER_CLUSTER_INFO)
 _TOPICS = Question(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
 _ORDERS = Question(RequestCode.GET_KVLIST_BY_NAMESPACE, ORDER_TOPIC_CONFIG)
+_CONFIGURATION = Question(RequestCode.GET_NAMESRV_CONFIG)
 _VERSION: Final = VERSION_NAMES.index("4.9.4")
 """Stated in questions: what clients had when standard JSON began."""
 _FIRST, _BEHIND = VERSION_NAMES.index("4.3.0"), VERSION_NAMES.index("5.9.9")
@@ -120,6 +122,8 @@ class Target:
         self._segment_until = 0.0
         self._told: tuple[str, int] | None = None
         """Of whom the file tells, and its version."""
+        self._configured = ""
+        """How it was configured, as the file tells."""
         self._groups: dict[str | None, BrokerData] = {}
         self._asked: dict[str | None, float] = {}
         """When the route of each listed topic was asked for last; 0: it is to be asked for first."""
@@ -169,6 +173,7 @@ class Target:
             if topic in self._asked and names & changed:
                 self._asked[topic] = 0.0
         await self._ask(_ORDERS)
+        await self._ask(_CONFIGURATION)
         # However slow it is to tell what is there, half of the time is for routes, or for one at least.
         until = max(until, time.monotonic() + self._polling.every_s / 2)
         for number, topic in enumerate(sorted(self._asked, key=self._asked.__getitem__)):
@@ -190,6 +195,9 @@ class Target:
             self._connection = Connection(*await _within(min(wait_s, _CONNECT_S), opening, "no connection"), wait_s)
         answered = await self._connection.ask(question)
         frame = answered.frame
+        if question == _CONFIGURATION:
+            self._write_configuration(answered, self._connection)
+            return None
         if frame.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED or frame.version < 0:
             raise NoAnswerError(f"it does not know request {question.code}: no name server")
         body = frame.body.decode("utf-8", "replace") if frame.body else None
@@ -214,10 +222,19 @@ class Target:
         if self._told != told:
             for row in self._facts(answered, connection):
                 self._segment.write(line_of(row))
-            self._told = told
+            self._told, self._configured = told, ""
         self._succeed(answered.frame.version)
         self._last_answer_ns = answered.at_ns
         self._segment.write(line_of(self._observation(question, answered, connection)))
+
+    def _write_configuration(self, answered: Answered, connection: Connection) -> None:
+        """Write how it says that it is configured, when that is new: how routes are told hangs on it."""
+        said = shown_text(answered.frame.body.decode("utf-8", "replace"))
+        if answered.frame.code == ResponseCode.SUCCESS and said != self._configured and self._segment is not None:
+            self._configured = said
+            evidence = "answer to a question about the configuration"
+            fact = self._fact(connection, answered.at_ns, "configured", None, evidence, said)
+            self._segment.write(line_of(fact))
 
     def _ends_gap(self, answered: Answered) -> bool:
         """Return whether it did not answer for so long before this that nothing counts as recorded then."""

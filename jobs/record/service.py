@@ -33,7 +33,7 @@ from namesrv_core.machine.draft import NULL_POINTER, Notification, Step
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.past import TablePart, Versions
 from namesrv_core.machine.registry import Change, Registry
-from namesrv_core.machine.rows import KvValue, TopicConfig, TopicQueueMappingInfo, TopicTable
+from namesrv_core.machine.rows import KvValue, TopicTable
 from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS
 from namesrv_core.machine.step import apply_step, step
 from namesrv_wire.codes import EVENT_TABLES, version_name
@@ -43,7 +43,7 @@ from namesrv_wire.protocol import bodies
 from namesrv_wire.protocol.answers import answer_frame, completed, one_way_frame
 from namesrv_wire.protocol.requests import KnownFrame, KnownFrames, refused_as
 from namesrv_wire.rows import Place, Row, Values, channel_row, digest_id, envelope, namesrv_row, timed_id
-from schemas.codec import event_of, fields_json
+from schemas.codec import event_of, fields_json, topic_table_of
 
 _NS_PER_US: Final = 1_000
 _SINCE_5X: Final = frozenset(
@@ -297,9 +297,7 @@ class Service:
         if known is None:
             if len(self._topics) >= _MAX_TOPIC_TABLES:
                 self._topics.clear()
-            configs = [TopicConfig(**each) for each in topics.topics]
-            known = TopicTable(configs, [TopicQueueMappingInfo(**each) for each in topics.mappings])
-            self._topics[topics.digest] = known
+            known = self._topics[topics.digest] = topic_table_of(topics.topics, topics.mappings)
         return known
 
     def _notified(self, told: Notification) -> tuple[str, bytes]:

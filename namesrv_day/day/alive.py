@@ -18,7 +18,7 @@ from schemas.times import day_start_us
 _ONE_DAY = dt.timedelta(days=1)
 _ENDS = ("valid_to", "closed_by", "closed_at", "to_time", "ended_on")
 _LAST = "last_update_time"
-_ENTRY = ("namesrv_id", "cluster_name", "broker_addr", "first_update_time")
+_ENTRY = ("namesrv_id", "cluster_name", "broker_addr", "first_update_time", "heartbeat_timeout_ms")
 
 
 def alive(table: Table, day: dt.date, *, still: bool = False) -> pc.Expression:
@@ -59,8 +59,9 @@ def as_of(table: Table, rows: pa.Table, day: dt.date, beats: pa.Table) -> pa.Tab
 
 
 def beats_of(day: dt.date, live: pa.Table) -> pa.Table:
-    """Return the rows of last_heartbeats of a day: of the live entries that were open when it ended."""
-    return conformed(live.filter(pc.field("closed_by").is_null()), gold.LAST_HEARTBEATS, day=day)
+    """Return the rows of last_heartbeats of a day: of the live entries that were open when it ended, but for a log's."""
+    is_open = pc.field("closed_by").is_null() & pc.field(_LAST).is_valid()
+    return conformed(live.filter(is_open), gold.LAST_HEARTBEATS, day=day)
 
 
 def stored(table: Table, rows: pa.Table) -> pa.Table:

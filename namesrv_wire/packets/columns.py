@@ -178,11 +178,16 @@ def read_capture(
         yield from packets.segments(endpoints)
 
 
-def snapshot_length(path: str | PathLike[str]) -> tuple[int, int]:
-    """Return how many bytes of a packet a capture has kept at most, and how long the longest was of which that is not all."""
+def snapshot_length(path: str | PathLike[str], vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS) -> tuple[int, int]:
+    """Return how many bytes of a packet a capture has kept at most, and how long the longest was of which that is not all.
+
+    By the packets' own headers: not everybody who cuts packets says so in the file's.
+    """
     kept = longest = 0
     for records in read_records(path):
-        is_cut = records.original > records.kept
+        peeled = Peeled(records, Fragments(), vxlan_ports)
+        missing = np.where(peeled.peel(), peeled.stop - peeled.end, 0)
+        is_cut = missing > 0
         kept = max(kept, int(records.kept[is_cut].max(initial=0)))
-        longest = max(longest, int(records.original[is_cut].max(initial=0)))
+        longest = max(longest, int((records.kept + missing)[is_cut].max(initial=0)))
     return kept, longest

@@ -9,6 +9,7 @@ import pytest
 from jobs.session import CHECKOUT
 from tools.bench.figures import Bench, hourly, reading
 from tools.bench.harness import AnswersDifferError, NotMeasured, Ratio, Side, as_json, machine, markdown, timed
+from tools.bench.listening import listening
 
 pytestmark = pytest.mark.slow
 
@@ -64,3 +65,10 @@ def test_figures_are_measured_and_their_answers_compared(tmp_path: Path) -> None
     results = [*hourly(bench), *reading(bench)]
     assert [type(result) for result in results] == [Ratio] * len(results)
     assert len(results) == 4
+
+
+def test_a_name_server_that_records_is_measured(tmp_path: Path) -> None:
+    """Brokers register, clients ask, all is answered; another one answers the same."""
+    took = [listening(tmp_path / name, is_real=False, load_s=0.3) for name in "ab"]
+    assert took[0].said == took[1].said
+    assert all(each.load_s > 0 and each.routes_a_cpu_s > 0 for each in took)

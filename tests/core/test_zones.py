@@ -9,7 +9,7 @@ from namesrv_core.asking.queries import RouteBroker, TopicRouteData, within_zone
 from namesrv_core.asking.requests import Fields, zone_of
 from namesrv_core.machine.registry import Change, TableName
 from namesrv_core.machine.rows import BrokerData, LiveKey, QueueData, TopicQueueMappingInfo
-from tests.core.test_request_layer import FIVE, answered
+from tests.core.test_request_layer import FIVE, asked
 
 
 def zoned(namesrv: Namesrv) -> Registry:
@@ -29,7 +29,7 @@ def zoned(namesrv: Namesrv) -> Registry:
 def test_a_client_with_a_zone_gets_no_master_of_another_zone() -> None:
     """Its queue data and filter servers are gone as well; zones differ beside case, and the old dialect is written."""
     fields = {"topic": "T", "__ZONE_MODE": "true", "__ZONE_NAME": "eAST"}
-    found = answered(zoned(FIVE), FIVE, 105, fields)
+    found = asked(zoned(FIVE), FIVE, 105, fields)
     assert found == Answer(
         0,
         '{"brokerDatas":['

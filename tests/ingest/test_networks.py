@@ -53,10 +53,14 @@ def test_rotated_captures_of_a_router_take_one_side(tmp_path: Path, beat: int, i
     assert content(tmp_path / "w") == content(tmp_path / "whole")
 
 
-def test_a_cut_capture_says_what_would_have_been_enough(tmp_path: Path) -> None:
-    """It is an error of its file; ends of connections and what was short enough are stored."""
+@pytest.mark.parametrize("stated", [200, 262_144])
+def test_a_cut_capture_says_what_would_have_been_enough(tmp_path: Path, stated: int) -> None:
+    """It is an error of its file; ends of connections and what was short enough are stored. The file's header need not say it."""
     talk = Talk().open().exchange(105, {"topic": "T"}).ask(REGISTER).answer(response(3)).client_fin().server_fin()
-    read = read_in(tmp_path / "w", written(tmp_path / "cut.pcap", talk.segments, kept=200))
+    path = written(tmp_path / "cut.pcap", talk.segments, kept=200)
+    data = path.read_bytes()
+    path.write_bytes(data[:16] + struct.pack("<I", stated) + data[20:])
+    read = read_in(tmp_path / "w", path)
     (error,) = read.errors
     longest = 40 + len(REGISTER)
     assert error.startswith("cut.pcap: 1 frames were cut, since the capture has kept 200 bytes of a packet at most")

@@ -12,9 +12,11 @@ import pytest
 from jobs.ask.engine import Answers
 from jobs.conf import PipelineConf
 from jobs.errors import EXIT_INPUT, EXIT_USAGE
+from namesrv_day.audit.content import compare
 from namesrv_wire.logs.namesrv_log import Told
 from schemas import bronze, gold
 from schemas.table import Table
+from tests.compare_gold import tables_of
 from tests.night.nights import CAPTURE, findings_of, night, nightly, rows
 from tests.wire.test_namesrv_log import ADDR, FIVES, FOURS
 
@@ -56,6 +58,25 @@ def test_rotated_files_and_copies(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.parametrize("text", [FOURS, FIVES])
+def test_a_broker_that_lives_when_a_day_ends(text: str, tmp_path: Path) -> None:
+    """It goes on the day after, in a night of its own or the same; a line that is cut at the end is all that is not read."""
+    lines = text.splitlines(keepends=True)
+    end = next(number for number, line in enumerate(lines) if " WARN " in line)
+    (tmp_path / "a.log").write_text("".join(lines[:end]) + lines[end][:-10], encoding="utf-8")
+    rest = [line.replace("2026-11-21", "2026-11-22") for line in lines[end:]]
+    (tmp_path / "b.log").write_text("".join(rest), encoding="utf-8")
+    first = night(tmp_path / "w", tmp_path / "a.log", conf=CONF)
+    assert (first.status, first.errors, first.quarantined) == ("published", [], 1)
+    assert [row["closed_by"] for row in rows(tmp_path / "w", gold.BROKER_LIVE_HISTORY)] == [None]
+    night(tmp_path / "w", tmp_path / "b.log", conf=CONF)
+    night(tmp_path / "once", tmp_path / "a.log", tmp_path / "b.log", conf=CONF)
+    (live,) = rows(tmp_path / "w", gold.BROKER_LIVE_HISTORY)
+    assert (live["last_update_time"], live["closed_by"] is None) == (None, False)
+    different = compare(*(tables_of(tmp_path / name, layers=("gold",)) for name in ("w", "once")))
+    assert [str(each) for each in different if not each.is_equal and each.table not in ("runs", "sources")] == []
+
+
 def test_what_a_log_does_not_say_is_asked_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Without its zone, or whose it is, a log is not read: alone that is a wrong command, beside others a file that is left out."""
     log = tmp_path / "namesrv.log"
@@ -89,8 +110,18 @@ def test_a_log_of_a_broker(tmp_path: Path) -> None:
     summary = night(tmp_path / "w", tmp_path / "broker.log", tmp_path / "store.log", conf=CONF)
     assert dict(summary.ignored) == {"broker_log_lines": 5, "other_log_lines": 6}
     assert (summary.events, summary.errors, summary.quarantined) == (0, [], 0)
-    [said] = summary.left_out
+    [said, foreign] = summary.left_out
     assert said.startswith("broker.log: 5 of 8 lines tell what a broker told name servers: no rows.")
+    assert foreign == "store.log: none of its 3 lines tells what a name server knew"
+
+
+def test_a_log_of_another_program_alone_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each night says so again, until it is not given any more."""
+    (tmp_path / "store.log").write_text("2026-11-21 08:00:00 INFO main - load over\n" * 3, encoding="utf-8")
+    asked = ("--input", tmp_path / "store.log", "--log-zone", "UTC", "--log-namesrv", ADDR)
+    for _ in range(2):
+        assert nightly(tmp_path / "w", *asked) == EXIT_INPUT
+        assert "store.log: none of its 3 lines tells what a name server knew" in capsys.readouterr().out
 
 
 def intervals(

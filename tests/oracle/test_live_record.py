@@ -19,8 +19,9 @@ import pytest
 from namesrv_core.asking.body_json import read_json
 from namesrv_wire.protocol.frames import JSON, ROCKETMQ
 from schemas import gold, recorded
+from schemas.table import Table
 from tests.night.nights import CHECKOUT, night, rows
-from tests.night.test_logs import QUEUES
+from tests.night.test_logs import SHOWN
 from tests.oracle.jvm import JvmUnavailableError, jars
 from tests.oracle.live.brokers import RealBroker, mqadmin
 from tests.oracle.live.looks import differences
@@ -206,22 +207,26 @@ def _period_us(polls: Path) -> int:
     return int(2 * max(later - earlier for earlier, later in itertools.pairwise(asked)))
 
 
-def _queue_changes(warehouse: Path) -> list[tuple[tuple[str, str], object, int, int]]:
-    """Return broker names' queue data for topics: whose, what they became (None: gone), when, and until when (µs), in order."""
-    found: list[tuple[tuple[str, str], object, int, int]] = []
+def _changes(
+    warehouse: Path, table: Table, key: tuple[str, ...], said: tuple[str, ...]
+) -> list[tuple[tuple[str, ...], object, int, int]]:
+    """Return the changes of a history in order: whose, what it became (None: gone), when, and until when (µs)."""
+    found: list[tuple[tuple[str, ...], object, int, int]] = []
     histories = defaultdict(list)
-    for row in sorted(rows(warehouse, gold.TOPIC_QUEUE_HISTORY), key=lambda row: row["valid_from"]):
-        histories[row["topic"], row["broker_name"]].append(row)
-    for key, history in histories.items():
+    for row in sorted(rows(warehouse, table), key=lambda row: row["valid_from"]):
+        histories[tuple(row[name] for name in key)].append(row)
+    for of, history in histories.items():
         edges: list[tuple[object, int]] = []
         for row in history:
+            what = tuple(row[name] for name in said)
             if edges and edges[-1][1] == row["valid_from"]:
                 edges.pop()
-            edges.append((tuple(row[name] for name in QUEUES), row["valid_from"]))
+            if not edges or edges[-1][0] != what:
+                edges.append((what, row["valid_from"]))
             if row["valid_to"] is not None:
                 edges.append((None, row["valid_to"]))
         ends = [at for _, at in edges[1:]] + [1 << 62]
-        found += [(key, what, at, end) for (what, at), end in zip(edges, ends, strict=True)]
+        found += [(of, what, at, end) for (what, at), end in zip(edges, ends, strict=True)]
     return sorted(found, key=lambda each: each[2])
 
 
@@ -241,7 +246,8 @@ def test_beside_a_real_one_it_answers_the_same(tmp_path: Path) -> None:
     """The same real brokers know both; both are asked the same all the while, and answer the same bytes as soon as both know it.
 
     The packets of both are recorded, and the real one is polled. What it recorded of itself equals what its packets tell; every
-    change of the real one's queue data that lasted longer than a period is in the polled history within one, and no other is.
+    change of the real one's queue data, groups and clusters that lasted longer than a period is in the polled history within
+    one, and no other is.
     """
     asked = equal = 0
     own_port = free_port()
@@ -305,17 +311,18 @@ def test_beside_a_real_one_it_answers_the_same(tmp_path: Path) -> None:
     assert {name: each.verify["mismatched"] for name, each in said.items()} == dict.fromkeys(sources, 0)
     assert differences(tmp_path / "w-own", tmp_path / "w-own-packets") == []
     period_us = _period_us(tmp_path / "w-polls")
-    true, polled = (_queue_changes(tmp_path / name) for name in ("w-packets", "w-polls"))
-    lasting = [change for change in true if min(change[3], true[-1][2]) - change[2] > period_us]
-    assert len(lasting) > 20
-    missed = [
-        change
-        for change in lasting
-        if not any(change[:2] == seen[:2] and 0 < seen[2] - change[2] <= period_us for seen in polled)
-    ]
-    invented = [
-        seen
-        for seen in polled
-        if not any(change[:2] == seen[:2] and 0 < seen[2] - change[2] <= period_us for change in true)
-    ]
-    assert (missed, invented) == ([], [])
+    for table, key, what in SHOWN[:3]:
+        true, polled = (_changes(tmp_path / name, table, key, what) for name in ("w-packets", "w-polls"))
+        lasting = [change for change in true if min(change[3], true[-1][2]) - change[2] > period_us]
+        assert len(lasting) > {gold.TOPIC_QUEUE_HISTORY: 20}.get(table, 1), table.name
+        missed = [
+            change
+            for change in lasting
+            if not any(change[:2] == seen[:2] and 0 < seen[2] - change[2] <= period_us for seen in polled)
+        ]
+        invented = [
+            seen
+            for seen in polled
+            if not any(change[:2] == seen[:2] and 0 < seen[2] - change[2] <= period_us for change in true)
+        ]
+        assert (table.name, missed, invented) == (table.name, [], [])

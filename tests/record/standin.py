@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 
 from namesrv_core.asking.answers import answer, question_of
 from namesrv_core.machine import events
-from namesrv_core.machine.profile import Namesrv, profile_of_version
+from namesrv_core.machine.codes import Answer, RequestCode, ResponseCode
+from namesrv_core.machine.profile import Namesrv, NamesrvConfig, profile_of_version
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.machine.step import apply_step, step
@@ -23,12 +24,13 @@ Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]
 class StandIn:
     """Answers questions as a release does, unless `handler` does something else. `asked`: what it was asked, in order.
 
-    `changed_us`: when something happened to it.
+    `changed_us`: when something happened to it; `is_acting`: whether it has slaves act as masters, which it says of itself.
     """
 
-    def __init__(self, handler: Handler | None = None, version: int = 493) -> None:
-        self.handler = handler
-        self.version, self.namesrv = version, Namesrv(profile_of_version(version))
+    def __init__(self, handler: Handler | None = None, version: int = 493, *, is_acting: bool = False) -> None:
+        self.handler, self.is_acting = handler, is_acting
+        config = NamesrvConfig(support_acting_master=is_acting)
+        self.version, self.namesrv = version, Namesrv(profile_of_version(version), config)
         self.registry = Registry(self.namesrv.profile)
         self.asked: list[tuple[int, str | None]] = []
         self.changed_us: list[int] = []
@@ -86,8 +88,13 @@ class StandIn:
                 asked = decode_frame(head + await reader.readexactly(struct.unpack(">i", head)[0]))
                 self.asked.append((asked.code, asked.ext.get("topic")))
                 self.news.set()
-                question = question_of(asked.code, asked.ext, standard_json=True)
-                told = answer(self.registry, question, self.namesrv)
+                if asked.code == RequestCode.GET_NAMESRV_CONFIG:
+                    told = Answer(
+                        ResponseCode.SUCCESS, f"listenPort=9876\nsupportActingMaster={str(self.is_acting).lower()}\n"
+                    )
+                else:
+                    question = question_of(asked.code, asked.ext, standard_json=True)
+                    told = answer(self.registry, question, self.namesrv)
                 body = (told.body or "").encode()
                 writer.write(response(asked.opaque, int(told.code), body, self.version, told.remark))
         except (asyncio.IncompleteReadError, ConnectionError):

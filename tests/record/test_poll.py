@@ -22,6 +22,7 @@ from jobs.record import poll as polls
 from jobs.record.poll import Polling, poll
 from jobs.record.segments import Segment, finish_left_over
 from namesrv_core.machine import events
+from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from schemas import gold
 from schemas.times import instant_us
 from tests.night.nights import CHECKOUT, night, rows
@@ -128,6 +129,58 @@ def test_changes_are_in_the_tables(version: int, tmp_path: Path) -> None:
     codes = {row["code"] for row in rows(tmp_path / "w", gold.FINDINGS)}
     assert not codes & {"GHOST_BROKER", "NS_ABANDONED", "ORPHAN_TOPIC", "EXPIRED_BROKER"}
     assert [line["version"] for line in lines if line.get("event") == "identified"] == [version]
+
+
+@pytest.mark.slow
+def test_a_slave_that_acts_as_master_stays_a_slave(tmp_path: Path) -> None:
+    """Its routes call it a master; the list of the cluster does not, and how it is configured tells why."""
+    target, table = StandIn(is_acting=True), TopicTable([TopicConfig("TA", 8, 8, 6, 0), TopicConfig("TB", 8, 8, 6, 0)])
+
+    def register(number: int) -> None:
+        said = (
+            "C",
+            f"10.0.0.{number}:1",
+            "broker-a",
+            number,
+            None,
+            DataVersion(0, 1, 1),
+            table,
+            (),
+            f"c{number}#1",
+            True,
+        )
+        target.do(events.RegisterBroker(*said))
+
+    async def script() -> None:
+        register(0)
+        register(1)
+        await target.rounds(2)
+        target.do(events.UnregisterBroker("C", "10.0.0.0:1", "broker-a", 0))
+        await target.rounds(3)
+        register(0)
+        await target.rounds(2)
+
+    assert polled(tmp_path / "out", [target], script) == 0
+    said = night(tmp_path / "w", tmp_path / "out")
+    assert (said.status, said.verify["mismatched"], said.errors) == ("published", 0, [])
+    told = {
+        table: sorted(
+            (row["valid_from"], row["valid_to"] is None, *map(row.get, names)) for row in rows(tmp_path / "w", table)
+        )
+        for table, names in (
+            (gold.BROKER_ADDR_HISTORY, ("broker_id", "broker_addr")),
+            (gold.CLUSTER_ADDR_HISTORY, ("broker_name",)),
+            (gold.TOPIC_QUEUE_HISTORY, ("topic", "perm")),
+        )
+    }
+    members, clusters, queues = ([row[1:] for row in found] for found in told.values())
+    assert sorted(members[:2]) + members[2:] == [
+        (False, 0, "10.0.0.0:1"),
+        (True, 1, "10.0.0.1:1"),
+        (True, 0, "10.0.0.0:1"),
+    ]
+    assert clusters == [(True, "broker-a")]
+    assert [perm for _, topic, perm in queues if topic == "TA"] == [6, 4, 6]
 
 
 @pytest.mark.parametrize(

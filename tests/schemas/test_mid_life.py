@@ -25,7 +25,6 @@ from namesrv_wire import Segment, Transcript, read_capture
 from schemas import codec
 from schemas.bronze import EVENT_TABLES
 from tests.examples import first_quick
-from tests.wire.request_of import topic_table_of
 
 CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 NS = 1_000_000_000
@@ -49,7 +48,8 @@ class Recording:
             key = found.values.get("event_id") or found.values.get("topic_config_digest")
             by_table.setdefault(found.table, {})[str(key)] = found.values
         tables = {
-            digest: topic_table_of(row["topics"], row["mappings"]) for digest, row in by_table["topic_configs"].items()
+            digest: codec.topic_table_of(row["topics"], row["mappings"])
+            for digest, row in by_table["topic_configs"].items()
         }
         self.arrivals: dict[str, int] = {}
         self.timed_events = []

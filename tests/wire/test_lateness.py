@@ -21,7 +21,6 @@ from namesrv_wire.rows import AnyRow, Tally
 from schemas import codec
 from tests.examples import examples
 from tests.wire.counted import read_event_log
-from tests.wire.request_of import topic_table_of
 from tools.trace.trace_state import StateText
 
 NAMESRV = "10.0.0.1:9876"
@@ -73,7 +72,7 @@ def judged(files: list[list[Line]], folder: Path, lateness: Lateness) -> tuple[l
 def states_of(rows: list[AnyRow]) -> list[str]:
     """Return a digest of all tables after each event, in order of position, each event once."""
     topics = {
-        row.values["topic_config_digest"]: topic_table_of(row.values["topics"], row.values["mappings"])
+        row.values["topic_config_digest"]: codec.topic_table_of(row.values["topics"], row.values["mappings"])
         for row in rows
         if row.table == "topic_configs"
     }

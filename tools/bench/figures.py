@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 from struct import pack
 from typing import TYPE_CHECKING
@@ -22,8 +23,10 @@ from jobs.cli.commands import DEMO_CAPTURE
 from jobs.session import CHECKOUT
 from namesrv_wire.compression import unpacked
 from namesrv_wire.packets.container import read_records
+from tests.oracle.jvm import JvmUnavailableError
 from tools.bench import plain
 from tools.bench.harness import Measured, NotMeasured, Ratio, Side, timed
+from tools.bench.listening import BROKERS, LOAD_S, ROUTES_A_S, Took, listening
 from tools.bench.processes import Ran, ran
 
 if TYPE_CHECKING:
@@ -289,8 +292,39 @@ def reading(bench: Bench) -> list[Measured]:
     return found
 
 
+def recorder(bench: Bench) -> list[Measured]:
+    """A name server that records: its CPU while brokers and clients use it, and its answers a second of CPU beside a real one's."""
+    took: dict[str, list[Took]] = {"record": [], "real": []}
+
+    def use(number: int, side: str) -> str:
+        folder = bench.folder / f"recorder-{number}"
+        took[side].append(listening(folder / side, is_real=side == "real", load_s=LOAD_S if bench.is_full else 1))
+        return took[side][-1].said
+
+    try:
+        numbers = count()
+        timed([Side(side, lambda side=side: use(next(numbers), side)) for side in took], bench.rounds, warm_up=False)
+    except JvmUnavailableError as error:
+        return [NotMeasured("record --listen", str(error))]
+    loads = {side: [each.load_s / (LOAD_S if bench.is_full else 1) for each in all_of] for side, all_of in took.items()}
+    fast = {side: [each.routes_a_cpu_s for each in all_of] for side, all_of in took.items()}
+    load = f"record --listen, {BROKERS:,} brokers and {ROUTES_A_S:,} routes a second, cores"
+    return [
+        Ratio(load, "record", 1.0, loads, 1.0, unit="cores"),
+        Ratio(
+            "routes a second of CPU, record --listen ÷ a real one",
+            "record",
+            "real",
+            fast,
+            1.0,
+            at_least=True,
+            unit="/s",
+        ),
+    ]
+
+
 FIGURES: dict[str, Callable[[Bench], list[Measured]]] = {
-    figure.__name__: figure for figure in (network, demo, quiet, unknown, queues, hourly, reading)
+    figure.__name__: figure for figure in (network, demo, quiet, unknown, queues, hourly, reading, recorder)
 }
 
 

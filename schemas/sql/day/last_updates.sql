@@ -1,6 +1,8 @@
 -- Live entries of a day with when they were renewed last in it: `beats` tells it of those that were open when it ended.
 SELECT live.* REPLACE (
-    coalesce(if(live.valid_to IS NULL, beats.last_update_time, live.last_update_time), live.first_update_time) AS last_update_time
+    -- a log, which tells no lease either, tells it of none
+    if(live.heartbeat_timeout_ms IS NULL, NULL,
+        coalesce(if(live.valid_to IS NULL, beats.last_update_time, live.last_update_time), live.first_update_time)) AS last_update_time
 )
 FROM live LEFT JOIN beats ON beats.namesrv_id = live.namesrv_id AND beats.broker_addr IS NOT DISTINCT FROM live.broker_addr
     AND beats.cluster_name IS NOT DISTINCT FROM live.cluster_name

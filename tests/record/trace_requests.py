@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from namesrv_wire.protocol.frames import Frame
+from tests.wire.forge import request
 
 Ev = Mapping[str, Any]
 FIELDS = {
@@ -48,20 +48,20 @@ CODES = {
 }
 
 
-def frame_of(ev: Ev, version: int) -> Frame | None:
-    """Return the request that is the event; None where there is no request for it."""
+def request_of(ev: Ev, version: int) -> bytes | None:
+    """Return the frame of the request that is the event; None where there is no request for it."""
     code = CODES.get(ev["op"])
     if code is None:
         return None
     ext = {FIELDS[key]: _text(value) for key, value in ev.items() if key in FIELDS and value is not None}
     if code == 224:
-        ext = {"cluster": ext.get("clusterName")}
+        ext = {"cluster": ext["clusterName"]} if "clusterName" in ext else {}
     if code == 105:
         ext["acceptStandardJsonOnly"] = "true"
-    return Frame(code, "JAVA", version, 1, 0, None, ext, _body(ev), 0)
+    return request(code, ext, _body(ev), version=version)
 
 
-def _text(value: object) -> str | None:
+def _text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
