@@ -76,9 +76,10 @@ class Finding:
     where there are fewer such; without, and where nothing of its code stands, nobody is asked. `lasts`: by what one that
     outlasts its day is
     known again: its subject; the event that began it, its first evidence; or its subject and the day on which it began.
-    None: it is over with its day. `near_us`: how soon after another one begins that is told together with it; brokers beat
-    every 30 s, so the last beats of those that fall silent together lie no further apart. `is_between`: it shows only where name
-    servers are compared.
+    None: it is over with its day. `looks_back`: its query reads what closed on the last day before, too, so that midnight parts
+    nothing that belongs together; it tells what is, or ended, on the day. `near_us`: how soon after another one begins that is
+    told together with it; brokers beat every 30 s, so the last beats of those that fall silent together lie no further apart.
+    `is_between`: it shows only where name servers are compared.
     """
 
     code: str
@@ -87,6 +88,7 @@ class Finding:
     near_us: int = _BEAT_US
     is_between: bool = False
     begins: tuple[str | Having, ...] = ()
+    looks_back: bool = False
 
     @property
     def sql(self) -> str:
@@ -114,7 +116,12 @@ _GROUP_ENDS = Having("broker_addr_history", "closed_by")
 CATALOGUE = (
     Finding("ADDR_MULTI_IDENTITY", ("broker_addr_history",), "subject"),
     Finding("ADDRESS_SHARED", ("suspected",), begins=("suspected",)),
-    Finding("BROKER_FLAPPING", ("broker_live_history",), begins=(Having("broker_live_history", "closed_by"),)),
+    Finding(
+        "BROKER_FLAPPING",
+        ("broker_live_history",),
+        begins=(Having("broker_live_history", "closed_by"),),
+        looks_back=True,
+    ),
     Finding("BROKER_NAME_CONFLICT", ("cluster_addr_history",), "subject"),
     Finding(
         "CLOCK_JUMP",
@@ -128,11 +135,12 @@ CATALOGUE = (
         ("event_outcomes", "broker_addr_history"),
         "subject",
         begins=(Having("event_outcomes", "outcome", "rejected_state_version"), _GROUP_ENDS),
+        looks_back=True,
     ),
     Finding("EXPIRED_BROKER", ("expired_brokers",), "event"),
     Finding("EXPIRED_WHILE_ALIVE", ("heard",)),
     Finding("FRAME_TOO_LONG", ("too_long", "broker_live_history"), "subject", begins=("too_long",)),
-    Finding("GHOST_BROKER", (), "subject"),
+    Finding("GHOST_BROKER", (), "subject", looks_back=True),
     Finding("GHOST_CLUSTER_MEMBER", ("cluster_addr_history", "broker_addr_history"), "subject", begins=(_GROUP_ENDS,)),
     Finding(
         "LOG_GAP",
@@ -149,6 +157,7 @@ CATALOGUE = (
         ("event_outcomes",),
         "subject",
         begins=(Having("event_outcomes", "operation", "namesrv_started"),),
+        looks_back=True,
     ),
     Finding("NS_DIVERGENCE", lasts="event", is_between=True),
     Finding("NS_SPLIT", lasts="subject", is_between=True),
@@ -157,7 +166,8 @@ CATALOGUE = (
         "PARTIAL_FIRST_REGISTRATION",
         ("lone", "topic_queue_history"),
         "subject",
-        begins=("lone", _GROUP_ENDS, "expired_before"),
+        begins=("lone", Having("broker_addr_history", "opened_by"), "expired_before"),
+        looks_back=True,
     ),
     Finding("PRIVATE_ADDR", ("broker_addr_history",), "day"),
     Finding("PRIVATE_HA_ADDR", ("broker_live_history",), "subject"),

@@ -238,6 +238,7 @@ def _flags(work: NamesrvWork, namesrv: Namesrv, slices: Frames, extent: Extent |
     before = {
         **work.open_rows([gold.FINDINGS, gold.ORPHANED_TOPICS]),
         gold.EXPIRED_BROKERS.name: work.told.rows(gold.EXPIRED_BROKERS),
+        **work.closed_before(),
     }
     recorded = Recorded(
         work.raw_beats, work.beats_during, work.topic_configs, work.arrivals, work.questions, work.refused

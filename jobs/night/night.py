@@ -45,7 +45,7 @@ _ONE_DAY = dt.timedelta(days=1)
 # What fewer rows cost is a task, and what is asked of a group at once.
 _ROWS_PER_TASK = 20_000
 
-_CARRIED = (*gold.INTERVAL_TABLES, gold.LAST_HEARTBEATS, gold.PAST_KNOWLEDGE, gold.MAP_CAPACITIES)
+_CARRIED = (*gold.INTERVAL_TABLES, gold.LAST_HEARTBEATS, gold.PAST_KNOWLEDGE, gold.MAP_CAPACITIES, gold.EVENT_OUTCOMES)
 # A broker that was removed is waited for so long (`schemas.findings.Thresholds`).
 _WAITED_DAYS = 7
 _UNREAD = """

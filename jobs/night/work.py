@@ -16,6 +16,7 @@ from jobs.store.files import DataFile, write_file
 from jobs.store.places import table_path
 from namesrv_core.inference.settings import Value
 from namesrv_core.machine.codes import ResponseCode
+from namesrv_day.across.restate import LOOKED_BACK_AT
 from namesrv_day.arrow.rows import empty
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import DURING
@@ -91,6 +92,15 @@ class NamesrvWork:
     def open_rows(self, tables: Iterable[Table]) -> Mapping[str, pa.Table]:
         """Return what was there of tables, and not over, when the day began, each read when it is asked for."""
         return self.before.frames(tables, self.start, still=True)
+
+    def closed_before(self) -> dict[str, pa.Table]:
+        """Return what findings look back at of the last day before (`restate.LOOKED_BACK_AT`)."""
+        found = {}
+        for table, what in LOOKED_BACK_AT.items() if self.start else ():
+            closed = [file for file in self.before.files(table) if file.closed is not None or not table.has_intervals]
+            rows = self.before.having({table.name: tuple(closed)}).on(table, self.start, where=what)
+            found[table.name] = rows.filter(what)
+        return found
 
     def capacities(self) -> pa.Table:
         """Return map_capacities of the day before."""

@@ -44,12 +44,22 @@ LIVES: Rows = {gold.EVENT_OUTCOMES: IS_SCAN_LIFE}
 """Of any earlier day, what a replay may look at."""
 HELD: Rows = {table: pc.field(table.span[1]).is_null() for table in gold.INTERVAL_TABLES}
 """What is open at the end of a day: what a name server's tables hold, and what is told and not over."""
+_CLOSED = pc.field("closed_by").is_valid()
+LOOKED_BACK_AT: Rows = {
+    gold.BROKER_ADDR_HISTORY: _CLOSED,
+    gold.BROKER_LIVE_HISTORY: _CLOSED,
+    gold.TOPIC_QUEUE_HISTORY: _CLOSED,
+    gold.EVENT_OUTCOMES: IS_SCAN_LIFE
+    | (pc.field("operation") == "delete_topic")
+    | (pc.field("outcome") == "rejected_state_version"),
+}
+"""What findings of the next day look at beside what is open: what closed on the day, and events that explain it."""
 HANDED_ON: Rows = {
     gold.PAST_KNOWLEDGE: _ALL,
     gold.MAP_CAPACITIES: _ALL,
     gold.NAMESRV_SETTINGS: _ALL,
     gold.EXPIRED_BROKERS: pc.field("returned_time").is_null(),
-    **LIVES,
+    **LOOKED_BACK_AT,
 }
 """What a day takes over from the day before beside that."""
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from namesrv_day.across.restate import LOOKED_BACK_AT
 from namesrv_day.arrow.rows import conformed, empty
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.day_events import Frames
@@ -53,7 +54,7 @@ def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Tab
     `tables`: the day's slices of the tables that the catalogue reads, `expired.HEARD`, and what is `registered`. `news`: of the
     histories, the rows opened or closed on the day. `told`: `findings` that were open when the day began, and `expired_brokers` of
     days before; of these, rows may be missing of brokers that were back on their day, and those that `Thresholds.waited_us` leaves
-    out.
+    out; and what is looked back at of the last day before (`restate.LOOKED_BACK_AT`).
     """
     standing = told.get(FINDINGS.name, empty(FINDINGS)).filter(~pc.field("code").isin(BETWEEN))
     tables = {
@@ -74,7 +75,7 @@ def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Tab
             continue
         stands = standing.filter(pc.field("code") == finding.code)
         if _may_be(finding, tables, news, stands):
-            things.append(_things(finding, {**tables, "standing": stands}, values))
+            things.append(_things(finding, {**tables, "standing": stands}, told, values))
             asked.add(finding.code)
     is_asked = pc.field("code").isin(pa.array(asked, pa.string()))
     told_now = told_of(pa.concat_tables(things, promote_options="default"), standing.filter(is_asked), about)
@@ -93,7 +94,7 @@ def told_of(things: pa.Table, standing: pa.Table, about: About) -> pa.Table:
 
 def _may_be(finding: Finding, tables: Frames, news: Frames, standing: pa.Table) -> bool:
     """Return whether there may be a finding of one code, or one of those that stand may have ended."""
-    if not finding.of:
+    if not finding.of or (finding.looks_back and standing.num_rows):
         return True
     of_the_day = {**tables, **news}
     if not standing.num_rows and finding.begins:
@@ -110,9 +111,12 @@ def _is_there(tables: Frames, rows: str | Having) -> bool:
     return column.null_count < len(column) if rows.value is None else bool(pc.any(pc.equal(column, rows.value)).as_py())
 
 
-def _things(finding: Finding, tables: Frames, values: Mapping[str, Any]) -> pa.Table:
+def _things(finding: Finding, tables: Frames, told: Frames, values: Mapping[str, Any]) -> pa.Table:
     """Return what is so of each thing, by the query of one code."""
     used = {name: table for name, table in tables.items() if name in finding.words}
+    if finding.looks_back:
+        earlier = used.keys() & told.keys() & {table.name for table in LOOKED_BACK_AT}
+        used |= {name: pa.concat_tables([told[name], used[name]]) for name in earlier}
     rows = ask(finding.sql, used, **{name: value for name, value in values.items() if f"${name}" in finding.words})
     return rows.append_column("code", pa.repeat(finding.code, rows.num_rows))
 

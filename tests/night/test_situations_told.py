@@ -98,3 +98,58 @@ def test_name_servers_of_one_cluster_without_a_common_broker_are_told(tmp_path: 
         for row in found:
             assert (row["namesrv_id"], row["subject"], seconds(row)) == (OTHER_NS, "C", (100, None))
             assert (row["topic_names"], row["broker_names"], len(row["evidence"])) == (["S"], ["broker-a"], 1)
+
+
+def around_midnight() -> list[Line]:
+    """Return what five name servers are told: each has a situation that is under way 200 seconds after eight o'clock."""
+
+    def one(number: int, *parts: list[Line]) -> list[Line]:
+        ns = f"10.0.0.{number}:9876"
+        return [{**line, "namesrv_id": ns} for line in (*started(), *(line for part in parts for line in part))]
+
+    def out(second: float) -> Line:
+        broker = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": ADDR, "broker_id": 0}
+        return said(second, {"kind": "unregistration", **broker, "response_code": 0})
+
+    other = {"broker_addr": OTHER_ADDR, "channel_id": "b:1#1"}
+    stopped = said(190, {"kind": "namesrv", "event": "stopped"})
+    claims = [*beats(95, 100, "ST"), *beats(125, 130, "ST", **other), *beats(185, 700, "ST")]
+    renamed = [*beats(5, 95, "ST", broker_name="old"), *beats(65, 150, "ST"), out(160)]
+    return [
+        *one(1, beats(5, 70, "ST"), claims),
+        *one(2, renamed, beats(6, 700, "UV", broker_name="z", **other)),
+        *one(3, beats(5, 180, "STU"), [stopped], started(second=210), beats(215, 700, "U")),
+        *one(4, beats(5, 180, "STU"), [out(185)], beats(230, 700, "ST", counter=2)),
+        *one(5, beats(5, 60, "ST"), [out(70)], beats(80, 110, "ST"), [out(180)], beats(220, 250, "ST"), [out(260)]),
+    ]
+
+
+def test_midnight_parts_no_situation(tmp_path: Path) -> None:
+    """Two masters, a ghost, a restart, a broker that is back with less, and one that flaps: the same in two days as in one."""
+    found = []
+    for hours in (0.0, 16 - 200 / 3_600):
+        moved = [{**line, "time": line["time"] + round(hours * 3_600_000)} for line in around_midnight()]
+        (tmp_path / str(hours)).mkdir()
+        by_code = found_in(tmp_path / str(hours), moved)
+        told = {
+            code: [(row["namesrv_id"], row["subject"], seconds(row), row["detail"]) for row in by_code[code]]
+            for code in (
+                "BROKER_FLAPPING",
+                "DUAL_MASTER_CLAIM",
+                "GHOST_BROKER",
+                "NS_COLD_START",
+                "PARTIAL_FIRST_REGISTRATION",
+            )
+        }
+        shift = hours * 3_600
+        found.append(
+            {
+                code: sorted(
+                    (ns, subject, round(begin - shift), None if end is None else round(end - shift), detail)
+                    for ns, subject, (begin, end), detail in rows_of_code
+                )
+                for code, rows_of_code in told.items()
+            }
+        )
+    assert found[0] == found[1]
+    assert all(found[0].values())

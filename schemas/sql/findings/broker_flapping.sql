@@ -1,4 +1,4 @@
--- Live entries that went three times and more within an hour.
+-- Live entries that went three times and more within an hour; an hour that began before midnight is told with the day after, too.
 -- meaning: a live entry that went three times and more within an hour
 -- severity: critical
 -- threshold: flapping_within_s
@@ -7,7 +7,8 @@ WITH gone AS (
     SELECT
         l.cluster_name, l.broker_addr, l.broker_name, l.valid_to AS gone_time, l.closed_by AS event_id, epoch_us(l.valid_to) AS us,
         lead(us, 2) OVER entry AS third, lag(us, 2) OVER entry AS third_last,
-        lag(us) OVER entry AS before, lead(us) OVER entry AS after
+        lag(us) OVER entry AS before, lead(us) OVER entry AS after,
+        min(us) FILTER (l.valid_to >= $start) OVER (PARTITION BY l.cluster_name, l.broker_addr) AS first_today
     FROM broker_live_history AS l
     -- a row that is replaced by the same event is no departure
     ANTI JOIN broker_live_history AS next
@@ -26,5 +27,7 @@ SELECT
         || if($flapping_us = 3600000000, 'an hour', $flapping_us // 1000000 || ' s') AS detail,
     list_sort(list(DISTINCT event_id)) AS evidence, list(DISTINCT broker_name) AS broker_names
 FROM gone
-WHERE third <= us + $flapping_us OR third_last >= us - $flapping_us OR before >= after - $flapping_us
+WHERE (third <= us + $flapping_us OR third_last >= us - $flapping_us OR before >= after - $flapping_us)
+    AND first_today <= us + $flapping_us
 GROUP BY cluster_name, broker_addr
+HAVING max(gone_time) >= $start

@@ -15,7 +15,7 @@ WITH masters AS (
 claims AS (
     SELECT broker_name, broker_addr, valid_from AS at_time, opened_by AS event_id, 0 AS refused
     FROM masters
-    WHERE closed_before = opened_by AND addr_before <> broker_addr AND valid_from >= $start
+    WHERE closed_before = opened_by AND addr_before <> broker_addr
     UNION ALL
     SELECT broker_name, broker_addr, effect_time, event_id, 1 FROM event_outcomes WHERE outcome = 'rejected_state_version'
 ),
@@ -37,13 +37,13 @@ found AS (
         list_sort(list(DISTINCT broker_addr)) AS addrs, list(event_id ORDER BY at_time) AS ids
     FROM waves
     GROUP BY broker_name, wave
-    HAVING sum(refused) > 0 OR count(*) > 1
+    HAVING (sum(refused) > 0 OR count(*) > 1)
+        AND (last_time >= $start OR epoch_us(last_time) + 120000000 > epoch_us($start) AND broker_name IN (SELECT subject FROM standing))
 )
 
 SELECT
     'critical' AS severity, broker_name AS subject,
-    if(epoch_us(first_time) < epoch_us($start) + 120000000 AND broker_name IN (SELECT subject FROM standing), $start, first_time)
-        AS from_time,
+    first_time AS from_time,
     if(epoch_us(last_time) + 120000000 > (SELECT epoch_us(seen_until) FROM about), NULL, last_time) AS to_time,
     claims - refused || ' times the place of the master was taken over, and ' || refused
         || ' claims were refused for an older state version, by ' || array_to_string(addrs, ', ') AS detail,

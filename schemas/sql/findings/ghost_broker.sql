@@ -1,5 +1,5 @@
 -- Addresses that stood in a group without a live entry for long, or with one that only another broker name at the same address
--- renews (`silent`). What began before the day begins with it here.
+-- renews (`silent`). What began before the day before begins with the day here.
 -- meaning: an address in a group without a live entry, or with one that only another broker renews
 -- severity: critical
 -- threshold: ghost_after_s
@@ -7,7 +7,7 @@
 WITH starts AS (
     SELECT
         broker_name, broker_id, broker_addr, cluster_name, valid_from, valid_to, closed_by,
-        greatest(valid_from, $start) AS since, opened_by AS event_id
+        if(epoch_us(valid_from) > epoch_us($start) - $ghost_us, valid_from, $start) AS since, opened_by AS event_id
     FROM broker_addr_history
     UNION
     SELECT
@@ -28,8 +28,10 @@ gaps AS (
     LEFT JOIN broker_live_history AS l
         ON l.broker_addr = s.broker_addr AND (l.cluster_name IS NULL OR l.cluster_name = s.cluster_name)
     WHERE s.broker_addr IS NOT NULL
-    GROUP BY ALL
+    GROUP BY s.broker_name, s.broker_id, s.broker_addr, s.since, s.event_id, s.valid_to, s.closed_by
     HAVING NOT coalesce(bool_or(l.valid_from <= s.since AND (l.valid_to IS NULL OR l.valid_to > s.since)), FALSE)
+    -- what had begun before the day is not to be told from its beginning, too
+    QUALIFY s.since = min(s.since) OVER (PARTITION BY s.broker_name, s.broker_id, s.broker_addr, s.valid_to, next_time)
 ),
 
 ghosts AS (
@@ -50,5 +52,6 @@ SELECT
     'id ' || broker_id || ' of ' || broker_name || ' ' || told AS detail,
     list_filter([event_id, nullif(ended_by, event_id)], lambda id: id IS NOT NULL) AS evidence, [broker_name] AS broker_names
 FROM ghosts, about
-WHERE epoch_us(coalesce(to_time, seen_until)) > epoch_us(since) + $ghost_us
-    OR since = $start AND subject IN (SELECT subject FROM standing)
+WHERE coalesce(to_time >= $start, TRUE)
+    AND (epoch_us(coalesce(to_time, seen_until)) > epoch_us(since) + $ghost_us
+        OR since <= $start AND subject IN (SELECT subject FROM standing))

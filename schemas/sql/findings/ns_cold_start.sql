@@ -16,7 +16,7 @@ WITH turns AS (
 ),
 
 starts AS (
-    FROM turns WHERE operation = 'namesrv_started'
+    FROM turns WHERE operation = 'namesrv_started' AND effect_time >= $start
 ),
 
 lost AS (
@@ -81,7 +81,7 @@ SELECT
     s.severity, s.subject, s.from_time,
     least(
         if(len(s.topic_names) = 0, b.first_time, if(b.topics = len(s.topic_names), b.last_time, NULL)),
-        (SELECT min(effect_time) FROM turns),
+        (SELECT min(effect_time) FROM turns WHERE effect_time >= $start),
         if(
             epoch_us(s.from_time) + $waited_us < epoch_us($start) + 86400000000,
             make_timestamptz(epoch_us(s.from_time) + $waited_us), NULL

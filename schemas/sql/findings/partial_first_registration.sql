@@ -115,5 +115,5 @@ FROM standing AS s, LATERAL (
         GROUP BY topic
     ) AS topics
 ) AS b, LATERAL (
-    SELECT min(valid_to) AS gone_time, arg_min(closed_by, seq) AS gone_by FROM ends WHERE broker_name = s.broker_names[1]
+    SELECT min(valid_to) AS gone_time, arg_min(closed_by, seq) AS gone_by FROM ends WHERE broker_name = s.broker_names[1] AND valid_to >= $start
 ) AS g
