@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -37,7 +37,7 @@ from jobs.store.files import (
     sha256_in,
     write_file,
 )
-from jobs.store.history import write_history
+from jobs.store.history import is_as_made, write_history
 from jobs.store.ledger import (
     COLUMNS,
     Ledger,
@@ -568,10 +568,21 @@ class Warehouse:
 
     def write_history(self) -> None:
         """Write the file for any DuckDB, if the warehouse lies on this machine and something is published. Raises OSError."""
-        last, here = self.ledger().last, local_path(self.path)
-        if last is None or here is None:
-            return
-        self._rearranged.clear()
+        here = local_path(self.path)
+        if here is not None and self.ledger().last is not None:
+            self._rearranged.clear()
+            write_history(here, *self._shown())
+
+    def is_history_ours(self) -> bool | None:
+        """Return whether the file for any DuckDB is as this software makes it, or none; None: it is of another run or version."""
+        here = local_path(self.path)
+        is_there = here is not None and (here / HISTORY).is_file() and self.ledger().last is not None
+        return is_as_made(here, *self._shown()) if here is not None and is_there else True
+
+    def _shown(self) -> tuple[str, dt.datetime, int, Callable[[asked.Stored], Files]]:
+        """Return which run that file shows, which version of the ledger, and which files of a table."""
+        last = self.ledger().last
+        assert last is not None
 
         def files_of(stored: asked.Stored) -> Files:
             table = TABLES[stored.table]
@@ -580,8 +591,7 @@ class Warehouse:
             paths = [f"{table.layer}/{table.name}/{file.path}" for file in files]
             return Files(paths, {"day": [file.day for file in files]} if table.is_by_day else {})
 
-        ledger = delta_log.head_of(self.path, gold.RUNS)
-        write_history(here, last.run_id, last.finished_time, ledger, files_of)
+        return last.run_id, last.finished_time, delta_log.head_of(self.path, gold.RUNS), files_of
 
     def recorded(self) -> list[ReadFile]:
         """Return the files that were read."""

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from jobs.__main__ import main
 from jobs.audit.checkpoint import kept_checkpoint, signed
-from jobs.errors import EXIT_OK, EXIT_USAGE, TamperedError, UsageError
+from jobs.errors import EXIT_OK, EXIT_USAGE, JobError, TamperedError, UsageError
 from jobs.store.check import check
 from jobs.store.maintain import maintain
 from jobs.store.merkle import leaf_of, proof_of, root_from, root_of, texts_of
@@ -25,6 +26,7 @@ from jobs.store.published import LAST_RUN
 from namesrv_day.arrow.rows import table_of
 from schemas import gold
 from tests.store.tiny import DAY, EXPIRED, NOW, publish, warehouse_at, write
+from tests.torture.attacks import ATTACKS
 from tests.torture.rewrites import DAYS, KINDS, everywhere, in_place, in_the_ledger, publish_night, published, rewrite
 
 CHECKOUT = Path(__file__).parents[2]
@@ -37,6 +39,21 @@ CHECKOUT = Path(__file__).parents[2]
 def test_no_rewrite_is_hidden_from_who_has_kept_a_checkpoint(tmp_path: Path, seed: int) -> None:
     """Ledger, notes, data files, Delta logs, and all of them together with hashes made anew by our own code."""
     assert rewrite(seed, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_what_somebody_does_who_knows_this_software_is_named(tmp_path: Path, attack: Callable[[Path], None]) -> None:
+    """The ledger, its files, logs with their checkpoints and checksums, later runs, other files: the sentence says where."""
+    original, checkpoint = published()
+    path = Path(shutil.copytree(original, tmp_path / "w"))
+    attack(path)
+    try:
+        checked = check(warehouse_at(path), checkpoint)
+        said = "\n".join([*checked.wrong, *checked.replaced])
+    except JobError as error:
+        said = str(error)
+    assert re.search(ATTACKS[attack], said), said
 
 
 def nights(path: Path, count: int, first: int = 0) -> None:
@@ -62,7 +79,13 @@ def test_what_changes_as_it_should_is_told_apart(tmp_path: Path) -> None:
     publish_night(tmp_path, 6, DAYS[0])
     checked = check(warehouse_at(tmp_path), kept)
     assert checked.wrong == []
-    assert checked.replaced == [f"run run-6 has replaced 1 file(s) of expired_brokers, day={DAYS[0]}"]
+    assert checked.replaced == [
+        f"run run-6 has replaced 1 file(s) of expired_brokers, day={DAYS[0]}",
+        f"run run-6 has added 1 file(s) to heartbeats, day={DAYS[0]}",
+        f"run run-6 has added 1 file(s) to expired_brokers, day={DAYS[0]}",
+        "run run-6 has added 1 file(s) to topic_queue_history, closed_month=2026-11",
+        f"run run-6 has published again: {DAYS[0]}",
+    ]
 
 
 def test_a_run_that_died_and_one_that_was_refused_are_no_rewrite(tmp_path: Path) -> None:
