@@ -52,7 +52,7 @@ def check(warehouse: Warehouse, against: Noted | None = None, share: Callable[[i
     last = warehouse.ledger().last
     if last is None:
         raise NothingPublishedError(f"{warehouse.path}/gold/runs: no run with status 'published'; nothing to check")
-    warehouse.require_ledger()
+    warehouse.require_ledger(whole=True)
     expected = warehouse.slices_in_force()
     judged = [table for table in WRITTEN_TABLES if table.name in last.versions]
     wrong = dict[str, None]()
@@ -180,7 +180,7 @@ class Holder:
 
     def __init__(self, warehouse: Warehouse, run: Run) -> None:
         """Hold the ledger itself; `run`: as of which is asked. Raises LedgerBehindError."""
-        warehouse.require_ledger()
+        warehouse.require_ledger(whole=True)
         self._warehouse, self._run, self._held = warehouse, run, set[str]()
         self._expected = warehouse.slices_in_force(known_at=run)
 
