@@ -33,9 +33,10 @@ def proofs(warehouse: Warehouse, checkpoint: Noted, name: str, values: Mapping[s
         raise UsageError(f"{name}: has no stored column {', '.join(sorted(unknown))}")
     previous, run = chain.parts(checkpoint.run_id)
     files, found = chain.files(checkpoint.run_id), 0
-    keys, entries = sorted(files), [leaf_of(text_of(files[key].row())) for key in sorted(files)]
+    keys = sorted(key for key in files if not key[1].startswith(LOG))
+    entries = [leaf_of(text_of(files[key].row())) for key in keys]
     for number, key in enumerate(keys):
-        if key[0] != name or key[1].startswith(LOG):
+        if key[0] != name:
             continue
         entry = files[key]
         file = DataFile(entry.path, 0, 0, None)

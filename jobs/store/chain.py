@@ -16,7 +16,8 @@ import pyarrow as pa
 from jobs.errors import LedgerBehindError
 from jobs.store.files import Pieces
 from jobs.store.merkle import leaf_of, root_of, text_of, texts_of
-from jobs.store.published import BEHIND
+from jobs.store.published import BEHIND, Noted
+from namesrv_day.arrow.sql import ask
 
 FIRST: Final = "0" * 64
 """What stands for the row before the first."""
@@ -50,13 +51,17 @@ class Link(NamedTuple):
 
 
 class Chain:
-    """All rows of a ledger in their order."""
+    """The rows of a ledger in their order, all of them, or from one on of which the hash is known."""
 
-    def __init__(self, runs: pa.Table, where: str) -> None:
-        """`runs`: all columns, in any order. Raises LedgerBehindError for a row that does not follow from the one before."""
+    def __init__(self, runs: pa.Table, where: str, known: Noted | None = None) -> None:
+        """`runs`: all columns, in any order; `known`: the run with the first of them, of which the caller compares the hash.
+
+        Raises LedgerBehindError for a row that does not follow from the one before.
+        """
         self._runs = runs.sort_by([("finished_time", "ascending"), ("run_id", "ascending")])
         self._links: list[Link] = []
-        previous = FIRST
+        is_known = known is not None and runs.num_rows > 0 and self._runs["run_id"][0].as_py() == known.run_id
+        previous = self._runs["previous_sha256"][0].as_py() if is_known else FIRST
         names = ("run_id", "finished_time", "status", "previous_sha256", "files_root")
         rows = zip(*(self._runs[name].to_pylist() for name in names), strict=True)
         for text, (run_id, at, status, said, root) in zip(texts_of(self._runs), rows, strict=True):
@@ -114,5 +119,34 @@ def link_of(previous: str, files_root: str, row: str) -> str:
 
 
 def root_of_files(files: Mapping[tuple[str, str], Entry]) -> str:
-    """Return the Merkle root of files, in the order of tables and paths."""
-    return root_of([leaf_of(text_of(files[key].row())) for key in sorted(files)])
+    """Return the Merkle root of data files, in the order of tables and paths; commits of logs stand in the rows alone."""
+    return root_of([leaf_of(text_of(files[key].row())) for key in sorted(files) if not key[1].startswith(LOG)])
+
+
+def in_force(runs: pa.Table) -> tuple[Files, dict[str, str]]:
+    """Return the data files that are there after the last row, and the last commit of each table, of all rows in any order.
+
+    `runs` has run_id, finished_time, files and gone.
+    """
+    found, logs = (ask(sql, {"runs": runs}).to_pylist() for sql in (_IN_FORCE, _LAST_LOGS))
+    entries = [
+        Entry(of["table"], of["path"], of["sha256"], tuple((one["rows"], one["root"]) for one in of["pieces"]))
+        for of in (row["file"] for row in found)
+    ]
+    return {(entry.table, entry.path): entry for entry in entries}, {row["table"]: row["path"] for row in logs}
+
+
+# A file that is gone may come back; of one that a row has in both it is there.
+_IN_FORCE = """
+    WITH each AS (SELECT row_number() OVER (ORDER BY finished_time, run_id) AS number, files, gone FROM runs),
+    added AS (
+        SELECT number, unnest(list_filter(files, lambda file: NOT starts_with(file.path, $log))) AS file FROM each
+    ),
+    removed AS (SELECT number, unnest(gone) AS file FROM each)
+    SELECT file FROM added ANTI JOIN removed
+    ON removed.file."table" = added.file."table" AND removed.file.path = added.file.path AND removed.number > added.number
+    """.replace("$log", f"'{LOG}'")
+_LAST_LOGS = """
+    SELECT file."table", max(file.path) AS path
+    FROM (SELECT unnest(list_filter(files, lambda file: starts_with(file.path, $log))) AS file FROM runs) GROUP BY ALL
+    """.replace("$log", f"'{LOG}'")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime as dt
 import posixpath
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,20 +16,12 @@ from jobs.conf import PipelineConf
 from jobs.errors import NothingPublishedError, TamperedError
 from jobs.printable import nobody
 from jobs.store import delta_log
-from jobs.store.chain import LOG, Entry, Files, root_of_files
-from jobs.store.files import (
-    DataFile,
-    batches_of,
-    described,
-    folder_of,
-    pieces_of,
-    sha256_at,
-    unreadable,
-)
+from jobs.store.files import DataFile, batches_of, unreadable
 from jobs.store.ledger import Run, differing, run_known_at
 from jobs.store.places import filesystem_of, table_path
-from jobs.store.published import Noted, oldest_kept, require_rows
+from jobs.store.published import Noted, require_rows
 from jobs.store.relations import digest_of, digests_of, require_intact
+from jobs.store.sealed import Sealed
 from jobs.store.warehouse import TABLES, WRITTEN_TABLES, Warehouse
 from namesrv_day.arrow.digest import Digest, Slice
 from schemas import bronze, gold
@@ -61,7 +52,7 @@ def check(warehouse: Warehouse, against: Noted | None = None, share: Callable[[i
     last = warehouse.ledger().last
     if last is None:
         raise NothingPublishedError(f"{warehouse.path}/gold/runs: no run with status 'published'; nothing to check")
-    warehouse.require_ledger()
+    warehouse.require_ledger(whole=True)
     expected = warehouse.slices_in_force()
     judged = [table for table in WRITTEN_TABLES if table.name in last.versions]
     wrong = dict[str, None]()
@@ -73,7 +64,7 @@ def check(warehouse: Warehouse, against: Noted | None = None, share: Callable[[i
     except TamperedError as error:
         wrong[error.said] = None
     damaged = {sentence.partition(" of ")[0].partition(":")[0] for sentence in wrong}
-    found = _Sealed(warehouse, last, damaged)
+    found = Sealed(warehouse, last, damaged)
     wrong |= dict.fromkeys(found.wrong())
     replaced = list[str]()
     if against is not None:
@@ -99,101 +90,6 @@ def _wrong(warehouse: Warehouse, table: Table, run: Run, expected: Mapping[Slice
             warehouse.hold([table])  # the same rows in other files, from which the next night starts
     except TamperedError as error:
         yield error.said
-
-
-class _Sealed:
-    """The files that the chain names, and those that there are. Of tables that are `damaged` enough is said."""
-
-    def __init__(self, warehouse: Warehouse, last: Run, damaged: set[str]) -> None:
-        self._warehouse, self._last, self._damaged = warehouse, last, damaged
-        self.chain = warehouse.chain()
-        self._now = self.chain.files()
-        ledger = delta_log.open_version(warehouse.path, gold.RUNS, delta_log.head_of(warehouse.path, gold.RUNS))
-        self._oldest = oldest_kept(ledger.delta)
-        self.replaced: list[str] = []
-
-    def wrong(self) -> Iterator[str]:
-        """Yield a sentence for each file that is not as the chain has it; files that no readable run needs may be gone."""
-        for table in (*WRITTEN_TABLES, gold.RESTATEMENTS):
-            if table.name not in self._damaged:
-                yield from self._named(table, self._last, self._now)
-        ever = {(one.table, one.path): one for _, added, _ in self.chain.changes() for one in added}
-        for key, entry in ever.items():
-            if entry.table in self._damaged:
-                continue
-            where = f"{entry.table}: {table_path(self._warehouse.path, TABLES[entry.table])}/{entry.path}"
-            try:
-                if sha256_at(self._warehouse.path, TABLES[entry.table], entry.path) != entry.sha256:
-                    yield f"{where} has not the bytes that were published"
-            except TamperedError:
-                if key in self._now and not self._may_be_gone(entry):
-                    yield f"{where} is gone"
-        yield from self._false_root(self._last.run_id, self._now)
-
-    def wrong_since(self, run_id: str) -> Iterator[str]:
-        """Yield a sentence for what is not as a run left it and no later run has replaced; note in `replaced` what one has."""
-        then = self.chain.files(run_id)
-        yield from self._false_root(run_id, then)
-        run = run_known_at(self._warehouse.rows(gold.RUNS), run_id)
-        if run is not None and all(number >= self._oldest.get(name, 0) for name, number in run.versions.items()):
-            for name in run.versions:
-                yield from self._named(TABLES[name], run, then)
-        kept = {piece for entry in self._now.values() for piece in entry.pieces}
-        old = {piece for entry in then.values() for piece in entry.pieces}
-        is_later, count = False, Counter[tuple[str, str, str]]()
-        for link, added, gone in self.chain.changes():
-            if is_later:
-                for entry in (then[key] for key in gone if key in then):
-                    if not entry.path.startswith(LOG) and not (entry.pieces and kept.issuperset(entry.pieces)):
-                        count[link.run_id, entry.table, posixpath.dirname(entry.path)] += 1
-                for entry in added:
-                    # Rows that were published before lie in a new file: they must be those.
-                    if not old.isdisjoint(entry.pieces) and (entry.table, entry.path) in self._now:
-                        yield from self._other_rows(entry)
-            is_later = is_later or link.run_id == run_id
-        self.replaced = [
-            f"run {run} has replaced {files} file(s) of {table}{f', {folder}' if folder else ''}"
-            for (run, table, folder), files in count.items()
-        ]
-
-    def _other_rows(self, entry: Entry) -> Iterator[str]:
-        table = TABLES[entry.table]
-        if pieces_of(self._warehouse.path, table, DataFile(entry.path, 0, 0, None)) != entry.pieces:
-            where = f"{table_path(self._warehouse.path, table)}/{entry.path}"
-            yield f"{entry.table}: {where} has not the rows that were published before they were put together"
-
-    def _named(self, table: Table, run: Run, files: Files) -> Iterator[str]:
-        """Yield a sentence if a table's log names other files than the chain, or says of one what it is not."""
-        try:
-            yield from self._misnamed(table, run, files)
-        except TamperedError as error:
-            yield error.said
-
-    def _misnamed(self, table: Table, run: Run, files: Files) -> Iterator[str]:
-        root = self._warehouse.path
-        named = self._warehouse.files(table) if table is gold.RESTATEMENTS else self._warehouse.files_of(run, table)
-        expected = {path for name, path in files if name == table.name and not path.startswith(LOG)}
-        paths = {file.path for file in named}
-        # Of restatements, which no run pins, a run that died may have left some.
-        if not paths >= expected if table is gold.RESTATEMENTS else paths != expected:
-            yield f"{table.name}: the log of {table_path(root, table)} names other files than run {run.run_id} published"
-            return
-        for file in named:
-            found = described(root, table, file.path, file.day)
-            said, is_so = ((of.rows, of.closed if table.has_intervals else of.day) for of in (file, found))
-            # Where a log says nothing of name servers, nothing is left out for it.
-            is_bound = file.namesrvs in ((None, None), found.namesrvs)
-            if said != is_so or not is_bound or posixpath.dirname(file.path) != folder_of(table, file).rstrip("/"):
-                yield f"{table.name}: the log of {table_path(root, table)} says of {file.path} what it is not"
-
-    def _may_be_gone(self, entry: Entry) -> bool:
-        number = entry.path.removeprefix(LOG).removesuffix(".json")
-        is_unpinned = entry.table == gold.RESTATEMENTS.name
-        return number.isdigit() and (is_unpinned or int(number) < self._oldest.get(entry.table, 0))
-
-    def _false_root(self, run_id: str, files: Files) -> Iterator[str]:
-        if root_of_files(files) != self.chain.root(run_id):
-            yield f"runs: the files that are listed up to run {run_id} are not those of its root"
 
 
 # -- before something is read ------------------------------------------------------------------------------------------
@@ -284,7 +180,7 @@ class Holder:
 
     def __init__(self, warehouse: Warehouse, run: Run) -> None:
         """Hold the ledger itself; `run`: as of which is asked. Raises LedgerBehindError."""
-        warehouse.require_ledger()
+        warehouse.require_ledger(whole=True)
         self._warehouse, self._run, self._held = warehouse, run, set[str]()
         self._expected = warehouse.slices_in_force(known_at=run)
 

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import _duckdb as duckdb
 
@@ -28,6 +28,13 @@ _RUN: Final = """
     CREATE OR REPLACE TABLE files.run AS
     SELECT ?::VARCHAR AS run_id, ?::TIMESTAMPTZ AS finished_time, ?::INTEGER AS layout, ?::BIGINT AS ledger,
         ?::VARCHAR AS made_with"""
+_SHOWN: Final = (
+    "SELECT run_id, ledger, made_with FROM files.run",
+    "SELECT schema_name, table_name, sql FROM duckdb_tables() WHERE NOT internal ORDER BY ALL",
+    "SELECT schema_name, view_name, sql FROM duckdb_views() WHERE NOT internal ORDER BY ALL",
+    """SELECT schema_name, function_name, parameters, macro_definition FROM duckdb_functions()
+    WHERE database_name = current_database() AND NOT internal ORDER BY ALL""",
+)
 
 
 def write_history(
@@ -40,15 +47,7 @@ def write_history(
     """
     part = warehouse / f"{HISTORY}.part"
     try:
-        # Not there: in the name of a folder DuckDB takes a question mark for the end of it.
-        with tempfile.TemporaryDirectory() as folder:
-            made = Path(folder, HISTORY)
-            shutil.copyfile(_template(), made)
-            with _opened(made) as connection:
-                stand_in(connection, str(warehouse.resolve()))
-                rows_of = {name: reading(files_of(table)) for name, table in asked.stored().items()}
-                Names(connection, rows_of.get, lambda: finished_time, are_made=True).fill()
-                connection.execute(_RUN, [run_id, finished_time, LAYOUT, ledger, made_with()])
+        with _made(warehouse, run_id, finished_time, ledger, files_of) as made:
             part.unlink(missing_ok=True)  # of a process that died
             shutil.copyfile(made, part)
         part.replace(warehouse / HISTORY)
@@ -56,6 +55,43 @@ def write_history(
         raise OSError(f"{warehouse / HISTORY}: cannot be written: {error}") from error
     finally:
         part.unlink(missing_ok=True)
+
+
+def is_as_made(
+    warehouse: Path, run_id: str, finished_time: dt.datetime, ledger: int, files_of: Callable[[asked.Stored], Files]
+) -> bool | None:
+    """Return whether the file shows what `write_history` would have it show; None: it is of another run, or version of ours."""
+    with _made(warehouse, run_id, finished_time, ledger, files_of) as made:
+        try:
+            there, fresh = (_shown(path) for path in (warehouse / HISTORY, made))
+        except duckdb.Error:
+            return False
+    return None if there[0] != fresh[0] else there == fresh
+
+
+def _shown(path: Path) -> list[Any]:
+    """Return all that a file shows: of which run it is, what its names are made of, and the rows that it has itself."""
+    with duckdb.connect(str(path), read_only=True, config={"TimeZone": "UTC"}) as connection:
+        said = [connection.execute(statement).fetchall() for statement in _SHOWN]
+        tables = [f'"{schema}"."{name}"' for schema, name, *_ in said[1]]
+        rows = (connection.execute(f"SELECT * FROM {name}").fetchall() for name in tables)  # noqa: S608  quoted
+        return [*said, *(sorted(map(str, of)) for of in rows)]
+
+
+@contextmanager
+def _made(
+    warehouse: Path, run_id: str, finished_time: dt.datetime, ledger: int, files_of: Callable[[asked.Stored], Files]
+) -> Iterator[Path]:
+    # Not there: in the name of a folder DuckDB takes a question mark for the end of it.
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder, HISTORY)
+        shutil.copyfile(_template(), made)
+        with _opened(made) as connection:
+            stand_in(connection, str(warehouse.resolve()))
+            rows_of = {name: reading(files_of(table)) for name, table in asked.stored().items()}
+            Names(connection, rows_of.get, lambda: finished_time, are_made=True).fill()
+            connection.execute(_RUN, [run_id, finished_time, LAYOUT, ledger, made_with()])
+        yield made
 
 
 def _template() -> Path:

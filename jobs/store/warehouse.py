@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -21,7 +21,7 @@ from jobs import __version__
 from jobs.conf import PipelineConf
 from jobs.errors import LedgerBehindError, TamperedError
 from jobs.store import delta_log
-from jobs.store.chain import LOG, Chain, Entry, root_of_files
+from jobs.store.chain import LOG, Chain, Entry, in_force, root_of_files
 from jobs.store.chain import Files as Sealed
 from jobs.store.coverage import RECORDED, Covered, covered_of
 from jobs.store.delta_log import Version
@@ -37,7 +37,7 @@ from jobs.store.files import (
     sha256_in,
     write_file,
 )
-from jobs.store.history import write_history
+from jobs.store.history import is_as_made, write_history
 from jobs.store.ledger import (
     COLUMNS,
     Ledger,
@@ -101,6 +101,7 @@ class Warehouse:
         self._changes: dict[str, _Change] = {}
         self._ledger: Ledger | None = None
         self._chain: Chain | None = None
+        self._end: Chain | None = None
         self._pieces: dict[tuple[str, str], Pieces] = {}
         self._recorded: list[ReadFile] | None = None
         self._in_force: dict[Slice, Digest] | None = None
@@ -415,7 +416,7 @@ class Warehouse:
     def _forget(self, table: Table) -> None:
         """Ask anew for what follows from rows of `table`."""
         if table is gold.RUNS:
-            self._ledger = self._in_force = self._chain = None
+            self._ledger = self._in_force = self._chain = self._end = None
         if table is bronze.SOURCES:
             self._recorded = None
         if table in bronze.RECORDED_TABLES:
@@ -436,24 +437,41 @@ class Warehouse:
         return self._ledger
 
     def chain(self) -> Chain:
-        """Return the chain of all rows of the ledger. Raises LayoutError, LedgerBehindError."""
+        """Return the chain of all rows of the ledger, each of which is hashed. Raises LayoutError, LedgerBehindError."""
         self.ledger()
         if self._chain is None:
             self._chain = Chain(self.rows(gold.RUNS), table_path(self.path, gold.RUNS))
         return self._chain
 
-    def require_ledger(self) -> None:
-        """Raise LedgerBehindError unless the ledger's rows are those that were published, and noted outside of it."""
-        noted, links = self._noted(), self.chain().links
+    def _end_of_chain(self) -> Chain:
+        """Return the chain from the run on that is noted outside of the ledger: its hash says which rows were before it."""
+        self.ledger()
+        if self._end is None:
+            noted = self._noted()
+            since = None if noted is None else pc.field("finished_time") >= noted.finished_time
+            self._end = Chain(self.rows(gold.RUNS, filter=since), table_path(self.path, gold.RUNS), noted)
+        return self._end
+
+    def require_ledger(self, *, whole: bool = False) -> None:
+        """Raise LedgerBehindError unless the ledger's rows are those that were published, and noted outside of it.
+
+        Its files have the bytes that were written, the noted row its hash; `whole`: each row follows from the one before.
+        """
+        noted, links = self._noted(), (self.chain() if whole else self._end_of_chain()).links
         if noted is not None and (noted.run_id not in links or links[noted.run_id].sha256 != noted.sha256):
             raise LedgerBehindError(
                 f"{table_path(self.path, gold.RUNS)}: its rows are not those that were published", BEHIND
             )
+        require_intact(self.path, gold.RUNS, self.files(gold.RUNS))
 
     def checkpoint(self) -> Noted | None:
         """Return the checkpoint of the last published run; None: there is none."""
         last = self.ledger().last
-        return None if last is None else Noted(last.run_id, last.finished_time, self.chain().links[last.run_id].sha256)
+        return (
+            None
+            if last is None
+            else Noted(last.run_id, last.finished_time, self._end_of_chain().links[last.run_id].sha256)
+        )
 
     def _noted(self) -> Noted | None:
         return noted_in(read_text(f"{self.path}/{LAST_RUN}"), self.path)
@@ -463,26 +481,28 @@ class Warehouse:
 
         Of a table without a new version nothing is looked at.
         """
-        known, now = dict[str, Sealed](), Sealed()
-        for key, entry in self.chain().files().items():
+        before, commits = in_force(self.rows(gold.RUNS, columns=["run_id", "finished_time", "files", "gone"]))
+        if root_of_files(before) != self._end_of_chain().root():
+            where = table_path(self.path, gold.RUNS)
+            raise LedgerBehindError(f"{where}: the files that it lists are not those that were published", BEHIND)
+        known, now, new = dict[str, Sealed](), Sealed(), Sealed()
+        for key, entry in before.items():
             known.setdefault(entry.table, {})[key] = entry
         for table in (*WRITTEN_TABLES, gold.RESTATEMENTS):
-            was, base = known.get(table.name, {}), self._base(table)
-            logs = {f"{LOG}{number:020d}.json" for number in range(base + 1)}
-            last = max((path for _, path in was if path in logs), default="")
-            if last == f"{LOG}{base:020d}.json" or base < 0:
+            was, base, last = known.get(table.name, {}), self._base(table), commits.get(table.name, "")
+            sealed = int(last.removeprefix(LOG).removesuffix(".json")) if last else -1
+            if sealed >= base:
                 now |= was
                 continue
-            now |= {key: entry for key, entry in was.items() if key[1] in logs}
-            for path in (path for path in sorted(logs) if path > last):
-                now[table.name, path] = Entry(table.name, path, sha256_at(self.path, table, path))
+            for path in (f"{LOG}{number:020d}.json" for number in range(sealed + 1, base + 1)):
+                new[table.name, path] = Entry(table.name, path, sha256_at(self.path, table, path))
             for file in self.files(table):
                 key = (table.name, file.path)
                 now[key] = was.get(key) or self._entry(table, file)
-        before = {key: entry for of in known.values() for key, entry in of.items()}
+        new |= {key: now[key] for key in now.keys() - before.keys()}
         return {
             "files_root": root_of_files(now),
-            "files": [now[key].row() for key in sorted(now.keys() - before)],
+            "files": [new[key].row() for key in sorted(new)],
             "gone": [{"table": table, "path": path} for table, path in sorted(before.keys() - now)],
         }
 
@@ -516,7 +536,7 @@ class Warehouse:
 
         `said`: status, gate, and further columns of `runs`.
         """
-        last, links = self.ledger().last, self.chain()
+        last, links = self.ledger().last, self._end_of_chain()
         is_published = said["status"] == "published"
         row = {
             "run_id": self.run_id,
@@ -568,10 +588,21 @@ class Warehouse:
 
     def write_history(self) -> None:
         """Write the file for any DuckDB, if the warehouse lies on this machine and something is published. Raises OSError."""
-        last, here = self.ledger().last, local_path(self.path)
-        if last is None or here is None:
-            return
-        self._rearranged.clear()
+        here = local_path(self.path)
+        if here is not None and self.ledger().last is not None:
+            self._rearranged.clear()
+            write_history(here, *self._shown())
+
+    def is_history_ours(self) -> bool | None:
+        """Return whether the file for any DuckDB is as this software makes it, or none; None: it is of another run or version."""
+        here = local_path(self.path)
+        is_there = here is not None and (here / HISTORY).is_file() and self.ledger().last is not None
+        return is_as_made(here, *self._shown()) if here is not None and is_there else True
+
+    def _shown(self) -> tuple[str, dt.datetime, int, Callable[[asked.Stored], Files]]:
+        """Return which run that file shows, which version of the ledger, and which files of a table."""
+        last = self.ledger().last
+        assert last is not None
 
         def files_of(stored: asked.Stored) -> Files:
             table = TABLES[stored.table]
@@ -580,8 +611,7 @@ class Warehouse:
             paths = [f"{table.layer}/{table.name}/{file.path}" for file in files]
             return Files(paths, {"day": [file.day for file in files]} if table.is_by_day else {})
 
-        ledger = delta_log.head_of(self.path, gold.RUNS)
-        write_history(here, last.run_id, last.finished_time, ledger, files_of)
+        return last.run_id, last.finished_time, delta_log.head_of(self.path, gold.RUNS), files_of
 
     def recorded(self) -> list[ReadFile]:
         """Return the files that were read."""

@@ -31,7 +31,7 @@ RUNS = Table(
             its end), doubt (all brokers fell silent: an outage or a gap). The view coverage puts days together
         previous_sha256* STRING: The hash of the chain up to the row before (64 zeros: there is none). docs/auditors.md says
             how it is made
-        files_root* STRING: Merkle root of all files that readers see after the run
+        files_root* STRING: Merkle root of all data files that readers see after the run
         files* ARRAY<STRUCT<table: STRING, path: STRING, sha256: STRING, pieces: ARRAY<STRUCT<rows: BIGINT, root: STRING>>>>:
             The files that are new since the row before, commits of Delta logs among them, with the SHA-256 of their bytes; of
             histories, reports and small tables the Merkle root of the rows of each piece that was once written in one

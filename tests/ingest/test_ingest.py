@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -13,10 +14,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from jobs.errors import GateError
-from jobs.ingest.collecting import Run
+from jobs.ingest import collecting
+from jobs.ingest.collecting import Collector, Run
 from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.logs import Part, read_part
@@ -280,3 +283,26 @@ def test_what_cannot_be_written_is_no_fault_of_the_log_that_is_read(tmp_path: Pa
     with pytest.raises(FileNotFoundError, match="none"):
         read_part(Part(log, 0, None, "log", nowhere))
     assert "gone" in str(read_part(Part(tmp_path / "gone.jsonl", 0, None, "log", nowhere)).error)
+
+
+def test_a_disk_that_is_full_while_a_capture_is_read_is_no_fault_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows go to disk while it is read: the failure ends the run, nothing is noted of the capture, and it is read again."""
+    recorded, write_rows, left = piece(tmp_path / "a.pcap", 0, 400), Collector._write, [3]
+
+    def some(collector: Collector, name: str, rows: pa.RecordBatch) -> None:
+        left[0] -= 1
+        if left[0] == -1:  # a moment later there is room again
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(collector.run.folder))
+        write_rows(collector, name, rows)
+
+    monkeypatch.setattr(collecting, "_PENDING_BYTES", 1 << 12)
+    monkeypatch.setattr(Collector, "_write", some)
+    with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+        read_in(tmp_path / "w", recorded)
+    assert left[0] < 0
+    monkeypatch.setattr(Collector, "_write", write_rows)
+    assert warehouse_at(tmp_path / "w", "again").rows(bronze.SOURCES).num_rows == 0
+    found = read_in(tmp_path / "w", recorded)
+    assert (found.frames > 0, found.observations + found.events > 0, found.errors) == (True, True, []), found

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from jobs.__main__ import main
 from jobs.audit.checkpoint import kept_checkpoint, signed
-from jobs.errors import EXIT_OK, EXIT_USAGE, TamperedError, UsageError
+from jobs.errors import EXIT_OK, EXIT_USAGE, JobError, TamperedError, UsageError
+from jobs.store import chain
 from jobs.store.check import check
 from jobs.store.maintain import maintain
 from jobs.store.merkle import leaf_of, proof_of, root_from, root_of, texts_of
@@ -25,6 +27,7 @@ from jobs.store.published import LAST_RUN
 from namesrv_day.arrow.rows import table_of
 from schemas import gold
 from tests.store.tiny import DAY, EXPIRED, NOW, publish, warehouse_at, write
+from tests.torture.attacks import ATTACKS
 from tests.torture.rewrites import DAYS, KINDS, everywhere, in_place, in_the_ledger, publish_night, published, rewrite
 
 CHECKOUT = Path(__file__).parents[2]
@@ -37,6 +40,21 @@ CHECKOUT = Path(__file__).parents[2]
 def test_no_rewrite_is_hidden_from_who_has_kept_a_checkpoint(tmp_path: Path, seed: int) -> None:
     """Ledger, notes, data files, Delta logs, and all of them together with hashes made anew by our own code."""
     assert rewrite(seed, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_what_somebody_does_who_knows_this_software_is_named(tmp_path: Path, attack: Callable[[Path], None]) -> None:
+    """The ledger, its files, logs with their checkpoints and checksums, later runs, other files: the sentence says where."""
+    original, checkpoint = published()
+    path = Path(shutil.copytree(original, tmp_path / "w"))
+    attack(path)
+    try:
+        checked = check(warehouse_at(path), checkpoint)
+        said = "\n".join([*checked.wrong, *checked.replaced])
+    except JobError as error:
+        said = str(error)
+    assert re.search(ATTACKS[attack], said), said
 
 
 def nights(path: Path, count: int, first: int = 0) -> None:
@@ -62,7 +80,13 @@ def test_what_changes_as_it_should_is_told_apart(tmp_path: Path) -> None:
     publish_night(tmp_path, 6, DAYS[0])
     checked = check(warehouse_at(tmp_path), kept)
     assert checked.wrong == []
-    assert checked.replaced == [f"run run-6 has replaced 1 file(s) of expired_brokers, day={DAYS[0]}"]
+    assert checked.replaced == [
+        f"run run-6 has replaced 1 file(s) of expired_brokers, day={DAYS[0]}",
+        f"run run-6 has added 1 file(s) to expired_brokers, day={DAYS[0]}",
+        f"run run-6 has added 1 file(s) to heartbeats, day={DAYS[0]}",
+        "run run-6 has added 1 file(s) to topic_queue_history, closed_month=2026-11",
+        f"run run-6 has published again: {DAYS[0]}",
+    ]
 
 
 def test_a_run_that_died_and_one_that_was_refused_are_no_rewrite(tmp_path: Path) -> None:
@@ -75,6 +99,43 @@ def test_a_run_that_died_and_one_that_was_refused_are_no_rewrite(tmp_path: Path)
     warehouse_at(tmp_path, "refused").note_run([DAY], {"status": "refused", "gate": "a rule"})
     publish_night(tmp_path, 3, DAYS[2])
     assert check(warehouse_at(tmp_path), kept).wrong == []
+
+
+def test_a_night_hashes_no_run_before_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many there are; `check` hashes each. What is listed is held against the last row, so are the ledger's bytes."""
+    hashed: list[str] = []
+    link = chain.link_of
+    monkeypatch.setattr(chain, "link_of", lambda *of: hashed.append(of[0]) or link(*of))
+    counts = []
+    for number in range(6):
+        hashed.clear()
+        publish_night(tmp_path, number, DAYS[number % 4])
+        counts.append(len(hashed))
+    assert counts[1] == counts[5]
+    hashed.clear()
+    assert check(warehouse_at(tmp_path)).wrong == []
+    assert len(hashed) >= 6
+    folder = tmp_path / "gold" / "runs"
+    (file,) = folder.glob("run-1-*.parquet")
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(TamperedError, match=r"runs: .*run-1-"):
+        publish_night(tmp_path, 6, DAYS[0])
+
+
+def test_files_that_another_row_lists_end_a_night(tmp_path: Path) -> None:
+    """An earlier row, rewritten with a file of its own that is whole: a night looks at no hash of it, but at what is listed."""
+    nights(tmp_path, 3)
+    warehouse = warehouse_at(tmp_path, "run-9")
+    rows = sorted(warehouse.rows(gold.RUNS).to_pylist(), key=lambda row: row["finished_time"])
+    next(of for of in rows[1]["files"] if of["path"].startswith("closed_month"))["sha256"] = "0" * 64
+    warehouse.write(gold.RUNS, table_of(rows, gold.RUNS), instead=warehouse.files(gold.RUNS))
+    warehouse.commit([gold.RUNS])
+    with pytest.raises(TamperedError, match="the files that it lists"):
+        publish_night(tmp_path, 3, DAYS[1])
+    with pytest.raises(TamperedError, match="does not follow"):
+        check(warehouse_at(tmp_path))
 
 
 def test_a_row_is_proven_by_its_run_with_less_than_2_kb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -73,6 +73,21 @@ BUGS = (
         "tests/ingest/test_ingest.py::test_what_cannot_be_written_is_no_fault_of_the_log_that_is_read",
     ),
     Bug(
+        "a disk that is full while a capture is read is a fault of the capture",
+        "jobs/ingest/series.py",
+        """            self._add(transcript, rows)
+        stopped = read.stopped
+""",
+        """            try:
+                self._add(transcript, rows)
+            except OSError as why:
+                read.stopped = why
+                break
+        stopped = read.stopped
+""",
+        "tests/ingest/test_ingest.py::test_a_disk_that_is_full_while_a_capture_is_read_is_no_fault_of_it",
+    ),
+    Bug(
         "a footer whose names are no text is a stack trace",
         "jobs/store/files.py",
         "file.size()\n    except (OSError, ValueError, pa.ArrowException)",

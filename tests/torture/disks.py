@@ -14,24 +14,38 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from unittest import mock
 
 from jobs.errors import EXIT_DISK_FULL, EXIT_OK
+from jobs.ingest import collecting
+from tests.ingest.given import piece
 from tests.night.nights import CHECKOUT, night, nightly
 from tests.torture.flips import Given, answers, given
 
-PLACES = ("warehouse", "warehouse", "temporary files", "Spark's files")
+PLACES = ("warehouse", "rows of a capture", "temporary files", "Spark's files")
+
+
+@cache
+def captured() -> Given:
+    """Return no warehouse, with a capture that a night reads."""
+    folder = Path(mkdtemp(prefix="namesrv-disks-"))
+    late = piece(folder / "a.pcap", 0, 3_000)
+    return Given(folder / "none", late, [], dict(night(folder / "again", late).digests))
 
 
 def disk(seed: int, folder: Path) -> tuple[str, str]:
     """Run a night with little room in one of three places, then again with enough."""
-    dice, known, place = random.Random(seed), given(), PLACES[seed % len(PLACES)]
+    dice, place = random.Random(seed), PLACES[seed % len(PLACES)]
+    known = captured() if place == "rows of a capture" else given()
     path = Path(folder, "w")
     with small_disk(folder / "small") as small:
-        if place == "warehouse":
+        if place in PLACES[:2]:
             path = small / "w"
-        shutil.copytree(known.path, path)
+        if known.answers:
+            shutil.copytree(known.path, path)
         room = dice.choice((0, 1, 4, 16, 64, dice.randrange(400))) << 10
         resize(small, max(used(small) + room, 4096))
         code, said = _night(place, path, small, known)
@@ -42,7 +56,7 @@ def disk(seed: int, folder: Path) -> tuple[str, str]:
             wrong.append(f"names no disk: {said}")
         resize(small, 1 << 28)
         is_published = code == EXIT_OK or "is published all the same" in said
-        if not is_published and answers(path) != known.answers:
+        if not is_published and known.answers and answers(path) != known.answers:
             wrong.append("readers see something of a night that failed")
         if dict(night(path, known.late).digests) != known.digests:
             wrong.append("the next night publishes other tables")
@@ -59,6 +73,8 @@ def _night(place: str, path: Path, small: Path, known: Given) -> tuple[int, str]
         return done.returncode, done.stderr
     said = io.StringIO()
     with contextlib.ExitStack() as stack:
+        if place == "rows of a capture":  # they are written while it is read, not at its end alone
+            stack.enter_context(mock.patch.object(collecting, "_PENDING_BYTES", 1 << 12))
         if place == "temporary files":
             stack.enter_context(mock.patch.object(tempfile, "tempdir", str(small)))
             stack.enter_context(mock.patch.dict(os.environ, {"TMPDIR": str(small)}))
