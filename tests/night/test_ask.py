@@ -295,15 +295,15 @@ def test_who_reads_needs_no_right_to_write(nights: Nights, tmp_path: Path) -> No
         ["audit", "--at", noon, "--namesrv", "10.0.0.1:9876", "--output", str(proof)],
         ["report", "--output", str(warehouse / "page.html")],
     ]
-    script = (
-        f"from jobs.__main__ import main\nprint([main([*w, '--warehouse', {str(warehouse)!r}]) for w in {asked!r}])"
+    script = tmp_path / "asks.py"
+    script.write_text(
+        f"from jobs.__main__ import main\nprint([main([*w, '--warehouse', {str(warehouse)!r}]) for w in {asked!r}])",
+        encoding="utf-8",
     )
+    command = [*([] if os.geteuid() else _UNPRIVILEGED), sys.executable, script]
+    given = {**os.environ, "PYTHONPATH": "."}
     try:
-        rights = [] if os.geteuid() else _UNPRIVILEGED
-        command = [*rights, sys.executable, "-c", script]
-        done = subprocess.run(
-            command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": "."}
-        )
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=given)
     finally:
         for path in folders:
             path.chmod(0o755)
