@@ -18,7 +18,7 @@ import pytest
 
 from jobs.ask.engine import Answers
 from jobs.ask.saved import values_of
-from jobs.session import BRIEF
+from jobs.session import ASKING, BRIEF
 from schemas import asked
 from schemas.dialect import duckdb_queries
 from schemas.queries import Query, queries
@@ -102,9 +102,9 @@ def _environment() -> dict[str, str]:
 
 
 def beeline(port: int, *statements: str) -> subprocess.CompletedProcess[str]:
-    """Run statements in one session of beeline; it goes on behind a mistake."""
+    """Run statements in one session of beeline, planned as `sql` plans what is small; it goes on behind a mistake."""
     asked = [argument for statement in statements for argument in ("-e", statement)]
-    url = f"jdbc:hive2://127.0.0.1:{port}/rocketmq"
+    url = f"jdbc:hive2://127.0.0.1:{port}/rocketmq?{';'.join(f'{name}={value}' for name, value in ASKING.items())}"
     options = ["--outputformat=csv2", "--force=true", "--silent=true", "--nullemptystring=false"]
     command = [f"{os.environ['SPARK_HOME']}/bin/beeline", "-u", url, *options, *asked]
     environment = {**os.environ, "SPARK_BEELINE_OPTS": _environment()["SPARK_SUBMIT_OPTS"]}
