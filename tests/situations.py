@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from schemas.table import Table
-
 _TIME = re.compile(r"(.*)@((?:\d{4}-\d\d-\d\dT)?\d\d:\d\d(?::\d\d(?:\.\d+)?)?)")
 _WORDS: dict[str, Any] = {"-": None, "true": True, "false": False}
 
@@ -26,7 +24,7 @@ class Situation(NamedTuple):
 
     name: str
     shows: str
-    rows: dict[Table, list[dict[str, Any]]]
+    rows: dict[Any, list[dict[str, Any]]]
     asked: list[str]
     found: list[str]
 
@@ -34,7 +32,7 @@ class Situation(NamedTuple):
 class Language(NamedTuple):
     """What a test's words mean. `kinds`: the table of a row, and what makes one, or some, of its values; all times are UTC."""
 
-    kinds: Mapping[str, tuple[Table, Callable[..., Any]]]
+    kinds: Mapping[str, tuple[Any, Callable[..., Any]]]
     names: Mapping[str, object]
     day: dt.date
     zone: dt.timezone | None = dt.timezone.utc
