@@ -41,7 +41,7 @@ class Language(NamedTuple):
         """Yield the situations of a file; lines that begin with # are for its readers."""
         lines = [line for line in path.read_text(encoding="utf-8").split("\n") if not line.startswith("#")]
         for block in filter(None, "\n".join(lines).strip().split("\n\n")):
-            first, *told = block.splitlines()
+            first, *told = block.strip().splitlines()
             name, _, shows = first.partition(": ")
             found = Situation(name, shows, {}, [], [])
             for line in told:
