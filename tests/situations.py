@@ -29,6 +29,11 @@ class Situation(NamedTuple):
     found: list[str]
 
 
+def title(story: list[Situation]) -> str:
+    """Return the name of a test's case."""
+    return f"{story[0].name}: {story[0].shows}"
+
+
 class Language(NamedTuple):
     """What a test's words mean. `kinds`: the table of a row, and what makes one, or some, of its values; all times are UTC."""
 
@@ -53,6 +58,15 @@ class Language(NamedTuple):
                 made = self.made(make, words)
                 found.rows.setdefault(table, []).extend(made if isinstance(made, list) else [made])
             yield found
+
+    def stories(self, path: Path) -> list[list[Situation]]:
+        """Return situations that are told day by day: those named `then`, `or` and `again` belong to the one before."""
+        told: list[list[Situation]] = []
+        for situation in self.read(path):
+            if situation.name not in ("then", "or", "again"):
+                told.append([])
+            told[-1].append(situation)
+        return told
 
     def made(self, make: Callable[..., Any], words: list[str]) -> Any:
         """Return what is made of values in order, and of those that are named."""

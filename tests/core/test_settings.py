@@ -29,7 +29,7 @@ from namesrv_core.inference.settings import (
     value_of,
 )
 from namesrv_core.inference.settle import reconsidered, settle
-from tests.situations import Language, Situation
+from tests.situations import Language, Situation, title
 
 NAME = "order_message_enable"
 FIRST = Life(100, "5.4.0", "v1")
@@ -93,16 +93,6 @@ LANGUAGE = Language(
 )
 
 
-def stories() -> list[list[Situation]]:
-    """Return the days of each situation."""
-    days: list[list[Situation]] = []
-    for situation in LANGUAGE.read(Path(__file__).with_name("settings.txt")):
-        if situation.name not in ("then", "again"):
-            days.append([])
-        days[-1].append(situation)
-    return days
-
-
 def last(known: Known) -> dict[str, Setting]:
     """Return what the next day starts with."""
     return {setting.name: setting for setting in settle(known)}
@@ -115,7 +105,11 @@ def configuration_of(words: list[str]) -> Configuration:
     return Configuration({name: v if v == "?" else kept(name, v) for name, v in values.items()}, is_whole)
 
 
-@pytest.mark.parametrize("story", stories(), ids=lambda story: f"{story[0].name}: {story[0].shows}")
+@pytest.mark.parametrize(
+    "story",
+    LANGUAGE.stories(Path(__file__).with_name("settings.txt")),
+    ids=title,
+)
 def test_what_is_known_of_a_setting(story: list[Situation]) -> None:
     """Since when which value holds, how that is known, and what a day knows better than those before it."""
     name = story[0].name

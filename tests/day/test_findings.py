@@ -42,7 +42,7 @@ from tests.day.flag_rows import (
     still_so,
     tables,
 )
-from tests.situations import Language, Situation
+from tests.situations import Language, Situation, title
 
 ADDR, OTHER_ADDR = "10.0.0.1:10911", "10.0.0.2:10911"
 UP, SECOND, DOWN = event("up", "08:00"), event("second", "09:00"), event("down", "10:00")
@@ -216,18 +216,12 @@ def test_a_finding_fires_where_it_should_and_only_there(case: Situation) -> None
     assert found == [(*of[:2], *map(LANGUAGE.value, of[2:4]), of[4].split(", ")) for of in wanted]
 
 
-def stories() -> list[list[Situation]]:
-    """Return the days of each situation that is told day by day."""
-    told: list[list[Situation]] = []
-    for situation in LANGUAGE.read(Path(__file__).with_name("findings_over_days.txt")):
-        if situation.name not in ("then", "or"):
-            told.append([])
-        told[-1].append(situation)
-    return told
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("story", stories(), ids=lambda story: f"{story[0].name}: {story[0].shows}")
+@pytest.mark.parametrize(
+    "story",
+    LANGUAGE.stories(Path(__file__).with_name("findings_over_days.txt")),
+    ids=title,
+)
 def test_findings_last_over_days(story: list[Situation]) -> None:
     """Each day tells what begins and what ends on it, with its true beginning, and nothing of what stands as it was."""
     days: list[tuple[pa.Table, list[Row]]] = []
