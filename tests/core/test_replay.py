@@ -35,10 +35,7 @@ def at(ms: int, event: events.Event, no: int = 0) -> TimedEvent:
 
 
 def taken(
-    profile: Profile,
-    timed_events: Iterable[TimedEvent],
-    until_ms: int | None = None,
-    closes: tuple[int, ...] = (),
+    profile: Profile, timed_events: Iterable[TimedEvent], until_ms: int | None = None, closes: tuple[int, ...] = ()
 ) -> list[Taken]:
     namesrv = Namesrv(profile)
     phase_us = closes[0] // 1_000 % (namesrv.scan_period_ms * 1_000) if closes else None
@@ -115,16 +112,9 @@ def test_tick_before_its_packet_and_after_the_event_in_between() -> None:
     close = 125_200 * MS
     channel_end = TimedEvent(close, "close", 125_200_000, events.ChannelDestroyed("c0", "10.0.0.1:50000"))
     found = taken(
-        V4_9_7,
-        [at(1_000, register()), at(125_100, events.WipeWritePerm("broker-a")), channel_end],
-        closes=(close,),
+        V4_9_7, [at(1_000, register()), at(125_100, events.WipeWritePerm("broker-a")), channel_end], closes=(close,)
     )
-    assert [t.step.outcome for t in found] == [
-        Outcome.APPLIED,
-        Outcome.APPLIED,
-        Outcome.EXPIRED,
-        Outcome.NO_EFFECT,
-    ]
+    assert [t.step.outcome for t in found] == [Outcome.APPLIED, Outcome.APPLIED, Outcome.EXPIRED, Outcome.NO_EFFECT]
     assert found[2].timed.seq == close - 1
 
 
@@ -283,10 +273,7 @@ def test_scan_that_threw_never_runs_again() -> None:
     """4.9.7: the brokers that are silent afterwards stay."""
     silent = [
         at(0, register()._replace(broker_addr="10.0.0.4:10911", broker_name="broker-d", channel_id="shared")),
-        at(
-            60_000,
-            register()._replace(broker_addr="10.0.0.2:10911", broker_name="broker-b", channel_id="shared"),
-        ),
+        at(60_000, register()._replace(broker_addr="10.0.0.2:10911", broker_name="broker-b", channel_id="shared")),
         at(60_001, register()),
     ]
     found = taken(V4_9_7, silent, until_ms=10**7)

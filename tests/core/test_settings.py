@@ -105,11 +105,7 @@ def configuration_of(words: list[str]) -> Configuration:
     return Configuration({name: v if v == "?" else kept(name, v) for name, v in values.items()}, is_whole)
 
 
-@pytest.mark.parametrize(
-    "story",
-    LANGUAGE.stories(Path(__file__).with_name("settings.txt")),
-    ids=title,
-)
+@pytest.mark.parametrize("story", LANGUAGE.stories(Path(__file__).with_name("settings.txt")), ids=title)
 def test_what_is_known_of_a_setting(story: list[Situation]) -> None:
     """Since when which value holds, how that is known, and what a day knows better than those before it."""
     name = story[0].name

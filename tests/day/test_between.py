@@ -17,21 +17,7 @@ from namesrv_day.flags.findings import About, Unsettled
 from schemas import gold
 from schemas.findings import Thresholds
 from schemas.times import instant_us
-from tests.day.flag_rows import (
-    DAY,
-    NS,
-    Event,
-    Row,
-    alive,
-    clock,
-    event,
-    member,
-    news,
-    queues,
-    seq,
-    still_so,
-    tables,
-)
+from tests.day.flag_rows import DAY, NS, Event, Row, alive, clock, event, member, news, queues, seq, still_so, tables
 from tests.situations import Language, Situation, title
 
 OTHER_NS, THIRD_NS = "10.0.0.2:9876", "10.0.0.7:9876"

@@ -198,10 +198,7 @@ def test_closes_that_contradict_each_other_are_weighed() -> None:
 def test_ticks_of_a_stall_are_made_at_its_end() -> None:
     """What they close says nothing of the timer: it keeps its phase."""
     other: Row = {"broker_name": "b", "broker_addr": "10.0.0.3:10911", "channel_id": "d#1"}
-    beats = [
-        registered(2_000, "r", heartbeat_timeout_ms=10_000),
-        registered(39_000, "s", received_ms=13_000, **other),
-    ]
+    beats = [registered(2_000, "r", heartbeat_timeout_ms=10_000), registered(39_000, "s", received_ms=13_000, **other)]
     rows = {
         "registrations": beats,
         "channel_events": [ended(39_001, "c", "close", "namesrv")],

@@ -217,11 +217,7 @@ def test_a_finding_fires_where_it_should_and_only_there(case: Situation) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "story",
-    LANGUAGE.stories(Path(__file__).with_name("findings_over_days.txt")),
-    ids=title,
-)
+@pytest.mark.parametrize("story", LANGUAGE.stories(Path(__file__).with_name("findings_over_days.txt")), ids=title)
 def test_findings_last_over_days(story: list[Situation]) -> None:
     """Each day tells what begins and what ends on it, with its true beginning, and nothing of what stands as it was."""
     days: list[tuple[pa.Table, list[Row]]] = []

@@ -63,10 +63,7 @@ def test_renewals_of_leases_race_with_nothing_unless_something_else_happens_besi
     beats = [
         row
         for n in range(0, 3_600_000, 30_000)
-        for row in (
-            registered(n, f"a{n}", channel_id="x#1"),
-            registered(n + 1, f"b{n}", received_ms=n - 1, **other),
-        )
+        for row in (registered(n, f"a{n}", channel_id="x#1"), registered(n + 1, f"b{n}", received_ms=n - 1, **other))
     ]
     quiet = Given({"registrations": beats}, carried=carried)
     assert not look(quiet)
@@ -124,10 +121,7 @@ def chance_rows(chance: random.Random) -> dict[str, list[Row]]:
         chance.sample(range(10_000, 10_000 + chance.choice((60, 400))), chance.randrange(1, 6))
     ):
         name, channel = f"{number}", chance.choice(("x#1", "y#1"))
-        request: Row = {
-            "received_ms": ms - chance.choice((0, 3, 8, 20)),
-            "response_code": chance.choice((None, 0, 0)),
-        }
+        request: Row = {"received_ms": ms - chance.choice((0, 3, 8, 20)), "response_code": chance.choice((None, 0, 0))}
         match chance.randrange(4):
             case 0:
                 rows["registrations"].append(

@@ -13,12 +13,7 @@ import pytest
 from namesrv_core.asking.requests import java_long
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.limits import MAX_TOPICS, MIB
-from namesrv_wire.protocol.bodies import (
-    RegisterBody,
-    decode_queue_datas,
-    decode_register_body,
-    topic_table,
-)
+from namesrv_wire.protocol.bodies import RegisterBody, decode_queue_datas, decode_register_body, topic_table
 from tests.wire.forge import compressed_body, long_string, register_json
 
 NOW_MS = 1_700_000_000_000
