@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from namesrv_core import Namesrv, Outcome, Registry
 from namesrv_core.machine import events
 from namesrv_core.machine.past import Past
-from namesrv_core.machine.profile import PROFILES, V4_9_7, V5_4_0, NamesrvConfig, Profile, profile_of_version
+from namesrv_core.machine.profile import V4_9_7, V5_4_0, NamesrvConfig, Profile
 from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
 from namesrv_core.machine.step import step
@@ -296,13 +296,6 @@ def test_scan_period_may_be_configured() -> None:
     assert Namesrv(V4_9_7).scan_period_ms == 10_000
     assert Namesrv(V5_4_0).scan_period_ms == 5_000
     assert Namesrv(V5_4_0, NamesrvConfig(scan_period_ms=700)).scan_period_ms == 700
-
-
-@pytest.mark.parametrize(("version", "name"), [(407, "4.9.7"), (411, "4.9.8"), (412, "5.0.0"), (493, "5.4.0")])
-def test_response_version_tells_the_release(version: int, name: str) -> None:
-    """4.9.7 answers with 407, 5.4.0 with 493; the border of the generations is V5_0_0_SNAPSHOT."""
-    assert profile_of_version(version) is PROFILES[name]
-    assert (PROFILES["4.9.7"], PROFILES["5.4.0"]) == (V4_9_7, V5_4_0)
 
 
 def test_something_that_is_no_event_is_an_error() -> None:

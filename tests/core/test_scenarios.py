@@ -11,7 +11,7 @@ nothing behind = an empty one):
 
     register            name id [0] addr cluster [C] version [ts:counter[:state]; 1:1] topics [T/4/4/6,...; none] null: no table
                         channel [as addr] ha filters [absent; "none": an empty list] acting zone timeout
-                        mapping [topic/bname/epoch]
+                        mapping [topic/bname/epoch]; refused=true: the answer says so
     unregister          name id addr cluster          (5.4.0: defer=true only queues it; `drain` applies what is queued)
     heartbeat           addr cluster
     query_data_version  addr cluster version
@@ -172,7 +172,7 @@ class Story:
         taken = take(self.registry, seen, self.at_ms, self.namesrv)
         return [f"see {words[0]}: {taken.outcome.value}{' (it teaches)' if taken.result else ''}"]
 
-    def _told(self, command: str, event: events.Event) -> list[str]:
+    def _told(self, command: str, event: Any) -> list[str]:
         taken = step(self.truth, event, self.at_ms, self.namesrv)
         true = answer_to(event, taken, self.truth, self.namesrv)
         take(self.registry, event, self.at_ms, self.namesrv)
@@ -324,6 +324,7 @@ def _register(fields: Fields) -> events.RegisterBroker:
         None if acting is None else acting == "true",
         int(fields["timeout"]) if "timeout" in fields else None,
         fields.get("zone"),
+        is_refused=fields.get("refused") == "true",
     )
 
 
