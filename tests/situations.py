@@ -15,8 +15,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from schemas.table import Table
-
 _TIME = re.compile(r"(.*)@((?:\d{4}-\d\d-\d\dT)?\d\d:\d\d(?::\d\d(?:\.\d+)?)?)")
 _WORDS: dict[str, Any] = {"-": None, "true": True, "false": False}
 
@@ -26,15 +24,20 @@ class Situation(NamedTuple):
 
     name: str
     shows: str
-    rows: dict[Table, list[dict[str, Any]]]
+    rows: dict[Any, list[dict[str, Any]]]
     asked: list[str]
     found: list[str]
+
+
+def title(story: list[Situation]) -> str:
+    """Return the name of a test's case."""
+    return f"{story[0].name}: {story[0].shows}"
 
 
 class Language(NamedTuple):
     """What a test's words mean. `kinds`: the table of a row, and what makes one, or some, of its values; all times are UTC."""
 
-    kinds: Mapping[str, tuple[Table, Callable[..., Any]]]
+    kinds: Mapping[str, tuple[Any, Callable[..., Any]]]
     names: Mapping[str, object]
     day: dt.date
     zone: dt.timezone | None = dt.timezone.utc
@@ -43,7 +46,7 @@ class Language(NamedTuple):
         """Yield the situations of a file; lines that begin with # are for its readers."""
         lines = [line for line in path.read_text(encoding="utf-8").split("\n") if not line.startswith("#")]
         for block in filter(None, "\n".join(lines).strip().split("\n\n")):
-            first, *told = block.splitlines()
+            first, *told = block.strip().splitlines()
             name, _, shows = first.partition(": ")
             found = Situation(name, shows, {}, [], [])
             for line in told:
@@ -55,6 +58,15 @@ class Language(NamedTuple):
                 made = self.made(make, words)
                 found.rows.setdefault(table, []).extend(made if isinstance(made, list) else [made])
             yield found
+
+    def stories(self, path: Path) -> list[list[Situation]]:
+        """Return situations that are told day by day: those named `then`, `or` and `again` belong to the one before."""
+        told: list[list[Situation]] = []
+        for situation in self.read(path):
+            if situation.name not in ("then", "or", "again"):
+                told.append([])
+            told[-1].append(situation)
+        return told
 
     def made(self, make: Callable[..., Any], words: list[str]) -> Any:
         """Return what is made of values in order, and of those that are named."""

@@ -26,21 +26,22 @@ from namesrv_core.machine.rows import LiveKey
 from namesrv_core.replay import assimilation
 from namesrv_core.replay.readings import WHOLE, Difference, Piece
 from tests.core.adversary import EVENTS, PAUSES_MS, understood_by
-from tests.core.test_bootstrap import (
+from tests.core.test_unknown_past import (
     CLUSTER_INFO,
     FOUR,
     ROUTE,
+    SETTLED_MS,
     TOPIC_LIST,
     V1,
     V2,
     A,
     B,
     Server,
+    past_of,
     register,
     server_with,
     topics,
-)
-from tests.core.test_unknown_past import SETTLED_MS, past_of
+)  # fmt: skip
 from tests.core.test_verification_concerns import QUERIES, QUESTIONS
 from tests.examples import examples
 

@@ -44,10 +44,7 @@ from tools.trace.trace import Trace
 from tools.trace.trace_events import _EVENTS, event_of
 
 TRACES = sorted((Path(__file__).parent / "traces").glob("*/*.jsonl.gz"))
-GENERATIONS = [
-    pytest.param(NAMESRVS_4_9_7, id="4.9.7"),
-    pytest.param(NAMESRVS_5_4_0, id="5.4.0"),
-]
+GENERATIONS = [pytest.param(NAMESRVS_4_9_7, id="4.9.7"), pytest.param(NAMESRVS_5_4_0, id="5.4.0")]
 START_MS = 1_700_000_000_000
 
 
@@ -318,10 +315,7 @@ def replayed_in_days(
         for number, timed in enumerate(log)
     ]
     registry, histories, steps, day_start = Registry(namesrv.profile), Histories(), [], start
-    for day_end in (
-        *(at_ms * 1_000_000 for at_ms in cuts),
-        (log[-1].at_ms + 400_000) * 1_000_000 if log else start,
-    ):
+    for day_end in (*(at_ms * 1_000_000 for at_ms in cuts), (log[-1].at_ms + 400_000) * 1_000_000 if log else start):
         day = [timed for timed in timed_events if day_start <= timed.seq < day_end]
         for timed, step in replay(registry, day, namesrv, schedule, span=(day_start, day_end)):
             steps.append((timed.seq, step))
@@ -442,10 +436,7 @@ def test_a_grown_map_is_told_and_one_that_is_full_is_not() -> None:
     for number, name in enumerate(names[2:], start=2):
         run = proceed(run, Timed(left(name), START_MS), 100 + number, namesrv)
     told = capacities_of(run.registry, run.histories.open_intervals())
-    assert told == [
-        MapCapacity("cluster_addr_table", True, "C", 32),
-        MapCapacity("topic_queue_table", True, "T", 32),
-    ]
+    assert told == [MapCapacity("cluster_addr_table", True, "C", 32), MapCapacity("topic_queue_table", True, "T", 32)]
     again = cut(run, namesrv).registry
     assert again.topic_queue_table["T"].capacity == 32
     assert state_of(again) == state_of(run.registry)

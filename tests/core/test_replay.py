@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from namesrv_core import Namesrv, Outcome, Registry
 from namesrv_core.machine import events
 from namesrv_core.machine.past import Past
-from namesrv_core.machine.profile import PROFILES, V4_9_7, V5_4_0, NamesrvConfig, Profile, profile_of_version
+from namesrv_core.machine.profile import V4_9_7, V5_4_0, NamesrvConfig, Profile
 from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
 from namesrv_core.machine.step import step
@@ -35,10 +35,7 @@ def at(ms: int, event: events.Event, no: int = 0) -> TimedEvent:
 
 
 def taken(
-    profile: Profile,
-    timed_events: Iterable[TimedEvent],
-    until_ms: int | None = None,
-    closes: tuple[int, ...] = (),
+    profile: Profile, timed_events: Iterable[TimedEvent], until_ms: int | None = None, closes: tuple[int, ...] = ()
 ) -> list[Taken]:
     namesrv = Namesrv(profile)
     phase_us = closes[0] // 1_000 % (namesrv.scan_period_ms * 1_000) if closes else None
@@ -115,16 +112,9 @@ def test_tick_before_its_packet_and_after_the_event_in_between() -> None:
     close = 125_200 * MS
     channel_end = TimedEvent(close, "close", 125_200_000, events.ChannelDestroyed("c0", "10.0.0.1:50000"))
     found = taken(
-        V4_9_7,
-        [at(1_000, register()), at(125_100, events.WipeWritePerm("broker-a")), channel_end],
-        closes=(close,),
+        V4_9_7, [at(1_000, register()), at(125_100, events.WipeWritePerm("broker-a")), channel_end], closes=(close,)
     )
-    assert [t.step.outcome for t in found] == [
-        Outcome.APPLIED,
-        Outcome.APPLIED,
-        Outcome.EXPIRED,
-        Outcome.NO_EFFECT,
-    ]
+    assert [t.step.outcome for t in found] == [Outcome.APPLIED, Outcome.APPLIED, Outcome.EXPIRED, Outcome.NO_EFFECT]
     assert found[2].timed.seq == close - 1
 
 
@@ -283,10 +273,7 @@ def test_scan_that_threw_never_runs_again() -> None:
     """4.9.7: the brokers that are silent afterwards stay."""
     silent = [
         at(0, register()._replace(broker_addr="10.0.0.4:10911", broker_name="broker-d", channel_id="shared")),
-        at(
-            60_000,
-            register()._replace(broker_addr="10.0.0.2:10911", broker_name="broker-b", channel_id="shared"),
-        ),
+        at(60_000, register()._replace(broker_addr="10.0.0.2:10911", broker_name="broker-b", channel_id="shared")),
         at(60_001, register()),
     ]
     found = taken(V4_9_7, silent, until_ms=10**7)
@@ -309,13 +296,6 @@ def test_scan_period_may_be_configured() -> None:
     assert Namesrv(V4_9_7).scan_period_ms == 10_000
     assert Namesrv(V5_4_0).scan_period_ms == 5_000
     assert Namesrv(V5_4_0, NamesrvConfig(scan_period_ms=700)).scan_period_ms == 700
-
-
-@pytest.mark.parametrize(("version", "name"), [(407, "4.9.7"), (411, "4.9.8"), (412, "5.0.0"), (493, "5.4.0")])
-def test_response_version_tells_the_release(version: int, name: str) -> None:
-    """4.9.7 answers with 407, 5.4.0 with 493; the border of the generations is V5_0_0_SNAPSHOT."""
-    assert profile_of_version(version) is PROFILES[name]
-    assert (PROFILES["4.9.7"], PROFILES["5.4.0"]) == (V4_9_7, V5_4_0)
 
 
 def test_something_that_is_no_event_is_an_error() -> None:

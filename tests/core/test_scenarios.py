@@ -2,21 +2,17 @@
 
 Commands in RocketMQ's words, `----`, then what each returned and the tables after the last of them.
 
-A file in `scenarios/` starts with a comment that says what it shows and a line `namesrv VERSION
-[property=value ...]`. Blocks are
-separated by blank lines; the name server lives on from block to block. `python -m pytest tests/core
---rewrite` writes what comes out
-now; commit that only if you know why it changed and if it is what RocketMQ does.
+A file in `scenarios/` starts with a comment that says what it shows and a line `namesrv VERSION [property=value ...]`. Blocks
+are separated by blank lines; the name server lives on from block to block. `python -m pytest tests/core --rewrite` writes what
+comes out now; commit that only if you know why it changed and if it is what RocketMQ does.
 
 Commands and their fields (defaults in brackets; times in milliseconds, `at` [of the command before]; `null` is no name, and
 nothing behind = an empty one):
 
-    register            name id [0] addr cluster [C] version [ts:counter[:state]; 1:1] topics [T/4/4/6,...;
-    none] null: no table
+    register            name id [0] addr cluster [C] version [ts:counter[:state]; 1:1] topics [T/4/4/6,...; none] null: no table
                         channel [as addr] ha filters [absent; "none": an empty list] acting zone timeout
-                        mapping [topic/bname/epoch]
-    unregister          name id addr cluster          (5.4.0: defer=true only queues it; `drain` applies
-    what is queued; likewise `scan`)
+                        mapping [topic/bname/epoch]; refused=true: the answer says so
+    unregister          name id addr cluster          (5.4.0: defer=true only queues it; `drain` applies what is queued)
     heartbeat           addr cluster
     query_data_version  addr cluster version
     scan
@@ -26,20 +22,33 @@ nothing behind = an empty one):
     register_topic      topic queues [name/4/4/6,...]
     put_kv_config       namespace key value           delete_kv_config    namespace key
     start, stop
-    route               topic                         (also cluster_info, topic_list, system_topics,
-    unit_topics, ...)
+    route               topic dialect [standard; old] (also cluster_info, topic_list, kv_list and more: `QUESTIONS`)
+
+Of a name server whose past is not recorded:
+
+    unknown             the recording begins here; hears=false: of answers alone
+    gap                 until                         nothing was recorded until then
+    truth COMMAND       what really happened, of which only answers are seen; `truth` alone: nothing
+    see QUESTION        asked [at once]               the true answer to it is seen
+    told COMMAND        a request is seen, and the true response to it
+    same QUESTION       whether the name server, as far as it is known, would answer as the true one
+    knows               whether each of these rows, KIND/KEY/KEY, is known: of a key `*` is any, `-` none
+    doubt, certain      makes such rows doubtful, or known
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from namesrv_core import PROFILES, Namesrv, NamesrvConfig, Question, Registry, Step, answer, take
+from namesrv_core import Namesrv, NamesrvConfig, Question, Registry, Step, answer, step, take
+from namesrv_core.asking.answers import answer_to
 from namesrv_core.machine import events
+from namesrv_core.machine.past import ANY, Entity, Mark, Part, Past
+from namesrv_core.machine.profile import profile_named
 from namesrv_core.machine.register import RegisterResult
 from namesrv_core.machine.rows import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
 from namesrv_core.machine.step import QueryDataVersionResult
@@ -47,16 +56,20 @@ from tools.trace.trace import _CONFIG_NAMES
 
 SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
 Fields = Mapping[str, str]
-QUESTIONS = {
-    "route": 105,
-    "cluster_info": 106,
-    "topic_list": 206,
-    "topics_by_cluster": 224,
-    "system_topics": 304,
-    "unit_topics": 311,
-    "unit_sub_topics": 312,
-    "unit_sub_ununit_topics": 313,
+QUESTIONS: Mapping[str, tuple[int, str, str]] = {  # code, and the fields that are its subject and its scope
+    "route": (105, "topic", "zone"),
+    "cluster_info": (106, "", ""),
+    "topic_list": (206, "", ""),
+    "topics_by_cluster": (224, "cluster", ""),
+    "system_topics": (304, "", ""),
+    "unit_topics": (311, "", ""),
+    "unit_sub_topics": (312, "", ""),
+    "unit_sub_ununit_topics": (313, "", ""),
+    "member_group": (901, "name", "cluster"),
+    "kv_get": (101, "key", "namespace"),
+    "kv_list": (219, "namespace", ""),
 }
+MS = 1_000_000
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
@@ -96,32 +109,85 @@ def play(text: str) -> str:
 
 
 class Story:
-    """One name server and its clock."""
+    """One name server and its clock. `truth`: what it really holds, where its past is not recorded."""
 
     def __init__(self) -> None:
-        self.namesrv = Namesrv()
-        self.registry = Registry(self.namesrv.profile)
         self.at_ms = 0
+        self.become(Namesrv())
+
+    def become(self, namesrv: Namesrv) -> None:
+        """Begin anew."""
+        self.namesrv = namesrv
+        self.registry, self.truth = Registry(namesrv.profile), Registry(namesrv.profile)
 
     def tell(self, line: str) -> list[str]:
         """Carry out one command and return what it gave."""
         command, *words = line.split()
         if command == "namesrv":
             version, *properties = words
-            config: dict[str, Any] = {
-                _CONFIG_NAMES[name]: value == "true" for name, value in (p.split("=") for p in properties)
-            }
-            self.namesrv = Namesrv(PROFILES[version], NamesrvConfig(**config))
-            self.registry = Registry(self.namesrv.profile)
+            given = (one.split("=") for one in properties)
+            config: dict[str, Any] = {_CONFIG_NAMES[name]: _switch_or_number(value) for name, value in given}
+            self.become(Namesrv(profile_named(version), NamesrvConfig(**config)))
             return []
-        fields = dict(word.split("=", 1) for word in words)
+        if command == "knows":
+            return [f"knows {word}: {self.knows(*_entity(word))}" for word in words]
+        if command == "truth":
+            if words:
+                take(self.truth, EVENTS[words[0]](fields_of(words[1:])), 0, self.namesrv)
+            else:
+                self.truth = Registry(self.namesrv.profile)
+            return []
+        if command in _OF_TRUTH or command in ("doubt", "certain"):
+            return self.look(command, *words)
+        fields = fields_of(words)
         self.at_ms = int(fields.pop("at", self.at_ms))
         if command in QUESTIONS:
-            subject = fields.get("topic", fields.get("cluster"))
-            answered = answer(self.registry, Question(QUESTIONS[command], subject), self.namesrv)
-            return [f"{command}: {answered.code} {answered.body or (answered.remark or '').splitlines()[0]}"]
-        step = take(self.registry, EVENTS[command](fields), self.at_ms, self.namesrv)
-        return [f"{command}: {' '.join([step.outcome.value, *told(step)])}"]
+            answered = answer(self.registry, question_of(command, fields), self.namesrv)
+            said = answered.body or (answered.remark or "").splitlines()[0]
+            return [f"{command}: {answered.code} {said}"]
+        taken = take(self.registry, EVENTS[command](fields), self.at_ms, self.namesrv)
+        return [f"{command}: {' '.join([taken.outcome.value, *told(taken)])}"]
+
+    # -- an unknown past -----------------------------------------------------------------------------------------------
+
+    def look(self, command: str, *words: str) -> list[str]:
+        """Carry out a command that holds what is known of a past against the truth."""
+        if command in ("doubt", "certain"):
+            self.past.note([Mark(Entity(*_entity(word)), known=command == "certain") for word in words])
+            return []
+        fields = fields_of(words if command == "unknown" else words[1:])
+        self.at_ms = int(fields.pop("at", self.at_ms))
+        if command == "unknown":
+            self.registry.past = Past(self.at_ms)
+            if fields.get("hears") != "false":
+                self.registry.past.last_effect_ms = self.at_ms
+            return []
+        if command == "told":
+            return self._told(words[0], EVENTS[words[0]](fields))
+        question = question_of(words[0], fields)
+        true = answer(self.truth, question, self.namesrv)
+        if command == "same":
+            return [f"same {words[0]}: {answer(self.registry, question, self.namesrv) == true}"]
+        seen = events.AnswerObserved(question, true, int(fields.get("asked", self.at_ms)) * MS)
+        taken = take(self.registry, seen, self.at_ms, self.namesrv)
+        return [f"see {words[0]}: {taken.outcome.value}{' (it teaches)' if taken.result else ''}"]
+
+    def _told(self, command: str, event: Any) -> list[str]:
+        taken = step(self.truth, event, self.at_ms, self.namesrv)
+        true = answer_to(event, taken, self.truth, self.namesrv)
+        take(self.registry, event, self.at_ms, self.namesrv)
+        seen = take(self.registry, events.ResponseObserved(event, true), self.at_ms, self.namesrv)
+        return [f"told {command}: {seen.outcome.value}{' (it corrects)' if seen.changes else ''}"]
+
+    @property
+    def past(self) -> Past:
+        """Return what is known of the past."""
+        assert self.registry.past is not None
+        return self.registry.past
+
+    def knows(self, kind: str, one: Part, other: Part) -> bool:
+        """Return whether a row is known, or all rows of a key."""
+        return self.past.knows_all(kind, one) if other is ANY else self.past.knows(kind, one, other)
 
     def tables(self) -> list[str]:
         """Return all rows, in the order in which the name server would meet them."""
@@ -170,9 +236,9 @@ def named(key: tuple[str | None, str | None]) -> str:
     return str(key[1]) if key[0] is None else f"{key[0]}|{key[1]}"
 
 
-def told(step: Step) -> list[str]:
+def told(taken: Step) -> list[str]:
     """What a step returned, closed, sent, threw."""
-    result, words = step.result, []
+    result, words = taken.result, []
     if isinstance(result, RegisterResult):
         words += [f"masterAddr={result.master_addr} haServerAddr={result.ha_server_addr}"] if result.master_addr else []
     elif isinstance(result, QueryDataVersionResult):
@@ -181,14 +247,34 @@ def told(step: Step) -> list[str]:
         words.append(f"stored={'null' if version is None else f'{version.timestamp}:{version.counter}'}")
     elif result is not None:
         words.append(f"result={result}")
-    words += [f"closed={','.join(step.closed)}"] if step.closed else []
-    words += [f"batch={step.batch}"] if step.batch is not None else []
+    words += [f"closed={','.join(taken.closed)}"] if taken.closed else []
+    words += [f"batch={taken.batch}"] if taken.batch is not None else []
     words += [
         f"notify={n.to}(min {n.min_broker_id} {n.min_broker_addr}, offline {n.offline_broker_addr})"
-        for n in step.notifications
+        for n in taken.notifications
     ]
-    words += [f"swallowed={name.rpartition('.')[2]}" for name in step.swallowed]
-    return [*words, f"threw={step.exception.rpartition('.')[2]}"] if step.exception else words
+    words += [f"swallowed={name.rpartition('.')[2]}" for name in taken.swallowed]
+    return [*words, f"threw={taken.exception.rpartition('.')[2]}"] if taken.exception else words
+
+
+def fields_of(words: Sequence[str]) -> dict[str, str]:
+    return dict(word.split("=", 1) for word in words)
+
+
+def question_of(command: str, fields: Fields) -> Question:
+    code, subject, scope = QUESTIONS[command]
+    return Question(code, fields.get(subject), fields.get("dialect") != "old", fields.get(scope))
+
+
+def _switch_or_number(value: str) -> bool | int:
+    return value == "true" if value in ("true", "false") else int(value)
+
+
+def _entity(word: str) -> tuple[str, Part, Part]:
+    """Return what `KIND/KEY/KEY` names; a number is an id."""
+    parts: dict[str, Part] = {"*": ANY, "-": None}
+    kind, one, other = word.split("/")
+    return kind, parts.get(one, one), int(other) if other.isdigit() else parts.get(other, other)
 
 
 def _text(fields: Fields, name: str, default: str = "null") -> str | None:
@@ -238,9 +324,11 @@ def _register(fields: Fields) -> events.RegisterBroker:
         None if acting is None else acting == "true",
         int(fields["timeout"]) if "timeout" in fields else None,
         fields.get("zone"),
+        is_refused=fields.get("refused") == "true",
     )
 
 
+_OF_TRUTH = ("unknown", "see", "told", "same")
 EVENTS: dict[str, Callable[[Fields], events.Event]] = {
     "register": _register,
     "unregister": lambda f: events.UnregisterBroker(
@@ -261,6 +349,7 @@ EVENTS: dict[str, Callable[[Fields], events.Event]] = {
     ),
     "put_kv_config": lambda f: events.PutKvConfig(f.get("namespace"), f.get("key"), f.get("value")),
     "delete_kv_config": lambda f: events.DeleteKvConfig(f.get("namespace"), f.get("key")),
+    "gap": lambda f: events.RecordingGap(int(f["until"])),
     "start": lambda _: events.NamesrvStarted(),
     "stop": lambda _: events.NamesrvStopped(),
 }

@@ -17,7 +17,6 @@ import pytest
 
 from namesrv_core.asking.answers import answer, remark_matches
 from namesrv_core.machine.codes import Question
-from namesrv_core.machine.register import RegisterResult
 from tests.oracle.sequences import Adversary
 from tools.trace.trace import Trace, TraceError, replayed
 from tools.trace.trace_state import canonical
@@ -76,23 +75,6 @@ def test_trace_gives_the_recorded_answers_byte_for_byte(path: Path) -> None:
         expected = answer(trace.registry, question, trace.namesrv)
         assert (expected.code, expected.body) == (wire["code"], wire["body"]), ev
         assert remark_matches(wire["remark"], expected.remark), ev
-
-
-@pytest.mark.parametrize("path", TRACES, ids=name_of)
-def test_trace_gives_the_recorded_registration_responses(path: Path) -> None:
-    """A slave's response header names the master that the core's result names; a refusal is SYSTEM_ERROR."""
-    trace = Trace()
-    for recorded in map(json.loads, lines_of(path)):
-        res = trace.take(recorded["ev"])
-        if recorded["ev"]["op"] != "register":
-            continue
-        wire, ret = recorded["wire"], res["ret"]
-        if ret is None:
-            assert (wire["code"], wire["ext"]) == (1, {})
-            continue
-        result = RegisterResult(ret["haServerAddr"], ret["masterAddr"])
-        assert wire["code"] == 0
-        assert result == RegisterResult(wire["ext"].get("haServerAddr"), wire["ext"].get("masterAddr"))
 
 
 def test_states_may_be_left_out() -> None:

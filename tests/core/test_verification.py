@@ -117,9 +117,7 @@ def test_code_and_remark_count() -> None:
     """
     route = Question(105, "T")
     right = Answer(
-        17,
-        None,
-        "No topic route info in name server for the topic: T\nSee http://rocketmq.apache.org/docs/faq",
+        17, None, "No topic route info in name server for the topic: T\nSee http://rocketmq.apache.org/docs/faq"
     )
     for answered, is_right in [
         (right, True),

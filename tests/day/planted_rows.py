@@ -53,16 +53,10 @@ QUEUES_OF = {
 ELSEWHERE = {
     ("namesrv_events", "clock_does_not_go_back"): (
         "heartbeats",
-        [
-            {},
-            {"event_id": digest("late"), "seq": SEQ + 6000, "source_offset": 2, "event_time": NOON - MINUTE},
-        ],
+        [{}, {"event_id": digest("late"), "seq": SEQ + 6000, "source_offset": 2, "event_time": NOON - MINUTE}],
     ),
     # Listed, but counted nowhere: to the list itself it is one more answer without explanation.
-    ("answer_checks", "mismatches_are_listed"): (
-        "route_mismatches",
-        [{"classification": "mismatched", "code": 105}],
-    ),
+    ("answer_checks", "mismatches_are_listed"): ("route_mismatches", [{"classification": "mismatched", "code": 105}]),
 }
 ALSO_BROKEN = {("route_mismatches", "is_explained"): 1}
 

@@ -57,6 +57,12 @@ def registered(ms: float, event_id: str, topics: str = "T", **values: Any) -> Ro
     return row(ms, event_id, **{**broker, **version, **said, "filter_servers": [], **values})
 
 
+def unregistered(ms: float, event_id: str, **values: Any) -> Row:
+    said: Row = {"code": 104, "one_way": False, "request_version": 493, "response_code": 0}
+    broker: Row = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "10.0.0.2:10911", "broker_id": 0}
+    return row(ms, event_id, **{**said, **broker, **values})
+
+
 def answered(ms: float, event_id: str, code: int, subject: str | None, body: str | None, **values: Any) -> Row:
     asked: Row = {"code": code, "subject": subject, "request_seq": seq_at(ms - 1), "standard_json": True}
     told: Row = {"request_version": 493, "response_code": 0, "response_version": 493, "body": body}

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -14,22 +17,8 @@ from namesrv_day.flags.findings import About, Unsettled
 from schemas import gold
 from schemas.findings import Thresholds
 from schemas.times import instant_us
-from tests.day.flag_rows import (
-    DAY,
-    NEXT_DAY,
-    NS,
-    Event,
-    Row,
-    alive,
-    clock,
-    event,
-    member,
-    news,
-    queues,
-    seq,
-    still_so,
-    tables,
-)
+from tests.day.flag_rows import DAY, NS, Event, Row, alive, clock, event, member, news, queues, seq, still_so, tables
+from tests.situations import Language, Situation, title
 
 OTHER_NS, THIRD_NS = "10.0.0.2:9876", "10.0.0.7:9876"
 ADDR = "10.0.0.1:10911"
@@ -48,7 +37,6 @@ def found_in(
     day: dt.date = DAY,
     spans: dict[str, list[Span]] | None = None,
     addrs: dict[str, str] | None = None,
-    refused: dict[str, list[Row]] | None = None,
 ) -> pa.Table:
     """Return what comparing name servers tells that begins or ends on a day.
 
@@ -70,7 +58,7 @@ def found_in(
             of,
             before.filter(pc.field("namesrv_id") == name),
             (spans or {}).get(name, all_day),
-            pa.Table.from_pylist((refused or {}).get(name, []), schema=REFUSED),
+            REFUSED.empty_table(),
             About(name, day),
         )
         for name, of in slices.items()
@@ -87,137 +75,64 @@ def found_in(
     return news(found, day)
 
 
-def spans_of(found: pa.Table, *columns: str) -> list[tuple[Any, ...]]:
-    """Return the divergences, in order of time."""
-    rows = sorted(found.to_pylist(), key=lambda row: (row["namesrv_id"], row["from_time"], row["subject"]))
-    return [tuple(row[name] for name in columns) for row in rows if row["code"] == "NS_DIVERGENCE"]
+def routed(*servers: str) -> Callable[..., list[Row]]:
+    """Return what makes rows of topics that these name servers route; of several names `T00..11` is the first and the last."""
+
+    def rows(topic: str, name: str, *when: Event, **values: Any) -> list[Row]:
+        of = [queues(t, b, *when, **values) for t in names(topic) for b in names(name)]
+        return [{**row, "namesrv_id": server} for server in servers for row in of]
+
+    return rows
 
 
-SPAN = ("namesrv_id", "subject", "from_time", "to_time", "topic_names", "evidence")
+def names(word: str) -> list[str]:
+    many = re.fullmatch(r"(.*?)(\d\d)\.\.(\d\d)", word)
+    return [word] if many is None else [f"{many[1]}{n:02}" for n in range(int(many[2]), int(many[3]) + 1)]
 
 
-def test_what_one_name_server_lacks_for_longer_than_brokers_take_to_beat_is_told() -> None:
-    """Of the one that lacks it, since the event that took it until that which brought it back; sixty seconds exactly count.
-
-    A topic that came 59.999999 s later to one of them is none, nor is one that goes on with other queues.
-    """
-    wiped, back = event("wiped", "10:00"), event("back", "10:01")
-    late, changed = event("late", "08:00:59.999999"), event("changed", "12:00")
-    ours = [queues("T", "broker-a", UP), queues("U", "broker-a", UP), queues("V", "broker-a", UP)]
-    theirs = [
-        *(queues("T", "broker-a", UP, wiped), queues("T", "broker-a", back)),
-        queues("U", "broker-a", late),
-        *(queues("V", "broker-a", UP, changed), queues("V", "broker-a", changed, perm=4)),
-    ]
-    found = found_in({NS: ours, OTHER_NS: theirs})
-    assert spans_of(found, *SPAN) == [(OTHER_NS, "broker-a", wiped[1], back[1], ["T"], ["wiped", "back"])]
-    assert spans_of(found, "detail", "brokers", "topics") == [
-        (f"1 topic that {NS} routed to broker-a and {OTHER_NS} did not: T", 1, 1)
-    ]
-
-
-def test_a_broker_that_never_came_to_one_of_three_is_told_with_all_of_its_topics() -> None:
-    """Known to two of them; the event that is evidence is the one by which another knows it."""
-    rows = [queues(f"T{n:02}", "broker-b", UP) for n in range(12)] + [queues("T", "broker-a", UP)]
-    found = found_in({NS: rows, OTHER_NS: rows, THIRD_NS: rows[-1:]})
-    ((name, subject, begin, end, topics, evidence),) = spans_of(found, *SPAN)
-    assert (name, subject, begin, end, len(topics), evidence) == (THIRD_NS, "broker-b", UP[1], None, 10, ["up"])
-    ((number, detail),) = spans_of(found, "topics", "detail")
-    assert number == 12
-    assert detail.startswith(f"12 topics that {OTHER_NS}, {NS} routed to broker-b and {THIRD_NS} did not: T00, T01, ")
-
-
-def test_brokers_that_one_event_took_from_one_are_one_finding_if_all_come_back() -> None:
-    """One for the stretch, with both brokers."""
-    gone, back = event("gone", "10:00"), event("back", "10:20")
-    names = ("broker-a", "broker-b")
-    ours = [queues("T", name, UP) for name in names]
-    theirs = [row for name in names for row in (queues("T", name, UP, gone), queues("T", name, back))]
-    found = spans_of(found_in({NS: ours, OTHER_NS: theirs}), "subject", "brokers", "topics", "evidence")
-    assert found == [("broker-a and 1 more", 2, 1, ["gone", "back"])]
+SERVERS = {"ours": NS, "theirs": OTHER_NS, "third": THIRD_NS}
+LANGUAGE = Language(
+    {
+        **{word: ("routed", routed(server)) for word, server in SERVERS.items()},
+        "both": ("routed", routed(NS, OTHER_NS)),
+        "known": ("known", lambda server, *span: (server, tuple(map(instant_us, span)))),
+        "addr": ("addr", lambda server, addr: (server, addr)),
+    },
+    SERVERS,
+    DAY,
+)
 
 
 @pytest.mark.slow
-def test_what_lasts_over_midnight_is_told_when_it_begins_and_when_it_ends() -> None:
-    """Once on the first day, not on a day on which nothing happens, and with its true beginning where it ends."""
-    gone, third = event("gone", "10:00"), dt.date(2026, 3, 3)
-    back = event("back", "09:00", third)
-    ours = [queues("T", "broker-a", UP), queues("U", "broker-a", UP)]
-    first = found_in({NS: ours, OTHER_NS: [queues("T", "broker-a", UP, gone), ours[1]]})
-    assert spans_of(first, *SPAN) == [(OTHER_NS, "broker-a", gone[1], None, ["T"], ["gone"])]
-    second = found_in({NS: ours, OTHER_NS: ours[1:]}, told=first, day=NEXT_DAY)
-    assert second.num_rows == 0
-    last = found_in({NS: ours, OTHER_NS: [queues("T", "broker-a", back), ours[1]]}, told=first, day=third)
-    assert spans_of(last, *SPAN) == [(OTHER_NS, "broker-a", gone[1], back[1], ["T"], ["gone", "back"])]
-    again = found_in({NS: ours, OTHER_NS: ours}, told=first, day=third)
-    assert spans_of(again, "to_time") == [(clock("00:00", third),)], "what does not show any more was over at midnight"
-
-
-@pytest.mark.slow
-def test_brokers_that_one_event_took_are_one_finding_over_midnight() -> None:
-    """Of twelve, of which ten are named: one row when it begins, none while the last is away, one when that is back."""
-    gone, third, fourth = event("gone", "10:00"), dt.date(2026, 3, 3), dt.date(2026, 3, 4)
-    names = [f"broker-{number:02}" for number in range(12)]
-    kept = queues("T", "broker-a", UP)
-    ours = [queues("T", name, UP) for name in names] + [kept]
-    first = found_in({NS: ours, OTHER_NS: [queues("T", name, UP, gone) for name in names] + [kept]})
-    assert spans_of(first, "subject", "brokers", "evidence") == [("broker-00 and 11 more", 12, ["gone"])]
-    assert found_in({NS: ours, OTHER_NS: [kept]}, told=first, day=NEXT_DAY).num_rows == 0
-    early, late = event("early", "09:00", third), event("late", "11:00", fourth)
-    most = [queues("T", name, early) for name in names[:11]] + [kept]
-    assert found_in({NS: ours, OTHER_NS: most}, told=first, day=third).num_rows == 0
-    last = found_in({NS: ours, OTHER_NS: [*most, queues("T", names[11], late)]}, told=first, day=fourth)
-    columns = ("subject", "brokers", "from_time", "to_time", "evidence")
-    assert spans_of(last, *columns) == [("broker-00 and 11 more", 12, gone[1], late[1], ["gone", "late"])]
-
-
-@pytest.mark.slow
-def test_findings_of_two_events_over_midnight_end_each_with_its_brokers() -> None:
-    """One is over on the second day; a broker of it that goes anew belongs to the event that took it then."""
-    one, two, third = event("one", "10:00"), event("two", "11:00"), dt.date(2026, 3, 3)
-    names = ("broker-b", "broker-c", "broker-d")
-    kept = queues("T", "broker-a", UP)
-    ours = [queues("T", name, UP) for name in names] + [kept]
-    lost = [queues("T", name, UP, at) for name, at in zip(names, (one, one, two), strict=True)]
-    first = found_in({NS: ours, OTHER_NS: [*lost, kept]})
-    assert spans_of(first, "subject", "evidence") == [("broker-b and 1 more", ["one"]), ("broker-d", ["two"])]
-    back, anew = event("back", "09:00", NEXT_DAY), event("anew", "12:00", NEXT_DAY)
-    theirs = [queues("T", "broker-b", back, anew), queues("T", "broker-c", back), kept]
-    second = found_in({NS: ours, OTHER_NS: theirs}, told=first, day=NEXT_DAY)
-    assert spans_of(second, "subject", "from_time", "to_time", "evidence") == [
-        ("broker-b and 1 more", one[1], back[1], ["one", "back"]),
-        ("broker-b", anew[1], None, ["anew"]),
-    ]
-    end = event("end", "09:00", third)
-    told = pa.concat_tables([first, second])
-    theirs = [*(queues("T", name, end) for name in names[::2]), queues("T", "broker-c", back), kept]
-    last = found_in({NS: ours, OTHER_NS: theirs}, told=told, day=third)
-    assert spans_of(last, "subject", "from_time", "to_time", "evidence") == [
-        ("broker-d", two[1], end[1], ["two", "end"]),
-        ("broker-b", anew[1], end[1], ["anew", "end"]),
-    ]
-
-
-def test_only_what_was_there_and_known_is_compared() -> None:
-    """Not while a name server was down, nor where nothing of it is recorded; and what comes later is counted from then on."""
-    rows = [queues("T", "broker-a", UP)]
-    down = event("down", "10:00")
-    back = event("back", "10:30:20")
-    theirs = [queues("T", "broker-a", UP, down), queues("T", "broker-a", back)]
-    spans = {OTHER_NS: [(us("08:00"), us("10:00")), (us("10:30"), us("20:00"))]}
-    assert spans_of(found_in({NS: rows, OTHER_NS: theirs}, spans=spans), "subject") == []
-    spans = {OTHER_NS: [(us("08:00"), us("10:00")), (us("10:29"), us("20:00"))]}
-    assert spans_of(found_in({NS: rows, OTHER_NS: theirs}, spans=spans), *SPAN[:4]) == [
-        (OTHER_NS, "broker-a", clock("10:29"), back[1])
-    ]
-    assert spans_of(found_in({NS: rows, OTHER_NS: []}, spans={OTHER_NS: []}), "subject") == []
-
-
-def test_name_servers_that_share_no_broker_are_not_compared() -> None:
-    """A broker name is in every cluster: an address under it is what name servers share."""
-    rows = [queues("T", "broker-a", UP)]
-    assert spans_of(found_in({NS: rows, OTHER_NS: []}), "subject") == [("broker-a",)]
-    assert spans_of(found_in({NS: rows, OTHER_NS: []}, addrs={OTHER_NS: "192.168.0.1:10911"}), "subject") == []
+@pytest.mark.parametrize("story", LANGUAGE.stories(Path(__file__).with_name("between.txt")), ids=title)
+def test_what_one_name_server_lacks_is_told(story: list[Situation]) -> None:
+    """Of the one that lacks it for longer than brokers take to beat: when it begins, and when it ends."""
+    days: list[pa.Table] = []
+    for situation in story:
+        if situation.name == "or":
+            days.pop()
+        servers: dict[str, list[Row]] = {NS: [], OTHER_NS: []}
+        for row in situation.rows["routed"]:
+            servers.setdefault(row["namesrv_id"], []).append(row)
+        known: dict[str, list[Span]] = {}
+        spans: list[Any] = situation.rows.get("known", [])
+        for server, span in spans:
+            known.setdefault(server, []).extend([span] if span else [])
+        addrs: list[Any] = situation.rows.get("addr", [])
+        day = dt.date.fromisoformat(situation.shows) if days else DAY
+        told = pa.concat_tables(days) if days else None
+        found = found_in(servers, told=told, day=day, spans=known, addrs=dict(addrs))
+        rows = sorted(found.to_pylist(), key=lambda row: (row["namesrv_id"], row["from_time"], row["subject"]))
+        for row, line in zip(rows, situation.found, strict=True):
+            server, subject, begin, end, evidence, *more = line.split(" | ")
+            columns = ("code", "namesrv_id", "subject", "from_time", "to_time")
+            wanted = (story[0].name, SERVERS[server], subject, LANGUAGE.value(begin), LANGUAGE.value(end))
+            assert tuple(row[name] for name in columns) == wanted
+            assert row["evidence"] == evidence.split(", ")
+            for name, _, value in (word.partition("=") for word in more):
+                shown = ",".join(row[name]) if isinstance(row[name], list) else str(row[name])
+                assert shown.startswith(value) if name == "detail" else shown == value
+        days.append(found)
 
 
 def test_a_registry_is_compared_while_it_was_there_and_known() -> None:

@@ -59,11 +59,7 @@ def test_topics_are_lost_with_the_address_that_the_same_event_removed() -> None:
     """Sorted, each once; not those whose queue data the event wrote anew, nor those of a name that it left alone."""
     found = expired(
         broker_live=[live("a:1", UP, SCAN, broker_name="a"), live("b:1", UP, SCAN, broker_name="b")],
-        broker_addr=[
-            member("a", 0, "a:1", UP, SCAN),
-            member("b", 0, "b:1", UP, SCAN),
-            member("b", 1, "b:2", UP),
-        ],
+        broker_addr=[member("a", 0, "a:1", UP, SCAN), member("b", 0, "b:1", UP, SCAN), member("b", 1, "b:2", UP)],
         topic_queue=[
             queues("U", "a", UP, SCAN),
             queues("T", "a", UP, SCAN),

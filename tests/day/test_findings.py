@@ -6,18 +6,24 @@ What a whole day says, with all codes together, is in test_flags.py.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
 from namesrv_day.across.restate import HELD, ends_otherwise
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.flags.findings import About, Unsettled, findings
+from namesrv_day.flags.registered import ASKED, TOO_LONG, UNMAPPED
 from schemas import bronze, gold
+from schemas.dialect import duckdb_body
 from schemas.findings import CATALOGUE
+from schemas.sql_files import with_shared
 from schemas.table import Table
+from schemas.times import instant_us
 from tests.day.flag_rows import (
     DAY,
     NEXT_DAY,
@@ -36,22 +42,28 @@ from tests.day.flag_rows import (
     still_so,
     tables,
 )
-from tests.situations import Language, Situation
+from tests.situations import Language, Situation, title
 
 ADDR, OTHER_ADDR = "10.0.0.1:10911", "10.0.0.2:10911"
 UP, SECOND, DOWN = event("up", "08:00"), event("second", "09:00"), event("down", "10:00")
 
 
 def found_in(
-    rows: dict[Table, list[Row]], told: pa.Table | None = None, day: dt.date = DAY, until: dt.datetime | None = None
+    rows: Mapping[Any, list[Row]],
+    told: pa.Table | None = None,
+    day: dt.date = DAY,
+    until: dt.datetime | None = None,
+    **before: pa.Table,
 ) -> pa.Table:
     """Return what begins and ends on a day of which nothing else is known, recorded `until` then, or else to its end.
 
-    `told`: the same of days before, one after the other.
+    `told`: the same of days before, one after the other; `before`: what else those left.
     """
-    before = {} if told is None else {gold.FINDINGS.name: still_so(told)}
+    before |= {} if told is None else {gold.FINDINGS.name: still_so(told)}
     end = until or clock("23:59:59.999999", day)
-    return news(findings(tables(rows), {}, before, About(NS, day, seen_until=end)), day)
+    seen = {name: pa.Table.from_pylist(rows[name], schema) for name, schema in SEEN.items() if name in rows}
+    of_tables = tables({table: of for table, of in rows.items() if isinstance(table, Table)})
+    return news(findings({**of_tables, **seen}, {}, before, About(NS, day, seen_until=end)), day)
 
 
 def of_code(found: pa.Table, code: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -102,30 +114,94 @@ def reported(addr: str, opened: Event, before: int, now: int, *, older: bool) ->
     return alive(opened, broker_name="broker-a", broker_addr=addr, is_regression=older, **versions)
 
 
-def expired(name: str, last_beat: str, removed: str, returned: str | None = None, **values: Any) -> Row:
+def expired(
+    name: str, last_beat: dt.datetime, removed: dt.datetime, returned: dt.datetime | None = None, **values: Any
+) -> Row:
     """Return a row of `expired_brokers`; the scan is known by its time."""
     broker = {"namesrv_id": NS, "cluster_name": "C", "broker_name": name, "broker_addr": f"{name}:1", "cause": "scan"}
-    when = {"last_beat_time": clock(last_beat), "removed_time": clock(removed), "removed_by": f"scan {removed}"}
-    back = {} if returned is None else {"returned_by": f"back of {name}", "returned_time": clock(returned)}
+    scan = f"scan {removed:%H:%M:%S}".removesuffix(":00")
+    when = {"last_beat_time": last_beat, "removed_time": removed, "removed_by": scan}
+    back = {} if returned is None else {"returned_by": f"back of {name}", "returned_time": returned}
     lease = {"detection_lag_ms": 0, "heartbeat_timeout_ms": 120_000, "topics_lost": []}
-    return {**broker, **when, **back, **lease, "day": DAY, **values}
+    return {**broker, **when, **back, **lease, "day": removed.date(), **values}
+
+
+def fact(kind: str, offset: int, at: Event) -> Row:
+    """Return a fact of the name server's life, as a line of a file says it."""
+    where = {"source_file": "file", "source_offset": offset, "day": DAY, "evidence": f"{at[0]} says so"}
+    what = {"namesrv_id": NS, "event_id": at[0], "kind": kind, "seq": seq(at[1])}
+    return {**what, **where, "event_time": at[1], "effect_time": at[1]}
+
+
+def version(at: Event, counter: int, stamp: dt.datetime, **values: Any) -> Row:
+    """Return a data version that a broker reported; its timestamp is the broker's clock."""
+    said = {"state_version": 0, "timestamp": seq(stamp) // 1_000_000, "counter": counter}
+    broker: Row = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "a:1", "is_regression": False}
+    return alive(at, data_version=said, **broker, **values)
+
+
+def too_long(name: str | None, addr: str | None, channel: str, at: dt.datetime) -> Row:
+    """Return a registration that no name server takes, of a piece of quarantine."""
+    piece = {"channel_id": channel, "bytes": 16_777_397, "told_time": at, "quarantine_id": f"piece {at:%H:%M}"}
+    return {"broker_addr": addr, "broker_name": name, **piece}
+
+
+def said(topic: str, what: str, at: Event) -> Row:
+    """Return what a broker's registration says of a static topic."""
+    told = {"told_time": at[1], "event_id": at[0], "said": what, "seq": seq(at[1])}
+    return {"broker_name": "a", "broker_addr": ADDR, "topic": topic, **told}
+
+
+def gap(at: Event, until: dt.datetime) -> Row:
+    """Return the outcome of a gap in the recording."""
+    end = str(instant_us(until) // 1000)
+    return outcome(at, "recording_gap", outcome="unrecorded", detail=end, changes=0)
+
+
+def asked(first: dt.datetime, last: dt.datetime) -> Row:
+    return {"first_us": instant_us(first), "last_us": instant_us(last), "first_id": "first", "last_id": "last"}
 
 
 LANGUAGE = Language(
     {
         "gone": (gold.BROKER_LIVE_HISTORY, gone_at),
+        "asked": ("asked", asked),
+        "expired": (gold.EXPIRED_BROKERS, expired),
+        "gap": (gold.EVENT_OUTCOMES, gap),
+        "fact": (bronze.NAMESRV_EVENTS, fact),
         "in_cluster": (gold.CLUSTER_ADDR_HISTORY, in_cluster),
         "live": (gold.BROKER_LIVE_HISTORY, live),
+        "mapping": (
+            gold.TOPIC_QUEUE_MAPPING_HISTORY,
+            lambda topic, bname, up: alive(up, topic=topic, bname=bname, total_queues=4, epoch=7, dirty=False),
+        ),
         "member": (gold.BROKER_ADDR_HISTORY, member),
         "orphan": (gold.ORPHANED_TOPICS, orphan),
         "outcome": (gold.EVENT_OUTCOMES, outcome),
         "queues": (gold.TOPIC_QUEUE_HISTORY, queues),
         "reported": (gold.DATA_VERSION_HISTORY, reported),
+        "version": (gold.DATA_VERSION_HISTORY, version),
+        "said": ("unmapped", said),
+        "too_long": ("too_long", too_long),
         "vanished": (gold.ROUTE_CHANGES, lambda by, *topics: [vanished(topic, by) for topic in topics]),
     },
     {},
     DAY,
 )
+SEEN = {"asked": ASKED, "too_long": TOO_LONG, "unmapped": UNMAPPED}
+"""What is made of other tables than those that are kept."""
+ADDRESSES = {
+    "loopback": "127.0.1.1:10911 localhost:10911 localhost.localdomain:10911 [::1]:10911 [0:0:0:0:0:0:0:1%lo]:10911 "
+    "[::ffff:127.0.0.1]:10911 [::FFFF:7f00:1]:10911 [0:0:0:0:0:ffff:7f00:1]:1 ::1:10911 [::1]:0",
+    "unspecified": "0.0.0.0:10911 [::]:10911 [0:0:0:0:0:0:0:0]:10911 :::10911 [::ffff:0.0.0.0]:1 [::ffff:0:0]:1",
+    "link-local": "169.254.10.5:10911 [fe80:0:0:0:1:2:3:4%eth0]:10911 [FEBF::1]:10911 fe80::1%eth0:10911 [::ffff:169.254.1.1]:1",
+    "container default": "172.17.0.2:10911 172.31.0.2:1 host.docker.internal:10911 host.containers.internal:1 10.88.0.5:1 "
+    "192.168.122.5:3 3f2a9c01bd44:10911 [::ffff:172.17.0.2]:1 [::ffff:ac11:2]:1",
+    "no port": "10.1.0.77:0 10.1.0.78 10.1.0.1:65536 10.1.0.1:x [fd00::1]:0 [2001:db8::7]",
+    "no address": "null:10911 null :10911",
+    None: "rocketmq-broker:10911 fd00::1:7a:10911 100.64.3.4:10911 [2001:db8::7]:10911 [::ffff:10.1.0.1]:1 [1::1]:2 [::2]:5 "
+    "172.32.0.1:1 192.168.1.1:3 10.127.0.1:5 localhostess:1 feedfacebeef.example.com:1 10.1.0.1:65535",
+}
 CASES = list(LANGUAGE.read(Path(__file__).with_name("findings.txt")))
 
 
@@ -140,94 +216,37 @@ def test_a_finding_fires_where_it_should_and_only_there(case: Situation) -> None
     assert found == [(*of[:2], *map(LANGUAGE.value, of[2:4]), of[4].split(", ")) for of in wanted]
 
 
-def test_gaps_are_those_that_are_known_and_those_that_look_like_an_outage() -> None:
-    """One that was recorded, and two waves in which every broker expired; never all silent at once, or one that stays: none."""
-    gap = outcome(
-        event("gap", "03:00:00"),
-        "recording_gap",
-        outcome="unrecorded",
-        detail=str(seq(clock("03:10:00")) // 1_000_000),
-        changes=0,
-    )
-    waves = [
-        expired("a", "10:00:00", "10:02:05", "10:20:00"),
-        expired("b", "10:00:20", "10:02:25", "10:20:10"),
-        expired("a", "10:30:00", "10:32:05"),
-        expired("b", "10:30:05", "10:32:15"),
-        expired("a", "15:00:00", "15:02:05", "15:02:06"),  # back before b, whose lease is short, falls silent
-        expired("b", "15:02:08", "15:02:17", "15:30:00"),
-        expired("a", "20:00:00", "20:02:05"),  # b stays
-    ]
-    ends = {
-        "a": ("10:02:05", "10:32:05", "15:02:05", "15:02:40", "20:02:05"),
-        "b": ("10:02:25", "10:32:15", "15:02:17"),
-    }
-    begins = {
-        "a": ("00:00:00", "10:20:00", "14:00:00", "15:02:06", "19:00:00"),
-        "b": ("00:00:00", "10:20:10", "14:00:00"),
-    }
-    lives = [
-        live(f"{name}:1", event(f"up {name}", up), event(f"scan {down}", down))
-        for name in ("a", "b")
-        for up, down in zip(begins[name], ends[name], strict=True)
-    ]
-    lives.append(live("b:1", event("up b", "19:00:00")))
-    found = found_in({gold.EVENT_OUTCOMES: [gap], gold.EXPIRED_BROKERS: waves, gold.BROKER_LIVE_HISTORY: lives})
-    rows = of_code(found, "LOG_GAP", "subject", "from_time", "to_time", "evidence", "detail")
-    assert [row[:4] for row in rows] == [
-        (NS, clock("03:00:00"), clock("03:10:00"), ["gap"]),
-        (NS, clock("10:00:20"), clock("10:20:00"), ["scan 10:02:05", "scan 10:02:25"]),
-        (NS, clock("10:30:05"), None, ["scan 10:32:05", "scan 10:32:15"]),
-    ]
-    assert rows[0][4].startswith("nothing was recorded for 600 s")
-    assert rows[1][4].startswith("all 2 brokers fell silent and expired: an outage, or a gap in the log")
-
-
-def test_a_clock_that_goes_back_is_a_finding_of_its_file() -> None:
-    """With the first step in words; other facts about the name server's life are none."""
-    rows: list[Row] = []
-    for number, kind in enumerate(("clock_went_back", "clock_went_back", "started")):
-        at = event(f"fact-{number}", f"01:00:0{number}")
-        where = {"source_file": "file", "source_offset": 9 - number, "day": DAY}
-        what = {"namesrv_id": NS, "event_id": at[0], "kind": kind, "evidence": f"step {number}", "seq": seq(at[1])}
-        rows.append({**what, **where, "event_time": at[1], "effect_time": at[1]})
-    found = found_in({bronze.NAMESRV_EVENTS: rows})
-    assert of_code(found, "CLOCK_JUMP", "subject", "detail", "evidence") == [
-        ("file", "2 steps back, the first: step 1", ["fact-0", "fact-1"])
-    ]
-
-
-def told_version(namesrv_id: str, at: Event, counter: int, stamp: str, *, seen: bool = True) -> Row:
-    """Return a data version that a broker reported; its timestamp is the broker's clock."""
-    version = {"state_version": 0, "timestamp": seq(clock(stamp)) // 1_000_000, "counter": counter}
-    broker: Row = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "a:1", "is_regression": False}
-    return alive(at, namesrv_id=namesrv_id, data_version=version, beginning_seen=seen, **broker)
-
-
-def test_a_version_from_more_than_a_minute_ahead_is_a_clock_that_disagrees() -> None:
-    """One that was reported before the recording says nothing: nobody saw when it came."""
-    rows = [
-        told_version(NS, event("ahead", "01:00:00"), 1, "01:01:01"),
-        told_version(NS, event("unseen", "01:30:00"), 2, "02:00:00", seen=False),
-        told_version(NS, event("minute", "03:00:00"), 3, "03:01:00"),
-    ]
-    found = found_in({gold.DATA_VERSION_HISTORY: rows})
-    assert of_code(found, "CLOCK_SKEW", "subject", "from_time", "to_time", "detail", "evidence") == [
-        (
-            *("broker-a a:1", clock("01:00:00"), clock("01:00:00")),
-            "its data version is up to 61 s ahead of the clock with which it was recorded",
-            ["ahead"],
-        )
-    ]
+@pytest.mark.slow
+@pytest.mark.parametrize("story", LANGUAGE.stories(Path(__file__).with_name("findings_over_days.txt")), ids=title)
+def test_findings_last_over_days(story: list[Situation]) -> None:
+    """Each day tells what begins and what ends on it, with its true beginning, and nothing of what stands as it was."""
+    days: list[tuple[pa.Table, list[Row]]] = []
+    for situation in story:
+        if situation.name == "or":
+            days.pop()
+        day = dt.date.fromisoformat(situation.shows) if days else DAY
+        (until,) = map(LANGUAGE.value, situation.asked or ["-"])
+        gone = [row for _, rows in days for row in rows]
+        before = {gold.EXPIRED_BROKERS.name: table_of(gone, gold.EXPIRED_BROKERS)} if gone else {}
+        told = pa.concat_tables([found for found, _ in days]) if days else None
+        found = found_in(situation.rows, told, day, until, **before)
+        columns = ("subject", "from_time", "to_time", "evidence", "detail")
+        shown = of_code(found, story[0].name, *columns)
+        wanted = [line.split(" | ") for line in situation.found]
+        assert [row[:4] for row in shown] == [
+            (of[0], *map(LANGUAGE.value, of[1:3]), of[3].split(", ")) for of in wanted
+        ]
+        assert all(words in detail for (*_, detail), of in zip(shown, wanted, strict=True) for words in of[4:])
+        days.append((found, situation.rows.get(gold.EXPIRED_BROKERS, [])))
 
 
 def test_brokers_that_fall_silent_together_are_one_finding() -> None:
     """With their number, the first few, and all topics they lost; one half a minute later has a cause of its own."""
-    lost = {"topics_lost": ["T", "U"]}
-    rows = [expired(f"b{number:02}", "10:00:00", "10:02:05", "10:20:00", **lost) for number in range(12)]
+    lost: Row = {"topics_lost": ["T", "U"]}
+    rows = [expired(f"b{number:02}", *map(clock, ("10:00:00", "10:02:05", "10:20:00")), **lost) for number in range(12)]
     rows += [
-        expired("c", "10:00:30", "10:02:35", "10:21:00", **lost),
-        expired("d", "10:01:01", "10:03:05", "10:22:00", **lost),
+        expired("c", *map(clock, ("10:00:30", "10:02:35", "10:21:00")), **lost),
+        expired("d", *map(clock, ("10:01:01", "10:03:05", "10:22:00")), **lost),
     ]
     found = found_in({gold.EXPIRED_BROKERS: rows})
     wave, alone = of_code(found, "EXPIRED_BROKER", "subject", "to_time", "detail", "evidence")
@@ -247,123 +266,6 @@ def test_evidence_of_many_is_bounded() -> None:
     ]
     ((evidence,),) = of_code(found_in({gold.ORPHANED_TOPICS: rows}), "ORPHAN_TOPIC", "evidence")
     assert (evidence[:3], len(evidence)) == (["e000", "x000", "e001"], 20)
-
-
-@pytest.mark.slow
-def test_a_group_without_master_is_told_once_and_ends_with_its_true_beginning() -> None:
-    """Over three days: told on the first; the second says nothing; the third tells the end, and then of a new one."""
-    slave = member("a", 1, OTHER_ADDR, UP)
-    gone, back = event("gone", "20:00"), event("back", "01:00", dt.date(2026, 3, 3))
-    again = event("again", "02:00", dt.date(2026, 3, 3))
-    first = found_in({gold.BROKER_ADDR_HISTORY: [member("a", 0, ADDR, UP, gone), slave]})
-    assert of_code(first, "NO_MASTER", "from_time", "to_time") == [(gone[1], None)]
-    second = found_in({gold.BROKER_ADDR_HISTORY: [slave]}, first, NEXT_DAY)
-    assert second.num_rows == 0
-    master = member("a", 0, ADDR, back, again)
-    third = found_in(
-        {gold.BROKER_ADDR_HISTORY: [master, slave]}, pa.concat_tables([first, second]), dt.date(2026, 3, 3)
-    )
-    assert of_code(third, "NO_MASTER", "from_time", "to_time", "evidence") == [
-        (gone[1], back[1], ["gone", "up", "back"]),
-        (again[1], None, ["again"]),
-    ]
-    ended = pa.concat_tables([first, second, third])
-    assert found_in({gold.BROKER_ADDR_HISTORY: [slave]}, ended, dt.date(2026, 3, 4)).num_rows == 0
-
-
-def test_a_finding_is_known_again_by_the_event_that_began_it() -> None:
-    """Topics of one event are one finding for as long as one of them is so; what another event did is another finding."""
-    open_rows = [orphan("no_writable_queue", topic, UP) for topic in "TU"]
-    first = found_in({gold.ORPHANED_TOPICS: open_rows})
-    morning = event("morning", "01:00", NEXT_DAY)
-    new = orphan("no_writable_queue", "T", event("again", "02:00", NEXT_DAY))
-    second = found_in(
-        {gold.ORPHANED_TOPICS: [orphan("no_writable_queue", "T", UP, morning), open_rows[1], new]}, first, NEXT_DAY
-    )
-    assert of_code(second, "NO_WRITABLE_QUEUE", "subject", "from_time", "to_time") == [
-        ("T", clock("02:00", NEXT_DAY), None)
-    ]
-    third_day = dt.date(2026, 3, 3)
-    noon = event("noon", "12:00", third_day)
-    rows = [orphan("no_writable_queue", "U", UP, noon), new]
-    third = found_in({gold.ORPHANED_TOPICS: rows}, pa.concat_tables([first, second]), third_day)
-    assert of_code(third, "NO_WRITABLE_QUEUE", "subject", "from_time", "to_time", "evidence") == [
-        ("T and 1 more", UP[1], noon[1], ["up", "noon"])
-    ]
-
-
-@pytest.mark.slow
-def test_a_broker_that_is_away_is_waited_for() -> None:
-    """It ends with its return, on whatever day; the other one of that scan holds it open; after a week nobody waits."""
-    rows = [expired(name, "20:00", "20:02") for name in ("a", "b")]
-    first = found_in({gold.EXPIRED_BROKERS: rows})
-    assert of_code(first, "EXPIRED_BROKER", "subject", "to_time") == [("a a:1 and 1 more", None)]
-    told = {gold.FINDINGS.name: first, gold.EXPIRED_BROKERS.name: table_of(rows, gold.EXPIRED_BROKERS)}
-
-    def on(day: int, *lives: Row) -> list[tuple[Any, ...]]:
-        about = About(NS, dt.date(2026, 3, day))
-        found = news(findings(tables({gold.BROKER_LIVE_HISTORY: list(lives)}), {}, told, about), about.day)
-        return of_code(found, "EXPIRED_BROKER", "subject", "from_time", "to_time", "evidence")
-
-    a_back = live("a:1", event("a-back", "01:00", dt.date(2026, 3, 2)), broker_name="a")
-    b_back = live("b:1", event("b-back", "02:00", dt.date(2026, 3, 4)), broker_name="b")
-    ended = (
-        "a a:1 and 1 more",
-        clock("20:00"),
-        clock("02:00", dt.date(2026, 3, 4)),
-        ["scan 20:02", "a-back", "b-back"],
-    )
-    assert on(2, a_back) == []
-    assert on(3, a_back) == []
-    assert on(4, a_back, b_back) == [ended]
-    assert on(8, a_back) == []
-    assert [row[2] for row in on(9, a_back)] == [clock("00:00", dt.date(2026, 3, 9))]
-
-
-def test_a_start_without_a_route_ends_with_the_first_one() -> None:
-    """On the next day, if that is when brokers register again."""
-    first = found_in({gold.EVENT_OUTCOMES: [outcome(event("start", "23:59:50"), "namesrv_started")]})
-    assert of_code(first, "NS_COLD_START", "to_time", "detail") == [(None, "no route that day")]
-    up = event("up", "00:00:10", NEXT_DAY)
-    second = found_in({gold.TOPIC_QUEUE_HISTORY: [queues("T", "a", up)]}, first, NEXT_DAY)
-    assert of_code(second, "NS_COLD_START", "from_time", "to_time", "evidence") == [
-        (clock("23:59:50"), up[1], ["start", "up"])
-    ]
-
-
-def test_wiped_permission_ends_with_the_last_topic_that_has_it_back() -> None:
-    """Told if it is still away when the day ends; that the event was a wipe is known on later days from the finding."""
-    wipe, back = event("wipe", "12:00"), event("back", "03:00", NEXT_DAY)
-    rows = [queues(topic, "a", wipe, perm=4) for topic in "TU"]
-    wiped = {gold.TOPIC_QUEUE_HISTORY: rows, gold.EVENT_OUTCOMES: [outcome(wipe, "wipe_write_perm")]}
-    first = found_in(wiped)
-    assert of_code(first, "WRITE_PERM_LEFT_WIPED", "subject", "detail") == [
-        ("a", "2 topics without write permission: T, U")
-    ]
-    one_back = [queues("T", "a", wipe, back, perm=4), rows[1]]
-    assert (
-        of_code(found_in({gold.TOPIC_QUEUE_HISTORY: one_back}, first, NEXT_DAY), "WRITE_PERM_LEFT_WIPED", "code") == []
-    )
-    all_back = [queues(topic, "a", wipe, back, perm=4) for topic in "TU"]
-    second = found_in({gold.TOPIC_QUEUE_HISTORY: all_back}, first, NEXT_DAY)
-    columns = ("from_time", "to_time", "evidence", "begun_with", "told_on", "ended_on")
-    assert of_code(second, "WRITE_PERM_LEFT_WIPED", *columns) == [
-        (wipe[1], back[1], ["wipe", "back"], 1, DAY, NEXT_DAY)
-    ]
-
-
-def test_what_a_cluster_is_told_of_is_told_again_for_what_is_new_in_it() -> None:
-    """Topics on one broker name are one finding of the day on which they came; a later day tells of its own only."""
-    cluster = [in_cluster("C", name, UP) for name in "ab"]
-    old = [queues(topic, "a", UP) for topic in "TU"]
-    first = found_in({gold.TOPIC_QUEUE_HISTORY: old, gold.CLUSTER_ADDR_HISTORY: cluster})
-    new = queues("V", "b", event("new", "05:00", NEXT_DAY))
-    second = found_in({gold.TOPIC_QUEUE_HISTORY: [*old, new], gold.CLUSTER_ADDR_HISTORY: cluster}, first, NEXT_DAY)
-    details = of_code(pa.concat_tables([first, second]), "SINGLE_BROKER_TOPIC", "subject", "detail")
-    assert details == [
-        ("C", "2 topics on one broker name only, though the cluster has 2: T on a, U on a"),
-        ("C", "1 topic on one broker name only, though the cluster has 2: V on b"),
-    ]
 
 
 @pytest.mark.slow
@@ -419,38 +321,6 @@ def test_what_nothing_has_touched_goes_on_unasked() -> None:
     assert of_code(found, "NO_MASTER", "subject", "to_time") == [("b", clock("00:00", NEXT_DAY)), ("a", None)]
 
 
-def test_a_ghost_of_the_night_is_found_on_a_day_without_events() -> None:
-    """Time alone makes an address a ghost; what was told of is not ended by a day on which nothing happened."""
-    rows = {gold.BROKER_ADDR_HISTORY: [member("a", 0, ADDR, UP)]}
-    first = found_in(rows)
-    assert of_code(first, "GHOST_BROKER", "from_time", "to_time") == [(UP[1], None)]
-    assert of_code(found_in(rows, first, NEXT_DAY), "GHOST_BROKER", "code") == []
-    assert of_code(found_in(rows, first, NEXT_DAY, clock("00:01", NEXT_DAY)), "GHOST_BROKER", "code") == []
-
-
-def test_plain_beats_and_answers_are_time_that_passes() -> None:
-    """No outcome is behind either beginning: what is recorded last, a beat or an answer, says how long a thing has been so."""
-    rows = {
-        gold.BROKER_ADDR_HISTORY: [
-            *(member("a", 0, ADDR, UP, SECOND), member("a", 0, OTHER_ADDR, SECOND, event("again", "09:00:30"))),
-            member("a", 0, ADDR, event("again", "09:00:30")),
-        ],
-        gold.BROKER_LIVE_HISTORY: [live(ADDR, UP, event("again", "09:00:30"))],
-        gold.EVENT_OUTCOMES: [outcome(event("again", "09:00:30"), "register_broker", broker_name="a")],
-    }
-
-    def told(until: str) -> list[list[tuple[Any, ...]]]:
-        found = found_in(rows, until=clock(until))
-        return [of_code(found, code, "from_time", "to_time") for code in ("DUAL_MASTER_CLAIM", "GHOST_BROKER")]
-
-    dual, ghost = told("09:20")
-    assert dual == [(SECOND[1], clock("09:00:30"))]
-    assert ghost == [(clock("09:00:30"), None)]
-    dual, ghost = told("09:02:29")
-    assert dual == [(SECOND[1], None)]
-    assert ghost == []
-
-
 def test_what_ended_while_not_all_was_known_is_not_told() -> None:
     """An end in that time is left out, the ends before and after it are not."""
     rows = [orphan("no_live_broker", topic, UP, end) for topic, end in (("T", SECOND), ("U", DOWN))]
@@ -481,3 +351,14 @@ def test_every_code_has_its_query_and_reads_what_it_says() -> None:
         assert {one if isinstance(one, str) else one.table for one in finding.begins} <= finding.words
     assert len({finding.code for finding in CATALOGUE}) == len(CATALOGUE)
     assert table_of([], gold.FINDINGS).schema == found_in({}).schema
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ADDRESSES)
+def test_what_an_address_looks_like_is_said_alike_by_finding_and_query(kind: str | None) -> None:
+    """The shared expression, as DuckDB reads it and as it is made of the saved query's Spark text."""
+    sql = with_shared("SELECT {address_kind(a)} AS kind FROM given")
+    for address in ADDRESSES[kind].split():
+        for text in (sql, duckdb_body(sql)):
+            given = f"WITH given AS (SELECT '{address}' AS a) "
+            assert (address, duckdb.sql(given + text).fetchall()) == (address, [(kind,)])

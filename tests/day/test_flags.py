@@ -83,10 +83,7 @@ LIVES: dict[Table, list[Row]] = {
 LIVES5: dict[Table, list[Row]] = {
     gold.TOPIC_QUEUE_HISTORY: [queues("T", "broker-l", UP5, write_queue_nums=8)],
     gold.BROKER_ADDR_HISTORY: [member("broker-l", 0, LONE, UP5, cluster_name="D")],
-    gold.EVENT_OUTCOMES: [
-        outcome(START5, "namesrv_started", outcome="started"),
-        outcome(UP5, "register_broker"),
-    ],
+    gold.EVENT_OUTCOMES: [outcome(START5, "namesrv_started", outcome="started"), outcome(UP5, "register_broker")],
 }
 REGISTRATIONS = [
     registration(event("full", "10:30"), "broker-a", "both", 2),
@@ -221,10 +218,7 @@ def test_expired_brokers_tell_lag_return_and_the_topics_lost(flagged: Flagged) -
     """The lag counts from the last refresh; a slave that stays keeps the queue data, so no topic is lost."""
     columns = [name for name in gold.EXPIRED_BROKERS.column_names if name != "day"]
     assert rows_in(flagged["expired_brokers"].values(), *columns) == [
-        (
-            *(NS, "C", "broker-a", MASTER, "scan", LAST_BEAT, 120_000, SCAN[1], "scan", 125_000),
-            *(BACK[1], "back", []),
-        )
+        (*(NS, "C", "broker-a", MASTER, "scan", LAST_BEAT, 120_000, SCAN[1], "scan", 125_000), *(BACK[1], "back", []))
     ]
 
 

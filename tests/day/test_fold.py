@@ -272,12 +272,7 @@ def test_one_address_in_two_clusters_has_two_leases_in_5x() -> None:
     silent = [*beats(10, DAY_S - 20, 60), *beats(40, HOUR_S, 60, cluster_name="D")]
     reported = opened(REPORTED, {"data_version": VERSION}, {"data_version": VERSION, "cluster_name": "D"})
     in_both = pa.concat_tables([entry(), entry(cluster_name="D")])
-    for profile, rows, found in (
-        (V4_9_7, told, []),
-        (V4_9_7, silent, []),
-        (V5_4_0, told, []),
-        (V5_4_0, silent, [1]),
-    ):
+    for profile, rows, found in ((V4_9_7, told, []), (V4_9_7, silent, []), (V5_4_0, told, []), (V5_4_0, silent, [1])):
         state = {LIVE: in_both if profile is V5_4_0 else entry(), REPORTED: reported}
         assert single_hours(fold(*rows, day=context(Namesrv(profile)), **state)) == found
 

@@ -51,10 +51,7 @@ def test_answers_about_routes_are_counted_apart_from_others() -> None:
         "mismatched": 3,
         "first_mismatched": ["2026-03-01T00:00:00.000000Z n: get_routeinfo_by_topic T (answer e)"],
         "explained": {"unknown_past": 2, "order_decision": 1},
-        "others": {
-            "register_broker": {"answers": 6, "matched": 4},
-            "query_data_version": {"answers": 1, "matched": 1},
-        },
+        "others": {"register_broker": {"answers": 6, "matched": 4}, "query_data_version": {"answers": 1, "matched": 1}},
         "order_decisions": 2,
     }
 

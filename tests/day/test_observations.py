@@ -52,10 +52,7 @@ def test_a_day_without_answers_has_none() -> None:
 
 @pytest.mark.parametrize(("close_ms", "are_made"), [(100_000, False), (2_001, True)])
 def test_answers_are_made_only_where_a_race_is_held_against_them(
-    monkeypatch: pytest.MonkeyPatch,
-    close_ms: int,
-    *,
-    are_made: bool,
+    monkeypatch: pytest.MonkeyPatch, close_ms: int, *, are_made: bool
 ) -> None:
     """A one-way registration and the end of its connection race where they come together; nothing else asks for answers."""
     made, answer_of = [], codec.answer_of

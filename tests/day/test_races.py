@@ -36,10 +36,10 @@ from tests.day.settle_given import (
     replayed,
     row,
     seq_at,
+    unregistered,
 )
 
 START = [life(1_000, "start", "started"), life(1_001, "version", "identified", version=493)]
-LAG_MS, STALL_MS = LAG_NS / 1_000_000, STALL_NS / 1_000_000
 LIVE = {
     "cluster_name": "C",
     "broker_addr": "10.0.0.2:10911",
@@ -51,88 +51,9 @@ LIVE = {
 """What a broker that registered like `registered`, over the connection x#1, left open the day before."""
 
 
-def races(rows: dict[str, list[Row]], live: Row | None = None) -> bool:
-    return look(Given(rows, carried={} if live is None else {gold.BROKER_LIVE_HISTORY: [live]}))
-
-
 def look(given: Given) -> bool:
     """Return whether something may have raced, of connections that ended as recorded."""
     return may_race(given.input, day_events(given.input.today, tables=OTHERS))
-
-
-def unregistered(ms: float, event_id: str, **values: Any) -> Row:
-    said: Row = {"code": 104, "one_way": False, "request_version": 493, "response_code": 0}
-    broker: Row = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "10.0.0.2:10911", "broker_id": 0}
-    return row(ms, event_id, **{**said, **broker, **values})
-
-
-@pytest.mark.parametrize(("lag_ms", "found"), [(STALL_MS, True), (STALL_MS - 1, False)])
-def test_a_request_that_stood_still_met_a_frozen_server(lag_ms: float, *, found: bool) -> None:
-    """Whatever request it was, heartbeats included; and only answered ones tell."""
-    at: Row = {"received_ms": 5_000 - lag_ms}
-    beat = row(5_000, "a", code=322, one_way=False, request_version=493, response_code=0, broker_name="b", **at)
-    assert races({"heartbeats": [beat]}) == found
-    assert races({"registrations": [registered(5_000, "a", **at)]}) == found
-    assert races({"admin_events": [asked_to(5_000, "a", 205, broker_name="b", **at)]}) == found
-    assert not races({"admin_events": [asked_to(5_000, "a", 205, broker_name="b", response_code=None, **at)]})
-
-
-@pytest.mark.parametrize(
-    ("close_ms", "response_code", "found"),
-    [(5_001, None, True), (5_000 + LAG_MS, None, True), (5_001 + LAG_MS, None, False), (5_001, 0, False)],
-)
-def test_a_registration_without_response_races_with_the_end_of_its_connection(
-    close_ms: float, response_code: int | None, *, found: bool
-) -> None:
-    """If that comes at once."""
-    beat = registered(5_000, "a", channel_id="x#1", response_code=response_code)
-    assert races({"registrations": [beat], "channel_events": [ended(close_ms, "b", channel_id="x#1")]}) == found
-    assert not races({"registrations": [beat], "channel_events": [ended(close_ms, "b", channel_id="y#1")]})
-
-
-@pytest.mark.parametrize(
-    ("other", "end_ms", "kinds", "found"),
-    [
-        ("10.0.0.3:10911", 5_000, ("exception", "close"), True),
-        ("10.0.0.3:10911", 5_000, ("close",), False),
-        ("10.0.0.3:10911", 5_001 + LAG_MS, ("exception", "close"), False),
-        ("10.0.0.2:10911", 5_000, ("exception", "close"), False),
-    ],
-)
-def test_the_events_that_end_a_connection_of_several_brokers_race(
-    other: str, end_ms: float, kinds: tuple[str, ...], *, found: bool
-) -> None:
-    """Of one broker alone they do not, nor does an end that is one event; brokers of the day before count."""
-    beat = registered(1_000, "a", broker_addr=other, channel_id="x#1")
-    ends = [
-        ended(ms, kind, kind=kind, channel_id="x#1") for kind, ms in zip(kinds, (5_000, end_ms + 0.001), strict=False)
-    ]
-    assert races({"registrations": [beat], "channel_events": ends}, LIVE) == found
-
-
-@pytest.mark.parametrize(("received_ms", "found"), [(5_005, True), (5_000 + LAG_MS, True), (5_001 + LAG_MS, False)])
-def test_requests_of_one_broker_name_race_while_one_is_under_way(received_ms: float, *, found: bool) -> None:
-    """Or has just been; the end of the connection of a broker of that name likewise. Other names do not."""
-    one, other = registered(5_000, "a"), unregistered(5_020, "b", received_ms=received_ms)
-    assert races({"registrations": [one], "unregistrations": [other]}) == found
-    assert not races({"registrations": [{**one, "broker_name": "c"}], "unregistrations": [other]})
-    new = registered(5_020, "b", received_ms=received_ms, channel_id="new#1")
-    before = 5_000 - (REMOVAL_LAG_NS - LAG_NS) / 1_000_000
-    assert races({"registrations": [new], "channel_events": [ended(before, "c", channel_id="x#1")]}, LIVE) == found
-    assert not races({"registrations": [new], "channel_events": [ended(5_000, "c", channel_id="y#1")]}, LIVE)
-
-
-@pytest.mark.slow
-def test_topics_and_kv_entries_concern_whoever_has_them() -> None:
-    """What names no broker races with any request, and with the end of any broker's connection."""
-    topic = asked_to(5_020, "b", 216, topic="T", received_ms=5_005)
-    assert races({"registrations": [registered(5_000, "a")], "admin_events": [topic]})
-    late = registered(5_030, "a", received_ms=5_010)
-    assert races({"registrations": [late], "admin_events": [topic]})
-    assert races({"admin_events": [topic], "channel_events": [ended(5_000, "c", channel_id="x#1")]}, LIVE)
-    assert not races({"admin_events": [topic], "channel_events": [ended(5_000, "c", channel_id="y#1")]}, LIVE)
-    assert races({"admin_events": [topic, asked_to(5_000, "c", 100, namespace="N", config_key="k")]})
-    assert not races({"admin_events": [topic, asked_to(4_000, "c", 100, namespace="N", config_key="k")]})
 
 
 def test_renewals_of_leases_race_with_nothing_unless_something_else_happens_beside_them() -> None:
@@ -142,10 +63,7 @@ def test_renewals_of_leases_race_with_nothing_unless_something_else_happens_besi
     beats = [
         row
         for n in range(0, 3_600_000, 30_000)
-        for row in (
-            registered(n, f"a{n}", channel_id="x#1"),
-            registered(n + 1, f"b{n}", received_ms=n - 1, **other),
-        )
+        for row in (registered(n, f"a{n}", channel_id="x#1"), registered(n + 1, f"b{n}", received_ms=n - 1, **other))
     ]
     quiet = Given({"registrations": beats}, carried=carried)
     assert not look(quiet)
@@ -203,10 +121,7 @@ def chance_rows(chance: random.Random) -> dict[str, list[Row]]:
         chance.sample(range(10_000, 10_000 + chance.choice((60, 400))), chance.randrange(1, 6))
     ):
         name, channel = f"{number}", chance.choice(("x#1", "y#1"))
-        request: Row = {
-            "received_ms": ms - chance.choice((0, 3, 8, 20)),
-            "response_code": chance.choice((None, 0, 0)),
-        }
+        request: Row = {"received_ms": ms - chance.choice((0, 3, 8, 20)), "response_code": chance.choice((None, 0, 0))}
         match chance.randrange(4):
             case 0:
                 rows["registrations"].append(

@@ -150,12 +150,7 @@ def test_reasons_name_the_critical_rules_that_a_row_breaks():
 
     judged = reasons(frames({"heartbeats": rows})["heartbeats"], "heartbeats")
 
-    assert judged.to_pylist() == [
-        [],
-        [],
-        ["one_way_has_no_response", "code_belongs_here"],
-        ["event_id_is_a_digest"],
-    ]
+    assert judged.to_pylist() == [[], [], ["one_way_has_no_response", "code_belongs_here"], ["event_id_is_a_digest"]]
 
 
 def test_samples_are_keys_as_json_on_one_line(found):

@@ -179,10 +179,7 @@ def test_what_a_broker_says_changes_with_its_topics() -> None:
     before, after = said[0], said[-1]
     assert said == [before] * at + [after] * (len(said) - at)
     made_ms = (day_start_us(DAY) + int(plan.versions.k_change[0]) * fleet.interval_us) // 1_000
-    assert after == (
-        {"state_version": 0, "timestamp": made_ms, "counter": 2},
-        fleet.topic_table(0, 2).digest,
-    )
+    assert after == ({"state_version": 0, "timestamp": made_ms, "counter": 2}, fleet.topic_table(0, 2).digest)
     assert before[0]["counter"] == 1
     assert day_start_us(DAY) // 1_000 < before[0]["timestamp"] < day_start_us(NEXT) // 1_000
 

@@ -260,10 +260,7 @@ def test_both_releases_decode_what_we_decode() -> None:
     except JvmUnavailableError as error:
         pytest.skip(str(error))
     java = [HERE / "java" / "common", HERE / "java" / "decode"]
-    with (
-        closing(_jvm(java, classpaths["4.9.7"])) as old,
-        closing(_jvm(java, classpaths["5.4.0"])) as new,
-    ):
+    with closing(_jvm(java, classpaths["4.9.7"])) as old, closing(_jvm(java, classpaths["5.4.0"])) as new:
         for batch in _batches(question for question in inputs(INPUTS, seed=20_260_101) if not never_ends(question)):
             lines = [question.line for question in batch]
             for question, *texts in zip(batch, old.ask(lines), new.ask(lines), strict=True):

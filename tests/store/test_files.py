@@ -19,19 +19,7 @@ from jobs.store.relations import digests_of, namesrvs_in, reading
 from namesrv_day.arrow.digest import Digest, digests_by, slices_of, sum_of
 from namesrv_day.arrow.rows import plain, table_of, with_derived
 from schemas import bronze, gold
-from schemas.table import (
-    BOOLEAN,
-    DATE,
-    DOUBLE,
-    INT,
-    LONG,
-    STRING,
-    STRINGS,
-    TIMESTAMP,
-    Table,
-    map_of,
-    struct_of,
-)
+from schemas.table import BOOLEAN, DATE, DOUBLE, INT, LONG, STRING, STRINGS, TIMESTAMP, Table, map_of, struct_of
 from tests.store.tiny import DAY, EXPIRED, HEARTBEATS, NEXT, NUMBERS, ONE, TWO, beat, removal, warehouse_at, write
 
 ALL_TABLES = (*bronze.TABLES, *gold.TABLES)

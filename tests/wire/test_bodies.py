@@ -10,15 +10,9 @@ import zlib
 
 import pytest
 
-from namesrv_core.asking.requests import java_long
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.limits import MAX_TOPICS, MIB
-from namesrv_wire.protocol.bodies import (
-    RegisterBody,
-    decode_queue_datas,
-    decode_register_body,
-    topic_table,
-)
+from namesrv_wire.protocol.bodies import RegisterBody, decode_queue_datas, decode_register_body, topic_table
 from tests.wire.forge import compressed_body, long_string, register_json
 
 NOW_MS = 1_700_000_000_000
@@ -272,13 +266,3 @@ def test_queue_datas_of_register_topic() -> None:
     ]
     assert decode_queue_datas(b"") is None
     assert decode_queue_datas(b'{"queueDatas":null}') is None
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [("0", 0), ("-7", -7), ("+7", 7), ("", None), ("-", None), (" 1", None), ("1_0", None), ("٣", 3),
-     (str(2**63 - 1), 2**63 - 1), (str(2**63), None), ("9" * 10_000, None), (None, None)],
-)  # fmt: skip
-def test_java_long_reads_what_parse_long_reads(text: str | None, number: int | None) -> None:
-    """An optional sign and digits of any script, in range; anything else leaves the field null."""
-    assert java_long(text) == number

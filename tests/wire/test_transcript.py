@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from namesrv_wire import REVOKED, AnyRow, Transcript
@@ -21,7 +19,6 @@ from tests.wire.forge import (
     Talk,
     facts,
     final,
-    in_parts,
     merged,
     of_table,
     request,
@@ -118,37 +115,6 @@ def test_an_opaque_used_twice_keeps_both_requests() -> None:
     assert sorted(codes, key=str) == [0, None]
 
 
-@pytest.mark.parametrize(
-    ("end", "expected"),
-    [
-        (lambda t: t.client_fin().server_fin(), [("close", "client")]),
-        (lambda t: t.server_fin().client_fin(), [("close", "namesrv")]),
-        (lambda t: t.client_rst(), [("exception", "client"), ("close", "client")]),
-        (lambda t: t.server_rst(), [("close", "namesrv")]),
-        (lambda t: t.client_fin(), []),
-        (lambda t: t.server_fin().client_rst(), [("close", "namesrv")]),
-        (lambda t: t.wait(IDLE_NS).server_fin(), [("idle", "namesrv"), ("close", "namesrv")]),
-        (lambda t: t.wait(IDLE_NS - 20 * MS_NS).server_fin(), [("close", "namesrv")]),
-        (lambda t: t.wait(IDLE_NS).client_fin().server_fin(), [("close", "client")]),
-    ],
-)
-def test_who_closed_and_how(end: Callable[[Talk], Talk], expected: list[tuple[str, str]]) -> None:
-    """A close is the name server's own FIN; who began it and after what silence decides its kind."""
-    talk = Talk().open().exchange(105, {"topic": "T"})
-    end(talk)
-    assert kinds(rows_of(talk.segments)) == expected
-
-
-def test_an_idle_close_without_a_packet_is_the_timers() -> None:
-    """Silence beyond the limit while the name server lives closes the connection when it ends."""
-    silent = Talk().open().ask(REGISTER).answer(response(3))
-    rows = rows_of(merged(silent, alive_beside(300)))
-    assert kinds(rows) == [("idle", "timer"), ("close", "timer")]
-    idle, close = of_table(rows, "channel_events")
-    assert idle["effect_time"] == close["effect_time"] == (silent.segments[-1].time_ns + IDLE_NS) // 1000
-    assert close["seq"] == idle["seq"] + 1
-
-
 def test_an_idle_limit_that_traffic_contradicts_is_dropped() -> None:
     """If the name server answers on a connection after the limit, it was not closed. An earlier claim is revoked."""
     silent = Talk().open().ask(REGISTER).answer(response(3))
@@ -168,35 +134,6 @@ def alive_beside(seconds: int) -> Talk:
     for opaque in range(seconds // 10):
         alive.wait(10 * SECOND_NS).exchange(105, {"topic": "T"}, opaque=opaque)
     return alive
-
-
-def test_a_connection_used_after_the_idle_limit_speaks_against_it() -> None:
-    """The name server answers on a connection that it should have closed: it has another limit."""
-    silent = Talk().open().exchange(105, {"topic": "T"}).wait(226 * SECOND_NS).exchange(105, {"topic": "T"}, opaque=9)
-    rows = rows_of(merged(silent, alive_beside(300)))
-    (fact,) = facts(rows, "idle_limit_outlasted")
-    assert "was silent for 226001 ms" in str(fact["evidence"])
-    assert not [row for row in of_table(rows, "channel_events") if row["channel_id"].startswith(CLIENT)]
-
-
-def test_silence_within_the_limit_and_a_frozen_server_say_nothing_about_it() -> None:
-    """A server that did nothing at all in between may answer first and find the silence afterwards."""
-    for silent in (100, 226):
-        talk = (
-            Talk().open().exchange(105, {"topic": "T"}).wait(silent * SECOND_NS).exchange(105, {"topic": "T"}, opaque=9)
-        )
-        rows = rows_of(talk.segments)
-        assert "idle_limit_outlasted" not in [row["kind"] for row in of_table(rows, "namesrv_events")]
-
-
-@pytest.mark.parametrize(("end", "closed_by"), [(Talk.server_fin, "namesrv"), (Talk.client_rst, "client")])
-def test_the_packet_after_an_idle_close_is_kept(end: Callable[[Talk], Talk], closed_by: str) -> None:
-    """With another limit it is the real end, so it is there beside what the timer is said to have done."""
-    silent = end(Talk().open().ask(REGISTER).answer(response(3)).wait(173 * SECOND_NS))
-    rows = rows_of(merged(silent, alive_beside(300)))
-    assert kinds(rows) == [("idle", "timer"), ("close", "timer"), ("late_close", closed_by)]
-    assert of_table(rows, "channel_events")[-1]["silent_ms"] == 173_001
-    assert of_table(rows, "channel_events")[-1]["effect_time"] == silent.segments[-1].time_ns // 1000
 
 
 def test_the_name_servers_own_words_about_its_settings_are_kept() -> None:
@@ -232,21 +169,6 @@ def life(rows: list[AnyRow]) -> list[str]:
     return [str(v["kind"]) for v in of_table(rows, "namesrv_events")]
 
 
-def test_refused_connections_show_start_and_stop() -> None:
-    """Refused, accepted: started. All closed at once, then refused: stopped just before the first close."""
-    one = Talk().refused().open().exchange(105, {"topic": "T"}).wait(SECOND_NS).server_fin()
-    two = Talk(client="10.0.0.3:1", start_ns=EPOCH_NS + 3 * MS_NS).open().exchange(105, {"topic": "T"})
-    two.wait(SECOND_NS).server_fin()
-    again = Talk(client="10.0.0.3:2", start_ns=EPOCH_NS + 5 * SECOND_NS).refused().refused().open()
-    again.exchange(105, {"topic": "T"})
-    rows = rows_of(merged(one, two, again))
-    assert life(rows) == ["started", "identified", "stopped", "started"]
-    stopped = of_table(rows, "namesrv_events")[2]
-    closes = of_table(rows, "channel_events")
-    assert stopped["seq"] < min(row["seq"] for row in closes)
-    assert stopped["effect_time"] == min(row["effect_time"] for row in closes)
-
-
 def test_a_stop_at_the_end_of_a_capture_is_revoked_if_the_server_goes_on() -> None:
     """All connections closed at once looks like a stop; an accepted connection right after says otherwise."""
     one = Talk().open().exchange(105, {"topic": "T"}).server_fin()
@@ -258,74 +180,6 @@ def test_a_stop_at_the_end_of_a_capture_is_revoked_if_the_server_goes_on() -> No
     later = rows_of(more.segments, Transcript(namesrv=[NAMESRV], carry=first.carry()))
     assert [row.table for row in later if row.table == REVOKED] == [REVOKED]
     assert "stopped" not in [v["kind"] for (table, _), v in final(claimed + later).items() if table == "namesrv_events"]
-
-
-def ended_together(client: bool, silent_s: int, waits_s: int) -> list[Talk]:  # noqa: FBT001
-    """Return two brokers, and a client if wanted, whose connections the name server ends together; a request may wait for it."""
-    at_ns = EPOCH_NS + 300 * SECOND_NS
-    first, second = (
-        Talk(client=f"10.0.0.{n}:1", start_ns=at_ns - silent_s * SECOND_NS).open().ask(REGISTER).answer(response(3))
-        for n in (4, 5)
-    )
-    if waits_s:
-        second.at_ns = at_ns - waits_s * SECOND_NS
-        second.ask(request(322, BROKER, b'{"counter":1,"timestamp":1}', opaque=4))
-    talks = [first, second]
-    if client:
-        talks.append(Talk(start_ns=at_ns - SECOND_NS).open().exchange(105, {"topic": "T"}))
-    for talk in talks:
-        talk.at_ns = at_ns
-        talk.server_fin()
-    return talks
-
-
-@pytest.mark.parametrize(
-    ("client", "silent_s", "waits_s", "is_end"),
-    [
-        (True, 10, 0, True),
-        (False, 10, 0, True),
-        (False, 119, 0, True),
-        (False, 121, 0, False),
-        (True, 121, 0, False),
-        (False, 20, 2, False),
-        (True, 20, 2, True),
-    ],
-)
-def test_a_restart_that_nobody_met_in_between(client: bool, silent_s: int, waits_s: int, is_end: bool) -> None:  # noqa: FBT001
-    """All are closed, and the next one is accepted: who went on had no reason to, but for a scan of brokers whose leases ended.
-
-    Idle ones tell nothing.
-    A name server that stood still takes those for silent that have beaten meanwhile. The same over the end of a file.
-    """
-    talks = ended_together(client, silent_s, waits_s)
-    again = Talk(client="10.0.0.9:9", start_ns=EPOCH_NS + 303 * SECOND_NS).open().exchange(105, {"topic": "T"})
-    segments = merged(*talks, again)
-    rows = rows_of(segments)
-    assert life(rows)[2:] == (["stopped", "started"] if is_end else [])
-    if is_end:
-        stopped, started = of_table(rows, "namesrv_events")[2:]
-        closes = of_table(rows, "channel_events")
-        assert stopped["seq"] < min(row["seq"] for row in closes)
-        assert started["event_time"] == again.segments[1].time_ns // 1_000
-    for cut in range(len(segments)):
-        assert final(in_parts(segments, cut)) == final(rows)
-
-
-def test_one_closed_connection_is_no_stop() -> None:
-    """A single close by the name server (an expired broker) is no evidence of its end."""
-    talk = Talk().open().exchange(105, {"topic": "T"}).server_fin()
-    assert "stopped" not in life(rows_of(talk.segments))
-
-
-def test_strangers_that_are_closed_together_are_no_stop() -> None:
-    """Two bad frames, two closes within a moment, and a refused connection (a firewall's): the broker is still connected."""
-    broker = Talk().open().ask(REGISTER).answer(response(3))
-    one = Talk(client="10.0.0.3:1", start_ns=EPOCH_NS + SECOND_NS).open().ask(b"GET / HTTP/1.1").server_fin()
-    two = Talk(client="10.0.0.3:2", start_ns=EPOCH_NS + SECOND_NS).open().ask(bytes(64)).server_fin()
-    refused = Talk(client="10.0.0.3:3", start_ns=EPOCH_NS + 2 * SECOND_NS).refused()
-    assert "stopped" not in life(rows_of(merged(broker, one, two, refused)))
-    closed = Talk(client="10.0.0.4:1").open().ask(REGISTER).answer(response(3)).wait(SECOND_NS).server_fin()
-    assert "stopped" in life(rows_of(merged(broker, one, two, closed, refused)))
 
 
 def test_a_flood_of_strangers_drops_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
