@@ -16,7 +16,6 @@ from namesrv_day.across.restate import (
     MAX_CHANGES,
     MAX_EVENTS,
     NewEvents,
-    Rows,
     added_up,
     causes_of,
     compare,
@@ -26,6 +25,7 @@ from namesrv_day.across.restate import (
     settings_differ,
 )
 from namesrv_day.arrow.rows import table_of
+from namesrv_day.day.context import Rows
 from schemas import gold
 from schemas.table import Table
 from schemas.times import day_start_us

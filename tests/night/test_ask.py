@@ -300,7 +300,7 @@ def test_who_reads_needs_no_right_to_write(nights: Nights, tmp_path: Path) -> No
         f"from jobs.__main__ import main\nprint([main([*w, '--warehouse', {str(warehouse)!r}]) for w in {asked!r}])",
         encoding="utf-8",
     )
-    command = [*([] if os.geteuid() else _UNPRIVILEGED), sys.executable, script]
+    command = [*([] if os.geteuid() else _UNPRIVILEGED), sys.executable, str(script)]
     given = {**os.environ, "PYTHONPATH": "."}
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=given)
@@ -351,5 +351,7 @@ def test_asking_needs_neither_spark_nor_arrow_nor_a_log_of_delta(whole: Capture,
         f"print(sorted({{*{heavy!r}}} & set(sys.modules)))\n",
         encoding="utf-8",
     )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True, env={"PYTHONPATH": "."})
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=True, env={"PYTHONPATH": "."}
+    )
     assert done.stdout.splitlines()[-1] == "[]"

@@ -111,7 +111,7 @@ def around_midnight() -> list[Line]:
         broker = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": ADDR, "broker_id": 0}
         return said(second, {"kind": "unregistration", **broker, "response_code": 0})
 
-    other = {"broker_addr": OTHER_ADDR, "channel_id": "b:1#1"}
+    other: dict[str, Any] = {"broker_addr": OTHER_ADDR, "channel_id": "b:1#1"}
     stopped = said(190, {"kind": "namesrv", "event": "stopped"})
     claims = [*beats(95, 100, "ST"), *beats(125, 130, "ST", **other), *beats(185, 700, "ST")]
     renamed = [*beats(5, 95, "ST", broker_name="old"), *beats(65, 150, "ST"), out(160)]

@@ -104,8 +104,13 @@ def test_a_run_that_died_and_one_that_was_refused_are_no_rewrite(tmp_path: Path)
 def test_a_night_hashes_no_run_before_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many there are; `check` hashes each. What is listed is held against the last row, so are the ledger's bytes."""
     hashed: list[str] = []
-    link = chain.link_of
-    monkeypatch.setattr(chain, "link_of", lambda *of: hashed.append(of[0]) or link(*of))
+    link_of = chain.link_of
+
+    def noted(previous: str, files_root: str, row: str) -> str:
+        hashed.append(previous)
+        return link_of(previous, files_root, row)
+
+    monkeypatch.setattr(chain, "link_of", noted)
     counts = []
     for number in range(6):
         hashed.clear()

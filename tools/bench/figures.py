@@ -303,7 +303,9 @@ def recorder(bench: Bench) -> list[Measured]:
 
     try:
         numbers = count()
-        timed([Side(side, lambda side=side: use(next(numbers), side)) for side in took], bench.rounds, warm_up=False)
+        timed(
+            [Side(side, partial(lambda of: use(next(numbers), of), side)) for side in took], bench.rounds, warm_up=False
+        )
     except JvmUnavailableError as error:
         return [NotMeasured("record --listen", str(error))]
     loads = {side: [each.load_s / (LOAD_S if bench.is_full else 1) for each in all_of] for side, all_of in took.items()}
