@@ -29,10 +29,6 @@ QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "prometheus": ("ongoing incidents, and how far is known, as a Prometheus text file", ()),
     "history": ("every change of a topic's route, and its cause", ("topic",)),
     "explain": ("a topic's route at an instant, the event behind it, and its recorded bytes", ("topic", "time")),
-    "restated": (
-        "how a table at an instant differs between an earlier run (--as-known-at) and now, and the late events that changed it",
-        ("table", "time"),
-    ),
     "changes": (
         "what runs have changed since one of them: intervals and findings that began, ended or are others now",
         (),

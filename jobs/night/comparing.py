@@ -15,13 +15,12 @@ import pyarrow.compute as pc
 from duckdb import DuckDBPyRelation
 
 from jobs.night import stash
-from jobs.night.judging import Judged
+from jobs.night.judging import HELD, Judged, ends_otherwise
 from jobs.night.opened import Files
 from jobs.store.files import read_files
 from jobs.store.intervals import write_intervals
 from jobs.store.relations import reading
 from jobs.store.warehouse import Warehouse
-from namesrv_day.across.restate import HELD, compare, ends_otherwise
 from namesrv_day.arrow.digest import Digest, Slice
 from namesrv_day.arrow.sql import ask, connection
 from namesrv_day.flags.between import across, together
@@ -69,10 +68,8 @@ def told_together(
         if done.published_findings is not None:
             new = {_EACH.name: read_files(warehouse.path, _EACH, both.files)}
             old = {_EACH.name: done.published_findings}
-            others = (of_table for of_table in done.differing if of_table["table_name"] != _EACH.name)
             is_other = ends_otherwise(new, old, {_EACH: HELD[_EACH]})
             changed |= {
-                "differing": [*others, *compare(new, old, day)],
                 "holds_otherwise": done.holds_otherwise or is_other,
                 "ends_otherwise": done.ends_otherwise or is_other,
             }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any, TypeVar
@@ -21,7 +21,7 @@ from jobs.errors import TamperedError
 from jobs.night.comparing import suspected_on, told_together
 from jobs.night.condensing import Condensed, condensed
 from jobs.night.days import Days, is_start, starting_slices
-from jobs.night.judging import JUDGED, REPLAYED, SETTLED, Judged, JudgedTogether, replay_namesrvs
+from jobs.night.judging import IS_SCAN_LIFE, JUDGED, REPLAYED, SETTLED, Judged, JudgedTogether, replay_namesrvs
 from jobs.night.opened import Files, files_of
 from jobs.night.together import count_together
 from jobs.night.work import NamesrvWork
@@ -29,7 +29,6 @@ from jobs.passes import Passes, call, for_files
 from jobs.store.intervals import end_with, go_on_as_published, replace_closed
 from jobs.store.ledger import days_of, require_same
 from jobs.store.warehouse import DATA_TABLES, Warehouse
-from namesrv_day.across.restate import IS_SCAN_LIFE, compare
 from namesrv_day.arrow.digest import Digest, Slice
 from namesrv_day.arrow.rows import empty
 from namesrv_day.arrow.sql import ask
@@ -205,11 +204,11 @@ class Night:
         # Take over what tasks have written, and compare name servers.
         judged.sort(key=lambda of: of.namesrv_id)
         self._replace(day, JUDGED, judged)
-        gone, digests = [*self._gone(day, work)], dict[Slice, Digest]()
+        is_gone, digests = self._is_gone(day, work), dict[Slice, Digest]()
         if judged:
             judged, digests = told_together(warehouse, day, judged)
-        self._note_intervals(day, judged, is_other=bool(gone) or any(done.holds_otherwise for done in judged))
-        self._judged[day], self._counted[day] = [*judged, *gone], [*together, JudgedTogether(digests=digests)]
+        self._note_intervals(day, judged, is_other=is_gone or any(done.holds_otherwise for done in judged))
+        self._judged[day], self._counted[day] = judged, [*together, JudgedTogether(digests=digests)]
         self.replayed.add(day)
         return []
 
@@ -366,16 +365,12 @@ class Night:
             elif ended_before:
                 go_on_as_published(self._warehouse, table, day)
 
-    def _gone(self, day: dt.date, work: Sequence[NamesrvWork]) -> Iterator[Judged]:
-        """Yield what differs of name servers of which the day had slices and has none: other addresses of one that is there."""
-        published = self._published(day)
-        if published is None:
-            return
+    def _is_gone(self, day: dt.date, work: Sequence[NamesrvWork]) -> bool:
+        """Return whether the day had slices of name servers of which it has none: other addresses of one that is there."""
+        if day not in self._warehouse.ledger().days:
+            return False
         then = {cut.namesrv_id for cut in self._warehouse.slices_in_force([day]) if cut.table in _DATA}
-        for name in sorted(name for name in then - {one.namesrv_id for one in work} if name is not None):
-            before = {table.name: published.of(name).on(table, day) for table in DATA_TABLES}
-            differing = compare({table.name: empty(table) for table in DATA_TABLES}, before, day)
-            yield Judged(name, {}, 0, {}, Counter(), None, None, differing=differing)
+        return bool(then - {None, *(one.namesrv_id for one in work)})
 
     def _unread(self) -> dict[str, list[tuple[int, int | None]]]:
         """Return from when and until when connections were open that cannot be read, by name server (see `VerifyInput`)."""

@@ -1,34 +1,29 @@
-"""Publish what a run made: check it, note what cannot be read and what is restated, commit, and write the row into the ledger."""
+"""Publish what a run made: check it, commit, and write the row into the ledger."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from pathlib import PurePosixPath
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs import __version__
 from jobs.errors import GateError
 from jobs.ingest.ingest import IN_ORDER
 from jobs.night.days import Days, holes
 from jobs.night.gate import SMALL, measured_small, require_sound
 from jobs.night.night import Night
-from jobs.store.files import read_files, write_file
 from jobs.store.ledger import as_rows
 from jobs.store.relations import digest_of
 from jobs.store.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
-from namesrv_core.inference.settings import ADDRESSES
 from namesrv_day.across.numbers import report_of
-from namesrv_day.across.restate import causes_of, restatements, settings_differ
 from namesrv_day.arrow.digest import Digest, Slice, sum_of
 from schemas import bronze, gold
 
 _BRONZE = frozenset(table.name for table in bronze.TABLES)
+_RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
+_DATA = frozenset(table.name for table in DATA_TABLES)
 _REPORTED = {
     gold.FINDINGS: ["code", "told_on", "ended_on"],
     gold.ANSWER_CHECKS: None,
@@ -44,25 +39,34 @@ def publish(
 ) -> tuple[dict[str, Any], dict[str, str], list[str], int]:
     """Check what the night made and, if it passes, commit it and write the run into the ledger: from then on readers see it.
 
-    Return what the ledger's row reports, the printed digests of all gold tables, warnings, and how many rows `restatements` got.
-    `counts`: frames read, by what became of them; `seconds` by step. Raises GateError if a critical rule is broken; TamperedError
-    if rows of a published day, to which nothing was added, are not those that its run read.
+    Return what the ledger's row reports, the printed digests of all gold tables, warnings, and how many published slices are others
+    now. `counts`: frames read, by what became of them; `seconds` by step. Raises GateError if a critical rule is broken;
+    TamperedError if rows of a published day, to which nothing was added, are not those that its run read.
     """
     done = sorted(night.replayed)
     inputs = {cut: digest for cut, digest in night.read.digests.items() if cut.table in _BRONZE}
     known = warehouse.slices_in_force({None, *done})
     night.require_as_published(days)
     warnings = require_sound(warehouse, [*measured_small(warehouse, done), *night.measurements])
-    restated = _note_restatements(warehouse, night, done)
     outputs = night.outputs
-    digests = _digests(warehouse, known, {**inputs, **outputs})
+    # As the view `restatements` tells them: a last day that goes on is none.
+    were, last_day = warehouse.ledger().days, max(warehouse.ledger().days, default=None)
+    now, none = {**inputs, **outputs}, Digest()
+    others = [cut for cut in {**known, **now} if now.get(cut, none) != known.get(cut, none)]
+    more = {cut: now.get(cut, none).rows - known.get(cut, none).rows for cut in others if cut.table in _RECORDED}
+    gone_on = {cut.namesrv_id for cut in more if cut.day == last_day} - {
+        cut.namesrv_id for cut, rows in more.items() if rows < 0
+    }
+    restated = [cut for cut in others if cut.table in _DATA and cut.day in were.intersection(done)]
+    restated = [cut for cut in restated if cut.day != last_day or cut.namesrv_id not in gone_on]
+    digests = _digests(warehouse, known, now)
     rows = {table.name: warehouse.rows(table, done, columns) for table, columns in _REPORTED.items()}
     told = pc.field("told_on").isin(done) | pc.field("ended_on").isin(done)
     rows[gold.FINDINGS.name] = rows[gold.FINDINGS.name].filter(told)
     first = [table.name for table in bronze.TABLES]
     in_order = [*first, *sorted(digests.keys() - set(first))]
     report = {**report_of(rows, done), "tables": {name: digests[name].rows for name in in_order}}
-    warehouse.commit([*DATA_TABLES, gold.RESTATEMENTS, *IN_ORDER])
+    warehouse.commit([*DATA_TABLES, *IN_ORDER])
     warehouse.note_run(
         done,
         {
@@ -80,7 +84,7 @@ def publish(
         },
     )
     warnings += holes(inputs, warehouse.slices_in_force)
-    return report, gold_digests(digests), warnings, restated
+    return report, gold_digests(digests), warnings, len(restated)
 
 
 def note_refused(
@@ -120,50 +124,3 @@ def _digests(
         of_added, of_gone = (digest_of(warehouse.path, table, files) for files in (added, gone))
         found[table.name] = (known or Digest()) - of_gone + of_added
     return found
-
-
-# -- what a run changes in days that were published before -----------------------------------------------------------------
-
-
-def _note_restatements(warehouse: Warehouse, night: Night, days: Sequence[dt.date]) -> int:
-    """Add the rows of `restatements` for those of `days` that were published before; return how many slices have changed.
-
-    A day is restated where a slice - one table, one name server - is other than the published one. A day that merely went on,
-    because it was the last one and every new event lies after all that was known of it, is none. No reader sees the rows until
-    the run is published.
-    """
-    table, ledger, last = gold.RESTATEMENTS, warehouse.ledger(), warehouse.ledger().last
-    if last is None:
-        return 0
-    # Rows of runs that died before they were published are left out; a file is called by the run that wrote it.
-    is_published = pc.field("run_id").isin(pa.array(sorted(ledger.runs)))
-    for file in warehouse.files(table):
-        if PurePosixPath(file.path).name.rpartition("-")[0] not in ledger.runs:
-            kept = read_files(warehouse.path, table, [file], filter=is_published)
-            if len(kept) < file.rows:
-                again = [write_file(kept, warehouse.path, table, file.day, warehouse.run_id)] if len(kept) else []
-                warehouse.change(table, again, [file])
-    each = gold.NAMESRV_SETTINGS
-
-    def resettled(day: dt.date, of: pc.Expression | None = None) -> bool:
-        return settings_differ(warehouse.rows(each, [day], None, of), warehouse.published_rows(each, [day], None, of))
-
-    renamed = {day for day in ledger.days & set(days) if resettled(day, pc.field("setting") == ADDRESSES)}
-    # A day on which name servers became one, or several, has not merely gone on.
-    fresh = {
-        key: replace(events, last_known=None) if key[0] in renamed else events
-        for key, events in night.read.fresh.items()
-        if key[0] in days
-    }
-    others = {
-        "configuration": bool(renamed) or last.config_sha256 != warehouse.conf.sha256,
-        "code": last.code_version != __version__,
-    }
-    causes = causes_of(days, ledger.days, fresh, others, resettled)
-    if causes is None:
-        return 0
-    compared = (row for of in night.judged for row in of.differing)
-    rows = restatements(compared, fresh, causes, max(ledger.days), run_id=warehouse.run_id, previous_run=last.run_id)
-    for day in pc.unique(rows["day"]).to_pylist():
-        warehouse.write(table, rows.filter(pc.field("day") == day), day)
-    return int(rows.num_rows)

@@ -68,10 +68,6 @@ def check(warehouse: Warehouse, against: Noted | None = None, share: Callable[[i
     for number, table in enumerate(judged):
         share(number, len(judged))
         wrong |= dict.fromkeys(_wrong(warehouse, table, last, expected))
-    try:
-        require_restatements(warehouse, deep=True)
-    except TamperedError as error:
-        wrong[error.said] = None
     damaged = {sentence.partition(" of ")[0].partition(":")[0] for sentence in wrong}
     found = _Sealed(warehouse, last, damaged)
     wrong |= dict.fromkeys(found.wrong())
@@ -114,7 +110,7 @@ class _Sealed:
 
     def wrong(self) -> Iterator[str]:
         """Yield a sentence for each file that is not as the chain has it; files that no readable run needs may be gone."""
-        for table in (*WRITTEN_TABLES, gold.RESTATEMENTS):
+        for table in WRITTEN_TABLES:
             if table.name not in self._damaged:
                 yield from self._named(table, self._last, self._now)
         ever = {(one.table, one.path): one for _, added, _ in self.chain.changes() for one in added}
@@ -171,11 +167,9 @@ class _Sealed:
 
     def _misnamed(self, table: Table, run: Run, files: Files) -> Iterator[str]:
         root = self._warehouse.path
-        named = self._warehouse.files(table) if table is gold.RESTATEMENTS else self._warehouse.files_of(run, table)
+        named = self._warehouse.files_of(run, table)
         expected = {path for name, path in files if name == table.name and not path.startswith(LOG)}
-        paths = {file.path for file in named}
-        # Of restatements, which no run pins, a run that died may have left some.
-        if not paths >= expected if table is gold.RESTATEMENTS else paths != expected:
+        if {file.path for file in named} != expected:
             yield f"{table.name}: the log of {table_path(root, table)} names other files than run {run.run_id} published"
             return
         for file in named:
@@ -188,8 +182,7 @@ class _Sealed:
 
     def _may_be_gone(self, entry: Entry) -> bool:
         number = entry.path.removeprefix(LOG).removesuffix(".json")
-        is_unpinned = entry.table == gold.RESTATEMENTS.name
-        return number.isdigit() and (is_unpinned or int(number) < self._oldest.get(entry.table, 0))
+        return number.isdigit() and int(number) < self._oldest.get(entry.table, 0)
 
     def _false_root(self, run_id: str, files: Files) -> Iterator[str]:
         if root_of_files(files) != self.chain.root(run_id):
@@ -257,7 +250,6 @@ def require_whole(warehouse: Warehouse) -> None:
         files = warehouse.files_of(last, TABLES[name])
         require_all(warehouse.path, last, TABLES[name], files)
         require_files(warehouse.path, TABLES[name], files)
-    require_restatements(warehouse)
     for table in bronze.TABLES:
         if not table.partition_by and table is not bronze.TOPIC_CONFIGS_TABLE:
             for wrong in differences(warehouse, table, last, {}):
@@ -269,14 +261,6 @@ def require_all(root: str, run: Run, table: Table, files: Sequence[DataFile]) ->
     digest = run.digests.get(table.name)
     said = None if digest is None else str(digest)
     require_rows(table.name, [file.rows for file in files], said, table_path(root, table))
-
-
-def require_restatements(warehouse: Warehouse, *, deep: bool = False) -> None:
-    """Raise TamperedError unless the files of restatements, which no run pins, are there; `deep`: whole."""
-    files = warehouse.files(gold.RESTATEMENTS)
-    require_files(warehouse.path, gold.RESTATEMENTS, files)
-    if deep:
-        require_intact(warehouse.path, gold.RESTATEMENTS, files)
 
 
 class Holder:

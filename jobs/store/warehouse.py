@@ -65,7 +65,7 @@ DATA_TABLES: Final = (*gold.HISTORY_TABLES, *gold.REPORT_TABLES)
 """The gold tables without the ledger: histories, and what is cut by day."""
 WRITTEN_TABLES: Final = (*bronze.TABLES, *DATA_TABLES)
 """The tables of which a run pins the versions."""
-TABLES: Final = {table.name: table for table in (*WRITTEN_TABLES, gold.RUNS, gold.RESTATEMENTS)}
+TABLES: Final = {table.name: table for table in (*WRITTEN_TABLES, gold.RUNS)}
 """The tables that readers meet, by name."""
 _DATA = frozenset(table.name for table in DATA_TABLES)
 _PINNED = frozenset(table.name for table in WRITTEN_TABLES)
@@ -466,7 +466,7 @@ class Warehouse:
         known, now = dict[str, Sealed](), Sealed()
         for key, entry in self.chain().files().items():
             known.setdefault(entry.table, {})[key] = entry
-        for table in (*WRITTEN_TABLES, gold.RESTATEMENTS):
+        for table in WRITTEN_TABLES:
             was, base = known.get(table.name, {}), self._base(table)
             logs = {f"{LOG}{number:020d}.json" for number in range(base + 1)}
             last = max((path for _, path in was if path in logs), default="")

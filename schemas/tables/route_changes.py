@@ -25,7 +25,6 @@ ROUTE_CHANGES = Table(
     """),
     key=("day", "namesrv_id", "topic", "seq"),
     made_by="flags",
-    shows_changes=True,
     rules=(
         DAY_OF_EFFECT,
         *rules("""

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from namesrv_day.across.restate import HELD, ends_otherwise
+from jobs.night.judging import HELD, ends_otherwise
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.flags.findings import About, Unsettled, findings
 from schemas import bronze, gold

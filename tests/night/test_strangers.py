@@ -20,7 +20,7 @@ from tests.wire.strangers import ADDRESS, NO_SUCH_TOPIC, strangers, with_strange
 
 pytestmark = pytest.mark.slow
 
-COUNTED = ("answer_checks", "runs", "restatements")
+COUNTED = ("answer_checks", "runs")
 """Tables of counters."""
 COUNTERS = ("past_knowledge.number",)
 ALL_FILES = {**FILES, "cut short": "network/short.pcap.gz"}
