@@ -22,7 +22,7 @@ from jobs.ask.saved import time_of
 from jobs.audit.attestation import attest, differing, read_attestation
 from jobs.cli import report
 from jobs.cli.ask import table_named
-from jobs.cli.files import export, snapshot_at
+from jobs.cli.files import export
 from jobs.cli.output import Console, opened, waiting
 from jobs.errors import (
     EXIT_INPUT,
@@ -45,7 +45,7 @@ from jobs.passes import InProcess, OnSpark, Passes, Processes
 from jobs.processes import cores
 from jobs.session import CHECKOUT, SessionLater, for_questions
 from jobs.store.check import check, require_whole
-from jobs.store.coverage import require_within, summary, text_of
+from jobs.store.coverage import require_within, summary
 from jobs.store.disk import PUBLISHED, known_failure
 from jobs.store.lock import locked, read_locked
 from jobs.store.maintain import maintain
@@ -115,7 +115,7 @@ def _nightly(command: Command) -> int:
     # A JVM that starts has work for all cores; until its first tasks run, for one.
     prepare(session.wait if session is not None else lambda: None)
     passes: Passes = InProcess() if session is None else OnSpark(session.get, warehouse.path)
-    asked = nightly.Asked(given.input, given.snapshot, given.first, given.last)
+    asked = nightly.Asked(given.input, given.first, given.last)
     hook = Hook(warehouse.path, given.after_publish) if getattr(given, "after_publish", None) else None
     if hook is not None:
         last = warehouse.ledger().last
@@ -170,7 +170,7 @@ def _ingest(command: Command) -> int:
     with locked(warehouse.path):
         warehouse.start_from_published()
         require_whole(warehouse)
-        ingested = ingest(warehouse, given.input, given.snapshot, command.console.progress, passes)
+        ingested = ingest(warehouse, given.input, command.console.progress, passes)
         warehouse.clear_staging()
     report.show_ingested(ingested, command.console)
     return EXIT_NO_INPUT if ingested.empty else EXIT_INPUT if ingested.errors else EXIT_OK
@@ -338,16 +338,6 @@ def _export(command: Command) -> int:
     return EXIT_OK
 
 
-def _snapshot(command: Command) -> int:
-    given = command.arguments
-    with command.waiting():
-        text = snapshot_at(command.warehouse, given.of, given.at)
-    with opened(Path(given.output)) as file:
-        file.write(text)
-    command.console.line(f"{given.output}: {given.of} at {text_of(given.at)}")
-    return EXIT_OK
-
-
 _COMMANDS: dict[str, Callable[[Command], int]] = {
     "demo": _demo,
     "nightly": _nightly,
@@ -359,5 +349,4 @@ _COMMANDS: dict[str, Callable[[Command], int]] = {
     "register": _register,
     "audit": _audit,
     "export": _export,
-    "snapshot": _snapshot,
 }

@@ -1,6 +1,6 @@
-"""Read captures, event logs and snapshots into the bronze tables.
+"""Read captures and event logs into the bronze tables.
 
-Reads   packet captures and JSON-lines event logs, files or folders; snapshot files
+Reads   packet captures and JSON-lines event logs, files or folders
 Writes  all bronze tables; a file that was read before, by content, changes nothing. What breaks a rule goes to quarantine; a file
         of which too much does is refused: nothing of it is kept but its row in `sources`, with the reason
 
@@ -49,18 +49,17 @@ _PIECES = frozenset(reason.value for reason in PIECES)
 def ingest(
     warehouse: Warehouse,
     inputs: Sequence[str],
-    snapshots: Sequence[str] = (),
     tell: Tell = nobody,
     passes: Passes | None = None,
 ) -> Ingested:
-    """Read `inputs` and `snapshots`, files, folders or URLs, into the bronze tables of the warehouse; return what was read.
+    """Read `inputs`, files, folders or URLs, into the bronze tables of the warehouse; return what was read.
 
     `tell` is told now and then how far it is. `passes`: who calls the tasks that read and write; None: this process.
 
     Raises ClockError if all there was to read were files without order; GateError, before
     anything is committed, if a frame is unaccounted for.
     """
-    with given_files(warehouse, inputs, snapshots) as given:
+    with given_files(warehouse, inputs) as given:
         result = read(warehouse, given, tell, passes)
         commit_read(warehouse, result)
     return result

@@ -18,13 +18,11 @@ from jobs.ingest.staging import Staging
 from jobs.passes import InProcess, Passes
 from jobs.session import is_meant_for_cluster
 from jobs.store.warehouse import Warehouse
-from namesrv_core.history.snapshot import SnapshotError, snapshot_of
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.arrow.rows import with_microseconds
 from namesrv_wire.errors import Reason
-from namesrv_wire.lateness import Lateness, ahead_of_clock
+from namesrv_wire.lateness import Lateness
 from namesrv_wire.logs.namesrv_log import BROKER_LINES, is_fact
-from namesrv_wire.rows import Row
 from schemas import bronze
 
 Values = dict[str, Any]
@@ -64,10 +62,6 @@ class Reading:
     def read(self, sources: Sequence[Source]) -> list[ReadSource]:
         """Read the files, which are in order of time; return those that are not refused as they were read."""
         noted = [*self._read_logs([source for source in sources if source.is_log])]
-        for source in sources:
-            if source.kind == "snapshot":
-                self._progress.begin(source)
-                noted.append(self._noted(source, source.row(error=self._read_snapshot(source))))
         noted += self._read_captures([source for source in sources if source.kind == "capture"])
         self._result.refused.update({reason.value: count for reason, count in self._lateness.refused.items()})
         return noted
@@ -159,7 +153,7 @@ class Reading:
             yield ReadSource(source, row, range(first + behind, first + count))
             behind = count
 
-    # -- event logs and snapshots ----------------------------------------------------------------------------------------
+    # -- event logs ----------------------------------------------------------------------------------------
 
     def _read_logs(self, sources: Sequence[Source]) -> Iterator[ReadSource]:
         """Read event logs, parts of them by tasks; yield those that are not refused."""
@@ -219,26 +213,3 @@ class Reading:
             self._result.left_out.append(_OF_A_BROKER.format(name, of_broker, frames))
         self._result.frames += frames
         return source.row(frames, error=error)
-
-    def _read_snapshot(self, source: Source) -> str | None:
-        """Stage one snapshot; return what is wrong with it, if anything is."""
-        until_us = self._warehouse.until_us
-        try:
-            text = source.path.read_text(encoding="utf-8")
-            snapshot = snapshot_of(text)
-        except (SnapshotError, OSError, UnicodeDecodeError) as error:
-            return f"{source.path.name}: {error}"
-        if snapshot.at_us > until_us:
-            return f"{source.path.name}: {ahead_of_clock(snapshot.at_us, until_us)}"
-        values = {
-            "namesrv_id": snapshot.namesrv_id,
-            "namesrv_addr": snapshot.namesrv_id,
-            "seq": snapshot.at_us * NS_PER_US,
-            "event_id": source.sha256[:32],
-            "effect_time": snapshot.at_us,
-            "snapshot": text,
-            "source_file": source.path.name,
-            "source_offset": 1,
-        }
-        self._staging.add(Row(bronze.SNAPSHOTS.name, values), frame=None)
-        return None

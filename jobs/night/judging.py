@@ -52,7 +52,7 @@ JUDGED = tuple(table for step in ("outcomes", "flags", "verify") for table in go
 """The tables cut by day of which judging a day writes the slice."""
 SETTLED = (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS)
 """Those that are taken over even if earlier days must be replayed before."""
-_OF_DAY = (*OTHERS, bronze.ROUTE_OBSERVATIONS, bronze.SNAPSHOTS)
+_OF_DAY = (*OTHERS, bronze.ROUTE_OBSERVATIONS)
 Rows = Mapping[Table, pc.Expression]
 """Which rows of which tables."""
 IS_SCAN_LIFE = pc.field("outcome").isin(SCAN_LIFE)
@@ -173,7 +173,7 @@ def _replayed(work: NamesrvWork) -> tuple[dict[str, pa.Table], int, int | None]:
             work.raw_beats,
             work.topic_configs,
             carried=ChainMap(carried, open_rows),  # type: ignore[arg-type]  # it only reads
-            ever={table.name: work.ever.rows(table) for table in (bronze.NAMESRV_EVENTS, bronze.SNAPSHOTS)},
+            ever={bronze.NAMESRV_EVENTS.name: work.ever.rows(bronze.NAMESRV_EVENTS)},
             settings_before=work.settings_before,
             settings_later=work.settings_later,
             given=work.given,
@@ -293,7 +293,7 @@ def _measured(work: Sequence[NamesrvWork], slices: Frames) -> list[Measurement]:
 
 def _recorded(today: Files, day: dt.date, slices: Frames) -> dict[str, pa.Table]:
     """Return the rows of bronze tables that the day's slices name, as far as rules look at them."""
-    named, tables = ask(_NAMED, slices, day=day), (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS)
+    named, tables = ask(_NAMED, slices, day=day), bronze.RECORDED_TABLES
     placed = named.filter(pc.field("seq").is_valid())
     seqs = {"seqs": pa.table({"seq": pc.unique(placed["seq"])})}
     # Nearly all lie where an outcome tells: elsewhere nothing is read. A decision on their order has moved a few.

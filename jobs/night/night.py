@@ -246,7 +246,7 @@ class Night:
         today = today.having(self._held([bronze.QUARANTINE], sorted(read)).named)
         before = self._held(_CARRIED, starts)
         # What tells when name servers began.
-        ever = self._held((bronze.NAMESRV_EVENTS, bronze.SNAPSHOTS), [d for d in recorded if d <= day])
+        ever = self._held([bronze.NAMESRV_EVENTS], [d for d in recorded if d <= day])
         begun = set(ever.rows(bronze.NAMESRV_EVENTS, ["namesrv_id"], _IS_BEGINNING)["namesrv_id"].to_pylist())
         told = self._held([gold.EXPIRED_BROKERS], [d for d in recorded if d < day][-_WAITED_DAYS:])
         unread, published = self._unread(), self._published(day)

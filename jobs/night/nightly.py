@@ -110,10 +110,9 @@ def timed(summary: Summary, console: Shows, step: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a night is asked for: files to read, states to start from, days to recompute even if nothing new is known of them."""
+    """What a night is asked for: files to read, days to recompute even if nothing new is known of them."""
 
     inputs: Sequence[str] = ()
-    snapshots: Sequence[str] = ()
     first: dt.date | None = None
     last: dt.date | None = None
 
@@ -150,7 +149,7 @@ class _Nightly:
             with self._step("ingest"):
                 warehouse.start_from_published()
                 require_whole(warehouse)
-                given = held.enter_context(given_files(warehouse, self._asked.inputs, self._asked.snapshots))
+                given = held.enter_context(given_files(warehouse, self._asked.inputs))
                 ingested, failed = Ingested(), None
                 try:
                     ingested = self._read(given, {})

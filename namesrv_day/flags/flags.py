@@ -90,7 +90,7 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
 def _unsettled(past_knowledge: pa.Table) -> Unsettled | None:
     """Return while when something may have been missing only because it was not known yet; None: everything was known.
 
-    It ends when every broker that is there has been heard, or a snapshot or a start has said who is there.
+    It ends when every broker that is there has been heard, or a start has said who is there.
     """
     settings = past_knowledge.filter(pc.field("what") == "setting")
     number = dict(zip(settings["about"].to_pylist(), settings["number"].to_pylist(), strict=True))
@@ -127,8 +127,8 @@ def _settled(orphans: pa.Table, unsettled: Unsettled | None, day: dt.date) -> pa
 
 
 def _with_learned(changes: pa.Table, outcomes: pa.Table) -> pa.Table:
-    """Return the route changes; those are only `learned` in which an answer or a snapshot showed what had been so before."""
-    shown = outcomes.filter(pc.field("operation").isin(["observed_answer", "snapshot"]))["event_id"]
+    """Return the route changes; those are only `learned` in which an answer showed what had been so before."""
+    shown = outcomes.filter(pc.field("operation") == "observed_answer")["event_id"]
     kinds = pc.if_else(pc.is_in(changes["caused_by"], shown), "learned", changes["change"])
     return with_columns(changes, change=kinds)
 

@@ -61,7 +61,7 @@ def test_a_lease_that_had_ended_before_is_no_matter_of_the_gap() -> None:
 
 
 def test_a_longer_lease_is_not_cut_by_a_gap() -> None:
-    """What was renewed after the gap's end, as in a snapshot of later beats, keeps its time."""
+    """What was renewed after the gap's end keeps its time."""
     registry, _ = run(
         V5_4_0, at(9_000, broker("a", 1_000_000)), at(10_000, events.RecordingGap(9_500)), until_ms=11_000
     )

@@ -164,7 +164,6 @@ WITHOUT_JAVA = (
     "audit --at 2026-11-21T08:58 --namesrv 127.0.0.1:9876 --warehouse w --output attested.json",
     "check --warehouse w",
     "export --warehouse w --output log.jsonl.gz",
-    "snapshot 127.0.0.1:9876 --at 2026-11-21T08:58 --warehouse w --output state.json",
     "maintain --warehouse w",
     "shell-env",
     "simulate --start 2026-03-01 --brokers 1 --warehouse simulated",

@@ -97,7 +97,6 @@ def test_no_instant_stands_for_ever(
         ["ask", "why", "T", at],
         ["ask", "diff", f"{DAYS[0]} 10:30", at] if at > "2" else ["ask", "diff", at, f"{DAYS[0]} 10:30"],
         ["audit", "--namesrv", NAMESRV, "--at", at],
-        ["snapshot", NAMESRV, "--at", at, *output],
         ["report", "--from", at, *output],
     ):
         code, line = said(capsys, *words, "--warehouse", nights.path)
