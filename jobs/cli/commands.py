@@ -10,9 +10,12 @@ import logging
 import shutil
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from jobs import IS_INSTALLED
 from jobs.ask.changes import Hook
@@ -38,7 +41,6 @@ from jobs.errors import (
     UsageError,
 )
 from jobs.ingest.ingest import ingest
-from jobs.ingest.refused import forget, told
 from jobs.night import nightly
 from jobs.night.gate import are_too_many, prepare
 from jobs.passes import InProcess, OnSpark, Passes, Processes
@@ -47,10 +49,36 @@ from jobs.session import CHECKOUT, SessionLater, for_questions
 from jobs.store.check import check, require_whole
 from jobs.store.coverage import require_within, summary
 from jobs.store.disk import PUBLISHED, known_failure
+from jobs.store.ledger import ReadFile
 from jobs.store.lock import locked, read_locked
 from jobs.store.maintain import maintain
 from jobs.store.published import LAST_RUN, Noted
 from jobs.store.warehouse import Warehouse
+from schemas import bronze
+
+
+def told(warehouse: Warehouse) -> list[ReadFile]:
+    """Return such files, by name."""
+    found = (source for source in warehouse.recorded() if source.verdict != bronze.ACCEPTED)
+    return sorted(found, key=lambda source: (source.name, source.sha256))
+
+
+def forget(warehouse: Warehouse, wanted: Sequence[str]) -> list[ReadFile]:
+    """Have nobody know such files, named or by the first digits of their digests, and commit it; return them.
+
+    Given again they are read again. Raises UsageError for one that is not there.
+    """
+    gone: dict[str, ReadFile] = {}
+    for name in wanted:
+        found = [source for source in told(warehouse) if name == source.name or source.sha256.startswith(name.lower())]
+        if not name or not found:
+            raise UsageError(f"{name!r}: no file of this name, or with such a digest, was refused or unread")
+        gone |= {source.sha256: source for source in found}
+    kept = warehouse.rows(bronze.SOURCES).filter(~pc.field("content_sha256").isin(pa.array(sorted(gone))))
+    warehouse.write(bronze.SOURCES, kept, instead=warehouse.files(bronze.SOURCES))
+    warehouse.commit([bronze.SOURCES])
+    return list(gone.values())
+
 
 DEMO_CAPTURE = CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 DEMO_WAREHOUSE = (Path.cwd() if IS_INSTALLED else CHECKOUT) / "warehouse" / "demo"

@@ -20,7 +20,7 @@ def test_bytes_and_packets_of_all_files_are_told(tmp_path: Path, monkeypatch: py
     """Of a pcap, one that is gzip'd and an event log, all bytes are told at the end, and how much was in them."""
     monkeypatch.setattr("jobs.ingest.progress._EVERY_S", 0)
     monkeypatch.setattr("namesrv_wire.logs.log_file.BLOCK_BYTES", 1 << 16)
-    monkeypatch.setattr("jobs.ingest.logs.BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr("jobs.ingest.reading.BLOCK_BYTES", 1 << 16)
     plain = piece(tmp_path / "a.pcap", 0, 3_000)
     packed = tmp_path / "b.pcap.gz"
     packed.write_bytes(gzip.compress(piece(tmp_path / "later", 3_000, 9_000).read_bytes()))

@@ -12,7 +12,7 @@ from jobs.conf import NamesrvConf, PipelineConf
 from jobs.errors import MissingDayError
 from jobs.night import days as days_module
 from jobs.night.days import holes
-from jobs.night.publish import gold_digests
+from jobs.night.nightly import gold_digests
 from jobs.store.check import check
 from jobs.store.maintain import maintain
 from jobs.store.published import LAYOUT
