@@ -31,8 +31,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else argv
     top = parser(given)
     arguments = top.parse_args(given)
-    if arguments.job == "nightly" and not (arguments.input or arguments.snapshot or arguments.first or arguments.last):
-        top.error("nightly: give --input or --snapshot, or days to recompute with --from and --to")
+    if arguments.job == "nightly" and not (arguments.input or arguments.first or arguments.last):
+        top.error("nightly: give --input, or days to recompute with --from and --to")
     try:
         return _run(arguments)
     except Exception as error:

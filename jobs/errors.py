@@ -31,10 +31,6 @@ class ConfError(UsageError):
     """An unknown key, or an impossible value, in the configuration."""
 
 
-class SnapshotUnknownError(UsageError):
-    """The tables do not tell the name server's whole state at the instant."""
-
-
 class GateError(JobError):
     """A critical rule is broken; nothing was published. `is_of_files`: the content of an input file may be the cause."""
 

@@ -39,7 +39,7 @@ P = TypeVar("P")
 R = TypeVar("R")
 _PRELOADED = (
     "jobs.ingest.series",
-    "jobs.ingest.logs",
+    "jobs.ingest.reading",
     "jobs.night.condensing",
     "jobs.night.judging",
     "jobs.night.together",

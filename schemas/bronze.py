@@ -12,7 +12,6 @@ from __future__ import annotations
 from namesrv_wire.errors import PIECES, Reason
 from schemas.recorded import (
     ADDRESS_SAYS,
-    DAY,
     EVENT_TABLES,
     IS_ADDRESS,
     RECORDED_TABLES,
@@ -61,33 +60,6 @@ TOPIC_CONFIGS_TABLE = Table(
                 {_QUEUES_ARE_READ}
         """),
         *queues("topics"),
-    ),
-)
-SNAPSHOTS = Table(
-    "snapshots",
-    "bronze",
-    "one state of a name server at an instant, from a file in the format namesrv-snapshot/1",
-    (
-        *columns("""
-            namesrv_id
-            namesrv_addr
-            seq* BIGINT: Position of the instant, in ns since the epoch
-            event_id* STRING: Deterministic id from the content, 32 hex digits
-            effect_time* TIMESTAMP: The instant
-            snapshot* STRING: The file's text
-        """),
-        *SOURCE,
-        DAY,
-    ),
-    key=("event_id",),
-    rules=(
-        *SOURCE_RULES,
-        *rules(f"""
-            event_id_is_a_digest: event_id is 32 hex digits.
-                {is_hex("event_id", 32)}
-            snapshot_is_json: snapshot names its format.
-                CASE WHEN json_valid(snapshot) THEN json_extract_string(snapshot, '$.format') IS NOT NULL END
-        """),
     ),
 )
 BROKEN_RULE = "broken_rule"
@@ -164,7 +136,7 @@ SOURCES = Table(
     columns("""
         content_sha256* STRING: SHA-256 of the file as read
         source_file* STRING: Name of the file, without its folder
-        kind* STRING: capture, event_log, namesrv_log or snapshot; addresses: no file, but what is said of addresses is new,
+        kind* STRING: capture, event_log or namesrv_log; addresses: no file, but what is said of addresses is new,
             and rows are named anew
         bytes* BIGINT: Size of the file
         fingerprint STRING: Digest of its whole name, its size and the time of its last change, by which it is known without
@@ -188,8 +160,8 @@ SOURCES = Table(
         *rules(f"""
             sha256_has_its_form: content_sha256 is 64 hex digits.
                 {is_hex("content_sha256", 64)}
-            kind_is_known: kind is capture, event_log, namesrv_log, snapshot or addresses.
-                kind IN ('capture', 'event_log', 'namesrv_log', 'snapshot', 'addresses')
+            kind_is_known: kind is capture, event_log, namesrv_log or addresses.
+                kind IN ('capture', 'event_log', 'namesrv_log', 'addresses')
             counts_are_not_negative: bytes, frames and packets are 0 or more.
                 bytes >= 0 AND frames >= 0 AND coalesce(packets, 0) >= 0
             packets_if_capture: Captures, and only they, have packets.
@@ -261,7 +233,6 @@ TABLES = (
     *EVENT_TABLES,
     TOPIC_CONFIGS_TABLE,
     ROUTE_OBSERVATIONS,
-    SNAPSHOTS,
     QUARANTINE,
     SOURCES,
     OPEN_STREAMS,

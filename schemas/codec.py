@@ -12,7 +12,6 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 from namesrv_core.history.intervals import Interval, Member, Reported
-from namesrv_core.history.snapshot import snapshot_of
 from namesrv_core.history.verification import Observed
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import Answer, Question, RequestCode
@@ -73,8 +72,6 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
         event = _NAMESRV[row["namesrv_kind"]](row)
     elif kind == "route_observations":
         event = events.AnswerObserved(question_of(row), answer_of(row), row["request_seq"])
-    elif kind == "snapshots":
-        event = snapshot_of(row["snapshot"]).event
     else:
         raise ValueError(f"event {row['event_id']}: no event comes from table {kind!r}")
     return event if refusal is None else events.RefusedRequest(refusal, event)

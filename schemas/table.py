@@ -90,8 +90,8 @@ class Table:
 
     `rules`: what must hold of it, beside that it has its required columns and a key of its own (`schemas.rules`). `made_by`: the
     step of a day's replay that writes its slices, of a gold table that is no history; `sql`: DuckDB's statement that makes them of
-    the day's other tables, where that is one. `shows_changes`: `restatements` shows which rows a run changed. `span`: of a table
-    of intervals the columns that say from when on a row was there, and when it was over (NULL: it is open).
+    the day's other tables, where that is one. `span`: of a table of intervals the columns that say from when on a row was
+    there, and when it was over (NULL: it is open).
     """
 
     name: str
@@ -103,7 +103,6 @@ class Table:
     rules: tuple[Rule, ...] = field(default=(), compare=False)
     made_by: Step | None = field(default=None, compare=False)
     sql: str | None = field(default=None, compare=False)
-    shows_changes: bool = field(default=False, compare=False)
     span: tuple[str, str] = ("valid_from", "valid_to")
 
     @cached_property

@@ -1,6 +1,6 @@
 """The SQL that readers meet, one statement a file, in Spark's dialect: views and table functions.
 
-Below them lie the tables as they were published (`runs` and `restatements` as `<name>_committed`; one with columns that follow
+Below them lie the tables as they were published (`runs` as `runs_committed`; one with columns that follow
 from others as `<name>_stored`), `known_run` (finished_time: of the run as of which is read), and `coverage_spans` (what is
 recorded, and so to be said of each instant).
 """
@@ -14,13 +14,13 @@ import pyarrow as pa
 from schemas import bronze, gold
 from schemas.findings import CATALOGUE, THRESHOLDS, Thresholds
 from schemas.sql_files import query
-from schemas.table import BOOLEAN, STRING, TIMESTAMP, Table, type_name, type_of
+from schemas.table import BOOLEAN, STRING, TIMESTAMP, Table, type_name, type_of, words
 
 VIEW_NAMES = (
     *("coverage", "events", "live_refreshes", "whole_routes", "client_routes", "cause_events", "causes"),
     *("broker_lives", "queue_changes", "address_changes", "heartbeat_gaps", "route_weights", "registry_rows"),
     "between_answers",
-    *("finding_codes", "incidents", "namesrv_divergence"),
+    *("finding_codes", "incidents", "namesrv_divergence", "restatements"),
 )
 FUNCTION_NAMES = (
     *("coverage_at", "coverage_between"),
@@ -71,8 +71,7 @@ class Statement:
 
 def stored_tables() -> dict[str, Table]:
     """Return the tables by the name under which readers' SQL finds their rows as they were published."""
-    committed = (gold.RUNS, gold.RESTATEMENTS)
-    under = {f"{table.name}_committed": table for table in committed}
+    under = {"runs_committed": gold.RUNS}
     under |= {f"{table.name}_stored": table for table in bronze.TABLES if table.derived}
     others = (table for table in (*gold.TABLES, *bronze.TABLES) if table not in under.values())
     return under | {table.name: table for table in others}
@@ -81,7 +80,7 @@ def stored_tables() -> dict[str, Table]:
 def statements() -> dict[str, Statement]:
     """Return every statement by the name of what it makes, those first that others use."""
     made = [
-        *(Statement(name, query(f"ledger/{name}")) for name in ("runs", "restatements")),
+        Statement("runs", query("ledger/runs")),
         *(Statement(table.name, _with_derived(table)) for table in bronze.TABLES if table.derived),
         *views(),
         *functions(),
@@ -93,6 +92,7 @@ def views() -> tuple[Statement, ...]:
     """Return the views over the bronze and gold views, in the order in which they can be made."""
     made = {
         "finding_codes": _finding_codes(),
+        "restatements": query("views/restatements").format(recorded=words(of.name for of in bronze.RECORDED_TABLES)),
         "whole_routes": query("views/whole_routes").replace("{route_text}", _route_text("parts")),
     }
     return tuple(Statement(name, made.get(name) or query(f"views/{name}")) for name in VIEW_NAMES)

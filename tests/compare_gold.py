@@ -37,7 +37,7 @@ def tables_of(warehouse: Path | str, *, layers: Sequence[str] = ("gold", "intern
     for table in (*bronze.TABLES, *gold.TABLES):
         if table.layer not in layers or table is gold.RUNS:
             continue
-        rows = _read(root, table, versions.get(table.name), is_pinned=bool(runs) and table is not gold.RESTATEMENTS)
+        rows = _read(root, table, versions.get(table.name), is_pinned=bool(runs))
         rows = with_whole_routes(rows) if table is gold.ROUTE_CHANGES else rows
         found[table.name] = rows.drop_columns([c for c in (*RUN_COLUMNS, "ingest_runs") if c in rows.column_names])
     if "gold" in layers:

@@ -29,7 +29,6 @@ from jobs.store.published import (
     LAYOUT,
     Noted,
     delta_table,
-    delta_uri,
     noted_in,
     path_of,
     require_kept,
@@ -65,8 +64,6 @@ _PUBLISHED = """
     WHERE status = 'published' ORDER BY finished_time DESC, run_id DESC"""
 _VERSIONS = "SELECT versions FROM runs_committed WHERE run_id = $run"
 _RUN = "SELECT run_id, finished_time, versions, digests FROM runs_committed WHERE run_id = $run"
-# The ledger's own tables, which no run pins.
-_OF_NO_RUN = ("runs", "restatements")
 _BATCH = 1_000
 # Failures that no file can cause. What a damaged one causes has any other class, and does not always name it.
 _OF_THE_QUESTION = (
@@ -222,7 +219,7 @@ class Answers:
         if self._holder is not None:
             self._holder.hold(table.table)
         found = delta.get_add_actions(flatten=True)
-        published = self.known.digests.get(table.table) if table.table not in _OF_NO_RUN else None
+        published = self.known.digests.get(table.table) if table.table != "runs" else None
         folder = path_of(self.warehouse, table.layer, table.table)
         require_rows(table.table, found.column("num_records").to_pylist(), published, folder)
         return _files_of(table, delta)
@@ -317,15 +314,10 @@ class Answers:
         return self.source(self.files(name), name)
 
     def _version(self, table: asked.Stored) -> DeltaTable | None:
-        """Return the version of a table that the run has pinned; the ledger's own are the newest. None: there is none."""
+        """Return the version of a table that the run has pinned; the ledger is the newest. None: there is none."""
         path = path_of(self.warehouse, table.layer, table.table)
         if table.table == "runs":
             return self._runs
-        from deltalake import DeltaTable  # noqa: PLC0415  as above
-
-        if table.table == "restatements":
-            is_there = DeltaTable.is_deltatable(delta_uri(path))
-            return delta_table(path, table.table, table.cut, None) if is_there else None
         version = self.known.versions.get(table.table)
         return None if version is None else delta_table(path, table.table, table.cut, version)
 

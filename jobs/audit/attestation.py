@@ -74,7 +74,7 @@ def attest(
 
     `answers`, `warehouse`: the warehouse as of a run, and with the settings that the night is to have; `at`: a name server and an
     instant of which `tables` (names of `jobs.ask.engine.FUNCTIONS`) are attested row by row. Raises NotRecordedError for an
-    instant of which nothing is recorded, SnapshotUnknownError for an unknown name server, TamperedError where what was recorded
+    instant of which nothing is recorded, UsageError for an unknown name server, TamperedError where what was recorded
     is not what was read, or cannot be replayed.
     """
     if at is not None:

@@ -29,10 +29,6 @@ QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "prometheus": ("ongoing incidents, and how far is known, as a Prometheus text file", ()),
     "history": ("every change of a topic's route, and its cause", ("topic",)),
     "explain": ("a topic's route at an instant, the event behind it, and its recorded bytes", ("topic", "time")),
-    "restated": (
-        "how a table at an instant differs between an earlier run (--as-known-at) and now, and the late events that changed it",
-        ("table", "time"),
-    ),
     "changes": (
         "what runs have changed since one of them: intervals and findings that began, ended or are others now",
         (),
@@ -41,7 +37,6 @@ QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "sql": ("questions in Spark's SQL, over the views and functions that `sql` has", ("query",)),
 }
 """What is asked without a JVM, in words, and its arguments."""
-_SNAPSHOT = "states to start from where a recording begins in the middle of a name server's life"
 _NAMESRVS = (
     "addresses and versions of name servers, where the traffic does not show them, e.g. "
     "10.0.0.1:9876,10.0.0.9:9876=5.4.0 is one process; 10.0.0.1:9876/10.0.0.2:9876 are two"
@@ -96,7 +91,6 @@ class _Options(argparse.ArgumentParser):
         """Add what is read, and how: of `nightly` and `ingest`."""
         inputs = "captures, event logs or namesrv.log, files, folders or URLs (s3://); - is standard input"
         self.several("--input", "PATH", inputs, required=required)
-        self.several("--snapshot", "FILE", _SNAPSHOT)
         self.several("--namesrv", "ADDR[,ADDR][=VERSION][/ADDR...]", _NAMESRVS)
         series = "regular expression: captures of one folder in whose names it finds different texts are of different"
         self.add_argument("--series", metavar="PATTERN", help=f"{series} recording points")
@@ -160,7 +154,7 @@ def _add_writers(add: Callable[..., _Options]) -> None:
         "--warehouse", help="folder for the tables (default: warehouse/demo in the checkout, or here; emptied first)"
     )
     demo.run()
-    demo.set_defaults(snapshot=(), first=None, last=None)
+    demo.set_defaults(first=None, last=None)
     nightly = add("nightly", help="read what is new, recompute the days that it touches, check them, publish")
     nightly.recorded(required=False)
     for option, to, which in (("--from", "first", "first"), ("--to", "last", "last")):
@@ -241,11 +235,6 @@ def _add_readers(add: Callable[..., _Options]) -> None:
     export = add("export", help="write the recorded events as a JSON-lines event log")
     export.warehouse()
     export.file("--output", "file to write; .gz compresses", required=True)
-    snapshot = add("snapshot", help="write the state of a name server at an instant as a snapshot file")
-    snapshot.add_argument("of", metavar="NAMESRV_ID", help="name server, ip:port")
-    snapshot.add_argument("--at", required=True, metavar="TIME", help="instant, ISO 8601, UTC unless it says otherwise")
-    snapshot.file("--output", "file to write", required=True)
-    snapshot.warehouse()
 
 
 def _add_questions(add: Callable[..., _Options], given: Sequence[str]) -> None:

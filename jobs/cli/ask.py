@@ -65,11 +65,6 @@ def ask(given: argparse.Namespace) -> int:
         if not require_within(answers.coverage, *time_of(values)):
             sys.stderr.write(f"namesrv-history: {summary(answers.coverage)}\n")
     with opened(Path(given.output)) if given.output else nullcontext(sys.stdout) as out:
-        if given.question == "restated":
-            from jobs.ask.restated import restated  # noqa: PLC0415  as below
-
-            found = restated(answers, answers_of(given, None), FUNCTIONS[table_named(given.table)], instant(given.time))
-            write_rows(out, given.format, *found, given.limit)
         if given.question == "changes":
             _write_changes(answers, given, out)
         if given.question == "prometheus":
@@ -123,8 +118,6 @@ def questions_of(given: argparse.Namespace) -> Iterator[_Asked]:
     }
     if given.question == "table-at":
         yield f"SELECT * FROM {FUNCTIONS[table_named(given.table)]}($t) ORDER BY ALL", instants  # noqa: S608  a name of ours
-    elif given.question == "restated" and given.as_known_at is None:
-        raise UsageError("restated: say with --as-known-at what it is compared with: a run, or an instant")
     elif given.question == "diff" and instants["t1"] > instants["t2"]:
         raise UsageError(f"{given.t1} lies after {given.t2}: give the earlier instant first")
     elif given.question == "diff" and given.tables:

@@ -10,9 +10,12 @@ import logging
 import shutil
 import sys
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from jobs import IS_INSTALLED
 from jobs.ask.changes import Hook
@@ -22,7 +25,7 @@ from jobs.ask.saved import time_of
 from jobs.audit.attestation import attest, differing, read_attestation
 from jobs.cli import report
 from jobs.cli.ask import table_named
-from jobs.cli.files import export, snapshot_at
+from jobs.cli.files import export
 from jobs.cli.output import Console, opened, waiting
 from jobs.errors import (
     EXIT_INPUT,
@@ -38,19 +41,44 @@ from jobs.errors import (
     UsageError,
 )
 from jobs.ingest.ingest import ingest
-from jobs.ingest.refused import forget, told
 from jobs.night import nightly
 from jobs.night.gate import are_too_many, prepare
 from jobs.passes import InProcess, OnSpark, Passes, Processes
 from jobs.processes import cores
 from jobs.session import CHECKOUT, SessionLater, for_questions
 from jobs.store.check import check, require_whole
-from jobs.store.coverage import require_within, summary, text_of
+from jobs.store.coverage import require_within, summary
 from jobs.store.disk import PUBLISHED, known_failure
+from jobs.store.ledger import ReadFile
 from jobs.store.lock import locked, read_locked
 from jobs.store.maintain import maintain
 from jobs.store.published import LAST_RUN, Noted
 from jobs.store.warehouse import Warehouse
+from schemas import bronze
+
+
+def told(warehouse: Warehouse) -> list[ReadFile]:
+    """Return such files, by name."""
+    found = (source for source in warehouse.recorded() if source.verdict != bronze.ACCEPTED)
+    return sorted(found, key=lambda source: (source.name, source.sha256))
+
+
+def forget(warehouse: Warehouse, wanted: Sequence[str]) -> list[ReadFile]:
+    """Have nobody know such files, named or by the first digits of their digests, and commit it; return them.
+
+    Given again they are read again. Raises UsageError for one that is not there.
+    """
+    gone: dict[str, ReadFile] = {}
+    for name in wanted:
+        found = [source for source in told(warehouse) if name == source.name or source.sha256.startswith(name.lower())]
+        if not name or not found:
+            raise UsageError(f"{name!r}: no file of this name, or with such a digest, was refused or unread")
+        gone |= {source.sha256: source for source in found}
+    kept = warehouse.rows(bronze.SOURCES).filter(~pc.field("content_sha256").isin(pa.array(sorted(gone))))
+    warehouse.write(bronze.SOURCES, kept, instead=warehouse.files(bronze.SOURCES))
+    warehouse.commit([bronze.SOURCES])
+    return list(gone.values())
+
 
 DEMO_CAPTURE = CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 DEMO_WAREHOUSE = (Path.cwd() if IS_INSTALLED else CHECKOUT) / "warehouse" / "demo"
@@ -115,7 +143,7 @@ def _nightly(command: Command) -> int:
     # A JVM that starts has work for all cores; until its first tasks run, for one.
     prepare(session.wait if session is not None else lambda: None)
     passes: Passes = InProcess() if session is None else OnSpark(session.get, warehouse.path)
-    asked = nightly.Asked(given.input, given.snapshot, given.first, given.last)
+    asked = nightly.Asked(given.input, given.first, given.last)
     hook = Hook(warehouse.path, given.after_publish) if getattr(given, "after_publish", None) else None
     if hook is not None:
         last = warehouse.ledger().last
@@ -170,7 +198,7 @@ def _ingest(command: Command) -> int:
     with locked(warehouse.path):
         warehouse.start_from_published()
         require_whole(warehouse)
-        ingested = ingest(warehouse, given.input, given.snapshot, command.console.progress, passes)
+        ingested = ingest(warehouse, given.input, command.console.progress, passes)
         warehouse.clear_staging()
     report.show_ingested(ingested, command.console)
     return EXIT_NO_INPUT if ingested.empty else EXIT_INPUT if ingested.errors else EXIT_OK
@@ -338,16 +366,6 @@ def _export(command: Command) -> int:
     return EXIT_OK
 
 
-def _snapshot(command: Command) -> int:
-    given = command.arguments
-    with command.waiting():
-        text = snapshot_at(command.warehouse, given.of, given.at)
-    with opened(Path(given.output)) as file:
-        file.write(text)
-    command.console.line(f"{given.output}: {given.of} at {text_of(given.at)}")
-    return EXIT_OK
-
-
 _COMMANDS: dict[str, Callable[[Command], int]] = {
     "demo": _demo,
     "nightly": _nightly,
@@ -359,5 +377,4 @@ _COMMANDS: dict[str, Callable[[Command], int]] = {
     "register": _register,
     "audit": _audit,
     "export": _export,
-    "snapshot": _snapshot,
 }

@@ -12,8 +12,6 @@ from jobs.ask.instants import instant, known_at
 from jobs.errors import UsageError
 from jobs.ingest import STANDARD_INPUT
 
-_MAX_SNAPSHOT_BYTES = 256 << 20
-
 
 def judge(arguments: argparse.Namespace) -> None:
     """Put values in the place of texts. Raises UsageError, or FileNotFoundError, for what cannot be."""
@@ -21,15 +19,6 @@ def judge(arguments: argparse.Namespace) -> None:
     for name in given.get("input") or []:
         if name != STANDARD_INPUT and "://" not in name and not Path(name).exists():
             raise FileNotFoundError(f"input {name}: no such file or folder")
-    for path in (Path(name) for name in given.get("snapshot") or [] if "://" not in name):
-        from namesrv_core.history.snapshot import SnapshotError, snapshot_of  # noqa: PLC0415  most have none
-
-        try:
-            if path.stat().st_size > _MAX_SNAPSHOT_BYTES:
-                raise UsageError(f"snapshot {path}: longer than {_MAX_SNAPSHOT_BYTES >> 20} MiB")
-            snapshot_of(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, SnapshotError) as error:
-            raise UsageError(f"snapshot {path}: {error}") from error
     for name in (one for one in ("output", "summary") if given.get(one)):
         # What could not be written once all is done is refused now.
         path = Path(given[name])

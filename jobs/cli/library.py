@@ -10,12 +10,11 @@ from contextlib import suppress
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
-from jobs.ask.engine import FUNCTIONS, Answers, Known, nearest
+from jobs.ask.engine import Answers, Known, nearest
 from jobs.ask.instants import instant, known_at
-from jobs.ask.restated import restated
 from jobs.ask.saved import described, query_named, time_of
 from jobs.cli.arguments import QUESTIONS
-from jobs.cli.ask import questions_of, table_named
+from jobs.cli.ask import questions_of
 from jobs.cli.explain import EXPLAINED
 from jobs.cli.judged import warehouse_at
 from jobs.errors import UsageError
@@ -35,7 +34,7 @@ class History:
     """A warehouse as of one run, which stays the same however many are published. One thread at a time.
 
     Each question of `ask` is a method of its name (`route_at`, `table_at`, `why`, `diff`, `findings`, `incidents`, `history`,
-    `explain`, `restated`, `sql`), and so is each saved query (`departures`, ...; or `query`), whose parameters are given by
+    `explain`, `sql`), and so is each saved query (`departures`, ...; or `query`), whose parameters are given by
     name; `help` tells of each. Instants are datetimes, UTC unless they say otherwise, or texts as `ask` takes them. What was
     recorded is a value: no name in an answer or a question is taken for SQL.
     """
@@ -90,8 +89,6 @@ class History:
         asked = name if name in METHODS else query_named(name)
 
         def ask(*values: Any, **named: Any) -> Any:
-            if name == "restated":
-                return self._framed(self._restated(*_signature(name).bind(*values, **named).args))
             sql, bound = self.statement(asked, *values, **named)
             return self._framed(self.answers.table(sql, **bound))
 
@@ -99,13 +96,6 @@ class History:
         ask.__doc__ = described(asked) if isinstance(asked, Query) else f"Return {METHODS[asked][0]}."
         ask.__signature__ = _signature(asked)  # type: ignore[attr-defined]
         return ask
-
-    def _restated(self, table: str, time: object) -> pa.Table:
-        import pyarrow as pa  # noqa: PLC0415  as above
-
-        now, function = Answers(self.answers.warehouse), FUNCTIONS[table_named(table)]
-        names, rows = restated(self.answers, now, function, instant(str(time)))
-        return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows])
 
     def _framed(self, found: pa.Table) -> Any:
         import pyarrow as pa  # noqa: PLC0415  as above

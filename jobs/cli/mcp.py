@@ -152,7 +152,7 @@ def _listed() -> Iterator[str]:
     """Yield what can be asked by its name."""
     yield f"Ask a question by its name, with arguments by theirs (? may be left out); {MOST_ROWS} rows at most:"
     for name, (text, given) in METHODS.items():
-        if name not in ("explain", "incidents", "sql", "restated"):
+        if name not in ("explain", "incidents", "sql"):
             yield f"- {name}({', '.join(given)}): {text}"
     for query in queries().values():
         given = tuple(f"{one.name}{'' if one.default is None else '?'}" for one in query.parameters)

@@ -101,7 +101,7 @@ class Views:
             self._rows(self._stored[name]).createOrReplaceTempView(name)
 
     def _rows(self, table: Table) -> DataFrame:
-        """Return the rows of a table as the run left it; the ledger's own tables have what has been committed."""
+        """Return the rows of a table as the run left it; the ledger has what has been committed."""
         version = self._version_of(table)
         if version is None:
             return self.spark.createDataFrame([], table.spark_schema)
@@ -121,8 +121,8 @@ class Views:
         return table_path(self._warehouse.path, table).replace("s3://", "s3a://", 1)
 
     def _version_of(self, table: Table) -> int | None:
-        """Return the version of a table that is read; of the ledger's own tables the newest. None: there is none."""
-        if table not in (gold.RUNS, gold.RESTATEMENTS):
+        """Return the version of a table that is read; of the ledger the newest. None: there is none."""
+        if table is not gold.RUNS:
             return self._run.versions.get(table.name)
         head = head_of(self._warehouse.path, table)
         return head if head >= 0 else None

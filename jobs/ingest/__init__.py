@@ -1,4 +1,4 @@
-"""From captures, event logs and snapshots into the bronze tables, in this process and without Spark."""
+"""From captures and event logs into the bronze tables, in this process and without Spark."""
 
 STANDARD_INPUT = "-"
 """The input that is read from a pipe."""

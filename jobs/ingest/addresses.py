@@ -24,7 +24,7 @@ from schemas import bronze
 from schemas.table import Table
 
 Values = dict[str, Any]
-_NAMED = (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS, bronze.QUARANTINE)
+_NAMED = (*bronze.RECORDED_TABLES, bronze.QUARANTINE)
 _LIFE = ("started", "stopped", "observed_from", "recording_gap")
 _ONE_DAY = dt.timedelta(days=1)
 

@@ -33,7 +33,7 @@ _REVOKED = Table(
     (required("table", STRING, "Its table"), required("event_id", STRING, "Its key")),
     key=("table", "event_id"),
 )
-WRITTEN = {table.name: table for table in (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS, bronze.TOPIC_CONFIGS_TABLE)}
+WRITTEN = {table.name: table for table in (*bronze.RECORDED_TABLES, bronze.TOPIC_CONFIGS_TABLE)}
 """The tables whose rows a run collects before it writes them; of each the key is one column."""
 STAGED = {**WRITTEN, bronze.QUARANTINE.name: bronze.QUARANTINE, REVOKED: _REVOKED}
 _OWN = (pa.field("_n", pa.int64()), pa.field("_frame", pa.int64()), pa.field("_seq_is_given", pa.bool_()))

@@ -2,30 +2,172 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import pickle
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from jobs.ingest.collecting import WRITTEN, Run, as_staged, columns_of_lines
 from jobs.ingest.ingested import Ingested, Quarantined, ReadSource
-from jobs.ingest.logs import Part, ReadPart, again, parts_of_logs, read_part, rows_in
 from jobs.ingest.progress import Progress
 from jobs.ingest.series import Before, ReadSeries, Series, joined_by, read_series, series_in, told_here
-from jobs.ingest.sources import Source
+from jobs.ingest.sources import Source, UntilItStops, is_compressed
 from jobs.ingest.staging import Staging
 from jobs.passes import InProcess, Passes
 from jobs.session import is_meant_for_cluster
 from jobs.store.warehouse import Warehouse
-from namesrv_core.history.snapshot import SnapshotError, snapshot_of
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.arrow.rows import with_microseconds
 from namesrv_wire.errors import Reason
-from namesrv_wire.lateness import Lateness, ahead_of_clock
-from namesrv_wire.logs.namesrv_log import BROKER_LINES, OTHER_LINES, is_fact
-from namesrv_wire.rows import Row
+from namesrv_wire.lateness import Lateness, Times, times_of
+from namesrv_wire.logs.log_file import BLOCK_BYTES, Block, read_blocks
+from namesrv_wire.logs.namesrv_log import BROKER_LINES, OTHER_LINES, Told, is_fact, read_log
+from namesrv_wire.rows import QUARANTINE, Row
 from schemas import bronze
+from schemas.times import US_PER_DAY, day_of
+
+
+class Part(NamedTuple):
+    """What a task is to read: a part of a file, of which the lines begin from `start` up to `stop`.
+
+    It writes what it finds into files that begin with `name`. `told`: of a name server's own log, which is one part.
+    """
+
+    path: Path
+    start: int
+    stop: int | None
+    name: str
+    run: Run
+    told: Told | None = None
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield what is in it."""
+        if self.told is not None:
+            return read_log(self.path, self.told)
+        return read_blocks(self.path, self.start, self.stop)
+
+
+@dataclass(slots=True)
+class ReadBlock:
+    """What a block of lines holds: `files` of rows by table, of which numbers count from 0, as do those of lines (`count`).
+
+    `ignored`: as of its `Block`. `times`: of the effects of known lines. `days`: on which something was received or took
+    effect. `stated`: addresses that are said to be another one of a name server. `refused`: lines that are no events.
+    """
+
+    count: int
+    frames: int
+    ignored: Counter[str] = field(default_factory=Counter)
+    files: dict[str, Path] = field(default_factory=dict)
+    rows: Path | None = None
+    times: dict[str, Times] = field(default_factory=dict)
+    days: set[dt.date] = field(default_factory=set)
+    stated: dict[str, str] = field(default_factory=dict)
+    refused: Quarantined = field(default_factory=Quarantined)
+
+
+@dataclass(slots=True)
+class ReadPart:
+    """The blocks of a part, in their order, and why it was not read to its end."""
+
+    blocks: list[ReadBlock] = field(default_factory=list)
+    error: str | None = None
+
+
+def parts_of_logs(sources: Sequence[Source], run: Run, told: Told | None) -> Iterator[Part]:
+    """Yield the parts of logs, file after file: of an event log that is not compressed each block is one."""
+    for number, source in enumerate(sources):
+        if source.kind == "namesrv_log":
+            yield Part(source.path, 0, None, f"log-{number}", run, told)
+            continue
+        size = 0 if is_compressed(source.path) else source.bytes
+        starts = range(0, max(1, size), BLOCK_BYTES)
+        for start in starts:
+            stop = start + BLOCK_BYTES if start != starts[-1] else None
+            yield Part(source.path, start, stop, f"log-{number}-{start}", run)
+
+
+def read_part(part: Part) -> ReadPart:
+    """Read a part of an event log and write what its lines say."""
+    found, blocks = ReadPart(), UntilItStops(part.blocks())
+    for number, block in enumerate(blocks):
+        found.blocks.append(_written(part, f"{part.name}-{number}", block))
+    found.error = None if blocks.stopped is None else str(blocks.stopped)
+    return found
+
+
+def _written(part: Part, name: str, block: Block) -> ReadBlock:
+    found, run = ReadBlock(block.count, block.frames, block.ignored), part.run
+    writers: dict[str, pa.ipc.RecordBatchStreamWriter] = {}
+    for lines in block.lines:
+        columns = columns_of_lines(lines, WRITTEN[lines.table], part.path.name, block.first, run.run_id)
+        batch = as_staged(columns, run.namesrv_of)
+        if lines.table not in writers:
+            found.files[lines.table] = run.folder / f"{name}-{lines.table}.arrow"
+            writers[lines.table] = pa.ipc.new_stream(str(found.files[lines.table]), batch.schema)
+        writers[lines.table].write_batch(batch)
+        for times in (lines.event_us, lines.effect_us):
+            found.days.update(day_of(day * US_PER_DAY) for day in np.unique(times // US_PER_DAY).tolist())
+    for writer in writers.values():
+        writer.close()
+    found.times = _times(block)
+    for values in (*(of for lines in block.lines for of in lines.said), *(row.values for _, row in block.rows)):
+        address, of = values.get("namesrv_addr"), values.get("namesrv_id")
+        if address is not None and of is not None and address != of:
+            found.stated[address] = of
+    for number, row in block.rows:
+        if row.table == QUARANTINE:
+            found.refused.add(row.values["reason"], number - block.first, row.values["detail"] or "")
+    if block.rows:
+        found.rows = run.folder / f"{name}.rows"
+        found.rows.write_bytes(pickle.dumps([(number - block.first, row) for number, row in block.rows]))
+    return found
+
+
+def _times(block: Block) -> dict[str, Times]:
+    """Return by name server the times at which lines took effect, in their order."""
+    rows = [(number, row.values) for number, row in block.rows if row.values.get("effect_time") is not None]
+    names = [of["namesrv_id"] for lines in block.lines for of in lines.said] + [of["namesrv_id"] for _, of in rows]
+    number_of = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    numbers = [*(lines.numbers for lines in block.lines), np.array([number for number, _ in rows], np.int64)]
+    effects = [*(lines.effect_us for lines in block.lines), np.array([of["effect_time"] for _, of in rows], np.int64)]
+    whose = [
+        *(np.array([number_of[of["namesrv_id"]] for of in lines.said])[lines.which] for lines in block.lines),
+        np.array([number_of[of["namesrv_id"]] for _, of in rows], np.int64),
+    ]
+    order = np.argsort(np.concatenate(numbers), kind="stable")
+    in_order, of_name = np.concatenate(effects)[order], np.concatenate(whose)[order]
+    if len(number_of) == 1:
+        return dict.fromkeys(number_of, times_of(in_order))
+    return {name: times_of(in_order[of_name == number]) for name, number in sorted(number_of.items())}
+
+
+def rows_in(block: ReadBlock) -> list[tuple[int, Row]]:
+    """Return the rows of a block that are no columns, with the numbers of their lines from 0."""
+    if block.rows is None:
+        return []
+    # Written by a task of this run: nothing from outside is ever unpickled.
+    rows: list[tuple[int, Row]] = pickle.loads(block.rows.read_bytes())  # noqa: S301
+    block.rows.unlink()
+    return rows
+
+
+def again(part: Part, number: int) -> Iterator[tuple[int, Row]]:
+    """Yield all rows of a block, read once more, with the numbers of their lines from 0."""
+    for at, block in enumerate(part.blocks()):
+        if at == number:
+            for line, row in block.in_order(part.path.name):
+                yield line - block.first, row
+            return
+
 
 Values = dict[str, Any]
 _WORTH_ASKING = 4 << 20
@@ -66,10 +208,6 @@ class Reading:
     def read(self, sources: Sequence[Source]) -> list[ReadSource]:
         """Read the files, which are in order of time; return those that are not refused as they were read."""
         noted = [*self._read_logs([source for source in sources if source.is_log])]
-        for source in sources:
-            if source.kind == "snapshot":
-                self._progress.begin(source)
-                noted.append(self._noted(source, source.row(error=self._read_snapshot(source))))
         noted += self._read_captures([source for source in sources if source.kind == "capture"])
         self._result.refused.update({reason.value: count for reason, count in self._lateness.refused.items()})
         return noted
@@ -161,7 +299,7 @@ class Reading:
             yield ReadSource(source, row, range(first + behind, first + count))
             behind = count
 
-    # -- event logs and snapshots ----------------------------------------------------------------------------------------
+    # -- event logs ----------------------------------------------------------------------------------------
 
     def _read_logs(self, sources: Sequence[Source]) -> Iterator[ReadSource]:
         """Read event logs, parts of them by tasks; yield those that are not refused."""
@@ -223,26 +361,3 @@ class Reading:
             self.foreign[source.sha256] = f"{name}: none of its {frames:,} lines tells what a name server knew"
         self._result.frames += frames
         return source.row(frames, error=error)
-
-    def _read_snapshot(self, source: Source) -> str | None:
-        """Stage one snapshot; return what is wrong with it, if anything is."""
-        until_us = self._warehouse.until_us
-        try:
-            text = source.path.read_text(encoding="utf-8")
-            snapshot = snapshot_of(text)
-        except (SnapshotError, OSError, UnicodeDecodeError) as error:
-            return f"{source.path.name}: {error}"
-        if snapshot.at_us > until_us:
-            return f"{source.path.name}: {ahead_of_clock(snapshot.at_us, until_us)}"
-        values = {
-            "namesrv_id": snapshot.namesrv_id,
-            "namesrv_addr": snapshot.namesrv_id,
-            "seq": snapshot.at_us * NS_PER_US,
-            "event_id": source.sha256[:32],
-            "effect_time": snapshot.at_us,
-            "snapshot": text,
-            "source_file": source.path.name,
-            "source_offset": 1,
-        }
-        self._staging.add(Row(bronze.SNAPSHOTS.name, values), frame=None)
-        return None

@@ -50,7 +50,7 @@ _SAME_NS = 2_000_000_000
 
 @dataclass(frozen=True)
 class Source:
-    """An input file. `kind`: capture, event_log, namesrv_log or snapshot."""
+    """An input file. `kind`: capture, event_log or namesrv_log."""
 
     path: Path
     kind: str
@@ -146,8 +146,8 @@ class Given:
 
 
 @contextmanager
-def given_files(warehouse: Warehouse, inputs: Sequence[str], snapshots: Sequence[str] = ()) -> Iterator[Given]:
-    """Give `inputs` and `snapshots`, files, folders, URLs or `-` for standard input, while they are at hand.
+def given_files(warehouse: Warehouse, inputs: Sequence[str]) -> Iterator[Given]:
+    """Give `inputs`, files, folders, URLs or `-` for standard input, while they are at hand.
 
     Folders are entered, linked ones too, each once; what `simulate` notes there about its captures is no recording. Raises
     FileNotFoundError for a missing one, and UsageError for a store that does not answer.
@@ -157,7 +157,7 @@ def given_files(warehouse: Warehouse, inputs: Sequence[str], snapshots: Sequence
     known: dict[str, str] = dict(zip(*names.to_pydict().values(), strict=True))
     given, found, untold = Given(), list[Source](), list[str]()
     with tempfile.TemporaryDirectory(prefix="namesrv-inputs-") as folder:
-        for number, name in enumerate([*inputs, *snapshots]):
+        for number, name in enumerate(inputs):
             own, path = Path(folder, str(number)), local_path(name)
             files: Mapping[Path, str | None]
             if name == STANDARD_INPUT:
@@ -183,10 +183,10 @@ def given_files(warehouse: Warehouse, inputs: Sequence[str], snapshots: Sequence
                     given.known.append(known[fingerprint])
                     continue
                 source = replace(source_of(file, warehouse.until_us, warehouse.conf.log), fingerprint=fingerprint)
-                if source.kind == "namesrv_log" and warehouse.conf.log is None and number < len(inputs):
+                if source.kind == "namesrv_log" and warehouse.conf.log is None:
                     untold.append(file.name)
                     continue
-                found.append(source if number < len(inputs) else replace(source, kind="snapshot"))
+                found.append(source)
         if untold and not found and not given.known:
             raise UsageError(_UNTOLD.format(", ".join(untold)))
         given.errors += [_UNTOLD.format(name) for name in untold]

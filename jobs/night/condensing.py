@@ -26,7 +26,6 @@ from jobs.passes import Passes
 from jobs.store.files import DataFile, read_files
 from jobs.store.relations import reading, require_intact
 from jobs.store.warehouse import Warehouse
-from namesrv_day.across.restate import NewEvents, added_up, new_events
 from namesrv_day.arrow.digest import Digest, Slice, slices_of
 from namesrv_day.day.alive import alive
 from namesrv_day.day.day_events import BEATS
@@ -40,7 +39,6 @@ T = TypeVar("T")
 _ONE_DAY = dt.timedelta(days=1)
 # So many pieces of work for each core: the last ones to end are small.
 _ROUNDS = 4
-_RECORDED = ("day", "namesrv_id", "seq", "event_id", "ingest_run")
 _LEASES = ("namesrv_id", "broker_addr", "heartbeat_timeout_ms")
 
 
@@ -61,15 +59,12 @@ class Piece:
 class CondenseWork:
     """Pieces for one task; hours are stashed below `staging`.
 
-    `leases`: where addresses say for how long they live, by day. `published`: days of which it is asked what is new on them,
-    that is not of the ingest runs `covered`.
+    `leases`: where addresses say for how long they live, by day.
     """
 
     root: str
     pieces: tuple[Piece, ...]
     leases: dict[dt.date, tuple[Piece, ...]]
-    published: frozenset[dt.date]
-    covered: frozenset[str]
     staging: str
 
 
@@ -78,7 +73,7 @@ class Condensed:
     """What the pass has found.
 
     How many rows each slice has, and its digest; where hours of beats, and of answers, of a name server's day are stashed; rules,
-    counted in parts; what is new on published days; what is still `to_count` of rules about several rows, a task each. `damaged`:
+    counted in parts; what is still `to_count` of rules about several rows, a task each. `damaged`:
     what is to be said of files that have not the bytes that were written, whatever their rows are.
     """
 
@@ -87,7 +82,6 @@ class Condensed:
     hours: dict[tuple[dt.date, str], tuple[str, ...]] = field(default_factory=dict)
     answers: dict[tuple[dt.date, str], tuple[str, ...]] = field(default_factory=dict)
     measurements: list[Measurement] = field(default_factory=list)
-    fresh: dict[tuple[dt.date, str], NewEvents] = field(default_factory=dict)
     to_count: list[tuple[TogetherWork, ...]] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
 
@@ -102,7 +96,6 @@ class Condensed:
         self.measurements += other.measurements
         self.to_count += other.to_count
         self.damaged += other.damaged
-        self.fresh = added_up([self.fresh, other.fresh])
 
 
 def condensed(
@@ -117,11 +110,10 @@ def condensed(
     if starts:
         named = files_of(warehouse, (*gold.HISTORY_TABLES, *gold.REPORT_TABLES), starts).named
         pieces += [Piece(name, file) for name, files in named.items() for file in files]
-    ledger = warehouse.ledger()
     warehouse.hold([bronze.REGISTRATIONS], {day - _ONE_DAY for day in days} - {*days})
     leases = {day: tuple(_lease_pieces(warehouse, day, starts)) for day in days}
     work = [
-        CondenseWork(warehouse.path, tuple(some), leases, ledger.days, ledger.covered, warehouse.staging)
+        CondenseWork(warehouse.path, tuple(some), leases, warehouse.staging)
         for some in _shared_out(pieces, passes.width * _ROUNDS, lambda piece: piece.file.size)
     ]
     total = Condensed()
@@ -166,8 +158,6 @@ def _of_recorded(
     found = Condensed()
     if piece.table in bronze.RECORDED_TABLES:
         found.measurements = counted(rows, piece.name, row_rules(piece.name))
-        if day in work.published:
-            found.fresh = new_events(read_files(work.root, piece.table, [piece.file], _RECORDED), work.covered)
     if piece.table in BEATS:
         hours = condense.hours_from(rows, piece.name, leases(day))
         place = stash.put(work.staging, {"hours": hours})

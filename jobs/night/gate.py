@@ -29,8 +29,6 @@ from schemas import bronze
 
 SMALL = tuple(table for table in bronze.TABLES if not table.partition_by)
 """The tables that are not cut by day: the driver judges them."""
-RARE = (bronze.SNAPSHOTS, bronze.QUARANTINE)
-"""Tables of which a day has few rows: the driver judges them, too."""
 KEPT_RESULTS = 10
 """Judgements that Data Docs keep, as `results/<time>.json`, by table as Great Expectations has it; `index.html` shows the last."""
 
@@ -42,7 +40,7 @@ _log = logging.getLogger(__name__)
 def measured_small(warehouse: Warehouse, days: Collection[dt.date]) -> list[Measurement]:
     """Return the rules of the tables that are not cut by day, and of what is rare on `days`, counted."""
     frames = {table.name: warehouse.rows(table) for table in SMALL}
-    frames |= {table.name: warehouse.rows(table, days) for table in RARE}
+    frames[bronze.QUARANTINE.name] = warehouse.rows(bronze.QUARANTINE, days)  # of which a day has few rows
     frames[bronze.SOURCES.name] = _of_days(frames[bronze.SOURCES.name], days, warehouse.run_id)
     return measure(frames)
 

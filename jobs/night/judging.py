@@ -25,11 +25,11 @@ from jobs.store.warehouse import DATA_TABLES
 from namesrv_core.inference.settings import namesrv_of
 from namesrv_core.machine.profile import Namesrv
 from namesrv_day.across.numbers import outcome_counts
-from namesrv_day.across.restate import HANDED_ON, HELD, LIVES, compare, ends_otherwise
-from namesrv_day.arrow.digest import Digest, Slice, slices_of
+from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.alive import beats_of, on_a_day, stored
+from namesrv_day.day.context import IS_SCAN_LIFE, LOOKED_BACK_AT, Rows, frame
 from namesrv_day.day.coverage import Extent, extent_of, is_logged, recorded_day
 from namesrv_day.day.day_events import BEATS, OTHERS, Frames, day_events
 from namesrv_day.flags.between import Compared, compared, served
@@ -43,7 +43,7 @@ from namesrv_day.settle.settle import SettleInput, settle
 from namesrv_day.verify.map_capacities import map_capacities
 from namesrv_day.verify.verify import VerifyInput, verdicts
 from schemas import bronze, gold
-from schemas.table import TIMESTAMP, words
+from schemas.table import TIMESTAMP, Table, words
 from schemas.tables.event_outcomes import SYNTHETIC_OPERATIONS
 from schemas.times import day_start_seq
 
@@ -53,9 +53,22 @@ JUDGED = tuple(table for step in ("outcomes", "flags", "verify") for table in go
 """The tables cut by day of which judging a day writes the slice."""
 SETTLED = (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS)
 """Those that are taken over even if earlier days must be replayed before."""
-_OF_DAY = (*OTHERS, bronze.ROUTE_OBSERVATIONS, bronze.SNAPSHOTS)
+_OF_DAY = (*OTHERS, bronze.ROUTE_OBSERVATIONS)
 # Of the time that a name server's day takes, about.
 _REPLAY = 0.7
+_ALL = pc.scalar(True)
+LIVES: Rows = {gold.EVENT_OUTCOMES: IS_SCAN_LIFE}
+"""Of any earlier day, what a replay may look at."""
+HELD: Rows = {table: pc.field(table.span[1]).is_null() for table in gold.INTERVAL_TABLES}
+"""What is open at the end of a day: what a name server's tables hold, and what is told and not over."""
+HANDED_ON: Rows = {
+    gold.PAST_KNOWLEDGE: _ALL,
+    gold.MAP_CAPACITIES: _ALL,
+    gold.NAMESRV_SETTINGS: _ALL,
+    gold.EXPIRED_BROKERS: pc.field("returned_time").is_null(),
+    **LOOKED_BACK_AT,
+}
+"""What a day takes over from the day before beside that."""
 # Equal answers have long bodies.
 _ONCE = frozenset({"body"})
 
@@ -67,8 +80,8 @@ class Judged:
     Files that were written, and what became of its intervals; `events` that the core took, and those by outcome;
     `reconsidered_since`: from that position on earlier days were replayed with a value that turns out wrong; what is compared
     with other name servers, None if nothing is; what is recorded of it (`coverage.recorded_day`). Of a day that was published:
-    the findings that it had; slices that differ (`restate.compare`), whether what it hands on to the next day does, and whether
-    that does at which any later day may look, or the intervals that are open at its end. Others had no end before.
+    the findings that it had; whether it hands on to the next day something else, and whether that is other at which any later day
+    may look, or the intervals that are open at its end. Others had no end before.
     """
 
     namesrv_id: str
@@ -80,7 +93,6 @@ class Judged:
     compared: Compared | None
     coverage: list[dict[str, Any]] = field(default_factory=list)
     published_findings: pa.Table | None = None
-    differing: list[dict[str, Any]] = field(default_factory=list)
     ends_otherwise: bool = True
     lives_otherwise: bool = True
     holds_otherwise: bool = True
@@ -146,7 +158,7 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
         _compared(work, slices, recorded),
         recorded,
     )
-    return judged if work.published is None else _differing(work, judged, slices, work.published), slices
+    return judged if work.published is None else _held_to(work, judged, slices, work.published), slices
 
 
 def _replayed(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[dict[str, pa.Table], int, int | None]:
@@ -163,7 +175,7 @@ def _replayed(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[dict[st
             work.raw_beats,
             work.topic_configs,
             carried=ChainMap(carried, open_rows),  # type: ignore[arg-type]  # it only reads
-            ever={table.name: work.ever.rows(table) for table in (bronze.NAMESRV_EVENTS, bronze.SNAPSHOTS)},
+            ever={bronze.NAMESRV_EVENTS.name: work.ever.rows(bronze.NAMESRV_EVENTS)},
             settings_before=work.settings_before,
             settings_later=work.settings_later,
             given=work.given,
@@ -197,8 +209,8 @@ def _replayed(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[dict[st
     return {**found, gold.MAP_CAPACITIES.name: capacities}, done.events, settled.reconsidered_since
 
 
-def _differing(work: NamesrvWork, judged: Judged, slices: Frames, published: Files) -> Judged:
-    """Return what was judged of a day that was published, with what is different now."""
+def _held_to(work: NamesrvWork, judged: Judged, slices: Frames, published: Files) -> Judged:
+    """Return what was judged of a day that was published, with what it hands on otherwise now."""
     before = {table.name: published.on(table, work.day) for table in DATA_TABLES}
     # Of findings that is known when name servers were compared.
     held = {table: rows for table, rows in HELD.items() if table is not gold.FINDINGS}
@@ -206,11 +218,19 @@ def _differing(work: NamesrvWork, judged: Judged, slices: Frames, published: Fil
     return replace(
         judged,
         published_findings=before[gold.FINDINGS.name],
-        differing=compare(slices, before, work.day),
         holds_otherwise=holds_otherwise,
         ends_otherwise=holds_otherwise or ends_otherwise(slices, before, HANDED_ON),
         lives_otherwise=ends_otherwise(slices, before, LIVES),
     )
+
+
+def ends_otherwise(new: Frames, old: Frames, what: Rows) -> bool:
+    """Return whether the rows `what` of a day are others in `new` than in `old`, whose tables may be missing."""
+
+    def digest(frames: Frames, table: Table) -> object:
+        return digests_by(frame(frames, table).filter(what[table]).select(table.column_names))
+
+    return any(digest(new, table) != digest(old, table) for table in what)
 
 
 def _extent(work: NamesrvWork) -> Extent | None:
@@ -277,7 +297,7 @@ def _measured(work: Sequence[NamesrvWork], slices: Frames) -> list[Measurement]:
 
 def _recorded(today: Files, day: dt.date, slices: Frames) -> dict[str, pa.Table]:
     """Return the rows of bronze tables that the day's slices name, as far as rules look at them."""
-    named, tables = ask(_NAMED, slices, day=day), (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS)
+    named, tables = ask(_NAMED, slices, day=day), bronze.RECORDED_TABLES
     placed = named.filter(pc.field("seq").is_valid())
     seqs = {"seqs": pa.table({"seq": pc.unique(placed["seq"])})}
     # Nearly all lie where an outcome tells: elsewhere nothing is read. A decision on their order has moved a few.

@@ -9,36 +9,141 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from duckdb import DuckDBPyRelation
 
 from jobs.errors import TamperedError
-from jobs.night.comparing import suspected_on, told_together
+from jobs.night import stash
 from jobs.night.condensing import Condensed, condensed
 from jobs.night.days import Days, is_start, starting_slices
-from jobs.night.judging import JUDGED, REPLAYED, SETTLED, Judged, JudgedTogether, replay_namesrvs
+from jobs.night.judging import (
+    HELD,
+    JUDGED,
+    REPLAYED,
+    SETTLED,
+    Judged,
+    JudgedTogether,
+    ends_otherwise,
+    replay_namesrvs,
+)
 from jobs.night.opened import Files, files_of
 from jobs.night.together import count_together
 from jobs.night.work import NamesrvWork
 from jobs.passes import Passes, call, for_files
-from jobs.store.intervals import end_with, go_on_as_published, replace_closed
+from jobs.store.files import read_files
+from jobs.store.intervals import end_with, go_on_as_published, replace_closed, write_intervals
 from jobs.store.ledger import days_of, require_same
+from jobs.store.relations import reading
 from jobs.store.warehouse import DATA_TABLES, Warehouse
-from namesrv_day.across.restate import compare
 from namesrv_day.arrow.digest import Digest, Slice
 from namesrv_day.arrow.rows import empty
-from namesrv_day.arrow.sql import ask
+from namesrv_day.arrow.sql import ask, connection
 from namesrv_day.day.context import BEGINNINGS, IS_SCAN_LIFE
+from namesrv_day.flags.between import across, together
+from namesrv_day.flags.suspected import FRESH_NS, HEARD, REGISTERED, SUSPECTED, TOLD, suspected
 from namesrv_day.gate.rules import Measurement, merged
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold
-from schemas.table import Table
+from schemas.sql_files import query
+from schemas.table import LONG, STRING, Table
 from schemas.times import day_of
+
+_COMPARED = ("namesrv_id", "broker_name", "topic", "valid_from", "valid_to", "opened_by", "closed_by")
+_EACH = gold.FINDINGS
+_ANSWER = pa.struct([("seq", LONG), ("event_id", STRING)])
+_BODIES = pa.schema([("namesrv_id", STRING), ("body", STRING), ("answers", pa.list_(_ANSWER))])
+_MOST = 2_000
+"""Answers that are looked at of a name server's day: the last ones."""
+_REGISTERING = "namesrv_id, broker_addr, broker_name, broker_id, seq, heartbeat_timeout_ms AS lease_ms"
+_NEAR = "SELECT DISTINCT unnest([seq // $fresh_ns - 2, seq // $fresh_ns - 1, seq // $fresh_ns]) AS near FROM told"
+_HEARD = """
+SELECT namesrv_id, broker_addr, min(first_seq) AS first_seq, max(last_seq) AS last_seq FROM beats
+WHERE broker_addr IS NOT NULL GROUP BY ALL
+"""
+
+
+def told_together(
+    warehouse: Warehouse, day: dt.date, judged: Sequence[Judged]
+) -> tuple[list[Judged], dict[Slice, Digest]]:
+    """Write the findings that comparing name servers tells; return what was judged, with these, and their digests."""
+    history = gold.TOPIC_QUEUE_HISTORY
+    written = tuple(file for done in judged if done.intervals for file in done.intervals[history.name].files)
+
+    def queues(names: Sequence[str], brokers: pa.Array) -> pa.Table:
+        where = pc.field("namesrv_id").isin(names) & pc.field("broker_name").isin(brokers)
+        return Files(warehouse.path, {history.name: written}).on(history, day, _COMPARED, where)
+
+    found = across(
+        together(done.compared for done in judged if done.compared is not None), queues, day, warehouse.conf.thresholds
+    )
+    there, known = (warehouse.files(_EACH), warehouse.published_files(_EACH)), dict[Slice, Digest]()
+    again = []
+    for done in judged:
+        rows = found.filter(pc.field("namesrv_id") == done.namesrv_id)
+        told = write_intervals(warehouse.path, _EACH, rows, done.namesrv_id, day, warehouse.run_id, there, "between")
+        known |= told.digests
+        both = done.intervals[_EACH.name].and_also(told)
+        changed: dict[str, Any] = {"intervals": {**done.intervals, _EACH.name: both}}
+        if done.published_findings is not None:
+            new = {_EACH.name: read_files(warehouse.path, _EACH, both.files)}
+            old = {_EACH.name: done.published_findings}
+            is_other = ends_otherwise(new, old, {_EACH: HELD[_EACH]})
+            changed |= {
+                "holds_otherwise": done.holds_otherwise or is_other,
+                "ends_otherwise": done.ends_otherwise or is_other,
+            }
+        again.append(replace(done, **changed))
+    return again, known
+
+
+def suspected_on(warehouse: Warehouse, day: dt.date, hours: Sequence[str]) -> pa.Table:
+    """Return what a day tells of name servers being one, or several, as `SUSPECTED`; `hours`: where beats are stashed."""
+
+    def bodies(rows: DuckDBPyRelation) -> pa.Table:
+        whole = rows.filter("code = 106 AND response_code = 0 AND body IS NOT NULL")
+        return whole.aggregate("namesrv_id, body, list({'seq': seq, 'event_id': event_id}) AS answers").to_arrow_table()
+
+    def of_files(table: Table, ask_one: Callable[[DuckDBPyRelation], pa.Table], schema: pa.Schema) -> pa.Table:
+        found = [schema.empty_table()]
+        for file in warehouse.files(table, [day]):
+            with reading(warehouse.path, table, [file]) as rows:
+                found.append(ask_one(rows).cast(schema))
+        return pa.concat_tables(found)
+
+    answered = of_files(bronze.ROUTE_OBSERVATIONS, bodies, _BODIES)
+    told = ask(query("flags/whole"), {"bodies": answered}, most=_MOST).cast(TOLD)
+    if not told.num_rows:
+        return SUSPECTED.empty_table()
+    columns = ["namesrv_id", "broker_addr", "first_seq", "last_seq"]
+    beats = stash.take(hours, "hours", None, columns) if hours else HEARD.empty_table()
+    given = {row["namesrv_addr"]: row["namesrv_id"] for row in warehouse.rows(bronze.ADDRESSES).to_pylist()}
+    apart = {frozenset(given.get(address, address) for address in pair) for pair in warehouse.conf.apart}
+    # All addresses of these are listed.
+    listed = {name for name, said in warehouse.conf.namesrvs.items() if said.addresses is not None}
+    names = {*told["namesrv_id"].to_pylist(), *beats["namesrv_id"].to_pylist()}
+    apart |= {frozenset((name, other)) for name in listed & names for other in names - {name}}
+
+    def registered() -> pa.Table:
+        near = ask(_NEAR, {"told": told}, fresh_ns=FRESH_NS)
+
+        def of_file(rows: DuckDBPyRelation) -> pa.Table:
+            accepted = rows.filter("response_code = 0 AND refusal IS NULL AND broker_addr IS NOT NULL")
+            found = accepted.project(f"{_REGISTERING}, seq // {FRESH_NS} AS near")
+            return (
+                found.join(connection().from_arrow(near), "near", how="semi").to_arrow_table().select(REGISTERED.names)
+            )
+
+        return of_files(bronze.REGISTRATIONS, of_file, REGISTERED)
+
+    return suspected(ask(_HEARD, {"beats": beats}).cast(HEARD), told, registered, apart, warehouse.conf.namesrvs)
+
 
 T = TypeVar("T")
 _ONE_DAY = dt.timedelta(days=1)
@@ -205,11 +310,11 @@ class Night:
         # Take over what tasks have written, and compare name servers.
         judged.sort(key=lambda of: of.namesrv_id)
         self._replace(day, JUDGED, judged)
-        gone, digests = [*self._gone(day, work)], dict[Slice, Digest]()
+        is_gone, digests = self._is_gone(day, work), dict[Slice, Digest]()
         if judged:
             judged, digests = told_together(warehouse, day, judged)
-        self._note_intervals(day, judged, is_other=bool(gone) or any(done.holds_otherwise for done in judged))
-        self._judged[day], self._counted[day] = [*judged, *gone], [*together, JudgedTogether(digests=digests)]
+        self._note_intervals(day, judged, is_other=is_gone or any(done.holds_otherwise for done in judged))
+        self._judged[day], self._counted[day] = judged, [*together, JudgedTogether(digests=digests)]
         self.replayed.add(day)
         return []
 
@@ -247,7 +352,7 @@ class Night:
         today = today.having(self._held([bronze.QUARANTINE], sorted(read)).named)
         before = self._held(_CARRIED, starts)
         # What tells when name servers began.
-        ever = self._held((bronze.NAMESRV_EVENTS, bronze.SNAPSHOTS), [d for d in recorded if d <= day])
+        ever = self._held([bronze.NAMESRV_EVENTS], [d for d in recorded if d <= day])
         begun = set(ever.rows(bronze.NAMESRV_EVENTS, ["namesrv_id"], _IS_BEGINNING)["namesrv_id"].to_pylist())
         told = self._held([gold.EXPIRED_BROKERS], [d for d in recorded if d < day][-_WAITED_DAYS:])
         unread, published = self._unread(), self._published(day)
@@ -366,16 +471,12 @@ class Night:
             elif ended_before:
                 go_on_as_published(self._warehouse, table, day)
 
-    def _gone(self, day: dt.date, work: Sequence[NamesrvWork]) -> Iterator[Judged]:
-        """Yield what differs of name servers of which the day had slices and has none: other addresses of one that is there."""
-        published = self._published(day)
-        if published is None:
-            return
+    def _is_gone(self, day: dt.date, work: Sequence[NamesrvWork]) -> bool:
+        """Return whether the day had slices of name servers of which it has none: other addresses of one that is there."""
+        if day not in self._warehouse.ledger().days:
+            return False
         then = {cut.namesrv_id for cut in self._warehouse.slices_in_force([day]) if cut.table in _DATA}
-        for name in sorted(name for name in then - {one.namesrv_id for one in work} if name is not None):
-            before = {table.name: published.of(name).on(table, day) for table in DATA_TABLES}
-            differing = compare({table.name: empty(table) for table in DATA_TABLES}, before, day)
-            yield Judged(name, {}, 0, {}, Counter(), None, None, differing=differing)
+        return bool(then - {None, *(one.namesrv_id for one in work)})
 
     def _unread(self) -> dict[str, list[tuple[int, int | None]]]:
         """Return from when and until when connections were open that cannot be read, by name server (see `VerifyInput`)."""

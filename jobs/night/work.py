@@ -49,7 +49,7 @@ class NamesrvWork:
     """One name server's day, and the files in which there may be rows of it.
 
     `today`: bronze tables of the day, and topic_configs; `start`: the last day before, and `before` its tables, with the intervals
-    that were there on it or later; `ever`: namesrv_events and snapshots up to the day; `told`: expired_brokers of days before.
+    that were there on it or later; `ever`: namesrv_events up to the day; `told`: expired_brokers of days before.
     `published`: gold tables of the day as they were published; None: they never were; `opened`: of intervals that are published as
     open. `hours`, `answers`: where hours of beats and of answers are stashed. `settings_before`, `settings_later`, `scan_life`,
     `addresses`: rows of this name server, as `SettleInput` has them; `suspected`: as `flags.suspected.SUSPECTED`; `unread`: see

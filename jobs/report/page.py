@@ -204,7 +204,7 @@ def _routes(facts: Facts) -> Section:
     day, rows = _one_day(facts), []
     for row in weightiest(facts.changes, lambda row: (row["vanished"], row["appeared"] + row["changed"])):
         who = " ".join(str(row[of]) for of in ("broker_name", "broker_addr") if row[of] is not None)
-        cause = text(row["operation"] or "an answer or a snapshot")
+        cause = text(row["operation"] or "an answer")
         kinds = ", ".join(f"{row[kind]:,} {kind}" for kind in charts.CHANGES if row[kind])
         source = Markup("nowhere")
         if row["source_file"] is not None:

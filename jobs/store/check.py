@@ -59,10 +59,6 @@ def check(warehouse: Warehouse, against: Noted | None = None, share: Callable[[i
     for number, table in enumerate(judged):
         share(number, len(judged))
         wrong |= dict.fromkeys(_wrong(warehouse, table, last, expected))
-    try:
-        require_restatements(warehouse, deep=True)
-    except TamperedError as error:
-        wrong[error.said] = None
     damaged = {sentence.partition(" of ")[0].partition(":")[0] for sentence in wrong}
     found = Sealed(warehouse, last, damaged)
     wrong |= dict.fromkeys(found.wrong())
@@ -153,7 +149,6 @@ def require_whole(warehouse: Warehouse) -> None:
         files = warehouse.files_of(last, TABLES[name])
         require_all(warehouse.path, last, TABLES[name], files)
         require_files(warehouse.path, TABLES[name], files)
-    require_restatements(warehouse)
     for table in bronze.TABLES:
         if not table.partition_by and table is not bronze.TOPIC_CONFIGS_TABLE:
             for wrong in differences(warehouse, table, last, {}):
@@ -165,14 +160,6 @@ def require_all(root: str, run: Run, table: Table, files: Sequence[DataFile]) ->
     digest = run.digests.get(table.name)
     said = None if digest is None else str(digest)
     require_rows(table.name, [file.rows for file in files], said, table_path(root, table))
-
-
-def require_restatements(warehouse: Warehouse, *, deep: bool = False) -> None:
-    """Raise TamperedError unless the files of restatements, which no run pins, are there; `deep`: whole."""
-    files = warehouse.files(gold.RESTATEMENTS)
-    require_files(warehouse.path, gold.RESTATEMENTS, files)
-    if deep:
-        require_intact(warehouse.path, gold.RESTATEMENTS, files)
 
 
 class Holder:

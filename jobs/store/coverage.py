@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import Any, Final, NamedTuple
 
-from jobs.errors import NotRecordedError, SnapshotUnknownError
+from jobs.errors import NotRecordedError, UsageError
 
 RECORDED: Final = """
     WITH published AS (
@@ -24,8 +24,8 @@ RECORDED: Final = """
 NOT_RECORDED: Final = "nothing is recorded at "
 """So begins what functions say that are asked for an instant of which no name server is recorded."""
 _ONE_US, _ONE_DAY = dt.timedelta(microseconds=1), dt.timedelta(days=1)
-_BEGINNINGS = ("started", "observed_from", "snapshot")
-_SAYS_ALL = ("started", "stopped", "snapshot")
+_BEGINNINGS = ("started", "observed_from")
+_SAYS_ALL = ("started", "stopped")
 _LOG_STARTED = "log_started"
 """A start of which only the name server's own log tells: of what follows, it tells a part."""
 _NAMED = 10
@@ -99,25 +99,16 @@ def summary(covered: Sequence[Covered]) -> str:
 def require_covered(covered: Sequence[Covered], namesrv_id: str, at: dt.datetime) -> Span:
     """Return what is known of a name server at an instant (with a time zone).
 
-    Raises SnapshotUnknownError for an unknown name server, NotRecordedError where nothing is recorded of it.
+    Raises UsageError for an unknown name server, NotRecordedError where nothing is recorded of it.
     """
     own = next((of for of in covered if of.namesrv_id == namesrv_id), None)
     if own is None:
         names = ", ".join(of.namesrv_id for of in covered)
-        raise SnapshotUnknownError(f"{namesrv_id}: no such name server; there are {names}")
+        raise UsageError(f"{namesrv_id}: no such name server; there are {names}")
     span = own.at(at)
     if span is None:
         raise NotRecordedError(f"{NOT_RECORDED}{text_of(at)} of {namesrv_id}; recorded is {_range(own)}")
     return span
-
-
-def require_known(covered: Sequence[Covered], namesrv_id: str, at: dt.datetime) -> None:
-    """Raise as `require_covered`, and SnapshotUnknownError where not all of the name server's routes are known."""
-    span = require_covered(covered, namesrv_id, at)
-    if not span.known or span.doubtful:
-        (spans,) = (of.spans for of in covered if of.namesrv_id == namesrv_id)
-        why = _in_words(spans, span)
-        raise SnapshotUnknownError(f"{namesrv_id}: its routes were not known completely at {text_of(at)}: {why}")
 
 
 def require_within(covered: Sequence[Covered], since: dt.datetime | None, until: dt.datetime | None) -> bool:

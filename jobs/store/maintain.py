@@ -33,8 +33,6 @@ from schemas import bronze, gold
 from schemas.table import Table
 
 _ALL_TABLES = (*bronze.TABLES, *gold.TABLES)
-# No run pins these, but somebody may be reading them as they are.
-_UNPINNED = (gold.RUNS.name, gold.RESTATEMENTS.name)
 # A day with this many files of less than this size is rewritten: opening a file costs about as much as reading that much.
 _CROWD, _SMALL_BYTES, _FULL_BYTES = 4, 16 << 20, 128 << 20
 
@@ -115,7 +113,8 @@ def maintain(
         warehouse.write_history()
     for number, (name, (table, version)) in enumerate(existing.items(), start=len(existing)):
         share(number, 2 * len(existing))
-        first = version.number if name in _UNPINNED else oldest.get(name, 0)
+        # No run pins the ledger, but somebody may be reading it as it is.
+        first = version.number if table is gold.RUNS else oldest.get(name, 0)
         left = _cleaned(root, table, first, dry_run=dry_run)
         files = before[name]
         done.by_table[name] = TableCare(
@@ -162,9 +161,7 @@ def _crowded(version: Version) -> dict[dt.date | None, list[DataFile]]:
     Of closed intervals those of each month, by its first day; open ones lie in as many files as they should. What is recorded
     stays in the files in which it was read: of these the chain has the bytes, not the rows.
     """
-    if (
-        not is_rooted(version.table) or version.table is gold.RESTATEMENTS
-    ):  # which no run pins: old files would go at once
+    if not is_rooted(version.table):
         return {}
     small: dict[dt.date | None, list[DataFile]] = {}
     for file in version.files():

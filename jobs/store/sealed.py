@@ -66,11 +66,10 @@ class Sealed:
                 is_needed = key in self._now or entry.path.startswith(LOG)
                 if is_needed and not self._may_be_gone(entry):
                     yield f"{where} is gone"
-        for table in (*WRITTEN_TABLES, gold.RESTATEMENTS, gold.RUNS):
+        for table in (*WRITTEN_TABLES, gold.RUNS):
             if table.name not in self._damaged:
                 yield from self._misnamed(table)
-        for table in (gold.RESTATEMENTS, gold.RUNS):
-            yield from self._beside(table)
+        yield from self._beside()
         if root_of_files(self._now) != self.chain.root(self._last.run_id):
             yield f"runs: the files that are listed up to run {self._last.run_id} are not those of its root"
         if self._warehouse.is_history_ours() is False:
@@ -225,29 +224,17 @@ class Sealed:
         yield from log.wrong
         if step is not None and step[1] > number:
             yield f"{table.name}: the log of {log.where} ends with version {number}, run {step[0]} pins {step[1]}"
-        expected = {path for name, path in self._now if name == table.name and not path.startswith(LOG)}
-        if table is gold.RESTATEMENTS and not set(log.files) >= expected:
-            # Of restatements, which no run pins, a run that died may have left some.
-            yield f"{table.name}: the log of {log.where} names other files than run {self._last.run_id} published"
 
-    def _beside(self, table: Table) -> Iterator[str]:
-        """Yield a sentence for each file of a table that no run pins which reads in two ways, or is of another run than it says."""
-        for path in sorted(_Log(self._warehouse.path, table).files_now()):
-            if (table.name, path) in self._now:
-                continue
-            where = f"{table.name}: {table_path(self._warehouse.path, table)}/{path}"
-            if (why := _twisted(self._warehouse.path, table, path)) is not None:
-                yield f"{where}: {why}"
-            elif table is gold.RESTATEMENTS:
-                rows = pa.concat_tables(batches_of(self._warehouse.path, table, [DataFile(path, 0, 0, None)]))
-                published = {link.run_id for link in self.chain.links.values() if link.is_published}
-                if of := published.intersection(rows["run_id"].to_pylist()):
-                    yield f"{where}: it is not of run {min(of)}, as it says"
+    def _beside(self) -> Iterator[str]:
+        """Yield a sentence for each file of the ledger, whose own bytes no run pins, which reads in two ways."""
+        root, table = self._warehouse.path, gold.RUNS
+        for path in sorted(_Log(root, table).files_now()):
+            if (table.name, path) not in self._now and (why := _twisted(root, table, path)) is not None:
+                yield f"{table.name}: {table_path(root, table)}/{path}: {why}"
 
     def _may_be_gone(self, entry: Entry) -> bool:
         number = entry.path.removeprefix(LOG).removesuffix(".json")
-        is_unpinned = entry.table == gold.RESTATEMENTS.name
-        return number.isdigit() and (is_unpinned or int(number) < self._oldest.get(entry.table, 0))
+        return number.isdigit() and int(number) < self._oldest.get(entry.table, 0)
 
 
 def _folder(entry: Entry) -> str:

@@ -65,7 +65,7 @@ DATA_TABLES: Final = (*gold.HISTORY_TABLES, *gold.REPORT_TABLES)
 """The gold tables without the ledger: histories, and what is cut by day."""
 WRITTEN_TABLES: Final = (*bronze.TABLES, *DATA_TABLES)
 """The tables of which a run pins the versions."""
-TABLES: Final = {table.name: table for table in (*WRITTEN_TABLES, gold.RUNS, gold.RESTATEMENTS)}
+TABLES: Final = {table.name: table for table in (*WRITTEN_TABLES, gold.RUNS)}
 """The tables that readers meet, by name."""
 _DATA = frozenset(table.name for table in DATA_TABLES)
 _PINNED = frozenset(table.name for table in WRITTEN_TABLES)
@@ -488,7 +488,7 @@ class Warehouse:
         known, now, new = dict[str, Sealed](), Sealed(), Sealed()
         for key, entry in before.items():
             known.setdefault(entry.table, {})[key] = entry
-        for table in (*WRITTEN_TABLES, gold.RESTATEMENTS):
+        for table in WRITTEN_TABLES:
             was, base, last = known.get(table.name, {}), self._base(table), commits.get(table.name, "")
             sealed = int(last.removeprefix(LOG).removesuffix(".json")) if last else -1
             if sealed >= base:

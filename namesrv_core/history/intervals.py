@@ -151,13 +151,6 @@ class Histories:
         """Note that the lease of a live entry was renewed."""
         self._beats[key] = at_ms
 
-    def was_refreshed(self, key: LiveKey, at_ms: int) -> None:
-        """Note when the lease of a live entry had last been renewed before the entry was known."""
-        live = self._open.get("broker_live", {})
-        if key in live and at_ms < (live[key].first_update_ms or 0):
-            live[key] = live[key]._replace(first_update_ms=at_ms)
-        self._beats[key] = at_ms
-
     def open_intervals(self) -> Iterator[Interval]:
         """Yield the intervals that are open."""
         for table, rows in self._open.items():

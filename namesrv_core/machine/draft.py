@@ -28,7 +28,6 @@ class Outcome(str, Enum):
     UNKNOWN_PAST = "unknown_past"  # an answer that differs from the registry only in what was not known of it
     SCAN_HALTED = "scan_halted"  # 4.x: the scan would have run, but an earlier exception has ended it
     UNRECORDED = "unrecorded"  # nothing was recorded for a while; from then on everything is only believed
-    RESTORED = "restored"  # a snapshot replaced what was believed
     STARTED = "started"
     STOPPED = "stopped"
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from namesrv_core.machine.codes import Answer, Question
 from namesrv_core.machine.past import Part
-from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicTable
 
 
@@ -167,19 +166,6 @@ class ResponseObserved(NamedTuple):
     answered: Answer
 
 
-class StateKnown(NamedTuple):
-    """A snapshot: the state of a name server of generation `profile` at this instant, from elsewhere.
-
-    `changes` put its rows into an empty registry; `beats`: lastUpdateTimestamp by live key; without `knows_kv` it says
-    nothing of the KV table.
-    """
-
-    profile: str
-    changes: tuple[Change, ...]
-    beats: tuple[tuple[LiveKey, int], ...]
-    knows_kv: bool = True
-
-
 class LoggedRow(NamedTuple):
     """A row that a line of the name server's own log shows, put (`value`) or gone (None).
 
@@ -228,6 +214,4 @@ OfOperators = WipeWritePerm | AddWritePerm | DeleteTopic | RegisterTopic | PutKv
 OfProcess = (
     ScanNotActiveBroker | ChannelDestroyed | UpdateNamesrvConfig | NamesrvStarted | NamesrvStopped | RecordingGap
 )
-Event = (
-    OfBrokers | OfOperators | OfProcess | RefusedRequest | AnswerObserved | ResponseObserved | StateKnown | ChangeLogged
-)
+Event = OfBrokers | OfOperators | OfProcess | RefusedRequest | AnswerObserved | ResponseObserved | ChangeLogged

@@ -126,7 +126,6 @@ class Past:
         self.phase_known: bool | int = False  # when the periodic scan runs
         self.complete_ms = 0  # since when the routes are known completely; 0: they are not
         self.beats: dict[LiveKey, int] = {}  # heartbeats of live keys that are not known
-        self.channel_of_remote: dict[str, str] = {}  # connections that a snapshot names, by their remote address
         self._known: dict[Entity, int] = {}
         self._doubted: dict[Entity, int] = {}
         self._doubted_others: dict[str, set[Part]] = {}
@@ -229,8 +228,6 @@ class Past:
             yield Fact("listed", Entity("topic_queue", topic, ANY), self._listed_stamp)
         for key, beat_ms in self.beats.items():
             yield Fact("beat", Entity("broker_live", *key), beat_ms)
-        for remote, channel_id in self.channel_of_remote.items():
-            yield Fact("channel", Entity("channel", remote, channel_id), 0)
 
     @classmethod
     def load(cls, facts: Iterable[Fact]) -> Past:
@@ -250,8 +247,6 @@ class Past:
                 listed.add(entity.one)
             elif what == "beat":
                 past.beats[LiveKey(entity.one, entity.other)] = number  # type: ignore[arg-type]
-            elif what == "channel":
-                past.channel_of_remote[entity.one] = entity.other  # type: ignore[index,assignment]
         past._listed = frozenset(listed)  # type: ignore[arg-type]
         return past
 

@@ -18,11 +18,10 @@ from namesrv_core.machine.events import (
     PutKvConfig,
     QueryDataVersion,
     RegisterTopic,
-    StateKnown,
     WipeWritePerm,
 )
 from namesrv_core.machine.logged import change_logged
-from namesrv_core.machine.profile import PROFILES, Namesrv
+from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of, register_broker
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.removal import (
@@ -52,25 +51,6 @@ def start(registry: Registry) -> Step:
 def stop(registry: Registry) -> Step:
     """Return what a stop does: all routes, live entries and pending unregistrations are lost."""
     return Step(Outcome.STOPPED, _lost(registry))
-
-
-def restore(registry: Registry, event: StateKnown) -> Step:
-    """Return what a snapshot changes: what the registry was believed to hold goes, what the snapshot says comes.
-
-    Only while something is unknown of the past; a snapshot of another generation is refused.
-    """
-    if PROFILES[event.profile].live_key_has_cluster != registry.profile.live_key_has_cluster:
-        return Step(Outcome.REFUSED_REQUEST, result=f"snapshot of a {event.profile} name server")
-    if registry.past is None:
-        return Step(Outcome.NO_EFFECT)
-    lost = list(_lost(registry))
-    if event.knows_kv:
-        lost += [
-            Change("kv_config_table", (namespace, key), None)
-            for namespace, entries in registry.kv_config_table.items()
-            for key in (*entries, None)
-        ]
-    return Step(Outcome.RESTORED, (*lost, *event.changes))
 
 
 def _lost(registry: Registry) -> tuple[Change, ...]:
@@ -261,7 +241,7 @@ def apply_step(registry: Registry, event: events.Event, taken: Step, at_ms: int,
     if type(event) is events.RegisterBroker:
         registry.cluster_addr_table.look_up(event.cluster_name)
     if taken.changes:
-        registry.apply(taken.changes, at_ms, dict(event.beats) if isinstance(event, events.StateKnown) else None)
+        registry.apply(taken.changes, at_ms)
     if taken.refreshed is not None:
         registry.refresh(taken.refreshed, at_ms)
     if type(event) is events.NamesrvStarted:
@@ -289,7 +269,6 @@ _TRANSITIONS: dict[type, Transition] = {
     events.RefusedRequest: lambda _, event, __, ___: Step(Outcome.REFUSED_REQUEST, result=event.reason),
     events.AnswerObserved: lambda *_: Step(Outcome.NO_EFFECT),  # it teaches only where the past is not known
     events.ResponseObserved: lambda *_: Step(Outcome.NO_EFFECT),
-    events.StateKnown: lambda registry, event, *_: restore(registry, event),
     events.ChangeLogged: lambda registry, event, *_: change_logged(registry, event),
     events.NamesrvStarted: lambda registry, *_: start(registry),
     events.NamesrvStopped: lambda registry, *_: stop(registry),

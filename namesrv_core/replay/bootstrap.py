@@ -17,7 +17,7 @@ from namesrv_core.machine.past import ACTING, ANY, GROUP, ROUTE_KINDS, SETTLED, 
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
-from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, BrokerLiveInfo, LiveKey
+from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, LiveKey
 from namesrv_core.replay.readings import Evidence, certainty_of, rows_known
 from namesrv_core.replay.silence import doubts_of, settle_the_silent
 
@@ -41,19 +41,6 @@ def doubt_what_went_silently(registry: Registry, event: events.Event, at_ms: int
         past.note(list(doubts_of(registry, past, name, namesrv)))
 
 
-def same_channel(registry: Registry, event: events.Event) -> events.Event:
-    """Return `event`, with the channel id of a snapshot if it ends a connection that the snapshot names.
-
-    A connection has its id from when it was first seen: another one in the recording than where the snapshot was made.
-    """
-    if not isinstance(event, events.ChannelDestroyed) or registry.broker_live_table.keys_of_channel(
-        event.channel_id or ""
-    ):
-        return event
-    channel_id = _past_of(registry).channel_of_remote.pop(event.remote_addr or "", None)
-    return event if channel_id is None else event._replace(channel_id=channel_id)
-
-
 def learn(registry: Registry, event: events.Event, step: Step, at_ms: int, namesrv: Namesrv) -> Step:
     """Note what `step` makes known and doubtful, and return it with its certainty. `registry`: before the step.
 
@@ -71,8 +58,6 @@ def learn(registry: Registry, event: events.Event, step: Step, at_ms: int, names
     if isinstance(event, events.ChangeLogged):
         return _logged(past, event, step, changed)
     begun = {entity for entity in changed if past.knows(*entity)}
-    if isinstance(event, events.StateKnown):
-        begun.clear()
     marks = list(_marks_of(registry, past, event, step, namesrv))
     if step.changes or not all(mark.known for mark in marks):
         past.last_effect_ms = past.now_ms
@@ -163,23 +148,8 @@ def _marks_of(registry: Registry, past: Past, event: events.Event, step: Step, n
         past.complete_ms = past.now_ms
         for kind in ROUTE_KINDS:
             yield _known(kind, ANY, ANY)
-    elif isinstance(event, events.StateKnown):
-        if step.outcome == Outcome.RESTORED:
-            yield from _of_snapshot(past, event)
     elif type(event) in _EVIDENCE:
         yield from _EVIDENCE[type(event)](registry, past, event, step, namesrv)
-
-
-def _of_snapshot(past: Past, event: events.StateKnown) -> Iterator[Mark]:
-    past.beats.clear()
-    past.phase_known = False
-    past.complete_ms = past.now_ms
-    for change in event.changes:
-        if isinstance(change.value, BrokerLiveInfo) and change.value.channel_id:
-            past.channel_of_remote[change.value.channel_id.partition("#")[0]] = change.value.channel_id
-            past.longest_lease_ms = max(past.longest_lease_ms, change.value.heartbeat_timeout_ms or 0)
-    for kind in (*ROUTE_KINDS, "kv_config") if event.knows_kv else ROUTE_KINDS:
-        yield _known(kind, ANY, ANY)
 
 
 def _known(kind: str, one: Part, other: Part) -> Mark:

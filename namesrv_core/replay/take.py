@@ -40,7 +40,6 @@ def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv, 
     if registry.past is None:
         taken = step(registry, event, at_ms, namesrv)
     else:
-        event = bootstrap.same_channel(registry, event)
         told = event.beat if isinstance(event, events.RefreshRun) else event
         bootstrap.doubt_what_went_silently(registry, told, at_ms if since_ms is None else since_ms, namesrv)
         if isinstance(event, events.AnswerObserved):

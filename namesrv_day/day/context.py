@@ -98,11 +98,10 @@ class BeatsDuring(Protocol):
 class SettleInput:
     """One name server on one day, of which something is recorded on that day or settings are carried on.
 
-    `today`: its rows of the event tables without heartbeats and registrations, of route_observations and snapshots, and
-    its `hours`. `carried`: the rows open when the last day before ended, that day's past_knowledge, and event_outcomes of
-    earlier days with outcome scan_failed, started or stopped. `ever`: its namesrv_events and snapshots (seq, day) up to
-    the day. `first_seen_seq`: the position of its first event ever, if `ever` has no start of it. A table that is missing
-    has no rows.
+    `today`: its rows of the event tables without heartbeats and registrations, of route_observations, and its `hours`. `carried`:
+    the rows open when the last day before ended, that day's past_knowledge, and event_outcomes of earlier days with outcome
+    scan_failed, started or stopped. `ever`: its namesrv_events up to the day. `first_seen_seq`: the position of its first event
+    ever, if `ever` has no start of it. A table that is missing has no rows.
     `settings_before`: its namesrv_settings of the last day before; `settings_later`: those of days after. `given`: what
     conf/ says. `going_on`: something is recorded of it after the day. `topic_configs` gives the tables of digests. `addresses`:
     the rows of that table that name it.
@@ -151,8 +150,6 @@ def namesrv_day(given: SettleInput, namesrv: Namesrv, ticks: Ticks, until_seq: i
     """Return the day of `namesrv`."""
     life = list(rows_of(_columns(given.ever, bronze.NAMESRV_EVENTS, "seq", "kind", "day")))
     starts = sorted((row for row in life if row["kind"] in BEGINNINGS), key=_by_seq)
-    snapshots = list(rows_of(_columns(given.ever, bronze.SNAPSHOTS, "seq", "day")))
-    known = sorted([*starts, *({**row, "kind": "snapshot"} for row in snapshots)], key=_by_seq)
     return NamesrvDay(
         given.namesrv_id,
         namesrv,
@@ -160,7 +157,7 @@ def namesrv_day(given: SettleInput, namesrv: Namesrv, ticks: Ticks, until_seq: i
         day_start_seq(given.day),
         until_seq,
         _is_halted(frame(given.carried, gold.EVENT_OUTCOMES)),
-        _unknown_from_ms(known, given.day, namesrv),
+        _unknown_from_ms(starts, given.day, namesrv),
         bool(frame(given.carried, gold.PAST_KNOWLEDGE).num_rows),
         any(row["kind"] == "recording_gap" and row["day"] == given.day for row in life),
     )

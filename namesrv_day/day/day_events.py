@@ -57,7 +57,7 @@ def _schema() -> pa.Schema:
         kind = {"kind": _RENAMED[table.name]} if table.name in _RENAMED else {}
         fields |= {kind.get(c.name, c.name): c.type for c in table.columns if c.name not in _LEFT_OUT}
     answer = {c.name: c.type for c in bronze.ROUTE_OBSERVATIONS.columns if c.name in _ANSWER}
-    return pa.schema(list((fields | answer | {"snapshot": STRING, "looked_up": _LOOKED_UP}).items()))
+    return pa.schema(list((fields | answer | {"looked_up": _LOOKED_UP}).items()))
 
 
 EVENTS = _schema()
@@ -72,8 +72,8 @@ def day_events(
 ) -> pa.Table:
     """Return the events of `tables`, whose rows `frames` has, with the columns `EVENTS`; in no order.
 
-    `with_answers`: what a name server answered is an event, too, and so are snapshots, and responses to requests of `tables`: it
-    has an unknown past.
+    `with_answers`: what a name server answered is an event, too, and so are responses to requests of `tables`: it has an unknown
+    past.
     """
     found = [_events_of(frames[table.name], table) for table in tables]
     if with_answers:
@@ -82,7 +82,6 @@ def day_events(
             bronze.HEARTBEATS: _responses_of,
             bronze.ADMIN_EVENTS: _responses_of,
             bronze.ROUTE_OBSERVATIONS: _answers_of,
-            bronze.SNAPSHOTS: _snapshots_of,
         }
         found += [
             events_of(frames[table.name])
@@ -181,8 +180,3 @@ def _responses_of(requests: pa.Table) -> pa.Table:
         "remark": rows["response_remark"],
     }
     return as_events(rows.select([name for name in rows.column_names if name in EVENTS.names]), **said)
-
-
-def _snapshots_of(snapshots: pa.Table) -> pa.Table:
-    effect_us = with_microseconds(snapshots)["effect_time"]
-    return as_events(snapshots, kind=pa.repeat(bronze.SNAPSHOTS.name, snapshots.num_rows), effect_us=effect_us)

@@ -286,9 +286,6 @@ class Notes:
         if isinstance(event, events.RecordingGap):
             for key, beat_ms in self.registry.last_update_ms.items():
                 self._histories.refreshed(key, beat_ms)
-        elif isinstance(event, events.StateKnown) and step.outcome is Outcome.RESTORED:
-            for key, beat_ms in event.beats:
-                self._histories.was_refreshed(key, beat_ms)
         sent = [notification._asdict() for notification in step.notifications] or None
         run = run or Run(1, timed.effect_us, None)
         outcome, gone = step.outcome.value, _brokers_in(removed) or None

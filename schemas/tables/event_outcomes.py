@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import Outcome, Step
-from schemas.bronze import EVENT_TABLES, ROUTE_OBSERVATIONS, SNAPSHOTS
+from schemas.bronze import EVENT_TABLES, ROUTE_OBSERVATIONS
 from schemas.table import DAY_OF_EFFECT, Table, columns, has_form, is_one_of, reference, rules, union, unique, words
 
 # What a timer starts, not a packet; its ids are in event_outcomes only.
 SYNTHETIC_OPERATIONS = ("scan",)
-_RECORDED = tuple(table.name for table in (*EVENT_TABLES, ROUTE_OBSERVATIONS, SNAPSHOTS))
+_RECORDED = tuple(table.name for table in (*EVENT_TABLES, ROUTE_OBSERVATIONS))
 EVENT_OUTCOMES = Table(
     "event_outcomes",
     "gold",
@@ -91,7 +91,6 @@ _OPERATIONS: dict[type, str] = {
     events.RefusedRequest: "register_broker",
     events.AnswerObserved: "observed_answer",
     events.ResponseObserved: "observed_answer",
-    events.StateKnown: "snapshot",
     events.NamesrvStarted: "namesrv_started",
     events.NamesrvStopped: "namesrv_stopped",
     events.RecordingGap: "recording_gap",

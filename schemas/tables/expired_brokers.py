@@ -26,7 +26,6 @@ EXPIRED_BROKERS = Table(
     """),
     key=("day", "namesrv_id", "cluster_name", "broker_addr", "removed_by"),
     made_by="flags",
-    shows_changes=True,
     rules=(
         *rules(f"""
             cause_is_known: The cause is scan or idle_channel.

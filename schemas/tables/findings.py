@@ -29,7 +29,6 @@ FINDINGS = Table(
     partition_by=(CLOSED_MONTH,),
     span=("told_on", "ended_on"),
     made_by="flags",
-    shows_changes=True,
     rules=rules(f"""
         code_has_its_form: code is in capitals.
             {has_form("code", "[A-Z][A-Z0-9_]*")}

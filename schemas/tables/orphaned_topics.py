@@ -34,7 +34,6 @@ ORPHANED_TOPICS = Table(
     key=("namesrv_id", "topic", "broker_name", "reason", "valid_from", "opened_by"),
     partition_by=(CLOSED_MONTH,),
     made_by="flags",
-    shows_changes=True,
     rules=(
         *rules(f"""
             reason_is_known: The reason is one of: {", ".join(_REASONS)}.

@@ -14,7 +14,7 @@ ROUTE_CHANGES = Table(
         seq* BIGINT: Position of the event that changed it
         effect_time* TIMESTAMP: When it changed
         caused_by* STRING: event_id that changed it
-        change* STRING: appeared, changed, vanished, or learned: an answer or a snapshot showed what had been so before
+        change* STRING: appeared, changed, vanished, or learned: an answer showed what had been so before
         parts ARRAY<STRUCT<part: STRING, name: STRING, text: STRING>>: What differs from the route before; of a route that
             came or went, all of it
         groups_before* INT: Groups in the route before; 0: there was none
@@ -25,7 +25,6 @@ ROUTE_CHANGES = Table(
     """),
     key=("day", "namesrv_id", "topic", "seq"),
     made_by="flags",
-    shows_changes=True,
     rules=(
         DAY_OF_EFFECT,
         *rules("""

@@ -27,7 +27,7 @@ RUNS = Table(
         coverage* ARRAY<STRUCT<namesrv_id: STRING, day: DATE, first_time: TIMESTAMP, last_time: TIMESTAMP, marks:
             ARRAY<STRUCT<kind: STRING, at: TIMESTAMP, until: TIMESTAMP>>>>: What is recorded of each name server on its
             days: the first and the last event or answer, and what lies between: started, stopped, log_started (only its own
-            log tells of the start), observed_from (the recording begins in the middle of its life), snapshot, gap (until:
+            log tells of the start), observed_from (the recording begins in the middle of its life), gap (until:
             its end), doubt (all brokers fell silent: an outage or a gap). The view coverage puts days together
         previous_sha256* STRING: The hash of the chain up to the row before (64 zeros: there is none). docs/auditors.md says
             how it is made

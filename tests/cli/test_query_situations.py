@@ -92,12 +92,6 @@ def expired(by: Event, **values: Any) -> Row:
     return {**broker, **lease, "topics_lost": ["T"], "removed_time": by[1], "removed_by": by[0], **values}
 
 
-def restatement(table: str, before: int, after: int) -> Row:
-    rows = {"rows_before": before, "rows_after": after, "rows_added": 1, "rows_removed": 0, "changes": []}
-    why = {"previous_run": "run-0", "cause": "events", "ingest_runs": ["r"], "new_events": 1, "event_ids": ["late"]}
-    return {"table_name": table, **rows, **why, "run_id": "1", "namesrv_id": NS1, "day": DAY}
-
-
 def unread(quarantine_id: str, reason: str) -> Row:
     where = {"source_file": "f.pcap", "source_offset": 3, "ingest_run": "r", "day": DAY, "namesrv_id": NS1}
     piece = {"length": 1, "sha256": "s", "first_bytes": "", "decoder_version": "1"}
@@ -134,7 +128,6 @@ LANGUAGE = Language(
         "queues": (gold.TOPIC_QUEUE_HISTORY, queues),
         "registration": (bronze.REGISTRATIONS, registration),
         "regression": (gold.DATA_VERSION_HISTORY, regression),
-        "restatement": (gold.RESTATEMENTS, restatement),
         "setting": (
             gold.NAMESRV_SETTINGS,
             lambda name, value: {"namesrv_id": NS1, "setting": name, "value": value, "day": DAY},

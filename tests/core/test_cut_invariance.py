@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 from namesrv_core import Namesrv, Outcome, Registry, Step, take
 from namesrv_core.history.intervals import Histories, Interval, MapCapacity, restored
-from namesrv_core.history.snapshot import state_of
 from namesrv_core.machine import events
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
 from namesrv_core.machine.registry import TABLES
@@ -40,6 +39,7 @@ from tests.core.adversary import (
     weighted,
 )
 from tests.examples import first_quick
+from tools.trace.state import state_of
 from tools.trace.trace import Trace
 from tools.trace.trace_events import _EVENTS, event_of
 
@@ -259,7 +259,7 @@ def test_long_adversarial_log_may_be_cut_before_every_event(namesrvs: st.SearchS
 
 
 # Only a recording that begins mid-life, or has a gap, has them.
-MID_LIFE = {Outcome.UNKNOWN_PAST, Outcome.RESTORED, Outcome.UNRECORDED}
+MID_LIFE = {Outcome.UNKNOWN_PAST, Outcome.UNRECORDED}
 ONLY_4_9_7 = {Outcome.VERSION_DIFFERS, Outcome.SCAN_FAILED, Outcome.SCAN_HALTED}
 ONLY_5_4_0 = {Outcome.QUEUED, Outcome.REFUSED_LONE_TOPIC, Outcome.REJECTED_STATE_VERSION}
 

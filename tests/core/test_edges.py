@@ -9,7 +9,6 @@ import pytest
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Outcome, Registry, take
 from namesrv_core.asking.queries import pickup_topic_route_data
 from namesrv_core.history.route_history import Member, Position, RouteRow, sweep_route
-from namesrv_core.history.snapshot import state_of
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import Draft
 from namesrv_core.machine.profile import Profile
@@ -26,6 +25,7 @@ from namesrv_core.machine.rows import (
     TopicTable,
     live_key_hash,
 )
+from tools.trace.state import state_of
 from tools.trace.trace import replayed
 
 FOUR, FIVE = Namesrv(V4_9_7), Namesrv(V5_4_0)

@@ -99,20 +99,6 @@ def test_refresh_moves_the_last_update_only() -> None:
     assert (live.first_update_ms, live.last_update_ms, live.valid_from_us) == (1, 77, 1_000)
 
 
-def test_a_lease_that_was_renewed_before_its_entry_was_known_says_so() -> None:
-    """From a state that somebody kept: the row begins with that beat, and goes on with later ones; nobody else's does."""
-    key, histories = LiveKey(None, "1:1"), Histories()
-    live = BrokerLiveInfo(None, 120_000, None, None, None)
-    record(histories, 5_000_000, Change("broker_live_table", key, live))
-    histories.was_refreshed(key, 4_000)
-    histories.was_refreshed(LiveKey(None, "unknown"), 3_000)
-    (row,) = histories.open_intervals()
-    assert (row.first_update_ms, row.last_update_ms) == (4_000, 4_000)
-    histories.was_refreshed(key, 6_000)
-    (row,) = histories.open_intervals()
-    assert (row.first_update_ms, row.last_update_ms) == (4_000, 6_000)
-
-
 def test_reported_versions_know_what_came_before() -> None:
     """A version that goes back is a regression; the same version again is nothing; null is a version too."""
     histories, key = Histories(), ("C", "broker-a", "a:1")

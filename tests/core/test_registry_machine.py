@@ -10,7 +10,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from namesrv_core import Namesrv, Outcome, Registry, step
 from namesrv_core.history.intervals import Histories, Interval, timeline_of
-from namesrv_core.history.snapshot import state_of
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import MASTER_ID, BrokerData, TopicConfig, TopicTable
 from namesrv_core.replay.take import take
@@ -25,6 +24,7 @@ from tests.core.adversary import (
     understood_by,
     weighted,
 )
+from tools.trace.state import state_of
 
 START_MS = 1_700_000_000_000
 

@@ -156,16 +156,14 @@ def test_an_error_or_a_number_that_is_none_shows_nothing(answered: Answer) -> No
 
 
 def test_a_copied_registry_has_a_past_of_its_own() -> None:
-    """Doubts and remembered connections go along; what the copy learns the first does not know."""
+    """Doubts go along; what the copy learns the first does not know."""
     server = Server()
     past = past_of(server)
-    past.channel_of_remote["10.0.0.1:40000"] = "10.0.0.1:40000#1"
     server.take(events.NamesrvStarted(), 0)
     server.take(events.UnregisterBroker("C", GHOST, "b", 0), 5)
     past.note(bootstrap._doubts_about("a"))
     twin = server.registry.copy().past
     assert twin is not None
-    assert twin.channel_of_remote == {"10.0.0.1:40000": "10.0.0.1:40000#1"}
     assert not twin.knows("topic_queue", "T", "a")
     assert not twin.knows_all("topic_queue", "T")
     assert twin.knows("topic_queue", "T", "b")

@@ -26,7 +26,7 @@ FIRST_PERIOD = MIDNIGHT_US // 3_600_000_000
 BROKER = {"cluster_name": "C", "broker_name": "one", "broker_addr": "1:1"}
 VERSION = {"state_version": None, "timestamp": 1, "counter": 1}
 Row = dict[str, Any]
-_TABLES = {table.name: table for table in (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS)}
+_TABLES = {table.name: table for table in bronze.RECORDED_TABLES}
 _DEFAULTS: dict[str, Row] = {
     "heartbeats": {"code": 322, "data_version": VERSION, "response_code": 0} | BROKER,
     "registrations": {"code": 103, "data_version": VERSION, "response_code": 0, "channel_id": "1:1#1"} | BROKER,

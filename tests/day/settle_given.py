@@ -25,7 +25,7 @@ NAMESRV = "10.0.0.1:9876"
 DAY = dt.date(2026, 1, 2)
 CHANNEL = "10.0.0.2:40000#1"
 Row = dict[str, Any]
-_TABLES = {table.name: table for table in (*bronze.RECORDED_TABLES, bronze.SNAPSHOTS, bronze.TOPIC_CONFIGS_TABLE)}
+_TABLES = {table.name: table for table in (*bronze.RECORDED_TABLES, bronze.TOPIC_CONFIGS_TABLE)}
 _BEATS = ("heartbeats", "registrations")
 
 
@@ -112,7 +112,7 @@ class Given:
         hours = [hours_from(connection().from_arrow(self.beats[name]), name, leases) for name in _BEATS]
         ever = {
             name: pa.concat_tables([table_of((earlier or {}).get(name, ()), _TABLES[name]), of_day[name]])
-            for name in ("namesrv_events", "snapshots")
+            for name in ("namesrv_events",)
         }
         self.input = SettleInput(
             NAMESRV,

@@ -12,7 +12,7 @@ from namesrv_day.arrow.rows import table_of
 from namesrv_day.day.context import NamesrvDay, Ticks, known_until, namesrv_day
 from namesrv_day.settle.settle import settle
 from schemas import gold
-from tests.day.settle_given import DAY, NAMESRV, Given, Row, asked_to, ended, life, registered, row, seq_at
+from tests.day.settle_given import DAY, NAMESRV, Given, Row, asked_to, ended, life, registered, seq_at
 
 YESTERDAY, TOMORROW = DAY - dt.timedelta(days=1), DAY + dt.timedelta(days=1)
 MS = 1_000_000
@@ -84,13 +84,10 @@ def test_a_scan_that_died_stays_dead_until_the_next_start(outcomes: list[str], *
 
 
 def test_a_recording_that_begins_in_mid_life_has_an_unknown_past() -> None:
-    """Since its first packet, or the snapshot before; on later days as long as something is carried on as unknown."""
+    """Since its first packet; on later days as long as something is carried on as unknown."""
     seen = {"namesrv_events": [life(2_000, "a", "observed_from")]}
     assert day_of(Given(seen)).unknown_from_ms == seq_at(2_000) // MS
-    snapshot = {**row(1_000, "b", snapshot="{}"), "namesrv_id": NAMESRV}
-    known = day_of(Given({**seen, "snapshots": [snapshot]}))
-    assert known.unknown_from_ms == seq_at(1_000) // MS
-    assert known.has_unknown_past
+    assert day_of(Given(seen)).has_unknown_past
     later = Given(
         {"registrations": [registered(7_000, "c")]},
         earlier={"namesrv_events": [{**seen["namesrv_events"][0], "day": YESTERDAY, "seq": 1}]},

@@ -86,23 +86,21 @@ def test_answers_to_events_are_no_part_of_them() -> None:
     assert said(found, "response_code", "response_fields", "remark") == [(None, None, None)]
 
 
-def test_answers_and_snapshots_are_events_where_the_past_is_unknown() -> None:
+def test_answers_are_events_where_the_past_is_unknown() -> None:
     """An answer takes effect at its position; an asker that can read nothing else than standard JSON said so or is new."""
     told: Row = {"code": 105, "subject": "T", "request_seq": us(0.5) * 1_000, "response_code": 0, "body": "{}"}
     given = frames(
         row("route_observations", 1, standard_json=False, request_version=400, **told),
         row("route_observations", 2, standard_json=False, request_version=493, **told),
         row("route_observations", 3, standard_json=True, request_version=400, **told),
-        row("snapshots", 4, snapshot="state"),
     )
     assert day_events(given).num_rows == 0
     found = day_events(given, with_answers=True)
     assert found.schema == EVENTS
-    assert said(found, "kind", "effect_us", "subject", "standard_json", "snapshot") == [
-        ("route_observations", us(1), "T", False, None),
-        ("route_observations", us(2), "T", True, None),
-        ("route_observations", us(3), "T", True, None),
-        ("snapshots", us(4), None, None, "state"),
+    assert said(found, "kind", "effect_us", "subject", "standard_json") == [
+        ("route_observations", us(1), "T", False),
+        ("route_observations", us(2), "T", True),
+        ("route_observations", us(3), "T", True),
     ]
     assert said(observation_rows(given["route_observations"]), "standard_json") == [(False,), (True,), (True,)]
 

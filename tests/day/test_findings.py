@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from namesrv_day.across.restate import HELD, ends_otherwise
+from jobs.night.judging import HELD, ends_otherwise
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.flags.findings import About, Unsettled, findings
 from namesrv_day.flags.registered import ASKED, TOO_LONG, UNMAPPED

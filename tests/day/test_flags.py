@@ -19,7 +19,7 @@ import pytest
 from namesrv_core import V4_9_7, V5_4_0, Namesrv
 from namesrv_core.history.route_history import RouteHistory, sweep_route
 from namesrv_day.arrow.rows import plain, table_of
-from namesrv_day.flags import routes
+from namesrv_day.flags import flags
 from namesrv_day.flags.flags import FlagInput, flag
 from schemas import gold
 from schemas.table import Table
@@ -167,7 +167,7 @@ def test_topics_of_which_nothing_changed_need_no_sweep(monkeypatch: pytest.Monke
         swept.append(topic)
         return sweep_route(topic, *args, **options)
 
-    monkeypatch.setattr(routes, "sweep_route", noting)
+    monkeypatch.setattr(flags, "sweep_route", noting)
     first = flag(given(DAY))
     assert sorted(map(str, swept)) == ["T", "T2"]
     swept.clear()

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from namesrv_core import V4_9_7, Namesrv
 from namesrv_day.arrow.rows import empty
-from namesrv_day.flags.routes import Reports, Routes, alike, news_of, swept_routes
+from namesrv_day.flags.flags import Reports, Routes, alike, news_of, swept_routes
 from schemas import gold
 from schemas.table import Table
 from tests.day.flag_rows import (

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, take
 from namesrv_core.history.intervals import Histories, Interval, Member, Position, Reported
-from namesrv_core.history.snapshot import state_of
 from namesrv_core.machine.past import ANY, Entity, Mark, Past
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import (
@@ -36,6 +35,7 @@ from schemas.tables.state import past_row
 from tests.core.adversary import EVENTS, NAMESRVS, PAUSES_MS, understood_by
 from tests.day.lives import NAMESRV
 from tests.examples import examples
+from tools.trace.state import state_of
 
 SAME = {"namesrv_id": NAMESRV, "day": dt.date(2026, 1, 2)}
 VERSION = DataVersion(1, 1_700_000_000_000, None)

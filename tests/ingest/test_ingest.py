@@ -22,7 +22,7 @@ from jobs.ingest import collecting
 from jobs.ingest.collecting import Collector, Run
 from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
-from jobs.ingest.logs import Part, read_part
+from jobs.ingest.reading import Part, read_part
 from jobs.ingest.writing import write_staged
 from namesrv_wire.packets.columns import read_columns
 from schemas import bronze

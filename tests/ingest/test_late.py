@@ -11,7 +11,7 @@ import pytest
 
 from jobs.conf import PipelineConf
 from jobs.errors import ClockError
-from jobs.ingest.bearing import Bearing, bearing_of, peek
+from jobs.ingest.series import Bearing, bearing_of, peek
 from namesrv_wire import Transcript
 from namesrv_wire.limits import END_NS
 from namesrv_wire.packets.columns import read_capture

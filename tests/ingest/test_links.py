@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from jobs.cli.commands import forget
 from jobs.conf import PipelineConf, load_conf
 from jobs.errors import ConfError
 from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
-from jobs.ingest.refused import forget
 from tests.ingest.given import BEAT, at, broker, content, packets, read_in, warehouse_at, write
 from tests.wire.capture_files import block, section
 from tests.wire.capture_files import interface as described

@@ -50,7 +50,7 @@ def str_of(column: object) -> list[str]:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a log of some megabytes be many parts."""
     monkeypatch.setattr("namesrv_wire.logs.log_file.BLOCK_BYTES", BLOCK)
-    monkeypatch.setattr("jobs.ingest.logs.BLOCK_BYTES", BLOCK)
+    monkeypatch.setattr("jobs.ingest.reading.BLOCK_BYTES", BLOCK)
 
 
 @pytest.fixture(scope="module")

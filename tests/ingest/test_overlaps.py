@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from jobs.ingest.bearing import Bearing
+from jobs.ingest.series import Bearing
 from namesrv_wire.logs.log_file import Block, read_blocks
 from tests.ingest.given import BEAT, CAPTURE, at, content, piece, read_in, stored, write
 from tests.ingest.test_networks import written
@@ -121,8 +121,8 @@ def test_an_event_log_that_changes_while_it_is_read_does_not_count_as_read(
 
     with monkeypatch.context() as patched:
         patched.setattr("namesrv_wire.logs.log_file.BLOCK_BYTES", 4_096)
-        patched.setattr("jobs.ingest.logs.BLOCK_BYTES", 4_096)
-        patched.setattr("jobs.ingest.logs.read_blocks", changed)
+        patched.setattr("jobs.ingest.reading.BLOCK_BYTES", 4_096)
+        patched.setattr("jobs.ingest.reading.read_blocks", changed)
         read = read_in(tmp_path / "w", path)
     assert [change in error for error in read.errors] == [True] * len(read.errors) != []
     path.write_bytes(whole.read_bytes())

@@ -20,13 +20,13 @@ def test_bytes_and_packets_of_all_files_are_told(tmp_path: Path, monkeypatch: py
     """Of a pcap, one that is gzip'd and an event log, all bytes are told at the end, and how much was in them."""
     monkeypatch.setattr("jobs.ingest.progress._EVERY_S", 0)
     monkeypatch.setattr("namesrv_wire.logs.log_file.BLOCK_BYTES", 1 << 16)
-    monkeypatch.setattr("jobs.ingest.logs.BLOCK_BYTES", 1 << 16)
+    monkeypatch.setattr("jobs.ingest.reading.BLOCK_BYTES", 1 << 16)
     plain = piece(tmp_path / "a.pcap", 0, 3_000)
     packed = tmp_path / "b.pcap.gz"
     packed.write_bytes(gzip.compress(piece(tmp_path / "later", 3_000, 9_000).read_bytes()))
     log = write(tmp_path / "c.jsonl", [at(hour / 1_000, BEAT) for hour in range(2_000)])
     told: list[str] = []
-    read = ingest(warehouse_at(tmp_path / "w", "run"), [str(path) for path in (plain, packed, log)], (), told.append)
+    read = ingest(warehouse_at(tmp_path / "w", "run"), [str(path) for path in (plain, packed, log)], told.append)
     size = sum(path.stat().st_size for path in (plain, packed, log)) / 1e6
     assert told
     assert all(f" of {size:,.1f} MB; " in text for text in told)
@@ -46,7 +46,7 @@ def test_what_is_told_of_a_capture_is_read(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("namesrv_wire.packets.container.CHUNK_BYTES", 1 << 15)
     path = piece(tmp_path / "a.pcap", 0, 6_000)
     told: list[str] = []
-    read = ingest(warehouse_at(tmp_path / "w", "run"), [str(path)], (), told.append)
+    read = ingest(warehouse_at(tmp_path / "w", "run"), [str(path)], told.append)
     size, ends = path.stat().st_size, [0]
     with path.open("rb") as file:
         file.seek(24)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import shutil
 from pathlib import Path
 
 import pytest
 
-from jobs.ingest.ingest import ingest
 from jobs.ingest.ingested import Ingested
 from jobs.ingest.staging import staging_in
 from jobs.ingest.writing import settle_staged, write_staged
-from namesrv_core.history.snapshot import snapshot_text
-from namesrv_core.machine.profile import PROFILES
-from namesrv_core.machine.registry import Registry
 from namesrv_day.audit.content import compare
 from namesrv_wire.rows import REVOKED, Row
 from schemas import bronze
@@ -23,9 +17,6 @@ from tests.ingest.given import (
     BEAT,
     DAY,
     FIRST,
-    HOUR_MS,
-    NAMESRV,
-    START_MS,
     Line,
     at,
     broker,
@@ -124,21 +115,3 @@ def test_rows_do_not_depend_on_how_many_are_in_memory(tmp_path: Path, monkeypatc
     assert [str(one) for one in compare(*both, ignore=["fingerprint"]) if not one.is_equal] == []
     one_row_each = warehouse_at(tmp_path / "parts", "look").files(bronze.HEARTBEATS)
     assert {file.rows for file in one_row_each} == {1}
-
-
-def test_a_snapshot_is_stored_once_and_a_broken_one_is_named(tmp_path: Path) -> None:
-    """By its content, under its instant; what is no snapshot is an error of its file."""
-    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
-    text = snapshot_text(Registry(PROFILES["5.4.0"]), NAMESRV, (START_MS + HOUR_MS) * 1_000)
-    good.write_text(text, encoding="utf-8")
-    bad.write_text("{}", encoding="utf-8")
-    read = ingest(warehouse_at(tmp_path / "w", "first"), [], [str(good), str(bad)])
-    assert (read.frames, read.days, len(read.errors)) == (0, [FIRST], 1)
-    assert (
-        ingest(warehouse_at(tmp_path / "w", "second"), [], [str(Path(shutil.copy(good, tmp_path / "copy")))]).days == []
-    )
-    at_one = dt.datetime(2026, 1, 2, 1, tzinfo=dt.timezone.utc)
-    assert stored(tmp_path / "w", "snapshots", "effect_time", "source_file", "day") == [(at_one, "good.json", FIRST)]
-    errors = dict(stored(tmp_path / "w", "sources", "source_file", "error"))
-    assert errors["good.json"] is None
-    assert errors["bad.json"] == read.errors[0]

@@ -25,7 +25,7 @@ from tests.compare_gold import tables_of
 from tests.slices import on_days
 
 EXPECTED = Path(__file__).parent / "expected"
-_LEFT_OUT = {table.name for table in (gold.RUNS, gold.RESTATEMENTS, gold.FINDINGS, gold.LAST_HEARTBEATS)}
+_LEFT_OUT = {table.name for table in (gold.RUNS, gold.FINDINGS, gold.LAST_HEARTBEATS)}
 
 
 def content_of(warehouse: Path) -> dict[str, str]:

@@ -138,7 +138,7 @@ def counted(measurements: Iterable[Measurement], docs_dir: Path) -> Verdict:
 def rows(warehouse: Path, table: Table, run_id: str | None = None) -> list[Row]:
     """Return the rows of a table as the last published run left them, or as an earlier one; instants in microseconds."""
     opened = warehouse_at(warehouse)
-    if table in (gold.RUNS, gold.RESTATEMENTS):
+    if table is gold.RUNS:
         return list(rows_of(opened.rows(table)))
     if run_id is None:
         return list(rows_of(opened.published_rows(table)))
@@ -169,9 +169,15 @@ def topics(warehouse: Path, at: str, run_id: str | None = None) -> list[str]:
     )
 
 
+def restatements(warehouse: Path, run_id: str | None = None) -> list[Row]:
+    """Return what a run (None: all of them) has changed in published days."""
+    told = Answers(str(warehouse)).ask("SELECT * FROM restatements ORDER BY day, namesrv_id, table_name").dicts()
+    return [row for row in told if run_id in (None, row["run_id"])]
+
+
 def heads(warehouse: Path) -> dict[str, int]:
     opened = warehouse_at(warehouse)
-    tables = (*WRITTEN_TABLES, gold.RUNS, gold.RESTATEMENTS)
+    tables = (*WRITTEN_TABLES, gold.RUNS)
     return {table.name: head for table in tables if (head := opened._base(table)) >= 0}
 
 

@@ -35,7 +35,7 @@ _LESS = (
     (r"\./spark-submit\.sh mutate .*", ""),  # see test_mutation.py
     # One night of README and one of a page run on Spark; what others show of a night does not hang on that.
     (
-        r"nightly (--input (-|rocketmqlogs/|captures/ --snapshot|captures/ --warehouse again)|--from )",
+        r"nightly (--input (-|rocketmqlogs/|captures/ --warehouse again)|--from )",
         r"nightly --in-process \1",
     ),
     (r"--events 200000", "--events 1000"),
@@ -126,7 +126,6 @@ def user_folder(folder: Path, page: str, whole: Capture) -> Path:
     others = {
         "docs/auditors.md": ("old-warehouse",),
         "docs/data-engineers.md": ("warehouse",),
-        "docs/snapshot.md": ("old",),
     }
     places = ("README.md", *FOLLOWED)
     for name in (

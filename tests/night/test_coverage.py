@@ -113,7 +113,7 @@ def test_a_name_server_that_is_not_recorded_then_says_so_beside_those_that_are(t
     assert {row["what"] for row in differ if row["namesrv_id"] == NAMESRV} == {"appeared"}
 
 
-def test_ask_snapshot_export_and_audit_refuse_with_their_code(two: Path, tmp_path: Path, capsys) -> None:
+def test_ask_export_and_audit_refuse_with_their_code(two: Path, tmp_path: Path, capsys) -> None:
     """7, and a sentence that says what is recorded; nothing is written."""
     where, out = ["--warehouse", str(two)], tmp_path / "state.json"
     for words in (
@@ -132,14 +132,10 @@ def test_ask_snapshot_export_and_audit_refuse_with_their_code(two: Path, tmp_pat
         assert (code, "nothing is recorded" in told) == (EXIT_MISSING_DAY, True)
     code, told = said(capsys, "ask", "query", "departures", "--param", "since=2020-01-01", *where)
     assert (code, "recorded is 10.0.0.1:9876 from" in told) == (EXIT_OK, True)
-    code, told = said(capsys, "snapshot", OTHER, "--at", "2026-03-02", "--output", str(out), *where)
-    assert (code, "of 10.0.0.2:9876; recorded is 2026-03-01T10:00:00Z to" in told) == (EXIT_MISSING_DAY, True)
     code, told = said(capsys, "audit", "--at", "2027-01-01", "--namesrv", NAMESRV, *where)
     assert code == EXIT_MISSING_DAY
     code, told = said(capsys, "export", "--output", str(out), "--warehouse", str(tmp_path / "none"))
     assert (code, out.exists()) == (EXIT_MISSING_DAY, False)
-    code, told = said(capsys, "snapshot", NAMESRV, "--at", "2026-03-02 13:00+08:00", "--output", str(out), *where)
-    assert (code, "at 2026-03-02T05:00:00Z" in told) == (EXIT_OK, True)
 
 
 def test_an_earlier_run_knows_no_more_than_it_had_read(two: Path, capsys) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +17,8 @@ from jobs.store.published import LAST_RUN
 from jobs.store.warehouse import WRITTEN_TABLES
 from schemas import bronze, gold
 from schemas.table import Table
-from tests.night.nights import Nights, night, rows, warehouse_at
-from tests.night.three_days import DAYS, beat, registration, write_log
+from tests.night.nights import night, rows, warehouse_at
+from tests.night.three_days import DAYS, beat, write_log
 
 pytestmark = pytest.mark.slow
 
@@ -154,20 +153,3 @@ def test_a_footer_over_which_arrow_ends_the_process_is_named(copied: Path, monke
         wrong = check(warehouse_at(copied)).wrong
         assert {sentence.partition(": ")[0] for sentence in wrong} == {"sources"}
         path.write_bytes(whole)
-
-
-def test_a_flip_in_restatements_is_told_by_check(copied: Path, late: Path, nights: Nights) -> None:
-    """No run pins them and no digest knows them: their bytes are looked at; a night sees when a file is gone."""
-    register = write_log(late.parent, LATE_DAY, [registration("broker-c", "12:30:00", "V", 120_000)], "-restating")
-    assert night(copied, register).restated
-    (path, *_) = Path(table_path(str(copied), gold.RESTATEMENTS)).rglob("*.parquet")
-    whole = path.read_bytes()
-    flipped(path, len(whole) // 2, 1)
-    (wrong,) = check(warehouse_at(copied)).wrong
-    assert wrong.startswith("restatements: cannot be read: ")
-    path.unlink()
-    with pytest.raises(TamperedError, match="restatements"):
-        night(copied, nights.logs[0])
-    path.write_bytes(whole)
-    shutil.rmtree(copied / "_staging", ignore_errors=True)
-    assert check(warehouse_at(copied)).wrong == []

@@ -11,7 +11,7 @@ import pytest
 from jobs.ask.engine import Answers
 from namesrv_wire.rows import UNTIL_MS
 from schemas import bronze, gold
-from tests.night.nights import CAPTURE, Capture, audited, night, rows
+from tests.night.nights import CAPTURE, Capture, audited, night, restatements, rows
 from tests.pcap import stretch
 
 pytestmark = pytest.mark.slow
@@ -70,7 +70,7 @@ def test_what_is_read_late_is_no_gap_any_more(
     assert all(int(fact["properties"].removeprefix(UNTIL_MS)) * 1_000 > fact["effect_time"] for fact in facts)
     told = [row for row in rows(tmp_path / "w", gold.FINDINGS) if row["code"] == "LOG_GAP"]
     assert len(told) == len(left)
-    assert {row["table_name"] for row in rows(tmp_path / "w", gold.RESTATEMENTS)} >= {"event_outcomes"}
+    assert {row["table_name"] for row in restatements(tmp_path / "w")} >= {"event_outcomes"}
 
 
 def torn(folder: Path, span: tuple[float, float]) -> tuple[Path, Path]:

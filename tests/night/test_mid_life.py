@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from pathlib import Path
 
 import pytest
 
-from jobs.cli.files import snapshot_at
 from namesrv_core.asking.answers import ROUTE_QUESTIONS
-from schemas import bronze, gold
-from tests.night.nights import Capture, capture_in_two, night, rows, warehouse_at
+from schemas import gold
+from tests.night.nights import Capture, capture_in_two, night, rows
 from tests.night.three_days import DAYS, MONTH_MS, Line, registration, write_log
 
 pytestmark = pytest.mark.slow
@@ -53,23 +51,6 @@ def test_rows_say_since_when_they_are_known(cut: Capture) -> None:
     seen = [row for row in found if row["beginning_seen"]]
     assert seen
     assert [row for row in seen if row["known_from"] != row["valid_from"]] == []
-
-
-def test_a_snapshot_takes_the_place_of_the_beginning(whole: Capture, cut: Capture, tmp_path: Path) -> None:
-    """The state at which the last part begins, as the whole recording tells it: nothing is unknown but when the scan runs."""
-    (namesrv_id,) = whole.summary.namesrvs
-    (begin_us,) = (
-        row["effect_time"] for row in rows(cut.path, bronze.NAMESRV_EVENTS) if row["kind"] == "observed_from"
-    )
-    begin = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc) + dt.timedelta(microseconds=begin_us)
-    state = tmp_path / "state.json"
-    state.write_text(snapshot_at(warehouse_at(whole.path), namesrv_id, begin), encoding="utf-8")
-    said = night(tmp_path / "w", capture_from(BEGIN_S, tmp_path / "cut.pcap"), snapshots=[str(state)])
-    unknown = said.verify["explained"].get("unknown_past", 0)
-    assert (said.verify["answers"], said.verify["mismatched"]) == (cut.summary.verify["answers"], 0)
-    assert unknown <= 1 < cut.summary.verify["explained"]["unknown_past"]
-    for row in rows(tmp_path / "w", gold.BROKER_LIVE_HISTORY):
-        assert row["first_update_time"] <= row["last_update_time"], "what was renewed before the recording says when"
 
 
 def test_the_response_to_a_beat_may_have_been_overtaken(tmp_path: Path) -> None:

@@ -12,14 +12,14 @@ from jobs.conf import NamesrvConf, PipelineConf
 from jobs.errors import MissingDayError
 from jobs.night import days as days_module
 from jobs.night.days import holes
-from jobs.night.publish import gold_digests
+from jobs.night.nightly import gold_digests
 from jobs.store.check import check
 from jobs.store.maintain import maintain
 from jobs.store.published import LAYOUT
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.arrow.digest import Slice
 from schemas import bronze, gold
-from tests.night.nights import Nights, digests, heads, night, rows, topics, warehouse_at
+from tests.night.nights import Nights, digests, heads, night, restatements, rows, topics, warehouse_at
 from tests.night.three_days import DAYS, LOGS, NAMESRV, beat, write_log
 
 FOURTH = DAYS[-1] + dt.timedelta(days=1)
@@ -103,7 +103,7 @@ def test_another_configuration_recomputes_every_day(copied: Path, tmp_path: Path
     again = night(copied, write_log(tmp_path, FOURTH, [beat("12:00:00")]), conf=conf)
     assert again.days == [day.isoformat() for day in (*DAYS, FOURTH)]
     assert again.namesrvs == {NAMESRV: "4.9.7"}
-    told = rows(copied, gold.RESTATEMENTS)
+    told = restatements(copied)
     assert {row["day"] for row in told} == set(DAYS)
     assert {row["cause"] for row in told} == {"configuration"}
 

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from jobs.cli.files import snapshot_at
+from jobs.ask.engine import Answers
 from namesrv_core import Namesrv, NamesrvConfig, Question, answer, take
-from namesrv_core.history.snapshot import state_of
 from namesrv_core.machine import events
 from namesrv_core.machine.profile import profile_named
 from schemas import gold
-from tests.ingest.given import NAMESRV, START_MS, warehouse_at, write
+from tests.ingest.given import START_MS, write
 from tests.night.nights import audited, night, rows
 from tests.night.server import Server
+from tools.trace.state import state_of
 
 pytestmark = pytest.mark.slow
 
@@ -176,7 +176,7 @@ PROCESSES = {"upgraded": (OLD, ACTING), "put back": (ACTING, OLD)}
 
 @pytest.mark.parametrize(("happened", "stops"), [("upgraded", False), ("put back", True)])
 def test_each_process_of_a_day_is_told_by_its_own_rules(happened: str, stops: bool, tmp_path: Path) -> None:  # noqa: FBT001
-    """Answers, routes, orphans, an audit and a snapshot of either process are as its release and configuration have them.
+    """Answers, routes, orphans, an audit and the tables of either process are as its release and configuration have them.
 
     A master whose slave is alone is missed in the routes of the one, and stood for in those of the other; scans run twice as
     often in 5.x, which also refuses a lone topic; an order configuration is served by the one and not by the other.
@@ -204,11 +204,14 @@ def test_each_process_of_a_day_is_told_by_its_own_rules(happened: str, stops: bo
     assert sorted(found, key=str) == sorted(unserved, key=str)
 
     assert audited(path)["wrong"] == []
-    warehouse = warehouse_at(path, "look")
+    answers = Answers(str(path))
     for at_ms, state in server.states.items():
         at = dt.datetime.fromtimestamp(at_ms / 1_000, dt.timezone.utc)
-        snapshot = json.loads(snapshot_at(warehouse, NAMESRV, at))
-        process = first if at_ms < TEN_MS + UPGRADE_S * 1_000 else second
-        # Whether there was more in the file with which the first process started is not recorded.
-        assert snapshot["profile"] == process.release
-        assert snapshot["state"] == {name: of for name, of in state.items() if name != "kvConfig"}
+        queues = answers.ask(
+            "SELECT topic, broker_name, perm FROM topic_queue_table_at($t) WHERE opened_by IS NOT NULL", t=at
+        )
+        assert set(queues.rows) == {
+            (topic, name, of["perm"]) for topic, table in state["topicQueueTable"].items() for name, of in table.items()
+        }
+        live = answers.ask("SELECT broker_addr FROM broker_live_table_at($t) WHERE opened_by IS NOT NULL", t=at)
+        assert {addr for (addr,) in live.rows} == {key.rpartition("|")[2] for key in state["brokerLiveTable"]}

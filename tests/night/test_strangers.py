@@ -20,7 +20,7 @@ from tests.wire.strangers import ADDRESS, NO_SUCH_TOPIC, strangers, with_strange
 
 pytestmark = pytest.mark.slow
 
-COUNTED = ("answer_checks", "runs", "restatements")
+COUNTED = ("answer_checks", "runs")
 """Tables of counters."""
 COUNTERS = ("past_knowledge.number",)
 NETWORK = "network/short.pcap.gz"

@@ -7,11 +7,9 @@ import json
 import struct
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from jobs.__main__ import main
 from jobs.errors import EXIT_DISK_FULL, EXIT_MISMATCHED, EXIT_OK
 from jobs.ingest.ingest import ingest
 from jobs.night.nightly import Summary
@@ -109,31 +107,6 @@ def test_a_packet_years_ahead_moves_nothing(tmp_path: Path, where: str) -> None:
     assert content(tmp_path / "w") == content(tmp_path / "without")
     marks = [stored(tmp_path / name, "watermarks", "namesrv_id", "latest_time") for name in ("w", "without")]
     assert marks[0] == marks[1]
-
-
-def test_a_snapshot_of_the_future_is_no_state(tmp_path: Path, nights: Any) -> None:
-    """It is named, and no day of the future is recomputed."""
-    assert (
-        main(
-            [
-                "snapshot",
-                NAMESRV,
-                "--at",
-                f"{DAYS[1]} 12:00",
-                "--output",
-                str(tmp_path / "s.json"),
-                "--warehouse",
-                str(nights.path),
-            ]
-        )
-        == EXIT_OK
-    )
-    text = (tmp_path / "s.json").read_text(encoding="utf-8")
-    later = tmp_path / "later.json"
-    later.write_text(text.replace(f"{DAYS[1]}T12", f"{DAYS[1].replace(year=2099)}T12"), encoding="utf-8")
-    assert later.read_text(encoding="utf-8") != text
-    said = night(tmp_path / "w", snapshots=[str(later)])
-    assert (said.status, ["late.ahead_limit_minutes" in error for error in said.errors]) == ("nothing_to_do", [True])
 
 
 # -- what is published ---------------------------------------------------------------------------------------------------

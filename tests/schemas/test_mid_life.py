@@ -14,7 +14,6 @@ import pytest
 
 from namesrv_core import Namesrv, Outcome, Registry
 from namesrv_core.history.intervals import StateChange
-from namesrv_core.history.snapshot import snapshot_of, snapshot_text
 from namesrv_core.history.verification import Observed, verify
 from namesrv_core.machine.events import NamesrvStarted
 from namesrv_core.machine.past import Past
@@ -113,18 +112,3 @@ def test_a_capture_without_its_beginning(segments: list[Segment], begin_s: int) 
     assert counts["unknown"] / len(judged) < 0.03
     later = [o.event_id for o in recording.observations if o.seq > recording.begin_ns + 30 * NS]
     assert sum(judged[event_id] == "unknown" for event_id in later) / len(later) < 0.003
-
-
-@pytest.mark.slow
-def test_a_snapshot_takes_the_place_of_the_beginning(segments: list[Segment]) -> None:
-    """The state at 300 s, replayed from the start and written to a file, leaves nothing unknown but when the scan runs."""
-    whole, recording = Recording(segments, 0), Recording(segments, 300)
-    registry = Registry(V4_9_7)
-    before = sorted(t for t in whole.timed_events if t.seq < recording.begin_ns)
-    for _ in replay(registry, before, NAMESRV, whole.schedule, span=(0, recording.begin_ns)):
-        pass
-    snapshot = snapshot_of(snapshot_text(registry, "ns", recording.begin_ns // 1_000))
-    first = TimedEvent(snapshot.at_us * 1_000, "snapshot", snapshot.at_us, snapshot.event)
-    counts = Counter(recording.judged([first]).values())
-    assert counts["wrong"] == 0
-    assert counts["unknown"] <= 1

@@ -27,7 +27,6 @@ import pytest
 from jobs.store.check import check
 from jobs.store.published import HISTORY
 from jobs.store.warehouse import WRITTEN_TABLES
-from schemas import gold
 from tests.night.nights import night, warehouse_at
 from tests.torture.bugs import bugs
 from tests.torture.disks import disk
@@ -68,7 +67,7 @@ def kill(seed: int, folder: Path) -> Outcome:
     """A night is killed (SIGKILL) before or after a commit, or at any instant; the next one publishes what it would have."""
     dice, known = random.Random(seed), given()
     path = Path(shutil.copytree(known.path, folder / "w"))
-    tables = dice.choice([table.name for table in (*WRITTEN_TABLES, gold.RESTATEMENTS)])
+    tables = dice.choice([table.name for table in WRITTEN_TABLES])
     point = f"{dice.choice((tables, 'ledger', 'runs', HISTORY))}:{dice.choice(('before', 'after'))}"
     command = [sys.executable, "-m", "tests.boundaries", point, "nightly", "--in-process", "--input", str(known.late)]
     with subprocess.Popen(

@@ -399,14 +399,6 @@ def more_of_an_earlier_run(path: Path) -> None:
     publish(warehouse, [DAYS[3]])
 
 
-def more_restatements(path: Path) -> None:
-    """Add what an earlier run has restated, as it says, to the table that no run pins."""
-    warehouse = later(path)
-    row = {"run_id": "run-3", "previous_run": "run-2", "table_name": "findings", "rows_added": 1, "rows_removed": 0}
-    warehouse.change(gold.RESTATEMENTS, [write(warehouse, gold.RESTATEMENTS, DAY, row)])
-    warehouse.commit([gold.RESTATEMENTS])
-
-
 def compacted_forged(path: Path) -> None:
     """Forge a row in a file that maintenance has put together, and its name, and the commit that names it."""
     maintain(warehouse_at(path, "care", NOW + dt.timedelta(days=500)), retain_days=0)
@@ -467,7 +459,6 @@ ATTACKS: dict[Callable[[Path], None], str] = {
     more_intervals: "topic_queue_history",
     into_another_table: f"expired_brokers, day={DAYS[1]}",
     more_of_an_earlier_run: "sources",
-    more_restatements: "restatements",
     compacted_forged: "topic_queue_history",
     another_view: "history.duckdb",
 }

@@ -55,7 +55,6 @@ def test_rows_have_exactly_the_columns_of_their_tables() -> None:
     assert {row.table for row in rows} == set(expected) - {
         "sources",
         "open_streams",
-        "snapshots",
         "addresses",
         "watermarks",
     }

@@ -12,15 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from namesrv_core.asking import queries
-from namesrv_core.history.snapshot import (
-    Json,
-    group_json,
-    mapping_json,
-    name_json,
-    queue_json,
-    state_of,
-    version_json,
-)
 from namesrv_core.machine.draft import NULL_POINTER, Notification, Step
 from namesrv_core.machine.java_map import nested_get
 from namesrv_core.machine.profile import PROFILES, Namesrv, NamesrvConfig
@@ -29,6 +20,15 @@ from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import BrokerData
 from namesrv_core.machine.step import QueryDataVersionResult, apply_step, step
 from namesrv_core.machine.tables import KvConfigTable
+from tools.trace.state import (
+    Json,
+    group_json,
+    mapping_json,
+    name_json,
+    queue_json,
+    state_of,
+    version_json,
+)
 from tools.trace.trace_events import event_of, flag, integer, members, text
 from tools.trace.trace_state import StateText
 

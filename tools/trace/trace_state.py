@@ -10,9 +10,9 @@ import hashlib
 import json
 from collections.abc import Iterable
 
-from namesrv_core.history.snapshot import OuterKey, members_of, name_json, pending_json, queue_json, row_json
 from namesrv_core.machine.registry import Change, Registry, TableName
 from namesrv_core.machine.rows import LiveKey
+from tools.trace.state import OuterKey, members_of, name_json, pending_json, queue_json, row_json
 
 _KEYED_BY_ADDRESS = ("broker_live_table", "filter_server_table")
 

@@ -8,8 +8,6 @@ FROM event_outcomes WHERE operation IN ('namesrv_started', 'namesrv_stopped')
 UNION ALL
 SELECT kind, effect_time, NULL FROM namesrv_events WHERE kind = 'observed_from'
 UNION ALL
-SELECT 'snapshot', effect_time, NULL FROM event_outcomes WHERE operation = 'snapshot' AND outcome = 'restored'
-UNION ALL
 SELECT 'gap', begin, until FROM gaps
 UNION ALL
 SELECT 'doubt', from_time, to_time FROM findings

@@ -4,7 +4,7 @@ CREATE OR REPLACE TEMPORARY VIEW whole_routes (
     seq COMMENT 'Position of the event that changed the route',
     effect_time COMMENT 'When it changed',
     caused_by COMMENT 'event_id that changed it',
-    change COMMENT 'appeared, changed, vanished, or learned: an answer or a snapshot showed what had been so before',
+    change COMMENT 'appeared, changed, vanished, or learned: an answer showed what had been so before',
     route_before COMMENT 'Route before as JSON, lists sorted by broker name; NULL if there was none',
     route_after COMMENT 'Route after as JSON; NULL if there is none',
     day COMMENT 'UTC date of effect_time'

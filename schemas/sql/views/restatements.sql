@@ -1,0 +1,58 @@
+CREATE OR REPLACE TEMPORARY VIEW restatements (
+    run_id COMMENT 'Run that changed it',
+    previous_run COMMENT 'Run that had published the day before it',
+    table_name COMMENT 'Gold table',
+    namesrv_id COMMENT 'Name server',
+    day COMMENT 'Day that was published before; of intervals those that closed on it',
+    rows_before COMMENT 'Rows of the partition then',
+    rows_after COMMENT 'Rows of it now',
+    cause COMMENT 'events (more, or others, are recorded of that day), configuration, code, or other_day (what another day left or shows is different)',
+    new_events COMMENT 'How many more events and answers are recorded of the day',
+    ingest_runs COMMENT 'Where events are the cause: ingest runs whose rows the run is the first to cover'
+)
+COMMENT 'Partitions - a table''s day of one name server - that a run published with other rows than the run before it; a last day that goes on is none'
+AS
+WITH published AS (
+    SELECT run_id, days, inputs, outputs, ingest_runs, config_sha256, code_version,
+        row_number() OVER (ORDER BY finished_time, run_id) AS number
+    FROM runs WHERE status = 'published'
+), again AS (
+    SELECT number, day, lag(number) OVER (PARTITION BY day ORDER BY number) AS before
+    FROM (SELECT number, explode(days) AS day FROM published) AS d
+), cuts AS (
+    SELECT number, c.`table` AS table_name, c.day, c.namesrv_id, c.digest, TRUE AS is_made
+    FROM (SELECT number, explode(outputs) AS c FROM published) AS o
+    UNION ALL
+    SELECT number, c.`table`, c.day, c.namesrv_id, c.digest, FALSE
+    FROM (SELECT number, explode(inputs) AS c FROM published) AS i
+    WHERE c.`table` IN ({recorded})
+), compared AS (
+    SELECT a.number, a.before, a.day, c.table_name, c.namesrv_id, c.is_made,
+        max(CASE WHEN c.number = a.before THEN c.digest END) AS old, max(CASE WHEN c.number = a.number THEN c.digest END) AS new
+    FROM again AS a JOIN cuts AS c ON c.day = a.day AND c.number IN (a.before, a.number)
+    WHERE a.before IS NOT NULL
+    GROUP BY a.number, a.before, a.day, c.table_name, c.namesrv_id, c.is_made
+), differing AS (
+    SELECT number, before, day, table_name, namesrv_id, is_made,
+        CAST(coalesce(split_part(old, '-', 1), '0') AS BIGINT) AS rows_before,
+        CAST(coalesce(split_part(new, '-', 1), '0') AS BIGINT) AS rows_after
+    FROM compared WHERE coalesce(old, '') <> coalesce(new, '')
+), told AS (
+    SELECT number, day, namesrv_id, sum(rows_after - rows_before) AS new_events, min(rows_after - rows_before) >= 0 AS goes_on
+    FROM differing WHERE NOT is_made GROUP BY number, day, namesrv_id
+), known AS (
+    SELECT a.number, max(b.day) AS last_day FROM published AS a JOIN again AS b ON b.number < a.number GROUP BY a.number
+)
+SELECT
+    p.run_id, q.run_id, d.table_name, d.namesrv_id, d.day, d.rows_before, d.rows_after,
+    CASE
+        WHEN t.number IS NOT NULL THEN 'events' WHEN p.config_sha256 <> q.config_sha256 THEN 'configuration'
+        WHEN p.code_version <> q.code_version THEN 'code' ELSE 'other_day'
+    END,
+    coalesce(t.new_events, 0), CASE WHEN t.number IS NOT NULL THEN p.ingest_runs ELSE array() END
+FROM differing AS d
+JOIN published AS p ON p.number = d.number
+JOIN published AS q ON q.number = d.before
+JOIN known AS k ON k.number = d.number
+LEFT JOIN told AS t ON t.number = d.number AND t.day = d.day AND t.namesrv_id = d.namesrv_id
+WHERE d.is_made AND NOT (d.day = k.last_day AND coalesce(t.goes_on, FALSE))
