@@ -1,5 +1,5 @@
+-- `--as-known-at` with the previous run shows how it was then, `ask changes --since` each row that changed.
 -- What did a later run change in days that an earlier one had published, and because of which late events?
--- How it was then is asked with --as-known-at and the previous run; `ask changes --since` tells row by row.
 -- group: versions, load and audit
 -- parameter day STRING = NULL: only this day, YYYY-MM-DD
 -- column namesrv_id: name server
