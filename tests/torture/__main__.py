@@ -22,8 +22,6 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from jobs.store.check import check
 from jobs.store.published import HISTORY
 from jobs.store.warehouse import WRITTEN_TABLES
@@ -32,6 +30,7 @@ from tests.night.nights import night, warehouse_at
 from tests.torture.bugs import bugs
 from tests.torture.disks import disk
 from tests.torture.flips import flip, given
+from tests.torture.simulation import simulation
 from tests.torture.soak import soak
 from tests.torture.writers import writers
 
@@ -45,15 +44,6 @@ def rewrite(seed: int, folder: Path) -> Outcome:
 
     said = rewrite(seed, folder)
     return ("refused" if said else "silent"), f"{KINDS[seed % len(KINDS)].__name__}: {said}"
-
-
-def simulation(seed: int, folder: Path) -> Outcome:
-    """Twenty runs on a store of which most die at some operation, or are followed by maintenance or a stranger's OPTIMIZE."""
-    from tests.store.test_crashes import test_runs_that_die_anywhere_leave_what_is_published as simulate  # noqa: PLC0415
-
-    with pytest.MonkeyPatch.context() as patched:
-        simulate(folder, patched, seed)
-    return "survived", ""
 
 
 def cuts(seed: int, folder: Path) -> Outcome:

@@ -1,7 +1,7 @@
 """What is broken on purpose in every run of the suite; `./spark-submit.sh torture NAME` does more of it (docs/reliability.md).
 
-Rewrites, simulations, cuts and late lines are tests elsewhere: tests/store/test_chain.py, tests/store/test_crashes.py,
-tests/night/test_cuts.py, tests/wire/test_lateness.py.
+Rewrites, cuts and late lines are tests elsewhere: tests/store/test_chain.py, tests/night/test_cuts.py,
+tests/wire/test_lateness.py.
 """
 
 from __future__ import annotations
