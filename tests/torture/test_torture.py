@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from tests.torture.__main__ import main
-from tests.torture.bugs import BUGS
 from tests.torture.disks import small_disk
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    ("kind", "seeds"), [("flip", 20), ("kill", 6), ("writers", 1), ("soak", 14), ("bugs", len(BUGS))]
+    ("kind", "seeds"),
+    [("flip", 40), ("kill", 20), ("simulation", 60), ("writers", 1), ("soak", 14), ("bugs", 14)],
 )
 def test_nothing_is_silent(kind: str, seeds: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Each seed is survived, or refused with what is wrong; the counts are printed."""
