@@ -105,7 +105,12 @@ def test_a_night_hashes_no_run_before_the_last(tmp_path: Path, monkeypatch: pyte
     """However many there are; `check` hashes each. What is listed is held against the last row, so are the ledger's bytes."""
     hashed: list[str] = []
     link = chain.link_of
-    monkeypatch.setattr(chain, "link_of", lambda *of: hashed.append(of[0]) or link(*of))
+
+    def counted(*of: str) -> str:
+        hashed.append(of[0])
+        return link(*of)
+
+    monkeypatch.setattr(chain, "link_of", counted)
     counts = []
     for number in range(6):
         hashed.clear()
