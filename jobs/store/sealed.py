@@ -37,7 +37,8 @@ from schemas import bronze, gold
 from schemas.table import Table
 
 _ENTRY: Final = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet)")
-_BESIDE: Final = re.compile(r"_last_checkpoint|\..*\.crc")
+# What writers that died have left, and Hadoop's checksums, no reader looks at.
+_BESIDE: Final = re.compile(r"_last_checkpoint|\..*|.*\.tmp|.*#\d+")
 _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 _MS: Final = dt.timedelta(milliseconds=1)
 Json = dict[str, Any]
