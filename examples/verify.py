@@ -44,9 +44,7 @@ def number(value: Any) -> int:
 
 def texts(rows: pa.Table) -> list[str]:
     times = (pa.types.is_timestamp(column.type) for column in rows.columns)
-    columns = (
-        column.cast(pa.int64()) if is_time else column for column, is_time in zip(rows.columns, times, strict=True)
-    )
+    columns = (of.cast(pa.int64()) if is_time else of for of, is_time in zip(rows.columns, times, strict=True))
     return [text(row) for row in zip(*(column.to_pylist() for column in columns), strict=True)]
 
 
@@ -93,6 +91,10 @@ def rows_of(warehouse: Path, files: dict[Key, Any], table: str) -> list[dict[str
     return [{**row, "day": re.sub(r".*day=([-0-9]+)/.*", r"\1", path)} for path, rows in read for row in rows]
 
 
+def places_of(of: dict[str, Any]) -> set[tuple[str, ...]]:
+    return {(of["table"], str(Path(of["path"]).parent), piece["root"]) for piece in of["pieces"]}
+
+
 def verified_chain(warehouse: Path, checkpoint: dict[str, Any] | None) -> tuple[dict[Key, Any], dict[str, Any]]:
     """Return the files that the last row of the ledger has, and the last published row."""
     ledger = folder_of(warehouse, "runs")
@@ -117,9 +119,9 @@ def verified_chain(warehouse: Path, checkpoint: dict[str, Any] | None) -> tuple[
             then = dict(files)
     if checkpoint is not None and links.get(checkpoint["run_id"]) != checkpoint["sha256"]:
         wrong.append(f"run {checkpoint['run_id']}, which the checkpoint names, was rewritten or is gone")
-    kept = {piece["root"] for of in files.values() for piece in of["pieces"]}
+    kept = {piece for of in files.values() for piece in places_of(of)}
     for run, of in replaced:
-        if not (of["pieces"] and kept.issuperset(piece["root"] for piece in of["pieces"])):
+        if not (of["pieces"] and kept >= places_of(of)):
             print(f"since the checkpoint run {run} has replaced {of['table']}/{of['path']}")
     published = [row for row in runs.to_pylist() if row["status"] == "published"]
     print(f"{len(links)} rows of the ledger, {len(files):,} files; the chain ends with {previous}")
@@ -129,9 +131,8 @@ def verified_chain(warehouse: Path, checkpoint: dict[str, Any] | None) -> tuple[
 def verify_files(warehouse: Path, files: dict[Key, Any], last: dict[str, Any]) -> None:
     versions = dict(last["versions"])
     for table in sorted({table for table, _ in files}):
-        folder = folder_of(warehouse, table)
         paths = {path for of, path in files if of == table and not path.startswith("_delta_log/")}
-        named, _ = state_of(folder, versions.get(table))
+        named, _ = state_of(folder_of(warehouse, table), versions.get(table))
         if (table in versions and named != paths) or not named >= paths:
             wrong.append(f"{table}: the Delta log names other files than were published")
     oldest = json.loads(state_of(folder_of(warehouse, "runs"))[1].get("namesrvHistory.oldestVersions", "{}"))
@@ -204,10 +205,9 @@ def verify_answers(warehouse: Path, files: dict[Key, Any]) -> None:
             other[key] += said not in histories.routes(row["namesrv_id"], row["subject"], since, until)
     figures: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     names = ("answers", "mismatched", "unknown_past")
+    # 5.x may show acting masters, or one zone only.
     settings = (row for row in rows_of(warehouse, files, "namesrv_settings") if row["setting"] == "version")
-    versions = {
-        row["namesrv_id"]: row["value"] or "" for row in settings
-    }  # 5.x may show acting masters, or one zone only
+    versions = {row["namesrv_id"]: row["value"] or "" for row in settings}
     for check in rows_of(warehouse, files, "answer_checks"):
         key = (check["day"], check["namesrv_id"], check["code"])
         figures[key[:2]].update({name: check[name] for name in names})

@@ -10,7 +10,8 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,6 +88,15 @@ def _around(step: str, passed: Callable[[str], None]) -> Iterator[None]:
     passed(f"{step}:before")
     yield
     passed(f"{step}:after")
+
+
+def main_killed_at(point: str, command: str, warehouse: Path, *words: object) -> None:
+    """Run a command in this process, without a word, and be killed at a boundary."""
+    from jobs.__main__ import main  # noqa: PLC0415  a store is tested without commands
+
+    killed_at(point)
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        sys.exit(main([command, "--in-process", "--warehouse", str(warehouse), *map(str, words)]))
 
 
 if __name__ == "__main__":  # python -m tests.boundaries POINT COMMAND ...

@@ -19,7 +19,7 @@ from jobs.store import delta_log
 from jobs.store.files import DataFile, batches_of, unreadable
 from jobs.store.ledger import Run, differing, run_known_at
 from jobs.store.places import filesystem_of, table_path
-from jobs.store.published import Noted, require_rows
+from jobs.store.published import HISTORY, Noted, require_rows
 from jobs.store.relations import digest_of, digests_of, require_intact
 from jobs.store.sealed import Sealed
 from jobs.store.warehouse import TABLES, WRITTEN_TABLES, Warehouse
@@ -74,6 +74,12 @@ def check(warehouse: Warehouse, against: Noted | None = None, share: Callable[[i
             return Checked(last.run_id, len(judged), len(expected), [said, *wrong])
         wrong |= dict.fromkeys(found.wrong_since(against.run_id))
         replaced = found.replaced
+    if not wrong and (is_ours := warehouse.is_history_ours()) is not True:
+        where = f"{warehouse.path}/{HISTORY}"
+        if is_ours is None:
+            replaced += [f"{where} is of another run, or version of this software"] if against else []
+        else:
+            wrong[f"{where}: is not as this software makes it; without it the next run does"] = None
     return Checked(last.run_id, len(judged), len(expected), list(wrong), replaced)
 
 

@@ -30,10 +30,10 @@ _RUN: Final = """
         ?::VARCHAR AS made_with"""
 _SHOWN: Final = (
     "SELECT run_id, ledger, made_with FROM files.run",
-    "SELECT schema_name, table_name, sql FROM duckdb_tables() WHERE NOT internal ORDER BY ALL",
-    "SELECT schema_name, view_name, sql FROM duckdb_views() WHERE NOT internal ORDER BY ALL",
+    "SELECT schema_name, table_name, sql FROM duckdb_tables() WHERE database_name = 'history' ORDER BY ALL",
+    "SELECT schema_name, view_name, sql FROM duckdb_views() WHERE database_name = 'history' AND NOT internal ORDER BY ALL",
     """SELECT schema_name, function_name, parameters, macro_definition FROM duckdb_functions()
-    WHERE database_name = current_database() AND NOT internal ORDER BY ALL""",
+    WHERE database_name = 'history' AND NOT internal ORDER BY ALL""",
 )
 
 
@@ -71,7 +71,10 @@ def is_as_made(
 
 def _shown(path: Path) -> list[Any]:
     """Return all that a file shows: of which run it is, what its names are made of, and the rows that it has itself."""
-    with duckdb.connect(str(path), read_only=True, config={"TimeZone": "UTC"}) as connection:
+    with duckdb.connect(config={"TimeZone": "UTC", "autoinstall_known_extensions": False}) as connection:
+        named = str(path).replace("'", "''")
+        connection.execute(f"ATTACH '{named}' AS history (READ_ONLY)")
+        connection.execute("USE history")
         said = [connection.execute(statement).fetchall() for statement in _SHOWN]
         tables = [f'"{schema}"."{name}"' for schema, name, *_ in said[1]]
         rows = (connection.execute(f"SELECT * FROM {name}").fetchall() for name in tables)  # noqa: S608  quoted

@@ -10,31 +10,35 @@ import datetime as dt
 import json
 import posixpath
 import re
+import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 from urllib.parse import unquote
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 from deltalake import Schema
 
-from jobs.errors import TamperedError
+from jobs.errors import TamperedError, first_line
 from jobs.store import delta_log
 from jobs.store.chain import LOG, Entry, Link, root_of_files
 from jobs.store.files import DataFile, batches_of, described, is_rooted, pieces_of, sha256_at
 from jobs.store.ledger import Run
 from jobs.store.places import filesystem_of, table_path
-from jobs.store.published import HISTORY, oldest_kept
+from jobs.store.published import oldest_kept
 from jobs.store.warehouse import TABLES, WRITTEN_TABLES, Warehouse
+from namesrv_day.arrow.sql import connection
 from schemas import bronze, gold
 from schemas.table import Table
 
 _ENTRY: Final = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet)")
-_BESIDE: Final = re.compile(r"_last_checkpoint|\..*\.crc")
+# What writers that died have left, and Hadoop's checksums, no reader looks at.
+_BESIDE: Final = re.compile(r"_last_checkpoint|\..*|.*\.tmp|.*#\d+")
 _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 _MS: Final = dt.timedelta(milliseconds=1)
 Json = dict[str, Any]
@@ -69,11 +73,10 @@ class Sealed:
         for table in (*WRITTEN_TABLES, gold.RUNS):
             if table.name not in self._damaged:
                 yield from self._misnamed(table)
-        yield from self._beside()
+        if gold.RUNS.name not in self._damaged:
+            yield from self._beside()
         if root_of_files(self._now) != self.chain.root(self._last.run_id):
             yield f"runs: the files that are listed up to run {self._last.run_id} are not those of its root"
-        if self._warehouse.is_history_ours() is False:
-            yield f"{self._warehouse.path}/{HISTORY}: is not as this software makes it; without it the next run does"
 
     def wrong_since(self, run_id: str) -> Iterator[str]:
         """Yield a sentence for what is not as a run left it and no later run has replaced; note in `replaced` what one has."""
@@ -103,8 +106,6 @@ class Sealed:
             f"run {run} has {done} {files} file(s) {how} {folder}" for (run, done, how, folder), files in count.items()
         ]
         self.replaced += [*self._published_again(run_id, days), *self._rearranged(kept)]
-        if self._warehouse.is_history_ours() is None:
-            self.replaced.append(f"{self._warehouse.path}/{HISTORY} is of another run, or version of this software")
 
     # -- what later runs did ---------------------------------------------------------------------------------------------
 
@@ -293,20 +294,28 @@ class _Log:
             yield self.first, set(self.files)
         for number in range(max(self.first + 1, whole), head + 1):
             name = f"{number:020d}.json"
-            for action in self._actions(name):
-                if said := action.get("remove"):
-                    self.files.pop(unquote(said["path"]), None)
-                if said := action.get("add"):
-                    add = _said(said)
-                    self.files[add["path"]] = add
-                    if name > sealed:
-                        self._require_true(add, name)
-                if said := action.get("metaData"):
-                    self._meta = said
-                    if name > sealed:
-                        self._require_columns(name)
+            try:
+                self._apply(name, is_sealed=name <= sealed)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise TamperedError(
+                    f"{self._table.name}: {self._folder}/{name} says what no commit says: {error!r}"
+                ) from error
             self._compare(number)
             yield number, set(self.files)
+
+    def _apply(self, name: str, *, is_sealed: bool) -> None:
+        for action in self._actions(name):
+            if said := action.get("remove"):
+                self.files.pop(unquote(said["path"]), None)
+            if said := action.get("add"):
+                add = _said(said)
+                self.files[add["path"]] = add
+                if not is_sealed:
+                    self._require_true(add, name)
+            if said := action.get("metaData"):
+                self._meta = said
+                if not is_sealed:
+                    self._require_columns(name)
 
     def files_now(self) -> set[str]:
         """Return the files of the newest version."""
@@ -319,18 +328,24 @@ class _Log:
             with self._system.open_input_stream(f"{self._folder}/{name}") as stream:
                 return [json.loads(line) for line in stream.read().splitlines() if line.strip()]
         except (OSError, ValueError) as error:
-            raise TamperedError(f"{self._table.name}: {self._folder}/{name} cannot be read: {error}") from error
+            raise TamperedError(
+                f"{self._table.name}: {self._folder}/{name} cannot be read: {first_line(error)}"
+            ) from error
 
     def _checkpoint(self, number: int) -> list[Json]:
         """Return what a checkpoint says of files, and note what it says of columns."""
         name = f"{self._folder}/{number:020d}.checkpoint.parquet"
+        # Arrow would end the process over some that are damaged.
         try:
-            with self._system.open_input_file(name) as file:
-                rows = pq.read_table(file).to_pylist()
-        except (OSError, ValueError, pa.ArrowException) as error:
-            raise TamperedError(f"{self._table.name}: {name} cannot be read: {error}") from error
+            with self._system.open_input_stream(name) as stream, tempfile.NamedTemporaryFile() as file:
+                file.write(stream.read())
+                file.flush()
+                rows = connection().read_parquet(file.name).to_arrow_table().to_pylist()
+            found = [_said(row["add"]) for row in rows if row.get("add")]
+        except (OSError, ValueError, KeyError, duckdb.Error) as error:
+            raise TamperedError(f"{self._table.name}: {name} cannot be read: {first_line(error)}") from error
         self._meta = next((row["metaData"] for row in rows if row.get("metaData")), {})
-        return [_said(row["add"]) for row in rows if row.get("add")]
+        return found
 
     def _compare(self, number: int) -> None:
         """Note what a checkpoint, or checksum, of a version says otherwise than the commits up to it."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,6 +41,15 @@ def warehouse_at(path: Path, run_id: str = "run", at: dt.datetime = NOW) -> Ware
     warehouse = Warehouse(str(path), PipelineConf(), run_id, at)
     vars(warehouse)["write_history"] = lambda: None
     return warehouse
+
+
+def linked(path: Path, to: Path) -> Path:
+    """Return a copy of a warehouse, which takes next to nothing: of data files, which nobody writes over, it has links."""
+
+    def one(source: str, at: str) -> None:
+        (os.link if source.endswith(".parquet") and "_delta_log" not in source else shutil.copyfile)(source, at)
+
+    return Path(shutil.copytree(path, to, copy_function=one))
 
 
 def write(warehouse: Warehouse, table: Table, day: dt.date | None, *rows: Mapping[str, Any]) -> DataFile:

@@ -416,6 +416,7 @@ def another_view(path: Path) -> None:
     """Have a view of `history.duckdb` leave a broker out."""
     vars(warehouse := later(path)).pop("write_history")
     warehouse.write_history()
+    assert warehouse.is_history_ours() is True
     with duckdb.connect(str(path / HISTORY)) as connection:
         shown = "SELECT * FROM files.expired_brokers WHERE broker_name <> 'broker-1'"
         connection.execute(f"CREATE OR REPLACE TEMPORARY MACRO warehouse() AS '{path}/'")

@@ -26,6 +26,12 @@ class Bug(NamedTuple):
     test: str
 
 
+def _hidden(what: str, file: str, right: str, wrong: str, attack: str) -> Bug:
+    """Return a bug by which a rewrite is hidden."""
+    return Bug(what, file, right, wrong, f"{_ATTACKED}[{attack}]")
+
+
+_ATTACKED = "tests/store/test_chain.py::test_what_somebody_does_who_knows_this_software_is_named"
 BUGS = (
     Bug(
         "a surrogate that is cut is two replacement characters",
@@ -135,6 +141,76 @@ BUGS = (
         "            key.verify(",
         "            bool(",
         "tests/store/test_chain.py::test_a_signed_checkpoint_is_a_checkpoint",
+    ),
+    _hidden(
+        "rows that a later run moved to another day count as kept",
+        "jobs/store/sealed.py",
+        "return {(entry.table, posixpath.dirname(entry.path), piece) for piece in entry.pieces}",
+        'return {("", "", piece) for piece in entry.pieces}',
+        "another_day",
+    ),
+    _hidden(
+        "a checkpoint of a log says what it likes",
+        "jobs/store/sealed.py",
+        "            self._compare(number)\n",
+        "",
+        "statistics_in_checkpoint",
+    ),
+    _hidden(
+        "rows that a later run published a second time are not told",
+        "jobs/store/sealed.py",
+        "if piece in old})",
+        "if piece in ()})",
+        "rows_twice",
+    ),
+    _hidden(
+        "a file of the ledger that reads in two ways is the ledger",
+        "jobs/store/sealed.py",
+        "            yield from self._beside()\n",
+        "            pass\n",
+        "another_column_of_that_name",
+    ),
+    _hidden(
+        "a later run says anew what is known of a day, and nobody is told",
+        "jobs/store/sealed.py",
+        "self.replaced += [*self._published_again(run_id, days), ",
+        "self.replaced += [",
+        "forget_coverage",
+    ),
+    _hidden(
+        "files that somebody put in the place of published ones are theirs",
+        "jobs/store/sealed.py",
+        "count[_folder(entry)] += not _is_in(entry, kept)",
+        "count[_folder(entry)] += 0",
+        "what_no_digest_has",
+    ),
+    _hidden(
+        "a later run adds what an earlier one had read",
+        "jobs/store/sealed.py",
+        "found.update(ingested.intersection(",
+        "found.update(set().intersection(",
+        "more_of_an_earlier_run",
+    ),
+    _hidden(
+        "any kind of entry in a log will do",
+        "jobs/store/sealed.py",
+        "yield from log.strange()",
+        "list(log.strange())",
+        "compacted_log",
+    ),
+    _hidden(
+        "a view is whatever the file says",
+        "jobs/store/check.py",
+        "(is_ours := warehouse.is_history_ours()) is not True",
+        "(is_ours := warehouse.is_history_ours()) is None",
+        "another_view",
+    ),
+    Bug(
+        "a night goes on from files that an earlier row of the ledger was made to list",
+        "jobs/store/warehouse.py",
+        "if root_of_files(before) != self._end_of_chain().root():",
+        "if False:",
+        "tests/store/test_chain.py::test_files_that_another_row_lists_end_a_night",
     ),
     Bug(
         "an entry expires at its deadline",

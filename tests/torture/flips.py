@@ -17,6 +17,7 @@ from jobs.store.check import check
 from jobs.store.maintain import maintain
 from tests.night.nights import night, warehouse_at
 from tests.night.three_days import DAYS, LOGS, MONTH_MS, beat, registration, write_log
+from tests.store.tiny import linked
 
 QUESTIONS = (
     "SELECT * FROM topic_queue_table_at(TIMESTAMP '2026-03-02 12:00:00')",
@@ -29,6 +30,8 @@ QUESTIONS = (
     "SELECT days, counts, digests FROM runs",
     "SELECT * FROM broker_live_history",
 )
+TOGETHER = 6
+"""How many files are damaged at once: `check` is to name each."""
 DAMAGES = ("flip", "flip", "flip", "half", "less by one", "one byte", "emptied", "gone", "older")
 
 
@@ -62,47 +65,79 @@ def answers(path: Path, *, is_verified: bool = True) -> list[str]:
     return [str(sorted(map(repr, asked.ask(question).rows))) for question in QUESTIONS]
 
 
-def damage(path: Path, dice: random.Random) -> str:
-    """Damage a file of some kind; return its name and what was done."""
-    files = [
-        file
-        for file in sorted(path.rglob("*"))
-        if file.is_file() and file.name != ".lease" and "data_docs" not in file.parts
-    ]
+def damages(path: Path, dice: random.Random) -> list[tuple[str, Path]]:
+    """Return what is done to which files: to one of those on which all hangs, or to one of each of some tables."""
     kinds: dict[str, list[Path]] = {}
-    for file in files:
-        inside = "log" if "_delta_log" in file.parts else "data"
-        kinds.setdefault(f"{file.relative_to(path).parts[:2]}{inside}{file.suffix}", []).append(file)
-    file = dice.choice(kinds[dice.choice(sorted(kinds))])
-    how, data = dice.choice(DAMAGES), file.read_bytes()
+    for file in sorted(path.rglob("*")):
+        if file.is_file() and file.name != ".lease" and "data_docs" not in file.parts:
+            name = file.relative_to(path)
+            kinds.setdefault(f"{name.parts[:2]}{'_delta_log' in name.parts}{file.suffix}", []).append(name)
+    chosen = [dice.choice(kinds[kind]) for kind in dice.sample(sorted(kinds), len(kinds))]
+    tables = {
+        file.parts[1]: file for file in chosen if len(file.parts) > 2 and file.parts[1] not in ("runs", "sources")
+    }
+    files = list(tables.values())[:TOGETHER] if dice.random() < 0.75 else chosen[:1]
+    return [(dice.choice(DAMAGES), file) for file in files]
+
+
+def damage(path: Path, how: str, name: Path, dice: random.Random) -> None:
+    """Damage a file."""
+    file = path / name
+    data = file.read_bytes()
+    file.unlink()  # it is a link
     others = [other for other in file.parent.glob(f"*{file.suffix}") if other != file and other.read_bytes() != data]
     if how == "older" and others:
         shutil.copyfile(dice.choice(sorted(others)), file)
     elif how == "gone":
-        file.unlink()
+        pass
     elif how == "flip" and data:
         place = dice.randrange(len(data))
         file.write_bytes(data[:place] + bytes([data[place] ^ 1 << dice.randrange(8)]) + data[place + 1 :])
     else:
         file.write_bytes(data[: {"half": len(data) // 2, "less by one": len(data) - 1, "one byte": 1}.get(how, 0)])
-    return f"{how}: {file.relative_to(path)}"
 
 
 def flip(seed: int, folder: Path) -> tuple[str, str]:
-    """Damage a copy; return `survived`, `refused`, `unverified` or `silent`, and what happened."""
-    dice, known = random.Random(seed), given()
-    path = Path(shutil.copytree(known.path, folder / f"{seed}"))
-    done = damage(path, dice)
-    name = done.partition(": ")[2]
+    """Damage some files of a copy; return `survived`, `refused`, `unverified` or `silent`, and what happened.
+
+    What nobody has named is damaged once more, alone, and then a night goes on from it, as from every tenth.
+    """
+    dice = random.Random(seed)
+    done = damages(given().path, dice)
+    outcome, said, unnamed = _flipped(folder / f"{seed}", done, seed, goes_on=len(done) == 1 or seed % 10 == 0)
+    for number, one in enumerate(unnamed if len(done) > 1 else []):
+        again = _flipped(folder / f"{seed}-{number}", [one], seed, goes_on=True)
+        outcome, said = max(
+            (outcome, said), again[:2], key=lambda of: ("survived", "refused", "unverified", "silent").index(of[0])
+        )
+    return outcome, said
+
+
+def _flipped(
+    path: Path, done: list[tuple[str, Path]], seed: int, *, goes_on: bool
+) -> tuple[str, str, list[tuple[str, Path]]]:
+    """Return also which damages nobody has named."""
+    known, dice = given(), random.Random(seed)
+    linked(known.path, path)
+    for how, name in done:
+        damage(path, how, name, dice)
     refusals, silent, unverified = list[str](), list[str](), list[str]()
 
-    def tell(what: str, error: BaseException) -> None:
-        if not isinstance(error, JobError):
+    def is_named(name: Path, text: str) -> bool:
+        return str(name) in text or (len(name.parts) > 1 and name.parts[1] in text)
+
+    def tried(what: str, step: Callable[[], object]) -> bool:
+        """Return whether nothing was refused; what is refused without being named, or ends in a stack trace, is silent."""
+        before = len(refusals)
+        try:
+            step()
+        except JobError as error:
+            is_told = any(is_named(name, str(error)) for _, name in done)
+            (refusals if is_told else silent).append(f"{what}{'' if is_told else ' names nothing'}: {error}")
+            return False
+        except Exception as error:  # noqa: BLE001  whatever it is, it is told
             silent.append(f"{what}: {''.join(traceback.format_exception(error)[-3:])}")
-        elif not any(part and part in str(error) for part in (name, name.split("/")[1] if "/" in name else name)):
-            silent.append(f"{what} names nothing: {error}")
-        else:
-            refusals.append(f"{what}: {error}")
+        return len(refusals) == before
 
     def ask(is_verified: bool) -> None:  # noqa: FBT001  as below
         if answers(path, is_verified=is_verified) != known.answers:
@@ -112,19 +147,16 @@ def flip(seed: int, folder: Path) -> tuple[str, str]:
         if dict(night(path, known.late).digests) != known.digests:
             silent.append("the next night publishes other tables")
 
-    steps: dict[str, Callable[[], object]] = {
-        "ask --verified": lambda: ask(True),
-        "ask": lambda: ask(False),
-        "check": lambda: refusals.extend(check(warehouse_at(path)).wrong),
-        "night": go_on,
-    }
-    for what, step in steps.items():
-        try:
-            step()
-        except Exception as error:  # noqa: BLE001, PERF203  whatever it is, it is told
-            tell(what, error)
+    tried("ask", lambda: ask(False))
+    is_well = tried("check", lambda: refusals.extend(check(warehouse_at(path)).wrong))
+    if unverified or seed % 10 == 0:
+        tried("ask --verified", lambda: ask(True))
+    if goes_on and (is_well or seed % 10 == 0):
+        tried("night", go_on)
     shutil.rmtree(path, ignore_errors=True)
     if unverified and not refusals:
         silent += unverified
     outcome = "silent" if silent else "unverified" if unverified else "refused" if refusals else "survived"
-    return outcome, f"{done} -> {' | '.join(silent or unverified or refusals[:1])}"
+    unnamed = [(how, name) for how, name in done if not is_named(name, "\n".join(refusals))]
+    damaged = ", ".join(f"{how}: {name}" for how, name in done)
+    return outcome, f"{damaged} -> {' | '.join(silent or unverified or refusals[:1])}", unnamed

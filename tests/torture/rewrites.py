@@ -26,7 +26,7 @@ from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import table_of
 from schemas import bronze, gold
 from schemas.table import Table
-from tests.store.tiny import DAY, EXPIRED, HEARTBEATS, NOW, beat, ingest, publish, put, removal, warehouse_at
+from tests.store.tiny import DAY, EXPIRED, HEARTBEATS, NOW, beat, ingest, linked, publish, put, removal, warehouse_at
 
 DAYS = [DAY + dt.timedelta(days=number) for number in range(4)]
 TABLES = (EXPIRED, gold.TOPIC_QUEUE_HISTORY, HEARTBEATS, bronze.SOURCES)
@@ -69,7 +69,7 @@ def published() -> tuple[Path, Noted]:
 def rewrite(seed: int, folder: Path) -> str:
     """Rewrite something in a copy of the warehouse, of `KINDS` one after the other; return what `check` says, or nothing."""
     dice, (original, checkpoint) = random.Random(seed), published()
-    path = Path(shutil.copytree(original, folder / f"{seed}"))
+    path = linked(original, folder / f"{seed}")
     try:
         KINDS[seed % len(KINDS)](path, dice)
         checked = check(warehouse_at(path), checkpoint)
@@ -112,6 +112,7 @@ def in_place(path: Path, dice: random.Random) -> None:
     elif how == 1:
         data = bytearray(where.read_bytes())
         data[dice.randrange(len(data))] ^= 1 << dice.randrange(8)
+        where.unlink()  # it is a link
         where.write_bytes(data)
     else:
         where.unlink()

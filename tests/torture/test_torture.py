@@ -1,7 +1,7 @@
 """What is broken on purpose in every run of the suite; `./spark-submit.sh torture NAME` does more of it (docs/reliability.md).
 
-Rewrites, simulations, cuts and late lines are tests elsewhere: tests/store/test_chain.py, tests/store/test_crashes.py,
-tests/night/test_cuts.py, tests/wire/test_lateness.py.
+Rewrites, cuts and late lines are tests elsewhere: tests/store/test_chain.py, tests/night/test_cuts.py,
+tests/wire/test_lateness.py.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from tests.torture.__main__ import main
-from tests.torture.bugs import BUGS
 from tests.torture.disks import small_disk
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    ("kind", "seeds"), [("flip", 20), ("kill", 6), ("writers", 1), ("soak", 14), ("bugs", len(BUGS))]
+    ("kind", "seeds"),
+    [("flip", 40), ("kill", 20), ("simulation", 60), ("writers", 1), ("soak", 14), ("bugs", 14)],
 )
 def test_nothing_is_silent(kind: str, seeds: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Each seed is survived, or refused with what is wrong; the counts are printed."""
