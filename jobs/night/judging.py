@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from jobs.night.opened import Files
 from jobs.night.work import NamesrvWork
-from jobs.store.files import DataFile
+from jobs.store.files import LONG_TEXTS, DataFile
 from jobs.store.intervals import Written, write_intervals
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_core.inference.settings import namesrv_of
@@ -53,8 +53,6 @@ JUDGED = tuple(table for step in ("outcomes", "flags", "verify") for table in go
 SETTLED = (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS)
 """Those that are taken over even if earlier days must be replayed before."""
 _OF_DAY = (*OTHERS, bronze.ROUTE_OBSERVATIONS, bronze.SNAPSHOTS)
-# Equal answers have long bodies.
-_ONCE = frozenset({"body"})
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,7 @@ def _judged(work: NamesrvWork) -> tuple[Judged, dict[str, pa.Table]]:
 def _replayed(work: NamesrvWork) -> tuple[dict[str, pa.Table], int, int | None]:
     """Return the slices of a day that was settled and replayed, how many events the core took, and see `Judged`."""
     hours, open_rows = work.condensed_beats(), work.open_rows([*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE])
-    frames = {table.name: work.today.rows(table, once=_ONCE & {*table.column_names}) for table in _OF_DAY}
+    frames = {table.name: work.today.rows(table, once=LONG_TEXTS & {*table.column_names}) for table in _OF_DAY}
     frames["hours"] = hours
     carried = {gold.MAP_CAPACITIES.name: work.capacities(), gold.EVENT_OUTCOMES.name: work.scan_life}
     settled = settle(
