@@ -21,7 +21,7 @@ _FEW = 100_000
 _FEW_IN_ORDER = 2_000
 _VALUE = re.compile(r"\$(\w+)")
 # A night of a day asks some two hundred. A plan takes a third of a MiB: of a statement that has the day in it there are few.
-_MOST_PLANNED, _MOST_OF_ONE = 500, 4
+_MOST_PLANNED, _MOST_OF_ONE = 500, 2
 # Of a planned statement there is no other way; what few rows give is small.
 warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)
 
@@ -123,7 +123,7 @@ def _planned(query: str, tables: Tables, values: Mapping[str, Any]) -> _Planned:
     if plan is None:
         plan, others = _Planned(said, tables), [of for of in plans if of[:2] == key[:2]]
         # Those that were asked longest ago go: of days before, mostly.
-        for old in [*others[: 1 - _MOST_OF_ONE], *([next(iter(plans))] if len(plans) >= _MOST_PLANNED else [])]:
+        for old in [*others[: max(0, len(others) + 1 - _MOST_OF_ONE)], *([next(iter(plans))] if len(plans) >= _MOST_PLANNED else [])]:
             plans.pop(old, None)
     plans[key] = plan
     return plan
