@@ -123,8 +123,10 @@ def _planned(query: str, tables: Tables, values: Mapping[str, Any]) -> _Planned:
     if plan is None:
         plan, others = _Planned(said, tables), [of for of in plans if of[:2] == key[:2]]
         # Those that were asked longest ago go: of days before, mostly.
-        for old in [*others[: max(0, len(others) + 1 - _MOST_OF_ONE)], *([next(iter(plans))] if len(plans) >= _MOST_PLANNED else [])]:
-            plans.pop(old, None)
+        for old in others[: max(0, len(others) + 1 - _MOST_OF_ONE)]:
+            del plans[old]
+        if len(plans) >= _MOST_PLANNED:
+            plans.pop(next(iter(plans)))
     plans[key] = plan
     return plan
 
