@@ -258,7 +258,8 @@ def _samples_of(rows: str, read: Mapping[str, Rows], table: str, rule: Rule) -> 
 
 
 def _names(rows: Rows) -> list[str]:
-    return rows.column_names if isinstance(rows, pa.Table) else rows.columns
+    names: list[str] = rows.column_names if isinstance(rows, pa.Table) else rows.columns
+    return names
 
 
 _known_columns: dict[str, list[str]] = {}
