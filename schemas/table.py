@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 STRING = pa.string()
 INT = pa.int32()
 LONG = pa.int64()
+TEXT_ONCE = pa.dictionary(pa.int32(), STRING)
 BOOLEAN = pa.bool_()
 DOUBLE = pa.float64()
 TIMESTAMP = pa.timestamp("us", tz="UTC")

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.store.files import DataFile, read_files
+from jobs.store.files import LONG_TEXTS, DataFile, read_files
 from jobs.store.ledger import days_of
 from jobs.store.warehouse import Warehouse
 from namesrv_day.across import addresses
@@ -214,7 +214,7 @@ def _set(
         wanted = pc.coalesce(pc.take(new["new"], at), known[column])
         if wanted.equals(known[column]):
             continue
-        rows = read_files(warehouse.path, table, [file])
+        rows = read_files(warehouse.path, table, [file], once=LONG_TEXTS & {*table.column_names}).unify_dictionaries()
         order = [(name, "ascending") for name in ("namesrv_id", "seq", table.key[0]) if name in table.column_names]
         warehouse.write(table, with_columns(rows, **{column: wanted}).sort_by(order), file.day, [file])
         days |= set() if file.day is None else {file.day}

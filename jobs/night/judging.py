@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from jobs.night.opened import Files
 from jobs.night.work import NamesrvWork
 from jobs.passes import tell
-from jobs.store.files import DataFile
+from jobs.store.files import LONG_TEXTS, DataFile
 from jobs.store.intervals import Written, write_intervals
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_core.inference.settings import namesrv_of
@@ -69,8 +69,6 @@ HANDED_ON: Rows = {
     **LOOKED_BACK_AT,
 }
 """What a day takes over from the day before beside that."""
-# Equal answers have long bodies.
-_ONCE = frozenset({"body"})
 
 
 @dataclass(frozen=True)
@@ -164,7 +162,7 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
 def _replayed(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[dict[str, pa.Table], int, int | None]:
     """Return the slices of a day that was settled and replayed, how many events the core took, and see `Judged`."""
     hours, open_rows = work.condensed_beats(), work.open_rows([*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE])
-    frames = {table.name: work.today.rows(table, once=_ONCE & {*table.column_names}) for table in _OF_DAY}
+    frames = {table.name: work.today.rows(table, once=LONG_TEXTS & {*table.column_names}) for table in _OF_DAY}
     frames["hours"] = hours
     carried = {gold.MAP_CAPACITIES.name: work.capacities(), gold.EVENT_OUTCOMES.name: work.scan_life}
     settled = settle(

@@ -25,7 +25,7 @@ from jobs.store.merkle import leaves_of, root_of
 from jobs.store.places import filesystem_of, table_path
 from namesrv_day.arrow.rows import conformed, derived_of, plain, with_derived
 from schemas import gold
-from schemas.table import CLOSED_MONTH, Table
+from schemas.table import CLOSED_MONTH, TEXT_ONCE, Table
 
 # Rows that are read or left out together: those of a name server or a broker lie in few of so many.
 _ROWS_PER_GROUP = 128 * 1024
@@ -34,7 +34,7 @@ _RISING: Final = frozenset({"seq", "event_time", "effect_time", "source_offset"}
 # No two are equal.
 _UNIQUE: Final = frozenset({"event_id", "quarantine_id"})
 # Long, and much alike: each is written once for many rows, however many there are.
-_LONG: Final = frozenset({"body"})
+LONG_TEXTS: Final = frozenset({"body"})
 _LONG_LEVEL, _DICTIONARY_BYTES = 9, 64 << 20
 _BOUNDED: Final = frozenset(
     {
@@ -44,7 +44,6 @@ _BOUNDED: Final = frozenset(
     }
 )
 """Columns by whose least and greatest values readers leave files out."""
-_TEXT_ONCE: Final = pa.dictionary(pa.int32(), pa.string())
 _WORD = re.compile(r"\w+")
 # What Hive calls the folder of rows that have no value of a partition.
 _NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -261,7 +260,7 @@ def dataset_of(root: str, table: Table, files: Sequence[DataFile], once: Collect
     system, folder = filesystem_of(table_path(root, table))
     form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us", dictionary_columns=list(once))
     fragments = [form.make_fragment(f"{folder}/{file.path}", system, _guarantee(file)) for file in files]
-    kept = (field.with_type(_TEXT_ONCE) if field.name in once else field for field in plain(table.stored_schema))
+    kept = (field.with_type(TEXT_ONCE) if field.name in once else field for field in plain(table.stored_schema))
     return ds.FileSystemDataset(fragments, pa.schema(list(kept)), form, system)
 
 
@@ -319,7 +318,7 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
         "compression": "zstd",
         "use_dictionary": [path for path in leaves if path not in _RISING | _UNIQUE],
         "dictionary_pagesize_limit": _DICTIONARY_BYTES,
-        "compression_level": {path: _LONG_LEVEL for path in leaves if path in _LONG} or None,
+        "compression_level": {path: _LONG_LEVEL for path in leaves if path in LONG_TEXTS} or None,
         "column_encoding": {name: "DELTA_BINARY_PACKED" for name in schema.names if name in _RISING},
         "store_schema": False,
     }

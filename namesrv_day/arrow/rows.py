@@ -75,11 +75,18 @@ def with_columns(rows: pa.Table, **columns: pa.ChunkedArray | pa.Array) -> pa.Ta
 def distinct(rows: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, npt.NDArray[np.int64]]:
     """Return what rows say in `columns`, each once, and for each row the number of what it says."""
     names = ", ".join(f'"{name}"' for name in columns)
-    numbered = rows.select(columns).append_column("row", pa.array(np.arange(rows.num_rows)))
+    numbered, texts = rows.select(columns).unify_dictionaries(), dict[str, pa.Array]()
+    for at, name in enumerate(columns):
+        if pa.types.is_dictionary(numbered[name].type):  # equal texts have equal numbers
+            once = numbered[name].combine_chunks()
+            numbered, texts[name] = numbered.set_column(at, name, once.indices), once.dictionary
+    numbered = numbered.append_column("row", pa.array(np.arange(rows.num_rows)))
     found = ask(f"SELECT {names}, list(row) AS rows FROM said GROUP BY {names}", {"said": numbered})  # noqa: S608  names of ours
     places = found["rows"].combine_chunks()
     numbers = np.empty(rows.num_rows, dtype=np.int64)
     numbers[places.flatten().to_numpy()] = np.repeat(np.arange(found.num_rows), places.value_lengths().to_numpy())
+    for name, once in texts.items():
+        found = found.set_column(found.column_names.index(name), name, once.take(found[name].combine_chunks()))
     return found.drop_columns("rows"), numbers
 
 

@@ -20,8 +20,8 @@ _FEW = 100_000
 # An ASOF join of tables whose rows nobody has counted is a loop.
 _FEW_IN_ORDER = 2_000
 _VALUE = re.compile(r"\$(\w+)")
-# A night of a day asks some two hundred.
-_MOST_PLANNED = 500
+# A night of a day asks some two hundred. A plan takes a third of a MiB: of a statement that has the day in it there are few.
+_MOST_PLANNED, _MOST_OF_ONE = 500, 2
 # Of a planned statement there is no other way; what few rows give is small.
 warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)
 
@@ -65,7 +65,7 @@ def ask(query: str, tables: Tables | None = None, **values: Any) -> pa.Table:
     few = _FEW_IN_ORDER if "ASOF" in query else _FEW
     if sum(table.num_rows for table in given.values()) > few or any(map(_has_text, values.values())):
         return _asked_once(query, given, values)
-    return _planned(_VALUE.sub(lambda said: str(Constant(values[said[1]])), query), given).run(given)
+    return _planned(query, given, values).run(given)
 
 
 class _Given:
@@ -114,13 +114,19 @@ class _Planned:
                 given.table = None
 
 
-def _planned(query: str, tables: Tables) -> _Planned:
-    """Return this thread's plan of a statement over tables with these columns."""
-    plans: dict[object, _Planned] = _local.__dict__.setdefault("plans", {})
-    key = query, tuple((name, table.schema) for name, table in tables.items())
-    plan = plans.pop(key, None) or _Planned(query, tables)
-    if len(plans) >= _MOST_PLANNED:
-        plans.pop(next(iter(plans)))  # the one that was asked longest ago
+def _planned(query: str, tables: Tables, values: Mapping[str, Any]) -> _Planned:
+    """Return this thread's plan of a statement over tables with these columns, with these values."""
+    plans: dict[tuple[str, object, str], _Planned] = _local.__dict__.setdefault("plans", {})
+    said = _VALUE.sub(lambda name: str(Constant(values[name[1]])), query)
+    key = query, tuple((name, table.schema) for name, table in tables.items()), said
+    plan = plans.pop(key, None)
+    if plan is None:
+        plan, others = _Planned(said, tables), [of for of in plans if of[:2] == key[:2]]
+        # Those that were asked longest ago go: of days before, mostly.
+        for old in others[: max(0, len(others) + 1 - _MOST_OF_ONE)]:
+            del plans[old]
+        if len(plans) >= _MOST_PLANNED:
+            plans.pop(next(iter(plans)))
     plans[key] = plan
     return plan
 

@@ -14,7 +14,7 @@ from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.register import REGISTER_FAILED
 from namesrv_day.arrow.rows import with_columns, with_microseconds
 from schemas import bronze, codec
-from schemas.table import LONG, STRING, Table, struct_of
+from schemas.table import LONG, STRING, TEXT_ONCE, Table, struct_of
 
 Frames = Mapping[str, pa.Table]
 """Tables by their names."""
@@ -56,12 +56,13 @@ def _schema() -> pa.Schema:
     for table in bronze.EVENT_TABLES:
         kind = {"kind": _RENAMED[table.name]} if table.name in _RENAMED else {}
         fields |= {kind.get(c.name, c.name): c.type for c in table.columns if c.name not in _LEFT_OUT}
-    answer = {c.name: c.type for c in bronze.ROUTE_OBSERVATIONS.columns if c.name in _ANSWER}
+    answer = {c.name: c.type for c in bronze.ROUTE_OBSERVATIONS.columns if c.name in _ANSWER} | {"body": TEXT_ONCE}
     return pa.schema(list((fields | answer | {"looked_up": _LOOKED_UP}).items()))
 
 
 EVENTS = _schema()
-"""Columns of a day's events. `kind`: the table; `channel_kind` and `namesrv_kind`: what such events call their kind.
+"""Columns of a day's events. `kind`: the table; `channel_kind` and `namesrv_kind`: what such events call their kind; of bodies,
+which are long, each is there once.
 
 `received_us`: when a request had arrived; `arrival_us`: the same for one that was answered; `looked_up`: see `moved`.
 """

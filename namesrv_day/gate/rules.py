@@ -185,7 +185,7 @@ def _measure_table(
         if together[0].kind == "unique" and any(isinstance(rows, duckdb.DuckDBPyRelation) for rows in read.values()):
             read, others = _repeated(read, together[0], part)
         rows = f"FROM ({over or f'FROM {table}'})"
-        if days is not None and "day" in _columns(rows, read):
+        if days is not None and "day" in (_columns(rows, read) if over else _names(frames[table])):
             # A table: with the days in its text each day's statement would be planned anew.
             read = {**read, "days": pa.table({"judged": pa.array(sorted(days), pa.date32())})}
             rows += " WHERE day IN (SELECT judged FROM days)"
@@ -255,6 +255,11 @@ def _samples_of(rows: str, read: Mapping[str, Rows], table: str, rule: Rule) -> 
     broken = f"SELECT {cut} FROM (SELECT * {rows}) WHERE {breaks(rule)} ORDER BY sample LIMIT {SAMPLES}"
     found: list[str] = _asked(broken, read)["sample"].to_pylist()
     return found
+
+
+def _names(rows: Rows) -> list[str]:
+    names: list[str] = rows.column_names if isinstance(rows, pa.Table) else rows.columns
+    return names
 
 
 _known_columns: dict[str, list[str]] = {}

@@ -144,6 +144,18 @@ def test_what_was_asked_longest_ago_is_forgotten(planned: list[str], monkeypatch
     assert len(sql._local.plans) == 2
 
 
+def test_of_a_statement_the_last_values_are_planned(planned: list[str]) -> None:
+    """Of one with ever other days in it a few plans are kept, and of others theirs: a process of many nights does not grow."""
+    days = [DAY + dt.timedelta(days=number) for number in range(9)]
+    for day in days:
+        for query in ("SELECT $day AS day, n FROM rows", "SELECT max(n) AS most FROM rows"):
+            ask(query, numbers(1), **({"day": day} if "day" in query else {}))
+    assert (len(planned), len(sql._local.plans)) == (len(days) + 1, sql._MOST_OF_ONE + 1)
+    for day in days[-sql._MOST_OF_ONE :]:
+        assert ask("SELECT $day AS day, n FROM rows", numbers(1), day=day).to_pylist() == [{"day": day, "n": 1}]
+    assert len(planned) == len(days) + 1
+
+
 def test_what_is_asked_apart_leaves_nothing_behind(planned: list[str]) -> None:
     """Apart, statements are planned on a database of its own, which is closed behind them; the one before is there again."""
     before = sql.connection()

@@ -54,9 +54,9 @@ class Bench:
     versions: dict[str, Path]
     captures: Path | None = None
 
-    def run(self, version: str, *arguments: str | Path) -> Ran:
+    def run(self, version: str, *arguments: str | Path, on_one_core: bool = False) -> Ran:
         """Run a job of a checkout."""
-        return ran(self.versions[version], [*map(str, arguments)], self.folder)
+        return ran(self.versions[version], [*map(str, arguments)], self.folder, on_one_core=on_one_core)
 
     def path(self, name: str, version: str = THIS) -> Path:
         """Return where something of a version lies."""
@@ -124,7 +124,8 @@ def network(bench: Bench) -> list[Measured]:
     def after(version: str) -> tuple[Ran, object]:
         warehouse = bench.fresh("network-after", version, like="network-read")
         days = ("--from", "2026-11-23")  # when it was recorded
-        took = bench.run(version, "nightly", "--in-process", "--join-addresses", *days, "--warehouse", warehouse)
+        asked = ("--in-process", "--join-addresses", *days, "--warehouse", warehouse)
+        took = bench.run(version, "nightly", *asked, on_one_core=True)
         return took, bench.said(version, warehouse)
 
     for version in bench.versions:
@@ -196,7 +197,8 @@ def unknown(bench: Bench) -> list[Measured]:
     for _ in range(bench.rounds):
         for name, runs in took.items():
             warehouse = bench.fresh("past", like=name)
-            runs.append(bench.run(THIS, "nightly", "--in-process", "--from", NEXT, "--warehouse", warehouse))
+            asked = ("--in-process", "--from", NEXT, "--warehouse", warehouse)
+            runs.append(bench.run(THIS, "nightly", *asked, on_one_core=True))
     cpu = {name: [each.cpu_s for each in runs] for name, runs in took.items()}
     peak = {name: [each.peak_mib for each in runs] for name, runs in took.items()}
     return [

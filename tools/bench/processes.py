@@ -19,8 +19,11 @@ class Ran(NamedTuple):
     printed: str
 
 
-def ran(checkout: Path, arguments: Sequence[str], folder: Path) -> Ran:
-    """Run a job by the wrapper of `checkout` in `folder`. Raises CalledProcessError with what it printed."""
+def ran(checkout: Path, arguments: Sequence[str], folder: Path, *, on_one_core: bool = False) -> Ran:
+    """Run a job by the wrapper of `checkout` in `folder`. Raises CalledProcessError with what it printed.
+
+    `on_one_core`: it makes no pool of processes then, of which nobody could say what they took.
+    """
     # Spark is started by the wrapper anew: what stands in this session's environment is not its business.
     others = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_", "_PYSPARK"))
@@ -29,6 +32,8 @@ def ran(checkout: Path, arguments: Sequence[str], folder: Path) -> Ran:
     with output.open("wb") as out:
         began = time.perf_counter()
         child = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=folder, env=others)
+        if on_one_core:  # before the wrapper has started anything that asks
+            os.sched_setaffinity(child.pid, {max(os.sched_getaffinity(0))})
         _, status, used = os.wait4(child.pid, 0)
         wall = time.perf_counter() - began
     child.returncode = os.waitstatus_to_exitcode(status)
