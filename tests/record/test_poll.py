@@ -211,6 +211,15 @@ def test_what_is_no_name_server_is_said_once(
         polled(tmp_path / "none", [StandIn(handler)], lambda: asyncio.sleep(0.5), wait_s=0.2)
 
 
+def test_a_release_that_is_not_replayed_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Once; what it answers is written all the same."""
+    target = StandIn()
+    target.version = 37
+    assert polled(tmp_path / "out", [target], lambda: target.rounds(3)) == 0
+    assert capsys.readouterr().err.count("its release is 3.0.11, none of those that are replayed, 4.3 to 5.9") == 1
+    assert [line["version"] for line in recorded(tmp_path / "out") if line.get("event") == "identified"] == [37]
+
+
 def test_one_that_was_down_is_a_gap(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
