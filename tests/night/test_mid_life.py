@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,17 +114,28 @@ def test_a_log_without_a_beginning_begins_in_mid_life_where_an_answer_shows_it(t
 def test_answers_alone_state_the_version_and_show_no_partial_broker(tmp_path: Path, version: int, release: str) -> None:
     """Of a log without `identified`; a broker that is back was asked for one of its topics first, and has the other one, too."""
 
-    def route(clock: str, topic: str, *, is_there: bool = True) -> Line:
-        broker = {"brokerAddrs": {"0": "10.1.0.1:10911"}, "brokerName": "broker-a", "cluster": "C"}
-        queues = {"brokerName": "broker-a", "perm": 6, "readQueueNums": 4, "topicSysFlag": 0, "writeQueueNums": 4}
-        body = json.dumps({"brokerDatas": [broker], "filterServerTable": {}, "queueDatas": [queues]})
-        shown = {"response_code": 0, "body": body} if is_there else {"response_code": 17}
-        line = {"kind": "observation", "time": clock, "code": 105, "subject": topic, "response_version": version}
-        return {**line, "channel_id": "k#1", "standard_json": True, **shown}
+    broker = {"brokerAddrs": {"0": "10.1.0.1:10911"}, "brokerName": "broker-a", "cluster": "C"}
+    queues = {"brokerName": "broker-a", "perm": 6, "readQueueNums": 4, "topicSysFlag": 0, "writeQueueNums": 4}
+    route = {"brokerDatas": [broker], "filterServerTable": {}, "queueDatas": [queues]}
+    there = {"brokerAddrTable": {"broker-a": broker}, "clusterAddrTable": {"C": ["broker-a"]}}
+    gone: dict[str, Any] = {"brokerAddrTable": {}, "clusterAddrTable": {}}
 
-    lines = [route(f"10:00:0{n}", topic) for n, topic in enumerate("TU")]
-    lines += [route(f"10:01:0{n}", topic, is_there=False) for n, topic in enumerate("TU")]
-    lines += [route("10:02:00", "T"), route("10:05:00", "U")]
+    def shows(clock: str, code: int, body: dict[str, Any], topic: str | None = None) -> Line:
+        asked = {"kind": "observation", "time": clock, "code": code, "subject": topic, "channel_id": "k#1"}
+        return {
+            **asked,
+            "standard_json": True,
+            "response_version": version,
+            "response_code": 0,
+            "body": json.dumps(body),
+        }
+
+    lines = [
+        shows("10:00:00", 106, there),
+        *(shows(f"10:00:0{n}", 105, route, topic) for n, topic in enumerate("TU", 1)),
+    ]
+    lines += [shows("10:01:00", 106, gone), shows("10:02:00", 106, there)]
+    lines += [shows("10:02:01", 105, route, "T"), shows("10:05:00", 105, route, "U")]
     night(tmp_path / "w", write_log(tmp_path, DAYS[0], lines))
     assert [row["value"] for row in rows(tmp_path / "w", gold.NAMESRV_SETTINGS) if row["setting"] == "version"] == [
         release
