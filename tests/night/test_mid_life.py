@@ -113,7 +113,6 @@ def test_a_log_without_a_beginning_begins_in_mid_life_where_an_answer_shows_it(t
 @pytest.mark.parametrize(("version", "release"), [(407, "4.9.7"), (433, "5.1.0"), (493, "5.4.0")])
 def test_answers_alone_state_the_version_and_show_no_partial_broker(tmp_path: Path, version: int, release: str) -> None:
     """Of a log without `identified`; a broker that is back was asked for one of its topics first, and has the other one, too."""
-
     broker = {"brokerAddrs": {"0": "10.1.0.1:10911"}, "brokerName": "broker-a", "cluster": "C"}
     queues = {"brokerName": "broker-a", "perm": 6, "readQueueNums": 4, "topicSysFlag": 0, "writeQueueNums": 4}
     route = {"brokerDatas": [broker], "filterServerTable": {}, "queueDatas": [queues]}
