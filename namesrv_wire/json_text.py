@@ -32,11 +32,15 @@ _COMMANDS: Final = frozenset({"@type", "$ref"})
 """Keys that are instructions to one reader and mere names to the other."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Fraction:
     """A number with a fraction or an exponent, as it was written."""
 
     text: str
+
+    def __repr__(self) -> str:
+        """Return it as people are told of it."""
+        return self.text
 
 
 class _AmbiguousError(ValueError):

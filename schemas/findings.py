@@ -151,7 +151,7 @@ CATALOGUE = (
     Finding("MASS_TOPIC_LOSS", ("route_changes",), begins=(Having("route_changes", "change", "vanished"),)),
     Finding("NO_MASTER", ("broker_addr_history",), "subject"),
     Finding("NO_WRITABLE_QUEUE", ("orphaned_topics",), "event"),
-    Finding("NS_ABANDONED", ("asked",), "subject"),
+    Finding("NS_ABANDONED", ("asked",), "subject", looks_back=True),
     Finding(
         "NS_COLD_START",
         ("event_outcomes",),

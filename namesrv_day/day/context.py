@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.inference.settings import Value
+from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.past import Fact, Past
 from namesrv_core.machine.profile import SCAN_DELAY_MS, Namesrv
@@ -157,7 +158,7 @@ def namesrv_day(given: SettleInput, namesrv: Namesrv, ticks: Ticks, until_seq: i
         day_start_seq(given.day),
         until_seq,
         _is_halted(frame(given.carried, gold.EVENT_OUTCOMES)),
-        _unknown_from_ms(starts, given.day, namesrv),
+        _unknown_from_ms(starts, given.day, namesrv) if starts else _shown_from_ms(given),
         bool(frame(given.carried, gold.PAST_KNOWLEDGE).num_rows),
         any(row["kind"] == "recording_gap" and row["day"] == given.day for row in life),
     )
@@ -196,6 +197,27 @@ def _is_halted(outcomes: pa.Table) -> bool:
     life = (row for row in rows_of(outcomes.select(["seq", "outcome"])) if row["outcome"] in SCAN_LIFE)
     last = max(life, key=_by_seq, default=None)
     return last is not None and last["outcome"] == "scan_failed"
+
+
+def _shown_from_ms(given: SettleInput) -> int | None:
+    """Return since when something is unknown of a name server of which nothing says when it began; None: not since the day.
+
+    It began empty with what is recorded first, unless an answer shows a route before anybody has registered.
+    """
+    if given.settings_before.num_rows:
+        return None  # it did not begin on the day
+    early, first_seqs = frame(given.today, bronze.ROUTE_OBSERVATIONS), [given.first_seen_seq]
+    if "hours" in given.today:
+        is_one = pc.field("kind") == bronze.REGISTRATIONS.name
+        registered_seq = pc.min(given.today["hours"].filter(is_one)["first_seq"]).as_py()
+        early = early if registered_seq is None else early.filter(pc.field("seq") < registered_seq)
+    shows = [
+        row["code"] == RequestCode.GET_ROUTEINFO_BY_TOPIC or '"brokerAddrs"' in (row["body"] or "")
+        for row in rows_of(early.select(["code", "response_code", "body"]))
+        if row["response_code"] == 0
+    ]
+    first_seqs.append(pc.min(early["seq"]).as_py())
+    return min(seq for seq in first_seqs if seq is not None) // NS_PER_MS if any(shows) else None
 
 
 def _unknown_from_ms(known: Sequence[Mapping[str, Any]], day: dt.date, namesrv: Namesrv) -> int | None:

@@ -127,8 +127,8 @@ def start_of(day: dt.date) -> dt.datetime:
 
 
 _SEEN = {name: schema.empty_table() for name, schema in {"heard": HEARD, "suspected": SUSPECTED, **SEEN}.items()}
-_OF_THE_LIVE = frozenset({"GHOST_BROKER", "NS_ABANDONED"})
-"""Findings about brokers that are not live, which nobody knows of brokers that only answers show."""
+_OF_THE_LIVE = frozenset({"GHOST_BROKER", "NS_ABANDONED", "PARTIAL_FIRST_REGISTRATION"})
+"""Findings about brokers that are not live, or lack topics, which nobody knows of brokers that only answers show."""
 _OF_ROWS = frozenset({"BROKER_FLAPPING", "CLOCK_JUMP", "EXPIRED_BROKER", "PRIVATE_ADDR", "READ_LT_WRITE"})
 """Findings about what is there, or was: a log shows rows, and never that there are no others."""
 _NO_THINGS = empty(FINDINGS).drop_columns(["namesrv_id", "brokers", "topics", "begun_with", "told_on", "ended_on"])

@@ -46,7 +46,7 @@ def known_settings(given: SettleInput) -> Known:
     facts = sorted([*rows_of(frame(given.today, bronze.NAMESRV_EVENTS)), *_changes(given)], key=_in_order)
     before = {setting.name: setting for setting in settings_of(given.settings_before)}
     known = Known(
-        _lives(facts, before),
+        _lives(facts, before, frame(given.today, bronze.ROUTE_OBSERVATIONS)),
         _statements(facts),
         given=given.given,
         before=before,
@@ -152,8 +152,11 @@ def _in_order(fact: Mapping[str, Any]) -> tuple[int, str]:
     return fact["seq"], fact["event_id"]
 
 
-def _lives(facts: Facts, before: Mapping[str, Setting]) -> list[Life]:
-    """Return the processes of a day: the one that ran when it began, if any did, and those that started."""
+def _lives(facts: Facts, before: Mapping[str, Setting], answers: pa.Table) -> list[Life]:
+    """Return the processes of a day: the one that ran when it began, if any did, and those that started.
+
+    `answers`: rows of route_observations, which state the version where no event does.
+    """
     starts = sorted({fact["seq"] for fact in facts if fact["kind"] == "started"})
     if before:
         starts = [max(setting.life_seq for setting in before.values()), *starts]
@@ -166,8 +169,19 @@ def _lives(facts: Facts, before: Mapping[str, Setting]) -> list[Life]:
         own = (i for i in identified if (number == 0 or i["seq"] >= start) and (until is None or i["seq"] < until))
         # Within a process the version cannot change; the first answer tells it.
         first = next(own, None)
+        if first is None and (number or not before):
+            first = _first_answer(answers, start, until)
         lives.append(Life(start) if first is None else Life(start, _release(first["version"]), first["event_id"]))
     return lives
+
+
+def _first_answer(answers: pa.Table, since_seq: int, until_seq: int | None) -> dict[str, Any] | None:
+    """Return the first answer of a process that states its version, as a fact; None: there is none."""
+    stated = (pc.field("response_version") > 0) & (pc.field("seq") >= since_seq)
+    own = answers.filter(stated if until_seq is None else stated & (pc.field("seq") < until_seq))
+    firsts = own.filter(pc.field("seq") == pc.min(own["seq"])).select(["event_id", "response_version"]).to_pylist()
+    first = min(firsts, key=lambda row: row["event_id"], default=None)
+    return None if first is None else {"event_id": first["event_id"], "version": first["response_version"]}
 
 
 def _statements(facts: Facts) -> list[Statement]:

@@ -232,14 +232,15 @@ def test_documented_examples_are_read(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("unit", [1, 1_000_000_000])
-def test_a_time_in_another_unit_is_refused_with_what_is_expected(tmp_path: Path, unit: int) -> None:
+@pytest.mark.parametrize("unit", [1, 1.0, 1_000_000_000])
+def test_a_time_in_another_unit_is_refused_with_what_is_expected(tmp_path: Path, unit: float) -> None:
     """Epoch seconds, or ns, are no milliseconds of 1970, or of a time beyond all: the reason says what a time is."""
     seconds = TIME_NS // 10**9
     (row,) = read(tmp_path / "log", BASE | {"kind": "unregistration", "time": seconds * unit})
     assert (row.table, row.values["reason"]) == ("quarantine", "bad_line")
     assert "epoch milliseconds, expected" in row.values["detail"]
     assert ("epoch seconds?" in row.values["detail"]) is (unit == 1)
+    assert row.values["detail"].startswith(f"time {seconds * unit} ")
 
 
 @pytest.mark.parametrize(

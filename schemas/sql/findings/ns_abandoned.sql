@@ -1,6 +1,6 @@
 -- Times in which a name server without a live broker was asked for routes. `asked`: first and last question of each hour, and the
--- answers to them, which are evidence. What began before the day begins with it here; what was there when the recording began,
--- with it.
+-- answers to them, which are evidence. What began before the day before begins with the day here; what was there when the
+-- recording began, with it.
 -- meaning: a name server that no broker registers with any more, and that clients still ask for routes
 -- severity: critical
 -- threshold: abandoned_after_s
@@ -28,6 +28,7 @@ steps AS (
             greatest(epoch_us($start), least((SELECT epoch_us(min(effect_time)) FROM event_outcomes), (SELECT min(first_us) FROM asked)))
         ),
         0, NULL
+    WHERE EXISTS (FROM standing) OR NOT EXISTS (FROM lives WHERE gone_us < epoch_us($start))
 ),
 
 points AS (
@@ -43,7 +44,7 @@ states AS (
 ),
 
 alone AS (
-    FROM states WHERE live = 0 AND since >= $start
+    FROM states WHERE live = 0 AND (since >= $start OR coalesce(until > $start, TRUE))
 )
 
 SELECT

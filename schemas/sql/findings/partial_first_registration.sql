@@ -88,6 +88,13 @@ SELECT
     list_sort(list(event_id))[1:19] || if(complete.by IS NULL, [], [complete.by]) AS evidence, [broker_name] AS broker_names,
     CAST([] AS VARCHAR[]) AS topic_names
 FROM partial
+-- those of a broker of which a finding stands are its own
+ANTI JOIN standing AS s
+    ON s.subject = concat_ws(' ', partial.broker_name, partial.broker_addr) AND len(s.topic_names) = 0
+    AND NOT EXISTS (
+        FROM topic_queue_history AS q
+        WHERE q.broker_name = partial.broker_name AND q.valid_from >= $start AND q.valid_from < partial.told_time
+    )
 GROUP BY broker_name, broker_addr, complete
 UNION ALL
 SELECT

@@ -10,6 +10,16 @@ WITH until AS (
             WHERE l.broker_addr = r.broker_addr AND l.valid_from > r.told_time
         ) AS taken
     FROM refused AS r
+),
+
+stood AS (
+    SELECT
+        s.*, (
+            SELECT {'until': min(valid_from), 'by': arg_min(opened_by, (opened_at.seq, opened_at.no))}
+            FROM broker_live_history AS l
+            WHERE concat_ws(' ', broker_name, broker_addr) = s.subject AND valid_from >= $start
+        ) AS taken
+    FROM standing AS s
 )
 
 SELECT
@@ -21,15 +31,9 @@ SELECT
         || coalesce(' is ' || string_agg(DISTINCT namesrv_version, ', ' ORDER BY namesrv_version), '') AS detail,
     list(event_id ORDER BY told_time, event_id)[1:19] || if(taken.by IS NULL, [], [taken.by]) AS evidence, [broker_name] AS broker_names
 FROM until
+ANTI JOIN stood AS s
+    ON s.subject = concat_ws(' ', until.broker_name, until.broker_addr) AND coalesce(until.told_time < s.taken.until, TRUE)
 GROUP BY broker_name, broker_addr, taken
 UNION ALL
-SELECT s.severity, s.subject, s.from_time, f.until, s.detail, list_append(s.evidence, f.by), s.broker_names
-FROM standing AS s
-JOIN (
-    SELECT
-        concat_ws(' ', broker_name, broker_addr) AS subject, min(valid_from) AS until,
-        arg_min(opened_by, (opened_at.seq, opened_at.no)) AS by
-    FROM broker_live_history
-    WHERE valid_from >= $start
-    GROUP BY ALL
-) AS f ON f.subject = s.subject
+SELECT severity, subject, from_time, taken.until, detail, evidence || if(taken.by IS NULL, [], [taken.by]), broker_names
+FROM stood
