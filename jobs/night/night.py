@@ -21,7 +21,7 @@ from duckdb import DuckDBPyRelation
 
 from jobs.errors import TamperedError
 from jobs.night import stash
-from jobs.night.condensing import Condensed, condensed
+from jobs.night.condensing import Condensed, condensed, count_together
 from jobs.night.days import Days, is_start, starting_slices
 from jobs.night.judging import (
     HELD,
@@ -34,14 +34,11 @@ from jobs.night.judging import (
     ends_otherwise,
     replay_namesrvs,
 )
-from jobs.night.opened import Files, files_of
-from jobs.night.together import count_together
-from jobs.night.work import NamesrvWork
+from jobs.night.work import Files, NamesrvWork, files_of
 from jobs.passes import Passes, call, for_files
-from jobs.store.files import read_files
+from jobs.store.files import read_files, reading
 from jobs.store.intervals import end_with, go_on_as_published, replace_closed, write_intervals
 from jobs.store.ledger import days_of, require_same
-from jobs.store.relations import reading
 from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_day.arrow.digest import Digest, Slice
 from namesrv_day.arrow.rows import empty

@@ -25,9 +25,9 @@ from jobs.night.gate import SMALL, docs_dir, measured_small, require_sound, requ
 from jobs.night.night import Night
 from jobs.passes import OF_ROWS, Passes, for_files
 from jobs.store.check import require_whole
+from jobs.store.files import digest_of
 from jobs.store.ledger import as_rows
 from jobs.store.lock import locked
-from jobs.store.relations import digest_of
 from jobs.store.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
 from namesrv_day.across.numbers import report_of
 from namesrv_day.arrow.digest import Digest, Slice, sum_of

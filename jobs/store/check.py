@@ -22,15 +22,17 @@ from jobs.store.files import (
     DataFile,
     batches_of,
     described,
+    digest_of,
+    digests_of,
     folder_of,
     pieces_of,
+    require_intact,
     sha256_at,
     unreadable,
 )
 from jobs.store.ledger import Run, differing, run_known_at
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import Noted, oldest_kept, require_rows
-from jobs.store.relations import digest_of, digests_of, require_intact
 from jobs.store.warehouse import TABLES, WRITTEN_TABLES, Warehouse
 from namesrv_day.arrow.digest import Digest, Slice
 from schemas import bronze, gold
