@@ -39,7 +39,6 @@ from schemas import bronze
 
 _T = TypeVar("_T")
 _CHUNK = 8 << 20
-_TRUTH = b'{"truth":'
 _EMPTY = "input {} holds no files: is it the right folder, and mounted?"
 _UNTOLD = (
     "{}: a name server's log says neither whose it is nor in which time zone: --log-namesrv IP:PORT and --log-zone ZONE do "
@@ -150,7 +149,7 @@ class Given:
 def given_files(warehouse: Warehouse, inputs: Sequence[str]) -> Iterator[Given]:
     """Give `inputs`, files, folders, URLs or `-` for standard input, while they are at hand.
 
-    Folders are entered, linked ones too, each once; what `simulate` notes there about its captures is no recording. Raises
+    Folders are entered, linked ones too, each once. Raises
     FileNotFoundError for a missing one, and UsageError for a store that does not answer.
     """
     is_known = pc.field("fingerprint").is_valid()
@@ -210,7 +209,7 @@ def _files_below(folder: Path, errors: list[str]) -> Iterator[Path]:
         entered.add((said.st_dev, said.st_ino))
         for path in (Path(place, name) for name in names if not name.startswith(".")):
             if path.is_file():
-                yield from () if _is_truth(path) else (path,)
+                yield path
             elif path.is_symlink() and not path.exists():
                 errors.append(f"{path.name}: cannot be read: a link that leads nowhere")
 
@@ -226,14 +225,6 @@ def _growing(folder: Path, copies: Path) -> Iterator[Path]:
                 copy = copies / path.name.removeprefix(".")
                 copy.write_bytes(content[:end])
                 yield copy
-
-
-def _is_truth(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_TRUTH)) == _TRUTH
-    except OSError:
-        return False
 
 
 def _fetched(url: str, folder: Path, known: Mapping[str, str], given: Given) -> dict[Path, str | None]:
@@ -255,8 +246,7 @@ def _fetched(url: str, folder: Path, known: Mapping[str, str], given: Given) -> 
             path.parent.mkdir(parents=True, exist_ok=True)
             with system.open_input_stream(info.path) as remote, path.open("wb") as file:
                 shutil.copyfileobj(remote, file, _CHUNK)
-            if is_file or not _is_truth(path):
-                fetched[path] = fingerprint
+            fetched[path] = fingerprint
     except (OSError, pa.ArrowException) as error:
         raise UsageError(f"input {url}: cannot be read: {first_line(error)}") from error
     if not infos:

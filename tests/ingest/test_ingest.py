@@ -128,16 +128,6 @@ def test_a_refused_line_that_comes_again_is_one_row(tmp_path: Path) -> None:
     assert stored(tmp_path / "w", "quarantine", "source_file") == [("first.jsonl",)]
 
 
-def test_what_was_planted_in_captures_is_no_recording(tmp_path: Path) -> None:
-    """A folder into which `simulate` has written is read as its captures alone; what is in quarantine is theirs."""
-    (tmp_path / "in").mkdir()
-    piece(tmp_path / "in" / "a.pcap", 0, 500)
-    (tmp_path / "in" / "truth.jsonl").write_text('{"truth": "holes", "kind": "outage"}\n', encoding="utf-8")
-    read = read_in(tmp_path / "w", tmp_path / "in")
-    assert read.sources == ["a.pcap"]
-    assert stored(tmp_path / "w", "quarantine", "source_file") == [("a.pcap",)]
-
-
 @pytest.mark.slow
 def test_a_file_that_is_no_log_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused without anything else being read a second time; the tables are those of a run without it."""

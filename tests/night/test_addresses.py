@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli.files import export
+from jobs.cli.commands import export
 from jobs.conf import NamesrvConf, PipelineConf
 from jobs.night.nightly import Summary
 from schemas import bronze, gold
