@@ -52,8 +52,8 @@ from jobs.store.check import check, require_whole
 from jobs.store.coverage import require_within, summary
 from jobs.store.disk import PUBLISHED, known_failure
 from jobs.store.ledger import ReadFile, days_of
-from jobs.store.lock import locked, read_locked
 from jobs.store.maintain import maintain
+from jobs.store.places import locked, read_locked
 from jobs.store.published import LAST_RUN, Noted
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import rows_of

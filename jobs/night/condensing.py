@@ -23,8 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import TamperedError
-from jobs.night import stash
-from jobs.night.work import Files, files_of
+from jobs.night.work import Files, files_of, put_aside
 from jobs.passes import Passes
 from jobs.store.files import DataFile, read_files, reading, require_intact
 from jobs.store.places import local_path
@@ -254,11 +253,11 @@ def _of_recorded(
         found.measurements = counted(rows, piece.name, row_rules(piece.name))
     if piece.table in BEATS:
         hours = condense.hours_from(rows, piece.name, leases(day))
-        place = stash.put(work.staging, {"hours": hours})
+        place = put_aside(work.staging, {"hours": hours})
         found.hours = {(day, name): (place,) for name in pc.unique(hours["namesrv_id"]).to_pylist()}
     if piece.table is bronze.ROUTE_OBSERVATIONS:
         answers = answered.hours_from(rows)
-        place = stash.put(work.staging, {"answers": answers})
+        place = put_aside(work.staging, {"answers": answers})
         found.answers = {(day, name): (place,) for name in pc.unique(answers["namesrv_id"]).to_pylist()}
     return found
 

@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 from duckdb import DuckDBPyRelation
 
 from jobs.errors import TamperedError
-from jobs.night import stash
 from jobs.night.condensing import Condensed, condensed, count_together
 from jobs.night.days import Days, is_start, starting_slices
 from jobs.night.judging import (
@@ -34,7 +33,7 @@ from jobs.night.judging import (
     ends_otherwise,
     replay_namesrvs,
 )
-from jobs.night.work import Files, NamesrvWork, files_of
+from jobs.night.work import Files, NamesrvWork, files_of, taken_from
 from jobs.passes import Passes, call, for_files
 from jobs.store.files import read_files, reading
 from jobs.store.intervals import end_with, go_on_as_published, replace_closed, write_intervals
@@ -120,7 +119,7 @@ def suspected_on(warehouse: Warehouse, day: dt.date, hours: Sequence[str]) -> pa
     if not told.num_rows:
         return SUSPECTED.empty_table()
     columns = ["namesrv_id", "broker_addr", "first_seq", "last_seq"]
-    beats = stash.take(hours, "hours", None, columns) if hours else HEARD.empty_table()
+    beats = taken_from(hours, "hours", None, columns) if hours else HEARD.empty_table()
     given = {row["namesrv_addr"]: row["namesrv_id"] for row in warehouse.rows(bronze.ADDRESSES).to_pylist()}
     apart = {frozenset(given.get(address, address) for address in pair) for pair in warehouse.conf.apart}
     # All addresses of these are listed.

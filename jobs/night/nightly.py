@@ -18,8 +18,7 @@ import pyarrow.compute as pc
 
 from jobs.errors import GateError, MissingDayError, first_line
 from jobs.ingest.ingest import IN_ORDER, commit_read, join_addresses, read
-from jobs.ingest.ingested import Ingested, Read
-from jobs.ingest.sources import Given, given_files
+from jobs.ingest.sources import Given, Ingested, Read, given_files
 from jobs.night.days import Days, asked_days, days_to_do, holes
 from jobs.night.gate import SMALL, docs_dir, measured_small, require_sound, require_unbroken
 from jobs.night.night import Night
@@ -27,7 +26,7 @@ from jobs.passes import OF_ROWS, Passes, for_files
 from jobs.store.check import require_whole
 from jobs.store.files import digest_of
 from jobs.store.ledger import as_rows
-from jobs.store.lock import locked
+from jobs.store.places import locked
 from jobs.store.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
 from namesrv_day.across.numbers import report_of
 from namesrv_day.arrow.digest import Digest, Slice, sum_of

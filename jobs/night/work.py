@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -10,12 +11,12 @@ from itertools import groupby
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.dataset as ds
 from duckdb import ColumnExpression, ConstantExpression, DuckDBPyRelation
 
 from jobs.errors import TamperedError
-from jobs.night import stash
 from jobs.store.files import DataFile, read_files, reading, write_file
-from jobs.store.places import table_path
+from jobs.store.places import filesystem_of, table_path
 from jobs.store.warehouse import Warehouse
 from namesrv_core.inference.settings import Value
 from namesrv_core.machine.codes import ResponseCode
@@ -34,6 +35,29 @@ from schemas import bronze, gold
 from schemas.findings import Thresholds
 from schemas.rules import TABLES
 from schemas.table import Table
+
+
+def put_aside(folder: str, tables: Mapping[str, pa.Table]) -> str:
+    """Write tables below `folder`, under a name that no other attempt has; return it."""
+    place = f"{folder}/{uuid.uuid4().hex}"
+    system, root = filesystem_of(place)
+    system.create_dir(root)
+    for name, table in tables.items():
+        with (
+            system.open_output_stream(f"{root}/{name}.arrow") as stream,
+            pa.ipc.new_file(stream, table.schema) as writer,
+        ):
+            writer.write_table(table)
+    return place
+
+
+def taken_from(
+    places: Sequence[str], name: str, where: pc.Expression | None = None, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """Return the rows of the table `name` in all of `places`, all or those `where`; all columns or some."""
+    system, _ = filesystem_of(places[0])
+    paths = [f"{filesystem_of(place)[1]}/{name}.arrow" for place in places]
+    return ds.dataset(paths, format="ipc", filesystem=system).to_table(columns=columns, filter=where)
 
 
 @dataclass(frozen=True)
@@ -336,7 +360,7 @@ class NamesrvWork:
         """Return its rows that were stashed; nowhere is anything where nobody has told any on that day."""
         if not places:
             return columns.empty_table()
-        return stash.take(places, name, pc.field("namesrv_id") == self.namesrv_id, columns.names)
+        return taken_from(places, name, pc.field("namesrv_id") == self.namesrv_id, columns.names)
 
 
 def require_configs(root: str, configs: pa.Table, digests: Collection[str | None] = ()) -> None:

@@ -18,8 +18,8 @@ import pytest
 from jobs.errors import GateError
 from jobs.ingest.collecting import Run
 from jobs.ingest.ingest import ingest
-from jobs.ingest.ingested import Ingested
 from jobs.ingest.reading import Part, read_part
+from jobs.ingest.sources import Ingested
 from jobs.ingest.writing import write_staged
 from namesrv_wire.packets.columns import read_columns
 from schemas import bronze
