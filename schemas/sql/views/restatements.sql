@@ -10,7 +10,7 @@ CREATE OR REPLACE TEMPORARY VIEW restatements (
     new_events COMMENT 'How many more events and answers are recorded of the day',
     ingest_runs COMMENT 'Where events are the cause: ingest runs whose rows the run is the first to cover'
 )
-COMMENT 'Partitions - a table''s day of one name server - that a run published with other rows than the run before it; a last day that goes on is none'
+COMMENT 'Partitions - a table''s day of one name server - that a run published with other rows than the run before it; the last day that this one knew is not over, and what is read of it restates nothing'
 AS
 WITH published AS (
     SELECT run_id, days, inputs, outputs, ingest_runs, config_sha256, code_version,
