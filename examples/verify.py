@@ -139,7 +139,7 @@ def verify_files(warehouse: Path, files: dict[Key, Any], last: dict[str, Any]) -
     for (table, path), entry in files.items():
         file = folder_of(warehouse, table) / path
         if path.startswith("_delta_log/") and not file.is_file():
-            if table != "restatements" and int(file.stem) >= oldest.get(table, 0):
+            if int(file.stem) >= oldest.get(table, 0):
                 wrong.append(f"{table}/{path} is gone")
         elif not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != entry["sha256"]:
             wrong.append(f"{table}/{path} has not the bytes that were published")

@@ -42,7 +42,6 @@ _PRELOADED = (
     "jobs.ingest.reading",
     "jobs.night.condensing",
     "jobs.night.judging",
-    "jobs.night.together",
 )
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _DONE = pa.schema([("number", pa.int64()), ("done", pa.binary())])

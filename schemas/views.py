@@ -27,7 +27,7 @@ FUNCTION_NAMES = (
     *("topic_queue_rows_at", "broker_addr_rows_at", "cluster_addr_rows_at", "filter_server_rows_at"),
     *("kv_config_rows_at", "topic_queue_table_at", "broker_addr_table_at", "cluster_addr_table_at"),
     *("broker_live_table_at", "filter_server_table_at", "kv_config_table_at"),
-    *("routes_rows_at", "routes_at", "route_at", "route_text_rows_at", "route_texts_at", "route_cause_rows_between"),
+    *("routes_rows_at", "routes_at", "route_at", "route_text_rows_at", "route_cause_rows_between"),
     *("route_diff", "registry_diff", "client_queues_at", "publish_info_at", "subscribe_info_at", "why"),
 )
 # Functions that return the rows of a history table which were in force at an instant, columns and comments as there;

@@ -25,7 +25,6 @@ from jobs.ask.saved import time_of
 from jobs.audit.attestation import attest, differing, read_attestation
 from jobs.cli import report
 from jobs.cli.ask import table_named
-from jobs.cli.files import export
 from jobs.cli.output import Console, opened, waiting
 from jobs.errors import (
     EXIT_INPUT,
@@ -35,6 +34,7 @@ from jobs.errors import (
     FROM_BACKUP,
     GateError,
     JobError,
+    MissingDayError,
     NothingPublishedError,
     PublishedError,
     TamperedError,
@@ -43,17 +43,22 @@ from jobs.errors import (
 from jobs.ingest.ingest import ingest
 from jobs.night import nightly
 from jobs.night.gate import are_too_many, prepare
+from jobs.night.work import require_configs
 from jobs.passes import InProcess, OnSpark, Passes, Processes
+from jobs.printable import nobody
 from jobs.processes import cores
 from jobs.session import CHECKOUT, SessionLater, for_questions
 from jobs.store.check import check, require_whole
 from jobs.store.coverage import require_within, summary
 from jobs.store.disk import PUBLISHED, known_failure
-from jobs.store.ledger import ReadFile
-from jobs.store.lock import locked, read_locked
+from jobs.store.ledger import ReadFile, days_of
 from jobs.store.maintain import maintain
+from jobs.store.places import locked, read_locked
 from jobs.store.published import LAST_RUN, Noted
 from jobs.store.warehouse import Warehouse
+from namesrv_day.arrow.rows import rows_of
+from namesrv_wire.logs.event_log import line_of
+from namesrv_wire.rows import Row
 from schemas import bronze
 
 
@@ -357,6 +362,36 @@ def _check_attestation(command: Command) -> int:
         raise TamperedError(f"attestation {given.check}: {'; '.join(wrong)}")
     command.console.line("  verified      the same inputs give the same tables")
     return EXIT_OK
+
+
+def export(warehouse: Warehouse, output: Path, share: Callable[[int, int], None] = nobody) -> int:
+    """Write every recorded event and answer to `output`, ordered by name server and position; return the lines.
+
+    `share` is told how many name servers' days are done, of how many.
+    Raises TamperedError; MissingDayError where nothing is recorded.
+    """
+    stored = warehouse.rows(bronze.TOPIC_CONFIGS_TABLE)
+    require_configs(warehouse.path, stored)
+    configs = {row["topic_config_digest"]: row for row in rows_of(stored)}
+    days = days_of(warehouse.recorded())
+    if not days:
+        raise MissingDayError(f"{warehouse.path}: nothing is recorded at all")
+    lines = 0
+    with opened(output) as file:
+        namesrvs = sorted({name for day in days for name in warehouse.namesrvs_on(day)})
+        for place, namesrv_id in enumerate(namesrvs):
+            own = pc.field("namesrv_id") == namesrv_id
+            for number, day in enumerate(days):
+                share(place * len(days) + number, len(namesrvs) * len(days))
+                found = [
+                    Row(table.name, row)
+                    for table in bronze.RECORDED_TABLES
+                    for row in rows_of(warehouse.rows(table, [day], None, own))
+                ]
+                for row in sorted(found, key=lambda row: (row.values["seq"], row.values["event_id"])):
+                    file.write(line_of(row, configs.get(row.values.get("topic_config_digest"))) + "\n")
+                lines += len(found)
+    return lines
 
 
 def _export(command: Command) -> int:

@@ -16,7 +16,7 @@ from jobs.cli.ask import answers_of
 from jobs.cli.output import opened, waiting
 from jobs.errors import EXIT_OK, JobError, NotRecordedError, UsageError
 from jobs.report.facts import Scope, answers_end, facts_of, scope_of_incident
-from jobs.report.markup import page
+from jobs.report.page import page
 from jobs.report.page import report as page_of
 from jobs.store.coverage import NOT_RECORDED, text_of
 from schemas.queries import queries

@@ -9,7 +9,7 @@ from typing import Any
 
 from jobs.ask.engine import Answers
 from jobs.cli.output import Console, write_rows, write_table
-from jobs.ingest.ingested import Ingested, Read
+from jobs.ingest.sources import Ingested, Read
 from jobs.night.nightly import Summary
 from jobs.store.maintain import Maintained
 from jobs.store.warehouse import Warehouse

@@ -25,10 +25,8 @@ import pyarrow.compute as pc
 
 from jobs.errors import ClockError, GateError
 from jobs.ingest.addresses import Addresses, note_renamed
-from jobs.ingest.ingested import Ingested, Quarantined, ReadSource
-from jobs.ingest.progress import Progress, Tell
 from jobs.ingest.reading import Reading
-from jobs.ingest.sources import Given, Source, given_files
+from jobs.ingest.sources import Given, Ingested, Progress, Quarantined, ReadSource, Source, Tell, given_files
 from jobs.ingest.staging import Staging, staging_in
 from jobs.ingest.writing import settle_staged, write_staged
 from jobs.passes import InProcess, Passes, Processes

@@ -16,10 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.ingest.collecting import WRITTEN, Run, as_staged, columns_of_lines
-from jobs.ingest.ingested import Ingested, Quarantined, ReadSource
-from jobs.ingest.progress import Progress
 from jobs.ingest.series import Before, ReadSeries, Series, joined_by, read_series, series_in, told_here
-from jobs.ingest.sources import Source, UntilItStops, is_compressed
+from jobs.ingest.sources import Ingested, Progress, Quarantined, ReadSource, Source, UntilItStops, is_compressed
 from jobs.ingest.staging import Staging
 from jobs.passes import InProcess, Passes
 from jobs.session import is_meant_for_cluster

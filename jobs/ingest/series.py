@@ -20,8 +20,7 @@ import numpy as np
 from jobs.conf import PipelineConf
 from jobs.errors import UsageError
 from jobs.ingest.collecting import STAGED, Collector, Run
-from jobs.ingest.progress import Progress
-from jobs.ingest.sources import Source, UntilItStops, instant, is_compressed
+from jobs.ingest.sources import Progress, Source, UntilItStops, instant, is_compressed
 from jobs.store.files import DataFile, read_files
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.arrow.rows import rows_of

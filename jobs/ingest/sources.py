@@ -1,4 +1,4 @@
-"""The files that a run is to read: found, fetched where they lie in a store, told apart by content, in order of time.
+"""The files of a run: found, fetched where they lie in a store, told apart by content, in order of time; and what they gave.
 
 Readers want files that lie on a disk: objects of a store, and standard input, are copied there until they have been read.
 """
@@ -6,39 +6,42 @@ Readers want files that lie on a disk: objects of a store, and standard input, a
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import hashlib
 import os
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path, PurePosixPath
-from typing import Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
+from jobs.conf import PipelineConf
 from jobs.errors import UsageError, first_line
 from jobs.ingest import STANDARD_INPUT
+from jobs.printable import time_left
 from jobs.store.places import filesystem_of, local_path
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_wire.compression import is_packed
-from namesrv_wire.errors import CaptureError
+from namesrv_wire.errors import CaptureError, Reason
 from namesrv_wire.limits import END_NS
 from namesrv_wire.logs.log_file import beginning_of, why_unreadable
 from namesrv_wire.logs.namesrv_log import Told, is_log, time_of, zone_of
-from namesrv_wire.packets.container import PCAP, read_records
+from namesrv_wire.packets.container import PCAP, Position, read_records
 from schemas import bronze
 
 _T = TypeVar("_T")
 _CHUNK = 8 << 20
-_TRUTH = b'{"truth":'
 _EMPTY = "input {} holds no files: is it the right folder, and mounted?"
 _UNTOLD = (
     "{}: a name server's log says neither whose it is nor in which time zone: --log-namesrv IP:PORT and --log-zone ZONE do "
@@ -149,7 +152,7 @@ class Given:
 def given_files(warehouse: Warehouse, inputs: Sequence[str]) -> Iterator[Given]:
     """Give `inputs`, files, folders, URLs or `-` for standard input, while they are at hand.
 
-    Folders are entered, linked ones too, each once; what `simulate` notes there about its captures is no recording. Raises
+    Folders are entered, linked ones too, each once. Raises
     FileNotFoundError for a missing one, and UsageError for a store that does not answer.
     """
     is_known = pc.field("fingerprint").is_valid()
@@ -209,7 +212,7 @@ def _files_below(folder: Path, errors: list[str]) -> Iterator[Path]:
         entered.add((said.st_dev, said.st_ino))
         for path in (Path(place, name) for name in names if not name.startswith(".")):
             if path.is_file():
-                yield from () if _is_truth(path) else (path,)
+                yield path
             elif path.is_symlink() and not path.exists():
                 errors.append(f"{path.name}: cannot be read: a link that leads nowhere")
 
@@ -225,14 +228,6 @@ def _growing(folder: Path, copies: Path) -> Iterator[Path]:
                 copy = copies / path.name.removeprefix(".")
                 copy.write_bytes(content[:end])
                 yield copy
-
-
-def _is_truth(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return file.read(len(_TRUTH)) == _TRUTH
-    except OSError:
-        return False
 
 
 def _fetched(url: str, folder: Path, known: Mapping[str, str], given: Given) -> dict[Path, str | None]:
@@ -254,8 +249,7 @@ def _fetched(url: str, folder: Path, known: Mapping[str, str], given: Given) -> 
             path.parent.mkdir(parents=True, exist_ok=True)
             with system.open_input_stream(info.path) as remote, path.open("wb") as file:
                 shutil.copyfileobj(remote, file, _CHUNK)
-            if is_file or not _is_truth(path):
-                fetched[path] = fingerprint
+            fetched[path] = fingerprint
     except (OSError, pa.ArrowException) as error:
         raise UsageError(f"input {url}: cannot be read: {first_line(error)}") from error
     if not infos:
@@ -312,6 +306,9 @@ def source_of(path: Path, until_us: int | None = None, log: Told | None = None) 
     return Source(path, kind, digest.hexdigest(), size, first_ns, changed_ns, is_readable, header)
 
 
+# -- reading them ------------------------------------------------------------------------------------------------------
+
+
 class UntilItStops(Generic[_T]):
     """What a reader yields, up to where it can read no further; `stopped`: why, once it has come to an end.
 
@@ -327,3 +324,177 @@ class UntilItStops(Generic[_T]):
             yield from self._items
         except (CaptureError, OSError, EOFError) as why:
             self.stopped = why
+
+
+Tell = Callable[[str], None]
+_EVERY_S = 1.0
+
+
+# -- how far that is ---------------------------------------------------------------------------------------------------
+
+
+class Progress:
+    """Tells bytes, packets and lines of all files of a run, how many there are a second, and how long the rest will take.
+
+    `clock`: seconds.
+    """
+
+    def __init__(self, sources: Sequence[Source], tell: Tell, clock: Callable[[], float] = time.monotonic) -> None:
+        self._tell, self._clock = tell, clock
+        self._all = sum(source.bytes for source in sources)
+        self._behind, self._file, self._reached = 0, 0, 0
+        self._counts = {"packets": 0, "lines": 0}
+        self._began = self._told = clock()
+        self.position = Position()
+
+    def begin(self, source: Source) -> None:
+        """Begin a file: those before it are read."""
+        self._behind += self._file
+        self._file, self._reached, self.position = source.bytes, 0, Position()
+
+    def reached(self, size: int | None) -> None:
+        """Note that so many bytes of the file are read; None: all of them."""
+        self._reached = self._file if size is None else size
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes of the file are read."""
+        return min(max(self.position.bytes, self._reached), self._file)
+
+    def more(self, what: str, count: int) -> None:
+        """Note that so many more "packets" or "lines" were read."""
+        self._counts[what] += count
+        now = self._clock()
+        if now - self._told >= _EVERY_S:
+            self._told = now
+            self._tell(self.text(now - self._began))
+
+    def text(self, seconds: float) -> str:
+        """Return how far it is after so many seconds."""
+        done = self._behind + self.size
+        read = [f"{count:,} {what}, {count / seconds:,.0f} a second" for what, count in self._counts.items() if count]
+        left = [time_left(seconds * (self._all - done) / done)] if done else []
+        return "; ".join([f"{done / 1e6:,.1f} of {self._all / 1e6:,.1f} MB", *read, *left])
+
+
+_NUMBERS = ("frames", "pieces", "packets", "events", "observations", "duplicates", "quarantined", "sightings")
+_REFUSED = frozenset((Reason.TOO_LATE.value, Reason.CLOCK_WENT_BACK.value, Reason.AHEAD_OF_CLOCK.value))
+_SAID_CHARS = 200
+
+
+# -- what came of it: numbers that must add up -------------------------------------------------------------------------
+
+
+@dataclass
+class Read:
+    """What was read, in numbers and names.
+
+    `pieces`: what was no whole frame, of which quarantine or `ignored` tells. `sightings`: packets that were seen before, on
+    another interface or before an address translation. `reasons`: rows of quarantine, by reason; `refused`: those that were too
+    late or whose clock went back. `sources` were read now, `known_sources` before. `left_out`: what else was in
+    captures and logs. `never_met`: addresses of name servers that conf/ or --namesrv names, and that occur in nothing that was
+    read, now or before.
+    """
+
+    frames: int = 0
+    pieces: int = 0
+    packets: int = 0
+    sightings: int = 0
+    events: int = 0
+    observations: int = 0
+    duplicates: int = 0
+    quarantined: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    ignored: Counter[str] = field(default_factory=Counter)
+    sources: list[str] = field(default_factory=list)
+    known_sources: list[str] = field(default_factory=list)
+    refused: Counter[str] = field(default_factory=Counter)
+    errors: list[str] = field(default_factory=list)
+    empty: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    never_met: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Ingested(Read):
+    """What a run read. The law: frames + pieces = events + observations + duplicates + quarantined + the sum of `ignored`.
+
+    The two sides are counted apart: frames and what is ignored by whoever reads them, the rest in what was staged.
+    `unordered`: files whose clock went back too far. `days`: with rows that the run has written or changed.
+    """
+
+    unordered: list[str] = field(default_factory=list)
+    days: list[dt.date] = field(default_factory=list)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Return what became of all that was read, by name, as the ledger and `sources` have it."""
+        return {
+            **{name: getattr(self, name) for name in _NUMBERS},
+            "ignored": sum(self.ignored.values()),
+            **{f"ignored.{rule}": count for rule, count in sorted(self.ignored.items())},
+            **{f"quarantined.{reason}": count for reason, count in sorted(self.reasons.items())},
+            **self.refused,
+        }
+
+    def take_up(self, counts: Mapping[str, int]) -> None:
+        """Add the `counts` of an earlier run that published nothing: what it has read is told once, by whoever publishes it."""
+        for name, count in counts.items():
+            kind, _, which = name.partition(".")
+            if name in _NUMBERS:
+                setattr(self, name, getattr(self, name) + count)
+            elif which and kind in ("ignored", "quarantined"):
+                (self.ignored if kind == "ignored" else self.reasons)[which] += count
+            elif name in _REFUSED:
+                self.refused[name] += count
+
+    @property
+    def unaccounted(self) -> int:
+        """Return frames and pieces that are in none of the classes: 0, or something was lost, or counted twice."""
+        classes = self.events + self.observations + self.duplicates + self.quarantined
+        return self.frames + self.pieces - classes - sum(self.ignored.values())
+
+
+class ReadSource(NamedTuple):
+    """A file that was read: its row for `sources`, and the numbers of the rows that it gave."""
+
+    source: Source
+    row: dict[str, Any]
+    numbers: range
+
+
+@dataclass(slots=True)
+class Quarantined:
+    """What is in quarantine of a file's whole frames or lines: how many by reason, and of the first where it is and what it is."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    first: tuple[int, str] = (0, "")
+
+    def add(self, reason: str, offset: int, detail: str) -> None:
+        """Add one."""
+        if not self.counts or offset < self.first[0]:
+            self.first = offset, detail
+        self.counts[reason] += 1
+
+    def add_behind(self, other: Quarantined, line: int) -> None:
+        """Add those of lines that begin at `line`."""
+        if other.counts and not self.counts:
+            self.first = line + other.first[0], other.first[1]
+        self.counts.update(other.counts)
+
+    def told(self, name: str, frames: int) -> str:
+        """Return in words how many of a file's frames or lines that is."""
+        shown = ", ".join(f"{reason} {of:,}" for reason, of in sorted(self.counts.items()))
+        offset, detail = self.first
+        return (
+            f"{name}: {self.counts.total():,} of {frames:,} frames or lines are no events ({shown}; the first at {offset:,}: "
+            f"{detail[:_SAID_CHARS]})"
+        )
+
+    def refusal(self, conf: PipelineConf, name: str, frames: int) -> str | None:
+        """Return why a file with so many frames or lines is refused; None: it is not."""
+        count = self.counts.total()
+        if count <= conf.quarantine_share_max * frames or count <= conf.quarantine_frames_min:
+            return None
+        limits = f"more than {conf.quarantine_share_max:.1%} and {conf.quarantine_frames_min:,}"
+        return f"{self.told(name, frames)}: refused, since that is {limits} (conf: ingest.quarantine_share_max)"

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.ingest.collecting import WRITTEN
-from jobs.ingest.ingested import Ingested
+from jobs.ingest.sources import Ingested
 from jobs.ingest.staging import Staging, parts_of, together
 from jobs.store.files import DataFile, read_files, write_file
 from jobs.store.warehouse import Warehouse

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from jobs import __version__
 from jobs.errors import MissingDayError
-from jobs.night.opened import files_of
+from jobs.night.work import files_of
 from jobs.store.ledger import ReadFile, days_of
 from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_core.machine.instants import US_PER_MS

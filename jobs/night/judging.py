@@ -16,8 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.night.opened import Files
-from jobs.night.work import NamesrvWork
+from jobs.night.work import Files, NamesrvWork
 from jobs.passes import tell
 from jobs.store.files import LONG_TEXTS, DataFile
 from jobs.store.intervals import Written, write_intervals

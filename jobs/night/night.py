@@ -20,8 +20,7 @@ import pyarrow.compute as pc
 from duckdb import DuckDBPyRelation
 
 from jobs.errors import TamperedError
-from jobs.night import stash
-from jobs.night.condensing import Condensed, condensed
+from jobs.night.condensing import Condensed, condensed, count_together
 from jobs.night.days import Days, is_start, starting_slices
 from jobs.night.judging import (
     HELD,
@@ -33,14 +32,11 @@ from jobs.night.judging import (
     ends_otherwise,
     replay_namesrvs,
 )
-from jobs.night.opened import Files, files_of
-from jobs.night.together import count_together
-from jobs.night.work import NamesrvWork
+from jobs.night.work import Files, NamesrvWork, files_of, taken_from
 from jobs.passes import Passes, call, for_files
-from jobs.store.files import read_files
+from jobs.store.files import read_files, reading
 from jobs.store.intervals import end_with, go_on_as_published, replace_closed, write_intervals
 from jobs.store.ledger import days_of, require_same
-from jobs.store.relations import reading
 from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_day.arrow.digest import Digest, Slice
 from namesrv_day.arrow.rows import empty
@@ -122,7 +118,7 @@ def suspected_on(warehouse: Warehouse, day: dt.date, hours: Sequence[str]) -> pa
     if not told.num_rows:
         return SUSPECTED.empty_table()
     columns = ["namesrv_id", "broker_addr", "first_seq", "last_seq"]
-    beats = stash.take(hours, "hours", None, columns) if hours else HEARD.empty_table()
+    beats = taken_from(hours, "hours", None, columns) if hours else HEARD.empty_table()
     given = {row["namesrv_addr"]: row["namesrv_id"] for row in warehouse.rows(bronze.ADDRESSES).to_pylist()}
     apart = {frozenset(given.get(address, address) for address in pair) for pair in warehouse.conf.apart}
     # All addresses of these are listed.

@@ -16,18 +16,18 @@ from typing import Any, Protocol
 
 import pyarrow.compute as pc
 
+from jobs import __version__
 from jobs.errors import GateError, MissingDayError, first_line
 from jobs.ingest.ingest import IN_ORDER, commit_read, join_addresses, read
-from jobs.ingest.ingested import Ingested, Read
-from jobs.ingest.sources import Given, given_files
+from jobs.ingest.sources import Given, Ingested, Read, given_files
 from jobs.night.days import Days, asked_days, days_to_do, holes
 from jobs.night.gate import SMALL, docs_dir, measured_small, require_sound, require_unbroken
 from jobs.night.night import Night
 from jobs.passes import OF_ROWS, Passes, for_files
 from jobs.store.check import require_whole
+from jobs.store.files import digest_of
 from jobs.store.ledger import as_rows
-from jobs.store.lock import locked
-from jobs.store.relations import digest_of
+from jobs.store.places import locked
 from jobs.store.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
 from namesrv_day.across.numbers import report_of
 from namesrv_day.arrow.digest import Digest, Slice, sum_of
@@ -62,15 +62,19 @@ def publish(
     warnings = require_sound(warehouse, [*measured_small(warehouse, done), *night.measurements])
     outputs = night.outputs
     # As the view `restatements` tells them: a last day that goes on is none.
-    were, last_day = warehouse.ledger().days, max(warehouse.ledger().days, default=None)
+    last, were = warehouse.ledger().last, warehouse.ledger().days
     now, none = {**inputs, **outputs}, Digest()
-    others = [cut for cut in {**known, **now} if now.get(cut, none) != known.get(cut, none)]
-    more = {cut: now.get(cut, none).rows - known.get(cut, none).rows for cut in others if cut.table in _RECORDED}
-    gone_on = {cut.namesrv_id for cut in more if cut.day == last_day} - {
-        cut.namesrv_id for cut, rows in more.items() if rows < 0
+    others = {
+        cut: now.get(cut, none).rows - known.get(cut, none).rows
+        for cut in {**known, **now}
+        if now.get(cut, none) != known.get(cut, none)
     }
     restated = [cut for cut in others if cut.table in _DATA and cut.day in were.intersection(done)]
-    restated = [cut for cut in restated if cut.day != last_day or cut.namesrv_id not in gone_on]
+    if last is not None and (last.config_sha256, last.code_version) == (warehouse.conf.sha256, __version__):
+        more = {cut: rows for cut, rows in others.items() if cut.table in _RECORDED and cut.day == max(were)}
+        gone_on = {cut.namesrv_id for cut in more} - {cut.namesrv_id for cut, rows in more.items() if rows < 0}
+        is_behind = max(done) > max(were)
+        restated = [cut for cut in restated if cut.day != max(were) or not (is_behind or cut.namesrv_id in gone_on)]
     digests = _digests(warehouse, known, now)
     rows = {table.name: warehouse.rows(table, done, columns) for table, columns in _REPORTED.items()}
     told = pc.field("told_on").isin(done) | pc.field("ended_on").isin(done)

@@ -16,11 +16,10 @@ from jobs.conf import PipelineConf
 from jobs.errors import NothingPublishedError, TamperedError
 from jobs.printable import nobody
 from jobs.store import delta_log
-from jobs.store.files import DataFile, batches_of, unreadable
+from jobs.store.files import DataFile, batches_of, digest_of, digests_of, require_intact, unreadable
 from jobs.store.ledger import Run, differing, run_known_at
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import HISTORY, Noted, require_rows
-from jobs.store.relations import digest_of, digests_of, require_intact
 from jobs.store.sealed import Sealed
 from jobs.store.warehouse import TABLES, WRITTEN_TABLES, Warehouse
 from namesrv_day.arrow.digest import Digest, Slice

@@ -11,8 +11,7 @@ from typing import Final, Literal, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.store.files import DataFile, read_files, write_file
-from jobs.store.relations import digest_of
+from jobs.store.files import DataFile, digest_of, read_files, write_file
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.digest import Digest, Slice, digests_by, sum_of
 from namesrv_day.arrow.rows import conformed

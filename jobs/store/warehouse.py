@@ -29,10 +29,14 @@ from jobs.store.files import (
     DataFile,
     Pieces,
     batches_of,
+    digest_of,
+    digests_of,
     is_rooted,
     joins_of,
+    namesrvs_in,
     pieces_of,
     read_files,
+    require_intact,
     sha256_at,
     sha256_in,
     write_file,
@@ -52,7 +56,6 @@ from jobs.store.ledger import (
 from jobs.store.names import Files
 from jobs.store.places import filesystem_of, local_path, read_text, table_path, write_text
 from jobs.store.published import BEHIND, HISTORY, LAST_RUN, LAYOUT, Noted, noted_in, require_not_behind
-from jobs.store.relations import digest_of, digests_of, namesrvs_in, require_intact
 from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.arrow.sql import ask

@@ -11,7 +11,7 @@ from typing import Any
 
 from jobs.conf import PipelineConf
 from jobs.ingest.ingest import ingest
-from jobs.ingest.ingested import Ingested
+from jobs.ingest.sources import Ingested
 from jobs.store.warehouse import Warehouse
 from schemas import bronze
 

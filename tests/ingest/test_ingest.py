@@ -21,8 +21,8 @@ from jobs.errors import GateError
 from jobs.ingest import collecting
 from jobs.ingest.collecting import Collector, Run
 from jobs.ingest.ingest import ingest
-from jobs.ingest.ingested import Ingested
 from jobs.ingest.reading import Part, read_part
+from jobs.ingest.sources import Ingested
 from jobs.ingest.writing import write_staged
 from namesrv_wire.packets.columns import read_columns
 from schemas import bronze
@@ -129,16 +129,6 @@ def test_a_refused_line_that_comes_again_is_one_row(tmp_path: Path) -> None:
         read = read_in(tmp_path / "w", write(tmp_path / f"{name}.jsonl", lines))
         assert (read.frames, read.events, read.duplicates, read.quarantined) == (2, 1, 0, 1)
     assert stored(tmp_path / "w", "quarantine", "source_file") == [("first.jsonl",)]
-
-
-def test_what_was_planted_in_captures_is_no_recording(tmp_path: Path) -> None:
-    """A folder into which `simulate` has written is read as its captures alone; what is in quarantine is theirs."""
-    (tmp_path / "in").mkdir()
-    piece(tmp_path / "in" / "a.pcap", 0, 500)
-    (tmp_path / "in" / "truth.jsonl").write_text('{"truth": "holes", "kind": "outage"}\n', encoding="utf-8")
-    read = read_in(tmp_path / "w", tmp_path / "in")
-    assert read.sources == ["a.pcap"]
-    assert stored(tmp_path / "w", "quarantine", "source_file") == [("a.pcap",)]
 
 
 @pytest.mark.slow

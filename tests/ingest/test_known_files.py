@@ -10,7 +10,7 @@ import pyarrow.fs as pafs
 import pytest
 
 from jobs.ingest.ingest import ingest
-from jobs.ingest.ingested import Ingested
+from jobs.ingest.sources import Ingested
 from tests.ingest.given import piece, stored, warehouse_at
 
 pytestmark = pytest.mark.slow

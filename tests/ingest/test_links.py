@@ -12,7 +12,7 @@ from jobs.cli.commands import forget
 from jobs.conf import PipelineConf, load_conf
 from jobs.errors import ConfError
 from jobs.ingest.ingest import ingest
-from jobs.ingest.ingested import Ingested
+from jobs.ingest.sources import Ingested
 from tests.ingest.given import BEAT, at, broker, content, packets, read_in, warehouse_at, write
 from tests.wire.capture_files import block, section
 from tests.wire.capture_files import interface as described

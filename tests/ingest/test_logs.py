@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli.files import export
+from jobs.cli.commands import export
 from jobs.ingest.ingest import ingest
 from jobs.passes import Processes
 from schemas import bronze

@@ -10,15 +10,14 @@ import pytest
 
 from jobs.cli.output import Console
 from jobs.ingest.ingest import ingest
-from jobs.ingest.progress import Progress
-from jobs.ingest.sources import Source
+from jobs.ingest.sources import Progress, Source
 from tests.ingest.given import BEAT, CAPTURE, at, piece, warehouse_at, write
 
 
 @pytest.mark.slow
 def test_bytes_and_packets_of_all_files_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a pcap, one that is gzip'd and an event log, all bytes are told at the end, and how much was in them."""
-    monkeypatch.setattr("jobs.ingest.progress._EVERY_S", 0)
+    monkeypatch.setattr("jobs.ingest.sources._EVERY_S", 0)
     monkeypatch.setattr("namesrv_wire.logs.log_file.BLOCK_BYTES", 1 << 16)
     monkeypatch.setattr("jobs.ingest.reading.BLOCK_BYTES", 1 << 16)
     plain = piece(tmp_path / "a.pcap", 0, 3_000)
@@ -42,7 +41,7 @@ def test_bytes_and_packets_of_all_files_are_told(tmp_path: Path, monkeypatch: py
 @pytest.mark.slow
 def test_what_is_told_of_a_capture_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Packets and the bytes that they took, and how long the rest takes, follow from each other."""
-    monkeypatch.setattr("jobs.ingest.progress._EVERY_S", 0)
+    monkeypatch.setattr("jobs.ingest.sources._EVERY_S", 0)
     monkeypatch.setattr("namesrv_wire.packets.container.CHUNK_BYTES", 1 << 15)
     path = piece(tmp_path / "a.pcap", 0, 6_000)
     told: list[str] = []

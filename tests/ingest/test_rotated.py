@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from jobs.ingest.ingest import ingest
-from jobs.ingest.ingested import Ingested
+from jobs.ingest.sources import Ingested
 from namesrv_wire import Segment
 from tests.examples import more
 from tests.ingest.given import content, read_in, stored, warehouse_at

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.ingest.ingested import Ingested
+from jobs.ingest.sources import Ingested
 from jobs.ingest.staging import staging_in
 from jobs.ingest.writing import settle_staged, write_staged
 from namesrv_day.audit.content import compare

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jobs.cli import commands, pages
-from jobs.cli.files import export
+from jobs.cli.commands import export
 from jobs.ingest.ingest import ingest
 from jobs.night import gate
 from tests.night.nights import ANSWERS, CAPTURE, Capture, Nights, counted, night, warehouse_at

@@ -22,7 +22,7 @@ import namesrv_history as ns
 from jobs.__main__ import main
 from jobs.ask.engine import Answers
 from jobs.ask.saved import query_named, values_of
-from jobs.cli.files import export
+from jobs.cli.commands import export
 from jobs.cli.output import plain, write_rows
 from jobs.cli.sql import asked as asked_of_spark
 from jobs.cli.views import register_views

@@ -80,7 +80,6 @@ def test_coverage_ends_with_the_last_thing_that_was_read(two: Path) -> None:
         "kv_config_table_at({t}) WHERE namespace = 'x'",
         "route_at('T', {t})",
         "routes_at({t}) WHERE topic = 'x'",
-        "route_texts_at({t})",
         "publish_info_at('T', {t}) WHERE queue_id = 1",
         "subscribe_info_at('T', {t})",
         "why('T', {t})",

@@ -20,8 +20,8 @@ from jobs.errors import (
     UsageError,
 )
 from jobs.report.charts import changes, drawn
+from jobs.store.files import digests_of
 from jobs.store.places import table_path
-from jobs.store.relations import digests_of
 from schemas import asked, bronze, gold
 from schemas.table import Table
 from tests.night.nights import Nights, night, rows, warehouse_at

@@ -93,7 +93,7 @@ def test_a_name_with_another_letter_is_refused_with_its_table_and_day(
     copied: Path, late: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where nobody knows the bytes of a file, and its rows can be read: what is there less what is new is the ledger's."""
-    monkeypatch.setattr("jobs.store.relations.is_intact", lambda *_: True)
+    monkeypatch.setattr("jobs.store.files.is_intact", lambda *_: True)
     (path,) = published_files(copied, bronze.REGISTRATIONS)
     whole, read = path.read_bytes(), pq.read_table(path, partitioning=None)
     changed = 0

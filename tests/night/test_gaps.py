@@ -11,7 +11,7 @@ import pytest
 from jobs.ask.engine import Answers
 from namesrv_wire.rows import UNTIL_MS
 from schemas import bronze, gold
-from tests.night.nights import CAPTURE, Capture, audited, night, restatements, rows
+from tests.night.nights import CAPTURE, Capture, audited, night, rows
 from tests.pcap import stretch
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ def holed(tmp_path_factory: pytest.TempPathFactory) -> Capture:
 def test_what_is_read_late_is_no_gap_any_more(
     late: list[tuple[float, float]], left: list[tuple[int, int]], holed: Capture, tmp_path: Path
 ) -> None:
-    """Of the gap remains what is longer than a minute; findings, coverage and outcomes say so, and it is restated."""
+    """Of the gap remains what is longer than a minute; findings, coverage and outcomes say so."""
     shutil.copytree(holed.path, tmp_path / "w")
     assert [(abs(a - FROM_S) <= 2, abs(b - UNTIL_S) <= 2) for a, b in gaps(tmp_path / "w")] == [(True, True)]
     night(tmp_path / "w", *(part(tmp_path / f"b-{number}.pcap", span) for number, span in enumerate(late)))
@@ -70,7 +70,6 @@ def test_what_is_read_late_is_no_gap_any_more(
     assert all(int(fact["properties"].removeprefix(UNTIL_MS)) * 1_000 > fact["effect_time"] for fact in facts)
     told = [row for row in rows(tmp_path / "w", gold.FINDINGS) if row["code"] == "LOG_GAP"]
     assert len(told) == len(left)
-    assert {row["table_name"] for row in restatements(tmp_path / "w")} >= {"event_outcomes"}
 
 
 def torn(folder: Path, span: tuple[float, float]) -> tuple[Path, Path]:

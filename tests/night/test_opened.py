@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.night.night import grouped
-from jobs.night.opened import Files
+from jobs.night.work import Files
 from jobs.store.files import write_file
 from namesrv_day.arrow.rows import table_of, with_derived
 from schemas import bronze

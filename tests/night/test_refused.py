@@ -21,8 +21,7 @@ from jobs.errors import (
     LayoutError,
     TamperedError,
 )
-from jobs.store.lock import locked
-from jobs.store.places import table_path
+from jobs.store.places import locked, table_path
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.arrow.rows import table_of
 from schemas import bronze, gold

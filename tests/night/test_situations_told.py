@@ -128,8 +128,8 @@ def around_midnight() -> list[Line]:
 
 def test_midnight_parts_no_situation(tmp_path: Path) -> None:
     """Two masters, a ghost, a restart, less than before, flapping, no broker, refusals: the same in two days as in one."""
-    codes = ("BROKER_FLAPPING", "DUAL_MASTER_CLAIM", "GHOST_BROKER", "NS_ABANDONED", "NS_COLD_START")
-    codes += ("PARTIAL_FIRST_REGISTRATION", "REGISTRATION_REFUSED")
+    codes = ["BROKER_FLAPPING", "DUAL_MASTER_CLAIM", "GHOST_BROKER", "NS_ABANDONED", "NS_COLD_START"]
+    codes += ["PARTIAL_FIRST_REGISTRATION", "REGISTRATION_REFUSED"]
     found = []
     for moved_ms in (0, 16 * 3_600_000 - 200_000):
         moved = [{**line, "time": line["time"] + moved_ms} for line in around_midnight()]

@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from jobs.night import together
-from jobs.night.opened import Files
-from jobs.night.together import count_together, to_count
-from jobs.store.files import DataFile, write_file
-from jobs.store.relations import digests_of, reading
+from jobs.night import condensing
+from jobs.night.condensing import count_together, to_count
+from jobs.night.work import Files
+from jobs.store.files import DataFile, digests_of, reading, write_file
 from namesrv_day.arrow.digest import Slice
 from namesrv_day.arrow.rows import with_derived
 from namesrv_day.arrow.sql import ask
@@ -72,7 +71,7 @@ def test_files_say_what_all_rows_say(
 
     However few keys are compared at a time.
     """
-    monkeypatch.setattr(together, "_KEYS_AT_A_TIME", keys)
+    monkeypatch.setattr(condensing, "_KEYS_AT_A_TIME", keys)
     tables, draw = stored(frames(planted_rows())), random.Random(seed)
     expected = {(m.table, m.rule): m for m in measure(tables, RECORDED)}
     parts = [("topic_configs", tables["topic_configs"])]
@@ -144,7 +143,7 @@ def test_copies_of_beats_are_found_without_their_ids(tmp_path: Path) -> None:
 
 def test_keys_that_do_not_fit_into_memory_are_spilled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 400,000 ids, a thousand of them twice, exactly the copies are counted with room for a part of them alone."""
-    monkeypatch.setattr(together, "_MEMORY", "24MB")
+    monkeypatch.setattr(condensing, "_MEMORY", "24MB")
     first = frames({"registrations": [row("registrations")]})["registrations"]
     made = ask(
         "SELECT md5(CAST(n % 399000 AS VARCHAR)) AS event_id, 1772452800000000000 + n AS seq FROM range(400000) AS of(n)"

@@ -24,8 +24,7 @@ from jobs.errors import EXIT_MISSING_DAY, EXIT_OK, EXIT_USAGE, NotRecordedError
 from jobs.night.gate import judge
 from jobs.report.charts import NARROW, WIDE, changes, drawn, silences, timeline, topic_timeline
 from jobs.report.facts import MOST_PACKETS, Facts, Scope, facts_of
-from jobs.report.markup import MOST_ROWS, PAGES, text, weightiest
-from jobs.report.page import report
+from jobs.report.page import MOST_ROWS, PAGES, report, text, weightiest
 from namesrv_day.gate.rules import measure
 from schemas import bronze, gold
 from schemas.queries import queries

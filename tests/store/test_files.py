@@ -13,9 +13,19 @@ import pytest
 
 from jobs.errors import TamperedError
 from jobs.store import files
-from jobs.store.files import DataFile, batches_of, described, is_rooted, pieces_of, read_files, write_file
+from jobs.store.files import (
+    DataFile,
+    batches_of,
+    described,
+    digests_of,
+    is_rooted,
+    namesrvs_in,
+    pieces_of,
+    read_files,
+    reading,
+    write_file,
+)
 from jobs.store.places import table_path
-from jobs.store.relations import digests_of, namesrvs_in, reading
 from namesrv_day.arrow.digest import Digest, digests_by, slices_of, sum_of
 from namesrv_day.arrow.rows import plain, table_of, with_derived
 from schemas import bronze, gold

@@ -28,7 +28,7 @@ from jobs.errors import (
     WarehouseBusyError,
 )
 from jobs.store.disk import full_disk, known_failure, not_allowed
-from jobs.store.lock import locked, read_locked
+from jobs.store.places import locked, read_locked
 from tests.store.tiny import DAY, NUMBERS, put, warehouse_at
 
 
@@ -92,7 +92,7 @@ def test_a_folder_that_cannot_be_written_is_a_usage_error(small_disk: Path) -> N
 
 def test_the_lock_of_a_dead_process_is_free(tmp_path: Path) -> None:
     """The system takes it back."""
-    code = f"import os; from jobs.store.lock import locked\nwith locked({str(tmp_path)!r}): os.kill(os.getpid(), 9)"
+    code = f"import os; from jobs.store.places import locked\nwith locked({str(tmp_path)!r}): os.kill(os.getpid(), 9)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -9
     with locked(str(tmp_path)):
         pass

@@ -13,10 +13,9 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from jobs.conf import PipelineConf
-from jobs.store.files import DataFile, write_file
+from jobs.store.files import DataFile, digests_of, write_file
 from jobs.store.ledger import as_rows
 from jobs.store.places import table_path
-from jobs.store.relations import digests_of
 from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_day.arrow.rows import table_of
 from schemas import bronze, gold

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from jobs.errors import WarehouseBusyError
 from jobs.store.check import check
-from jobs.store.lock import locked
+from jobs.store.places import locked
 from schemas import gold
 from tests.store.tiny import DAY, EXPIRED, ONE, publish, put, removal, warehouse_at
 

@@ -13,7 +13,7 @@ from jobs.cli.judged import warehouse_at
 from jobs.conf import DEFAULT_CONF, load_conf
 from jobs.errors import JobError
 from jobs.passes import InProcess
-from jobs.store.lock import locked
+from jobs.store.places import locked
 from jobs.store.warehouse import Warehouse
 from tools.fleet.fleet import fleet_of
 from tools.fleet.simulate import simulate

@@ -19,10 +19,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.ingest.ingested import Ingested
+from jobs.ingest.sources import Ingested
 from jobs.ingest.staging import staging_in
 from jobs.ingest.writing import settle_staged, write_staged
-from jobs.night import stash
+from jobs.night.work import put_aside, taken_from
 from jobs.passes import Passes
 from jobs.store.files import DataFile, write_file
 from jobs.store.warehouse import Warehouse
@@ -199,7 +199,7 @@ def write_beats(work: BeatsWork) -> Written:
             for table, parts in rows
         }
         events = sum(len(table) for table in tables.values())
-        return Written(work.n, events, {}, [stash.put(delivery.staging, tables)] if events else [])
+        return Written(work.n, events, {}, [put_aside(delivery.staging, tables)] if events else [])
     files = {table.name: _write(delivery, table, parts) for table, parts in rows}
     events = sum(file.rows for file in files.values())
     begins = plan.holes.h * a_hour
@@ -259,7 +259,7 @@ def _write_late(warehouse: Warehouse, delivery: Delivery, written: Sequence[Writ
     with staging_in(Path(f"{warehouse.staging}/late"), warehouse.run_id, delivery.day) as staging:
         places = [place for part in written for place in part.stashed]
         for place, table in product(places, _BEATS):
-            for values in rows_of(stash.take([place], table.name)):
+            for values in rows_of(taken_from([place], table.name)):
                 staging.add(Row(table.name, values), frame=next(frames))
         settle_staged(warehouse, staging, has_logs=False)
         write_staged(warehouse, staging, Ingested(), delivery.day)

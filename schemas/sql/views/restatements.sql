@@ -10,7 +10,7 @@ CREATE OR REPLACE TEMPORARY VIEW restatements (
     new_events COMMENT 'How many more events and answers are recorded of the day',
     ingest_runs COMMENT 'Where events are the cause: ingest runs whose rows the run is the first to cover'
 )
-COMMENT 'Partitions - a table''s day of one name server - that a run published with other rows than the run before it; a last day that goes on is none'
+COMMENT 'Partitions - a table''s day of one name server - that a run published with other rows than the run before it; the last day that this one knew is not over, and what is read of it restates nothing'
 AS
 WITH published AS (
     SELECT run_id, days, inputs, outputs, ingest_runs, config_sha256, code_version,
@@ -41,7 +41,8 @@ WITH published AS (
     SELECT number, day, namesrv_id, sum(rows_after - rows_before) AS new_events, min(rows_after - rows_before) >= 0 AS goes_on
     FROM differing WHERE NOT is_made GROUP BY number, day, namesrv_id
 ), known AS (
-    SELECT a.number, max(b.day) AS last_day FROM published AS a JOIN again AS b ON b.number < a.number GROUP BY a.number
+    SELECT number, newest, max(newest) OVER (ORDER BY number ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS last_day
+    FROM (SELECT number, max(day) AS newest FROM again GROUP BY number) AS n
 )
 SELECT
     p.run_id, q.run_id, d.table_name, d.namesrv_id, d.day, d.rows_before, d.rows_after,
@@ -55,4 +56,8 @@ JOIN published AS p ON p.number = d.number
 JOIN published AS q ON q.number = d.before
 JOIN known AS k ON k.number = d.number
 LEFT JOIN told AS t ON t.number = d.number AND t.day = d.day AND t.namesrv_id = d.namesrv_id
-WHERE d.is_made AND NOT (d.day = k.last_day AND coalesce(t.goes_on, FALSE))
+WHERE
+    d.is_made AND (
+        d.day <> k.last_day OR p.config_sha256 <> q.config_sha256 OR p.code_version <> q.code_version
+        OR NOT (k.newest > k.last_day OR coalesce(t.goes_on, FALSE))
+    )
