@@ -56,22 +56,12 @@ _NIGHTS = frozenset({"read_in", "whole", "nights"})
 # Pieces that take minutes, in the order in which they begin: longest first.
 _LONGEST = (
     "spark",
-    "tests/night/test_register.py",
-    "tests/night/test_pages_in_spark.py",
-    "tests/night/test_strangers.py",
-    "tests/night/test_wrong_files.py",
-    "tests/night/test_late.py",
-    "tests/night/test_captures.py",
-    "tests/night/test_intervals.py",
-    "tests/night/test_crashes.py",
-    "tests/wire/test_fuzz.py",
-    "tests/wire/test_real_capture.py",
-    "tests/night/test_gaps.py",
-    "tests/oracle/test_dispatch.py",
-    "tests/oracle/test_oracle.py",
-    "tests/night/test_object_store.py",
-    "tests/oracle/test_decode.py",
-)
+    *(f"tests/{name}.py" for name in (
+        "night/test_register", "night/test_pages_in_spark", "wire/test_fuzz", "oracle/test_oracle", "oracle/test_live_record",
+        "torture/test_torture", "oracle/test_dispatch", "oracle/test_decode", "env/test_package", "oracle/test_live_polls",
+        "night/test_wrong_files", "night/test_late", "night/test_intervals", "night/test_captures", "wire/test_real_capture",
+    )),
+)  # fmt: skip
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -22,6 +22,11 @@ def more(number: int) -> int:
     return number * _TIMES
 
 
+def great(number: int) -> int:
+    """As `more`; in CI ten times as many: 200,000 fuzzed inputs, as many events beside RocketMQ's own classes."""
+    return more(number) * (10 if os.environ.get("CI") == "true" else 1)
+
+
 def first_quick(first: Any, *others: Any) -> list[Any]:
     """Return the values of a parameter, of which the first proves the basics in the loop of work and the others are slow."""
     return [first, *(pytest.param(value, marks=pytest.mark.slow) for value in others)]

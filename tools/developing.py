@@ -8,12 +8,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
+from jobs.processes import cores
 from jobs.start.java import CHECKOUT, Java, plain_python, quoted
 from jobs.start.options import CommandLine
 
-# A process for each core, four at most: each reads the tests and makes the warehouses that many of them start from. What each
-# is given in one piece, and in which order, says tests/conftest.py.
-_SPREAD = ("--numprocesses=auto", "--maxprocesses=4", "--dist=loadfile", "--no-loadscope-reorder")
 _QUICK = ("-m", "not slow and not jvm")
 _NEED_JAVA = frozenset({"oracle", "bench-core", "bench"})
 _MODULES = {
@@ -42,9 +40,18 @@ def develop(word: str, options: Sequence[str]) -> int:
 def _test(options: Sequence[str]) -> int:
     if options[:1] == ["--quick"]:
         plain_python()
-        return _python("-m", "pytest", *_SPREAD, "--hypothesis-profile=quick", *_QUICK, *options[1:])
+        return _python("-m", "pytest", *_spread(cores()), "--hypothesis-profile=quick", *_QUICK, *options[1:])
     _with_spark()
-    return _python("-m", "pytest", *(options or _SPREAD))
+    # One process more works while another waits for a JVM, a broker or a socket.
+    return _python("-m", "pytest", *(options or _spread(cores() + 1)))
+
+
+def _spread(processes: int) -> Sequence[str]:
+    """Return options for so many processes, four at most: each reads the tests and makes what many of them start from.
+
+    What each is given in one piece, and in which order, says tests/conftest.py.
+    """
+    return (f"--numprocesses={min(4, processes)}", "--dist=loadfile", "--no-loadscope-reorder")
 
 
 def _lint(_: Sequence[str]) -> int:

@@ -17,7 +17,7 @@ from namesrv_core.machine.codes import Answer, RequestCode, ResponseCode
 from namesrv_core.machine.step import apply_step
 from namesrv_wire.protocol.frames import Frame
 from tests.core.request_layer import dispatch
-from tests.examples import more
+from tests.examples import great
 from tests.oracle.jvm import JvmUnavailableError
 from tests.oracle.oracle import VERSIONS, Oracle, request
 from tests.oracle.request_makers import CHANNELS, Made, Maker
@@ -159,7 +159,7 @@ class Configured:
         return False
 
 
-@pytest.mark.parametrize("block", range(more(1)))
+@pytest.mark.parametrize("block", range(great(1)))
 def test_random_requests_are_answered_as_by_the_real_processors(oracle: Oracle, block: int) -> None:
     """Code, remark, header fields, body text and the state afterwards are the real ones, for each of 2,000 requests.
 

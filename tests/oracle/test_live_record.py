@@ -117,7 +117,7 @@ def test_it_answers_as_a_real_one_does(version: str, seed: int, tmp_path: Path) 
 _SETTINGS = "supportActingMaster=true\norderMessageEnable=true\n"
 
 
-def _until(what: Callable[[], object], said: Callable[[], object] = str, wait_s: float = 90) -> None:
+def _until(what: Callable[[], object], said: Callable[[], object] = str, wait_s: float = 240) -> None:
     """Wait until something is so. Raises AssertionError, with what is said, if it never is."""
     until = time.monotonic() + wait_s
     while not what():
@@ -280,7 +280,10 @@ def test_beside_a_real_one_it_answers_the_same(tmp_path: Path) -> None:
                     time.sleep(1)
 
             with _brokers(tmp_path, both) as brokers:
-                _until(lambda: all(len(_addrs(client).get("broker-a", ())) == 2 for client in clients))
+                _until(
+                    lambda: all(len(_addrs(client).get("broker-a", ())) == 2 for client in clients),
+                    lambda: [_addrs(client) for client in clients],
+                )
                 compare(5)
                 mqadmin(tmp_path / "admin", both[1], "updateTopic", "-c", "C", "-t", "Made", "-r", "4", "-w", "4")
                 compare(5)

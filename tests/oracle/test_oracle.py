@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.examples import more
+from tests.examples import great
 from tests.oracle.__main__ import main
 from tests.oracle.lockstep import compare, difference, explained
 from tests.oracle.oracle import VERSIONS, Oracle
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.jvm
 
 CORE = Path(__file__).resolve().parents[1] / "core"
 KNOWN = tomllib.loads((Path(__file__).parent / "known_differences.toml").read_text())["difference"]
-EVENTS = more(20_000)
+EVENTS = great(20_000)
 SEED = 5_040_907
 
 

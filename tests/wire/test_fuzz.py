@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.examples import more
+from tests.examples import great
 from tests.wire.fuzz.targets import TARGETS
 
-INPUTS = more(20_000)
+INPUTS = great(20_000)
 
 
 @pytest.mark.parametrize("name", TARGETS)
