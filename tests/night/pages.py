@@ -75,8 +75,9 @@ class Block(NamedTuple):
 
     @property
     def needs_java(self) -> bool:
-        """Return whether one of the commands starts a JVM."""
-        return bool(re.search(r"\.sh (demo|sql|nightly|register|oracle|bench)", self.lines))
+        """Return whether one of the commands starts a JVM, or looks for Java."""
+        asking = re.compile(r"\.sh (demo|sql|register|oracle|bench|test|nightly (?!--in-process))")
+        return any(asking.search(command) for command in self.commands)
 
 
 def named(block: Block) -> str:
@@ -111,7 +112,7 @@ DIFFERENT = _different(BLOCKS)
 
 
 def user_folder(folder: Path, page: str, whole: Capture) -> Path:
-    """Make a folder with what the lines of `page` name: the wrapper, captures, warehouses, a trace."""
+    """Make a folder with what the lines of `page` name: the wrapper, captures, warehouses, a trace, a Java that does not work."""
     (folder / "spark-submit.sh").symlink_to(CHECKOUT / "spark-submit.sh")
     (folder / "conf").symlink_to(CHECKOUT / "conf")
     (folder / "captures").mkdir()
@@ -120,6 +121,8 @@ def user_folder(folder: Path, page: str, whole: Capture) -> Path:
         (folder / "rocketmqlogs").mkdir()
         (folder / "rocketmqlogs" / "namesrv.log").write_text(FOURS, encoding="utf-8")
     (folder / "examples").symlink_to(CHECKOUT / "examples")
+    (folder / "no-java").mkdir()
+    (folder / "no-java" / "java").symlink_to("/bin/false")
     others = {
         "docs/auditors.md": ("old-warehouse",),
         "docs/data-engineers.md": ("warehouse",),
@@ -141,7 +144,10 @@ def user_folder(folder: Path, page: str, whole: Capture) -> Path:
 
 
 def typed(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run the lines of a block by a shell that stops at the first that fails; standard input is a pipe that stays open."""
+    """Run the lines of a block by a shell that stops at the first that fails; standard input is a pipe that stays open.
+
+    Where none starts a JVM, there is no Java that works.
+    """
     lines = block.lines
     for long, short in _LESS:
         lines = re.sub(long, short, lines)
@@ -149,6 +155,9 @@ def typed(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:
     lines = lines.replace("2026-11-22T06:00:00Z", dt.datetime.now(dt.timezone.utc).isoformat())
     if block.is_for_a_cluster:
         lines = "\n".join(line for line in lines.splitlines() if not line.startswith(("hdfs ", "$SPARK_HOME")))
+    path = os.environ["PATH"]
+    if not block.needs_java:
+        path = f"{folder}/no-java:{path}"
     reading, writing = os.pipe()
     try:
         return subprocess.run(
@@ -157,6 +166,7 @@ def typed(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:
             env={
                 **os.environ,
                 "NAMESRV_VENV": sys.prefix,
+                "PATH": path,
                 **({"NAMESRV_DRY_RUN": "1"} if block.is_for_a_cluster else {}),
             },
             stdin=reading,

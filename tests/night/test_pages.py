@@ -74,7 +74,7 @@ def test_what_the_pages_ask_of_any_duckdb_is_answered(whole: Capture) -> None:
     "block", [block for block in DIFFERENT if not block.needs_java and block.page not in FOLLOWED], ids=named
 )
 def test_commands_of_the_pages_end_well(whole: Capture, block: Block, tmp_path: Path) -> None:
-    """As they stand there, through the wrapper; where an answer is shown below them, they give it line by line."""
+    """As they stand there, through the wrapper, without Java; where an answer is shown below them, they give it line by line."""
     done = typed(block, user_folder(tmp_path, block.page, whole))
     assert done.returncode == 0, done.stdout + done.stderr
     assert [line for line in block.answer.splitlines() if line.strip() not in done.stdout] == []
