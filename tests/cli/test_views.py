@@ -193,7 +193,7 @@ def test_files_are_read_by_name_wherever_they_lie(published: SparkSession, wareh
     odd = tmp_path / "a [b] {c} $d * 'e'"
     shutil.copytree(warehouse, odd)
     session = published.newSession()
-    register_views(session, warehouse_at(odd, "reader"))
+    register_views(session, warehouse_at(odd, "reader"), texts=["topic_queue_history heartbeats_stored"])
     for table, name in (
         (gold.TOPIC_QUEUE_HISTORY, "topic_queue_history"),
         (bronze.HEARTBEATS, "heartbeats_stored"),
@@ -206,8 +206,8 @@ def test_files_are_read_by_name_wherever_they_lie(published: SparkSession, wareh
 
 def test_registering_again_restores_what_was_replaced(published: SparkSession, warehouse: str) -> None:
     """A view and a function of the user's own under our names go, one that was dropped comes back."""
-    session = published.newSession()
-    register_views(session, warehouse_at(warehouse, "reader"))
+    session, texts = published.newSession(), ["coverage routes_at incidents"]
+    register_views(session, warehouse_at(warehouse, "reader"), texts=texts)
     wanted = {
         sql: on_spark(session, sql)
         for sql in ("SELECT * FROM coverage", "SELECT * FROM routes_at(TIMESTAMP'2026-03-02')")
@@ -215,7 +215,7 @@ def test_registering_again_restores_what_was_replaced(published: SparkSession, w
     session.sql("CREATE OR REPLACE TEMPORARY VIEW coverage AS SELECT 1 AS mine")
     session.sql("CREATE OR REPLACE TEMPORARY FUNCTION routes_at(t TIMESTAMP) RETURNS TABLE(mine INT) RETURN SELECT 1")
     session.sql("DROP VIEW incidents")
-    register_views(session, warehouse_at(warehouse, "reader"))
+    register_views(session, warehouse_at(warehouse, "reader"), texts=texts)
     assert {sql: on_spark(session, sql) for sql in wanted} == wanted
     assert session.sql("SELECT * FROM incidents").columns
 
@@ -266,16 +266,18 @@ def test_the_questions_run(published: SparkSession) -> None:
 
 
 def test_both_engines_refuse_with_the_same_sentence(published: SparkSession, warehouse: str) -> None:
-    """Each function, for an instant before all, and one behind all, of what is recorded; users of JDBC see it too."""
+    """Each function, for an instant before all, or one behind all, of what is recorded; users of JDBC see it too."""
     said = "nothing is recorded at {} 00:00:00 UTC; recorded is 10.0.0.8:9876 from 2026-03-01T00:00:00Z to "
-    for day in ("2026-02-28", "2026-03-03"):
-        asked_at = everything(f"{day} 00:00:00", "2026-03-02 09:00:00", "T")
+    days, answers = ("2026-02-28", "2026-03-03"), Answers(warehouse)
+    asked_at = zip(*(everything(f"{day} 00:00:00", "2026-03-02 09:00:00", "T") for day in days), strict=True)
+    for number, statements in enumerate(asked_at):
+        sql, day = statements[number % 2], days[number % 2]
         # *_rows_* are what the others are made of, and return what there is
-        for sql in (sql for sql in asked_at if "TIMESTAMP'" in sql and "_rows_" not in sql):
+        if "TIMESTAMP'" in sql and "_rows_" not in sql:
             with pytest.raises(SparkRuntimeException) as raised:
                 published.sql(sql).collect()
             with pytest.raises(NotRecordedError) as refused:
-                asked(Answers(warehouse), sql)
+                asked(answers, sql)
             assert str(refused.value).startswith(said.format(day))
             assert raised.value.getCondition() == "USER_RAISED_EXCEPTION"
             assert f"[USER_RAISED_EXCEPTION] {refused.value}" in str(raised.value)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli import commands
+from jobs.cli import commands, pages
 from jobs.cli.files import export
 from jobs.ingest.ingest import ingest
 from jobs.night import gate
@@ -58,6 +58,7 @@ def unprepared(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def ungated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have commands not load Great Expectations at all: what is counted is judged without them."""
+    """Have commands not load Great Expectations at all, and write no pages: what is counted is judged without them."""
     monkeypatch.setattr(commands, "prepare", lambda *_: None)
+    monkeypatch.setattr(pages, "write_pages", lambda *_: None)
     monkeypatch.setattr(gate, "judge", counted)

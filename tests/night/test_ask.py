@@ -207,15 +207,6 @@ def test_a_misspelt_topic_gets_the_nearest_names(whole: Capture, capsys: pytest.
     assert refused(capsys, "route-at", "TopicD", "2026-11-21 09:00", *where) == (EXIT_OK, "")
 
 
-@pytest.mark.parametrize("name", ["' OR 1=1 --", "x'; DROP TABLE runs; --", "$topic", "\x1b[2J", "`", "a" * 10_000])
-def test_any_name_is_a_value(ask, name: str) -> None:
-    """Quotes, comments and control characters select nothing."""
-    assert ask("route-at", name, "2026-11-21 08:58") == []
-    assert [row["state"] for row in ask("why", name, "2026-11-21 08:58")] == ["never seen"]
-    assert ask("query", "departures", "--param", f"broker={name}") == []
-    assert ask("history", name) == []
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -261,14 +252,6 @@ def test_an_earlier_run_answers_as_it_did(nights: Nights, ask) -> None:
     assert len(days) < len(ask("sql", "SELECT DISTINCT day FROM event_outcomes", warehouse=nights.path))
 
 
-def test_a_folder_may_have_any_name(nights: Nights, tmp_path: Path) -> None:
-    """Quotes, spaces and what DuckDB would take for a pattern."""
-    odd = tmp_path / "a [x]*? 'q'"
-    shutil.copytree(nights.path, odd)
-    told = [list(Answers(str(path)).ask("SELECT count(*) FROM events").rows) for path in (odd, nights.path)]
-    assert told[0] == told[1]
-
-
 _UNPRIVILEGED = [
     "setpriv",
     "--bounding-set",
@@ -295,22 +278,21 @@ def test_who_reads_needs_no_right_to_write(nights: Nights, tmp_path: Path) -> No
         ["audit", "--at", noon, "--namesrv", "10.0.0.1:9876", "--output", str(proof)],
         ["report", "--output", str(warehouse / "page.html")],
     ]
+    script = tmp_path / "asks.py"
+    script.write_text(
+        f"from jobs.__main__ import main\nprint([main([*w, '--warehouse', {str(warehouse)!r}]) for w in {asked!r}])",
+        encoding="utf-8",
+    )
+    command = [*([] if os.geteuid() else _UNPRIVILEGED), sys.executable, script]
+    given = {**os.environ, "PYTHONPATH": "."}
     try:
-        rights = [] if os.geteuid() else _UNPRIVILEGED
-        done = [
-            subprocess.run(
-                [*rights, sys.executable, "-m", "jobs", *words, "--warehouse", str(warehouse)],
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            for words in asked
-        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=given)
     finally:
         for path in folders:
             path.chmod(0o755)
-    assert [one.returncode for one in done] == [EXIT_OK] * 3 + [EXIT_USAGE], [one.stderr for one in done]
-    assert done[-1].stderr == f"namesrv-history: output {warehouse}/page.html: cannot be written: Permission denied\n"
+    assert done.stdout.endswith(f"{[EXIT_OK] * 3 + [EXIT_USAGE]}\n"), done.stderr
+    refused = f"namesrv-history: output {warehouse}/page.html: cannot be written: Permission denied\n"
+    assert done.stderr.endswith(refused)
     assert page.stat().st_size > 0
 
 
@@ -348,7 +330,7 @@ def test_asking_needs_neither_spark_nor_arrow_nor_a_log_of_delta(whole: Capture,
     heavy = ("pyspark", "pyarrow", "pandas", "numpy", "sqlglot", "py4j", "deltalake", "duckdb", "logging", "inspect")
     words = ["ask", "route-at", "TopicA", "2026-11-21 08:58", "--warehouse", str(whole.path)]
     script.write_text(
-        f"import sys\nfrom jobs.__main__ import main\nassert main({words!r}) == 0\n"
+        f"from jobs.__main__ import main\nassert main({words!r}) == 0\n"
         f"print(sorted({{*{heavy!r}}} & set(sys.modules)))\n",
         encoding="utf-8",
     )

@@ -24,7 +24,6 @@ from jobs.conf import NamesrvConf, PipelineConf
 from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_USAGE, NotRecordedError, TamperedError
 from jobs.store.check import check
 from jobs.store.intervals import write_intervals
-from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.arrow.rows import with_columns
 from namesrv_day.audit.attested import rows_of_table
 from namesrv_day.verify.verify import Verified, verdicts
@@ -85,17 +84,6 @@ def test_every_table_follows_from_the_events_at_any_instant(whole: Capture, tmp_
         rows = tables_at(answers, f"2026-11-21T{time}", SERVER)
         assert rows == tables_at(again, f"2026-11-21T{time}", SERVER)
         assert all(rows[number] for number in range(4))
-
-
-def test_one_night_over_all_days_gives_what_three_gave(nights: Nights, tmp_path: Path) -> None:
-    """A lease of a month, a scan before midnight, a day of one heartbeat: the tables follow at once from all events."""
-    answers, again = again_from_events(nights.path, tmp_path)
-    assert [str(one) for one in attestation.contents_differing(answers, again) if not one.is_equal] == []
-    for time in ("01T10:01", "01T23:59", "02T23:58:30", "02T23:59:59.999999", "03T00:00", "03T11:59", "03T12:00"):
-        rows = tables_at(answers, f"2026-03-{time}", NAMESRV)
-        assert rows == tables_at(again, f"2026-03-{time}", NAMESRV)
-        brokers = [row[1] for row in rows[1]]
-        assert brokers == (["broker-a", "broker-b"] if time == "02T23:58:30" else ["broker-a"])
 
 
 def test_a_day_without_an_event_follows_from_those_around_it(tmp_path: Path) -> None:
@@ -211,20 +199,6 @@ def test_an_attestation_is_verified_and_what_was_changed_is_named(
     rewritten(tmp_path / "w", "gold/kv_config_history", "opened_by", "another")
     code, _, said = ran(capsys, "--check", file, *where)
     assert (code, "tables of kvConfigTable" in said, "inputs" in said) == (EXIT_TAMPERED, True, False)
-
-
-def test_without_an_instant_all_is_proved_and_no_table_listed(
-    nights: Nights, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    """The attestation has both proofs."""
-    file = tmp_path / "a.json"
-    code, told, _ = ran(capsys, "--output", file, "--warehouse", nights.path)
-    assert (code, "replayed from nothing: " in told, f"{len(DATA_TABLES)} tables, as published" in told) == (
-        EXIT_OK,
-        True,
-        True,
-    )
-    assert json.loads(file.read_text())["tables"] == {}
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from jobs.ask.engine import Answers
 from jobs.errors import EXIT_OK, EXIT_UNPUBLISHED, EXIT_UNTOLD
 from schemas import asked, gold
 from tests.night.nights import Nights, nightly
-from tests.night.three_days import DAYS, LOGS, beat, registration, write_log
+from tests.night.three_days import DAYS, MONTH_MS, registration, write_log
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ungated")]
 
@@ -85,42 +85,41 @@ class Killed(BaseException):
     """Ends a night as SIGKILL does: nobody handles it."""
 
 
-@pytest.mark.parametrize("method", ["tell", "_note"])
-def test_a_killed_hook_is_made_good(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Killed in front of the hook, or behind it, before that is noted: the next night tells it, under the same ids."""
-    out, logs = tmp_path / "out.jsonl", [write_log(tmp_path, *of) for of in zip(DAYS, LOGS, strict=True)]
-    words = ["--after-publish", f">> {out}"]
-    assert nightly(tmp_path / "w", "--input", logs[0], *words) == EXIT_OK
-    was = getattr(Hook, method)
+def test_whatever_ends_a_hook_is_made_good(
+    copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Killed in front of the hook, or behind it, before that is noted, or not taken: a later run tells it, under the same ids.
+
+    The runs are published all the same. What came before a hook's first run is not told.
+    """
+
+    def hooked(topic: str, target: str) -> int:
+        log = write_log(tmp_path, DAYS[-1], [registration(f"broker-{topic}", "13:00:00", topic, MONTH_MS)], topic)
+        return nightly(copied, "--input", log, "--after-publish", target)
 
     def killed(*_: object) -> None:
         raise Killed
 
-    monkeypatch.setattr(Hook, method, killed)
-    with pytest.raises(Killed):
-        nightly(tmp_path / "w", "--input", logs[1], *words)
-    monkeypatch.setattr(Hook, method, was)
-    assert nightly(tmp_path / "w", "--input", logs[2], *words) == EXIT_OK
-    assert nightly(tmp_path / "w", "--input", logs[2], *words) == EXIT_OK
-    said = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
-    once = list({change["change_id"]: change for change in said}.values())
-    assert (len(said) > len(once)) == (method == "_note")
-    assert once == told(tmp_path / "w", NOTHING)[1]
+    def taken(path: Path) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
-
-def test_a_command_that_fails_is_asked_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The run is published all the same; what came before the hook is not told, what it did not take is."""
-    logs = [write_log(tmp_path, *of) for of in zip(DAYS, LOGS, strict=True)]
-    assert nightly(tmp_path / "w", "--input", logs[0]) == EXIT_OK
-    first, _ = told(tmp_path / "w", NOTHING)
-    script, out = tmp_path / "take.sh", tmp_path / "out.jsonl"
+    into, script, out = tmp_path / "into.jsonl", tmp_path / "take.sh", tmp_path / "out.jsonl"
+    first, _ = told(copied, NOTHING)
+    for topic, method in (("v", "tell"), ("w", "_note")):
+        with monkeypatch.context() as patched:
+            patched.setattr(Hook, method, killed)
+            with pytest.raises(Killed):
+                hooked(topic, f">> {into}")
+    second, _ = told(copied, NOTHING)
     script.write_text("exit 3\n", encoding="utf-8")
-    words = ["--after-publish", f"{shutil.which('sh')} {script} {out}"]
-    assert nightly(tmp_path / "w", "--input", logs[1], *words) == EXIT_UNTOLD
+    command = f"{shutil.which('sh')} {script} {out}"
+    assert hooked("x", command) == EXIT_UNTOLD
     assert "The run is published" in capsys.readouterr().err
     script.write_text('cat >>"$1"\n', encoding="utf-8")
-    log = write_log(tmp_path, DAYS[2], [beat("13:00:00")], "more")
-    assert nightly(tmp_path / "w", "--input", log, *words) == EXIT_OK
-    said = [json.loads(line) for line in out.read_text(encoding="utf-8").splitlines()]
-    assert said == told(tmp_path / "w", first)[1]
-    assert said
+    assert hooked("y", command) == EXIT_OK
+    assert taken(out) == told(copied, second)[1] != []
+    for _ in range(2):
+        assert hooked("y", f">> {into}") == EXIT_OK, "nothing is new"
+    once = list({change["change_id"]: change for change in taken(into)}.values())
+    assert len(taken(into)) > len(once)
+    assert once == told(copied, first)[1]

@@ -75,8 +75,15 @@ def test_an_engine_that_reads_delta_tables_sees_what_ask_sees(
 
 
 def test_plain_spark_sees_what_ask_sees(spark: SparkSession, whole: Capture, asked: dict[str, list[str]]) -> None:
-    """A session that was told nothing but Delta's JARs: `format("delta")` and the folder."""
+    """A session that was told nothing but Delta's JARs: `format("delta")` and the folder, of tables of each form.
+
+    Between them they have every type of column, and every way of partitioning.
+    """
+    met = set[str]()
     for name, table in PUBLISHED.items():
-        if _folder(whole.path, table).is_dir():
+        forms = {str(column.type) for column in table.stored_columns} | {f"by {table.partition_by}"}
+        if asked[name] and not forms <= met:
+            met |= forms
             found = spark.read.format("delta").load(str(_folder(whole.path, table))).toArrow()
             assert content(found, table) == asked[name], name
+    assert len(met) > 20

@@ -20,11 +20,12 @@ from tests.cli.both import everything, lines
 from tests.night.nights import Capture, Nights, night, topics, warehouse_at
 from tests.night.stock import run_of, stock
 from tests.night.test_queries import GIVEN, given
+from tests.night.three_days import DAYS, beat, write_log
 
 pytestmark = pytest.mark.slow
 
-ZONES = ["Pacific/Pago_Pago", "Asia/Kathmandu"]
-"""Others than UTC: with another date at the same instant, and with hours that begin in the middle of UTC's."""
+OTHER_DATE, OTHER_MINUTES = "Pacific/Pago_Pago", "Asia/Kathmandu"
+"""Zones other than UTC: with another date at the same instant, and with hours that begin in the middle of UTC's."""
 T1, T2, TOPIC = "2026-11-21 08:57:00", "2026-11-21 09:05:00", "TopicA"
 
 
@@ -34,11 +35,10 @@ def saved(query: Query) -> str:
     return f"SELECT * FROM {query.name}({told})"
 
 
-@pytest.mark.parametrize("zone", ZONES)
-def test_the_saved_queries_are_answered_as_ask_answers_them(whole: Capture, zone: str) -> None:
+def test_the_saved_queries_are_answered_as_ask_answers_them(whole: Capture) -> None:
     """All of them, by stock DuckDB, of the file alone."""
     answers, numbers = Answers(str(whole.path)), {}
-    with stock(whole.path, zone) as connection:
+    with stock(whole.path, OTHER_DATE) as connection:
         for query in queries().values():
             wanted = answers.ask(asked.statement(f"query.{query.name}") or "", **values_of(query, given(query)))
             found = connection.execute(saved(query))
@@ -51,11 +51,10 @@ def test_the_saved_queries_are_answered_as_ask_answers_them(whole: Capture, zone
     assert sum(map(bool, numbers.values())) > 30
 
 
-@pytest.mark.parametrize("zone", ZONES)
-def test_all_views_and_functions_are_there(whole: Capture, zone: str) -> None:
+def test_all_views_and_functions_are_there(whole: Capture) -> None:
     """Each says what `ask` says; an instant without a zone is UTC, however it is written."""
     answers = Answers(str(whole.path))
-    with stock(whole.path, zone) as connection:
+    with stock(whole.path, OTHER_MINUTES) as connection:
         for sql in [*everything(T1, T2, TOPIC), *(f"SELECT * FROM {name}" for name in asked.stored())]:
             wanted = answers.ask(sql)
             told = lines(*wanted)
@@ -66,7 +65,7 @@ def test_all_views_and_functions_are_there(whole: Capture, zone: str) -> None:
 
 def test_outside_of_what_is_recorded_functions_fail(whole: Capture) -> None:
     """As `ask` does, in the same words; so for no instant at all."""
-    with stock(whole.path, ZONES[0]) as connection:
+    with stock(whole.path, OTHER_DATE) as connection:
         for t in ("TIMESTAMP '2020-01-01 12:00:00'", "'2020-01-01 12:00:00'", "TIMESTAMPTZ '2020-01-01 21:00:00+09'"):
             with pytest.raises(duckdb.Error, match="nothing is recorded at 2020-01-01 12:00:00 UTC; recorded is 127"):
                 connection.execute(f"SELECT * FROM route_at('{TOPIC}', {t})").fetchall()
@@ -123,11 +122,9 @@ print(held.execute("SELECT run_id FROM files.run").fetchone()[0], flush=True)
 """
 
 
-def test_nobody_who_holds_it_is_in_the_way(nights: Nights, tmp_path: Path) -> None:
+def test_nobody_who_holds_it_is_in_the_way(nights: Nights, copied: Path, tmp_path: Path) -> None:
     """A process that has it open for writing, as the command line of DuckDB does: `ask` answers, and a run puts a new one there."""
-    path = tmp_path / "w"
-    for log in nights.logs[:2]:
-        first = night(path, log)
+    path, first = copied, nights.summaries[-1]
     holds = [sys.executable, "-c", _HOLDS, str(path / HISTORY)]
     with subprocess.Popen(holds, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdin is not None
@@ -136,7 +133,7 @@ def test_nobody_who_holds_it_is_in_the_way(nights: Nights, tmp_path: Path) -> No
         with pytest.raises(duckdb.IOException):
             duckdb.connect(str(path / HISTORY), read_only=True)
         assert Answers(str(path)).known.run_id == first.run_id
-        second = night(path, nights.logs[2])
+        second = night(path, write_log(tmp_path, DAYS[-1], [beat("13:00:00")]))
         assert run_of(path) == second.run_id
         holder.stdin.write("go on\n")
         holder.stdin.flush()
@@ -158,7 +155,7 @@ def test_maintenance_deletes_nothing_that_it_names(copied: Path, nights: Nights)
     """However often, and however little is kept: all that can be asked of the file is answered."""
     with stock(copied) as connection:
         wanted = {name: connection.execute(f"SELECT * FROM {name} ORDER BY ALL").fetchall() for name in asked.stored()}
-    for number in range(3):
+    for number in range(2):
         maintain(warehouse_at(copied, f"care-{number}"), retain_days=0)
         with stock(copied) as connection:
             for name, rows in wanted.items():

@@ -17,7 +17,6 @@ from jobs.store.check import check
 from jobs.store.maintain import maintain as maintained
 from schemas import gold
 from schemas.table import Table
-from tests.boundaries import CrashError, Dying
 from tests.ingest.given import BEAT, DAY, FIRST, Line, at, broker, write
 from tests.night.nights import digests, night, rows, warehouse_at
 from tests.night.test_late import IDENTIFIED, LONG, STARTED, in_order
@@ -162,23 +161,17 @@ def test_a_late_event_restates_what_is_told_for_days(
 ) -> None:
     """On the first day broker-b has one topic more, so that two are orphaned: as if all had been read at once.
 
-    Merged months are taken apart for it; a run that dies between two tables is made good by the next.
+    Merged months are taken apart for it.
     """
     monkeypatch.setattr(maintain, "_CROWD", 1)
     path, late = Path(shutil.copytree(daily.after[2], tmp_path / "w")), [at(5, broker("b", "TVY", 2) | LONG)]
     [before] = stored(path, gold.FINDINGS, code="NO_WRITABLE_QUEUE")
     maintained(warehouse_at(path))
-    given = write(tmp_path / "late.jsonl", late)
-    with monkeypatch.context() as patched:
-        Dying(patched).point = "findings:after"
-        with pytest.raises(CrashError):
-            night(path, given)
-    [still] = [row for row in rows(path, gold.FINDINGS) if row["code"] == "NO_WRITABLE_QUEUE"]
-    assert still["topics"] == before["topics"] == 1, "whoever reads pins sees what was published"
-    night(path, given)
+    night(path, write(tmp_path / "late.jsonl", late))
     orphans = stored(path, gold.ORPHANED_TOPICS, reason="no_writable_queue")
     assert sorted(row["topic"] for row in orphans) == ["V", "Y"]
     [after] = stored(path, gold.FINDINGS, code="NO_WRITABLE_QUEUE")
+    assert before["topics"] == 1
     assert (after["topics"], after["told_on"], after["ended_on"]) == (2, DAYS[0], DAYS[2])
     lines = in_order(*BY_DAY[:3], late)
     assert digests(path, gold.INTERVAL_TABLES) == digests(run(tmp_path / "again", lines), gold.INTERVAL_TABLES)
@@ -204,8 +197,7 @@ def test_a_night_writes_what_it_changes(daily: Daily, tmp_path: Path, monkeypatc
     [merged] = [file for file in warehouse_at(path).files(QUEUES) if file.closed is not None]
     assert "compacted" in merged.path
     run(path, late)
-    lines = in_order(*BY_DAY[:3], beat, PASSING, late)
-    assert digests(path, gold.HISTORY_TABLES) == digests(run(tmp_path / "again", lines), gold.HISTORY_TABLES)
+    assert "X" in {row["topic"] for row in rows(path, QUEUES)}
     assert check(warehouse_at(path)).wrong == []
 
 
@@ -220,6 +212,3 @@ def test_large_tables_are_written_in_parts(tmp_path: Path, monkeypatch: pytest.M
     run(tmp_path / "w", [at(26, broker("a", "TUW", 2) | LONG)])
     assert len(open_files(path) - before) == len(before - open_files(path)) == 1
     assert len(rows(path, QUEUES)) == 17
-    assert digests(path, gold.HISTORY_TABLES) == digests(
-        run(tmp_path / "again", in_order(first, [at(26, broker("a", "TUW", 2) | LONG)])), gold.HISTORY_TABLES
-    )

@@ -17,10 +17,13 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import BotoCoreError
+from pyspark.sql import SparkSession
 
 from jobs.__main__ import main
+from jobs.cli.views import register_views
+from jobs.errors import UsageError
 from jobs.store import places
-from jobs.store.warehouse import DATA_TABLES
+from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_day.arrow.digest import slices_of, sum_of
 from tests.night.nights import CHECKOUT, capture_in_two, digests, night, warehouse_at
 
@@ -89,8 +92,11 @@ def run(*arguments: str) -> tuple[int, str]:
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_nights_in_a_store_give_the_same_tables(store: Any, local: Path, tmp_path: Path) -> None:
-    """Object by object, then a prefix with both: the digests of a local warehouse; care, questions, exports; no secret."""
+def test_nights_in_a_store_give_the_same_tables(store: Any, local: Path, tmp_path: Path, spark: SparkSession) -> None:
+    """Object by object, then a prefix with both: the digests of a local warehouse; care, questions, exports; no secret.
+
+    `sql`, which needs a reader of its own for that in Spark's JVM, says so before it reads anything.
+    """
     inputs = ["s3://bucket/in/a.pcap.gz", "s3a://bucket/in"]
     for given in inputs:
         summary = str(tmp_path / "summary.json")
@@ -113,13 +119,20 @@ def test_nights_in_a_store_give_the_same_tables(store: Any, local: Path, tmp_pat
     assert run("export", "--warehouse", str(local / "wh"), "--output", str(tmp_path / "other.jsonl"))[0] == 0
     assert (tmp_path / "log.jsonl").read_bytes() == (tmp_path / "other.jsonl").read_bytes()
     assert_no_secret(store, tmp_path)
+    with pytest.raises(UsageError, match="Spark's JVM has no file system s3a://"):
+        register_views(spark, opened(WAREHOUSE), texts=["findings"])
 
 
-def digests_in(warehouse: str) -> dict[str, Any]:
+def opened(url: str) -> Warehouse:
+    warehouse = warehouse_at(Path("unused"))
+    warehouse.path = url
+    return warehouse
+
+
+def digests_in(url: str) -> dict[str, Any]:
     """Return the digests of the gold tables, as they were published in a store."""
-    opened = warehouse_at(Path("unused"))
-    opened.path = warehouse
-    return {table.name: sum_of(slices_of(table.name, opened.published_rows(table)).values()) for table in DATA_TABLES}
+    found = opened(url)
+    return {table.name: sum_of(slices_of(table.name, found.published_rows(table)).values()) for table in DATA_TABLES}
 
 
 def assert_no_secret(store: Any, folder: Path) -> None:
@@ -173,18 +186,17 @@ def test_credentials_in_a_url_are_refused_and_not_repeated(url: str, tmp_path: P
 @pytest.mark.jvm
 @pytest.mark.usefixtures("store")
 def test_tasks_of_spark_read_and_write_in_a_store(local: Path, tmp_path: Path) -> None:
-    """Spark carries the work and needs no reader of its own; `sql`, which does, says so before it reads anything."""
+    """Spark carries the work and needs no reader of its own."""
+    command = [
+        str(CHECKOUT / "spark-submit.sh"),
+        "nightly",
+        "--input",
+        "s3://bucket/in",
+        "--warehouse",
+        "s3://bucket/spark",
+    ]
     environment = {**os.environ, "NAMESRV_VENV": os.environ["VIRTUAL_ENV"]}
-
-    def wrapped(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [str(CHECKOUT / "spark-submit.sh"), *arguments, "--warehouse", "s3://bucket/spark"]
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-        assert SECRET not in done.stdout + done.stderr
-        return done
-
-    done = wrapped("nightly", "--input", "s3://bucket/in")
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert SECRET not in done.stdout + done.stderr
     assert digests_in("s3://bucket/spark") == digests(local / "wh", DATA_TABLES)
-    refused = wrapped("sql", "SELECT * FROM findings")
-    assert refused.returncode == 2
-    assert "Spark's JVM has no file system s3a://" in refused.stderr

@@ -26,7 +26,7 @@ from jobs.store.places import table_path
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.arrow.rows import table_of
 from schemas import bronze, gold
-from tests.night.nights import Nights, digests, heads, night, nightly, rows, topics, warehouse_at
+from tests.night.nights import Nights, digests, heads, night, nightly, rows, warehouse_at
 from tests.night.three_days import DAYS, LOGS, beat, write_log
 
 FOURTH = DAYS[-1].replace(day=4)
@@ -44,23 +44,6 @@ def opened(warehouse: Path, table: Any) -> DeltaTable:
 
 
 # -- the gate ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_file_with_too_much_broken_input_is_left_out(copied: Path, tmp_path: Path) -> None:
-    """It is named with its reason, also on the next night, and nothing of it is kept; readers go on seeing the last run."""
-    log = tmp_path / "broken.jsonl"
-    log.write_text("".join(f'{{"broken": {number}}}\n' for number in range(500)), encoding="utf-8")
-    before = digests(copied, DATA_TABLES)
-    for _ in range(2):
-        said = night(copied, log)
-        (error,) = said.errors
-        assert error.startswith(
-            "broken.jsonl: 500 of 500 frames or lines are no events (bad_line 500; the first at 1: schema"
-        )
-        assert (said.status, said.frames, said.quarantined) == ("nothing_to_do", 0, 0)
-    assert rows(copied, bronze.QUARANTINE) == []
-    assert (digests(copied, DATA_TABLES), topics(copied, AT)) == (before, ["T", "T-2"])
-    assert len(rows(copied, gold.RUNS)) == 3
 
 
 def test_a_broken_rule_keeps_the_gate_shut_until_it_holds(

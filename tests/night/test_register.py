@@ -1,4 +1,4 @@
-"""Views and functions in a metastore: Spark's own Thrift server on it, and any other Spark, answer as `ask` does."""
+"""Views and functions in a metastore: Spark's own Thrift server on it, which knows nothing of ours, answers as `ask` does."""
 
 from __future__ import annotations
 
@@ -8,20 +8,17 @@ import io
 import json
 import os
 import re
-import shutil
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jobs.ask.engine import Answers
 from jobs.ask.saved import values_of
-from jobs.session import BRIEF
+from jobs.session import ASKING, BRIEF
 from schemas import asked
 from schemas.dialect import duckdb_queries
 from schemas.queries import Query, queries
@@ -46,50 +43,32 @@ _AS_ASK_DOES = (
 """What makes of Spark's rows the JSON of `ask`, but for instants of whole seconds."""
 
 
-def settings_of(folder: Path) -> list[str]:
-    """Return the settings of Spark that name an embedded metastore in `folder`."""
-    return [
-        f"spark.hadoop.javax.jdo.option.ConnectionURL=jdbc:derby:;databaseName={folder}/metastore;create=true",
-        f"spark.sql.warehouse.dir={folder}/spark-warehouse",
-    ]
-
-
 @pytest.fixture(scope="module")
-def metastore(whole: Capture, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give a folder with a metastore that has the names of the bundled capture's warehouse, as one command registers them."""
-    folder = tmp_path_factory.mktemp("registered")
-    options = [word for setting in settings_of(folder) for word in ("--conf", setting)]
-    command = [str(CHECKOUT / "spark-submit.sh"), "register", "--database", "rocketmq", "--warehouse", str(whole.path)]
-    done = subprocess.run(
-        [*command, *options],
-        cwd=folder,
-        env=_environment(),
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert re.search(r"Registered +\d\d views and functions of .* in database rocketmq", done.stdout)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def port(metastore: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """Keep Spark's own Thrift server open on a copy of the metastore, as docs/sres.md starts it; give its port."""
+def port(whole: Capture, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """Register the bundled capture's warehouse and keep Spark's own Thrift server open, as docs/sres.md does; give its port."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         number: int = free.getsockname()[1]
-    folder = tmp_path_factory.mktemp("served")
-    shutil.copytree(metastore / "metastore", folder / "metastore")
-    page = (CHECKOUT / "docs" / "sres.md").read_text(encoding="utf-8")
-    (lines,) = re.findall(r"^```\n(eval [^`]*HiveThriftServer2[^`]*)^```$", page, re.MULTILINE)
-    lines = lines.replace("/srv", str(folder)).replace("10000", str(number)).replace("\neval ", "\n")
+    folder = tmp_path_factory.mktemp("registered")
     (folder / "spark-submit.sh").symlink_to(CHECKOUT / "spark-submit.sh")
+    page = (CHECKOUT / "docs" / "sres.md").read_text(encoding="utf-8")
+    registering, serving = (
+        lines.replace("warehouse/demo", str(whole.path)).replace("/srv", str(folder)).replace("10000", str(number))
+        for (lines,) in (
+            re.findall(r"^```\n(\./spark-submit\.sh register [^`]*)^```$", page, re.MULTILINE),
+            re.findall(r"^```\n(eval [^`]*HiveThriftServer2[^`]*)^```$", page, re.MULTILINE),
+        )
+    )
+    command = ["bash", "-euc", registering]
+    done = subprocess.run(
+        command, cwd=folder, env=_environment(), capture_output=True, text=True, timeout=_SECONDS, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"Registered +\d\d views and functions of .* in database rocketmq", done.stdout)
     log = folder / "log"
     with log.open("wb") as out:
         server = subprocess.Popen(
-            ["bash", "-euc", lines.rstrip().replace('\n"$SPARK_HOME', '\nexec "$SPARK_HOME')],
+            ["bash", "-euc", serving.rstrip().replace('\n"$SPARK_HOME', '\nexec "$SPARK_HOME')],
             cwd=folder,
             env=_environment(),
             stdin=subprocess.DEVNULL,
@@ -122,10 +101,10 @@ def _environment() -> dict[str, str]:
     }
 
 
-def beeline(port: int, *statements: str, settings: str = "") -> subprocess.CompletedProcess[str]:
-    """Run statements in one session of beeline; it goes on behind a mistake."""
+def beeline(port: int, *statements: str) -> subprocess.CompletedProcess[str]:
+    """Run statements in one session of beeline, planned as `sql` plans what is small; it goes on behind a mistake."""
     asked = [argument for statement in statements for argument in ("-e", statement)]
-    url = f"jdbc:hive2://127.0.0.1:{port}/rocketmq{settings}"
+    url = f"jdbc:hive2://127.0.0.1:{port}/rocketmq?{';'.join(f'{name}={value}' for name, value in ASKING.items())}"
     options = ["--outputformat=csv2", "--force=true", "--silent=true", "--nullemptystring=false"]
     command = [f"{os.environ['SPARK_HOME']}/bin/beeline", "-u", url, *options, *asked]
     environment = {**os.environ, "SPARK_BEELINE_OPTS": _environment()["SPARK_SUBMIT_OPTS"]}
@@ -185,63 +164,18 @@ def of_ask(answers: Answers, statement: str) -> list[Any]:
 
 @pytest.mark.slow
 @pytest.mark.jvm
-def test_what_is_not_recorded_is_an_error_that_jdbc_shows(port: int) -> None:
-    """Outside of what is recorded, and in a session whose instants would be another zone's."""
-    done = beeline(port, "SELECT * FROM route_at('TopicA', TIMESTAMP'2027-01-01 00:00:00')")
-    assert "nothing is recorded at 2027-01-01 00:00:00 UTC; recorded is 127.0.0.1:9876 from 2026-11-21T" in done.stderr
-    zone = "?spark.sql.session.timeZone=Asia/Shanghai"
-    done = beeline(port, f"SELECT * FROM route_at('TopicA', {_AT})", settings=zone)
-    assert "instants are UTC here; this session has another zone" in done.stderr
+def test_any_name_is_a_value_and_what_is_not_recorded_an_error_that_jdbc_shows(port: int) -> None:
+    """Quotes, comments, semicolons, control characters and ten thousand characters: no such topic, and nothing else.
 
-
-@pytest.mark.slow
-@pytest.mark.jvm
-def test_any_name_is_a_value_through_the_door(port: int) -> None:
-    """Quotes, comments, semicolons, control characters and ten thousand characters: no such topic, and nothing else."""
+    An instant outside of what is recorded, and a session whose instants would be another zone's, are errors.
+    """
     quoted = [name.replace("\\", "\\\\").replace("'", "\\'").replace(";", "\\u003b") for name in _NAMES]
-    done = beeline(port, *(f"SELECT count(*) FROM route_at('{name}', {_AT})" for name in quoted), "SHOW VIEWS")
-    assert "Error" not in done.stderr, done.stderr
+    statements = [f"SELECT count(*) FROM route_at('{name}', {_AT})" for name in quoted]
+    statements += ["SHOW VIEWS", "SELECT * FROM route_at('TopicA', TIMESTAMP'2027-01-01 00:00:00')"]
+    statements += ["SET spark.sql.session.timeZone=Asia/Shanghai", f"SELECT * FROM route_at('TopicA', {_AT})"]
+    done = beeline(port, *statements)
     assert len(re.findall(r"^(?:\d+: \S+> )*0$", done.stdout, re.MULTILINE)) == len(_NAMES), done.stdout
     assert "findings" in done.stdout
-
-
-_LATER = """
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.enableHiveSupport().getOrCreate()
-spark.sparkContext.setLogLevel("OFF")
-spark.sql("USE rocketmq")
-for statement in {statements!r}:
-    try:
-        print([list(row) for row in spark.sql(statement).collect()])
-    except Exception as error:
-        print(error)
-"""
-
-
-@pytest.mark.jvm
-def test_a_metastore_keeps_the_names_for_later_processes(whole: Capture, metastore: Path, tmp_path: Path) -> None:
-    """Another process, which knows nothing of this project, asks the metastore that `register` has filled."""
-    shutil.copytree(metastore / "metastore", tmp_path / "metastore")
-    kept = settings_of(tmp_path)
-    outside = "SELECT * FROM route_at('TopicA', TIMESTAMP'2027-01-01 00:00:00')"
-    script = _LATER.format(statements=[*_ASKED, outside])
-    told = os.environ["PYSPARK_SUBMIT_ARGS"].removesuffix("pyspark-shell")
-    later = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=tmp_path,
-        env={
-            **_environment(),
-            "PYTHONPATH": "",
-            "PYSPARK_SUBMIT_ARGS": f"{told} --conf '{kept[0]}' --conf '{kept[1]}' pyspark-shell",
-        },
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS,
-        check=False,
-    )
-    said = later.stdout.splitlines()
-    answers = Answers(str(whole.path))
-    assert len(said) >= len(_ASKED)
-    for statement, line in zip(_ASKED, said, strict=False):
-        assert line == str([list(row) for row in of_ask(answers, statement)]), later.stderr
-    assert "nothing is recorded at 2027-01-01 00:00:00 UTC" in later.stdout
+    assert done.stderr.count("Error: ") == 2, done.stderr
+    assert "nothing is recorded at 2027-01-01 00:00:00 UTC; recorded is 127.0.0.1:9876 from 2026-11-21T" in done.stderr
+    assert "instants are UTC here; this session has another zone" in done.stderr

@@ -95,7 +95,7 @@ def look(path: Path) -> None:
         assert before <= now, f"gone: {before - now}"
         before = now
         print(len(now), flush=True)
-        time.sleep(0.02)
+        time.sleep(0.1)
 
 
 if __name__ == "__main__":
