@@ -22,7 +22,6 @@ from tests.situations import Language, Situation
 
 MS = 1_000_000
 A, B = "10.0.0.1:10911", "10.0.0.2:10911"
-EMPTY, THERE = Answer(0, '{"topicList":[]}'), Answer(0, '{"topicList":["T"]}')
 NOBODY = Answer(0, '{"brokerAddrTable":{},"clusterAddrTable":{}}')
 
 

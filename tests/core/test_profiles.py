@@ -19,7 +19,6 @@ from namesrv_wire.codes import VERSION_NAMES
 from tests.core.request_layer import Request, dispatch
 
 TWO = TopicTable([TopicConfig("T", 4, 4, 6, 3), TopicConfig("U", 4, 4, 6, 0)])
-ONE = TopicTable([TopicConfig("T", 4, 4, 6, 0)])
 
 
 def register(broker_id: int = 0, addr: str = "a:1", topics: TopicTable = TWO, **more: Any) -> events.RegisterBroker:

@@ -17,11 +17,10 @@ from tests.ingest.given import BEAT, at, broker, content, packets, read_in, ware
 from tests.pcap import Record, capture, records
 from tests.wire.capture_files import block, section
 from tests.wire.capture_files import interface as described
-from tests.wire.wrapped import COMPRESSIONS, COOKED, WRAPPINGS, ethernet, vxlan
+from tests.wire.wrapped import COMPRESSIONS, WRAPPINGS, ethernet, vxlan
 
 pytestmark = pytest.mark.slow
 
-ALL = {**WRAPPINGS, **COOKED}
 DATA = packets(0, 1_200)
 
 

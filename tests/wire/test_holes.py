@@ -37,15 +37,14 @@ def beating(client: str = "10.0.0.2:40000", start_ns: int = EPOCH_NS, server: st
 
 
 def read(
-    segments: Sequence[Segment], hole: range, transcript: Transcript | None = None, *, is_marked: bool = True
+    segments: Sequence[Segment], hole: range, transcript: Transcript | None = None
 ) -> tuple[list[AnyRow], Transcript]:
     """Return the rows of a capture that lacks the segments of `hole`, and what has read it."""
     transcript = transcript or Transcript(namesrv=[NAMESRV])
     transcript.go_on_in("forged.pcap", [])
     rows = rows_of(segments[: hole.start], transcript, finish=False)
     behind = segments[hole.stop :]
-    if is_marked:
-        transcript.pass_hole("forged.pcap")
+    transcript.pass_hole("forged.pcap")
     rows += rows_of(behind, transcript, finish=False)
     return rows, transcript
 
