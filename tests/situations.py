@@ -24,7 +24,7 @@ class Situation(NamedTuple):
 
     name: str
     shows: str
-    rows: dict[Any, list[dict[str, Any]]]
+    rows: dict[Any, list[Any]]
     asked: list[str]
     found: list[str]
 

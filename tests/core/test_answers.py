@@ -6,40 +6,31 @@ import json
 
 import pytest
 
-from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer
+from namesrv_core import V4_9_7, V5_4_0, Namesrv, Question, Registry, answer
 from namesrv_core.asking.answers import remark_matches
 from namesrv_core.asking.body_json import same_json
 from namesrv_core.machine.codes import Answer
 from namesrv_core.machine.profile import Profile
 from namesrv_core.machine.registry import Change, TableName
-from namesrv_core.machine.rows import BrokerData, BrokerLiveInfo, KvValue, LiveKey, QueueData, TopicQueueMappingInfo
-from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
+from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
 
 ROUTE = 105
+Row = tuple[TableName, tuple[str | None, ...], object]
 
 
-def registry_of(namesrv: Namesrv, *rows: tuple[TableName, tuple[str | None, ...], object]) -> Registry:
+def registry_of(namesrv: Namesrv, *rows: Row) -> Registry:
     registry = Registry(namesrv.profile)
     registry.apply([Change(*row) for row in rows], 0)
     return registry
 
 
-def one_route(
-    topic: str | None = "T", name: str = "broker-a", cluster: str = "C"
-) -> list[tuple[TableName, tuple[str | None, ...], object]]:
+def one_route(topic: str | None = "T", name: str = "broker-a", cluster: str = "C") -> list[Row]:
     group = BrokerData(cluster, ((0, "10.0.0.1:10911"), (1, "10.0.0.2:10911")))
     return [
         ("cluster_addr_table", (cluster, name), True),
         ("broker_addr_table", (name,), group),
         ("topic_queue_table", (topic, name), QueueData(4, 8, 6, 0)),
     ]
-
-
-def test_older_clients_get_integer_keys_without_quotes() -> None:
-    """RocketMQ's own JSON is no JSON: `{0:"...",1:"..."}`."""
-    namesrv = Namesrv(V4_9_7)
-    body = answer(registry_of(namesrv, *one_route()), Question(ROUTE, "T", standard_json=False), namesrv).body or ""
-    assert '"brokerAddrs":{0:"10.0.0.1:10911",1:"10.0.0.2:10911"}' in body
 
 
 @pytest.mark.parametrize(
@@ -92,25 +83,6 @@ def test_name_without_group_is_left_out_of_a_route() -> None:
     assert sorted(data["brokerName"] for data in body["queueDatas"]) == ["broker-a", "broker-b"]
 
 
-def test_order_conf_needs_its_switch_and_its_entry() -> None:
-    """OrderMessageEnable false, no entry, a null value: no orderTopicConf."""
-    switched = NamesrvConfig(order_message_enable=True)
-    entry: tuple[TableName, tuple[str | None, ...], object] = (
-        "kv_config_table", (ORDER_TOPIC_CONFIG, "T"), KvValue("broker-a:4"),
-    )  # fmt: skip
-    null: tuple[TableName, tuple[str | None, ...], object] = (
-        "kv_config_table",
-        (ORDER_TOPIC_CONFIG, "T"),
-        KvValue(None),
-    )
-    shown = []
-    for config, rows in [(switched, [entry]), (NamesrvConfig(), [entry]), (switched, []), (switched, [null])]:
-        namesrv = Namesrv(V4_9_7, config)
-        body = json.loads(answer(registry_of(namesrv, *one_route(), *rows), Question(ROUTE, "T"), namesrv).body or "")
-        shown.append(body.get("orderTopicConf"))
-    assert shown == ["broker-a:4", None, None, None]
-
-
 def test_mapping_is_written_with_integer_keys() -> None:
     """CurrIdMap follows the dialect; an empty one is written too."""
     namesrv = Namesrv(V5_4_0)
@@ -120,59 +92,15 @@ def test_mapping_is_written_with_integer_keys() -> None:
         (None, True, '"currIdMap":{}'),
     ]:
         info = TopicQueueMappingInfo("T", "broker-a", 4, 2, True, "__global__", current)
-        row: tuple[TableName, tuple[str | None, ...], object] = (
-            "topic_queue_mapping_info_table",
-            ("T", "broker-a"),
-            info,
-        )
+        row: Row = ("topic_queue_mapping_info_table", ("T", "broker-a"), info)
         body = answer(registry_of(namesrv, *one_route(), row), Question(ROUTE, "T", standard), namesrv).body or ""
         assert f'"topicQueueMappingByBroker":{{"broker-a":{{"bname":"broker-a",{text},"dirty":true,"epoch":2,' in body
-
-
-def test_filter_servers_are_looked_up_under_the_groups_cluster() -> None:
-    """5.4.0: a list of the same address under another cluster is not the group's."""
-    namesrv = Namesrv(V5_4_0)
-    own: tuple[TableName, tuple[str | None, ...], object] = (
-        "filter_server_table",
-        LiveKey("C", "10.0.0.2:10911"),
-        ("f:1",),
-    )
-    other: tuple[TableName, tuple[str | None, ...], object] = (
-        "filter_server_table",
-        LiveKey("D", "10.0.0.1:10911"),
-        ("f:2",),
-    )
-    body = json.loads(answer(registry_of(namesrv, *one_route(), own, other), Question(ROUTE, "T"), namesrv).body or "")
-    assert body["filterServerTable"] == {"10.0.0.2:10911": ["f:1"]}
-
-
-def test_lists_may_be_disabled_but_the_system_list_may_not() -> None:
-    """5.4.0's two switches: the remark is the word "disable"."""
-    namesrv = Namesrv(V5_4_0, NamesrvConfig(enable_topic_list=False, enable_all_topic_list=False))
-    registry = registry_of(namesrv, *one_route())
-    for code in (206, 224, 311, 312, 313):
-        assert answer(registry, Question(code, "C"), namesrv) == Answer(1, None, "disable")
-    assert answer(registry, Question(304), namesrv).code == 0
-    assert answer(registry, Question(106), namesrv).code == 0
-    one = Namesrv(V5_4_0, NamesrvConfig(enable_topic_list=False))
-    assert answer(registry, Question(206), one) == Answer(0, '{"topicList":["T"]}')
-    assert answer(registry, Question(224, "C"), one) == Answer(1, None, "disable")
-    other = Namesrv(V5_4_0, NamesrvConfig(enable_all_topic_list=False))
-    assert answer(registry, Question(206), other) == Answer(1, None, "disable")
-    assert answer(registry, Question(224, "C"), other) == Answer(0, '{"topicList":["T"]}')
-
-
-def test_lists_are_not_escaped() -> None:
-    """Only routes are asked for in standard JSON; lists are UTF-8."""
-    namesrv = Namesrv(V5_4_0)
-    answered = answer(registry_of(namesrv, *one_route("主题")), Question(206), namesrv)
-    assert answered == Answer(0, '{"topicList":["主题"]}')
 
 
 def test_standard_json_sorts_by_key() -> None:
     """Mappings go by broker name, whatever is in them and whichever came first."""
     namesrv = Namesrv(V5_4_0)
-    rows: list[tuple[TableName, tuple[str | None, ...], object]] = [
+    rows: list[Row] = [
         ("topic_queue_mapping_info_table", ("T", name), TopicQueueMappingInfo("T", bname, 4, 1))
         for name, bname in [("q", "a"), ("p", "b"), ("o", "c")]
     ]
@@ -183,7 +111,7 @@ def test_standard_json_sorts_by_key() -> None:
 def test_null_names_are_the_word_null() -> None:
     """4.9.7 holds a request without names under null: no quotes, neither as a key nor in a list."""
     namesrv = Namesrv(V4_9_7)
-    rows: list[tuple[TableName, tuple[str | None, ...], object]] = [
+    rows: list[Row] = [
         ("broker_addr_table", (None,), BrokerData(None, ((0, "a:1"),))),
         ("cluster_addr_table", (None, None), True),
     ]
@@ -215,9 +143,7 @@ def test_groups_of_a_route_follow_a_set_of_its_names(profile: Profile, names: st
 def test_topics_of_a_list_follow_the_set_of_their_generation() -> None:
     """Twelve topics: a HashMap keeps its 16 buckets, a ConcurrentHashMap grows and turns the front of a bucket round."""
     shared = ["p", chr(144), chr(160)]  # one bucket of 16; of 32 the first two share one
-    rows: list[tuple[TableName, tuple[str | None, ...], object]] = [
-        ("topic_queue_table", (topic, "b"), QueueData(4, 4, 6, 0)) for topic in [*shared, *"abcdefghi"]
-    ]
+    rows: list[Row] = [("topic_queue_table", (topic, "b"), QueueData(4, 4, 6, 0)) for topic in [*shared, *"abcdefghi"]]
     listed = {}
     for profile in (V4_9_7, V5_4_0):
         namesrv = Namesrv(profile)
@@ -232,39 +158,11 @@ def test_code_that_asks_nothing_is_an_error() -> None:
         answer(Registry(V4_9_7), Question(103), Namesrv())
 
 
-def test_system_list_names_the_first_group_that_has_an_address() -> None:
-    """An empty group of 5.4.0 is passed over; without any group there is no address."""
-    namesrv = Namesrv(V5_4_0)
-    registry = registry_of(
-        namesrv,
-        ("broker_addr_table", ("broker-a",), BrokerData("C", ())),
-        ("broker_addr_table", ("broker-b",), BrokerData("C", ((1, "b:1"),))),
-        ("cluster_addr_table", ("C", "broker-b"), True),
-    )
-    assert json.loads(answer(registry, Question(304), namesrv).body or "")["brokerAddr"] == "b:1"
-    assert answer(Registry(V5_4_0), Question(304), namesrv) == Answer(0, '{"topicList":[]}')
-
-
 def test_system_list_ends_at_a_broker_without_a_name() -> None:
     """5.4.0 cannot put null into the list: what came before it is answered, without an address."""
     namesrv = Namesrv(V5_4_0)
     registry = registry_of(namesrv, *one_route(), ("cluster_addr_table", ("C", None), True))
     assert answer(registry, Question(304), namesrv) == Answer(0, '{"topicList":["C"]}')
-
-
-def test_cluster_info_shows_true_ids_and_both_tables() -> None:
-    """Integer keys without quotes in any case; no acting master here."""
-    namesrv = Namesrv(V5_4_0, NamesrvConfig(support_acting_master=True))
-    registry = registry_of(
-        namesrv,
-        ("broker_addr_table", ("broker-a",), BrokerData("C", ((2, "a:2"),), True)),
-        ("broker_live_table", LiveKey("C", "a:2"), BrokerLiveInfo(None, 1, None, None)),
-        ("cluster_addr_table", ("C", "broker-a"), True),
-    )
-    assert answer(registry, Question(106), namesrv).body == (
-        '{"brokerAddrTable":{"broker-a":{"brokerAddrs":{2:"a:2"},"brokerName":"broker-a","cluster":"C",'
-        '"enableActingMaster":true}},"clusterAddrTable":{"C":["broker-a"]}}'
-    )
 
 
 def test_a_route_with_its_lists_in_another_order_says_the_same() -> None:

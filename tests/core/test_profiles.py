@@ -18,7 +18,6 @@ from namesrv_core.replay.take import take
 from namesrv_wire.codes import VERSION_NAMES
 
 TWO = TopicTable([TopicConfig("T", 4, 4, 6, 3), TopicConfig("U", 4, 4, 6, 0)])
-ONE = TopicTable([TopicConfig("T", 4, 4, 6, 0)])
 
 
 def register(broker_id: int = 0, addr: str = "a:1", topics: TopicTable = TWO, **more: Any) -> events.RegisterBroker:

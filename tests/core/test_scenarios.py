@@ -29,7 +29,7 @@ Of a name server whose past is not recorded:
     unknown             the recording begins here; hears=false: of answers alone
     gap                 until                         nothing was recorded until then
     truth COMMAND       what really happened, of which only answers are seen; `truth` alone: nothing
-    see QUESTION        asked [at once]               the true answer to it is seen
+    see QUESTION        asked [at once] code          the true answer to it is seen, or one of this code without a body
     told COMMAND        a request is seen, and the true response to it
     same QUESTION       whether the name server, as far as it is known, would answer as the true one
     knows               whether each of these rows, KIND/KEY/KEY, is known: of a key `*` is any, `-` none
@@ -44,7 +44,7 @@ from typing import Any
 
 import pytest
 
-from namesrv_core import Namesrv, NamesrvConfig, Question, Registry, Step, answer, step, take
+from namesrv_core import Answer, Namesrv, NamesrvConfig, Question, Registry, Step, answer, step, take
 from namesrv_core.asking.answers import answer_to
 from namesrv_core.machine import events
 from namesrv_core.machine.past import ANY, Entity, Mark, Part, Past
@@ -166,6 +166,7 @@ class Story:
             return self._told(words[0], EVENTS[words[0]](fields))
         question = question_of(words[0], fields)
         true = answer(self.truth, question, self.namesrv)
+        true = Answer(int(fields["code"]), None) if "code" in fields else true
         if command == "same":
             return [f"same {words[0]}: {answer(self.registry, question, self.namesrv) == true}"]
         seen = events.AnswerObserved(question, true, int(fields.get("asked", self.at_ms)) * MS)

@@ -101,14 +101,14 @@ def test_nobody_scans_before_the_first_start() -> None:
     assert schedule.timer_at(400_000 * MS) is None
 
 
-def refreshed(tick_ms: int, beat_ms: int, *, poll_ms: int = 500) -> Day:
+def refreshed(tick_ms: int, beat_ms: int) -> Day:
     """One broker whose lease ends at 127 s; it beats again at `beat_ms`: if a scan ran before, it was gone until then."""
     last_beat_ms, until = 7_000, 160_000
     again = registration(beat_ms, "again")
     was_gone = tick_ms < beat_ms
     answers = [
         (ms, topics() if was_gone and tick_ms <= ms < beat_ms else topics("T", "TBW102"))
-        for ms in range(last_beat_ms + 50, until, poll_ms)
+        for ms in range(last_beat_ms + 50, until, 500)
     ]
     return day([registration(last_beat_ms, "r"), again], polled(answers))._replace(until_seq=until * MS)
 

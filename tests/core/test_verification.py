@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
+from pathlib import Path
+
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, NamesrvConfig, Question, Registry
@@ -12,9 +16,10 @@ from namesrv_core.machine.events import AddWritePerm, Event, WipeWritePerm
 from namesrv_core.machine.profile import Profile
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import BrokerData, QueueData
+from tests.situations import Language, Situation
 
 TOPIC_LIST = Question(206)
-EMPTY, ONE, TWO = (Answer(0, f'{{"topicList":[{topics}]}}') for topics in ("", '"T"', '"T","U"'))
+EMPTY, ONE = (Answer(0, f'{{"topicList":[{topics}]}}') for topics in ("", '"T"'))
 
 
 def topic(seq: int, name: str, arrival_seq: int | None = None, *, gone: bool = False) -> StateChange:
@@ -36,53 +41,27 @@ def matched(timeline: list[StateChange], *observations: Observed) -> list[tuple[
     return [(verdict.matched, verdict.in_flight) for verdict in judged(timeline, *observations)]
 
 
-def test_answer_equals_the_state_before_and_after_a_change() -> None:
-    """Before its effect the change must not show, after it it must."""
-    timeline = [topic(100, "T")]
-    assert matched(timeline, seen(10, 20, EMPTY), seen(110, 120, ONE)) == [(True, False), (True, False)]
-    assert matched(timeline, seen(10, 20, ONE), seen(110, 120, EMPTY)) == [(False, False), (False, False)]
+LANGUAGE = Language(
+    {
+        "change": ("timeline", lambda seq, name, arrived=None: topic(seq, name, arrived)),
+        "answer": (
+            "answers",
+            lambda request_seq, seq, *topics: seen(request_seq, seq, Answer(0, json.dumps({"topicList": topics}))),
+        ),
+    },
+    {},
+    dt.date(1970, 1, 1),
+)
 
 
-def test_answer_may_show_any_state_between_its_request_and_itself() -> None:
-    """A question in flight while two changes happen may be answered from before, between or after them."""
-    timeline = [topic(100, "T"), topic(110, "U")]
-    for answered, in_flight in [(EMPTY, True), (ONE, True), (TWO, False)]:
-        assert matched(timeline, seen(90, 120, answered)) == [(True, in_flight)]
-
-
-def test_answer_at_the_position_of_a_change_comes_before_it() -> None:
-    """A log without times of requests: question, answer and what the answer made known stand at one position."""
-    timeline = [topic(100, "T")]
-    assert matched(timeline, seen(100, 100, EMPTY), seen(101, 101, ONE)) == [(True, False), (True, False)]
-    assert matched(timeline, seen(100, 100, TWO)) == [(False, False)]
-
-
-def test_change_in_flight_may_show_before_its_response() -> None:
-    """The change arrived at 80 and was answered at 100: an answer at 90 may show it, one at 70 may not."""
-    timeline = [topic(100, "T", arrival_seq=80)]
-    assert matched(timeline, seen(85, 90, ONE)) == [(True, True)]
-    assert matched(timeline, seen(85, 90, EMPTY)) == [(True, False)]
-    assert matched(timeline, seen(60, 70, ONE)) == [(False, False)]
-    assert matched(timeline, seen(60, 80, ONE)) == [(False, False)]
-
-
-def test_answer_may_show_several_changes_in_flight() -> None:
-    """Three changes had arrived before the answer and took effect after it: it may show as many of them as it likes."""
-    timeline = [topic(100, "T", arrival_seq=80), topic(101, "U", arrival_seq=81), topic(102, "V", arrival_seq=82)]
-    three = Answer(0, '{"topicList":["T","U","V"]}')
-    for answered, in_flight in [(EMPTY, False), (ONE, True), (TWO, True), (three, True)]:
-        assert matched(timeline, seen(85, 90, answered)) == [(True, in_flight)]
-
-
-def test_change_that_was_shown_is_never_unseen() -> None:
-    """After an answer that shows the change, every later question must be answered with it."""
-    timeline = [topic(100, "T", arrival_seq=80)]
-    assert matched(timeline, seen(82, 84, ONE), seen(85, 90, EMPTY)) == [(True, True), (False, False)]
-    assert matched(timeline, seen(82, 84, ONE), seen(85, 90, ONE)) == [(True, True), (True, True)]
-    # The second question was asked before the first answer came: it may be older.
-    assert matched(timeline, seen(82, 84, ONE), seen(83, 90, EMPTY)) == [(True, True), (True, False)]
-    # And before the change was shown both are possible.
-    assert matched(timeline, seen(81, 82, EMPTY), seen(85, 90, ONE)) == [(True, False), (True, True)]
+@pytest.mark.parametrize(
+    "case", [*LANGUAGE.read(Path(__file__).with_name("verification.txt"))], ids=lambda of: f"{of.name}: {of.shows}"
+)
+def test_the_window_of_an_answer(case: Situation) -> None:
+    """What an answer may show of what happened from its request on, and of what was on its way."""
+    verdicts = judged(case.rows["timeline"], *case.rows["answers"])
+    words = [("in_flight" if one.in_flight else "right") if one.matched else "wrong" for one in verdicts]
+    assert [f"{one.observed.seq} {word}" for one, word in zip(verdicts, words, strict=True)] == case.found
 
 
 def test_verdict_of_a_wrong_answer_says_what_was_expected_at_it() -> None:
@@ -126,14 +105,6 @@ def test_code_and_remark_count() -> None:
         (right._replace(remark="No topic route info in name server for the topic: U"), False),
     ]:
         assert [verdict.matched for verdict in judged([], seen(1, 2, answered, route))] == [is_right]
-
-
-def test_verdicts_come_in_the_order_of_the_answers() -> None:
-    """Whatever order the observations had, and however long they waited."""
-    timeline = [topic(100, "T")]
-    verdicts = judged(timeline, seen(110, 120, ONE), seen(10, 130, EMPTY), seen(10, 20, EMPTY))
-    assert [verdict.observed.seq for verdict in verdicts] == [20, 120, 130]
-    assert all(verdict.matched for verdict in verdicts)
 
 
 @pytest.mark.parametrize("changed", [(5,), (4, 6), (4, 5, 6)])

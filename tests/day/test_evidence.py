@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from namesrv_core import V4_9_7, Namesrv, NamesrvConfig
+from namesrv_core.inference.settings import Known, Life, Statement, Votes
 from namesrv_core.machine.schedule import Stall
+from namesrv_day.day.context import NamesrvDay, Ticks, known_until, namesrv_day
 from namesrv_day.day.day_events import OTHERS, day_events
 from namesrv_day.settle.evidence import scans, votes
 from namesrv_day.settle.races import may_race
-from namesrv_day.settle.settings import known_settings, settings_of
+from namesrv_day.settle.settings import known_settings, namesrv_on, settings_of, under_idle_limit
 from namesrv_day.settle.settle import settle
 from namesrv_day.settle.stalls import stalls
 from schemas import gold
@@ -66,6 +72,13 @@ def scanned(number: int, ms: float, closed_by: str = "namesrv", **values: Any) -
     return ended(ms, f"close-{number}-{ms}", "close", closed_by, **{"channel_id": f"c{number}#1", **values})
 
 
+def end_of(*words: Any, **values: Any) -> Row:
+    """Return an end; a channel that says `ms` was opened then."""
+    if opened := re.fullmatch(r"(.*#)(\d+)ms", values.get("channel_id") or ""):
+        values["channel_id"] = f"{opened[1]}{seq_at(int(opened[2]))}"
+    return ended(*words, **values)
+
+
 def light(ms: float, **values: Any) -> Row:
     """Return a light heartbeat."""
     broker: Row = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "10.0.0.2:10911", "code": 904}
@@ -83,6 +96,16 @@ def asked_version(ms: float, **values: Any) -> Row:
     return row(ms, "a", code=322, one_way=False, request_version=493, response_code=0, broker_name="b", **values)
 
 
+IDLE = "channel_max_idle_ms"
+OLD_LIFE = Life(0, "5.4.0", "v")
+
+
+def limit(ms: int | None, since_ms: float | None = None) -> Known:
+    """Return what is known where answers show the idle limit of a process that started long ago, or at `since_ms`."""
+    lives = [OLD_LIFE] if since_ms is None else [OLD_LIFE, Life(seq_at(since_ms))]
+    return Known(lives, votes=[Votes(lives[-1].from_seq, IDLE, ms, 1, ("a",))])
+
+
 LANGUAGE = Language(
     {
         "answered": ("route_observations", answered),
@@ -93,8 +116,24 @@ LANGUAGE = Language(
         "asked": ("admin_events", asked_to),
         "asked_for": ("route_observations", asked_for),
         "asked_version": ("heartbeats", asked_version),
-        "ended": ("channel_events", ended),
+        "ended": ("channel_events", end_of),
+        "configured": ("namesrv", NamesrvConfig),
+        "fact_carried": (
+            gold.PAST_KNOWLEDGE,
+            lambda: {"what": "known", "about": "topic_queue", "any_one": True, "any_other": True, "number": 1},
+        ),
+        "first_seen": ("input", lambda ms: ("first_seen_seq", seq_at(ms))),
         "given": ("given", lambda name, value: (name, value)),
+        "going_on": ("input", lambda: ("going_on", True)),
+        "limit": ("limit", limit),
+        "limit_given": ("limit", lambda ms: Known([OLD_LIFE], given={IDLE: ms})),
+        "limit_stated": (
+            "limit",
+            lambda ms: Known([OLD_LIFE], [Statement(seq_at(2_000), "s", {IDLE: ms}, changes=False)]),
+        ),
+        "outcome": (gold.EVENT_OUTCOMES, lambda seq, outcome: {"seq": seq, "event_id": f"{seq}", "outcome": outcome}),
+        "snapshot": ("snapshots", lambda ms, name: row(ms, name, snapshot="{}")),
+        "yesterday": ("earlier", lambda *words, **values: life(*words, day=DAY - dt.timedelta(days=1), **values)),
         "lease": ("registrations", lease),
         "life": ("namesrv_events", life),
         "light": ("heartbeats", light),
@@ -146,8 +185,40 @@ def situations() -> list[tuple[str, Situation]]:
     return found
 
 
-def told(what: str, given: Given) -> list[str]:
+def in_ms(seq: int) -> str:
+    return f"{(seq - seq_at(0)) / 1_000_000:.6f}".rstrip("0").rstrip(".")
+
+
+def unknown(day: NamesrvDay) -> list[str]:
+    """Return what of the past is not known."""
+    since = [] if day.unknown_from_ms is None else [f"since {in_ms(day.unknown_from_ms * 1_000_000)}"]
+    lines = since + ["carried"] * day.past_is_carried + ["gap"] * day.has_gap
+    assert day.has_unknown_past == bool(lines)
+    return lines
+
+
+OF_CONTEXT: dict[str, Callable[[NamesrvDay, list[int]], list[str]]] = {
+    "halted": lambda day, _: ["halted"] * day.scan_halted,
+    "ticks": lambda day, asked: [
+        "-" if tick is None else in_ms(tick) for tick in (day.schedule.first_tick(at, 0) for at in asked)
+    ],
+    "unknown": lambda day, _: unknown(day),
+    "until": lambda day, _: [in_ms(day.until_seq)],
+}
+
+
+def told(what: str, given: Given, situation: Situation) -> list[str]:
     """Return what a day tells, as lines."""
+    if what == "ends":
+        (of_limit,) = situation.rows["limit"]
+        ends = under_idle_limit(given.input, namesrv_on(of_limit, DAY), is_given=bool(of_limit.given))
+        assert ends.schema == given.input.today["channel_events"].schema
+        rows = ends.sort_by("seq").to_pylist()
+        return [f"{r['event_id']} {r['kind']} {r['closed_by']} {in_ms(r['seq'])} {r['silent_ms']}" for r in rows]
+    if what in OF_CONTEXT:
+        until = known_until(given.input, max(given.input.today["hours"]["last_us"].to_pylist(), default=None))
+        day = namesrv_day(given.input, Namesrv(V4_9_7, *situation.rows.get("namesrv", [])), Ticks(), until)
+        return OF_CONTEXT[what](day, [seq_at(float(word)) for word in situation.asked])
     if what == "races":
         return ["raced"] * may_race(given.input, day_events(given.input.today, tables=OTHERS))
     if what == "stalls":
@@ -168,14 +239,16 @@ def told(what: str, given: Given) -> list[str]:
 @pytest.mark.parametrize(("what", "situation"), situations(), ids=lambda of: getattr(of, "shows", of))
 def test_what_a_day_tells(what: str, situation: Situation) -> None:
     """Votes with their number (and process, and evidence, where the line says them), closes of scans, stalls, races."""
-    rows = {table: of for table, of in situation.rows.items() if isinstance(table, str) and table != "given"}
+    apart = ("earlier", "given", "input", "limit", "namesrv")
+    rows = {table: of for table, of in situation.rows.items() if isinstance(table, str) and table not in apart}
     if what in ("votes", "scans"):
         rows["namesrv_events"] = [*START, *rows.get("namesrv_events", ())]
     carried = {table: of for table, of in situation.rows.items() if not isinstance(table, str)}
-    settings: list[Any] = situation.rows.get("given", [])
-    given = Given(rows, carried=carried, given=dict(settings))
+    settings, more = (dict(situation.rows.get(name, [])) for name in ("given", "input"))
+    earlier = {"namesrv_events": situation.rows.get("earlier", [])}
+    given = Given(rows, carried=carried, given=settings, earlier=earlier, **more)
     expected = [line.split() for line in situation.found if not line.startswith("reads ")]
-    found = [line.split() for line in told(what, given)]
+    found = [line.split() for line in told(what, given, situation)]
     assert [line[: len(of)] for line, of in zip(found, expected, strict=True)] == expected
     for line in situation.found:
         if line.startswith("reads "):

@@ -44,7 +44,7 @@ from tests.day.flag_rows import (
 )
 from tests.situations import Language, Situation, title
 
-ADDR, OTHER_ADDR = "10.0.0.1:10911", "10.0.0.2:10911"
+ADDR = "10.0.0.1:10911"
 UP, SECOND, DOWN = event("up", "08:00"), event("second", "09:00"), event("down", "10:00")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 from namesrv_core.inference.settings import Known, Life, Setting, Source, Statement, Votes
@@ -17,10 +16,9 @@ from namesrv_day.settle.settings import (
     namesrv_on,
     settings_of,
     settings_table,
-    under_idle_limit,
 )
 from schemas import gold
-from tests.day.settle_given import DAY, NAMESRV, Given, asked_to, ended, life, registered, seq_at
+from tests.day.settle_given import DAY, NAMESRV, Given, asked_to, life, registered, seq_at
 
 YESTERDAY, TOMORROW = DAY - dt.timedelta(days=1), DAY + dt.timedelta(days=1)
 START = life(1_000, "start", "started")
@@ -137,104 +135,3 @@ def test_what_held_last_of_a_setting_that_changed_is_carried_on() -> None:
     assert known.before["order_message_enable"].source is Source.CHANGED
     assert namesrv_on(known, TOMORROW).config.order_message_enable
     assert not namesrv_on(Known([Life(seq_at(1_000), "5.4.0", "v")], [change]), DAY).config.order_message_enable
-
-
-ENDS = [
-    ended(120_000, "a", "idle", "timer", silent_ms=120_000, channel_id="c:1#500"),
-    ended(120_000.001, "b", "close", "timer", silent_ms=120_000, channel_id="c:1#500"),
-    ended(600_003, "c", "late_close", "namesrv", silent_ms=600_003, channel_id="c:1#500"),
-    ended(700_000, "d", "close", "client", channel_id="c:2#600"),
-]
-
-
-@pytest.mark.parametrize(
-    ("limit_ms", "ends"),
-    [
-        (120_000, [("idle", "timer"), ("close", "timer")]),
-        (None, [("close", "namesrv")]),
-        (600_000, [("idle", "namesrv")]),
-        (300_000, [("close", "namesrv")]),
-    ],
-)
-def test_a_longer_idle_limit_moves_the_end_of_a_connection(limit_ms: int | None, ends: list[tuple[str, str]]) -> None:
-    """What the timer is said to have done did not happen, and the packet that came later was the end."""
-    given = Given({"channel_events": ENDS[::-1]}).input
-    known = Known([Life(400, "5.4.0", "v")], votes=[Votes(400, "channel_max_idle_ms", limit_ms, 1, ("a",))])
-    found = under_idle_limit(given, namesrv_on(known, DAY), is_given=False).sort_by("seq")
-    assert found.schema == given.today["channel_events"].schema
-    assert list(zip(found["kind"].to_pylist(), found["closed_by"].to_pylist(), strict=True)) == [
-        *ends,
-        ("close", "client"),
-    ]
-
-
-CUT_OFF = [  # the last byte came 53 s before the broker's RST, and another connection ends in time
-    ended(100_000, "e", "exception", "client", silent_ms=53_000, channel_id="c:1#500"),
-    ended(100_000.001, "f", "close", "client", silent_ms=53_000, channel_id="c:1#500"),
-    ended(100_001, "g", "close", "namesrv", silent_ms=30_040, channel_id="c:2#600"),
-]
-
-
-def limit_stated(limit_ms: int) -> Known:
-    """Return what is known where the name server has said its idle limit."""
-    stated = Statement(seq_at(2_000), "s", {"channel_max_idle_ms": limit_ms}, changes=False)
-    return Known([Life(0, "5.4.0", "v")], [stated])
-
-
-def test_under_a_shorter_idle_limit_a_connection_that_was_silent_for_longer_had_ended() -> None:
-    """With the limit, without a packet: by the timer, though what is seen comes later; what comes in time stays."""
-    given = Given({"channel_events": CUT_OFF}).input
-    found = under_idle_limit(given, namesrv_on(limit_stated(30_000), DAY), is_given=False)
-    assert found.schema == given.today["channel_events"].schema
-    names = ("event_id", "kind", "closed_by", "silent_ms", "seq", "effect_time")
-    ends = [tuple(row[name] for name in names) for row in found.to_pylist()]
-    due = given.today["channel_events"].filter(pc.field("event_id") == "e")["effect_time"][0].as_py() - dt.timedelta(
-        seconds=23
-    )
-    assert ends[:2] == [
-        ("e", "idle", "timer", 30_000, seq_at(77_000), due),
-        ("f", "close", "timer", 30_000, seq_at(77_000.001) + 1, due + dt.timedelta(microseconds=1)),
-    ]
-    assert [end[0] for end in ends[2:]] == ["g"]
-    kept = under_idle_limit(given, namesrv_on(limit_stated(60_000), DAY), is_given=False)
-    assert kept.select(names).to_pylist() == given.today["channel_events"].sort_by("seq").select(names).to_pylist()
-
-
-@pytest.mark.parametrize(
-    ("thaw_ms", "expected_ms"), [(99_900, [100_000] * 2), (90_000, [90_000] * 2), (76_000, [77_000] * 2)]
-)
-def test_a_frozen_name_server_closes_what_is_idle_when_it_has_thawed(thaw_ms: int, expected_ms: list[int]) -> None:
-    """Its close then is the one; one that comes later found the connection closed."""
-    waited = [registered(thaw_ms, "w", received_ms=70_000, channel_id="c:3#1", response_code=0)]
-    waited.insert(0, registered(69_999, "b", channel_id="c:3#1", response_code=0))
-    given = Given({"channel_events": CUT_OFF[:2], "registrations": waited}).input
-    found = under_idle_limit(given, namesrv_on(limit_stated(30_000), DAY), is_given=False)
-    assert [round((seq - seq_at(0)) / 1_000_000) for seq in found["seq"].to_pylist()] == expected_ms
-
-
-def test_what_had_ended_on_the_day_before_ends_where_the_day_begins() -> None:
-    """That day is told."""
-    late = [ended(10_000, "e", "close", "client", silent_ms=53_000, channel_id="c:1#500")]
-    found = under_idle_limit(
-        Given({"channel_events": late}).input, namesrv_on(limit_stated(30_000), DAY), is_given=False
-    )
-    assert found["seq"].to_pylist() == [seq_at(0)]
-
-
-def test_a_limit_that_is_given_is_the_one_with_which_captures_were_read() -> None:
-    """Their ends are as they stand."""
-    given = Given({"channel_events": ENDS}).input
-    known = Known([Life(400, "5.4.0", "v")], given={"channel_max_idle_ms": 600_000})
-    assert under_idle_limit(given, namesrv_on(known, DAY), is_given=True)["event_id"].to_pylist() == ["a", "b", "d"]
-
-
-def test_a_connection_keeps_the_limit_with_which_it_was_opened() -> None:
-    """The process that started later has a longer one: ends of connections to the one before stay as they are."""
-    restart = seq_at(60_000)
-    votes = [Votes(restart, "channel_max_idle_ms", 600_000, 1, ("a",))]
-    known = Known([Life(seq_at(0), "5.4.0", "v"), Life(restart)], votes=votes)
-    old = [{**row, "channel_id": f"c:1#{seq_at(1_000)}"} for row in ENDS[:3]]
-    new = [{**row, "event_id": f"{row['event_id']}2", "channel_id": f"c:2#{seq_at(61_000)}"} for row in ENDS[:3]]
-    given = Given({"channel_events": [*old, *new]}).input
-    found = under_idle_limit(given, namesrv_on(known, DAY), is_given=False)
-    assert sorted(found["event_id"].to_pylist()) == ["a", "b", "c2"]

@@ -12,11 +12,13 @@ import pytest
 from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, take
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
+from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS
+from namesrv_day.arrow.rows import table_of
 from namesrv_day.settle.evidence import votes
 from namesrv_day.settle.settings import known_settings
 from namesrv_day.settle.settle import Settled, settle
 from schemas import gold
-from tests.day.settle_given import DAY, Given, Row, answered, asked_to, ended, life, registered, row, seq_at
+from tests.day.settle_given import DAY, NAMESRV, Given, Row, answered, asked_to, ended, life, registered, row, seq_at
 
 TOMORROW = DAY + dt.timedelta(days=1)
 DELETION, ORDERED = "delete_topic_with_broker_registration", "order_message_enable"
@@ -274,3 +276,34 @@ def test_a_quiet_day_is_settled_without_its_single_beats() -> None:
     assert given.reads == []
     assert {row[2] for row in said_of(settled, "version", DELETION)} == {"stated", "default"}
     assert (settled.channel_events.num_rows, settled.may_race) == (0, False)
+
+
+def test_the_phase_of_scans_is_handed_on_by_process() -> None:
+    """What closes told on a day before holds on; a process that starts has one of its own."""
+    begun = life(1_000, "a", "observed_from", day=DAY - dt.timedelta(days=1))
+    rows: dict[str, list[Row]] = {"registrations": [registered(7_000, "b")]}
+    said: Row = {"setting": "scan_phase_us", "value": "1234567", "source": "inferred", "restart_value": "1234567"}
+    said |= {"answers_for": 3, "answers_against": 0, "evidence": ["x"]}
+    said |= {"from_seq": begun["seq"], "process_seq": begun["seq"]}
+    before = {
+        "settings_before": table_of([said], gold.NAMESRV_SETTINGS, namesrv_id=NAMESRV, day=DAY - dt.timedelta(days=1))
+    }
+    settled = settle(Given(rows, earlier={"namesrv_events": [begun]}, **before).input)
+    assert settled.context.schedule.first_tick(seq_at(0), 0) == seq_at(1_234.567) - 1
+    rows["namesrv_events"] = [life(60_000, "c", "started")]
+    settled = settle(Given(rows, earlier={"namesrv_events": [begun]}, **before).input)
+    assert settled.context.schedule.first_tick(seq_at(60_000), 0) == seq_at(65_000) - START_BEFORE_FIRST_ACCEPT_NS
+
+
+def test_a_configured_period_holds_for_its_process() -> None:
+    """A start with another period ticks with that from then on."""
+    rows: list[Row] = [
+        life(1_000, "a", "started"),
+        life(1_001, "b", "identified", version=493),
+        life(1_002, "c", "configured", properties="scanNotActiveBrokerInterval=7000"),
+        life(60_000, "d", "started"),
+        life(60_002, "e", "configured", properties="scanNotActiveBrokerInterval=3000"),
+    ]
+    schedule = settle(Given({"namesrv_events": rows}).input).context.schedule
+    assert schedule.first_tick(seq_at(5_501), 0) == seq_at(12_500)
+    assert schedule.first_tick(seq_at(64_501), 0) == seq_at(67_500)

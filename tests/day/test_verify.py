@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, take
+from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, take
 from namesrv_core.history.intervals import Histories, Interval, Position
 from namesrv_core.history.verification import Judged, Observed
+from namesrv_core.inference.settings import CONFIGURATION
 from namesrv_core.machine import events
+from namesrv_core.machine.profile import profile_named
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_day.arrow.rows import table_of, with_derived
 from namesrv_day.arrow.sql import connection
@@ -29,6 +32,7 @@ from schemas import bronze, gold
 from schemas.codec import columns_of
 from tests.day.settle_given import DAY, NAMESRV, Row, answered, asked_to, registered, row, seq_at
 from tests.examples import examples
+from tests.situations import Language, Situation
 
 V5 = Namesrv(V5_4_0)
 VERSION = DataVersion(0, 1, 1)
@@ -148,26 +152,76 @@ def test_answers_are_counted_and_wrong_ones_are_rows() -> None:
     assert wrong == {**what, **why}
 
 
-def test_the_day_starts_from_what_was_there_before() -> None:
-    """An interval that opened the day before is known from the first answer on."""
-    server = Server((100, "gone", events.DeleteTopic("U", None)), carried=[broker("TU")])
-    found = verified(server, listed(50, "a", LISTED), listed(150, "b", '{"topicList":["T"]}'))
-    assert checks(found)[206]["same_bytes"] == 2
+def answer_to(code: int) -> Callable[..., Row]:
+    """Return what makes answers to a question without subject, which came a millisecond before or at `asked`."""
+
+    def made(ms: float, event_id: str, body: str | None, asked: float | None = None, **values: Any) -> Row:
+        return answered(
+            ms, event_id, code, None, body, request_seq=seq_at(ms - 1 if asked is None else asked), **values
+        )
+
+    return made
 
 
-def test_a_change_in_flight_may_show_and_is_never_unseen() -> None:
-    """The registration arrived at 80 and was answered at 100: not before; what one answer has shown, later ones must show."""
-    server = Server((100, "r", broker("TU")))
-    sent = registered(100, "r", received_ms=80)
-    early, unseen = listed(90, "early", LISTED, 85), listed(95, "unseen", EMPTY, 91)
-    answers = [listed(70, "too early", LISTED), early, unseen]
-    found = verdicts(given_of(server, {"registrations": [sent], "route_observations": answers}))
-    assert checks(found) == {
-        206: {"answers": 3, "matched": 1, "same_order": 1, "same_bytes": 1, "in_flight": 1, "mismatched": 2}
-    }
-    assert sorted(found.route_mismatches["event_id"].to_pylist()) == ["too early", "unseen"]
-    late = given_of(server, {"registrations": [{**sent, "response_code": None}], "route_observations": [early]})
-    assert checks(verdicts(late)) == {206: {"answers": 1, "mismatched": 1}}
+def known(ms: float, value: str, source: str = "stated", evidence: str = "x") -> Row:
+    """Return a row of namesrv_settings: what is known of the configuration from an instant on."""
+    said: Row = {"setting": CONFIGURATION, "value": value, "restart_value": value, "source": source}
+    said |= {"answers_for": 1, "answers_against": 0, "evidence": [evidence]}
+    return {**said, "from_seq": seq_at(ms), "process_seq": 0}
+
+
+def sent(ms: float, event_id: str, topics: str = "T", received: float | None = None, **values: Any) -> Row:
+    return registered(ms, event_id, topics, received_ms=received, **values)
+
+
+CLOSED = events.ChannelDestroyed("10.0.0.97:10911#1", "10.0.0.97:4000")
+GONE = events.UnregisterBroker("C", "10.0.0.97:10911", "broker-a", 0)
+LANGUAGE = Language(
+    {
+        "namesrv": ("namesrv", lambda version: Namesrv(profile_named(version))),
+        "carried": ("carried", broker),
+        "broker": ("happened", lambda ms, name, topics: (ms, name, broker(topics))),
+        "deleted": ("happened", lambda ms, name, topic: (ms, name, events.DeleteTopic(topic, None))),
+        "closed": ("happened", lambda ms, name: (ms, name, CLOSED)),
+        "unregistered": ("happened", lambda ms, name: (ms, name, GONE)),
+        "sent": ("registrations", sent),
+        "change": (
+            "admin_events",
+            lambda ms, name, received: asked_to(
+                ms, name, 318, config_value="serverWorkerThreads=3", received_ms=received
+            ),
+        ),
+        "known": ("namesrv_settings", known),
+        "listed": ("route_observations", answer_to(206)),
+        "shown": ("route_observations", answer_to(319)),
+    },
+    {
+        "EMPTY": EMPTY,
+        "LISTED": LISTED,
+        "ONE": '{"topicList":["T"]}',
+        "OTHER": '{"topicList":["V"]}',
+        "OLD": "listenPort=1\nserverWorkerThreads=2",
+        "OLD_SWAPPED": "serverWorkerThreads=2\nlistenPort=1",
+        "NEW": "listenPort=1\nserverWorkerThreads=3",
+    },
+    DAY,
+)
+
+
+@pytest.mark.parametrize(
+    "case", [*LANGUAGE.read(Path(__file__).with_name("verify.txt"))], ids=lambda of: f"{of.name}: {of.shows}"
+)
+def test_answers_are_held_against_what_was_held(case: Situation) -> None:
+    """How many match, and which do not for what reason."""
+    (namesrv,) = case.rows.get("namesrv", [V5])
+    server = Server(*case.rows["happened"], carried=case.rows.get("carried", ()), namesrv=namesrv)
+    rows = {name: case.rows.get(name, []) for name in ("registrations", "admin_events", "route_observations")}
+    settings = table_of(case.rows.get("namesrv_settings", ()), gold.NAMESRV_SETTINGS, namesrv_id=NAMESRV, day=DAY)
+    others = {"namesrv_settings": settings} if settings.num_rows else {}
+    found = verdicts(given_of(server, rows, namesrv, **others))
+    lines = [" ".join([f"{code}", *(f"{k}={v}" for k, v in of.items())]) for code, of in sorted(checks(found).items())]
+    wrong = sorted(f"{row['event_id']} {row['classification']}" for row in found.route_mismatches.to_pylist())
+    assert lines + wrong == case.found
 
 
 def test_answers_that_say_the_same_between_changes_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,54 +365,6 @@ def test_responses_to_events_are_answers_too() -> None:
         '{"changed":"true"}\n' + body,
         '{"changed":"false"}\n' + body,
     )
-
-
-@pytest.mark.parametrize("namesrv", [Namesrv(V4_9_7), V5], ids=["4.x", "5.x"])
-def test_an_answer_may_overtake_a_removal(namesrv: Namesrv) -> None:
-    """A connection ended, and its broker is taken out a moment later: such an answer is told apart, and matches nothing.
-
-    One that comes later, or shows what never was, has no such excuse.
-    """
-    closed = events.ChannelDestroyed("10.0.0.97:10911#1", "10.0.0.97:4000")
-    server = Server((100, "r", broker("TU")), (200, "c", closed), namesrv=namesrv)
-    found = verified(
-        server,
-        listed(212, "right", EMPTY, 210.7),
-        listed(213, "wrong", '{"topicList":["V"]}', 210.7),
-        listed(295, "late", LISTED, 290),
-        listed(311, "too late", LISTED, 301),
-        namesrv=namesrv,
-    )
-    assert checks(found)[206] == {
-        "answers": 4, "matched": 1, "same_order": 1, "same_bytes": 1, "explained": 1, "mismatched": 2,
-    }  # fmt: skip
-    classes = {row["event_id"]: row["classification"] for row in found.route_mismatches.to_pylist()}
-    assert classes == {"late": "removal_under_way", "wrong": "mismatched", "too late": "mismatched"}
-
-
-@pytest.mark.parametrize(("namesrv", "is_queued"), [(Namesrv(V4_9_7), False), (V5, True)], ids=["4.x", "5.x"])
-def test_an_answer_may_overtake_an_unregistration_of_5x(namesrv: Namesrv, is_queued: bool) -> None:  # noqa: FBT001
-    """5.x answers it before another thread takes the broker out; 4.x after that."""
-    gone = events.UnregisterBroker("C", "10.0.0.97:10911", "broker-a", 0)
-    server = Server((100, "r", broker("TU")), (200, "u", gone), namesrv=namesrv)
-    found = verified(server, listed(205, "late", LISTED, 203), listed(311, "too late", LISTED, 301), namesrv=namesrv)
-    classes = {row["event_id"]: row["classification"] for row in found.route_mismatches.to_pylist()}
-    assert classes == {"late": "removal_under_way" if is_queued else "mismatched", "too late": "mismatched"}
-
-
-@pytest.mark.parametrize("is_one_way", [True, False])
-def test_an_answer_may_overtake_a_one_way_request(is_one_way: bool) -> None:  # noqa: FBT001
-    """No response tells when another thread has worked it off: such an answer is told apart, explained, and matches nothing."""
-    server = Server((100, "r", broker("TU")), namesrv=V5)
-    told = registered(100, "r", "TU", broker_addr="10.0.0.97:10911", topic_count=2, one_way=is_one_way)
-    asked = [listed(105, "late", EMPTY, 103), listed(211, "too late", EMPTY, 201)]
-    found = verdicts(
-        given_of(server, {"registrations": [{**told, "response_code": None}], "route_observations": asked})
-    )
-    classes = {row["event_id"]: row["classification"] for row in found.route_mismatches.to_pylist()}
-    assert classes == {"late": "one_way_under_way" if is_one_way else "mismatched", "too late": "mismatched"}
-    counted = {"explained": 1, "mismatched": 1} if is_one_way else {"mismatched": 2}
-    assert checks(found)[206] == {"answers": 2, **counted}
 
 
 MILLION = 1_000_000

@@ -6,14 +6,10 @@ import numpy as np
 
 from tools.fleet.draws import PPM, draw, happens
 
-INT, LONG = np.int32, np.int64
-LEAST_INT, MOST_INT = -(1 << 31), (1 << 31) - 1
-LEAST_LONG, MOST_LONG = -(1 << 63), (1 << 63) - 1
-
 
 def test_draws_are_spread_evenly_and_shares_are_kept() -> None:
     """Of 100,000 draws below ten each number comes about as often; three in a hundred happen in about that share."""
-    b = np.arange(100, dtype=INT)[None, :]
+    b = np.arange(100, dtype=np.int32)[None, :]
     k = np.arange(1_000)[:, None]
     drawn = draw(1, "number", 10, b, k)
     assert drawn.shape == (1_000, 100)

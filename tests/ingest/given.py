@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from jobs.ingest.ingest import ingest
 from jobs.ingest.sources import Ingested
 from jobs.store.warehouse import Warehouse
 from schemas import bronze
+from tests.pcap import capture, records
 
 Line = dict[str, Any]
 NAMESRV = "10.0.0.1:9876"
@@ -58,10 +58,7 @@ def write(path: Path, lines: list[Line]) -> Path:
 def packets(first: int, last: int) -> bytes:
     """Return a capture of the bundled one's packets from `first` up to `last`, from 0."""
     data = gzip.decompress(CAPTURE.read_bytes())
-    offsets = [24]
-    while len(offsets) <= last and offsets[-1] < len(data):
-        offsets.append(offsets[-1] + 16 + struct.unpack_from("<I", data, offsets[-1] + 8)[0])
-    return data[:24] + data[offsets[first] : offsets[min(last, len(offsets) - 1)]]
+    return capture(data, list(records(data))[first:last])
 
 
 def piece(path: Path, first: int, last: int) -> Path:

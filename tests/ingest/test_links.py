@@ -14,34 +14,25 @@ from jobs.errors import ConfError
 from jobs.ingest.ingest import ingest
 from jobs.ingest.sources import Ingested
 from tests.ingest.given import BEAT, at, broker, content, packets, read_in, warehouse_at, write
+from tests.pcap import Record, capture, records
 from tests.wire.capture_files import block, section
 from tests.wire.capture_files import interface as described
-from tests.wire.wrapped import COMPRESSIONS, COOKED, WRAPPINGS, ethernet, vxlan
+from tests.wire.wrapped import COMPRESSIONS, WRAPPINGS, ethernet, vxlan
 
 pytestmark = pytest.mark.slow
 
-ALL = {**WRAPPINGS, **COOKED}
 DATA = packets(0, 1_200)
 
 
-def records() -> list[tuple[bytes, bytes]]:
-    """Return times and IP packets of a piece of the bundled capture, which is of the loopback interface."""
-    found, at = [], 24
-    while at < len(DATA):
-        (size,) = struct.unpack_from("<I", DATA, at + 8)
-        found.append((DATA[at : at + 8], DATA[at + 16 + _IP : at + 16 + size]))
-        at += 16 + size
-    return found
-
-
 _IP = {0: 4, 1: 14, 101: 0}[struct.unpack_from("<I", DATA, 20)[0]]
-RECORDS = records()
+RECORDS = [(record.time_us, record.frame[_IP:]) for record in records(DATA)]
+"""Times and IP packets of a piece of the bundled capture, which is of the loopback interface."""
 
 
-def written(frames: list[tuple[bytes, bytes]], link_type: int) -> bytes:
+def written(frames: list[tuple[int, bytes]], link_type: int) -> bytes:
     """Return a capture of frames with their times."""
-    head = struct.pack("<IHHiIII", *struct.unpack_from("<I", DATA), 2, 4, 0, 0, 262_144, link_type)
-    return head + b"".join(time + struct.pack("<II", len(frame), len(frame)) + frame for time, frame in frames)
+    head = DATA[:16] + struct.pack("<II", 262_144, link_type)
+    return capture(head, (Record(time_us, frame, len(frame)) for time_us, frame in frames))
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from namesrv_wire import AnyRow, CaptureError, Transcript
 from namesrv_wire.packets.capture import INCOMING, OUTGOING, Endpoints
 from namesrv_wire.packets.columns import Packets, read_columns
 from tests.examples import examples, first_quick, more
+from tests.pcap import capture, records
 
 ROOT = Path(__file__).parents[2]
 CAPTURE = ROOT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
@@ -27,18 +28,9 @@ PACKETS = 500
 """So many packets from the beginning of each part of the capture, and as many from somewhere in it: hours lie between them."""
 
 
-def records() -> list[bytes]:
-    """Return the records of the bundled capture."""
-    data, at, found = gzip.decompress(CAPTURE.read_bytes()), 24, []
-    while at < len(data):
-        end = at + 16 + struct.unpack_from("<I", data, at + 8)[0]
-        found.append(data[at:end])
-        at = end
-    return found
-
-
-WHOLE = records()
 HEAD = gzip.decompress(CAPTURE.read_bytes())[:24]
+WHOLE = [capture(b"", [record]) for record in records(gzip.decompress(CAPTURE.read_bytes()))]
+"""The records of the bundled capture."""
 
 
 def outcome(path: Path, *, columns: bool) -> tuple[object, ...]:

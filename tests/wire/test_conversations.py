@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from namesrv_wire.packets.capture import ACK, RST, SYN
+from namesrv_wire.packets.capture import ACK, RST, SYN, Segment
 from namesrv_wire.protocol.frames import ONE_WAY
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
@@ -92,6 +92,21 @@ class Line(Talk):
             getattr(self, word.replace("-", "_"))()
 
 
+def read(segments: list[Segment], transcript: Transcript, asked: list[list[str]]) -> list[AnyRow]:
+    """Return the rows of a capture, of which a part that is asked for cannot be read, or that ends before its last packet."""
+    ends = {
+        word: [EPOCH_NS + round(float(at) * SECOND_NS) for at in seconds] for word, *seconds in asked if word != "cut"
+    }
+    segments = [segment for segment in segments if segment.time_ns < ends.get("until", [1 << 62])[0]]
+    if "hole" not in ends:
+        return rows_of(segments, transcript)
+    begin_ns, end_ns = ends["hole"]
+    transcript.go_on_in("forged.pcap", [])
+    rows = rows_of([segment for segment in segments if segment.time_ns < begin_ns], transcript, finish=False)
+    transcript.pass_hole("forged.pcap")
+    return rows + rows_of([segment for segment in segments if segment.time_ns >= end_ns], transcript, finish=False)
+
+
 def second(us: int) -> str:
     return f"{us / 1e6 - EPOCH_NS / 1e9:.3f}".rstrip("0").rstrip(".")
 
@@ -132,7 +147,7 @@ def test_what_packets_tell(block: str) -> None:
         talks[-1].tell(words)
     segments = merged(*talks) if len(talks) > 1 else talks[0].segments  # as recorded, also where the clock goes back
     transcript = Transcript(namesrv=[NAMESRV])
-    rows = rows_of(segments, transcript)
+    rows = read(segments, transcript, [line[2:].split() for line in lines if line.startswith("? ")])
     assert accounted(transcript.counts) == transcript.counts.frames + transcript.counts.pieces
     wanted = [line[2:] for line in lines if line.startswith("= ")]
     shown = [*found(rows), *asked_for(wanted, rows, transcript.counts.ignored)]

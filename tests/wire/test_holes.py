@@ -18,7 +18,6 @@ from tests.wire.forge import (
     SECOND_NS,
     Talk,
     facts,
-    merged,
     of_table,
     request,
     response,
@@ -38,31 +37,16 @@ def beating(client: str = "10.0.0.2:40000", start_ns: int = EPOCH_NS, server: st
 
 
 def read(
-    segments: Sequence[Segment], hole: range, transcript: Transcript | None = None, *, is_marked: bool = True
+    segments: Sequence[Segment], hole: range, transcript: Transcript | None = None
 ) -> tuple[list[AnyRow], Transcript]:
     """Return the rows of a capture that lacks the segments of `hole`, and what has read it."""
     transcript = transcript or Transcript(namesrv=[NAMESRV])
     transcript.go_on_in("forged.pcap", [])
     rows = rows_of(segments[: hole.start], transcript, finish=False)
     behind = segments[hole.stop :]
-    if is_marked:
-        transcript.pass_hole("forged.pcap")
+    transcript.pass_hole("forged.pcap")
     rows += rows_of(behind, transcript, finish=False)
     return rows, transcript
-
-
-def test_a_hole_is_a_gap_from_the_packet_before_to_the_one_behind() -> None:
-    """It says so with its file; where no file tells of it, a connection shows it that goes on behind it."""
-    segments, hole = beating().segments, range(10, 14)
-    rows, _ = read(segments, hole)
-    (gap,) = facts(rows, "recording_gap")
-    assert gap["effect_time"] == segments[9].time_ns // 1_000
-    assert gap["properties"] == f"until_ms={segments[14].time_ns // MS_NS}"
-    assert gap["evidence"] == "forged.pcap: what it recorded for 20.005 s cannot be read"
-    assert segments[9].time_ns <= gap["seq"] < segments[14].time_ns
-    (shown,) = facts(read(segments, hole, is_marked=False)[0], "recording_gap")
-    assert (shown["effect_time"], shown["properties"]) == (gap["effect_time"], gap["properties"])
-    assert "goes on behind what nobody saw" in shown["evidence"]
 
 
 @pytest.mark.parametrize(("hole_ns", "gaps"), [(SMALL_HOLE_NS, 0), (SMALL_HOLE_NS + 1, 1)])
@@ -112,37 +96,6 @@ def test_in_front_of_a_hole_at_the_start_nothing_is_known() -> None:
         (fact["kind"], fact["effect_time"]) for fact in facts(rows, "started", "observed_from", "recording_gap")
     ] == [("observed_from", segments[8].time_ns // 1_000)]
     assert [fact["kind"] for fact in facts(rows_of(segments), "started", "observed_from")] == ["started"]
-
-
-def test_a_start_in_a_hole_is_told_in_front_of_the_gap() -> None:
-    """It was down before and runs behind: what it then held is not known, also not that it was empty."""
-    first = Talk(client="10.0.0.5:1").open().ask(REGISTER).answer(response(3)).server_fin()
-    knock = Talk(client="10.0.0.6:1", start_ns=EPOCH_NS + SECOND_NS).refused()
-    again = beating(start_ns=EPOCH_NS + 9 * SECOND_NS)
-    segments = merged(first, knock, again)
-    end = len(first.segments) + len(knock.segments)
-    rows, transcript = read(segments, range(end, end + 2))
-    told = facts(rows, "stopped", "started", "recording_gap")
-    assert [fact["kind"] for fact in sorted(told, key=lambda fact: fact["seq"])] == [
-        "stopped",
-        "started",
-        "recording_gap",
-    ]
-    start, gap = (next(fact for fact in told if fact["kind"] == kind) for kind in ("started", "recording_gap"))
-    assert start["effect_time"] + 1 == gap["effect_time"]
-    assert "it started in it" in start["evidence"]
-    assert transcript.carry()
-
-
-def test_who_is_refused_behind_a_hole_shows_that_it_ended_there() -> None:
-    """Connections that were open before have nothing said since; without the hole they are open, and one refusal is no end."""
-    knock = Talk(client="10.0.0.6:1", start_ns=EPOCH_NS + 15 * SECOND_NS).refused()
-    segments = merged(beating(), knock)
-    at = segments.index(next(s for s in segments if s.src == "10.0.0.6:1"))
-    rows, _ = read(segments[: at + 2], range(at - 2, at))
-    (stopped,) = facts(rows, "stopped")
-    assert stopped["effect_time"] == segments[at + 1].time_ns // 1_000
-    assert facts(rows_of(segments[: at + 2]), "stopped") == []
 
 
 def test_what_comes_behind_a_hole_is_of_its_own_time() -> None:

@@ -26,8 +26,6 @@ from tests.wire.forge import (
     rows_of,
 )
 
-IDLE_NS = 120 * SECOND_NS
-
 
 def kinds(rows: list[AnyRow]) -> list[tuple[str, str]]:
     return [(str(v["kind"]), str(v["closed_by"])) for v in of_table(rows, "channel_events")]
