@@ -132,7 +132,6 @@ LANGUAGE = Language(
             lambda ms: Known([OLD_LIFE], [Statement(seq_at(2_000), "s", {IDLE: ms}, changes=False)]),
         ),
         "outcome": (gold.EVENT_OUTCOMES, lambda seq, outcome: {"seq": seq, "event_id": f"{seq}", "outcome": outcome}),
-        "snapshot": ("snapshots", lambda ms, name: row(ms, name, snapshot="{}")),
         "yesterday": ("earlier", lambda *words, **values: life(*words, day=DAY - dt.timedelta(days=1), **values)),
         "lease": ("registrations", lease),
         "life": ("namesrv_events", life),
