@@ -52,6 +52,9 @@ _CHANNEL: Final = re.compile(
 _CLOSED: Final = re.compile(r"closeChannel: close the connection to remote address\[(\S+)\] result: true")
 _BEGINS, _RUNS, _ENDS = "rocketmqHome=", "The Name Server boot success.", "shutdown hook done"
 OTHER_LINES, BROKER_LINES, _MERGED_LINES = "other_log_lines", "broker_log_lines", "lines_of_one_event"
+_QUIET_LINES: Final = "quiet_log_lines"
+_QUIET: Final = ("configTable SIZE: ", "start scanNotActiveBroker")
+"""What every name server writes again and again. Source: KVConfigManager.printAllPeriodically, scanNotActiveBroker."""
 _OF_A_BROKER: Final = (
     "register broker[",
     "registerBroker Exception, ",
@@ -118,7 +121,8 @@ def read_log(path: str | PathLike[str], told: Told) -> Iterator[Block]:
     """Yield the lines of a log in file order, as `log_file.read_blocks` does those of an event log.
 
     `Block.ignored` counts the lines that say nothing of a table (`OTHER_LINES`; of those a broker's about name servers:
-    `BROKER_LINES`), and those that belong to an event of an earlier one. Rows that are facts (`is_fact`) stand for no line.
+    `BROKER_LINES`; of those that every name server writes at any time: `_QUIET_LINES`), and those that belong to an event of an
+    earlier one. Rows that are facts (`is_fact`) stand for no line.
     Raises `CaptureError` if the file is compressed and damaged.
     """
     reader, number = _Log(Path(path).name, told), 1
@@ -358,7 +362,9 @@ class _Log:
             self._opened.clear()
             self._add(*place, "namesrv", event, event=event, evidence=f"{_EVIDENCE}: {message[:80]}")
         else:
-            self._ignored[BROKER_LINES if message.startswith(_OF_A_BROKER) else OTHER_LINES] += 1
+            is_quiet = message.startswith(_QUIET)
+            rule = BROKER_LINES if message.startswith(_OF_A_BROKER) else _QUIET_LINES if is_quiet else OTHER_LINES
+            self._ignored[rule] += 1
 
     def _read_channel(self, number: int, at_ns: int, what: str, remote: str) -> None:
         if what == "channelActive":

@@ -116,7 +116,10 @@ def test_a_log_of_a_broker(tmp_path: Path) -> None:
 
 
 def test_a_log_of_another_program_alone_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each night says so again, until it is not given any more."""
+    """Each night says so again, until it is not given any more; a name server's own, on a day without change, is none."""
+    quiet = "2026-11-21 08:00:00 INFO NSScheduledThread1 - configTable SIZE: 0\n" + "-" * 50 + "\n"
+    (tmp_path / "namesrv.log").write_text(quiet, encoding="utf-8")
+    assert night(tmp_path / "quiet", tmp_path / "namesrv.log", conf=CONF).errors == []
     (tmp_path / "store.log").write_text("2026-11-21 08:00:00 INFO main - load over\n" * 3, encoding="utf-8")
     asked = ("--input", tmp_path / "store.log", "--log-zone", "UTC", "--log-namesrv", ADDR)
     for _ in range(2):
