@@ -76,7 +76,7 @@ def check(warehouse: Warehouse, against: Noted | None = None, share: Callable[[i
     if not wrong and (is_ours := warehouse.is_history_ours()) is not True:
         where = f"{warehouse.path}/{HISTORY}"
         if is_ours is None:
-            replaced += [f"{where} is of another run, or version of this software"] if against else []
+            replaced += [f"{where} is of another run or version, or names other files"] if against else []
         else:
             wrong[f"{where}: is not as this software makes it; without it the next run does"] = None
     return Checked(last.run_id, len(judged), len(expected), list(wrong), replaced)

@@ -30,8 +30,11 @@ _RUN: Final = """
         ?::VARCHAR AS made_with"""
 _SHOWN: Final = (
     "SELECT run_id, ledger, made_with FROM files.run",
+    """SELECT view_name, sql FROM duckdb_views()
+    WHERE database_name = 'history' AND schema_name = 'files' ORDER BY ALL""",
     "SELECT schema_name, table_name, sql FROM duckdb_tables() WHERE database_name = 'history' ORDER BY ALL",
-    "SELECT schema_name, view_name, sql FROM duckdb_views() WHERE database_name = 'history' AND NOT internal ORDER BY ALL",
+    """SELECT schema_name, view_name, sql FROM duckdb_views()
+    WHERE database_name = 'history' AND NOT internal AND schema_name <> 'files' ORDER BY ALL""",
     """SELECT schema_name, function_name, parameters, macro_definition FROM duckdb_functions()
     WHERE database_name = 'history' AND NOT internal ORDER BY ALL""",
 )
@@ -60,13 +63,18 @@ def write_history(
 def is_as_made(
     warehouse: Path, run_id: str, finished_time: dt.datetime, ledger: int, files_of: Callable[[asked.Stored], Files]
 ) -> bool | None:
-    """Return whether the file shows what `write_history` would have it show; None: it is of another run, or version of ours."""
+    """Return whether the file shows what `write_history` would have it show.
+
+    None: it is of another run or version of ours, or names other data files, as it may where a run died, or somebody has optimized.
+    """
     with _made(warehouse, run_id, finished_time, ledger, files_of) as made:
         try:
             there, fresh = (_shown(path) for path in (warehouse / HISTORY, made))
         except duckdb.Error:
             return False
-    return None if there[0] != fresh[0] else there == fresh
+    if there[0] == fresh[0] and there[2:] != fresh[2:]:
+        return False
+    return True if there == fresh else None
 
 
 def _shown(path: Path) -> list[Any]:
@@ -76,7 +84,7 @@ def _shown(path: Path) -> list[Any]:
         connection.execute(f"ATTACH '{named}' AS history (READ_ONLY)")
         connection.execute("USE history")
         said = [connection.execute(statement).fetchall() for statement in _SHOWN]
-        tables = [f'"{schema}"."{name}"' for schema, name, *_ in said[1]]
+        tables = [f'"{schema}"."{name}"' for schema, name, *_ in said[2]]
         rows = (connection.execute(f"SELECT * FROM {name}").fetchall() for name in tables)  # noqa: S608  quoted
         return [*said, *(sorted(map(str, of)) for of in rows)]
 

@@ -26,7 +26,7 @@ from jobs.store.merkle import leaf_of, proof_of, root_from, root_of, texts_of
 from jobs.store.published import LAST_RUN
 from namesrv_day.arrow.rows import table_of
 from schemas import gold
-from tests.store.tiny import DAY, EXPIRED, NOW, publish, warehouse_at, write
+from tests.store.tiny import DAY, EXPIRED, NOW, opened, publish, warehouse_at, write
 from tests.torture.attacks import ATTACKS
 from tests.torture.rewrites import DAYS, KINDS, everywhere, in_place, in_the_ledger, publish_night, published, rewrite
 
@@ -87,6 +87,23 @@ def test_what_changes_as_it_should_is_told_apart(tmp_path: Path) -> None:
         "run run-6 has added 1 file(s) to topic_queue_history, closed_month=2026-11",
         f"run run-6 has published again: {DAYS[0]}",
     ]
+
+
+@pytest.mark.slow
+def test_files_of_others_with_the_same_rows_are_listed_and_no_error(tmp_path: Path) -> None:
+    """An OPTIMIZE: its statistics are of more columns than ours, and true; nothing proves its rows, before a night and after."""
+    nights(tmp_path, 3)
+    kept = warehouse_at(tmp_path).checkpoint()
+    table = opened(tmp_path, gold.TOPIC_QUEUE_HISTORY)
+    table.optimize.compact()
+    table.create_checkpoint()
+    checked = check(warehouse_at(tmp_path), kept)
+    folder = "topic_queue_history, closed_month=2026-11"
+    assert (checked.wrong, checked.replaced) == ([], [f"somebody has replaced files of {folder}: 1 new"])
+    publish_night(tmp_path, 3, DAYS[1])
+    checked = check(warehouse_at(tmp_path), kept)
+    assert checked.wrong == []
+    assert f"run run-3 has replaced 3 file(s) of {folder}" in checked.replaced
 
 
 def test_a_run_that_died_and_one_that_was_refused_are_no_rewrite(tmp_path: Path) -> None:
