@@ -75,7 +75,8 @@ def test_a_capture_without_a_name_server_is_no_success(tmp_path: Path, kept: int
     empty = tmp_path / "empty.pcap"
     empty.write_bytes(pcap([]))
     read = read_in(tmp_path / "w", path, empty)
-    others = ": 4 in damaged or cut headers" if kept else ""
+    of_segments = "; of its 4 TCP segments none show a request and its answer: is a direction missing?"
+    others = ": 4 in damaged or cut headers" if kept else of_segments
     assert read.errors == [f"other.pcap: none of its 4 packets is of a name server{others}"]
     assert read.events + read.quarantined == 0
 
@@ -140,3 +141,13 @@ def test_a_capture_cut_twice_keeps_its_law(tmp_path: Path) -> None:
         read = read_in(tmp_path / "w", written(tmp_path / f"{name}.pcap", part, kept=200))
         assert read.ignored["cut_frame"] >= 1
     assert stored(tmp_path / "w", "quarantine", "reason") == [("truncated_packet",)]
+
+
+@pytest.mark.parametrize("side", ["src", "dst"])
+def test_a_missing_direction_is_asked_for(tmp_path: Path, side: str) -> None:
+    """Of a mirror port that shows one way alone nothing can be read: which way is a name server's, requests and answers show."""
+    talk = Talk().open().exchange(105, {"topic": "T"})
+    server = talk.segments[0].dst
+    half = [segment for segment in talk.segments if getattr(segment, side) == server]
+    (error,) = read_in(tmp_path / "w", written(tmp_path / "half.pcap", half)).errors
+    assert error.endswith("is a direction missing?")
