@@ -281,10 +281,14 @@ class _Reader:
             )
         if cut and error is None:
             kept, longest = snapshot_length(source.path)
+            why = (
+                f"the capture has kept {kept:,} bytes of a packet at most; a snapshot length of {longest:,} would have been enough"
+                if longest
+                else "packets were shortened after they had been recorded"
+            )
             error = (
-                f"{name}: {cut:,} frames were cut, since the capture has kept {kept:,} bytes of a packet at most; "
-                f"a snapshot length of {longest:,} would have been enough. What headers show was read: connections, how they "
-                "ended, when name servers were up"
+                f"{name}: {cut:,} frames were cut, since {why}. What headers show was read: connections, how they ended, when "
+                "name servers were up"
             )
         if ahead.packets and error is None:
             error = (

@@ -53,14 +53,20 @@ def test_rotated_captures_of_a_router_take_one_side(tmp_path: Path, beat: int, i
     assert content(tmp_path / "w") == content(tmp_path / "whole")
 
 
-def test_a_cut_capture_says_what_would_have_been_enough(tmp_path: Path) -> None:
-    """It is an error of its file; ends of connections and what was short enough are stored."""
+@pytest.mark.parametrize("states_it", [True, False])
+def test_a_cut_capture_says_what_would_have_been_enough(tmp_path: Path, states_it: bool) -> None:  # noqa: FBT001
+    """It is an error of its file; ends of connections and what was short enough are stored. A file may have been cut later."""
     talk = Talk().open().exchange(105, {"topic": "T"}).ask(REGISTER).answer(response(3)).client_fin().server_fin()
-    read = read_in(tmp_path / "w", written(tmp_path / "cut.pcap", talk.segments, kept=200))
+    path = written(tmp_path / "cut.pcap", talk.segments, kept=200)
+    if not states_it:
+        path.write_bytes(path.read_bytes()[:16] + struct.pack("<I", 65_535) + path.read_bytes()[20:])
+    read = read_in(tmp_path / "w", path)
     (error,) = read.errors
     longest = 40 + len(REGISTER)
-    assert error.startswith("cut.pcap: 1 frames were cut, since the capture has kept 200 bytes of a packet at most")
-    assert f"a snapshot length of {longest:,} would have been enough" in error
+    assert error.startswith("cut.pcap: 1 frames were cut, since ")
+    assert ("the capture has kept 200 bytes of a packet at most" in error) is states_it
+    assert (f"a snapshot length of {longest:,} would have been enough" in error) is states_it
+    assert ("packets were shortened after they had been recorded" in error) is not states_it
     assert read.reasons == {"truncated_packet": 1}
     assert (read.observations, read.quarantined, read.pieces) == (1, 1, 1)
     assert stored(tmp_path / "w", "channel_events", "kind") == [("close",)]
