@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from os import PathLike
 from typing import Final
 
 import numpy as np
 
+from namesrv_wire.errors import CaptureError
 from namesrv_wire.limits import MAX_LEFT_OUT
 from namesrv_wire.packets.capture import INCOMING, OUTGOING, Endpoints, Fragments, Segment
 from namesrv_wire.packets.container import Position, Records, read_records
@@ -18,6 +20,7 @@ from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, LINUX_SLL, LINUX_SLL
 _OTHERS: Final = f"more than {MAX_LEFT_OUT:,} other kinds and ports"
 _SLL_OUTGOING: Final = 4
 """What the first cooked format says of a packet that this host sent."""
+_DISORDER_NS: Final = 100_000_000
 
 
 @dataclass(slots=True)
@@ -50,7 +53,7 @@ class Packets:
         return self.first + index if self.numbers is None else self.numbers[index]
 
     def only(self, wanted: Sequence[int]) -> Packets:
-        """Return those at these indices, which rise; each keeps its number."""
+        """Return those at these indices, in their order; each keeps its number."""
         columns = (self.time_ns, self.seq, self.ack, self.flags, self.start, self.stop)
         time_ns, seq, ack, flags, start, stop = ([column[at] for at in wanted] for column in columns)
         lost = {at: self.lost[index] for at, index in enumerate(wanted) if index in self.lost}
@@ -110,12 +113,20 @@ def read_columns(
     stats: CaptureStats | None = None,
     vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS,
 ) -> Iterator[Packets]:
-    """Yield the packets of a capture in file order, many at a time; memory does not grow with the file.
+    """Yield the packets of a capture in order, many at a time; memory does not grow with the file.
+
+    Each has its number in the file; what lies out of order by a little is put into that of its times.
 
     pcap and pcapng, compressed or not; link types and tunnels are those of `links`. `position` follows, `stats` counts. Raises
     `CaptureError` at once for a foreign file, and after the last packet that can be read for one that ends early.
     """
-    stats, fragments, waited = CaptureStats() if stats is None else stats, Fragments(), LeftOut("IP fragments", 0)
+    yield from _in_order(_as_they_lie(path, position, CaptureStats() if stats is None else stats, vxlan_ports))
+
+
+def _as_they_lie(
+    path: str | PathLike[str], position: Position | None, stats: CaptureStats, vxlan_ports: Collection[int]
+) -> Iterator[Packets]:
+    fragments, waited = Fragments(), LeftOut("IP fragments", 0)
     try:
         for records in read_records(path, position):
             peeled = Peeled(records, fragments, vxlan_ports)
@@ -125,6 +136,64 @@ def read_columns(
     finally:
         if (lost := fragments.lost + fragments.waiting) > 0:
             stats.left_out[waited] += lost
+
+
+def _in_order(some: Iterator[Packets]) -> Iterator[Packets]:
+    """Yield packets in the order of their times.
+
+    Several queues of a network card, or interfaces, bring them out of order by a little. Where time goes back by more, the clock
+    was set (NTP steps one by 128 ms at least), and they stay where they are. From where the first one lies out of order on, the
+    last ones wait for those that follow.
+    """
+    held: Packets | None = None
+    try:
+        for packets in some:
+            found = packets if held is None else _joined(held, packets)
+            order = _in_time(found.time_ns)
+            if order is None and held is None:
+                yield found
+                continue
+            places: Sequence[int] = range(len(found.time_ns)) if order is None else order
+            count, last_ns = len(places), found.time_ns[places[-1]]
+            while count and last_ns - _DISORDER_NS < found.time_ns[places[count - 1]] <= last_ns:
+                count -= 1
+            held = found.only(places[count:])
+            yield found.only(places[:count])
+    except CaptureError:
+        if held is not None:
+            yield held
+        raise
+    if held is not None:
+        yield held
+
+
+def _in_time(time_ns: Sequence[int]) -> list[int] | None:
+    """Return the places of packets in the order of their times, between steps of the clock; None: they lie in it."""
+    times = np.array(time_ns, np.int64)
+    if not (np.diff(times) < 0).any():
+        return None
+    steps, latest = np.zeros(len(times), np.int64), time_ns[0]
+    for place, now in enumerate(time_ns):
+        steps[place] = now < latest - _DISORDER_NS
+        latest = now if steps[place] else max(latest, now)
+    order: list[int] = np.lexsort((times, np.cumsum(steps))).tolist()
+    return order
+
+
+def _joined(held: Packets, packets: Packets) -> Packets:
+    """Return some packets, and those that follow them."""
+    kept = b"".join(held.data[low:high] for low, high in zip(held.start, held.stop, strict=True))
+    ends = list(accumulate(high - low for low, high in zip(held.start, held.stop, strict=True)))
+    both: Packets = packets.only(range(len(packets.keys)))
+    both.data, size = kept + packets.data, len(held.keys)
+    both.start = [*([0, *ends][:-1]), *(at + len(kept) for at in packets.start)]
+    both.stop = [*ends, *(at + len(kept) for at in packets.stop)]
+    for name in ("keys", "time_ns", "seq", "ack", "flags", "numbers"):
+        setattr(both, name, [*getattr(held, name), *getattr(both, name)])
+    both.lost = held.lost | {index + size: lost for index, lost in packets.lost.items()}
+    if held.interface or packets.interface:
+        both.interface = [*(held.interface or [0] * size), *(packets.interface or [0] * len(packets.keys))]
+    return both
 
 
 def _packets(records: Records, peeled: Peeled) -> Packets:

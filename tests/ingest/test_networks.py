@@ -63,8 +63,10 @@ def test_a_cut_capture_says_what_would_have_been_enough(tmp_path: Path, stated: 
     read = read_in(tmp_path / "w", path)
     (error,) = read.errors
     longest = 40 + len(REGISTER)
-    assert error.startswith("cut.pcap: 1 frames were cut, since the capture has kept 200 bytes of a packet at most")
-    assert f"a snapshot length of {longest:,} would have been enough" in error
+    assert error.startswith("cut.pcap: 1 frames were cut, since ")
+    assert ("the capture has kept 200 bytes of a packet at most" in error) is states_it
+    assert (f"a snapshot length of {longest:,} would have been enough" in error) is states_it
+    assert ("packets were shortened after they had been recorded" in error) is not states_it
     assert read.reasons == {"truncated_packet": 1}
     assert (read.observations, read.quarantined, read.pieces) == (1, 1, 1)
     assert stored(tmp_path / "w", "channel_events", "kind") == [("close",)]
@@ -79,7 +81,8 @@ def test_a_capture_without_a_name_server_is_no_success(tmp_path: Path, kept: int
     empty = tmp_path / "empty.pcap"
     empty.write_bytes(pcap([]))
     read = read_in(tmp_path / "w", path, empty)
-    others = ": 4 in damaged or cut headers" if kept else ""
+    of_segments = "; of its 4 TCP segments none show a request and its answer: is a direction missing?"
+    others = ": 4 in damaged or cut headers" if kept else of_segments
     assert read.errors == [f"other.pcap: none of its 4 packets is of a name server{others}"]
     assert read.events + read.quarantined == 0
 
@@ -144,3 +147,13 @@ def test_a_capture_cut_twice_keeps_its_law(tmp_path: Path) -> None:
         read = read_in(tmp_path / "w", written(tmp_path / f"{name}.pcap", part, kept=200))
         assert read.ignored["cut_frame"] >= 1
     assert stored(tmp_path / "w", "quarantine", "reason") == [("truncated_packet",)]
+
+
+@pytest.mark.parametrize("side", ["src", "dst"])
+def test_a_missing_direction_is_asked_for(tmp_path: Path, side: str) -> None:
+    """Of a mirror port that shows one way alone nothing can be read: which way is a name server's, requests and answers show."""
+    talk = Talk().open().exchange(105, {"topic": "T"})
+    server = talk.segments[0].dst
+    half = [segment for segment in talk.segments if getattr(segment, side) == server]
+    (error,) = read_in(tmp_path / "w", written(tmp_path / "half.pcap", half)).errors
+    assert error.endswith("is a direction missing?")

@@ -13,8 +13,9 @@ import pytest
 
 from jobs.ingest.series import Bearing
 from namesrv_wire.logs.log_file import Block, read_blocks
-from tests.ingest.given import BEAT, CAPTURE, at, content, piece, read_in, stored, write
+from tests.ingest.given import BEAT, CAPTURE, at, content, packets, piece, read_in, stored, write
 from tests.ingest.test_networks import written
+from tests.pcap import capture, records
 from tests.wire.forge import MS_NS, SECOND_NS, Talk, merged
 
 pytestmark = pytest.mark.slow
@@ -37,6 +38,25 @@ def test_two_captures_that_overlap_are_one(tmp_path: Path, seed: int, is_one_run
         read_in(tmp_path / "w", second)
     read_in(tmp_path / "whole", whole)
     assert content(tmp_path / "w") == content(tmp_path / "whole")
+
+
+def test_packets_out_of_order_are_read_in_that_of_their_times(tmp_path: Path) -> None:
+    """Several queues, or interfaces, of a recorder: what was written some milliseconds late is no later, and nothing is lost."""
+    data, dice = packets(0, 6_000), random.Random(5)
+    late = {place: one.time_us + dice.randrange(40_000) for place, one in enumerate(records(data))}
+    mixed = [one for _, one in sorted(enumerate(records(data)), key=lambda each: late[each[0]])]
+    assert [one.time_us for one in mixed] != sorted(late.values())
+    (tmp_path / "mixed.pcap").write_bytes(capture(data, mixed))
+    for name in ("mixed", "whole"):
+        read_in(
+            tmp_path / name, tmp_path / "mixed.pcap" if name == "mixed" else piece(tmp_path / "whole.pcap", 0, 6_000)
+        )
+    # Of packets of one microsecond nothing tells which came first.
+    times = [
+        {table: sorted(row[2] for row in rows) for table, rows in content(tmp_path / name).items()}
+        for name in ("mixed", "whole")
+    ]
+    assert times[0] == times[1]
 
 
 @pytest.mark.parametrize(("back_s", "without_place"), [(5, 0), (10, 36)])

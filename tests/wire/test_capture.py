@@ -93,7 +93,7 @@ def test_pcapng_interfaces_have_their_own_link_type_and_time(tmp_path: Path, ord
         interface(order, 1, options=nanoseconds),
         interface(order, 101, options=option(order, 9, b"\x8a") + offset + option(order, 0, b"")),
         enhanced(RAW, order, 0, 1_700_000_000_000_001),
-        enhanced(ethernet, order, 1, 1_700_000_000_000_000_001),
+        enhanced(ethernet, order, 1, 1_700_000_000_000_001_001),
         enhanced(RAW, order, 2, 1_025),
         section(other),
         interface(other, 1),
@@ -103,7 +103,7 @@ def test_pcapng_interfaces_have_their_own_link_type_and_time(tmp_path: Path, ord
     assert [segment.payload for segment in segments] == [b"hello"] * 4
     assert [segment.time_ns for segment in segments] == [
         1_700_000_000_000_001_000,
-        1_700_000_000_000_000_001,
+        1_700_000_000_000_001_001,
         1_700_000_001_000_976_562,
         2_000,
     ]
