@@ -3,6 +3,7 @@
 Blocks are separated by blank lines. The first line is `name: what it shows`, then come a row a line (its kind, values in
 order, others by name), `? ` what is asked beside, and `= ` what is found. A value is a number, `true`, `false`, `-` (null), an
 event with its time (`up@09:00`, `up@2026-02-28T09:00`), a time alone (`@09:00`), JSON, a name that the test gives, or text.
+Lines that begin with # are for readers.
 """
 
 from __future__ import annotations
