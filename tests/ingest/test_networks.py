@@ -63,10 +63,8 @@ def test_a_cut_capture_says_what_would_have_been_enough(tmp_path: Path, stated: 
     read = read_in(tmp_path / "w", path)
     (error,) = read.errors
     longest = 40 + len(REGISTER)
-    assert error.startswith("cut.pcap: 1 frames were cut, since ")
-    assert ("the capture has kept 200 bytes of a packet at most" in error) is states_it
-    assert (f"a snapshot length of {longest:,} would have been enough" in error) is states_it
-    assert ("packets were shortened after they had been recorded" in error) is not states_it
+    assert error.startswith("cut.pcap: 1 frames were cut, since the capture has kept 200 bytes of a packet at most")
+    assert f"a snapshot length of {longest:,} would have been enough" in error
     assert read.reasons == {"truncated_packet": 1}
     assert (read.observations, read.quarantined, read.pieces) == (1, 1, 1)
     assert stored(tmp_path / "w", "channel_events", "kind") == [("close",)]
