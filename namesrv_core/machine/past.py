@@ -191,10 +191,6 @@ class Past:
         self._stamp += 1
         self._listed, self._listed_stamp = topics, self._stamp
 
-    def knows_kv(self) -> bool:
-        """Return whether the KV table is known completely."""
-        return self.knows_all("kv_config", ANY)
-
     def knows_all_topics(self) -> bool:
         """Return whether the topic table is known completely."""
         return self._listed_stamp > 0 and all(self.knows_all("topic_queue", topic) for topic in (*self._listed, ANY))

@@ -24,6 +24,7 @@ from namesrv_core.machine.rows import (
     TopicQueueMappingInfo,
     TopicTable,
     live_key_hash,
+    queue_ids_of,
 )
 from tools.trace.state import state_of
 from tools.trace.trace import replayed
@@ -259,3 +260,18 @@ def test_a_route_ends_with_a_broker_that_has_no_address(profile: Profile, shown:
     assert [broker.broker_name for broker in route.broker_datas] == shown
     assert [name for name, _ in route.queue_datas] == ["a", "b", "c"]
     assert dict(route.filter_server_table).get("3:3") == (("f",) if profile is V4_9_7 else None)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[" * 100_000, "nested too deeply"),
+        ("[]", "no object"),
+        ('{"0": "1"}', "no object"),
+        (f'{{"{1 << 40}": 1}}', "no int"),
+    ],
+)
+def test_what_is_no_map_of_queue_ids_is_refused(text: str, why: str) -> None:
+    """Of a static topic's mapping; what comes from a log is looked at before it is a row."""
+    with pytest.raises(ValueError, match=why):
+        queue_ids_of(text)
