@@ -29,11 +29,11 @@ from jobs.passes import Passes, call, for_files
 from jobs.store.intervals import end_with, go_on_as_published, replace_closed
 from jobs.store.ledger import days_of, require_same
 from jobs.store.warehouse import DATA_TABLES, Warehouse
-from namesrv_day.across.restate import IS_SCAN_LIFE, compare
+from namesrv_day.across.restate import compare
 from namesrv_day.arrow.digest import Digest, Slice
 from namesrv_day.arrow.rows import empty
 from namesrv_day.arrow.sql import ask
-from namesrv_day.day.context import BEGINNINGS
+from namesrv_day.day.context import BEGINNINGS, IS_SCAN_LIFE
 from namesrv_day.gate.rules import Measurement, merged
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold

@@ -16,10 +16,9 @@ from jobs.store.files import DataFile, write_file
 from jobs.store.places import table_path
 from namesrv_core.inference.settings import Value
 from namesrv_core.machine.codes import ResponseCode
-from namesrv_day.across.restate import LOOKED_BACK_AT
 from namesrv_day.arrow.rows import empty
 from namesrv_day.arrow.sql import ask
-from namesrv_day.day.context import DURING
+from namesrv_day.day.context import DURING, LOOKED_BACK_AT
 from namesrv_day.day.day_events import BEATS, EVENTS, RESPONSE_COLUMNS, day_events
 from namesrv_day.day.timed import wrong_configs
 from namesrv_day.flags.between import REFUSED
@@ -94,7 +93,7 @@ class NamesrvWork:
         return self.before.frames(tables, self.start, still=True)
 
     def closed_before(self) -> dict[str, pa.Table]:
-        """Return what findings look back at of the last day before (`restate.LOOKED_BACK_AT`)."""
+        """Return what findings look back at of the last day before (`context.LOOKED_BACK_AT`)."""
         found = {}
         for table, what in LOOKED_BACK_AT.items() if self.start else ():
             closed = [file for file in self.before.files(table) if file.closed is not None or not table.has_intervals]

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from namesrv_day.arrow.digest import digests_by
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.arrow.sql import ask
-from namesrv_day.day.context import SCAN_LIFE, frame
+from namesrv_day.day.context import IS_SCAN_LIFE, LOOKED_BACK_AT, frame
 from namesrv_day.day.day_events import Frames
 from schemas import gold
 from schemas.sql_files import query
@@ -38,22 +38,11 @@ SHOWN = (
 """Tables of which the changed rows are shown: those that readers look at most."""
 Rows = Mapping[Table, pc.Expression]
 """Which rows of which tables."""
-IS_SCAN_LIFE = pc.field("outcome").isin(SCAN_LIFE)
 _ALL = pc.scalar(True)
 LIVES: Rows = {gold.EVENT_OUTCOMES: IS_SCAN_LIFE}
 """Of any earlier day, what a replay may look at."""
 HELD: Rows = {table: pc.field(table.span[1]).is_null() for table in gold.INTERVAL_TABLES}
 """What is open at the end of a day: what a name server's tables hold, and what is told and not over."""
-_CLOSED = pc.field("closed_by").is_valid()
-LOOKED_BACK_AT: Rows = {
-    gold.BROKER_ADDR_HISTORY: _CLOSED,
-    gold.BROKER_LIVE_HISTORY: _CLOSED,
-    gold.TOPIC_QUEUE_HISTORY: _CLOSED,
-    gold.EVENT_OUTCOMES: IS_SCAN_LIFE
-    | (pc.field("operation") == "delete_topic")
-    | (pc.field("outcome") == "rejected_state_version"),
-}
-"""What findings of the next day look at beside what is open: what closed on the day, and events that explain it."""
 HANDED_ON: Rows = {
     gold.PAST_KNOWLEDGE: _ALL,
     gold.MAP_CAPACITIES: _ALL,

@@ -27,6 +27,17 @@ BEGINNINGS = ("started", "observed_from")
 """Kinds of namesrv_events with which what is known of a process begins."""
 SCAN_LIFE = ("scan_failed", "started", "stopped")
 """Outcomes that tell whether a name server's periodic scan still runs."""
+IS_SCAN_LIFE = pc.field("outcome").isin(SCAN_LIFE)
+_CLOSED = pc.field("closed_by").is_valid()
+LOOKED_BACK_AT: Mapping[Table, pc.Expression] = {
+    gold.BROKER_ADDR_HISTORY: _CLOSED,
+    gold.BROKER_LIVE_HISTORY: _CLOSED,
+    gold.TOPIC_QUEUE_HISTORY: _CLOSED,
+    gold.EVENT_OUTCOMES: IS_SCAN_LIFE
+    | (pc.field("operation") == "delete_topic")
+    | (pc.field("outcome") == "rejected_state_version"),
+}
+"""What findings of the next day look at beside what is open: what closed on the day, and events that explain it."""
 _LAST_NS = NS_PER_US - 1
 
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_day.across.restate import LOOKED_BACK_AT
 from namesrv_day.arrow.rows import conformed, empty
 from namesrv_day.arrow.sql import ask
+from namesrv_day.day.context import LOOKED_BACK_AT
 from namesrv_day.day.day_events import Frames
 from namesrv_day.flags.expired import HEARD
 from namesrv_day.flags.registered import SEEN
@@ -54,7 +54,7 @@ def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Tab
     `tables`: the day's slices of the tables that the catalogue reads, `expired.HEARD`, and what is `registered`. `news`: of the
     histories, the rows opened or closed on the day. `told`: `findings` that were open when the day began, and `expired_brokers` of
     days before; of these, rows may be missing of brokers that were back on their day, and those that `Thresholds.waited_us` leaves
-    out; and what is looked back at of the last day before (`restate.LOOKED_BACK_AT`).
+    out; and what is looked back at of the last day before (`context.LOOKED_BACK_AT`).
     """
     standing = told.get(FINDINGS.name, empty(FINDINGS)).filter(~pc.field("code").isin(BETWEEN))
     tables = {
