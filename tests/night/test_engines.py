@@ -15,11 +15,19 @@ from pandas import ArrowDtype
 from pyspark.sql import SparkSession
 
 from jobs.ask.engine import Answers
+from jobs.ask.saved import values_of
 from jobs.cli.output import plain
+from jobs.cli.views import register_views
+from jobs.session import for_questions
 from schemas import bronze, gold
+from schemas.asked import statement
+from schemas.queries import queries
 from schemas.table import Table
 from schemas.views import stored_tables
-from tests.night.nights import Capture
+from tests.cli.both import lines, on_spark
+from tests.night.nights import Capture, warehouse_at
+from tests.night.test_queries import given
+from tests.night.test_register import told
 
 pytestmark = pytest.mark.slow
 PUBLISHED = {
@@ -87,3 +95,12 @@ def test_plain_spark_sees_what_ask_sees(spark: SparkSession, whole: Capture, ask
             found = spark.read.format("delta").load(str(_folder(whole.path, table))).toArrow()
             assert content(found, table) == asked[name], name
     assert len(met) > 20
+
+
+def test_spark_answers_the_saved_queries_as_ask_does(spark: SparkSession, whole: Capture) -> None:
+    """All of them, over the views and functions of a session: every value is equal."""
+    session, answers = for_questions(spark.newSession()), Answers(str(whole.path))
+    register_views(session, warehouse_at(whole.path), texts=[query.sql for query in queries().values()])
+    for query in queries().values():
+        of_duckdb = answers.ask(statement(f"query.{query.name}") or "", **values_of(query, given(query)))
+        assert on_spark(session, told(query)) == lines(*of_duckdb), query.name
