@@ -169,7 +169,7 @@ def _lives(facts: Facts, before: Mapping[str, Setting], answers: pa.Table) -> li
         own = (i for i in identified if (number == 0 or i["seq"] >= start) and (until is None or i["seq"] < until))
         # Within a process the version cannot change; the first answer tells it.
         first = next(own, None)
-        if first is None and (number or not before):
+        if first is None and not identified and (number or not before):
             first = _first_answer(answers, start, until)
         lives.append(Life(start) if first is None else Life(start, _release(first["version"]), first["event_id"]))
     return lives
