@@ -283,7 +283,7 @@ def test_who_reads_needs_no_right_to_write(nights: Nights, tmp_path: Path) -> No
         f"from jobs.__main__ import main\nprint([main([*w, '--warehouse', {str(warehouse)!r}]) for w in {asked!r}])",
         encoding="utf-8",
     )
-    command = [*([] if os.geteuid() else _UNPRIVILEGED), sys.executable, script]
+    command = [*([] if os.geteuid() else _UNPRIVILEGED), sys.executable, str(script)]
     given = {**os.environ, "PYTHONPATH": "."}
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=given)
