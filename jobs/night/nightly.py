@@ -46,6 +46,20 @@ _REPORTED = {
 """Of the tables that a run reports on, the columns that are read for that."""
 
 
+def _late(warehouse: Warehouse, day: dt.date, ingest_runs: Collection[str]) -> set[str]:
+    """Return the name servers of which these ingest runs have read, on the last day that was known, what is not its end."""
+    until = {one.namesrv_id: one.spans[-1].until - dt.timedelta(microseconds=1) for one in warehouse.coverage()}
+    early = pc.field("effect_time") < max(until.values())
+    is_new = pc.field("ingest_run").isin([*ingest_runs])
+    late = set[str]()
+    for table in bronze.RECORDED_TABLES:
+        rows = warehouse.rows(table, [day], ["namesrv_id", "effect_time"], early & is_new)
+        for one in rows.group_by("namesrv_id").aggregate([("effect_time", "min")]).to_pylist():
+            if one["effect_time_min"] < until.get(one["namesrv_id"], one["effect_time_min"]):
+                late.add(one["namesrv_id"])
+    return late
+
+
 def publish(
     warehouse: Warehouse, night: Night, days: Days, counts: Mapping[str, int], seconds: Mapping[str, float]
 ) -> tuple[dict[str, Any], dict[str, str], list[str], int]:
@@ -63,6 +77,7 @@ def publish(
     outputs = night.outputs
     # As the view `restatements` tells them: a last day that goes on is none.
     last, were = warehouse.ledger().last, warehouse.ledger().days
+    late = _late(warehouse, max(were), days.ingest_runs) if were.intersection(done) else set[str]()
     now, none = {**inputs, **outputs}, Digest()
     others = {
         cut: now.get(cut, none).rows - known.get(cut, none).rows
@@ -74,7 +89,11 @@ def publish(
         more = {cut: rows for cut, rows in others.items() if cut.table in _RECORDED and cut.day == max(were)}
         gone_on = {cut.namesrv_id for cut in more} - {cut.namesrv_id for cut, rows in more.items() if rows < 0}
         is_behind = max(done) > max(were)
-        restated = [cut for cut in restated if cut.day != max(were) or not (is_behind or cut.namesrv_id in gone_on)]
+        restated = [
+            cut
+            for cut in restated
+            if cut.day != max(were) or cut.namesrv_id in late or not (is_behind or cut.namesrv_id in gone_on)
+        ]
     digests = _digests(warehouse, known, now)
     rows = {table.name: warehouse.rows(table, done, columns) for table, columns in _REPORTED.items()}
     told = pc.field("told_on").isin(done) | pc.field("ended_on").isin(done)
@@ -90,6 +109,7 @@ def publish(
             "gate": "passed",
             "ingest_runs": days.ingest_runs,
             "sources": days.sources,
+            "late_namesrvs": sorted(late),
             "inputs": as_rows({**night.starts, **inputs}),
             "outputs": as_rows(outputs),
             "coverage": [row for judged in night.judged for row in judged.coverage],

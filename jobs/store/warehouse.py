@@ -552,7 +552,7 @@ class Warehouse:
             "previous_sha256": links.sha256,
             **(self._sealed() if is_published else {"files_root": links.root(), "files": (), "gone": ()}),
             "days": list(days),
-            **dict.fromkeys(("ingest_runs", "sources", "inputs", "outputs", "coverage"), ()),
+            **dict.fromkeys(("ingest_runs", "sources", "late_namesrvs", "inputs", "outputs", "coverage"), ()),
             "versions": self.versions(),
             "digests": {},
             "code_version": __version__,

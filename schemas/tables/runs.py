@@ -18,6 +18,8 @@ RUNS = Table(
         days* ARRAY<DATE>: Days recomputed
         ingest_runs* ARRAY<STRING>: Ingest runs whose rows it is the first to cover
         sources* ARRAY<STRING>: SHA-256 of the files that those ingest runs read
+        late_namesrvs* ARRAY<STRING>: Name servers of which those ingest runs have read, on the last day that was known, what
+            lies before the end of what was known
         inputs* ARRAY<STRUCT<table: STRING, day: DATE, namesrv_id: STRING, digest: STRING>>: What it read, by table, day and
             name server: the events of its days, and the gold partitions from which it started; digests are rows-sum-xor of
             64-bit row hashes

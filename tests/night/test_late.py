@@ -113,6 +113,18 @@ def test_a_day_that_comes_to_be_before_a_published_one_restates_it(tmp_path: Pat
     assert told == {(FIRST + DAY, "other_day")}
 
 
+def test_what_came_late_restates_the_last_day_and_what_follows_does_not(tmp_path: Path) -> None:
+    """The end of a day goes on without being restated, also with the next day; an event before its end restates it."""
+    assert run(tmp_path / "w", "first", [at(1, STARTED), at(2, broker("a", "TU", 1) | LONG), at(5, BEAT)]).restated == 0
+    assert run(tmp_path / "w", "more", [at(6, broker("b", "T", 1) | LONG), at(7, BEAT)]).restated == 0
+    late = run(tmp_path / "w", "late", [at(3, broker("c", "V", 1) | LONG), at(26, BEAT)])
+    told = restatements(tmp_path / "w")
+    assert late.restated == len(told) > 0
+    assert {(row["run_id"], row["day"], row["namesrv_id"], row["cause"]) for row in told} == {
+        (late.run_id, FIRST, NAMESRV, "events")
+    }
+
+
 def test_one_late_event_restates_no_other_name_server(tmp_path: Path) -> None:
     """Nor does a finding that two name servers have together seem to be gone; once their clocks agree, it is.
 

@@ -10,10 +10,10 @@ CREATE OR REPLACE TEMPORARY VIEW restatements (
     new_events COMMENT 'How many more events and answers are recorded of the day',
     ingest_runs COMMENT 'Where events are the cause: ingest runs whose rows the run is the first to cover'
 )
-COMMENT 'Partitions - a table''s day of one name server - that a run published with other rows than the run before it; the last day that this one knew is not over, and what is read of it restates nothing'
+COMMENT 'Partitions - a table''s day of one name server - that a run published with other rows than the run before it; what follows the end of what this one knew restates nothing'
 AS
 WITH published AS (
-    SELECT run_id, days, inputs, outputs, ingest_runs, config_sha256, code_version,
+    SELECT run_id, days, inputs, outputs, ingest_runs, late_namesrvs, config_sha256, code_version,
         row_number() OVER (ORDER BY finished_time, run_id) AS number
     FROM runs WHERE status = 'published'
 ), again AS (
@@ -58,6 +58,6 @@ JOIN known AS k ON k.number = d.number
 LEFT JOIN told AS t ON t.number = d.number AND t.day = d.day AND t.namesrv_id = d.namesrv_id
 WHERE
     d.is_made AND (
-        d.day <> k.last_day OR p.config_sha256 <> q.config_sha256 OR p.code_version <> q.code_version
+        d.day <> k.last_day OR array_contains(p.late_namesrvs, d.namesrv_id) OR p.config_sha256 <> q.config_sha256 OR p.code_version <> q.code_version
         OR NOT (k.newest > k.last_day OR coalesce(t.goes_on, FALSE))
     )
