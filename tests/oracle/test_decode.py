@@ -29,7 +29,7 @@ from namesrv_wire.protocol.bodies import RegisterBody, decode_data_version, deco
 from namesrv_wire.protocol.frames import LANGUAGES, decode_frame
 from namesrv_wire.protocol.requests import KnownFrames
 from namesrv_wire.secrets import is_secret
-from tests.examples import great
+from tests.examples import more
 from tests.oracle.jvm import Jvm, JvmUnavailableError, compiled, jars
 from tests.wire.mutate import mutated_body, mutated_frame, odd_json
 from tests.wire.seeds import forged_frames, real_frames, register_bodies
@@ -42,7 +42,7 @@ else:
 HERE = Path(__file__).parent
 _KNOWN = KnownFrames()
 RELEASES = ("4.9.7", "5.4.0")
-INPUTS = great(20_000)
+INPUTS = more(20_000)
 BATCH = 2_000
 NOW = -424_242
 """Stands for the clock in our answers: no input holds it."""
