@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs import __version__
@@ -50,7 +51,7 @@ def _late(warehouse: Warehouse, day: dt.date, ingest_runs: Collection[str]) -> s
     """Return the name servers of which these ingest runs have read, on the last day that was known, what is not its end."""
     until = {one.namesrv_id: one.spans[-1].until - dt.timedelta(microseconds=1) for one in warehouse.coverage()}
     early = pc.field("effect_time") < max(until.values())
-    is_new = pc.field("ingest_run").isin([*ingest_runs])
+    is_new = pc.field("ingest_run").isin(pa.array([*ingest_runs], pa.string()))
     late = set[str]()
     for table in bronze.RECORDED_TABLES:
         rows = warehouse.rows(table, [day], ["namesrv_id", "effect_time"], early & is_new)

@@ -70,7 +70,7 @@ BUGS = (
     ),
     Bug(
         "a disk that is full while a log is read has it refused for ever",
-        "jobs/ingest/logs.py",
+        "jobs/ingest/reading.py",
         """        found.blocks.append(_written(part, f"{part.name}-{number}", block))""",
         """        try:
             found.blocks.append(_written(part, f"{part.name}-{number}", block))
@@ -102,14 +102,14 @@ BUGS = (
     ),
     Bug(
         "two runs hold the warehouse",
-        "jobs/store/lock.py",
+        "jobs/store/places.py",
         "_take(file, fcntl.LOCK_EX, warehouse)",
         "_take(file, fcntl.LOCK_SH, warehouse)",
         "tests/store/test_lock.py::test_a_second_run_is_told_who_is_writing",
     ),
     Bug(
         "a dead process is named as the one that writes",
-        "jobs/store/lock.py",
+        "jobs/store/places.py",
         "    except ProcessLookupError:\n        return False",
         "    except ProcessLookupError:\n        return True",
         "tests/store/test_lock.py::test_a_process_that_is_dead_is_not_named",
