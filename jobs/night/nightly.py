@@ -50,6 +50,8 @@ _REPORTED = {
 def _late(warehouse: Warehouse, day: dt.date, ingest_runs: Collection[str]) -> set[str]:
     """Return the name servers of which these ingest runs have read, on the last day that was known, what is not its end."""
     until = {one.namesrv_id: one.spans[-1].until - dt.timedelta(microseconds=1) for one in warehouse.coverage()}
+    if not until:
+        return set()
     early = pc.field("effect_time") < max(until.values())
     is_new = pc.field("ingest_run").isin(pa.array([*ingest_runs], pa.string()))
     late = set[str]()
@@ -78,7 +80,7 @@ def publish(
     outputs = night.outputs
     # As the view `restatements` tells them: a last day that goes on is none.
     last, were = warehouse.ledger().last, warehouse.ledger().days
-    late = _late(warehouse, max(were), days.ingest_runs) if were.intersection(done) else set[str]()
+    late = _late(warehouse, max(were), days.ingest_runs) if were and max(were) in done else set[str]()
     now, none = {**inputs, **outputs}, Digest()
     others = {
         cut: now.get(cut, none).rows - known.get(cut, none).rows

@@ -105,10 +105,6 @@ def _cpu(took: Ran) -> float:
     return took.cpu_s
 
 
-def _peak(took: Ran) -> float:
-    return took.peak_mib
-
-
 def network(bench: Bench) -> list[Measured]:
     """Five minutes of two live name servers, past unknown: a whole night, and what of it comes after reading."""
     name = "network-large"
