@@ -154,10 +154,10 @@ def require_whole(warehouse: Warehouse) -> None:
         files = warehouse.files_of(last, TABLES[name])
         require_all(warehouse.path, last, TABLES[name], files)
         require_files(warehouse.path, TABLES[name], files)
-    for table in bronze.TABLES:
-        if not table.partition_by and table is not bronze.TOPIC_CONFIGS_TABLE:
-            for wrong in differences(warehouse, table, last, {}):
-                raise TamperedError(wrong)
+    # Where maintenance has put files together, the night reads these.
+    warehouse.hold(
+        table for table in bronze.TABLES if not table.partition_by and table is not bronze.TOPIC_CONFIGS_TABLE
+    )
 
 
 def require_all(root: str, run: Run, table: Table, files: Sequence[DataFile]) -> None:
