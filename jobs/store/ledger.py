@@ -85,22 +85,30 @@ def run_known_at(runs: pa.Table, asked: str | dt.datetime) -> Run | None:
     return _last(found) if found.num_rows else None
 
 
-def slices_in_force(
-    runs: pa.Table, days: Collection[dt.date | None] | None = None, known_at: Run | None = None
-) -> dict[Slice, Digest]:
-    """Return the digest of each slice as the ledger has it: of gold tables as written, of bronze ones as read.
+def slices_in_force(runs: pa.Table, known_at: Run | None = None) -> pa.Table:
+    """Return the slices that the ledger has, with their digests: of gold tables as written, of bronze ones as read.
 
-    A day is as the last run left it that recomputed it; `known_at`: of the runs up to that one. `days`: only of these; None among
-    them stands for what is of no day, the intervals that are open.
+    A day is as the last run left it that recomputed it; `known_at`: of the runs up to that one.
     """
     if known_at is not None:
         runs = runs.filter(pc.field("finished_time") <= known_at.finished_time)
-    found = ask(_IN_FORCE, {"runs": runs})
+    return ask(_IN_FORCE, {"runs": runs})
+
+
+def digests_in(
+    slices: pa.Table, days: Collection[dt.date | None] | None = None, table: str | None = None
+) -> dict[Slice, Digest]:
+    """Return the digest of each of the `slices` of a ledger, or of some days or one table.
+
+    None among the days stands for what is of no day, the intervals that are open.
+    """
     if days is not None:
         wanted = pc.field("day").isin(pa.array(sorted(day for day in days if day is not None), pa.date32()))
-        found = found.filter(wanted | pc.field("day").is_null() if None in days else wanted)
+        slices = slices.filter(wanted | pc.field("day").is_null() if None in days else wanted)
+    if table is not None:
+        slices = slices.filter(pc.field("table") == table)
     return {
-        Slice(row["table"], row["day"], row["namesrv_id"]): Digest.parse(row["digest"]) for row in found.to_pylist()
+        Slice(row["table"], row["day"], row["namesrv_id"]): Digest.parse(row["digest"]) for row in slices.to_pylist()
     }
 
 

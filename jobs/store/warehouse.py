@@ -48,6 +48,7 @@ from jobs.store.ledger import (
     ReadFile,
     Run,
     days_of,
+    digests_in,
     finished_after,
     read_ledger,
     require_same,
@@ -73,6 +74,8 @@ TABLES: Final = {table.name: table for table in (*WRITTEN_TABLES, gold.RUNS)}
 _DATA = frozenset(table.name for table in DATA_TABLES)
 _PINNED = frozenset(table.name for table in WRITTEN_TABLES)
 _MANY, _SMALL_BYTES = 16, 16 << 20
+# A file each run, a few rows each: what a run asks of them it asks several times.
+_KEPT = (gold.RUNS, bronze.SOURCES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,8 @@ class Warehouse:
         self._end: Chain | None = None
         self._pieces: dict[tuple[str, str], Pieces] = {}
         self._recorded: list[ReadFile] | None = None
-        self._in_force: dict[Slice, Digest] | None = None
+        self._kept: dict[str, tuple[list[str], pa.Table]] = {}
+        self._in_force: pa.Table | None = None
         self._heard: dict[dt.date, set[str]] = {}
         self._held: dict[str, set[dt.date | None]] = {}
         self._rearranged: dict[str, int] = {}
@@ -136,7 +140,15 @@ class Warehouse:
         filter: pc.Expression | None = None,  # noqa: A002  pyarrow's own name for it
     ) -> pa.Table:
         """Return the rows of `files`. Raises TamperedError if a file cannot be read."""
-        return read_files(self.path, table, self.files(table, days), columns, filter)
+        files = self.files(table, days)
+        if table not in _KEPT:
+            return read_files(self.path, table, files, columns, filter)
+        paths, found = self._kept.get(table.name, ([], None))
+        if found is None or paths != [file.path for file in files]:
+            found = read_files(self.path, table, files)
+            self._kept[table.name] = [file.path for file in files], found
+        found = found if filter is None else found.filter(filter)
+        return found if columns is None else found.select(columns)
 
     def published_files(self, table: Table, days: Collection[dt.date] | None = None) -> list[DataFile]:
         """Return the data files of `table` as the last published run left it; none where that run did not know it."""
@@ -215,7 +227,7 @@ class Warehouse:
             }
         changed = {day for commit in foreign for day in commit.days}
         days = days if days is None or None in changed else days & changed
-        expected = {cut: of for cut, of in self.slices_in_force(days).items() if cut.table == table.name}
+        expected = self.slices_in_force(days, table=table.name)
         require_same(digests_of(self.path, table, self._files_at(table, head, days)), expected, remedy)
 
     def hold(self, tables: Iterable[Table], days: Collection[dt.date] | None = None) -> None:
@@ -253,8 +265,7 @@ class Warehouse:
                 for cut, digest in slices.items()
                 if cut.day not in held and (cut.day is None or first is None or cut.day >= first)
             }
-            expected = {cut: of for cut, of in self.slices_in_force(wanted).items() if cut.table == table.name}
-            require_same(found, expected)
+            require_same(found, self.slices_in_force(wanted, table=table.name))
             require_intact(self.path, table, files)
             held |= wanted
 
@@ -517,15 +528,15 @@ class Warehouse:
         return Entry(table.name, file.path, sha256_in(file.path) or sha256_at(self.path, table, file.path), pieces)
 
     def slices_in_force(
-        self, days: Collection[dt.date | None] | None = None, known_at: Run | None = None
+        self, days: Collection[dt.date | None] | None = None, known_at: Run | None = None, table: str | None = None
     ) -> dict[Slice, Digest]:
-        """Return the digest of each slice (of `days`; None among them: of no day) as the ledger has it, now or as of `known_at`."""
+        """Return the digest of each slice as the ledger has it, now or as of `known_at`; see `digests_in`."""
         columns = ["run_id", "status", "finished_time", "days", "inputs", "outputs"]
-        if known_at is not None or (days is not None and self._in_force is None):
-            return slices_in_force(self.rows(gold.RUNS, columns=columns), days, known_at)
+        if known_at is not None:
+            return digests_in(slices_in_force(self.rows(gold.RUNS, columns=columns), known_at), days, table)
         if self._in_force is None:
             self._in_force = slices_in_force(self.rows(gold.RUNS, columns=columns))
-        return {cut: digest for cut, digest in self._in_force.items() if days is None or cut.day in days}
+        return digests_in(self._in_force, days, table)
 
     def coverage(self, known_at: Run | None = None) -> list[Covered]:
         """Return what is recorded of each name server, as the ledger has it, now or as of the run `known_at`."""
