@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_wire.secrets import blot
+from namesrv_wire.secrets import SECRET_KEYS, blot
 from tests.wire.forge import binary_header, frame, request
 
 SECRET = b"s3cr3t-value"
 
 
 @pytest.mark.parametrize("cut", range(13))
-@pytest.mark.parametrize("key", ["AccessKey", "signature", "SECURITYTOKEN"])
+@pytest.mark.parametrize("key", ["AccessKey", *sorted(map(str.upper, SECRET_KEYS))])
 def test_json_secrets_are_blotted_also_when_cut_off(key: str, cut: int) -> None:
     """Wherever a kept piece ends inside the value, nothing of the value remains, and the length stays."""
     whole = request(105, {"topic": "T", key: SECRET.decode(), "z": "1"})
