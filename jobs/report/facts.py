@@ -201,7 +201,7 @@ def facts_of(answers: Answers, scope: Scope, share: Callable[[int, int], None] =
     if scope.namesrv is not None and not facts.namesrvs:
         raise UsageError(f"name server {scope.namesrv!r}: nothing is recorded of it in that time")
     facts.incidents = _incidents_of(scope, rows("incidents"), facts.changes)
-    facts.divergence = rows("divergence") if scope.namesrv is None else []
+    facts.divergence = rows("divergence") if len(facts.namesrvs) > 1 else []
     facts.queues = [] if scope.topic is None else rows("queues")
     facts.checks, facts.registry, facts.covered = map(rows, ("checks", "registry", "covered"))
     numbers = {row["namesrv_id"]: f"NS{number}" for number, row in enumerate(facts.namesrvs, start=1)}
