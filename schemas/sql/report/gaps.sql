@@ -1,5 +1,5 @@
 -- Silences of more than a share of the lease, the longest first, and removals of silent brokers.
-WITH renewing AS (
+WITH renewing AS NOT MATERIALIZED (
     SELECT namesrv_id, coalesce(cluster_name, '') AS cluster, broker_name, broker_addr, seq, effect_time FROM registrations
     WHERE day IN ({days}) AND refusal IS NULL AND {of_namesrv}
     UNION ALL
