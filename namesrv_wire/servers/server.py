@@ -106,6 +106,8 @@ class Server:
         silent_since = connection.last_byte_ns
         if size:
             before = mine.stream.position
+            if mine.stream.lost_from is not None:
+                self.ledger.is_told()
             cuts = mine.cuts(mine.stream.push(segment.seq, segment.payload, segment.lost, time_ns))
             advanced = mine.stream.position > before
             if advanced:
