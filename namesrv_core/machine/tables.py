@@ -145,18 +145,18 @@ class TopicQueueTable(NestedTable[QueueData]):
         return super().row(key)
 
     def names_of_topic(self, topic: str | None) -> list[str | None]:
-        """Return the broker names that have queue data for `topic`."""
+        """Return the broker names that have queue data for `topic`, in an order that does not hang on which rows were met."""
         if self._unmet is not None:
             for name in self._unmet.names(topic):
                 self._meet(name)
-        return list(self.get(topic, ()))
+        return sorted(self.get(topic, ()), key=_by_name)
 
     def keys_of_rows(self) -> Iterator[tuple[str | None, str | None]]:
-        """Yield the keys of all rows."""
+        """Yield the keys of all rows, likewise in order."""
         if self._unmet is not None:
             for name in self._unmet.names():
                 self._meet(name)
-        return ((topic, name) for topic, rows in self.items() for name in rows)
+        return ((topic, name) for topic in sorted(self, key=_by_name) for name in sorted(self[topic], key=_by_name))
 
     def _meet(self, broker_name: str | None) -> None:
         if self._unmet is not None:
@@ -175,6 +175,10 @@ class TopicQueueTable(NestedTable[QueueData]):
                 return False
             self._complete[broker_name] = topics
         return True
+
+
+def _by_name(name: str | None) -> tuple[bool, str]:
+    return name is not None, name or ""
 
 
 class TopicQueueMappingTable(NestedTable[TopicQueueMappingInfo]):

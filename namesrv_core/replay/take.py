@@ -60,8 +60,10 @@ def _pass_over(registry: Registry, event: events.RecordingGap, at_ms: int) -> St
     A lease that had not ended when the gap began counts from its end: the broker may have beaten until then. One that had
     ended goes with the next scan, as it would have.
     """
+    # Of a gap of a millisecond, which one event leaves, others may come before its end.
+    heard_ms = event.until_ms if event.until_ms > at_ms + 1 else min(event.until_ms, at_ms)
     for key, live in registry.broker_live_table.items():
         if registry.last_update_ms[key] + live.lease_ms >= at_ms:
-            registry.refresh(key, max(event.until_ms, registry.last_update_ms[key]))
+            registry.refresh(key, max(heard_ms, registry.last_update_ms[key]))
     registry.past = Past(event.until_ms)
     return Step(Outcome.UNRECORDED, result=event.until_ms)

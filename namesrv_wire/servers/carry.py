@@ -14,8 +14,8 @@ from namesrv_wire.servers.server import Server
 from namesrv_wire.streams.closing import LATE_NS
 from namesrv_wire.streams.connection import Connection
 
-CARRY_SCHEMA: Final = "namesrv-carry/4"
-_OF_LEDGER: Final = ("confirmed", "time_ns", "last_slot", "version", "provisional")
+CARRY_SCHEMA: Final = "namesrv-carry/5"
+_OF_LEDGER: Final = ("confirmed", "time_ns", "written_ns", "doubted_ns", "last_slot", "version", "provisional")
 _OF_RECORDING: Final = ("last_packet_ns", "hole", "hole_end_ns", "silence", "whole_since_ns", "is_behind")
 
 

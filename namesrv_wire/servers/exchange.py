@@ -8,13 +8,14 @@ from typing import Any, Final
 from namesrv_core.inference.configuration import shown_text
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
-from namesrv_wire.codes import CONFIRMING, EVENT_TABLES, REQUEST_CODE_NOT_SUPPORTED, version_name
+from namesrv_wire.codes import CONFIRMING, EVENT_TABLES, REQUEST_CODE_NOT_SUPPORTED, request_name, version_name
 from namesrv_wire.errors import STRANGERS, DecodeError, Reason
 from namesrv_wire.limits import MAX_HELD_ROWS, MAX_PENDING
 from namesrv_wire.protocol.requests import KnownFrame, KnownFrames, refused_as, topic_configs_row
 from namesrv_wire.rows import (
     FRAME_TABLES,
     NOTHING,
+    UNTIL_MS,
     AnyRow,
     FrameRow,
     Place,
@@ -57,6 +58,7 @@ class Exchange:
             known, opaque = self._frames.decode(data)
         except DecodeError as error:
             ledger.quarantine(connection, Cut(position, data), error, len(data), from_server=from_server)
+            self._unread(connection, head_of(data), from_server=from_server)
             return
         frame = known.frame
         if from_server:
@@ -90,9 +92,13 @@ class Exchange:
         assert cut.error is not None
         tally, reason = self.ledger.tally, cut.error.reason
         tally.pieces += 1
+        if reason in (Reason.TRUNCATED_PACKET, Reason.LOST_SEGMENT):
+            head = head_of(cut.data)
+            self._unread(connection, head, from_server=from_server)
+            if head is None and connection.beats and not from_server:
+                self._doubt(f"bytes of {connection.channel_id} are missing")
         if reason is Reason.TRUNCATED_PACKET:
             tally.cut_frames += 1
-            self._cut_frame(connection, head_of(cut.data), from_server=from_server)
             if connection.is_cut:
                 tally.ignored["cut_frame"] += 1
                 return
@@ -101,31 +107,60 @@ class Exchange:
         if reason in STRANGERS:
             connection.give_up()
 
-    def _cut_frame(self, connection: Connection, head: Head | None, *, from_server: bool) -> None:
-        """Use what the beginning of a cut frame says: that a broker beats, that an event was answered, by whom."""
+    def _unread(self, connection: Connection, head: Head | None, *, from_server: bool) -> None:
+        """Use what the beginning of a frame says that could not be read: that a broker beats, what was answered, by whom.
+
+        Behind a request that may have changed the registry nothing is known.
+        """
         if head is None or head.is_answer is not from_server:
             return
         if not from_server:
             connection.asked_cut |= head.code in CONFIRMING
             connection.beats |= EVENT_TABLES.get(head.code) in ("heartbeats", "registrations")
+            if head.code in EVENT_TABLES:
+                unread = Pending(head.code, self.ledger.slot(), self.ledger.time_ns, None, None)
+                if head.opaque is None or head.is_one_way:
+                    self.unanswered(connection, unread)
+                else:
+                    self._await(connection, head.opaque, unread)
             return
         if head.version is not None:
             self._identify(head.version)
         pending = None if head.opaque is None else connection.pending.pop(head.opaque, None)
         self._confirm(connection, pending, head.code)
-        if pending is not None and pending.row is not None:
-            self._take_effect(connection, pending.row, NOTHING)
+        if pending is not None and pending.question is None:
+            self._answered(connection, pending, head.code, NOTHING)
+
+    def _answered(self, connection: Connection, pending: Pending, code: int, answered: Values) -> None:
+        """Let a request take effect, now that its answer has left: its row, if it could be read."""
+        if pending.row is not None:
+            ledger, is_open = self.ledger, connection.closed_ns is None
+            seq, at_us = (
+                (ledger.slot(), ledger.time_ns // 1_000) if is_open else (pending.row.seq, pending.row.effect_us)
+            )
+            ledger.emit(pending.row.answered_at(seq, at_us, answered))
+        elif code == ResponseCode.SUCCESS:
+            self.unanswered(connection, pending)
+
+    def unanswered(self, connection: Connection, pending: Pending) -> None:
+        """Write a request as it stands without an answer. Of one that could not be read it is not known what it has changed."""
+        if pending.row is not None:
+            self.ledger.emit(pending.row)
+        elif pending.code in EVENT_TABLES:
+            self._doubt(f"{request_name(pending.code)} of {connection.channel_id} could not be read")
+
+    def _doubt(self, evidence: str) -> None:
+        """Note that the registry may have changed unseen; once, until something else is read."""
+        ledger = self.ledger
+        if ledger.written_ns > ledger.doubted_ns:
+            ledger.fact("recording_gap", evidence, properties=f"{UNTIL_MS}{ledger.time_ns // 1_000_000 + 1}")
+            ledger.doubted_ns = ledger.time_ns
 
     def _confirm(self, connection: Connection, pending: Pending | None, code: int) -> None:
         """Note an answer of this code: only a name server answers some questions."""
         is_asked = pending.code in CONFIRMING if pending is not None else connection.asked_cut
         if is_asked and not self.ledger.confirmed and code != REQUEST_CODE_NOT_SUPPORTED:
             self.ledger.confirm()
-
-    def _take_effect(self, connection: Connection, row: FrameRow, answered: Values) -> None:
-        ledger, is_open = self.ledger, connection.closed_ns is None
-        seq, at_us = (ledger.slot(), ledger.time_ns // 1_000) if is_open else (row.seq, row.effect_us)
-        ledger.emit(row.answered_at(seq, at_us, answered))
 
     def _event(self, connection: Connection, known: KnownFrame, opaque: int, cut: Cut) -> None:
         ledger, frame = self.ledger, known.frame
@@ -134,6 +169,7 @@ class Exchange:
             columns, topics = known.request(time_ns // 1_000_000)
         except DecodeError as error:
             ledger.quarantine(connection, cut, error, len(cut.data), from_server=False)
+            self._unread(connection, head_of(cut.data), from_server=False)
             return
         ledger.tally.events[table] += 1
         connection.beats = connection.beats or table in ("heartbeats", "registrations")
@@ -191,15 +227,12 @@ class Exchange:
                 ledger.fact("configured", "answer to a question about the configuration", properties=text)
             return
         ledger.tally.ignored[f"response:{pending.code}"] += 1
-        if pending.row is None:
-            return
-        self._take_effect(connection, pending.row, known.answer())
+        self._answered(connection, pending, frame.code, NOTHING if pending.row is None else known.answer())
 
     def unanswered_at_arrival(self, connection: Connection) -> None:
         """Write the unanswered requests of a connection with their arrival as effect."""
         for pending in connection.waiting:
-            if pending.row is not None:
-                self.ledger.emit(pending.row)
+            self.unanswered(connection, pending)
         connection.orphans.clear()
 
     def withdraw(self, connection: Connection, after_ns: int) -> None:
@@ -254,6 +287,10 @@ class Ledger:
         """Files with packets of this name server."""
         self.time_ns = 0
         """Time of the packet at hand."""
+        self.written_ns = 0
+        """Time of the last packet that was read and told of something."""
+        self.doubted_ns = -1
+        """Time of the last one behind which nothing is known."""
         self.is_base_taken = False
         """Whether something was written at the packet at hand."""
         self._said: dict[tuple[int, str | None], tuple[Values, Values]] = {}
@@ -272,6 +309,10 @@ class Ledger:
         """Have what is written from now on happen at a time, near the packet at hand."""
         self.time_ns = time_ns
         self.is_base_taken = False
+
+    def is_told(self) -> None:
+        """Note that a gap tells of what the packet at hand shows to be missing: nothing more is to be doubted for it."""
+        self.doubted_ns = self.written_ns = self.time_ns
 
     def take(self) -> list[AnyRow]:
         """Return the rows that may leave, once."""
@@ -332,6 +373,8 @@ class Ledger:
 
     def emit(self, row: AnyRow) -> None:
         """Write a row."""
+        if row.table != "quarantine":
+            self.written_ns = self.time_ns
         if not self.confirmed:
             if len(self.held) >= MAX_HELD_ROWS:
                 dropped = self.held.popleft()

@@ -205,7 +205,8 @@ class Recording:
             self._idle.heard(each, self._ledger.time_ns)
 
     def _lose_track(self, connections: Collection[Connection]) -> None:
-        """Take what stands behind holes of connections: what is missing there never comes."""
+        """Take what stands behind holes of connections: what is missing there never comes, and a gap tells of it."""
+        self._ledger.is_told()
         for connection in connections:
             for from_server, half in enumerate((connection.from_client, connection.from_server)):
                 for cut in half.cuts(half.stream.lose_track(self._ledger.time_ns)):
@@ -294,6 +295,7 @@ class Recording:
         self._ledger.fact(
             "recording_gap", evidence, seq=seq, place=place, properties=f"{UNTIL_MS}{end_ns // 1_000_000}"
         )
+        self._ledger.doubted_ns = self._ledger.time_ns
 
     def _note_step(self, time_ns: int, evidence: str) -> None:
         place = Place(*self._ledger.source, time_ns)
@@ -316,7 +318,7 @@ class Endings:
             if pending.row is not None:
                 # It stays so: an answer that comes all the same changes nothing about when it took effect.
                 pending.row = pending.row._replace(seq=self._ledger.slot(), effect_us=self._ledger.time_ns // 1_000)
-                self._ledger.emit(pending.row)
+            self._exchange.unanswered(connection, pending)
         connection.orphans.clear()
         for kind in kinds:
             self._emit(connection, kind, closed_by, silent_ns, len(waiting))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from namesrv_core.machine.schedule import STALL_NS
-from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, SILENCE_NS
+from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, MAX_REORDER_CHUNKS, SILENCE_NS
 from namesrv_wire.packets.capture import ACK, FIN, RST, Segment
 from namesrv_wire.protocol.requests import KnownFrames
 from namesrv_wire.rows import Place
@@ -86,8 +86,7 @@ class Server:
         """
         if connection.unasked is not None and connection.is_over_with(segment, from_server=from_server):
             return False
-        if segment.interface and is_elsewhere(connection, segment, self.ledger.source[0], from_server=from_server):
-            self.ledger.tally.sightings += 1
+        if self._is_elsewhere(connection, segment, from_server=from_server):
             return True
         time_ns = segment.time_ns
         mine, size = connection.half(from_server=from_server), len(segment.payload) + segment.lost
@@ -106,6 +105,8 @@ class Server:
         silent_since = connection.last_byte_ns
         if size:
             before = mine.stream.position
+            if mine.stream.lost_from is not None:
+                self.ledger.is_told()
             cuts = mine.cuts(mine.stream.push(segment.seq, segment.payload, segment.lost, time_ns))
             advanced = mine.stream.position > before
             if advanced:
@@ -127,6 +128,24 @@ class Server:
             self._ends(connection, segment, silent_ns, from_server=from_server)
         return True
 
+    def _is_elsewhere(self, connection: Connection, segment: Segment, *, from_server: bool) -> bool:
+        """Return whether a segment was seen on another interface than the name server's.
+
+        What the client sent past that, and the name server acknowledges, has reached it all the same: it is taken in.
+        """
+        ledger, now_ns = self.ledger, self.ledger.time_ns
+        for missed in connection.missed(segment.ack) if from_server and segment.flags & ACK else ():
+            ledger.tally.sightings -= 1
+            ledger.at(max(missed.time_ns, ledger.last_slot))
+            self.segment(connection, missed._replace(interface=0), from_server=False)
+            ledger.at(now_ns)
+        if not segment.interface or not is_elsewhere(connection, segment, ledger.source[0], from_server=from_server):
+            return False
+        ledger.tally.sightings += 1
+        if not from_server and len(connection.elsewhere) < MAX_REORDER_CHUNKS:
+            connection.elsewhere.append(segment)
+        return True
+
     def go_on(
         self, flow: Flow, time_ns: int, source: tuple[str, int], seq: int, ack: int, flags: int, data: bytes
     ) -> bool:
@@ -145,7 +164,7 @@ class Server:
             return True
         if seq != stream.next_seq or stream.chunks or back.chunks or connection.idle_ns is not None:
             return False
-        if from_server and (idle.unsigned or idle.inactive):
+        if from_server and (idle.unsigned or idle.inactive or connection.elsewhere):
             return False
         if flags & ACK:
             connection.note_ack(ack, from_server=from_server)

@@ -86,7 +86,7 @@ class Pending:
 _NOT_AS_IT_IS: Final = frozenset(
     {
         *("client", "opened_ns", "channel_id", "syn_seq", "last_source", "handshake", "sighted_in", "client_seen"),
-        *("from_client", "from_server", "pending", "orphans", "reverse", "times", "unasked", "others"),
+        *("from_client", "from_server", "pending", "orphans", "reverse", "times", "unasked", "others", "elsewhere"),
     }
 )
 """What a dump leaves out, or writes in its own way."""
@@ -150,6 +150,8 @@ class Connection:
     sighted_in: str | None = None
     client_seen: set[int] = field(default_factory=set)
     """Interfaces on which the client's segments were seen."""
+    elsewhere: list[Segment] = field(default_factory=list)
+    """The client's segments that were seen on another interface than the name server's, until it acknowledges them."""
     unasked: tuple[int, int, int] | None = None
     """Of the last SYN/ACK that came though this is open and nobody had asked: both initial numbers, and the interface."""
 
@@ -191,6 +193,18 @@ class Connection:
         self.acks[not from_server] = ack
         if from_server and self.taken_ns and self.from_client.stream.ahead(ack) >= 0:
             self.taken_ns = 0
+
+    def missed(self, ack: int) -> list[Segment]:
+        """Return the client's segments that the name server has got, up to `ack`, and that were seen elsewhere alone."""
+        stream, got, left = self.from_client.stream, [], []
+        for segment in self.elsewhere:
+            end = segment.seq + len(segment.payload) + segment.lost + bool(segment.flags & FIN)
+            if stream.ahead(end) > stream.ahead(ack):
+                left.append(segment)
+            elif stream.ahead(end) > (self.client_fin_ns is not None):
+                got.append(segment)
+        self.elsewhere = left
+        return got
 
     def is_over_with(self, segment: Segment, *, from_server: bool) -> bool:
         """Return whether a segment says that the SYN/ACK nobody had asked for was none that anybody can send.

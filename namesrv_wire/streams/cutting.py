@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from namesrv_wire.codes import REQUEST_NAMES
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.limits import MAX_FRAME_BYTES, MAX_RESYNC_BYTES, MAX_RESYNC_HEADER_BYTES, MIN_BINARY_HEADER_BYTES
-from namesrv_wire.protocol.frames import FIXED, JSON, RESPONSE, ROCKETMQ, decode_frame
+from namesrv_wire.protocol.frames import FIXED, JSON, ONE_WAY, RESPONSE, ROCKETMQ, decode_frame
 
 _TLS_HANDSHAKE: Final = 0x16
 _TLS_RECORDS: Final = frozenset(range(0x14, 0x18))
@@ -357,6 +357,7 @@ class Head(NamedTuple):
 
     code: int
     is_answer: bool
+    is_one_way: bool
     opaque: int | None
     version: int | None
 
@@ -377,7 +378,7 @@ def head_of(data: bytes | bytearray) -> Head | None:
         code, version, opaque, flag = (said.get(name) for name in (b"code", b"version", b"opaque", b"flag"))
     if code is None or (flag is None and code not in REQUEST_NAMES):
         return None
-    return Head(code, bool(flag and flag & RESPONSE), opaque, version)
+    return Head(code, bool(flag and flag & RESPONSE), bool(flag and flag & ONE_WAY), opaque, version)
 
 
 def _length_is_plausible(start: bytes) -> bool:

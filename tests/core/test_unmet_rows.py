@@ -53,9 +53,9 @@ def tables(profile: Profile) -> tuple[TopicQueueTable, TopicQueueTable, Elsewher
     [
         (lambda table: table.row(("U", "a")), ["a"]),
         (lambda table: table.row(("T", "nobody")), []),
-        (lambda table: sorted(table.names_of_topic("T")), ["a", "b"]),
+        (lambda table: table.names_of_topic("T"), ["a", "b"]),
         (lambda table: sorted(table.topics_of_name("a")), ["a"]),
-        (lambda table: sorted(table.keys_of_rows(), key=str), ["a", "b", None]),
+        (lambda table: list(table.keys_of_rows()), ["a", "b", None]),
         (lambda table: table.has_topics("b", TopicTable([TopicConfig("T", *TWO)])), ["b"]),
     ],
     ids=["row", "no_row", "names_of_topic", "topics_of_name", "keys_of_rows", "has_topics"],
@@ -76,7 +76,7 @@ def test_a_change_finds_what_was_there(profile: Profile) -> None:
         table.change(("U", "a"), None, 0)
         table.change(("T", "a"), TWO, 0)
     assert elsewhere.asked == ["a"]
-    assert sorted(lazy.keys_of_rows(), key=str) == sorted(whole.keys_of_rows(), key=str)
+    assert list(lazy.keys_of_rows()) == list(whole.keys_of_rows())
     assert [lazy.row(key) for key in whole.keys_of_rows()] == [whole.row(key) for key in whole.keys_of_rows()]
 
 

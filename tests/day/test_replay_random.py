@@ -7,7 +7,7 @@ import random
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
@@ -82,6 +82,7 @@ def _broker(dice: random.Random, number: int, calm: int) -> list[tuple[float, Li
 @pytest.mark.slow
 @settings(max_examples=examples(12))
 @given(st.integers(0, 10**6), st.sampled_from(NAMESRVS), st.sampled_from([(60, 3_600), (4, 240)]))
+@example(140, NAMESRVS[1], (4, 240))  # one event removes rows of two broker names, of which one was met before
 def test_no_table_tells_runs_from_single_beats(seed: int, namesrv: Namesrv, slots: tuple[int, int]) -> None:
     """Whatever brokers and administrators do, in periods of an hour, and in short ones, of which most are parts of runs."""
     life = Life(told_at_random(seed), namesrv)

@@ -39,6 +39,8 @@ SAID = {
     "beat": request(904, BROKER, flag=ONE_WAY),
     "query": request(322, BROKER, b'{"counter":1,"timestamp":1}', opaque=4),
     "leave": request(104, BROKER, opaque=9),
+    "damaged": request(103, BROKER, b"{", opaque=3),
+    "damaged-one-way": request(103, BROKER, b"{", opaque=3, flag=ONE_WAY),
     "http": b"GET / HTTP/1.1",
     "zeros": bytes(64),
 }
@@ -78,8 +80,11 @@ class Line(Talk):
         elif word == "route":
             self.opaque += 1
             self.exchange(105, {"topic": "T"}, opaque=self.opaque)
-        elif word == "answer":
-            self.answer(response(3))
+        elif word in ("answer", "refusal"):
+            self.answer(response(3, code=int(word == "refusal")))
+        elif word == "cut":  # of what was sent last, only the beginning was kept
+            last = self.segments[-1]
+            self.segments[-1] = last._replace(payload=last.payload[:120], lost=len(last.payload) - 120)
         elif word in ("syn", "syn-ack", "ack"):
             self._add(word != "syn", {"syn": SYN, "syn-ack": SYN | ACK, "ack": ACK}[word])
         elif word.startswith("kernel-rst"):  # no acknowledgement, and the number that was asked for

@@ -58,7 +58,7 @@ def facts(rows: list[AnyRow]) -> list[object]:
     return [
         (row["kind"], row.get("closed_by"), row["event_time"], row["channel_id"])
         for row in of
-        if row["kind"] != "identified"
+        if row["kind"] not in ("identified", "recording_gap")
     ]
 
 

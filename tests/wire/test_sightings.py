@@ -126,6 +126,16 @@ def test_ways_that_differ_there_and_back_lose_nothing() -> None:
     assert transcript.counts.sightings == 0
 
 
+@pytest.mark.parametrize("moved", range(3, 26))
+def test_connections_that_move_to_another_interface_lose_nothing(moved: int) -> None:
+    """Where a link fails over: what was seen on the other one alone, and is acknowledged, has reached the name server."""
+    here = brokers()
+    seen = [segment._replace(interface=1 + (number >= moved)) for number, segment in enumerate(here)]
+    transcript = Transcript(namesrv=[NAMESRV])
+    assert said(rows_of(seen, transcript)) == said(rows_of(here))
+    assert transcript.counts.sightings == 0
+
+
 def test_interfaces_of_another_file_have_other_numbers() -> None:
     """The side is learned anew in each file; the other side of a translation is remembered over the end of a capture."""
     seen = by_router(brokers(), numbered)

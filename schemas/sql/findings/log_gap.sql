@@ -3,7 +3,13 @@
 -- meaning: nothing was recorded
 -- severity: warning
 -- remedy: Look at the recorder; what happened meanwhile is only believed
-WITH silenced AS (
+WITH unrecorded AS (
+    SELECT *, make_timestamptz(CAST(detail AS BIGINT) * 1000) AS until
+    FROM event_outcomes
+    WHERE outcome = 'unrecorded'
+),
+
+silenced AS (
     -- Brokers whose lease ran out when no other live entry outlived them. One that did is soon found: nobody counts them.
     SELECT DISTINCT
         e.cluster_name, e.broker_addr, e.removed_by, epoch_us(e.removed_time) AS removed_us, e.last_beat_time, e.returned_time,
@@ -27,13 +33,23 @@ waves AS (
 
 SELECT
     'warning' AS severity, namesrv_id AS subject,
-    effect_time AS from_time, make_timestamptz(CAST(detail AS BIGINT) * 1000) AS to_time,
+    effect_time AS from_time, until AS to_time,
     'nothing was recorded for ' || CAST(detail AS BIGINT) // 1000 - epoch_us(effect_time) // 1000000
         || ' s: what happened in it is not known, leases count from its end, and what the tables say is only believed until '
         || 'an event or an answer shows it' AS detail,
     [event_id] AS evidence
-FROM event_outcomes
-WHERE outcome = 'unrecorded'
+FROM unrecorded
+WHERE until > effect_time + INTERVAL 1 MILLISECOND
+UNION ALL
+-- So short is one that a request leaves which could not be read. Where packets were cut, there are many.
+SELECT
+    'warning', namesrv_id, min(effect_time), max(until),
+    'what may have changed it could not be read, ' || count(*)
+        || ' times: behind each, what the tables say is only believed until an event or an answer shows it',
+    list(event_id ORDER BY effect_time)[:10]
+FROM unrecorded
+WHERE until <= effect_time + INTERVAL 1 MILLISECOND
+GROUP BY namesrv_id
 UNION ALL
 SELECT
     'warning', (SELECT namesrv_id FROM about), max(last_beat_time), min(returned_time),

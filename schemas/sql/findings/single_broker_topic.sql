@@ -1,6 +1,7 @@
 -- Topics on one broker name at the end of the day though its cluster has more, those of a cluster and day together; RocketMQ's
 -- own topics left out. It begins when the topic came, was lost elsewhere, or its cluster got a second broker, whatever was last; if
--- that was before the day, with the finding that told of it.
+-- that was before the day, with the finding that told of it. One of which no topic is left ended when the last of these that it
+-- names came elsewhere, or went, or its cluster had one broker left.
 -- meaning: topics on one broker name though their cluster has more
 -- severity: info
 -- remedy: Create the topic on the other brokers; automatic creation makes it on one only
@@ -99,6 +100,37 @@ placed AS (
     FROM begun AS b
     LEFT JOIN named AS n ON n.cluster_name = b.cluster_name AND n.topic = b.topic
     LEFT JOIN unnamed AS u ON u.cluster_name = b.cluster_name AND u.day = CAST(b.since AS DATE)
+),
+
+left_alone AS (
+    SELECT s.subject, s.from_time, o.topic, any_value(o.broker_name) AS broker_name
+    FROM standing AS s
+    JOIN topic_queue_history AS o
+        ON list_contains(s.topic_names, o.topic) AND o.valid_from < $start AND (o.valid_to IS NULL OR o.valid_to >= $start)
+    WHERE (s.subject, CAST(s.from_time AS DATE)) NOT IN (SELECT (cluster_name, CAST(from_time AS DATE)) FROM placed)
+    GROUP BY s.subject, s.from_time, o.topic
+),
+
+turns AS (
+    SELECT l.subject, l.from_time, l.topic, q.valid_from AS at_time, q.opened_by AS event_id
+    FROM left_alone AS l
+    JOIN topic_queue_history AS q ON q.topic = l.topic AND q.broker_name <> l.broker_name
+    UNION ALL
+    SELECT l.subject, l.from_time, l.topic, q.valid_to, q.closed_by
+    FROM left_alone AS l
+    JOIN topic_queue_history AS q ON q.topic = l.topic AND q.broker_name = l.broker_name
+    ANTI JOIN topic_queue_history AS n ON n.topic = q.topic AND n.broker_name = q.broker_name AND n.opened_by = q.closed_by
+    UNION ALL
+    SELECT l.subject, l.from_time, l.topic, c.at_time, c.event_id
+    FROM left_alone AS l
+    JOIN sizes AS c ON c.cluster_name = l.subject AND c.brokers <= 1
+),
+
+ends AS (
+    SELECT subject, from_time, topic, min(at_time) AS at_time, arg_min(event_id, at_time) AS event_id
+    FROM turns
+    WHERE at_time >= $start
+    GROUP BY subject, from_time, topic
 )
 
 SELECT
@@ -109,3 +141,7 @@ SELECT
     list(DISTINCT broker_name) AS broker_names
 FROM placed
 GROUP BY cluster_name, CAST(from_time AS DATE)
+UNION ALL
+SELECT 'info', subject, from_time, max(at_time), NULL, [arg_max(event_id, at_time)], NULL, NULL
+FROM ends
+GROUP BY subject, from_time
