@@ -71,11 +71,19 @@ def changes(answers: Answers, since: str | dt.datetime) -> tuple[str, Answer]:
 
 def lines(found: Answer) -> Iterator[str]:
     """Yield changes as JSON, an object a line."""
+    for said in objects(found):
+        yield json.dumps(said, ensure_ascii=False, default=_iso) + "\n"
+
+
+def objects(found: Answer) -> Iterator[dict[str, Any]]:
+    """Yield changes by the names of their columns, with the rows of which they tell likewise."""
     for row in found.rows:
         said = dict(zip(found.names, row, strict=True))
-        rows = {name: None if said[name] is None else json.loads(said[name]) for name in ("row", "before")}
-        times = {name: None if said[name] is None else said[name].isoformat() for name in ("published_time", "at")}
-        yield json.dumps({**said, **times, **rows}, ensure_ascii=False) + "\n"
+        yield said | {name: None if said[name] is None else json.loads(said[name]) for name in ("row", "before")}
+
+
+def _iso(at: dt.datetime) -> str:
+    return f"{at.astimezone(dt.timezone.utc).replace(tzinfo=None).isoformat()}Z"
 
 
 def _told(answers: Answers, before: _Run | None, behind: Iterable[_Run]) -> Iterator[tuple[Any, ...]]:

@@ -70,7 +70,6 @@ _OF_THE_QUESTION = (
     *(duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.DataError),
     duckdb.NotImplementedException,
 )
-_COMMENT = re.compile(r"COMMENT ON COLUMN \w+\.(\w+) IS '((?:[^']|'')*)'")
 _UNKNOWN = re.compile(r"Catalog Error: Table (?:Function )?with name (.+?) does not exist")
 
 
@@ -191,18 +190,6 @@ class Answers:
         """Return which share of the question that is asked is done; None: not known. Another thread may ask."""
         percent = self._connection.query_progress()
         return percent / 100 if percent > 0 else None
-
-    def describe(self, name: str) -> Answer | None:
-        """Return the columns of a table or view with their types and comments, or what a function takes; None: there is none."""
-        if name not in asked.names() or "." in name:
-            return None
-        said = asked.statement(f"comment.{name}") or ""
-        if function := re.match(r"CREATE .*?MACRO (\w+\([^)]*\))", asked.statement(name) or ""):
-            text = re.search(r" IS '((?:[^']|'')*)'", said)
-            return Answer(["function", "comment"], iter([(function[1], text[1].replace("''", "'") if text else None)]))
-        comments = {column: text.replace("''", "'") for column, text in _COMMENT.findall(said)}
-        rows = self.ask(f"DESCRIBE {name}").rows
-        return Answer(["column_name", "column_type", "comment"], ((of, to, comments.get(of)) for of, to, *_ in rows))
 
     @property
     def coverage(self) -> list[Covered]:
@@ -338,7 +325,7 @@ def nearest(name: str, known: Iterable[str], most: int = 3, cutoff: float = 0.6)
     import difflib  # noqa: PLC0415  most questions name what there is
 
     found = difflib.get_close_matches(name, known, n=most, cutoff=cutoff)
-    return f"; nearest are {', '.join(found)}" if found else ""
+    return f"; nearest {'is' if len(found) == 1 else 'are'} {', '.join(found)}" if found else ""
 
 
 def _remote(root: str, files: Files) -> ds.Dataset:

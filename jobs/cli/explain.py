@@ -13,10 +13,6 @@ from jobs.errors import UsageError
 from jobs.printable import printable
 from jobs.store.coverage import text_of
 from jobs.store.published import sha256_of_file
-from namesrv_wire.compression import unpacked
-from namesrv_wire.errors import CaptureError
-from namesrv_wire.packets.container import packet_of
-from namesrv_wire.secrets import blot
 
 EXPLAINED = """
     SELECT DISTINCT w.*, s.content_sha256, s.kind AS source_kind
@@ -84,6 +80,12 @@ def _lines(one: dict[str, Any]) -> Iterator[str]:
 
 def _recorded(path: Path, kind: str, offset: int) -> bytes:
     """Return the packet, or the line, with that number."""
+    # Who has no recording at hand does not wait for their readers.
+    from namesrv_wire.compression import unpacked  # noqa: PLC0415
+    from namesrv_wire.errors import CaptureError  # noqa: PLC0415
+    from namesrv_wire.packets.container import packet_of  # noqa: PLC0415
+    from namesrv_wire.secrets import blot  # noqa: PLC0415
+
     try:
         if kind == "capture":
             found = packet_of(path, offset)
