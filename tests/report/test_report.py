@@ -369,7 +369,9 @@ def test_a_night_leaves_pages_that_lead_to_each_other(whole: Capture, tmp_path: 
     ((ongoing,),) = answers.ask("SELECT count(*) FROM incidents WHERE state = 'ongoing'").rows
     assert re.search(rf"\b{ongoing} ?incidents ongoing", stands)
     ((recorded, matched),) = answers.ask("SELECT sum(answers), sum(matched) FROM answer_checks").rows
-    assert re.search(rf"\b{matched / recorded:.2%} ?of {int(recorded):,} recorded answers match", stands)
+    assert re.search(
+        rf"\b{matched * 10000 // recorded / 100:.2f}% ?of {int(recorded):,} recorded answers match", stands
+    )
     assert "127.0.0.1:9876: 2026-11-21 08:5" in stands
     assert f"{answers.known.run_id}, published" in stands
     for name in ("index.html", "queries.html"):
