@@ -146,7 +146,7 @@ class Hook:
     """Who is told the changes after a run is published: a command, which gets JSON lines on standard input, or a file.
 
     Up to which run that is done lies below the warehouse: a run that dies in front of it, or in the middle, is told by the next
-    one, under the same ids.
+    one, under the same ids. A file gets each line once all the same: where the run that died began is noted, too.
     """
 
     def __init__(self, warehouse: str, target: str) -> None:
@@ -164,8 +164,9 @@ class Hook:
         self._place = f"{warehouse}/internal/told/{name}.json"
         if "://" not in warehouse:
             Path(self._place).parent.mkdir(parents=True, exist_ok=True)
-        text = read_text(self._place)
-        self.told: str | None = None if text is None else json.loads(text)["run_id"]
+        noted = json.loads(read_text(self._place) or "{}")
+        self.told: str | None = noted.get("run_id")
+        self._began: int | None = noted.get("began")
 
     def begin(self, last_run: str | None) -> None:
         """Note, in front of its first run, what was published before: it is told what comes from then on."""
@@ -194,10 +195,20 @@ class Hook:
     def _told(self, said: Iterator[str]) -> int:
         count = 0
         if self._target.startswith(">>"):
-            with Path(self._target[2:].strip()).open("a", encoding="utf-8") as file:
-                for line in said:
-                    file.write(line)
+            with Path(self._target[2:].strip()).open("a+b") as file:
+                size = file.seek(0, os.SEEK_END)
+                if self._began is None:
+                    self._note(self.told or NOTHING, size)
+                file.seek(min(self._began or 0, size))
+                there, at = file.read(), 0  # what a run that died had told; its last line may be a part of one
+                for data in map(str.encode, said):
                     count += 1
+                    if there.startswith(data, at):
+                        at += len(data)
+                        continue
+                    rest = there[at:]
+                    file.write(data.removeprefix(rest) if data.startswith(rest) else data)
+                    there, at = b"", 0
                 file.flush()
                 os.fsync(file.fileno())
             return count
@@ -210,6 +221,6 @@ class Hook:
             raise subprocess.CalledProcessError(process.returncode, self._words[0])
         return count
 
-    def _note(self, run_id: str) -> None:
-        self._write(self._place, json.dumps({"target": self._target, "run_id": run_id}) + "\n")
-        self.told = run_id
+    def _note(self, run_id: str, began: int | None = None) -> None:
+        self._write(self._place, json.dumps({"target": self._target, "run_id": run_id, "began": began}) + "\n")
+        self.told, self._began = run_id, began

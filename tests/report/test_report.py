@@ -486,7 +486,8 @@ KEYS = {
 }
 _READ = """<script>addEventListener("load", () => { const found = %s.map((at) => statesAt(at).rows.map((row) =>
   states.rows[row].slice(0, 5).map((place) => states.texts[place])));
-  const bar = document.querySelector("#now"), begins = document.querySelector("#states-said").textContent, rows = () => document.querySelectorAll("#states-rows tbody tr").length;
+  const bar = document.querySelector("#now"), begins = document.querySelector("#states-said").textContent;
+  const rows = () => document.querySelectorAll("#states-rows tbody tr").length;
   bar.value = %s; bar.dispatchEvent(new Event("input")); const shown = rows();
   document.querySelector("#states-rows [data-event]").click(); const opened = document.querySelector("#packet dd").textContent;
   document.querySelector("#compare").click(); const differing = rows();
