@@ -14,7 +14,7 @@ import json
 import os
 import shlex
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -28,6 +28,7 @@ from jobs.errors import (
     UsageError,
     first_line,
 )
+from jobs.printable import nobody
 from jobs.store.names import Files
 from schemas import asked, gold
 
@@ -47,8 +48,12 @@ class _Run(NamedTuple):
     versions: Mapping[str, int]
 
 
-def changes(answers: Answers, since: str | dt.datetime) -> tuple[str, Answer]:
+def changes(
+    answers: Answers, since: str | dt.datetime, share: Callable[[int, int], None] = nobody
+) -> tuple[str, Answer]:
     """Return the cursor to go on from, and the changes of all runs behind `since`: a run, an instant, or `NOTHING`.
+
+    `share` is told how many of so many runs have been gone through.
 
     Of runs between that maintenance no longer keeps readable, the next readable one tells. Raises NothingPublishedError for a run
     that is none; NoLongerReadableError if the first one is not kept.
@@ -66,7 +71,7 @@ def changes(answers: Answers, since: str | dt.datetime) -> tuple[str, Answer]:
     first = runs[-len(behind) - 1] if len(behind) < len(runs) else None
     if first is not None and behind:
         answers.require_kept(first.run_id, first.versions)
-    return runs[-1].run_id, Answer(COLUMNS, _told(answers, first, behind))
+    return runs[-1].run_id, Answer(COLUMNS, _told(answers, first, behind, share))
 
 
 def lines(found: Answer) -> Iterator[str]:
@@ -86,8 +91,11 @@ def _iso(at: dt.datetime) -> str:
     return f"{at.astimezone(dt.timezone.utc).replace(tzinfo=None).isoformat()}Z"
 
 
-def _told(answers: Answers, before: _Run | None, behind: Iterable[_Run]) -> Iterator[tuple[Any, ...]]:
-    for run in behind:
+def _told(
+    answers: Answers, before: _Run | None, behind: Sequence[_Run], share: Callable[[int, int], None]
+) -> Iterator[tuple[Any, ...]]:
+    for number, run in enumerate(behind):
+        share(number, len(behind))
         with suppress(NoLongerReadableError):
             answers.require_kept(run.run_id, run.versions)
             parts = [_part(answers, name, before, run) for name in _TABLES]

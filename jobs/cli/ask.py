@@ -104,15 +104,25 @@ def _write_changes(answers: Answers, given: argparse.Namespace, out: TextIO) -> 
     """Write the changes since a run, and say on standard error from which one to go on."""
     from jobs.ask.changes import changes, lines  # noqa: PLC0415  as above
 
-    cursor, told = changes(answers, known_at(given.since))
-    if given.format == "json":
+    part: list[float] = []
+    cursor, told = changes(answers, known_at(given.since), lambda done, of: part.append(done / of))
+
+    def is_cut() -> bool:
+        if given.format != "json":
+            return write_rows(out, given.format, *told, given.limit)
         said = lines(told)
         out.writelines(islice(said, given.limit))
-        is_cut = next(said, None) is not None
-    else:
-        is_cut = write_rows(out, given.format, *told, given.limit)
+        return next(said, None) is not None
+
+    with waiting("ask", lambda: part[-1] if part else None):
+        # A terminal would show both at once; what a file gets may be more than memory holds.
+        told = told._replace(rows=iter(list(told.rows))) if out.isatty() else told
+        left_out = None if out.isatty() else is_cut()
+    left_out = is_cut() if left_out is None else left_out
     again = (
-        f"changes are left out (--limit): ask again --since {given.since}" if is_cut else f"next time: --since {cursor}"
+        f"changes are left out (--limit): ask again --since {given.since}"
+        if left_out
+        else f"next time: --since {cursor}"
     )
     sys.stderr.write(f"namesrv-history: {again}\n")
 

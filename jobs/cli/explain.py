@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from jobs.ask.engine import Answers
-from jobs.cli.output import write_rows
+from jobs.cli.output import waiting, write_rows
 from jobs.errors import UsageError
 from jobs.printable import printable
 from jobs.store.coverage import text_of
@@ -34,8 +34,9 @@ def explain(
 
     `files`: recordings at hand. Only one with the digest that the ledger knows is shown; secrets in it are blotted out.
     """
-    found = answers.ask(EXPLAINED, **values)
-    rows = found.dicts()
+    with waiting("ask", lambda: answers.share):
+        found = answers.ask(EXPLAINED, **values)
+        rows = found.dicts()
     try:
         digests = {sha256_of_file(str(path)): path for path in files}
     except OSError as error:

@@ -77,6 +77,15 @@ def test_command(copied: Path, nights: Nights, capsys: pytest.CaptureFixture[str
     said = capsys.readouterr()
     assert said.err == f"namesrv-history: next time: --since {last}\n"
     assert [json.loads(line) for line in said.out.splitlines()] == told(copied, first)[1]
+    shares = list[tuple[int, int]]()
+    assert list(changes(Answers(str(copied)), first, lambda *of: shares.append(of))[1].rows)
+    assert shares == [(number, len(nights.summaries) - 1) for number in range(len(nights.summaries) - 1)]
+    cut = ["ask", "changes", "--since", first, "--warehouse", str(copied), "--format", "json", "--limit", "1"]
+    assert main(cut) == EXIT_OK
+    said = capsys.readouterr()
+    assert (len(said.out.splitlines()), f"ask again --since {first}" in said.err) == (1, True), (
+        "no cursor skips the rest"
+    )
     assert main(["ask", "changes", "--since", "2026-01-01", "--warehouse", str(copied), "--format", "csv"]) == EXIT_OK
     assert capsys.readouterr().out.startswith("change_id,run_id,")
     assert main(["ask", "changes", "--since", "nobody", "--warehouse", str(copied)]) == EXIT_UNPUBLISHED
