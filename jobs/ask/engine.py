@@ -11,7 +11,7 @@ import importlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial, reduce
 from operator import and_, itemgetter
 from pathlib import Path
@@ -283,17 +283,20 @@ class Answers:
             if as_known_at is None or (run == as_known_at if isinstance(as_known_at, str) else finished <= as_known_at):
                 break
         else:
-            raise self._nothing(as_known_at)
+            raise self._nothing(as_known_at, [run for run, *_ in published])
         if as_known_at is not None:
             (versions,) = next(self.ask(_VERSIONS, run=run).rows)
             require_kept(self._runs, run, versions)
         return str(run)
 
-    def _nothing(self, as_known_at: str | dt.datetime | None = None) -> NothingPublishedError:
+    def _nothing(
+        self, as_known_at: str | dt.datetime | None = None, published: Sequence[str] = ()
+    ) -> NothingPublishedError:
         where = path_of(self.warehouse, "gold", "runs")
         if as_known_at is None:
             return NothingPublishedError(f"{where}: no run with status 'published'; run the nightly job first")
-        return NothingPublishedError(f"{where}: no run had been published by {as_known_at}")
+        last = f"; the last one is {published[0]}" if published else ""
+        return NothingPublishedError(f"{where}: no run had been published by {as_known_at}{last}")
 
     # -- what a question touches -------------------------------------------------------------------------------------------
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from jobs import __version__
 from jobs.ask.changes import objects
-from jobs.ask.saved import query_named
+from jobs.ask.engine import nearest
 from jobs.cli.judged import warehouse_at
 from jobs.cli.library import METHODS, History
 from jobs.cli.output import plain
@@ -89,7 +89,11 @@ class Server:
 
 def _asked(history: History, name: str, arguments: Mapping[str, Any]) -> tuple[list[str], Iterator[dict[str, Any]]]:
     """Return the columns of an answer, and its rows by them. Raises JobError."""
-    question = name if name in METHODS and name not in queries() else query_named(name)
+    name = name.replace("-", "_")  # as `ask` writes some
+    question = queries().get(name) or (name if name in METHODS else None)
+    if question is None:
+        near = nearest(name, [*METHODS, *queries()], cutoff=0.4)
+        raise UsageError(f"no question {name!r}{near}; the description of `question` lists all")
     try:
         if question == "changes":
             told = history.changed(**arguments)

@@ -186,7 +186,7 @@ def test_a_client_gets_what_ask_gives_with_what_it_rests_on(whole: Capture, told
             for name, query in queries().items():
                 asked = {"name": name, "arguments": given(query), "limit": 1000}
                 found[name] = await client.call_tool("question", asked)
-        route = {"name": "route_at", "arguments": dict(zip(("topic", "time"), TOPIC, strict=True))}
+        route = {"name": "route-at", "arguments": dict(zip(("topic", "time"), TOPIC, strict=True))}
         found["route_at"] = await client.call_tool("question", route)
         found["incidents"] = await client.call_tool("incidents", {})
         asked = {"name": "changes", "arguments": {"since": "none"}, "limit": 1000}
