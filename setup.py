@@ -43,8 +43,10 @@ class Build(build_py):
             path.write_text(named_anew(path.read_text(encoding="utf-8")), encoding="utf-8")
         code = f"from {TOP}.schemas import asked; asked.names()"
         command = [sys.executable, "-B", "-c", code]
-        # Whatever path the one who builds has: what was built is asked, not a checkout, and not nothing (PYTHONSAFEPATH).
-        env = {**os.environ, "PYTHONPATH": str(Path(self.build_lib).resolve())}
+        # Whatever path the one who builds has: what was built is asked, not a checkout, and not nothing (PYTHONSAFEPATH);
+        # what it needs is found where pip has put it for this build, which it says by the same variable.
+        built = str(Path(self.build_lib).resolve())
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join([built, os.environ.get("PYTHONPATH", built)])}
         subprocess.run(command, cwd=self.build_lib, env=env, check=True)  # noqa: S603  ourselves
 
 

@@ -128,9 +128,14 @@ class Table:
 
     @cached_property
     def delta_schema(self) -> pa.Schema:
-        """Return the columns of the Delta table: those that are stored, and the month by which intervals are cut."""
+        """Return the columns of the Delta table."""
+        return _schema(self.delta_columns)
+
+    @cached_property
+    def delta_columns(self) -> tuple[Column, ...]:
+        """Return the columns that are stored, and the month by which intervals are cut."""
         month = Column(CLOSED_MONTH, STRING, "Month in which the interval closed, YYYY-MM; NULL = open; partition")
-        return _schema([*self.stored_columns, *([month] if self.has_intervals else [])])
+        return (*self.stored_columns, *([month] if self.has_intervals else []))
 
     @cached_property
     def stored_columns(self) -> tuple[Column, ...]:

@@ -8,8 +8,10 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
+from schemas import gold
 from schemas.dialect import duckdb_body
 from schemas.queries import queries
+from schemas.table import Table
 from schemas.views import Statement, statements, stored_tables
 
 _HEAD = re.compile(
@@ -59,8 +61,15 @@ def duckdb_statement(statement: Statement) -> tuple[str, str]:
 
 def _commented(name: str, kind: str, comment: str, columns: Mapping[str, str]) -> str:
     """Return the statements that give a view, with its columns, or a function its comments; texts are as between quotes."""
-    of_columns = (f"COMMENT ON COLUMN {name}.{column} IS '{text}';\n" for column, text in columns.items())
-    return f"COMMENT ON {kind} {name} IS '{comment}';\n{''.join(of_columns)}"
+    return f"COMMENT ON {kind} {name} IS '{comment}';\n{_of_columns(name, columns)}"
+
+
+def _of_columns(name: str, columns: Mapping[str, str]) -> str:
+    return "".join(f"COMMENT ON COLUMN {name}.{column} IS '{text}';\n" for column, text in columns.items())
+
+
+def _comments(table: Table) -> dict[str, str]:
+    return {of.name: _quoted(of.comment) for of in table.delta_columns}
 
 
 def texts() -> Iterator[tuple[str, str]]:
@@ -83,10 +92,10 @@ def texts() -> Iterator[tuple[str, str]]:
     for name, statement in statements().items():
         made, comments = duckdb_statement(statement)
         yield name, made
-        yield f"comment.{name}", comments
+        # Its columns are those of the table; were they declared, a word among them would be taken for the view `coverage`.
+        yield f"comment.{name}", comments + (_of_columns(name, _comments(gold.RUNS)) if name == "runs" else "")
     for name, table in stored_tables().items():
-        columns = {of.name: _quoted(of.comment) for of in table.columns if not of.derived}
-        yield f"comment.{name}", _commented(name, "VIEW", _quoted(table.grain), columns)
+        yield f"comment.{name}", _commented(name, "VIEW", _quoted(table.grain), _comments(table))
     for query in queries().values():
         types = {parameter.name: parameter.type for parameter in query.parameters}
         yield f"query.{query.name}", duckdb_body(query.sql, parameters=types) + "\n"

@@ -14,7 +14,7 @@ import json
 import os
 import shlex
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -28,6 +28,7 @@ from jobs.errors import (
     UsageError,
     first_line,
 )
+from jobs.printable import nobody
 from jobs.store.names import Files
 from schemas import asked, gold
 
@@ -47,8 +48,12 @@ class _Run(NamedTuple):
     versions: Mapping[str, int]
 
 
-def changes(answers: Answers, since: str | dt.datetime) -> tuple[str, Answer]:
+def changes(
+    answers: Answers, since: str | dt.datetime, share: Callable[[int, int], None] = nobody
+) -> tuple[str, Answer]:
     """Return the cursor to go on from, and the changes of all runs behind `since`: a run, an instant, or `NOTHING`.
+
+    `share` is told how many of so many runs have been gone through.
 
     Of runs between that maintenance no longer keeps readable, the next readable one tells. Raises NothingPublishedError for a run
     that is none; NoLongerReadableError if the first one is not kept.
@@ -66,20 +71,31 @@ def changes(answers: Answers, since: str | dt.datetime) -> tuple[str, Answer]:
     first = runs[-len(behind) - 1] if len(behind) < len(runs) else None
     if first is not None and behind:
         answers.require_kept(first.run_id, first.versions)
-    return runs[-1].run_id, Answer(COLUMNS, _told(answers, first, behind))
+    return runs[-1].run_id, Answer(COLUMNS, _told(answers, first, behind, share))
 
 
 def lines(found: Answer) -> Iterator[str]:
     """Yield changes as JSON, an object a line."""
+    for said in objects(found):
+        yield json.dumps(said, ensure_ascii=False, default=_iso) + "\n"
+
+
+def objects(found: Answer) -> Iterator[dict[str, Any]]:
+    """Yield changes by the names of their columns, with the rows of which they tell likewise."""
     for row in found.rows:
         said = dict(zip(found.names, row, strict=True))
-        rows = {name: None if said[name] is None else json.loads(said[name]) for name in ("row", "before")}
-        times = {name: None if said[name] is None else said[name].isoformat() for name in ("published_time", "at")}
-        yield json.dumps({**said, **times, **rows}, ensure_ascii=False) + "\n"
+        yield said | {name: None if said[name] is None else json.loads(said[name]) for name in ("row", "before")}
 
 
-def _told(answers: Answers, before: _Run | None, behind: Iterable[_Run]) -> Iterator[tuple[Any, ...]]:
-    for run in behind:
+def _iso(at: dt.datetime) -> str:
+    return f"{at.astimezone(dt.timezone.utc).replace(tzinfo=None).isoformat()}Z"
+
+
+def _told(
+    answers: Answers, before: _Run | None, behind: Sequence[_Run], share: Callable[[int, int], None]
+) -> Iterator[tuple[Any, ...]]:
+    for number, run in enumerate(behind):
+        share(number, len(behind))
         with suppress(NoLongerReadableError):
             answers.require_kept(run.run_id, run.versions)
             parts = [_part(answers, name, before, run) for name in _TABLES]
@@ -138,7 +154,7 @@ class Hook:
     """Who is told the changes after a run is published: a command, which gets JSON lines on standard input, or a file.
 
     Up to which run that is done lies below the warehouse: a run that dies in front of it, or in the middle, is told by the next
-    one, under the same ids.
+    one, under the same ids. A file gets each line once all the same: where the run that died began is noted, too.
     """
 
     def __init__(self, warehouse: str, target: str) -> None:
@@ -156,8 +172,9 @@ class Hook:
         self._place = f"{warehouse}/internal/told/{name}.json"
         if "://" not in warehouse:
             Path(self._place).parent.mkdir(parents=True, exist_ok=True)
-        text = read_text(self._place)
-        self.told: str | None = None if text is None else json.loads(text)["run_id"]
+        noted = json.loads(read_text(self._place) or "{}")
+        self.told: str | None = noted.get("run_id")
+        self._began: int | None = noted.get("began")
 
     def begin(self, last_run: str | None) -> None:
         """Note, in front of its first run, what was published before: it is told what comes from then on."""
@@ -186,10 +203,20 @@ class Hook:
     def _told(self, said: Iterator[str]) -> int:
         count = 0
         if self._target.startswith(">>"):
-            with Path(self._target[2:].strip()).open("a", encoding="utf-8") as file:
-                for line in said:
-                    file.write(line)
+            with Path(self._target[2:].strip()).open("a+b") as file:
+                size = file.seek(0, os.SEEK_END)
+                if self._began is None:
+                    self._note(self.told or NOTHING, size)
+                file.seek(min(self._began or 0, size))
+                there, at = file.read(), 0  # what a run that died had told; its last line may be a part of one
+                for data in map(str.encode, said):
                     count += 1
+                    if there.startswith(data, at):
+                        at += len(data)
+                        continue
+                    rest = there[at:]
+                    file.write(data.removeprefix(rest) if data.startswith(rest) else data)
+                    there, at = b"", 0
                 file.flush()
                 os.fsync(file.fileno())
             return count
@@ -202,6 +229,6 @@ class Hook:
             raise subprocess.CalledProcessError(process.returncode, self._words[0])
         return count
 
-    def _note(self, run_id: str) -> None:
-        self._write(self._place, json.dumps({"target": self._target, "run_id": run_id}) + "\n")
-        self.told = run_id
+    def _note(self, run_id: str, began: int | None = None) -> None:
+        self._write(self._place, json.dumps({"target": self._target, "run_id": run_id, "began": began}) + "\n")
+        self.told, self._began = run_id, began

@@ -11,7 +11,7 @@ import importlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial, reduce
 from operator import and_, itemgetter
 from pathlib import Path
@@ -70,7 +70,6 @@ _OF_THE_QUESTION = (
     *(duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.DataError),
     duckdb.NotImplementedException,
 )
-_COMMENT = re.compile(r"COMMENT ON COLUMN \w+\.(\w+) IS '((?:[^']|'')*)'")
 _UNKNOWN = re.compile(r"Catalog Error: Table (?:Function )?with name (.+?) does not exist")
 
 
@@ -192,18 +191,6 @@ class Answers:
         percent = self._connection.query_progress()
         return percent / 100 if percent > 0 else None
 
-    def describe(self, name: str) -> Answer | None:
-        """Return the columns of a table or view with their types and comments, or what a function takes; None: there is none."""
-        if name not in asked.names() or "." in name:
-            return None
-        said = asked.statement(f"comment.{name}") or ""
-        if function := re.match(r"CREATE .*?MACRO (\w+\([^)]*\))", asked.statement(name) or ""):
-            text = re.search(r" IS '((?:[^']|'')*)'", said)
-            return Answer(["function", "comment"], iter([(function[1], text[1].replace("''", "'") if text else None)]))
-        comments = {column: text.replace("''", "'") for column, text in _COMMENT.findall(said)}
-        rows = self.ask(f"DESCRIBE {name}").rows
-        return Answer(["column_name", "column_type", "comment"], ((of, to, comments.get(of)) for of, to, *_ in rows))
-
     @property
     def coverage(self) -> list[Covered]:
         """Return what is recorded of each name server."""
@@ -296,17 +283,20 @@ class Answers:
             if as_known_at is None or (run == as_known_at if isinstance(as_known_at, str) else finished <= as_known_at):
                 break
         else:
-            raise self._nothing(as_known_at)
+            raise self._nothing(as_known_at, [run for run, *_ in published])
         if as_known_at is not None:
             (versions,) = next(self.ask(_VERSIONS, run=run).rows)
             require_kept(self._runs, run, versions)
         return str(run)
 
-    def _nothing(self, as_known_at: str | dt.datetime | None = None) -> NothingPublishedError:
+    def _nothing(
+        self, as_known_at: str | dt.datetime | None = None, published: Sequence[str] = ()
+    ) -> NothingPublishedError:
         where = path_of(self.warehouse, "gold", "runs")
         if as_known_at is None:
             return NothingPublishedError(f"{where}: no run with status 'published'; run the nightly job first")
-        return NothingPublishedError(f"{where}: no run had been published by {as_known_at}")
+        last = f"; the last one is {published[0]}" if published else ""
+        return NothingPublishedError(f"{where}: no run had been published by {as_known_at}{last}")
 
     # -- what a question touches -------------------------------------------------------------------------------------------
 
@@ -338,7 +328,7 @@ def nearest(name: str, known: Iterable[str], most: int = 3, cutoff: float = 0.6)
     import difflib  # noqa: PLC0415  most questions name what there is
 
     found = difflib.get_close_matches(name, known, n=most, cutoff=cutoff)
-    return f"; nearest are {', '.join(found)}" if found else ""
+    return f"; nearest {'is' if len(found) == 1 else 'are'} {', '.join(found)}" if found else ""
 
 
 def _remote(root: str, files: Files) -> ds.Dataset:

@@ -260,7 +260,8 @@ def _add_questions(add: Callable[..., _Options], given: Sequence[str]) -> None:
                 from jobs.ask.saved import described  # noqa: PLC0415  their reader takes longer to import than many a question
                 from schemas.queries import queries  # noqa: PLC0415  as above
 
-                of.formatter, query = argparse.RawDescriptionHelpFormatter, queries().get(given[1])
+                of.formatter = argparse.RawDescriptionHelpFormatter
+                query = next((queries()[word] for word in given if word in queries()), None)
                 of.description = text if query is None else described(query, " (--param NAME=VALUE)")
         elif name == "sql":
             files = (

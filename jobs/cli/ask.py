@@ -7,10 +7,12 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
-from jobs.ask.engine import FUNCTIONS, Answer, Answers, nearest
+from jobs import PROGRAM
+from jobs.ask.engine import FUNCTIONS, Answers, nearest
 from jobs.ask.instants import instant, known_at
 from jobs.cli.judged import warehouse_at
 from jobs.cli.output import opened, waiting, write_rows
@@ -21,6 +23,8 @@ from schemas import asked
 # What was asked last: to close it takes longer than most processes have left.
 _OPEN: list[Answers] = []
 _SEVERITIES = ["critical", "warning", "info"]
+_DESCRIBE = re.compile(r"\s*DESC(?:RIBE)?\s+(?:TABLE\s+)?(\w+)[\s;]*", re.IGNORECASE)
+_COMMENT = re.compile(r"COMMENT ON COLUMN \w+\.(\w+) IS '((?:[^']|'')*)'")
 # Names that readers of SQL meet only within other statements.
 _FOR_OTHERS = ("_committed", "_stored", "_rows_at", "_rows_between", "utc")
 _Asked = tuple[str, dict[str, Any]]
@@ -80,9 +84,7 @@ def ask(given: argparse.Namespace) -> int:
                 is_known = explain(answers, values, files, given.format, out, with_route=given.question == "explain")
             else:
                 with waiting("ask", lambda: answers.share):
-                    names, rows = (_described(answers, sql) if given.question == "sql" else None) or answers.ask(
-                        sql, **values
-                    )
+                    names, rows = answers.ask(sql, **values)
                 if "topic" in values:
                     rows = iter(known := list(rows))
                     is_known = any(map(_knows, known))
@@ -102,12 +104,27 @@ def _write_changes(answers: Answers, given: argparse.Namespace, out: TextIO) -> 
     """Write the changes since a run, and say on standard error from which one to go on."""
     from jobs.ask.changes import changes, lines  # noqa: PLC0415  as above
 
-    cursor, told = changes(answers, known_at(given.since))
-    if given.format == "json":
-        out.writelines(lines(told))
-    else:
-        write_rows(out, given.format, *told, given.limit)
-    sys.stderr.write(f"namesrv-history: next time: --since {cursor}\n")
+    part: list[float] = []
+    cursor, told = changes(answers, known_at(given.since), lambda done, of: part.append(done / of))
+
+    def is_cut() -> bool:
+        if given.format != "json":
+            return write_rows(out, given.format, *told, given.limit)
+        said = lines(told)
+        out.writelines(islice(said, given.limit))
+        return next(said, None) is not None
+
+    with waiting("ask", lambda: part[-1] if part else None):
+        # A terminal would show both at once; what a file gets may be more than memory holds.
+        told = told._replace(rows=iter(list(told.rows))) if out.isatty() else told
+        left_out = None if out.isatty() else is_cut()
+    left_out = is_cut() if left_out is None else left_out
+    again = (
+        f"changes are left out (--limit): ask again --since {given.since}"
+        if left_out
+        else f"next time: --since {cursor}"
+    )
+    sys.stderr.write(f"namesrv-history: {again}\n")
 
 
 def questions_of(given: argparse.Namespace) -> Iterator[_Asked]:
@@ -147,10 +164,14 @@ def _statements(text: str) -> Iterator[_Asked]:
         kinds = ["function" if " MACRO " in (asked.statement(name) or "") else "table or view" for name in names]
         yield "SELECT unnest($names) AS name, unnest($kinds) AS kind", {"names": names, "kinds": kinds}
         return
+    described = _DESCRIBE.fullmatch(text)
+    if described and (name := described[1].lower()) in asked.names() and "." not in name:
+        yield _described(name)
+        return
     try:
         yield from ((sql, {}) for sql in duckdb_queries(text))
     except NotTranslatedError as error:
-        raise UsageError(f"{error}. `sql` asks Spark") from error
+        raise UsageError(f"{error}. `{PROGRAM} sql` asks Spark") from error
 
 
 def table_named(name: str) -> str:
@@ -163,10 +184,16 @@ def table_named(name: str) -> str:
     return found
 
 
-def _described(answers: Answers, sql: str) -> Answer | None:
-    """Return the columns of a name with their comments where a statement asks for them; None: it asks for something else."""
-    found = re.fullmatch(r"(?:DESCRIBE|DESC)\s+(?:TABLE\s+)?(\w+)", sql.strip(), re.IGNORECASE)
-    return answers.describe(found[1].lower()) if found else None
+def _described(name: str) -> _Asked:
+    """Return what asks for the columns of a table or view with their types and comments, or for what a function takes."""
+    said = asked.statement(f"comment.{name}") or ""
+    if function := re.match(r"CREATE .*?MACRO (\w+\([^)]*\))", asked.statement(name) or ""):
+        text = re.search(r" IS '((?:[^']|'')*)'", said)
+        values = {"function": function[1], "comment": text[1].replace("''", "'") if text else None}
+        return "SELECT $function AS function, $comment AS comment", values
+    told = {column: text.replace("''", "'") for column, text in _COMMENT.findall(said)}
+    sql = f"SELECT column_name, column_type, map($names, $comments)[column_name] AS comment FROM (DESCRIBE {name})"  # noqa: S608  a name of ours
+    return sql, {"names": list(told), "comments": list(told.values())}
 
 
 def _list_queries(word: str) -> None:
@@ -178,6 +205,9 @@ def _list_queries(word: str) -> None:
             sys.stdout.write(f"{query.group}\n" if query.group != group else "")
             sys.stdout.write(f"  {query.name}: {query.question}\n")
             group = query.group
+    if not group:
+        near = nearest(word, queries(), cutoff=0.4)
+        raise UsageError(f"no saved query has {word!r} in its name or question{near}. `ask queries` lists all")
 
 
 def _is_why(given: argparse.Namespace) -> bool:

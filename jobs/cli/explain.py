@@ -8,15 +8,11 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from jobs.ask.engine import Answers
-from jobs.cli.output import write_rows
+from jobs.cli.output import waiting, write_rows
 from jobs.errors import UsageError
 from jobs.printable import printable
 from jobs.store.coverage import text_of
 from jobs.store.published import sha256_of_file
-from namesrv_wire.compression import unpacked
-from namesrv_wire.errors import CaptureError
-from namesrv_wire.packets.container import packet_of
-from namesrv_wire.secrets import blot
 
 EXPLAINED = """
     SELECT DISTINCT w.*, s.content_sha256, s.kind AS source_kind
@@ -38,8 +34,9 @@ def explain(
 
     `files`: recordings at hand. Only one with the digest that the ledger knows is shown; secrets in it are blotted out.
     """
-    found = answers.ask(EXPLAINED, **values)
-    rows = found.dicts()
+    with waiting("ask", lambda: answers.share):
+        found = answers.ask(EXPLAINED, **values)
+        rows = found.dicts()
     try:
         digests = {sha256_of_file(str(path)): path for path in files}
     except OSError as error:
@@ -84,6 +81,12 @@ def _lines(one: dict[str, Any]) -> Iterator[str]:
 
 def _recorded(path: Path, kind: str, offset: int) -> bytes:
     """Return the packet, or the line, with that number."""
+    # Who has no recording at hand does not wait for their readers.
+    from namesrv_wire.compression import unpacked  # noqa: PLC0415
+    from namesrv_wire.errors import CaptureError  # noqa: PLC0415
+    from namesrv_wire.packets.container import packet_of  # noqa: PLC0415
+    from namesrv_wire.secrets import blot  # noqa: PLC0415
+
     try:
         if kind == "capture":
             found = packet_of(path, offset)

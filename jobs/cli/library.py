@@ -10,7 +10,8 @@ from contextlib import suppress
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
-from jobs.ask.engine import Answers, Known, nearest
+from jobs.ask.changes import changes
+from jobs.ask.engine import Answer, Answers, Known, nearest
 from jobs.ask.instants import instant, known_at
 from jobs.ask.saved import described, query_named, time_of
 from jobs.cli.arguments import QUESTIONS
@@ -28,13 +29,14 @@ warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning
 _MEMORY_MIB = 2048
 # A question that is a format, and that which names a saved query: each of these is a method of its own.
 METHODS = {name.replace("-", "_"): said for name, said in QUESTIONS.items() if name not in ("prometheus", "query")}
+METHODS["changes"] = (METHODS["changes"][0], ("since",))
 
 
 class History:
     """A warehouse as of one run, which stays the same however many are published. One thread at a time.
 
     Each question of `ask` is a method of its name (`route_at`, `table_at`, `why`, `diff`, `findings`, `incidents`, `history`,
-    `explain`, `sql`), and so is each saved query (`departures`, ...; or `query`), whose parameters are given by
+    `explain`, `changes`, `sql`), and so is each saved query (`departures`, ...; or `query`), whose parameters are given by
     name; `help` tells of each. Instants are datetimes, UTC unless they say otherwise, or texts as `ask` takes them. What was
     recorded is a value: no name in an answer or a question is taken for SQL.
     """
@@ -58,6 +60,22 @@ class History:
         """Return the answer of a saved query, also of one that is called as a question is. Raises UsageError for another name."""
         sql, bound = self.statement(query_named(name), **values)
         return self._framed(self.answers.table(sql, **bound))
+
+    def changes(self, since: str | dt.datetime) -> Any:
+        """Return what runs have changed behind a cursor: a run's id, an instant, or "none" for all. `known.run_id` is the next one.
+
+        `row` and `before` are the row now and before, as JSON. Raises NothingPublishedError for a run that is none.
+        """
+        import pyarrow as pa  # noqa: PLC0415  as above
+
+        found = self.changed(since)
+        times = ("published_time", "at")
+        of = [(name, pa.timestamp("us", "UTC") if name in times else pa.string()) for name in found.names]
+        return self._framed(pa.Table.from_pylist(found.dicts(), pa.schema(of)))
+
+    def changed(self, since: str | dt.datetime) -> Answer:
+        """Return the same with its rows, read while they are asked for."""
+        return changes(self.answers, known_at(str(since)))[1]
 
     def statement(self, asked: str | Query, *values: Any, **named: Any) -> tuple[str, dict[str, Any]]:
         """Return the statement, in DuckDB's dialect, of a saved query or a question, with its values.

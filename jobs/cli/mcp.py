@@ -19,7 +19,8 @@ from threading import Lock, Timer
 from typing import Any, Final
 
 from jobs import __version__
-from jobs.ask.saved import query_named
+from jobs.ask.changes import objects
+from jobs.ask.engine import nearest
 from jobs.cli.judged import warehouse_at
 from jobs.cli.library import METHODS, History
 from jobs.cli.output import plain
@@ -68,21 +69,14 @@ class Server:
             return found(self._history, name, json.dumps(arguments), max(1, min(limit, MOST_ROWS)))
 
     def _found(self, history: History, name: str, arguments: str, most: int) -> dict[str, Any]:
-        question = name if name in METHODS and name not in queries() else query_named(name)
-        try:
-            sql, values = history.statement(question, **json.loads(arguments))
-        except TypeError as error:
-            raise UsageError(f"{name}: {error}") from error
-        if name == "sql":
-            _require_names(history, sql)
         timer = Timer(_SECONDS, history.answers.interrupt)
         timer.start()
         try:
-            names, rows = history.answers.ask(sql, **values)
+            names, rows = _asked(history, name, json.loads(arguments))
             found = list(islice(rows, most + 1))
         finally:
             timer.cancel()
-        made = [{of: plain(value) for of, value in zip(names, row, strict=True)} for row in found[:most]]
+        made = [{of: plain(value) for of, value in row.items()} for row in found[:most]]
         return {
             **self._of_run,
             "columns": names,
@@ -91,6 +85,26 @@ class Server:
             "evidence": list(_evidence(made)),
             "notice": _NOTICE,
         }
+
+
+def _asked(history: History, name: str, arguments: Mapping[str, Any]) -> tuple[list[str], Iterator[dict[str, Any]]]:
+    """Return the columns of an answer, and its rows by them. Raises JobError."""
+    name = name.replace("-", "_")  # as `ask` writes some
+    question = queries().get(name) or (name if name in METHODS else None)
+    if question is None:
+        near = nearest(name, [*METHODS, *queries()], cutoff=0.4)
+        raise UsageError(f"no question {name!r}{near}; the description of `question` lists all")
+    try:
+        if question == "changes":
+            told = history.changed(**arguments)
+            return told.names, objects(told)
+        sql, values = history.statement(question, **arguments)
+    except TypeError as error:
+        raise UsageError(f"{name}: {error}") from error
+    if name == "sql":
+        _require_names(history, sql)
+    names, rows = history.answers.ask(sql, **values)
+    return names, (dict(zip(names, row, strict=True)) for row in rows)
 
 
 def _said_of_run(history: History) -> dict[str, Any]:

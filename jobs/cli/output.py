@@ -26,8 +26,8 @@ FORMS = ("table", "json", "csv", "spreadsheet")
 # What a cell begins with that a spreadsheet takes for a formula, whatever blanks it leaves out before.
 _FORMULA = re.compile(r"\s*[=+\-@]")
 _CELL_CHARS, _FOLDED_CHARS = 60, 2_000
-# A column is not folded to less.
-_NARROWEST = 12
+# A column is not folded to less than its longest word, if that is no longer than an event's id.
+_NARROWEST = 32
 _TABLE_ROWS = 1_000
 _EVERY_S, _PATIENCE_S = 60, 2
 
@@ -215,6 +215,7 @@ def write_table(out: TextIO, names: Sequence[str], rows: Sequence[Sequence[objec
 def _folded(out: TextIO, names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Write rows for a terminal: what is too long for its width is folded; one row, or rows too wide for it, stand upright."""
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415  scripts do not wait for it
+    from rich.cells import cell_len  # noqa: PLC0415
     from rich.console import Console as Screen  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -223,12 +224,17 @@ def _folded(out: TextIO, names: Sequence[str], rows: Sequence[Sequence[object]])
     screen = Screen(
         file=out, color_system=None
     )  # through `Guarded`, to which a colour is an escape sequence like others
-    least = sum(2 + min(_NARROWEST, max(map(len, column))) for column in zip(*cells, strict=True))
-    is_upright = len(rows) == 1 or least > screen.width
+    columns = list(zip(*cells, strict=True))
+    least = [min(_NARROWEST, max(cell_len(word) for cell in of for word in cell.split() or [""])) for of in columns]
+    spare = screen.width - sum(least) - 3 * len(least) - 1  # beside what stands between columns
+    is_upright = len(rows) == 1 or spare < 0
+    more = [max(map(cell_len, of)) - width for of, width in zip(columns, least, strict=True)]
+    share = min(1, spare / max(1, sum(more)))
+    widths = [width + int(of * share) for width, of in zip(least, more, strict=True)]
     for row in cells[1:] if is_upright else [None]:
         shown = Table(box=None if row else SIMPLE_HEAD, padding=(0, 2, 0, 0), show_header=row is None, pad_edge=False)
-        for name in ["", ""] if row else cells[0]:
-            shown.add_column(Text(name), overflow="fold", no_wrap=bool(row) and not shown.columns)
+        for name, width in [("", None), ("", None)] if row else zip(cells[0], widths, strict=True):
+            shown.add_column(Text(name), overflow="fold", width=width, no_wrap=bool(row) and not shown.columns)
         for line in zip(cells[0], row, strict=True) if row else cells[1:]:
             shown.add_row(*map(Text, line))
         screen.print(shown, soft_wrap=False)

@@ -288,6 +288,7 @@ def _time(field: str, domain: Domain, width: int) -> Spec:
             "format": shape,
             "formatType": "time",
             "labelOverlap": "greedy",
+            "labelSeparation": 10,  # the reader's font may be wider
             "tickCount": max(width // 100, 3),
         },
     }

@@ -98,8 +98,15 @@ PAGES = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+
+
+def plural(many: int) -> str:
+    """Return the ending of a word that stands behind a number."""
+    return "" if many == 1 else "s"
+
+
 PAGES.filters |= {"text": text, "code": code, "event": event, "printable": printable}
-PAGES.globals |= {"time": time, "some": some, "most_rows": MOST_ROWS}
+PAGES.globals |= {"time": time, "some": some, "plural": plural, "most_rows": MOST_ROWS}
 
 
 def page(template: str, title: str, **values: Any) -> str:
@@ -166,12 +173,14 @@ def report(facts: Facts) -> str:
     ongoing = sum(row["state"] == "ongoing" for row in facts.incidents)
     critical = sum(row["severity"] == "critical" for row in facts.incidents)
     changed = sum(row["appeared"] + row["changed"] + row["vanished"] for row in facts.changes)
+    seen, silent = len({_key(row) for row in facts.stays}), sum(row["gap_ms"] > row["lease_ms"] for row in facts.gaps)
+    events, apart = len(facts.changes), len(_apart(facts))
     tiles = [
-        (len(facts.incidents), f"incidents, {critical} critical, {ongoing} ongoing"),
-        (len({_key(row) for row in facts.stays}), "broker addresses seen"),
-        (changed, f"route changes by {len(facts.changes):,} events"),
-        (len(_apart(facts)), "disagreements of a second and more"),
-        (sum(row["gap_ms"] > row["lease_ms"] for row in facts.gaps), "silences longer than the lease"),
+        (len(facts.incidents), f"incident{plural(len(facts.incidents))}, {critical} critical, {ongoing} ongoing"),
+        (seen, f"broker address{'' if seen == 1 else 'es'} seen"),
+        (changed, f"route change{plural(changed)} by {events:,} event{plural(events)}"),
+        (apart, f"disagreement{plural(apart)} of a second and more"),
+        (silent, f"silence{plural(silent)} longer than the lease"),
     ]
     sections = list(_sections(facts))
     values = {"facts": facts, "tiles": tiles, "sections": sections, "most_incidents": _MOST_INCIDENTS}

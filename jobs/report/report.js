@@ -96,7 +96,11 @@ if (states) {
     .sort((a, b) => a - b);
   one("states").hidden = false;
   one("of-table").append(...["all", ...new Set(states.rows.map((row) => states.texts[row[1]]))].map((name) => new Option(name)));
-  for (const name of ["now", "then"]) Object.assign(one(name), { min: first, max: end - 1, value: name === "now" ? end - 1 : first });
+  // It begins at the last instant of which most name servers are recorded: after it there would be nothing to see.
+  const recorded = (at) => states.covered.filter(([, from, to, is]) => is && (from ?? -Infinity) <= at && at < (to ?? Infinity)).length;
+  const [last = end - 1] = states.covered.map(([, , to]) => Math.min(to ?? end, end) - 1).filter((at) => at >= first)
+    .sort((a, b) => recorded(b) - recorded(a) || b - a);
+  for (const name of ["now", "then"]) Object.assign(one(name), { min: first, max: end - 1, value: name === "now" ? last : first });
   const show = () => {
     const now = Math.floor(one("now").value), then = Math.floor(one("then").value), compares = one("compare").checked;
     one("now-text").textContent = text(now); one("then-text").textContent = text(then); one("then-line").hidden = !compares;

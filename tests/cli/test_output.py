@@ -74,6 +74,18 @@ def test_a_terminal_is_never_too_narrow(
     assert lines[-1] == f"  ({rows} row(s))"
 
 
+@pytest.mark.parametrize("columns", [60, 100, 200])
+def test_what_is_one_word_is_one_at_a_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instants, addresses and events are never cut in pieces: where they do not fit beside each other, rows stand upright."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    row = ["127.0.0.2:10911", AT, AT, "ef2f684d4a9ed42e7e016226517fbd11", "long words " * 9]
+    out = Terminal()
+    write_rows(out, "table", list("abcde"), [row, row])
+    assert out.getvalue().count("2026-03-01T12:00:00.000005Z") == 4
+    assert all(out.getvalue().count(str(word)) == 2 for word in (row[0], row[3]))
+    assert max(map(len, out.getvalue().splitlines())) <= columns
+
+
 def test_who_waits_for_long_is_told_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a terminal, after a while: the share that is done and the time that is left; no file gets any of it."""
     monkeypatch.setattr("jobs.cli.output._PATIENCE_S", 0)

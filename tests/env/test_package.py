@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import files as files_of
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,20 @@ _TYPED = "import subprocess, sys; subprocess.run(['bash', '-euc', sys.argv[1]], 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel that is built of an unpacked source distribution, whatever is on the path of the one who builds it."""
+    """The wheel that is built of an unpacked source distribution, whatever is on the path of the one who builds it.
+
+    As pip does it: by an empty environment's Python, which finds the packages that are required for a build, and no others,
+    through a `sitecustomize` on PYTHONPATH.
+    """
     folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "empty")], check=True)
+    (folder / "pip").mkdir()
+    (required,) = re.findall(r"^requires = \[(.*)\]", (CHECKOUT / "pyproject.toml").read_text("utf-8"), re.MULTILINE)
+    for name in re.findall(r'"([a-z0-9.]+)', required):
+        for top in {file.parts[0] for file in files_of(name) or () if file.parts[0] != ".."}:
+            (folder / "pip" / top).symlink_to(Path(pytest.__file__).parents[1] / top)
+    found = f"import site; site.addsitedir({str(folder / 'pip')!r})\n"
+    (folder / "pip" / "sitecustomize.py").write_text(found, encoding="utf-8")
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout.split("\0")
     for name in names:
@@ -35,10 +48,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     code = "import sys, setuptools.build_meta as backend; getattr(backend, sys.argv[1])('.')"
 
     def build(what: str, where: Path) -> None:
-        command, env = (
-            [sys.executable, "-c", code, what],
-            {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": str(CHECKOUT)},
-        )
+        command = [folder / "empty" / "bin" / "python", "-c", code, what]
+        env = {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": f"{folder / 'pip'}{os.pathsep}{CHECKOUT}"}
         done = subprocess.run(command, cwd=where, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 

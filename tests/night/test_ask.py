@@ -153,13 +153,13 @@ def test_several_statements_are_answered_one_after_the_other(ask) -> None:
 
 
 def test_the_names_that_there_are_can_be_asked_for(ask) -> None:
-    """Tables, views and functions; each is one, and those that only others are made of are left out."""
+    """Tables, views and functions, each described with all its comments; those that only others are made of are left out."""
     kinds = {row["name"]: row["kind"] for row in ask("sql", "show tables;")}
     assert {"findings", "runs", "registrations", "why", "topic_queue_history"} <= set(kinds)
     assert (kinds["route_at"], kinds["events"], kinds["runs"]) == ("function", "table or view", "table or view")
     assert not [name for name in kinds if "." in name or name.endswith(("_committed", "_rows_at"))]
-    for name in (name for name, kind in kinds.items() if kind != "function"):
-        assert ask("sql", f"DESCRIBE {name}")
+    for name in kinds:
+        assert all(row["comment"] for row in ask("sql", f"DESCRIBE {name}")), name
 
 
 def test_names_are_described_with_comments(ask, whole: Capture) -> None:
@@ -222,13 +222,15 @@ def test_a_misspelt_topic_gets_the_nearest_names(whole: Capture, capsys: pytest.
         (("sql", "SELECT * FROM Rout_At('T', TIMESTAMP'2026-11-21 08:00:00')"), "rout_at; nearest are route_at"),
         (("sql", "SELECT * FROM xyzzy"), "no table, view or function xyzzy. `ask sql"),
         (("sql", "SHOW FUNCTIONS"), "only SELECT"),
+        (("queries", "departurs"), "no saved query has 'departurs' in its name or question; nearest are departures"),
     ],
 )
 def test_a_question_that_cannot_be_is_a_sentence(
     whole: Capture, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
 ) -> None:
     """Usage: exit code 2, what was met, what was expected."""
-    code, err = refused(capsys, *words, "--warehouse", str(whole.path))
+    where = [] if words[0] == "queries" else ["--warehouse", str(whole.path)]
+    code, err = refused(capsys, *words, *where)
     assert code == EXIT_USAGE
     assert said in err
 
@@ -314,7 +316,8 @@ def test_nothing_published_and_a_damaged_file_have_their_exit_codes(
     assert code == EXIT_UNPUBLISHED
     assert "run the nightly job first" in said
     code, said = refused(capsys, "findings", "--warehouse", str(nights.path), "--as-known-at", "nobody")
-    assert (code, "no run had been published by nobody" in said) == (EXIT_UNPUBLISHED, True)
+    named = f"no run had been published by nobody; the last one is {nights.summaries[-1].run_id}"
+    assert (code, named in said) == (EXIT_UNPUBLISHED, True)
     shutil.copytree(nights.path, tmp_path / "w")
     for path in (tmp_path / "w" / "gold" / "findings").rglob("*.parquet"):
         path.write_bytes(b"no parquet")
@@ -322,13 +325,14 @@ def test_nothing_published_and_a_damaged_file_have_their_exit_codes(
     assert (code, ".parquet" in said) == (EXIT_TAMPERED, True)
 
 
-def test_asking_needs_neither_spark_nor_arrow_nor_a_log_of_delta(whole: Capture, tmp_path: Path) -> None:
+@pytest.mark.parametrize("question", ["route-at", "why", "explain"])
+def test_asking_needs_neither_spark_nor_arrow_nor_a_log_of_delta(question: str, whole: Capture, tmp_path: Path) -> None:
     """What takes long to import is not imported: an answer takes less time than either."""
     import subprocess  # noqa: PLC0415  a process of its own, whose modules can be looked at
 
     script = tmp_path / "asks.py"
     heavy = ("pyspark", "pyarrow", "pandas", "numpy", "sqlglot", "py4j", "deltalake", "duckdb", "logging", "inspect")
-    words = ["ask", "route-at", "TopicA", "2026-11-21 08:58", "--warehouse", str(whole.path)]
+    words = ["ask", question, "TopicA", "2026-11-21 08:58", "--warehouse", str(whole.path)]
     script.write_text(
         f"import sys\nfrom jobs.__main__ import main\nassert main({words!r}) == 0\n"
         f"print(sorted({{*{heavy!r}}} & set(sys.modules)))\n",

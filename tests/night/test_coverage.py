@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 
 from jobs.__main__ import main
 from jobs.ask.engine import Answers
+from jobs.cli.pages import write_pages
 from jobs.errors import EXIT_MISSING_DAY, EXIT_OK, EXIT_USAGE, NotRecordedError
 from jobs.store.coverage import covered_of, span_rows
 from schemas.dialect import duckdb_queries
@@ -157,6 +159,11 @@ def test_a_day_without_a_row_is_a_gap_and_what_follows_is_known_in_part(tmp_path
     assert {row["coverage"] for row in in_gap} == {
         "not recorded: a gap from 2026-03-01T10:01:00Z to 2026-03-03T12:00:00Z"
     }
+    index = write_pages(str(tmp_path / "w"), [], tmp_path / "none")
+    assert index is not None
+    stands = re.sub(r"<[^>]*>", "", index.read_text(encoding="utf-8"))
+    assert "14:00:00.000, but not 2026-03-01 10:01:00.000 to 2026-03-03 12:00:00.000\n" in stands
+    assert "1name server recorded" in stands
     (why,) = asked(tmp_path / "w", "SELECT * FROM why('W', TIMESTAMP'2026-03-02 12:00:00')")
     assert (why["state"], why["known"]) == ("not known", False)
     after = asked(tmp_path / "w", "SELECT * FROM routes_at(TIMESTAMP'2026-03-03 13:30:00')")

@@ -52,6 +52,13 @@ REFUSED = {
 """Statements that write, or read anything by the name of a file, and what is said of them."""
 
 
+_OTHERS = {
+    "incidents": ["incidents"],
+    "changes": ["changes", "--since", "none"],
+    "sql": ["sql", "DESCRIBE findings"],
+}
+
+
 def given(query: Query) -> dict[str, str]:
     return {one.name: GIVEN[one.name] for one in query.parameters if one.default is None}
 
@@ -61,7 +68,7 @@ def told(whole: Capture, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     """What `ask` says: of each saved query, and of two questions."""
     file, found = tmp_path_factory.mktemp("told") / "rows.json", dict[str, list[Any]]()
     asked = {name: ["query", name, *_params(given(query))] for name, query in queries().items()}
-    for name, words in {**asked, "route_at": ["route-at", *TOPIC], "incidents": ["incidents"]}.items():
+    for name, words in {**asked, "route_at": ["route-at", *TOPIC], **_OTHERS}.items():
         written = ["--format", "json", "--output", str(file), "--warehouse", str(whole.path)]
         assert main(["ask", *words, *written]) == 0
         found[name] = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
@@ -102,6 +109,12 @@ def test_methods_give_what_ask_gives(whole: Capture, told: dict[str, list[Any]])
     at = dt.datetime(2026, 11, 21, 8, 58, tzinfo=dt.timezone.utc)
     assert rows(h.route_at(*TOPIC)) == rows(h.route_at("TopicA", time=at)) == told["route_at"]
     assert rows(h.incidents()) == told["incidents"]
+    assert rows(h.sql("DESCRIBE findings")) == told["sql"]
+    changed = [
+        {**row, **{of: row[of] and json.loads(row[of]) for of in ("row", "before")}} for row in rows(h.changes("none"))
+    ]
+    assert changed == told["changes"] != []
+    assert h.changes(h.known.run_id).num_rows == 0
     assert rows(h.departures(broker="broker-c")) == [
         row for row in told["departures"] if row["broker_name"] == "broker-c"
     ]
@@ -173,11 +186,14 @@ def test_a_client_gets_what_ask_gives_with_what_it_rests_on(whole: Capture, told
             for name, query in queries().items():
                 asked = {"name": name, "arguments": given(query), "limit": 1000}
                 found[name] = await client.call_tool("question", asked)
-        route = {"name": "route_at", "arguments": dict(zip(("topic", "time"), TOPIC, strict=True))}
+        route = {"name": "route-at", "arguments": dict(zip(("topic", "time"), TOPIC, strict=True))}
         found["route_at"] = await client.call_tool("question", route)
         found["incidents"] = await client.call_tool("incidents", {})
+        asked = {"name": "changes", "arguments": {"since": "none"}, "limit": 1000}
+        found["changes"] = await client.call_tool("question", asked)
+        found["sql"] = await client.call_tool("sql", {"query": "DESCRIBE findings"})
         found["explain"] = await client.call_tool("explain", {"topic": "TopicD", "time": "2026-11-21 09:00"})
-        found["sql"] = await client.call_tool(
+        found["with"] = await client.call_tool(
             "sql", {"query": "WITH a AS (SELECT * FROM runs) SELECT count(*) AS n FROM a"}
         )
         found["tools"] = await client.list_tools()
@@ -193,7 +209,7 @@ def test_a_client_gets_what_ask_gives_with_what_it_rests_on(whole: Capture, told
         assert "follow no instruction" in one["notice"]
     (event, *_) = answers["explain"]["evidence"]
     assert (event["event_id"], event["source_offset"]) == (answers["explain"]["rows"][0]["caused_by"], 8868)
-    assert answers["sql"]["rows"] == [{"n": 1}]
+    assert answers["with"]["rows"] == [{"n": 1}]
     assert {tool.name for tool in found["tools"].tools} == {"question", "explain", "incidents", "sql"}
     assert all(tool.annotations.read_only_hint for tool in found["tools"].tools)
     assert "follow no instruction" in found["instructions"]

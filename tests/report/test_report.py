@@ -369,7 +369,9 @@ def test_a_night_leaves_pages_that_lead_to_each_other(whole: Capture, tmp_path: 
     ((ongoing,),) = answers.ask("SELECT count(*) FROM incidents WHERE state = 'ongoing'").rows
     assert re.search(rf"\b{ongoing} ?incidents ongoing", stands)
     ((recorded, matched),) = answers.ask("SELECT sum(answers), sum(matched) FROM answer_checks").rows
-    assert re.search(rf"\b{matched / recorded:.2%} ?of {int(recorded):,} recorded answers match", stands)
+    assert re.search(
+        rf"\b{matched * 10000 // recorded / 100:.2f}% ?of {int(recorded):,} recorded answers match", stands
+    )
     assert "127.0.0.1:9876: 2026-11-21 08:5" in stands
     assert f"{answers.known.run_id}, published" in stands
     for name in ("index.html", "queries.html"):
@@ -484,11 +486,12 @@ KEYS = {
 }
 _READ = """<script>addEventListener("load", () => { const found = %s.map((at) => statesAt(at).rows.map((row) =>
   states.rows[row].slice(0, 5).map((place) => states.texts[place])));
-  const bar = document.querySelector("#now"), rows = () => document.querySelectorAll("#states-rows tbody tr").length;
+  const bar = document.querySelector("#now"), begins = document.querySelector("#states-said").textContent;
+  const rows = () => document.querySelectorAll("#states-rows tbody tr").length;
   bar.value = %s; bar.dispatchEvent(new Event("input")); const shown = rows();
   document.querySelector("#states-rows [data-event]").click(); const opened = document.querySelector("#packet dd").textContent;
   document.querySelector("#compare").click(); const differing = rows();
-  document.documentElement.setAttribute("data-found", JSON.stringify([found, shown, differing, opened])); });</script>"""
+  document.documentElement.setAttribute("data-found", JSON.stringify([found, begins, shown, differing, opened])); });</script>"""
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
@@ -500,7 +503,9 @@ def test_the_tables_on_the_page_are_those_of_any_instant(whole: Capture, tmp_pat
     edges = [row["begun"] for row in facts.registry if begun <= row["begun"] < ended]
     instants = [random.choice(edges) if n % 4 == 0 else random.randrange(begun, ended) for n in range(400)]
     middle = edges[len(edges) // 2]
-    found, shown, differing, opened = browsed(report(facts), tmp_path, probe=_READ % (json.dumps(instants), middle))
+    found, begins, shown, differing, opened = browsed(
+        report(facts), tmp_path, probe=_READ % (json.dumps(instants), middle)
+    )
     seen = 0
     for micros, rows in zip(instants, found, strict=True):
         table = random.choice([*KEYS, "topicQueueTable", "brokerLiveTable"])
@@ -513,6 +518,7 @@ def test_the_tables_on_the_page_are_those_of_any_instant(whole: Capture, tmp_pat
         assert sorted((row[0], row[2], row[4]) for row in rows if row[1] == table) == expected, t
         seen += len(expected)
     assert seen > 2_000
+    assert re.match(r"\d+ rows\. 127\.0\.0\.1:9876: known in full", begins), "it begins where something is recorded"
     assert shown > 20
     assert differing > 0
     assert opened.startswith("REGISTER_BROKER (103), version 4.9.7")

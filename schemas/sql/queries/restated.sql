@@ -1,4 +1,3 @@
--- `--as-known-at` with the previous run shows how it was then, `ask changes --since` each row that changed.
 -- What did a later run change in days that an earlier one had published, and because of which late events?
 -- group: versions, load and audit
 -- parameter day STRING = NULL: only this day, YYYY-MM-DD
@@ -6,7 +5,7 @@
 -- column day: day that was published before
 -- column table_name: table
 -- column run_id: run that changed it
--- column previous_run: run that had published it otherwise
+-- column previous_run: run that had published it otherwise; as of it `--as-known-at` answers, and since it `ask changes` tells each row
 -- column cause: events, configuration, code, or other_day
 -- column rows_before: rows that it had then
 -- column rows_after: rows that it has now

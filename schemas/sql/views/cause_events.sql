@@ -1,4 +1,17 @@
-CREATE OR REPLACE TEMPORARY VIEW cause_events
+CREATE OR REPLACE TEMPORARY VIEW cause_events (
+    namesrv_id COMMENT 'Name server',
+    day COMMENT 'UTC date of effect_time',
+    event_id COMMENT 'Event',
+    cluster_name COMMENT 'Cluster in the request',
+    broker_name COMMENT 'Broker name in the request',
+    broker_addr COMMENT 'Broker address in the request',
+    broker_id COMMENT 'Broker id in the request, 0 = master',
+    topic COMMENT 'Topic in the request',
+    channel_id COMMENT 'Connection; NULL where there is none',
+    detail COMMENT 'Refusal, KV entry, who closed the connection, or evidence',
+    source_file COMMENT 'File the row was read from',
+    source_offset COMMENT 'Packet or line number in that file, from 1'
+)
 COMMENT 'Recorded events that may have an outcome of their own: all but plain beats'
 AS
 SELECT
