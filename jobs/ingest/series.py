@@ -8,7 +8,6 @@ import re
 import socket
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import groupby, islice
@@ -20,7 +19,8 @@ import numpy as np
 from jobs.conf import PipelineConf
 from jobs.errors import UsageError
 from jobs.ingest.collecting import STAGED, Collector, Run
-from jobs.ingest.sources import Progress, Source, UntilItStops, instant, is_compressed
+from jobs.ingest.sources import Source, UntilItStops, instant, is_compressed
+from jobs.passes import tell
 from jobs.store.files import DataFile, read_files
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.arrow.rows import rows_of
@@ -28,6 +28,7 @@ from namesrv_wire.errors import CaptureError, DecodeError, Reason, UnorderedErro
 from namesrv_wire.lateness import Lateness, ahead_of_clock
 from namesrv_wire.packets.capture import SYN, Endpoints, Segment
 from namesrv_wire.packets.columns import CaptureStats, Packets, read_capture, read_columns, snapshot_length
+from namesrv_wire.packets.container import Position
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, told
 from namesrv_wire.rows import FRAME_TABLES, AnyRow, FrameRow, Row, Tally, quarantine_row
 from namesrv_wire.servers.transcript import Transcript
@@ -221,24 +222,6 @@ class ReadSeries:
     latest_us: dict[str, int] = field(default_factory=dict)
     refused: Counter[Reason] = field(default_factory=Counter)
     open_streams: list[Values] = field(default_factory=list)
-    is_told: bool = False
-    """Whether who waits was told meanwhile."""
-
-
-class _Here:
-    """Who is told how far a series is, if it is read in the process of who waits."""
-
-    progress: Progress | None = None
-
-
-@contextmanager
-def told_here(progress: Progress) -> Iterator[None]:
-    """Have tasks in this process tell how far they are."""
-    _Here.progress = progress
-    try:
-        yield
-    finally:
-        _Here.progress = None
 
 
 def series_in(sources: Sequence[Source], run: Run, before: Before) -> list[Series]:
@@ -307,8 +290,9 @@ class _Reader:
         self._stats: dict[str, CaptureStats] = {}
         """What was met in each capture."""
         self._begun: dict[tuple[str, str], Stream] = {}
-        self._progress = _Here.progress or Progress(series.sources, lambda _: None)
-        self._found = ReadSeries(is_told=_Here.progress is not None)
+        self._all, self._behind = max(1, sum(source.bytes for source in series.sources)), 0
+        """Bytes of all files, and of those that are read."""
+        self._found = ReadSeries()
 
     def read(self) -> ReadSeries:
         """Return what the files gave."""
@@ -316,6 +300,7 @@ class _Reader:
         for source in self._series.sources:
             row = self._read(source)
             found.rows.append((row, self._rows.count))
+            self._behind += source.bytes
         for transcript in transcripts:
             self._add(transcript, transcript.finish())
             found.tally.add(transcript.counts)
@@ -343,7 +328,6 @@ class _Reader:
     def _read(self, source: Source) -> Values:
         """Read a capture; return its row for `sources`, with the reason if reading stopped early."""
         self._lateness.begin_file()
-        self._progress.begin(source)
         name, vxlan_ports = source.path.name, self._conf.vxlan_ports
         peeked = peek(source.path, vxlan_ports, self._before.until_us)
         endpoints = {end for segment in peeked for end in (segment.src, segment.dst)}
@@ -377,10 +361,11 @@ class _Reader:
         last_ns = None
         stats = self._stats[name] = CaptureStats()
         ahead, endpoints = _Ahead(self._before.until_us), Endpoints()
-        columns = read_columns(source.path, self._progress.position, stats, self._conf.vxlan_ports)
+        position = Position()
+        columns = read_columns(source.path, position, stats, self._conf.vxlan_ports)
         read = UntilItStops(_in_order(columns, source.path, limit_days, ahead))
         for some in read:
-            self._progress.more("packets", len(some.keys))
+            tell((self._behind + min(position.bytes, source.bytes)) / self._all)
             if read_until:
                 rows = list[AnyRow]()
                 for segment in some.segments(endpoints):
@@ -425,7 +410,7 @@ class _Reader:
         # Unread is a file of which most frames were cut, or of which reading stopped in the first half.
         reached = source.bytes
         if stopped is not None:
-            reached = self._progress.size
+            reached = min(position.bytes, source.bytes)
             is_damage = isinstance(stopped, CaptureError) and not isinstance(stopped, UnorderedError)
             if is_damage and not is_compressed(source.path):
                 reached = cast("CaptureError", stopped).offset
