@@ -16,12 +16,17 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
+from jobs.start.pack import PYPROJECT, closure
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 OURS = "namesrv-history"
-PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 ALLOWED = re.compile(
     r"(Apache|BSD|MIT|ISC|Zlib|0BSD|CC0|PSF|Python Software Foundation|MPL-2|Mozilla Public License 2|Unlicense|HPND)\b.*"
 )
@@ -45,41 +50,13 @@ class Package(NamedTuple):
 
 def packages() -> list[Package]:
     """Return all that is installed beside this software, by name."""
-    users = _asked_for(_of_users())
+    project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    asked = [*project["dependencies"], *(one for name in extras if name != "dev" for one in extras[name])]
+    users = {canonicalize_name(of.metadata["Name"]) for of in closure(asked)}
     found = {canonicalize_name(of.metadata["Name"]): of for of in metadata.distributions()}
     found.pop(canonicalize_name(OURS), None)
     return [Package(name, of.version, _licence(of.metadata), name in users) for name, of in sorted(found.items())]
-
-
-def _of_users() -> Iterator[str]:
-    """Yield what pyproject.toml asks for, but for `dev`; read without a reader of TOML, which Python 3.10 lacks."""
-    project, _, extras = PROJECT.read_text(encoding="utf-8").partition("[project.optional-dependencies]")
-    texts = project.partition("\ndependencies = [")[2].partition("\n]")[0], extras.partition("\ndev = [")[0]
-    for text in texts:
-        yield from re.findall(r'"([^"]+)"', re.sub(r"#.*", "", text))
-
-
-def _asked_for(requirements: Iterable[str]) -> set[str]:
-    """Return the names of what is needed for some requirements on this machine, and for theirs."""
-    found, left = set[str](), [Requirement(one) for one in requirements]
-    while left:
-        one = left.pop()
-        name = canonicalize_name(one.name)
-        extras = one.extras or {""}
-        if not any(one.marker is None or one.marker.evaluate({"extra": extra}) for extra in ("", *extras)):
-            continue
-        try:
-            asked = metadata.requires(name) or []
-        except metadata.PackageNotFoundError:
-            continue
-        if name not in found or one.extras:
-            found.add(name)
-            for further in map(Requirement, asked):
-                if further.marker is None or any(further.marker.evaluate({"extra": extra}) for extra in extras):
-                    further.marker = None
-                    if canonicalize_name(further.name) not in found:
-                        left.append(further)
-    return found
 
 
 def _licence(said: Any) -> str:

@@ -13,10 +13,9 @@ from jobs.start.java import CHECKOUT, Java, plain_python, quoted
 from jobs.start.options import CommandLine
 
 _QUICK = ("-m", "not slow and not jvm")
-_NEED_JAVA = frozenset({"oracle", "bench-core", "bench"})
+_NEED_JAVA = frozenset({"oracle", "bench"})
 _MODULES = {
     "bench": "tools.bench",
-    "bench-core": "tools.bench.core",
     "dependencies": "tools.dependencies",
     "fuzz": "tests.wire.fuzz",
     "oracle": "tests.oracle",

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from jobs.errors import TamperedError, UsageError
 from jobs.store.chain import LOG
 from jobs.store.files import DataFile, batches_of, is_rooted, joins_of
-from jobs.store.merkle import leaf_of, leaves_of, proof_of, root_of, text_of, texts_of
+from jobs.store.merkle import leaf_of, leaves_of, nodes_beside, root_of, text_of, texts_of
 from jobs.store.published import Noted
 from jobs.store.warehouse import Warehouse
 from schemas.rules import TABLES
@@ -60,8 +60,7 @@ def proofs(warehouse: Warehouse, checkpoint: Noted, name: str, values: Mapping[s
 
 def _way(leaves: Sequence[bytes], index: int) -> tuple[int, int, str]:
     """Return the place of a leaf, how many there are, and the nodes beside its way to the root, one after the other."""
-    nodes = b"".join(bytes.fromhex(node) for _, node in proof_of(leaves, index))
-    return index, len(leaves), base64.b64encode(nodes).decode()
+    return index, len(leaves), base64.b64encode(nodes_beside(leaves, index)).decode()
 
 
 def _matched(rows: pa.Table, values: Mapping[str, str]) -> list[int]:

@@ -52,7 +52,7 @@ _ASKED_FOR = {
 
 _DEVELOPERS = (
     "Also: setup, shell-env, and for those who work on this software test [pytest options], lint, coverage, mutate [module], "
-    "oracle, trace, simulate, fuzz, torture, dependencies, bench, bench-core (each has --help). "
+    "oracle, trace, simulate, fuzz, torture, dependencies, bench (each has --help). "
 )
 
 

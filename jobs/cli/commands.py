@@ -203,7 +203,7 @@ def _ingest(command: Command) -> int:
     with locked(warehouse.path):
         warehouse.start_from_published()
         require_whole(warehouse)
-        ingested = ingest(warehouse, given.input, command.console.progress, passes)
+        ingested = ingest(warehouse, given.input, passes)
         warehouse.clear_staging()
     report.show_ingested(ingested, command.console)
     return EXIT_NO_INPUT if ingested.empty else EXIT_INPUT if ingested.errors else EXIT_OK

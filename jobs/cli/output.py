@@ -72,20 +72,19 @@ class Console:
         if self._erased:
             self._show(f"{step} ...")
 
-    def progress(self, text: str) -> None:
-        """Say how far the step is; where nothing moves, once a minute."""
-        now = time.monotonic()
-        if self._erased:
-            self._show(text)
-        elif now - self._told >= _EVERY_S:
-            self._told = now
-            self._show(f"{text}\n")
-
     def share(self, done: float, of: int) -> None:
-        """Say what share of some equal parts of the step is done, and, when that took two seconds, how long the rest will."""
-        seconds = time.monotonic() - self._began
-        if done and seconds >= _PATIENCE_S:
-            self.progress(f"{done / of:.0%} done, {time_left(seconds * (of - done) / done)}")
+        """Say what share of some equal parts of the step is done, and, when that took two seconds, how long the rest will.
+
+        Where nothing moves, as in a log, once a minute.
+        """
+        now = time.monotonic()
+        if done and now - self._began >= _PATIENCE_S:
+            text = f"{done / of:.0%} done, {time_left((now - self._began) * (of - done) / done)}"
+            if self._erased:
+                self._show(text)
+            elif now - self._told >= _EVERY_S:
+                self._told = now
+                self._show(f"{text}\n")
 
     def end(self, step: str, seconds: float) -> None:
         """Say that a step has ended."""

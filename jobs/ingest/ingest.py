@@ -26,11 +26,10 @@ import pyarrow.compute as pc
 from jobs.errors import ClockError, GateError
 from jobs.ingest.addresses import Addresses, note_renamed
 from jobs.ingest.reading import Reading
-from jobs.ingest.sources import Given, Ingested, Progress, Quarantined, ReadSource, Source, Tell, given_files
+from jobs.ingest.sources import Given, Ingested, Quarantined, ReadSource, Source, given_files
 from jobs.ingest.staging import Staging, staging_in
 from jobs.ingest.writing import settle_staged, write_staged
 from jobs.passes import InProcess, Passes, Processes
-from jobs.printable import nobody
 from jobs.processes import cores, given_back, rarely_collected
 from jobs.store.files import read_files
 from jobs.store.places import local_path
@@ -127,18 +126,17 @@ _PIECES = frozenset(reason.value for reason in PIECES)
 def ingest(
     warehouse: Warehouse,
     inputs: Sequence[str],
-    tell: Tell = nobody,
     passes: Passes | None = None,
 ) -> Ingested:
     """Read `inputs`, files, folders or URLs, into the bronze tables of the warehouse; return what was read.
 
-    `tell` is told now and then how far it is. `passes`: who calls the tasks that read and write; None: this process.
+    `passes`: who calls the tasks that read and write; None: this process.
 
     Raises ClockError if all there was to read were files without order; GateError, before
     anything is committed, if a frame is unaccounted for.
     """
     with given_files(warehouse, inputs) as given:
-        result = read(warehouse, given, tell, passes)
+        result = read(warehouse, given, passes)
         commit_read(warehouse, result)
     return result
 
@@ -153,7 +151,6 @@ def commit_read(warehouse: Warehouse, result: Ingested) -> None:
 def read(
     warehouse: Warehouse,
     given: Given,
-    tell: Tell = nobody,
     passes: Passes | None = None,
     refused: Mapping[str, str] | None = None,
     waiting: Collection[str] = (),
@@ -165,13 +162,14 @@ def read(
     """
     left_out, runner = dict(refused or {}), passes or InProcess()
     if (given.are_copies or local_path(warehouse.staging) is None) and not isinstance(runner, InProcess):
-        runner = Processes(cores())
+        share, runner = runner.share, Processes(cores())
+        runner.share = share
     with rarely_collected(), given_back():
         while True:
             result = Ingested(empty=list(given.empty), errors=list(given.errors))
             fresh = _fresh_sources(warehouse, given, result, waiting)
             wanted = [source for source in fresh if source.sha256 not in left_out]
-            rows, wrong, no_logs = _read(warehouse, wanted, result, tell, runner)
+            rows, wrong, no_logs = _read(warehouse, wanted, result, runner)
             left_out |= wrong | no_logs
             if not wrong:
                 break
@@ -191,7 +189,7 @@ def read(
 
 
 def _read(
-    warehouse: Warehouse, sources: Sequence[Source], result: Ingested, tell: Tell, passes: Passes
+    warehouse: Warehouse, sources: Sequence[Source], result: Ingested, passes: Passes
 ) -> tuple[list[Values], dict[str, str], dict[str, str]]:
     """Read files; return their rows for `sources`, and digests with reasons: of those that may not stay, and of refused logs.
 
@@ -208,7 +206,7 @@ def _read(
     lateness = Lateness(watermarks | of_addresses, warehouse.conf.late_limit_days, warehouse.until_us)
     folder = local_path(warehouse.staging) or Path(tempfile.gettempdir()) / warehouse.run_id
     with staging_in(folder, warehouse.run_id, warehouse.started.date(), namesrv_of) as staging:
-        reading = Reading(warehouse, staging, lateness, result, Progress(sources, tell), passes)
+        reading = Reading(warehouse, staging, lateness, result, passes)
         files = reading.read(sources)
         rows = [file.row for file in files]
         has_logs = any(source.is_log for source in sources)

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.ingest.collecting import WRITTEN, Run, as_staged, columns_of_lines
-from jobs.ingest.series import Before, ReadSeries, Series, joined_by, read_series, series_in, told_here
-from jobs.ingest.sources import Ingested, Progress, Quarantined, ReadSource, Source, UntilItStops, is_compressed
+from jobs.ingest.series import Before, ReadSeries, Series, joined_by, read_series, series_in
+from jobs.ingest.sources import Ingested, Quarantined, ReadSource, Source, UntilItStops, is_compressed
 from jobs.ingest.staging import Staging
 from jobs.passes import InProcess, Passes
 from jobs.session import is_meant_for_cluster
@@ -191,11 +191,10 @@ class Reading:
         staging: Staging,
         lateness: Lateness,
         result: Ingested,
-        progress: Progress,
         passes: Passes,
     ) -> None:
         self._warehouse, self._staging, self._lateness = warehouse, staging, lateness
-        self._result, self._progress, self._passes = result, progress, passes
+        self._result, self._passes = result, passes
         self._behind = 0
         self.open_streams: list[Values] = []
         self.stated: dict[str, str] = {}
@@ -232,11 +231,11 @@ class Reading:
         runner, before = self._runner(sources), self._before()
         work = series_in(sources, self._staging.run, before)
         if len(work) == 1 and not isinstance(runner, InProcess) and not is_meant_for_cluster():
-            runner = InProcess()  # another process of this machine would be no sooner, and tell nobody how far it is
+            runner = InProcess()  # another process of this machine would be no sooner
+            runner.share = self._passes.share
         done: list[tuple[Series, ReadSeries]] = []
         while work:
-            with told_here(self._progress):
-                done += zip(work, runner.each(read_series, work), strict=True)
+            done += zip(work, runner.each(read_series, work), strict=True)
             number = 1 + max(series.number for series, _ in done)
             points = joined_by([series.sources for series, _ in done], [found.namesrvs for _, found in done])
             alone = [(series, found) for series, found in done if list(series.sources) in points]
@@ -290,10 +289,6 @@ class Reading:
         self.open_streams += found.open_streams
         behind = 0
         for source, (row, count) in zip(series.sources, found.rows, strict=True):
-            if not found.is_told:
-                self._progress.begin(source)
-                self._progress.reached(None)
-                self._progress.more("packets", row["packets"])
             yield ReadSource(source, row, range(first + behind, first + count))
             behind = count
 
@@ -311,16 +306,13 @@ class Reading:
 
     def _read_log(self, source: Source, parts: Sequence[tuple[Part, ReadPart]]) -> Values | None:
         """Take in the parts of one event log, which come in their order, unless it is refused."""
-        lateness, staging, progress, name = self._lateness, self._staging, self._progress, source.path.name
+        lateness, staging, name = self._lateness, self._staging, source.path.name
         lateness.begin_file()
-        progress.begin(source)
         found, line, frames, error = Quarantined(), 1, 0, None
-        for part, read in parts:
+        for _, read in parts:
             for block in read.blocks:
-                progress.more("lines", block.frames)
                 found.add_behind(block.refused, line)
                 line, frames = line + block.count, frames + block.frames
-            progress.reached(part.stop)
             error = error or read.error
         if (why := found.refusal(self._warehouse.conf, name, frames)) is not None:
             self.refused[source.sha256] = why
@@ -343,7 +335,6 @@ class Reading:
             self.stated |= block.stated
             line += block.count
             ignored += block.ignored
-        progress.more("lines", 0)
         for fact in lateness.steps_back():
             staging.add(fact, frame=None)
         if backwards := lateness.refused[Reason.CLOCK_WENT_BACK] - refused_before:

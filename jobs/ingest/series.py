@@ -8,7 +8,6 @@ import re
 import socket
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import groupby, islice
@@ -20,7 +19,8 @@ import numpy as np
 from jobs.conf import PipelineConf
 from jobs.errors import UsageError
 from jobs.ingest.collecting import STAGED, Collector, Run
-from jobs.ingest.sources import Progress, Source, UntilItStops, instant, is_compressed
+from jobs.ingest.sources import Source, UntilItStops, instant, is_compressed
+from jobs.passes import tell
 from jobs.store.files import DataFile, read_files
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.arrow.rows import rows_of
@@ -28,6 +28,7 @@ from namesrv_wire.errors import CaptureError, DecodeError, Reason, UnorderedErro
 from namesrv_wire.lateness import Lateness, ahead_of_clock
 from namesrv_wire.packets.capture import SYN, Endpoints, Segment
 from namesrv_wire.packets.columns import CaptureStats, Packets, read_capture, read_columns, snapshot_length
+from namesrv_wire.packets.container import Position
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, told
 from namesrv_wire.rows import FRAME_TABLES, AnyRow, FrameRow, Row, Tally, quarantine_row
 from namesrv_wire.servers.transcript import Transcript
@@ -40,6 +41,10 @@ OVERLAP_NS = 1_000_000_000
 """Captures that follow each other may overlap by this much: what is there twice is known by its numbers."""
 _ADJACENT = 1 << 16
 """So many bytes before where a file begins a connection is in the file that was recorded before it."""
+_STEPPED = (
+    "{}: the clock went back between it and what was read: its connections say that it was recorded behind that, or before, and "
+    "its times the opposite. It was not read; with times set right (editcap -t) it can be"
+)
 _NEAR = 64 << 20
 """So many bytes from what is known of it a connection is the same one; what a port's next connection has is anywhere."""
 
@@ -47,7 +52,7 @@ _NEAR = 64 << 20
 class Bearing(Enum):
     """Where a capture lies. AGAIN: it begins with what was read and goes on; EARLIER: its connections are those of then.
 
-    STEPPED: its connections say that it was recorded behind what was read, or before, and its times the opposite.
+    STEPPED: its connections say that it was recorded behind what was read, or before, and its times the opposite. It is not read.
     """
 
     BEHIND = "behind"
@@ -221,24 +226,6 @@ class ReadSeries:
     latest_us: dict[str, int] = field(default_factory=dict)
     refused: Counter[Reason] = field(default_factory=Counter)
     open_streams: list[Values] = field(default_factory=list)
-    is_told: bool = False
-    """Whether who waits was told meanwhile."""
-
-
-class _Here:
-    """Who is told how far a series is, if it is read in the process of who waits."""
-
-    progress: Progress | None = None
-
-
-@contextmanager
-def told_here(progress: Progress) -> Iterator[None]:
-    """Have tasks in this process tell how far they are."""
-    _Here.progress = progress
-    try:
-        yield
-    finally:
-        _Here.progress = None
 
 
 def series_in(sources: Sequence[Source], run: Run, before: Before) -> list[Series]:
@@ -307,8 +294,9 @@ class _Reader:
         self._stats: dict[str, CaptureStats] = {}
         """What was met in each capture."""
         self._begun: dict[tuple[str, str], Stream] = {}
-        self._progress = _Here.progress or Progress(series.sources, lambda _: None)
-        self._found = ReadSeries(is_told=_Here.progress is not None)
+        self._all, self._behind = max(1, sum(source.bytes for source in series.sources)), 0
+        """Bytes of all files, and of those that are read."""
+        self._found = ReadSeries()
 
     def read(self) -> ReadSeries:
         """Return what the files gave."""
@@ -316,6 +304,7 @@ class _Reader:
         for source in self._series.sources:
             row = self._read(source)
             found.rows.append((row, self._rows.count))
+            self._behind += source.bytes
         for transcript in transcripts:
             self._add(transcript, transcript.finish())
             found.tally.add(transcript.counts)
@@ -343,28 +332,15 @@ class _Reader:
     def _read(self, source: Source) -> Values:
         """Read a capture; return its row for `sources`, with the reason if reading stopped early."""
         self._lateness.begin_file()
-        self._progress.begin(source)
         name, vxlan_ports = source.path.name, self._conf.vxlan_ports
         peeked = peek(source.path, vxlan_ports, self._before.until_us)
-        endpoints = {end for segment in peeked for end in (segment.src, segment.dst)}
         bearing = bearing_of(peeked, self._transcript, self._ranges, source.path, self._begun, vxlan_ports)
-        is_apart = bearing in (Bearing.EARLIER, Bearing.STEPPED)
-        transcript = self._earlier if is_apart else self._transcript
+        if bearing is Bearing.STEPPED:
+            self._stats[name] = CaptureStats()
+            return source.unread(_STEPPED.format(name))
+        transcript = self._earlier if bearing is Bearing.EARLIER else self._transcript
         transcript.go_on_in(name, peeked)
-        last_ns = self._transcript.last_time_ns()
-        if bearing is Bearing.STEPPED:
-            # It says nothing of times in which another one was read, although it was recorded before or behind that.
-            later = [first for first, last in self._ranges if last >= source.first_time_ns]
-            if later:
-                self._earlier.taken(endpoints & last_ns.keys(), min(later), max(last_ns.values()))
-        row = self._read_capture(source, transcript, last_ns if bearing is Bearing.AGAIN else {})
-        if bearing is Bearing.STEPPED:
-            # The clock went back between the capture and what was read: what has the earlier times came later.
-            first_ns = min(first for first, _ in self._ranges)
-            is_later = source.first_time_ns < first_ns
-            of, until = (self._earlier, first_ns) if is_later else (self._transcript, source.first_time_ns)
-            self._add(of, of.step_back(endpoints, until))
-            self._transcript.taken_until(self._earlier.last_time_ns())
+        row = self._read_capture(source, transcript, transcript.last_time_ns() if bearing is Bearing.AGAIN else {})
         self._begun |= beginnings(peeked)
         if row["last_time"] is not None:
             self._ranges.append((source.first_time_ns, round(row["last_time"].timestamp() * 1e9)))
@@ -377,10 +353,11 @@ class _Reader:
         last_ns = None
         stats = self._stats[name] = CaptureStats()
         ahead, endpoints = _Ahead(self._before.until_us), Endpoints()
-        columns = read_columns(source.path, self._progress.position, stats, self._conf.vxlan_ports)
+        position = Position()
+        columns = read_columns(source.path, position, stats, self._conf.vxlan_ports)
         read = UntilItStops(_in_order(columns, source.path, limit_days, ahead))
         for some in read:
-            self._progress.more("packets", len(some.keys))
+            tell((self._behind + min(position.bytes, source.bytes)) / self._all)
             if read_until:
                 rows = list[AnyRow]()
                 for segment in some.segments(endpoints):
@@ -425,7 +402,7 @@ class _Reader:
         # Unread is a file of which most frames were cut, or of which reading stopped in the first half.
         reached = source.bytes
         if stopped is not None:
-            reached = self._progress.size
+            reached = min(position.bytes, source.bytes)
             is_damage = isinstance(stopped, CaptureError) and not isinstance(stopped, UnorderedError)
             if is_damage and not is_compressed(source.path):
                 reached = cast("CaptureError", stopped).offset

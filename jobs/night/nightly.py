@@ -176,9 +176,6 @@ class Shows(Protocol):
     def begin(self, step: str) -> None:
         """Say that a step has begun."""
 
-    def progress(self, text: str) -> None:
-        """Say how far the step is."""
-
     def share(self, done: float, of: int) -> None:
         """Say that so many of some equal parts of the step are done, those under way in part."""
 
@@ -313,7 +310,7 @@ class _Nightly:
         if only is not None:
             given = replace(given, sources=[source for source in given.sources if source.sha256 in only])
         waiting = warehouse.waiting()
-        ingested = read(warehouse, given, self._console.progress, for_files(self._passes), refused, waiting.keys())
+        ingested = read(warehouse, given, for_files(self._passes), refused, waiting.keys())
         for of_run in waiting.values():
             ingested.take_up(of_run[0].counts)
             ingested.sources += [source.name for source in of_run if source.verdict == bronze.ACCEPTED]

@@ -28,7 +28,6 @@ JOB = str(Path(__file__).resolve().parents[1] / "__main__.py")
 DEVELOPERS = frozenset(
     {
         "bench",
-        "bench-core",
         "coverage",
         "dependencies",
         "fuzz",

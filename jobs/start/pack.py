@@ -33,7 +33,7 @@ else:
 
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 """The interpreter that executors must have: compiled packages fit one minor version only."""
-_PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 _BELOW = tuple(__name__.split(".")[:-3])  # the package in which ours lie where pip installed them
 _PACKAGES = ("jobs", "namesrv_core", "namesrv_day", "namesrv_wire", "schemas")
 _ENVIRONMENT = "environment"
@@ -53,7 +53,7 @@ PYTHONPATH=${{PYTHONPATH:+$PYTHONPATH:}}$environment/{_SITE_PACKAGES} PYTHONNOUS
 def run_pack(output: Path, out: TextIO) -> int:
     """Pack the environment that runs this, say how to use it, and return exit code 0."""
     try:
-        size = pack(_PYPROJECT, output)
+        size = pack(PYPROJECT, output)
     except PackageNotFoundError as error:
         raise UsageError(f"pack: {error.name} is not installed") from error
     out.write(f"{output}: {size / 1e6:,.0f} MB; executors need {PYTHON}. Use: --archives {output}#environment\n")
@@ -146,7 +146,7 @@ def options_for_executors(line: CommandLine, venv: Path, packages: Path) -> tupl
             lock = (venv / ".lock-sha256").read_text(encoding="utf-8")
             is_packed = packed.exists() and marker.exists() and marker.read_text(encoding="utf-8") == lock
             if not is_packed and os.environ.get("NAMESRV_DRY_RUN") != "1":  # it takes a minute
-                pack(_PYPROJECT, packed)
+                pack(PYPROJECT, packed)
                 marker.write_text(lock, encoding="utf-8")
             archives.insert(0, f"{packed}#{_ENVIRONMENT}")
     if archives:

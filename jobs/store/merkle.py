@@ -11,8 +11,6 @@ import pyarrow as pa
 
 _AT_ONCE = 8192
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
-Proof = list[tuple[str, str]]
-"""The nodes beside the way from a leaf up to the root: `left` or `right`, and the hash in hex."""
 
 
 def texts_of(rows: pa.Table) -> Iterable[str]:
@@ -59,29 +57,16 @@ def root_of(leaves: Sequence[bytes]) -> str:
     return level[0].hex()
 
 
-def proof_of(leaves: Sequence[bytes], index: int) -> Proof:
-    """Return what is needed to come from one of the leaves to the root."""
-    level, proof = list(leaves), Proof()
+def nodes_beside(leaves: Sequence[bytes], index: int) -> bytes:
+    """Return the nodes beside the way from one of the leaves up to the root, one after the other."""
+    level, nodes = list(leaves), b""
     while len(level) > 1:
-        beside = index ^ 1
-        if beside < len(level):
-            proof.append(("left" if beside < index else "right", level[beside].hex()))
+        nodes += b"".join(level[index ^ 1 : (index ^ 1) + 1])  # one that is left over has none
         level, index = _above(level), index // 2
-    return proof
-
-
-def root_from(leaf: bytes, proof: Proof) -> str:
-    """Return the root to which a proof leads from a leaf."""
-    for side, other in proof:
-        pair = (bytes.fromhex(other), leaf) if side == "left" else (leaf, bytes.fromhex(other))
-        leaf = _joined(*pair)
-    return leaf.hex()
+    return nodes
 
 
 def _above(level: Sequence[bytes]) -> list[bytes]:
-    joined = [_joined(one, two) for one, two in zip(level[::2], level[1::2], strict=False)]
+    pairs = zip(level[::2], level[1::2], strict=False)
+    joined = [hashlib.sha256(b"\1" + one + two).digest() for one, two in pairs]
     return joined + list(level[2 * len(joined) :])
-
-
-def _joined(one: bytes, two: bytes) -> bytes:
-    return hashlib.sha256(b"\1" + one + two).digest()

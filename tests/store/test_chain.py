@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import json
 import random
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -22,7 +24,7 @@ from jobs.errors import EXIT_OK, EXIT_USAGE, JobError, TamperedError, UsageError
 from jobs.store import chain
 from jobs.store.check import check
 from jobs.store.maintain import maintain
-from jobs.store.merkle import leaf_of, proof_of, root_from, root_of, texts_of
+from jobs.store.merkle import leaf_of, nodes_beside, root_of, texts_of
 from jobs.store.published import LAST_RUN
 from namesrv_day.arrow.rows import table_of
 from schemas import gold
@@ -223,10 +225,11 @@ def followed(proof: str, checkpoint: str) -> tuple[int, str]:
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 8, 100])
 def test_each_leaf_of_a_tree_is_proven(count: int) -> None:
     """Whatever the number of leaves; another leaf leads elsewhere."""
+    from_leaf = runpy.run_path(str(CHECKOUT / "examples" / "verify_proof.py"))["root"]
     leaves = [leaf_of(str(number)) for number in range(count)]
-    root = root_of(leaves)
-    assert all(root_from(leaf, proof_of(leaves, index)) == root for index, leaf in enumerate(leaves))
-    assert all(root_from(leaf_of("x"), proof_of(leaves, index)) != root for index in range(count))
+    ways = [(index, count, base64.b64encode(nodes_beside(leaves, index)).decode()) for index in range(count)]
+    assert all(from_leaf(str(way[0]), *way) == root_of(leaves) for way in ways)
+    assert all(from_leaf("x", *way) != root_of(leaves) for way in ways)
 
 
 def test_a_signed_checkpoint_is_a_checkpoint(tmp_path: Path) -> None:

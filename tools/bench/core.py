@@ -1,18 +1,12 @@
 """The core beside the real RouteInfoManager: the same events, decoded beforehand, one thread each, in one run.
 
-    ./spark-submit.sh bench-core [--rounds 7]
-
-Prints nanoseconds per event and their ratio for heartbeats, unchanged and changed registrations, then what the number of
-registered brokers does to the core's cost of an event and of a scan. A ratio counts only if both sides hold equal tables
-at the end. Exit codes: 0 every bar is met; 1 one is not, or the tables differ; 2 usage, or the real one could not be had.
+A ratio counts only if both sides hold equal tables at the end. What the number of registered brokers does to the core's cost of an
+event is measured beside it.
 """
 
 from __future__ import annotations
 
-import argparse
 import gc
-import statistics
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
@@ -20,8 +14,8 @@ from typing import Any, NamedTuple
 
 from namesrv_core import PROFILES, Namesrv, Registry, take
 from namesrv_core.machine import events
-from tests.oracle.jvm import JvmUnavailableError
 from tests.oracle.oracle import Oracle
+from tools.bench.harness import AnswersDifferError, Ratio
 from tools.trace.trace_events import event_of
 from tools.trace.trace_state import StateText
 
@@ -107,29 +101,22 @@ def core_ns(registry: Registry, timed: Sequence[tuple[events.Event, int]]) -> in
     return time.perf_counter_ns() - began
 
 
-def compared(version: str, rounds: int, brokers: int = 20, count: int = 4_000) -> bool:
-    """Print the ratios of one release; return whether all bars are met and all tables equal."""
-    print(
-        f"\nRocketMQ {version}: {brokers} brokers, {TOPICS} topics each, {count:,} events a round, median of {rounds}"
-    )
-    fine = True
+def beside_java(version: str, rounds: int, brokers: int = 20, count: int = 4_000) -> Iterator[Ratio]:
+    """Yield how the core's nanoseconds an event compare with Java's. Raises AnswersDifferError, JvmUnavailableError."""
     with closing(Oracle(version)) as oracle:
-        for case in cases(version, brokers, count):
+        for case in (case for case in cases(version, brokers, count) if version in case.bars):
             oracle.take(beginning(version, brokers))
             registry, timed = fresh(version, brokers), decoded(case.evs)
             for _ in range(rounds):  # a JIT compiler is slow at first
                 oracle.timed(case.evs)
-            java = statistics.median(oracle.timed(case.evs) for _ in range(rounds)) / count
-            core = statistics.median(core_ns(registry, timed) for _ in range(rounds)) / count
+            values = {
+                "Java": [oracle.timed(case.evs) / count for _ in range(rounds)],
+                "core": [core_ns(registry, timed) / count for _ in range(rounds)],
+            }
             last = {**case.evs[-1], "op": "heartbeat"} if version == "5.4.0" else case.evs[-1]
-            same = oracle.take([last])[0]["h"] == hash_after(registry, last)
-            bar = case.bars.get(version)
-            met = bar is None or core / java <= bar
-            fine = fine and met and same
-            said = "" if bar is None else f"  bar {bar:g}: {'met' if met else 'NOT MET'}"
-            print(f"  {case.name:<34} Java {java:9,.0f} ns  core {core:9,.0f} ns  ratio {core / java:5.2f}{said}"
-                  f"  tables {'equal' if same else 'DIFFER'}")  # fmt: skip
-    return fine
+            if oracle.take([last])[0]["h"] != hash_after(registry, last):
+                raise AnswersDifferError(f"{version}, {case.name}: the tables of Java and of the core differ")
+            yield Ratio(f"{version}, {case.name}, core ÷ Java", "core", "Java", values, case.bars[version], unit="ns")
 
 
 def hash_after(registry: Registry, ev: Ev) -> str:
@@ -138,20 +125,18 @@ def hash_after(registry: Registry, ev: Ev) -> str:
     return StateText(registry).digest()
 
 
-def by_size(version: str, rounds: int, bar: float = 1.2) -> bool:
-    """Print what 1,000 registered brokers cost an event, against 10; return whether the bar is met."""
-    print(f"\nThe core of {version}: nanoseconds an event with 10 and with 1,000 registered brokers")
-    fine = True
+def by_size(version: str, rounds: int) -> Iterator[Ratio]:
+    """Yield what 1,000 registered brokers cost an event, against 10."""
     small, large = fresh(version, 10), fresh(version, 1_000)
     for case in [*cases(version, 10, 2_000), scans(2_000)]:
         timed = decoded(case.evs)
         # In turns, so that both meet the same noise.
         costs = [(core_ns(small, timed), core_ns(large, timed)) for _ in range(rounds)]
-        few, many = (statistics.median(side) / len(timed) for side in zip(*costs, strict=True))
-        fine = fine and many / few <= bar
-        print(f"  {case.name:<34} {few:9,.0f} ns  {many:9,.0f} ns  ratio {many / few:5.2f}  bar {bar:g}: "
-              f"{'met' if many / few <= bar else 'NOT MET'}")  # fmt: skip
-    return fine
+        values = {
+            name: [ns / len(timed) for ns in of]
+            for name, of in zip(("10", "1,000"), zip(*costs, strict=True), strict=True)
+        }
+        yield Ratio(f"{version}, {case.name}, 1,000 brokers ÷ 10", "1,000", "10", values, 1.2, unit="ns")
 
 
 def scans(count: int) -> Case:
@@ -159,23 +144,3 @@ def scans(count: int) -> Case:
     return Case(
         "scans that expire nobody", [{"op": "scan", "t_ms": T0_MS + 1_000 + n // 100} for n in range(count)], {}
     )
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run all comparisons and return the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="spark-submit.sh bench-core", description="The core beside the real name server."
-    )
-    parser.add_argument("--rounds", type=int, default=7, help="timed rounds of each kind (default: 7)")
-    rounds = parser.parse_args(argv).rounds
-    try:
-        fine = [compared(version, rounds) for version in VERSIONS]
-    except JvmUnavailableError as error:
-        print(f"namesrv-history: {error}", file=sys.stderr)
-        return 2
-    fine += [by_size(version, rounds) for version in VERSIONS]
-    return 0 if all(fine) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

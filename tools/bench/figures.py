@@ -24,6 +24,7 @@ from jobs.session import CHECKOUT
 from namesrv_wire.compression import unpacked
 from namesrv_wire.packets.container import read_records
 from tests.oracle.jvm import JvmUnavailableError
+from tools.bench import core as the_core
 from tools.bench import plain
 from tools.bench.harness import Measured, NotMeasured, Ratio, Side, timed
 from tools.bench.listening import BROKERS, LOAD_S, ROUTES_A_S, Took, listening
@@ -323,8 +324,18 @@ def recorder(bench: Bench) -> list[Measured]:
     ]
 
 
+def core(bench: Bench) -> list[Measured]:
+    """Nanoseconds of an event: the core beside RocketMQ's own classes, and with many brokers beside few."""
+    rounds = max(bench.rounds, 7) if bench.is_full else bench.rounds
+    try:
+        found = [ratio for version in the_core.VERSIONS for ratio in the_core.beside_java(version, rounds)]
+    except JvmUnavailableError as error:
+        return [NotMeasured("core ÷ Java", str(error))]
+    return [*found, *(ratio for version in the_core.VERSIONS for ratio in the_core.by_size(version, rounds))]
+
+
 FIGURES: dict[str, Callable[[Bench], list[Measured]]] = {
-    figure.__name__: figure for figure in (network, demo, quiet, unknown, queues, hourly, reading, recorder)
+    figure.__name__: figure for figure in (core, network, demo, quiet, unknown, queues, hourly, reading, recorder)
 }
 
 
