@@ -49,8 +49,8 @@ class FrameRow(NamedTuple):
     """The row of an event or an answer, as frames of a capture or lines of a log say it: what is its own, and what it shares.
 
     `said` are the columns of the request, `answered` those of the answer, which go before: equal frames share one object, so
-    do lines. Times are microseconds since the epoch. `request_seq`: of an answer to a question. `nth`, `stated_id`: of
-    that and of a heartbeat. `own_id`: None, if it follows from these. `seq_is_given`: as of a `Row`.
+    do lines. Times are microseconds since the epoch. `request_seq`: of an answer to a question. `nth`: of that and of a heartbeat.
+    `own_id`: None, if it follows from these. `seq_is_given`: as of a `Row`.
     """
 
     table: str
@@ -59,7 +59,7 @@ class FrameRow(NamedTuple):
     own_id: str | None
     event_us: int
     effect_us: int
-    channel_id: str
+    channel_id: str | None
     proxied_addr: str | None
     source_file: str
     source_offset: int
@@ -67,14 +67,15 @@ class FrameRow(NamedTuple):
     answered: Values
     request_seq: int | None = None
     nth: int | None = None
-    stated_id: str | None = None
     seq_is_given: bool = True
 
     @property
     def event_id(self) -> str:
         """Return its id."""
-        if self.own_id is not None:
-            return self.own_id
+        return self._following_id if self.own_id is None else self.own_id
+
+    @property
+    def _following_id(self) -> str:
         at_us = self.effect_us if self.table == "route_observations" else self.event_us
         return timed_id(self.namesrv_id, self.channel_id, self.said["code"], at_us, self.nth or 0)
 
@@ -95,7 +96,7 @@ class FrameRow(NamedTuple):
             **self.answered,
         }
         if self.nth is not None:
-            own |= {"nth": self.nth, "stated_id": self.stated_id}
+            own |= {"nth": self.nth, "stated_id": None if self.event_id == self._following_id else self.own_id}
         return own if self.request_seq is None else own | {"request_seq": self.request_seq}
 
     def answered_at(self, seq: int, effect_us: int, answered: Values) -> FrameRow:
@@ -105,8 +106,9 @@ class FrameRow(NamedTuple):
     @classmethod
     def of(cls, table: str, values: Values) -> FrameRow:
         """Return the row of an event with these `values`."""
-        said = {name: value for name, value in values.items() if name not in _ENVELOPE and name != "nth"}
-        own: list[Any] = [table, *(values[name] for name in _ENVELOPE), said, NOTHING, None, values.get("nth")]
+        said = {name: value for name, value in values.items() if name not in _ENVELOPE and name not in _OF_ANSWERS}
+        of_answer = (values.get("request_seq"), values.get("nth"))
+        own: list[Any] = [table, *(values[name] for name in _ENVELOPE), said, NOTHING, *of_answer]
         return cls(*own)
 
 
@@ -117,6 +119,7 @@ _ENVELOPE: Final = (
     *("namesrv_id", "seq", "event_id", "event_time", "effect_time"),
     *("channel_id", "proxied_addr", "source_file", "source_offset"),
 )
+_OF_ANSWERS: Final = ("request_seq", "nth", "stated_id")
 
 
 class Place(NamedTuple):

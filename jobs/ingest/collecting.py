@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.arrow.rows import derived_of, plain
 from namesrv_day.arrow.sql import ask
-from namesrv_wire.logs.known_lines import Lines
 from namesrv_wire.rows import REVOKED, AnyRow, FrameRow, Values
 from schemas import bronze
 from schemas.table import STRING, Table, required
@@ -132,7 +131,7 @@ class Collector:
         for name, found in self._frames.items():
             rows, numbers, frames = zip(*found, strict=True)
             other = {"ingest_run": self.run.run_id, "_n": numbers, "_frame": frames}
-            self._write(name, _columns_of(rows, STAGED[name], **other))
+            self._write(name, columns_of(rows, STAGED[name], **other))
         self._pending.clear()
         self._frames.clear()
         self._pending_bytes = 0
@@ -185,10 +184,10 @@ def as_staged(rows: pa.RecordBatch, namesrv_of: Mapping[str, str]) -> pa.RecordB
     return rows
 
 
-def _columns_of(rows: Sequence[FrameRow], table: Table, **other: Any) -> pa.RecordBatch:
-    """Return rows of one table as columns; `other`: further columns, or the one value of one."""
+def columns_of(rows: Sequence[FrameRow], table: Table, **other: Any) -> pa.RecordBatch:
+    """Return rows of one table as columns of `staged_schema`; `other`: further columns, or the one value of one."""
     columns = zip(*rows, strict=True)
-    _, namesrv, seq, ids, received, effect, channel, proxied, files, offsets, said, answered, asked, nth, stated, _ = (
+    _, namesrv, seq, ids, received, effect, channel, proxied, files, offsets, said, answered, asked, nth, given = (
         columns
     )
     at_us = np.array(effect, np.int64)
@@ -204,9 +203,9 @@ def _columns_of(rows: Sequence[FrameRow], table: Table, **other: Any) -> pa.Reco
         "source_offset": np.array(offsets, np.int64),
         "request_seq": asked,
         "nth": nth,
-        "stated_id": stated,
+        "stated_id": pa.nulls(len(rows), STRING),
         "day": (at_us // US_PER_DAY).astype(np.int32),
-        "_seq_is_given": np.ones(len(rows), bool),
+        "_seq_is_given": np.array(given, bool),
         **other,
     }
     shared = []
@@ -216,39 +215,12 @@ def _columns_of(rows: Sequence[FrameRow], table: Table, **other: Any) -> pa.Reco
         which = np.fromiter((numbers[id(each)] for each in values), np.int32, len(rows))
         shared.append((list(distinct.values()), which))
     found = _batch(table, own, shared, len(rows))
-    if None not in ids:
+    if "stated_id" not in found.schema.names:
         return found
-    return _with(found, "event_id", pc.coalesce(found["event_id"], _timed_ids(found, table)))
-
-
-def columns_of_lines(lines: Lines, table: Table, source_file: str, first: int, run_id: str) -> pa.RecordBatch:
-    """Return lines of an event log as columns of `staged_schema`; `first`: the number of the line that is number 0."""
-    size, numbers = len(lines.numbers), lines.numbers - first
-    ids = np.ascontiguousarray(lines.ids)  # in ASCII, and all of one size
-    ends = np.arange(size + 1, dtype=np.int32) * ids.itemsize
-    own = {
-        "seq": lines.seq,
-        "event_id": pa.StringArray.from_buffers(size, pa.py_buffer(ends), pa.py_buffer(ids)),
-        "event_time": lines.event_us,
-        "effect_time": lines.effect_us,
-        "source_file": source_file,
-        "source_offset": numbers,
-        "request_seq": lines.asked,
-        "nth": lines.nth,
-        "channel_id": lines.channels,
-        "ingest_run": run_id,
-        "day": (lines.effect_us // US_PER_DAY).astype(np.int32),
-        "_n": numbers,
-        "_frame": numbers,
-        "_seq_is_given": np.full(size, lines.seq_is_given),
-    }
-    stated = {name: values for name, values in own.items() if values is not None}
-    found = _batch(table, stated, [(lines.said, lines.which)], size)
-    if lines.nth is None:
-        return found
-    ids = found["event_id"]
-    follows = pc.equal(ids, _timed_ids(found, table))
-    return _with(found, "stated_id", pc.if_else(follows, pa.scalar(None, STRING), ids))
+    following = _timed_ids(found, table)
+    ids = pc.coalesce(found["event_id"], following)
+    stated = pc.if_else(pc.equal(ids, following), pa.scalar(None, STRING), ids)
+    return _with(_with(found, "event_id", ids), "stated_id", stated)
 
 
 def _batch(

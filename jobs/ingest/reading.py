@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.ingest.collecting import WRITTEN, Run, as_staged, columns_of_lines
+from jobs.ingest.collecting import WRITTEN, Run, as_staged, columns_of
 from jobs.ingest.series import Before, ReadSeries, Series, joined_by, read_series, series_in
 from jobs.ingest.sources import Ingested, Quarantined, ReadSource, Source, UntilItStops, is_compressed
 from jobs.ingest.staging import Staging
@@ -28,7 +28,7 @@ from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import Lateness, Times, times_of
 from namesrv_wire.logs.log_file import BLOCK_BYTES, Block, read_blocks
 from namesrv_wire.logs.namesrv_log import BROKER_LINES, OTHER_LINES, Told, is_fact, read_log
-from namesrv_wire.rows import QUARANTINE, Row
+from namesrv_wire.rows import QUARANTINE, AnyRow, FrameRow, Row
 from schemas import bronze
 from schemas.times import US_PER_DAY, day_of
 
@@ -104,52 +104,53 @@ def read_part(part: Part) -> ReadPart:
 
 def _written(part: Part, name: str, block: Block) -> ReadBlock:
     found, run = ReadBlock(block.count, block.frames, block.ignored), part.run
-    writers: dict[str, pa.ipc.RecordBatchStreamWriter] = {}
-    for lines in block.lines:
-        columns = columns_of_lines(lines, WRITTEN[lines.table], part.path.name, block.first, run.run_id)
+    known, others, met = (
+        defaultdict[str, list[FrameRow]](list),
+        list[tuple[int, Row]](),
+        defaultdict[str, list[int]](list),
+    )
+    for row in block.rows:
+        if isinstance(row, FrameRow):
+            known[row.table].append(row)
+            met[row.namesrv_id].append(row.effect_us)
+            continue
+        values, at = row.values, _number(row, block)
+        others.append((at, row))
+        if values.get("effect_time") is not None:
+            met[values["namesrv_id"]].append(values["effect_time"])
+        if row.table == QUARANTINE:
+            found.refused.add(values["reason"], at, values["detail"] or "")
+    found.times = {of: times_of(np.array(us)) for of, us in sorted(met.items())}
+    for table, rows in known.items():
+        numbers = np.array([row.source_offset for row in rows]) - block.first
+        own = {"ingest_run": run.run_id, "source_offset": numbers, "_n": numbers, "_frame": numbers}
+        columns = columns_of(rows, WRITTEN[table], **own)
         batch = as_staged(columns, run.namesrv_of)
-        if lines.table not in writers:
-            found.files[lines.table] = run.folder / f"{name}-{lines.table}.arrow"
-            writers[lines.table] = pa.ipc.new_stream(str(found.files[lines.table]), batch.schema)
-        writers[lines.table].write_batch(batch)
-        for times in (lines.event_us, lines.effect_us):
-            found.days.update(day_of(day * US_PER_DAY) for day in np.unique(times // US_PER_DAY).tolist())
-    for writer in writers.values():
-        writer.close()
-    found.times = _times(block)
-    for values in (*(of for lines in block.lines for of in lines.said), *(row.values for _, row in block.rows)):
-        address, of = values.get("namesrv_addr"), values.get("namesrv_id")
+        found.files[table] = run.folder / f"{name}-{table}.arrow"
+        with pa.ipc.new_stream(str(found.files[table]), batch.schema) as writer:
+            writer.write_batch(batch)
+        for times in (columns["event_time"], columns["effect_time"]):
+            days = np.unique(times.cast(pa.int64()).to_numpy() // US_PER_DAY)
+            found.days.update(day_of(day * US_PER_DAY) for day in days.tolist())
+    said = {id(row.said): (row.said, row.namesrv_id) for rows in known.values() for row in rows}
+    for values, of in (*said.values(), *((row.values, row.values.get("namesrv_id")) for _, row in others)):
+        address = values.get("namesrv_addr")
         if address is not None and of is not None and address != of:
             found.stated[address] = of
-    for number, row in block.rows:
-        if row.table == QUARANTINE:
-            found.refused.add(row.values["reason"], number - block.first, row.values["detail"] or "")
-    if block.rows:
+    if others:
         found.rows = run.folder / f"{name}.rows"
-        found.rows.write_bytes(pickle.dumps([(number - block.first, row) for number, row in block.rows]))
+        found.rows.write_bytes(pickle.dumps(others))
     return found
 
 
-def _times(block: Block) -> dict[str, Times]:
-    """Return by name server the times at which lines took effect, in their order."""
-    rows = [(number, row.values) for number, row in block.rows if row.values.get("effect_time") is not None]
-    names = [of["namesrv_id"] for lines in block.lines for of in lines.said] + [of["namesrv_id"] for _, of in rows]
-    number_of = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    numbers = [*(lines.numbers for lines in block.lines), np.array([number for number, _ in rows], np.int64)]
-    effects = [*(lines.effect_us for lines in block.lines), np.array([of["effect_time"] for _, of in rows], np.int64)]
-    whose = [
-        *(np.array([number_of[of["namesrv_id"]] for of in lines.said])[lines.which] for lines in block.lines),
-        np.array([number_of[of["namesrv_id"]] for _, of in rows], np.int64),
-    ]
-    order = np.argsort(np.concatenate(numbers), kind="stable")
-    in_order, of_name = np.concatenate(effects)[order], np.concatenate(whose)[order]
-    if len(number_of) == 1:
-        return dict.fromkeys(number_of, times_of(in_order))
-    return {name: times_of(in_order[of_name == number]) for name, number in sorted(number_of.items())}
+def _number(row: AnyRow, block: Block) -> int:
+    """Return the number of a row's line in its block, from 0; -1 for a topic table, and for a line of an earlier block."""
+    at = row.source_offset if isinstance(row, FrameRow) else row.values.get("source_offset", -1)
+    return max(at - block.first, -1)
 
 
 def rows_in(block: ReadBlock) -> list[tuple[int, Row]]:
-    """Return the rows of a block that are no columns, with the numbers of their lines from 0."""
+    """Return the rows of a block that are in no file of a table, with the numbers of their lines from 0."""
     if block.rows is None:
         return []
     # Written by a task of this run: nothing from outside is ever unpickled.
@@ -158,13 +159,10 @@ def rows_in(block: ReadBlock) -> list[tuple[int, Row]]:
     return rows
 
 
-def again(part: Part, number: int) -> Iterator[tuple[int, Row]]:
+def again(part: Part, number: int) -> Iterator[tuple[int, AnyRow]]:
     """Yield all rows of a block, read once more, with the numbers of their lines from 0."""
-    for at, block in enumerate(part.blocks()):
-        if at == number:
-            for line, row in block.in_order(part.path.name):
-                yield line - block.first, row
-            return
+    block = next(islice(part.blocks(), number, None))
+    yield from ((_number(row, block), row) for row in block.rows)
 
 
 Values = dict[str, Any]
@@ -324,7 +322,9 @@ class Reading:
             if is_in_order:
                 staging.add_files(block.files, block.days, first, line)
             for at, row in rows_in(block) if is_in_order else again(part, number):
-                if "source_offset" in row.values:
+                if isinstance(row, FrameRow):
+                    row = row._replace(source_offset=line + at)  # noqa: PLW2901
+                elif "source_offset" in row.values:
                     row.values["source_offset"] = line + max(at, 0)
                 # A line of any kind is a frame; a topic table is a part of its registration's line, a fact about a log of none.
                 is_part = row.table == bronze.TOPIC_CONFIGS_TABLE.name or (

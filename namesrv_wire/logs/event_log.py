@@ -26,7 +26,7 @@ from namesrv_wire.logs.event_fields import COMMON, KINDS, MAPPING, TOPIC, Kind, 
 from namesrv_wire.logs.log_lines import logged
 from namesrv_wire.protocol.bodies import topic_table
 from namesrv_wire.protocol.requests import topic_configs_row
-from namesrv_wire.rows import AnyRow, Row, Values, digest_id, gap_end_ms, timed_id
+from namesrv_wire.rows import AnyRow, FrameRow, Row, Values, digest_id, gap_end_ms, timed_id
 
 SCHEMA: Final = "namesrv-event/1"
 _KIND_OF_TABLE: Final = {kind.table: name for name, kind in KINDS.items()}
@@ -57,10 +57,15 @@ class Positions:
             self._taken.popitem(last=False)
         return events.setdefault(event_id, effect_ns + len(events))
 
-    def placed(self, row: Row) -> Row:
+    def placed(self, row: AnyRow) -> AnyRow:
         """Return the row of a line, with a position if it did not state one."""
+        if row.seq_is_given:
+            return row
+        if isinstance(row, FrameRow):
+            seq = self.take(row.namesrv_id, ~row.seq, row.event_id)
+            return row._replace(seq=seq, request_seq=seq if row.request_seq == row.seq else row.request_seq)
         values = row.values
-        if row.seq_is_given or "seq" not in values:
+        if "seq" not in values:
             return row
         seq = self.take(values["namesrv_id"], ~values["seq"], values["event_id"])
         asked = {"request_seq": seq} if values.get("request_seq") == values["seq"] else {}

@@ -1,26 +1,22 @@
 """Lines of event logs parsed once: recorders write the same again and again, but for times, positions and ids.
 
 A line is known by its bytes without these values. Everything else is in the key, the values' names and quotes included, so
-that nobody can have a line taken for another one. The values of many known lines become columns together.
+that nobody can have a line taken for another one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import compress
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final, cast
-
-import numpy as np
-from numpy.typing import NDArray
 
 from namesrv_wire.errors import DecodeError
 from namesrv_wire.json_text import INT, canonical_json, parse_json
-from namesrv_wire.limits import END_NS, FIRST_NS, KNOWN_FRAMES_BYTES, MAX_KNOWN_FRAME_BYTES
+from namesrv_wire.limits import END_NS, KNOWN_FRAMES_BYTES, MAX_KNOWN_FRAME_BYTES
 from namesrv_wire.logs.event_log import nanoseconds, rows_of_line
-from namesrv_wire.rows import Row, Values, timed_id
+from namesrv_wire.rows import NOTHING, FrameRow, Row
 
 # A name with what stands in front of its value, and the value: a plain text in quotes, or a whole number.
 _VALUES: Final = re.compile(
@@ -30,66 +26,71 @@ _VALUES: Final = re.compile(
 )
 _NAMES: Final = ("effect_time", "seq", "event_id", "channel_id", "nth", "request_seq")
 _NUMBERS: Final = ("seq", "nth", "request_seq")
-_OWN: Final = frozenset(
-    {
-        *(
-            "seq",
-            "event_id",
-            "event_time",
-            "effect_time",
-            "source_file",
-            "source_offset",
-            "request_seq",
-            "nth",
-            "stated_id",
-        )
-    }
-)
-"""Columns that a row has of its own."""
 TOPICS: Final = "topic_configs"
 # What a line takes as objects, beyond its bytes.
 _OBJECT_BYTES: Final = 4_096
+_MAX_INT: Final = INT[1]
+_ID: Final = re.compile(rb"[0-9a-f]{32}")
+_MAX_DIGITS: Final = 9
 
 
-Own = tuple[bytes, ...]
+Own = Sequence[bytes]
 """The values that are a line's own."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Shape:
-    """What known lines have in common whose values become columns together.
-
-    `names`: of the values, in their order; `numbers`: those that are whole numbers. `is_timed`: its id may follow from its time.
-    """
-
-    table: str
-    names: tuple[str, ...]
-    numbers: frozenset[str]
-    is_timed: bool
 
 
 class KnownLine:
     """What lines have in common that differ in nothing but times, positions and ids.
 
-    `shape`: what their values are; `said`: a whole line; `rows`: what the careful reader makes of it.
+    `names`: of their values, in their order; `said`: a whole line; `rows`: what the careful reader makes of it.
     """
 
-    __slots__ = ("_content", "_texts", "said", "shape", "topics")
+    __slots__ = ("_at", "_content", "_like", "_time", "topics")
 
-    def __init__(self, shape: Shape, texts: Sequence[bytes], said: Mapping[str, Any], rows: Sequence[Row]) -> None:
+    def __init__(self, names: Sequence[str], said: Mapping[str, Any], rows: Sequence[Row]) -> None:
         self.topics = rows[0] if rows[0].table == TOPICS else None
-        self.shape = shape
-        self.said: Values = {
-            name: value for name, value in rows[-1].values.items() if name not in _OWN and name not in shape.names
-        }
-        self._texts = texts
-        self._content = _content({name: number for number, name in enumerate(shape.names)}, said)
+        at = {name: number for number, name in enumerate(names)}
+        self._time, self._at = at["time"], tuple(map(at.get, _NAMES))
+        self._content = _content(at, said)
+        self._like = FrameRow.of(rows[-1].table, rows[-1].values)
 
-    def line(self, values: Sequence[bytes]) -> bytes:
-        """Return the line with these values."""
-        return _line(self._texts, values)
+    def row(self, values: Own, source_file: str, number: int) -> FrameRow | None:
+        """Return the row of the line with these values; None, if they need a careful look."""
+        effect, seq, identity, channel, nth, asked = self._at
+        like, time = self._like, values[self._time]
+        event_ns = effect_ns = _nanoseconds_of(time)
+        if effect is not None and values[effect] != time:
+            effect_ns = _nanoseconds_of(values[effect])
+        position = ~effect_ns if seq is None else int(values[seq])
+        asked_at = None if like.request_seq is None else position if asked is None else int(values[asked])
+        beat = like.nth if nth is None else int(values[nth])
+        if (
+            event_ns < 0
+            or effect_ns < 0
+            or position >= END_NS
+            or (identity is not None and not _ID.fullmatch(values[identity]))
+        ):
+            return None
+        if (asked_at is not None and asked_at >= END_NS) or (beat is not None and beat > _MAX_INT):
+            return None
+        return FrameRow(
+            like.table,
+            like.namesrv_id,
+            position,
+            self._identity(values) if identity is None else values[identity].decode(),
+            event_ns // 1_000,
+            effect_ns // 1_000,
+            like.channel_id if channel is None else values[channel].decode(),
+            like.proxied_addr,
+            source_file,
+            number,
+            like.said,
+            NOTHING,
+            asked_at,
+            beat,
+            seq is not None,
+        )
 
-    def identity(self, values: Sequence[bytes]) -> str:
+    def _identity(self, values: Own) -> str:
         """Return the id of a line that states none: that of its canonical JSON."""
         content = [part if isinstance(part, bytes) else values[part] for part in self._content]
         return hashlib.sha256(b"".join(content)).hexdigest()[:32]
@@ -113,13 +114,12 @@ class KnownLines:
 
     def __init__(self) -> None:
         self._known: dict[bytes, KnownLine] = {}
-        self._shapes: dict[tuple[object, ...], Shape] = {}
         self.kept_bytes = 0
 
     def find(self, line: bytes) -> tuple[KnownLine | None, Own]:
         """Return what is known of a line, and the values that are its own."""
         parts = _VALUES.split(line)
-        values = tuple(parts[2::3])
+        values = parts[2::3]
         del parts[2::3]
         return self._known.get(b"\n".join(parts)), values  # a line has no line feed in it
 
@@ -153,11 +153,8 @@ class KnownLines:
             return
         if self.kept_bytes + size > KNOWN_FRAMES_BYTES:
             self._known.clear()
-            self._shapes.clear()
             self.kept_bytes = 0
-        numbers = frozenset(name for name in names if type(said[name]) is int)
-        alike = (row.table, names, numbers, "nth" in row.values)
-        self._known[key] = KnownLine(self._shapes.setdefault(alike, Shape(*alike)), texts, said, rows)
+        self._known[key] = KnownLine(names, said, rows)
         self.kept_bytes += size
 
 
@@ -185,140 +182,19 @@ def _are_apart(texts: Sequence[bytes], names: Sequence[str], values: Sequence[by
     return "time" in own and len(own) == len(names) and {**said, **own} == said and {**said, **new} == changed
 
 
-Ints = NDArray[np.int64]
-_MAX_INT: Final = INT[1]
-_ID: Final = re.compile(rb"[0-9a-f]{32}")
-_AS_ZERO: Final = bytes.maketrans(b"123456789", b"0" * 9)
-_MS_NS: Final = 1_000_000
-_USUAL: Final = frozenset({b"0000-00-00T00:00:00Z", *(b"0000-00-00T00:00:00.%sZ" % (b"0" * n) for n in range(1, 10))})
-
-
-@dataclass(slots=True)
-class Lines:
-    """Lines of one table, as columns: an item a line. Times are microseconds since the epoch, `numbers` those of the lines.
-
-    `said`: what lines share, and `which` of it a line says. `seq` is below 0, and `asked` the same, for lines that do not state
-    it (`Positions`). Without `channels`, `asked` or `nth` that is part of `said`, or there is none. Ids and channels are ASCII.
-    """
-
-    table: str
-    numbers: Ints
-    said: list[Values]
-    which: NDArray[np.int32]
-    seq: Ints
-    seq_is_given: bool
-    ids: NDArray[np.bytes_]
-    event_us: Ints
-    effect_us: Ints
-    channels: Sequence[bytes] | None = None
-    asked: Ints | None = None
-    nth: Ints | None = None
-
-    def values(self, index: int) -> Values:
-        """Return every column of a line but its file, as `Row.values`."""
-        found = {**self.said[self.which[index]], "seq": int(self.seq[index]), "event_id": self.ids[index].decode()}
-        found |= {"event_time": int(self.event_us[index]), "effect_time": int(self.effect_us[index])}
-        if self.channels is not None:
-            found["channel_id"] = self.channels[index].decode()
-        if self.asked is not None:
-            found["request_seq"] = int(self.asked[index])
-        if self.nth is not None:
-            at_us, nth = found["effect_time" if self.asked is not None else "event_time"], int(self.nth[index])
-            made = timed_id(found["namesrv_id"], found.get("channel_id"), found["code"], at_us, nth)
-            found |= {"nth": nth, "stated_id": None if found["event_id"] == made else found["event_id"]}
-        return {**found, "source_offset": int(self.numbers[index])}
-
-    def rows(self, source_file: str) -> Iterator[tuple[int, Row]]:
-        """Yield the lines as rows, with their numbers."""
-        for index, number in enumerate(self.numbers.tolist()):
-            yield number, Row(self.table, {**self.values(index), "source_file": source_file}, self.seq_is_given)
-
-
-@dataclass(slots=True)
-class Alike:
-    """Known lines of one shape, to become columns together."""
-
-    shape: Shape
-    numbers: list[int] = field(default_factory=list)
-    known: list[KnownLine] = field(default_factory=list)
-    values: list[tuple[bytes, ...]] = field(default_factory=list)
-
-    def columns(self) -> tuple[Lines | None, list[tuple[int, bytes]]]:
-        """Return the lines as columns, and those that need a careful look and are left out, with their numbers."""
-        if not self.numbers:
-            return None, []
-        columns = dict(zip(self.shape.names, zip(*self.values, strict=True), strict=True))
-        is_plain = np.ones(len(self.numbers), bool)
-        event_ns = self._times(columns, "time", is_plain)
-        effect_ns = self._times(columns, "effect_time", is_plain) if "effect_time" in columns else event_ns
-        seq = _whole(columns["seq"], is_plain, 0, END_NS - 1) if "seq" in columns else ~effect_ns
-        nth = _whole(columns["nth"], is_plain, 0, _MAX_INT) if "nth" in columns else np.zeros(len(seq), np.int64)
-        asked = _whole(columns["request_seq"], is_plain, 0, END_NS - 1) if "request_seq" in columns else seq
-        if "event_id" in columns:
-            is_plain &= np.array([_ID.fullmatch(text) is not None for text in columns["event_id"]])
-            ids = np.array(columns["event_id"], "S32")
-        else:
-            made = [known.identity(values) for known, values in zip(self.known, self.values, strict=True)]
-            ids = np.array(made, np.bytes_)
-        if not is_plain.all():
-            plain = Alike(self.shape)
-            plain.numbers, plain.known = [*compress(self.numbers, is_plain)], [*compress(self.known, is_plain)]
-            plain.values = [*compress(self.values, is_plain)]
-            careful = np.flatnonzero(~is_plain).tolist()
-            others = [(self.numbers[index], self.known[index].line(self.values[index])) for index in careful]
-            return plain.columns()[0], others
-        number_of = {known: number for number, known in enumerate(dict.fromkeys(self.known))}
-        lines = Lines(
-            self.shape.table,
-            np.array(self.numbers, np.int64),
-            [known.said for known in number_of],
-            np.fromiter(map(number_of.__getitem__, self.known), np.int32, len(seq)),
-            seq,
-            "seq" in columns,
-            ids,
-            event_ns // 1_000,
-            effect_ns // 1_000,
-        )
-        is_answer = self.shape.table == "route_observations"
-        lines.channels = columns.get("channel_id")
-        lines.asked = asked if is_answer else None
-        if self.shape.is_timed:
-            lines.nth = nth
-        return lines, []
-
-    def _times(self, columns: dict[str, tuple[bytes, ...]], name: str, is_plain: NDArray[np.bool_]) -> Ints:
-        if name in self.shape.numbers:
-            return _whole(columns[name], is_plain, -(-FIRST_NS // _MS_NS), END_NS // _MS_NS - 1) * _MS_NS
-        ns = _nanoseconds(columns[name])
-        is_plain &= ns >= 0
-        return np.maximum(ns, 0)
-
-
-def _whole(texts: Sequence[bytes], is_plain: NDArray[np.bool_], least: int, most: int) -> Ints:
-    """Return whole numbers; those that are not within bounds are not plain, and `least`."""
-    numbers = [*map(int, texts)]
-    if min(numbers) < least or max(numbers) > most:
-        is_plain &= np.array([least <= number <= most for number in numbers])
-        numbers = [number if least <= number <= most else least for number in numbers]
-    return np.array(numbers, np.int64)
-
-
-def _nanoseconds(texts: Sequence[bytes]) -> Ints:
-    """Return the ns since the epoch of times; of those that need a careful look -1."""
-    # Written as is usual, and of years that are far enough from both bounds.
-    if (
-        _USUAL.issuperset(b"\n".join(texts).translate(_AS_ZERO).split(b"\n"))
-        and b"2000" <= min(texts) <= max(texts) < b"2262"
-    ):
-        try:
-            return np.array([text[:-1] for text in texts], np.bytes_).astype("M8[ns]").astype(np.int64)
-        except ValueError:  # a day or a minute that is none
-            pass
-    return np.array([_nanoseconds_of(text) for text in texts], np.int64)
-
-
 def _nanoseconds_of(text: bytes) -> int:
+    """Return the ns since the epoch of a time; of one that needs a careful look -1."""
+    second, _, rest = text.partition(b".")
+    digits = rest[:-1]
+    if not (digits.isdigit() and rest[-1:] == b"Z" and len(digits) <= _MAX_DIGITS):
+        return _careful_nanoseconds(text, b"")
+    whole_ns = _careful_nanoseconds(second, b"Z")
+    return whole_ns if whole_ns < 0 else whole_ns + int(digits) * 10 ** (_MAX_DIGITS - len(digits))
+
+
+@lru_cache(4_096)
+def _careful_nanoseconds(text: bytes, zone: bytes) -> int:
     try:
-        return nanoseconds(text.decode(), "time")
+        return nanoseconds((text + zone).decode(), "time")
     except DecodeError:
         return -1

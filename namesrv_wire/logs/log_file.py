@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from io import BufferedReader
-from operator import itemgetter
 from os import PathLike
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,8 +16,8 @@ from namesrv_wire.compression import is_packed, unpacked
 from namesrv_wire.errors import CaptureError, DecodeError, Reason
 from namesrv_wire.limits import FIRST_BYTES, MAX_LINE_BYTES
 from namesrv_wire.logs.event_log import Positions
-from namesrv_wire.logs.known_lines import TOPICS, Alike, KnownLines, Lines, Shape
-from namesrv_wire.rows import QUARANTINE, Row, Values, digest_id, quarantine_row
+from namesrv_wire.logs.known_lines import TOPICS, KnownLines
+from namesrv_wire.rows import QUARANTINE, AnyRow, Row, Values, digest_id, quarantine_row
 
 BLOCK_BYTES: Final = 16 << 20
 """A block is the lines that begin in so many bytes: blocks are read by themselves, by whoever has time."""
@@ -26,7 +25,7 @@ BLOCK_BYTES: Final = 16 << 20
 _STEP_BYTES: Final = 16 << 10
 # So much is cut into lines at once: a line takes some objects, however short it is.
 _READ_BYTES: Final = 256 << 10
-# A block ends before its bytes are read if it has so many lines, or rows that are no columns.
+# A block ends before its bytes are read if it has so many lines, or so many that were read with care.
 _BLOCK_LINES, _BLOCK_ROWS = 1 << 17, 1 << 14
 # Of so many different lines that are refused it is remembered why.
 _REFUSED_LINES: Final = 4_096
@@ -49,25 +48,15 @@ _KNOWN: Final = [KnownLines()]
 class Block:
     """Lines of an event log that follow each other. Numbers of lines count from `first`, which is 1 for the first of a part.
 
-    `lines`: those that are known; `rows`: of the others, and topic tables, with the numbers of their lines. `count`: of all lines,
-    `frames`: of those that say something; `ignored`: of a name server's log, by rule (`namesrv_log.read_log`).
+    `rows`: in their order, a topic table in front of its registration; the others have the numbers of their lines. `count`: of all
+    lines, `frames`: of those that say something; `ignored`: of a name server's log, by rule (`namesrv_log.read_log`).
     """
 
     first: int
     count: int = 0
     frames: int = 0
     ignored: Counter[str] = field(default_factory=Counter)
-    lines: list[Lines] = field(default_factory=list)
-    rows: list[tuple[int, Row]] = field(default_factory=list)
-
-    def in_order(self, source_file: str) -> Iterator[tuple[int, Row]]:
-        """Yield all rows with the numbers of their lines; a topic table in front of its registration."""
-        found: list[tuple[int, Row]] = []
-        for number, row in self.rows:
-            is_own = row.values.get("source_offset", number) == number  # equal lines that are refused share a row
-            found.append((number, row if is_own else row._replace(values={**row.values, "source_offset": number})))
-        found += (numbered for lines in self.lines for numbered in lines.rows(source_file))
-        yield from sorted(found, key=itemgetter(0))
+    rows: list[AnyRow] = field(default_factory=list)
 
 
 def read_blocks(path: str | PathLike[str], start: int = 0, stop: int | None = None) -> Iterator[Block]:
@@ -82,9 +71,9 @@ def read_blocks(path: str | PathLike[str], start: int = 0, stop: int | None = No
     reader = _Reader(name, 1)
     for text in texts(path, start, stop):
         reader.read(text)
-        if text.ends_block or reader.block.count >= _BLOCK_LINES or len(reader.block.rows) >= _BLOCK_ROWS:
+        if text.ends_block or reader.block.count >= _BLOCK_LINES or reader.careful >= _BLOCK_ROWS:
             if reader.block.count:
-                yield reader.ended()
+                yield reader.block
             reader = _Reader(name, reader.block.first + reader.block.count)
 
 
@@ -120,10 +109,11 @@ class _Text(NamedTuple):
 class _Reader:
     def __init__(self, source_file: str, first: int) -> None:
         self.block = Block(first)
+        self.careful = 0
+        """How many lines were read with care."""
         self._source_file = source_file
-        self._alike: dict[Shape, Alike] = {}
+        self._positions = Positions()
         self._told: dict[str, Values] = {}
-        self._topics: list[tuple[int, Row]] = []
         self._refused: dict[bytes, Row] = {}
 
     def read(self, text: _Text) -> None:
@@ -139,15 +129,13 @@ class _Reader:
 
     def _read_line(self, number: int, line: bytes, beyond: int) -> None:
         known, values = _KNOWN[0].find(line) if len(line) <= MAX_LINE_BYTES else (None, ())
-        if known is None:
+        row = None if known is None else known.row(values, self._source_file, number)
+        if known is None or row is None:
             self._read_other(number, line, beyond)
             return
-        found = self._alike.get(known.shape)
-        if found is None:
-            found = self._alike[known.shape] = Alike(known.shape)
-        found.numbers.append(number)
-        found.known.append(known)
-        found.values.append(values)
+        if known.topics is not None:
+            self._tell(known.topics)
+        self.block.rows.append(row if row.seq_is_given else self._positions.placed(row))
 
     def _read_other(self, number: int, line: bytes, beyond: int) -> None:
         if line.startswith(_BOM):  # in front of the first line, or of one of a file that was put behind another
@@ -155,58 +143,27 @@ class _Reader:
         elif not line or line.isspace():
             self.block.frames -= 1
         elif line in self._refused and not beyond:
-            self.block.rows.append((number, self._refused[line]))
+            self.careful += 1
+            refused = self._refused[line]
+            self.block.rows.append(refused._replace(values={**refused.values, "source_offset": number}))
         else:
+            self.careful += 1
             rows = _rows_or_refusal(line, len(line) + beyond, (self._source_file, number))
             if rows[0].table == QUARANTINE and len(line) < FIRST_BYTES and len(self._refused) < _REFUSED_LINES:
                 self._refused[line] = rows[0]
             for row in rows:
-                (self._topics if row.table == TOPICS else self.block.rows).append((number, row))
+                if row.table == TOPICS:
+                    self._tell(row)
+                else:
+                    self.block.rows.append(self._positions.placed(row))
 
-    def ended(self) -> Block:
-        """Return the block, of which all lines were read."""
-        for found in self._alike.values():
-            columns, others = found.columns()
-            self.block.lines += [columns] if columns is not None else []
-            refused = set[int]()
-            for number, line in others:
-                *_, row = _rows_or_refusal(line, len(line), (self._source_file, number))
-                self.block.rows.append((number, row))
-                if row.table == QUARANTINE:
-                    refused.add(number)
-            for number, known in zip(found.numbers, found.known, strict=True):
-                if known.topics is not None and number not in refused:
-                    self._topics.append((number, known.topics))
-        # In their order, in front of registrations; what refused lines list was not registered.
-        told = [(at, row) for at, row in sorted(self._topics, key=itemgetter(0)) if _is_news(row, self._told)]
-        self.block.rows = [*told, *self.block.rows]
-        # Lines that state no position get one, in their order.
-        block, positions, open_rows = self.block, Positions(), list[tuple[int, int, Lines | None]]()
-        for at, (number, row) in enumerate(block.rows):
-            if not row.seq_is_given and "seq" in row.values:
-                open_rows.append((number, at, None))
-        for lines in block.lines:
-            if not lines.seq_is_given:
-                open_rows += [(number, at, lines) for at, number in enumerate(lines.numbers.tolist())]
-        for _, at, of in sorted(open_rows, key=itemgetter(0)):
-            if of is None:
-                number, row = block.rows[at]
-                block.rows[at] = number, positions.placed(row)
-            else:
-                effect_ns, asked = ~int(of.seq[at]), of.asked is not None and of.asked[at] == of.seq[at]
-                of.seq[at] = positions.take(of.said[of.which[at]]["namesrv_id"], effect_ns, of.ids[at].decode())
-                if of.asked is not None and asked:
-                    of.asked[at] = of.seq[at]
-        return block
-
-
-def _is_news(topics: Row, told: dict[str, Values]) -> bool:
-    """Return whether a topic table is not the last one that was told with its digest; it is from now on."""
-    digest = topics.values["topic_config_digest"]
-    if told.get(digest) is topics.values:
-        return False
-    told[digest] = topics.values
-    return True
+    def _tell(self, topics: Row) -> None:
+        """Add a topic table, unless it is the last one that was told with its digest."""
+        digest = topics.values["topic_config_digest"]
+        told = self._told.get(digest)
+        if told is not topics.values and told != topics.values:
+            self._told[digest] = topics.values
+            self.block.rows.append(topics)
 
 
 def _rows_or_refusal(line: bytes, length: int, place: tuple[str, int]) -> list[Row]:

@@ -25,7 +25,7 @@ from namesrv_wire.limits import FIRST_BYTES
 from namesrv_wire.logs.event_log import SCHEMA, Positions, rows_of_line
 from namesrv_wire.logs.log_file import Block, texts
 from namesrv_wire.logs.log_lines import ANY_CALL, UNREGISTERED, UNREGISTERED_5X, Kind, kind_of, rows_of
-from namesrv_wire.rows import Row, digest_id, quarantine_row
+from namesrv_wire.rows import AnyRow, Row, digest_id, quarantine_row
 
 LINE: Final = re.compile(
     rb"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))? +(?:TRACE|DEBUG|INFO|WARN|ERROR) +(\S.*?) +- (.*)",
@@ -141,7 +141,7 @@ def read_log(path: str | PathLike[str], told: Told) -> Iterator[Block]:
     yield reader.ended(block, number)
 
 
-def is_fact(row: Row) -> bool:
+def is_fact(row: AnyRow) -> bool:
     """Return whether a row of a log is about the log itself: where it begins, and of which generation it is."""
     return row.table == "namesrv_events" and row.seq_is_given
 
@@ -210,7 +210,7 @@ class _Log:
         positions = Positions()
         self._rows.sort(key=lambda row: row[0])
         self._ignored[OTHER_LINES] += sum(at < block.first and not is_fact(row) for at, row in self._rows)
-        block.rows = [(max(at, block.first - 1), positions.placed(row)) for at, row in self._rows]
+        block.rows = [positions.placed(row) for _, row in self._rows]
         block.count, block.frames, block.ignored = number - block.first, self._count, +self._ignored
         self._found, self._rows, self._count, self._ignored = [], [], 0, Counter()
         self._ends = {}
@@ -219,7 +219,7 @@ class _Log:
     def _rows_of(self, at: int, value: dict[str, Any], first: int) -> list[tuple[int, Row]]:
         line = json.dumps(value).encode()
         try:
-            return [(at, row) for row in rows_of_line(line, self._file, max(at, first))]
+            return [(at, row) for row in rows_of_line(line, self._file, max(at, first - 1))]
         except DecodeError as error:
             return [(at, self._refusal(at, line, error))]
 

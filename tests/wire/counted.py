@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from os import PathLike
-from pathlib import Path
 
 from namesrv_wire.logs.log_file import read_blocks
-from namesrv_wire.rows import Row, Tally
+from namesrv_wire.rows import AnyRow, Tally
 
 
 def accounted(counts: Tally) -> int:
@@ -15,11 +14,9 @@ def accounted(counts: Tally) -> int:
     return counts.events.total() + counts.observations + counts.quarantined.total() + counts.ignored.total()
 
 
-def read_event_log(path: str | PathLike[str], tally: Tally | None = None) -> Iterator[Row]:
+def read_event_log(path: str | PathLike[str], tally: Tally | None = None) -> Iterator[AnyRow]:
     """Yield the rows of an event log in file order, as `read_blocks`, and count its lines as frames of `tally`."""
-    name = Path(path).name
     for block in read_blocks(path):
         if tally is not None:
             tally.frames += block.frames
-        for _, row in block.in_order(name):
-            yield row
+        yield from block.rows

@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import json
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -20,7 +21,7 @@ from namesrv_wire.logs import known_lines, log_file
 from namesrv_wire.logs.event_log import SCHEMA, Positions, line_of, rows_of_line
 from namesrv_wire.logs.known_lines import KnownLines
 from namesrv_wire.logs.log_file import Block, read_blocks
-from namesrv_wire.rows import Row
+from namesrv_wire.rows import AnyRow, FrameRow
 from tests.wire.forge import NAMESRV, conversation, rows_of
 
 BASE = {"schema": SCHEMA, "namesrv_id": NAMESRV, "time": "2026-01-02T03:04:05.006Z"}
@@ -59,12 +60,22 @@ def as_usual(line: dict[str, Any]) -> dict[str, Any]:
     return {name: line[name] for name in ordered}
 
 
-def said(rows: Sequence[Row]) -> Any:
+def said(rows: Sequence[AnyRow]) -> Any:
     """Return what rows say but topics: tables and values; of a refusal why."""
     refusals = [row.values for row in rows if row.table == "quarantine"]
     if refusals:
         return [(values["reason"], values["detail"]) for values in refusals]
     return [(row.table, row.values, row.seq_is_given) for row in rows if row.table != "topic_configs"]
+
+
+def number_of(row: AnyRow) -> int:
+    """Return the number of a row's line."""
+    return int(row.values["source_offset"])
+
+
+def told_in(block: Block) -> list[int]:
+    """Return the numbers of the lines in front of whose rows a topic table stands."""
+    return [number_of(row) for before, row in pairwise(block.rows) if before.table == "topic_configs"]
 
 
 def careful(line: bytes, number: int, positions: Positions) -> Any:
@@ -91,12 +102,13 @@ def assert_read_alike(lines: Sequence[bytes]) -> int:
     log_file._KNOWN[0] = KnownLines()
     for _ in range(2):
         block = block_of(lines)
-        found: list[list[Row]] = [[] for _ in lines]
-        for number, row in block.in_order("log"):
-            found[number - 1].append(row)
+        found: list[list[AnyRow]] = [[] for _ in lines]
+        for row in block.rows:
+            if row.table != "topic_configs":
+                found[number_of(row) - 1].append(row)
         assert [said(rows) for rows in found] == expected
         assert block.frames == block.count == len(lines)
-    return sum(len(of.numbers) for of in block.lines)
+    return sum(isinstance(row, FrameRow) for row in block.rows)
 
 
 @given(
@@ -186,7 +198,7 @@ def test_what_is_nearly_written_as_is_usual_is_read_with_care(part: str, other: 
 
 
 def test_lines_of_a_recording_are_known() -> None:
-    """The lines of a conversation are read as the careful reader reads them, all of them as columns once they are known."""
+    """The lines of a conversation are read as the careful reader reads them, all of them by what is known."""
     rows = rows_of(conversation())
     topics = {row.values["topic_config_digest"]: row.values for row in rows if row.table == "topic_configs"}
     kept = [row for row in rows if row.table not in ("topic_configs", "quarantine")]
@@ -211,8 +223,7 @@ def test_topics_are_told_when_they_change() -> None:
     orders = [[first, second], [first, second], [second, first], [first, second]]
     lines = [json.dumps({**BASE, "kind": "registration", "topics": of}).encode() for of in orders]
     block_of(lines)
-    told = [number for number, row in block_of(lines).in_order("log") if row.table == "topic_configs"]
-    assert told == [1, 3, 4]
+    assert told_in(block_of(lines)) == [1, 3, 4]
 
 
 def test_topics_of_a_refused_line_are_not_told() -> None:
@@ -222,8 +233,7 @@ def test_topics_of_a_refused_line_are_not_told() -> None:
         json.dumps({**registration, "time": time}).encode() for time in (BASE["time"], "2026-02-30T00:00:00Z")
     )
     for lines, expected in (([good], [1]), ([wrong], []), ([wrong, good], [2]), ([wrong, good, wrong, good], [2])):
-        told = [number for number, row in block_of(lines).in_order("log") if row.table == "topic_configs"]
-        assert told == expected
+        assert told_in(block_of(lines)) == expected
 
 
 @given(text=st.binary(max_size=120), size=st.integers(1, 40), longest=st.integers(1, 30), is_packed=st.booleans())
@@ -238,9 +248,9 @@ def test_blocks_hold_the_lines_that_begin_in_them(text: bytes, size: int, longes
         path = Path(folder) / "log"
         path.write_bytes(gzip.compress(text) if is_packed else text)
         whole = [
-            (number, row.values["length"], row.values["sha256"])
+            (number_of(row), row.values["length"], row.values["sha256"])
             for block in read_blocks(path)
-            for number, row in block.in_order("log")
+            for row in block.rows
         ]
         lines = [(number, line) for number, line in enumerate(text.split(b"\n"), 1) if line and not line.isspace()]
         pieces = [line.rstrip(b"\r\n")[:longest] for _, line in lines]
@@ -252,7 +262,7 @@ def test_blocks_hold_the_lines_that_begin_in_them(text: bytes, size: int, longes
                 stop = start + size if start + size < len(text) else None
                 for block in read_blocks(path, start, stop):
                     apart += [
-                        (before + n, row.values["length"], row.values["sha256"]) for n, row in block.in_order("log")
+                        (before + number_of(row), row.values["length"], row.values["sha256"]) for row in block.rows
                     ]
                     before += block.count
             assert apart == whole

@@ -61,11 +61,11 @@ def read(folder: Path, text: str | bytes, told: Told = TOLD, name: str = "namesr
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     blocks = list(read_log(path, told))
-    numbered = [row for block in blocks for row in block.rows]
+    rows = [row for block in blocks for row in block.rows if isinstance(row, Row)]
     lines = sum(block.frames for block in blocks)
-    assert lines == sum(not is_fact(row) for _, row in numbered) + sum(block.ignored.total() for block in blocks)
+    assert lines == sum(not is_fact(row) for row in rows) + sum(block.ignored.total() for block in blocks)
     counts = [lines, *(sum(block.ignored[rule] for block in blocks) for rule in (OTHER_LINES, "lines_of_one_event"))]
-    return [row for _, row in numbered], counts
+    return rows, counts
 
 
 def said(rows: list[Row], *names: str) -> list[tuple[Any, ...]]:
