@@ -66,6 +66,22 @@ def test_unknown_topic_is_a_remark() -> None:
     assert not remark_matches(None, "something")
 
 
+def test_topic_whose_names_have_no_group_has_no_route() -> None:
+    """Queue data alone are not a route."""
+    namesrv = Namesrv(V4_9_7)
+    registry = registry_of(namesrv, ("topic_queue_table", ("T", "broker-a"), QueueData(4, 4, 6, 0)))
+    assert answer(registry, Question(ROUTE, "T"), namesrv).code == 17
+
+
+def test_name_without_group_is_left_out_of_a_route() -> None:
+    """Its queue data stay in."""
+    namesrv = Namesrv(V4_9_7)
+    rows = [*one_route(), ("topic_queue_table", ("T", "broker-b"), QueueData(4, 4, 6, 0))]
+    body = json.loads(answer(registry_of(namesrv, *rows), Question(ROUTE, "T"), namesrv).body or "")
+    assert [broker["brokerName"] for broker in body["brokerDatas"]] == ["broker-a"]
+    assert sorted(data["brokerName"] for data in body["queueDatas"]) == ["broker-a", "broker-b"]
+
+
 def test_mapping_is_written_with_integer_keys() -> None:
     """CurrIdMap follows the dialect; an empty one is written too."""
     namesrv = Namesrv(V5_4_0)
