@@ -42,6 +42,7 @@ Of a name server whose past is not recorded:
     same QUESTION       whether the name server, as far as it is known, would answer as the true one
     knows               whether each of these rows, KIND/KEY/KEY, is known: of a key `*` is any, `-` none
     doubt, certain      makes such rows doubtful, or known
+    logged OPERATION    lines of its own log show such rows gone, or put: `=` and a master's CLUSTER,ADDRESS, a KV value or nothing
 """
 
 from __future__ import annotations
@@ -59,7 +60,15 @@ from namesrv_core.machine import events
 from namesrv_core.machine.past import ANY, Entity, Mark, Part, Past
 from namesrv_core.machine.profile import profile_named
 from namesrv_core.machine.register import RegisterResult
-from namesrv_core.machine.rows import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
+from namesrv_core.machine.rows import (
+    BrokerLiveInfo,
+    DataVersion,
+    KvValue,
+    QueueData,
+    TopicConfig,
+    TopicQueueMappingInfo,
+    TopicTable,
+)
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
 from namesrv_core.machine.step import QueryDataVersionResult, apply_step
 from namesrv_core.replay.loop import TimedEvent, replay
@@ -149,7 +158,7 @@ class Story:
             else:
                 self.truth = Registry(self.namesrv.profile)
             return []
-        if command in _OF_TRUTH or command in ("doubt", "certain"):
+        if command in _OF_TRUTH or command in ("doubt", "certain", "logged"):
             return self.look(command, *words)
         is_answered = command == "answered"
         command = words.pop(0) if is_answered else command
@@ -208,6 +217,9 @@ class Story:
         if command in ("doubt", "certain"):
             self.past.note([Mark(Entity(*_entity(word)), known=command == "certain") for word in words])
             return []
+        if command == "logged":
+            logged = events.ChangeLogged(words[0], tuple(_logged(word) for word in words[1:]))
+            return [f"logged: {take(self.registry, logged, self.at_ms, self.namesrv).outcome.value}"]
         fields = fields_of(words if command == "unknown" else words[1:])
         self.at_ms = int(fields.pop("at", self.at_ms))
         if command == "unknown":
@@ -340,6 +352,20 @@ def _entity(word: str) -> tuple[str, Part, Part]:
     parts: dict[str, Part] = {"*": ANY, "-": None}
     kind, one, other = word.split("/")
     return kind, parts.get(one, one), int(other) if other.isdigit() else parts.get(other, other)
+
+
+def _logged(word: str) -> events.LoggedRow:
+    """Return a row that a log shows; a live entry is of the broker b, and queues are four and four."""
+    of, is_put, value = word.partition("=")
+    kind, one, other = _entity(of)
+    put = {
+        "broker_addr": tuple(value.split(",")),
+        "cluster_addr": True,
+        "broker_live": BrokerLiveInfo(None, None, None, None, "b"),
+        "topic_queue": QueueData(4, 4, 6, 0),
+        "kv_config": KvValue(value),
+    }
+    return events.LoggedRow(kind, one, other, put[kind] if is_put else None)
 
 
 def _text(fields: Fields, name: str, default: str = "null") -> str | None:
