@@ -10,7 +10,6 @@ from namesrv_core import V4_9_7, V5_4_0, Namesrv, Question, Registry, answer
 from namesrv_core.asking.answers import remark_matches
 from namesrv_core.asking.body_json import same_json
 from namesrv_core.machine.codes import Answer
-from namesrv_core.machine.profile import Profile
 from namesrv_core.machine.registry import Change, TableName
 from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
 
@@ -106,38 +105,6 @@ def test_standard_json_sorts_by_key() -> None:
     ]
     body = answer(registry_of(namesrv, *one_route(), *rows), Question(ROUTE, "T"), namesrv).body or ""
     assert list(json.loads(body)["topicQueueMappingByBroker"]) == ["o", "p", "q"]
-
-
-def test_null_names_are_the_word_null() -> None:
-    """4.9.7 holds a request without names under null: no quotes, neither as a key nor in a list."""
-    namesrv = Namesrv(V4_9_7)
-    rows: list[Row] = [
-        ("broker_addr_table", (None,), BrokerData(None, ((0, "a:1"),))),
-        ("cluster_addr_table", (None, None), True),
-    ]
-    body = answer(registry_of(namesrv, *rows), Question(106), namesrv).body
-    assert body == '{"brokerAddrTable":{null:{"brokerAddrs":{0:"a:1"}}},"clusterAddrTable":{null:[null]}}'
-
-
-LETTERS = "jklmnopqrstu"  # one bucket each; p and what follows come first in 16 buckets, and last in 32
-
-
-@pytest.mark.parametrize(
-    ("profile", "names", "brokers", "queues"),
-    [
-        (V4_9_7, LETTERS, "pqrstujklmno", "pqrstujklmno"),
-        (V5_4_0, LETTERS, LETTERS, "pqrstujklmno"),
-        (V5_4_0, LETTERS[:11], "pqrstjklmno", "pqrstjklmno"),
-    ],
-    ids=["4.9.7", "5.4.0 with twelve", "5.4.0 with eleven"],
-)
-def test_groups_of_a_route_follow_a_set_of_its_names(profile: Profile, names: str, brokers: str, queues: str) -> None:
-    """5.4.0 makes the set large enough at once: from twelve names on it has more buckets than the map of queue data."""
-    namesrv = Namesrv(profile)
-    rows = [row for name in names for row in one_route(name=name)]
-    body = json.loads(answer(registry_of(namesrv, *rows), Question(ROUTE, "T"), namesrv).body or "")
-    assert "".join(broker["brokerName"] for broker in body["brokerDatas"]) == brokers
-    assert "".join(data["brokerName"] for data in body["queueDatas"]) == queues
 
 
 def test_topics_of_a_list_follow_the_set_of_their_generation() -> None:

@@ -7,11 +7,9 @@ import json
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Outcome, Registry, take
-from namesrv_core.asking.queries import pickup_topic_route_data
 from namesrv_core.history.route_history import Member, Position, RouteRow, sweep_route
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import Draft
-from namesrv_core.machine.profile import Profile
 from namesrv_core.machine.register import min_broker_id_notifications
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import (
@@ -236,30 +234,6 @@ def test_mappings_and_filter_servers_are_part_of_a_topics_route() -> None:
     assert json.loads("{" + (shown.text or "") + "}")["b"]["epoch"] == 1
     with pytest.raises(ValueError, match="row of table 'filter_server_table'"):
         sweep_route("T", [filters._replace(key="a:1")], FIVE, start_us=3)
-
-
-@pytest.mark.parametrize(("profile", "shown"), [(V4_9_7, ["a", "b", "c"]), (V5_4_0, ["a", "b"])], ids=["4.x", "5.x"])
-def test_a_route_ends_with_a_broker_that_has_no_address(profile: Profile, shown: list[str]) -> None:
-    """If there are filter servers: 5.x fails where it looks for those of the null, and answers what it has by then."""
-    registry, namesrv = Registry(profile), Namesrv(profile)
-    for name, members in (("a", [(0, "1:1")]), ("b", [(0, "2:2"), (1, None)]), ("c", [(0, "3:3")])):
-        registry.apply(
-            [
-                Change("topic_queue_table", ("T", name), QueueData(4, 4, 6, 0)),
-                Change("broker_addr_table", (name,), BrokerData("C", tuple(members), False)),
-            ],
-            0,
-        )
-    whole = pickup_topic_route_data(registry, "T", namesrv)
-    assert whole is not None
-    assert [broker.broker_name for broker in whole.broker_datas] == ["a", "b", "c"]
-    key = LiveKey("C" if profile is V5_4_0 else None, "3:3")
-    registry.apply([Change("filter_server_table", key, ("f",))], 0)
-    route = pickup_topic_route_data(registry, "T", namesrv)
-    assert route is not None
-    assert [broker.broker_name for broker in route.broker_datas] == shown
-    assert [name for name, _ in route.queue_datas] == ["a", "b", "c"]
-    assert dict(route.filter_server_table).get("3:3") == (("f",) if profile is V4_9_7 else None)
 
 
 @pytest.mark.parametrize(

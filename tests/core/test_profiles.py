@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Question, Registry, step
-from namesrv_core.asking.answers import answer, answer_to, refusal_told
+from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Question, Registry
+from namesrv_core.asking.answers import answer, refusal_told
 from namesrv_core.machine import events
 from namesrv_core.machine.java_map import JavaMap, string_map
 from namesrv_core.machine.profile import COMPARED, PROFILES, profile_named, profile_of_version
@@ -33,11 +33,6 @@ def replayed(release: str, *happened: events.Event, config: NamesrvConfig | None
     for at_ms, event in enumerate(happened):
         take(registry, event, at_ms, namesrv)
     return registry, namesrv
-
-
-def perms(registry: Registry) -> dict[str | None, int]:
-    """Return the permissions of the broker's topics."""
-    return {topic: rows["b"].perm for topic, rows in registry.topic_queue_table.java_items() if "b" in rows}
 
 
 def test_the_releases_that_were_replayed_before_are_what_they_were() -> None:
@@ -77,13 +72,6 @@ def test_what_is_no_release_of_4_or_5_is_refused() -> None:
     assert profile_of_version(0) == V4_9_7
 
 
-@pytest.mark.parametrize(("release", "perm"), [("4.9.1", 4), ("4.9.2", 6)])
-def test_permissions_come_back_since_4_9_2(release: str, perm: int) -> None:
-    """Before, there was no such request, and nothing happens."""
-    registry, _ = replayed(release, register(), events.WipeWritePerm("b"), events.AddWritePerm("b"))
-    assert perms(registry) == {"T": perm, "U": perm}
-
-
 @pytest.mark.parametrize(("release", "is_concurrent"), [("4.9.8", False), ("5.1.4", False), ("5.2.0", True)])
 def test_the_order_of_a_list_of_topics(release: str, is_concurrent: bool) -> None:  # noqa: FBT001
     """It is that of the set into which they are copied; 24 names make a HashMap larger than a concurrent one, or smaller."""
@@ -94,14 +82,6 @@ def test_the_order_of_a_list_of_topics(release: str, is_concurrent: bool) -> Non
     for topic in registry.topic_queue_table.java_keys():
         copied.put(topic, value=True)
     assert listed == copied.java_keys()
-
-
-def test_a_kv_entry_without_a_key() -> None:
-    """Since 4.9.0 it is refused; before, the answer is SUCCESS."""
-    event = events.PutKvConfig(None, "k", "v")
-    for release, code in (("4.8.0", 0), ("4.9.0", 1), ("5.0.0", 1)):
-        registry, namesrv = replayed(release)
-        assert answer_to(event, step(registry, event, 0, namesrv), registry, namesrv).code == code
 
 
 # -- refusals that were recorded ----------------------------------------------------------------------------------------

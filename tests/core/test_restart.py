@@ -31,16 +31,6 @@ def test_a_map_that_grew_is_loaded_into_a_fresh_one() -> None:
     assert kv_list_json(registry, "n", namesrv) != before
 
 
-def test_of_keys_in_one_bucket_the_file_has_the_order_of_the_old_map() -> None:
-    """`Aa` and `BB` have one hash: the one that came first is first in the file, and so in the new map."""
-    namesrv = Namesrv(V4_9_7)
-    registry = Registry(V4_9_7)
-    for key in ("BB", "Aa"):
-        take(registry, events.PutKvConfig("n", key, "v"), 0, namesrv)
-    take(registry, events.NamesrvStarted(), 2, namesrv)
-    assert registry.kv_config_table["n"].java_keys() == ["BB", "Aa"]
-
-
 def test_many_namespaces_are_loaded_into_a_map_of_their_number() -> None:
     """HashMap.putAll into an empty map takes room for what comes, less than 16 buckets too; one without entries stays fresh."""
     registry = Registry(V5_4_0)

@@ -21,8 +21,16 @@ nothing behind = an empty one):
     delete_topic        topic cluster [whole topic]
     register_topic      topic queues [name/4/4/6,...]
     put_kv_config       namespace key value           delete_kv_config    namespace key
+    refused_request     reason
     start, stop
+    answered COMMAND    what the request is answered
     route               topic dialect [standard; old] (also cluster_info, topic_list, kv_list and more: `QUESTIONS`)
+
+Scans in between, where a timer runs; events are then replayed together at `----`, and each says when it was:
+
+    timer               begin [0] set [begin] phase of the ticks, if known; a further one is the next process
+    close               at: a packet that a scan has sent
+    until               at: the end of what is known, exclusive
 
 Of a name server whose past is not recorded:
 
@@ -34,10 +42,12 @@ Of a name server whose past is not recorded:
     same QUESTION       whether the name server, as far as it is known, would answer as the true one
     knows               whether each of these rows, KIND/KEY/KEY, is known: of a key `*` is any, `-` none
     doubt, certain      makes such rows doubtful, or known
+    logged OPERATION    lines of its own log show such rows gone, or put: `=` and a master's CLUSTER,ADDRESS, a KV value or nothing
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,9 +60,18 @@ from namesrv_core.machine import events
 from namesrv_core.machine.past import ANY, Entity, Mark, Part, Past
 from namesrv_core.machine.profile import profile_named
 from namesrv_core.machine.register import RegisterResult
-from namesrv_core.machine.rows import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
-from namesrv_core.machine.step import QueryDataVersionResult
-from tools.trace.trace import _CONFIG_NAMES
+from namesrv_core.machine.rows import (
+    BrokerLiveInfo,
+    DataVersion,
+    KvValue,
+    QueueData,
+    TopicConfig,
+    TopicQueueMappingInfo,
+    TopicTable,
+)
+from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
+from namesrv_core.machine.step import QueryDataVersionResult, apply_step
+from namesrv_core.replay.loop import TimedEvent, replay
 
 SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))
 Fields = Mapping[str, str]
@@ -101,7 +120,7 @@ def play(text: str) -> str:
         skipping = False
         out.append(line)
         if line == "----":
-            out += [*results, *story.tables()]
+            out += [*results, *story.replayed(), *story.tables()]
             results, skipping = [], True
         elif line and not line.startswith("#"):
             results += story.tell(line)
@@ -119,6 +138,8 @@ class Story:
         """Begin anew."""
         self.namesrv = namesrv
         self.registry, self.truth = Registry(namesrv.profile), Registry(namesrv.profile)
+        self.processes, self.closes = list[ScanEpoch](), list[int]()
+        self.pending, self.since_ns, self.until_ns = list[tuple[int, str, events.Event]](), 0, None
 
     def tell(self, line: str) -> list[str]:
         """Carry out one command and return what it gave."""
@@ -126,7 +147,7 @@ class Story:
         if command == "namesrv":
             version, *properties = words
             given = (one.split("=") for one in properties)
-            config: dict[str, Any] = {_CONFIG_NAMES[name]: _switch_or_number(value) for name, value in given}
+            config: dict[str, Any] = {_snake(name): _switch_or_number(value) for name, value in given}
             self.become(Namesrv(profile_named(version), NamesrvConfig(**config)))
             return []
         if command == "knows":
@@ -137,16 +158,57 @@ class Story:
             else:
                 self.truth = Registry(self.namesrv.profile)
             return []
-        if command in _OF_TRUTH or command in ("doubt", "certain"):
+        if command in _OF_TRUTH or command in ("doubt", "certain", "logged"):
             return self.look(command, *words)
+        is_answered = command == "answered"
+        command = words.pop(0) if is_answered else command
         fields = fields_of(words)
+        if command in ("timer", "close", "until") or (self.processes and command in EVENTS):
+            return self.plan(command, fields)
         self.at_ms = int(fields.pop("at", self.at_ms))
         if command in QUESTIONS:
-            answered = answer(self.registry, question_of(command, fields), self.namesrv)
-            said = answered.body or (answered.remark or "").splitlines()[0]
-            return [f"{command}: {answered.code} {said}"]
-        taken = take(self.registry, EVENTS[command](fields), self.at_ms, self.namesrv)
+            return [f"{command}: {shown(answer(self.registry, question_of(command, fields), self.namesrv))}"]
+        event = EVENTS[command](fields)
+        if is_answered:
+            taken = step(self.registry, event, self.at_ms, self.namesrv)
+            apply_step(self.registry, event, taken, self.at_ms, self.namesrv)
+            return [f"answered {command}: {shown(answer_to(event, taken, self.registry, self.namesrv))}"]
+        taken = take(self.registry, event, self.at_ms, self.namesrv)
         return [f"{command}: {' '.join([taken.outcome.value, *told(taken)])}"]
+
+    # -- scans in between ----------------------------------------------------------------------------------------------
+
+    def plan(self, command: str, fields: dict[str, str]) -> list[str]:
+        """Note what is replayed at the end of the block."""
+        at_ns = round(float(fields.pop("at", self.at_ms)) * MS)
+        self.at_ms = at_ns // MS
+        if command == "timer":
+            begin_ms, phase = float(fields.get("begin", 0)), fields.get("phase")
+            set_ms = float(fields.get("set", begin_ms))
+            phase_us = None if phase is None else int(phase) * 1_000
+            self.processes.append(ScanEpoch(round(begin_ms * MS), round(set_ms * MS), phase_us))
+        elif command == "close":
+            self.closes.append(at_ns)
+        elif command == "until":
+            self.until_ns = at_ns
+        else:
+            self.pending.append((at_ns, command, EVENTS[command](fields)))
+        return []
+
+    def replayed(self) -> list[str]:
+        """Replay what was planned, with the scans of the timer in between."""
+        if not self.processes:
+            return []
+        schedule = ScanSchedule(self.processes, self.namesrv.scan_period_ms, self.closes)
+        planned = {f"{number:04}": of for number, of in enumerate(self.pending)}
+        log = [TimedEvent(at_ns, event_id, at_ns // 1_000, event) for event_id, (at_ns, _, event) in planned.items()]
+        lines = []
+        for timed, taken in replay(self.registry, log, self.namesrv, schedule, span=(self.since_ns, self.until_ns)):
+            name = planned[timed.event_id][1] if timed.event_id in planned else "tick"
+            at = f"{timed.seq / MS:.6f}".rstrip("0").rstrip(".")
+            lines.append(f"{at} {name}: {' '.join([taken.outcome.value, *told(taken)])}")
+        self.pending, self.since_ns, self.until_ns = [], self.until_ns or self.at_ms * MS, None
+        return lines
 
     # -- an unknown past -----------------------------------------------------------------------------------------------
 
@@ -155,6 +217,9 @@ class Story:
         if command in ("doubt", "certain"):
             self.past.note([Mark(Entity(*_entity(word)), known=command == "certain") for word in words])
             return []
+        if command == "logged":
+            logged = events.ChangeLogged(words[0], tuple(_logged(word) for word in words[1:]))
+            return [f"logged: {take(self.registry, logged, self.at_ms, self.namesrv).outcome.value}"]
         fields = fields_of(words if command == "unknown" else words[1:])
         self.at_ms = int(fields.pop("at", self.at_ms))
         if command == "unknown":
@@ -232,6 +297,13 @@ class Story:
         return lines
 
 
+def shown(answered: Answer) -> str:
+    """Return an answer as a line: code, header fields, remark, body."""
+    fields = [f"{name}={value}" for name, value in answered.fields]
+    remark = [] if answered.remark is None else [answered.remark.replace("\n", "\\n") or "-"]
+    return " ".join([str(answered.code), *fields, *remark, *([answered.body] if answered.body else [])])
+
+
 def named(key: tuple[str | None, str | None]) -> str:
     """A live key as text: 4.x has the address only."""
     return str(key[1]) if key[0] is None else f"{key[0]}|{key[1]}"
@@ -267,6 +339,10 @@ def question_of(command: str, fields: Fields) -> Question:
     return Question(code, fields.get(subject), fields.get("dialect") != "old", fields.get(scope))
 
 
+def _snake(name: str) -> str:
+    return re.sub("[A-Z]", lambda letter: f"_{letter[0].lower()}", name)
+
+
 def _switch_or_number(value: str) -> bool | int:
     return value == "true" if value in ("true", "false") else int(value)
 
@@ -278,6 +354,20 @@ def _entity(word: str) -> tuple[str, Part, Part]:
     return kind, parts.get(one, one), int(other) if other.isdigit() else parts.get(other, other)
 
 
+def _logged(word: str) -> events.LoggedRow:
+    """Return a row that a log shows; a live entry is of the broker b, and queues are four and four."""
+    of, is_put, value = word.partition("=")
+    kind, one, other = _entity(of)
+    put = {
+        "broker_addr": tuple(value.split(",")),
+        "cluster_addr": True,
+        "broker_live": BrokerLiveInfo(None, None, None, None, "b"),
+        "topic_queue": QueueData(4, 4, 6, 0),
+        "kv_config": KvValue(value),
+    }
+    return events.LoggedRow(kind, one, other, put[kind] if is_put else None)
+
+
 def _text(fields: Fields, name: str, default: str = "null") -> str | None:
     value = fields.get(name, default)
     return None if value == "null" else value
@@ -287,7 +377,7 @@ def _version(text: str) -> DataVersion | None:
     if text == "null":
         return None
     timestamp, counter, *state = text.split(":")
-    return DataVersion(int(state[0]) if state else 0, int(timestamp), int(counter))
+    return DataVersion(int(state[0]) if state else 0, int(timestamp), None if counter == "null" else int(counter))
 
 
 def _queues(text: str) -> tuple[str | None, QueueData]:
@@ -333,7 +423,11 @@ _OF_TRUTH = ("unknown", "see", "told", "same")
 EVENTS: dict[str, Callable[[Fields], events.Event]] = {
     "register": _register,
     "unregister": lambda f: events.UnregisterBroker(
-        _text(f, "cluster", "C"), _text(f, "addr"), _text(f, "name"), int(f.get("id", 0)), f.get("defer") == "true"
+        _text(f, "cluster", "C"),
+        _text(f, "addr"),
+        _text(f, "name"),
+        None if f.get("id") == "null" else int(f.get("id", 0)),
+        f.get("defer") == "true",
     ),
     "drain": lambda _: events.DrainUnregistrations(),
     "heartbeat": lambda f: events.BrokerHeartbeat(_text(f, "cluster", "C"), _text(f, "addr")),
@@ -350,6 +444,7 @@ EVENTS: dict[str, Callable[[Fields], events.Event]] = {
     ),
     "put_kv_config": lambda f: events.PutKvConfig(f.get("namespace"), f.get("key"), f.get("value")),
     "delete_kv_config": lambda f: events.DeleteKvConfig(f.get("namespace"), f.get("key")),
+    "refused_request": lambda f: events.RefusedRequest(f["reason"]),
     "gap": lambda f: events.RecordingGap(int(f["until"])),
     "start": lambda _: events.NamesrvStarted(),
     "stop": lambda _: events.NamesrvStopped(),

@@ -66,11 +66,6 @@ class Server:
         told: Row = {"response_code": found.code, "remark": found.remark, "request_seq": seq_at(ms - 1, self.day)}
         self.rows["route_observations"].append(answered(ms, f"a{ms}", 105, topic, found.body, day=self.day, **told))
 
-    def changed(self, ms: float, text: str, config: NamesrvConfig) -> None:
-        """Take an update of the configuration."""
-        self.namesrv = Namesrv(V5_4_0, config)
-        self.rows["admin_events"].append(asked_to(ms, f"c{ms}", 318, config_value=text, day=self.day))
-
 
 def first_day(**given: pa.Table) -> Given:
     server = Server(DAY, NamesrvConfig(order_message_enable=True, delete_topic_with_broker_registration=True))
@@ -79,55 +74,6 @@ def first_day(**given: pa.Table) -> Given:
     server.ordered(85_030_000)
     begin = [life(36_000_000, "start", "started"), life(36_001_000, "version", "identified", version=493)]
     return Given({**server.rows, "namesrv_events": begin}, going_on=True, **given)
-
-
-def second_day(before: pa.Table) -> Given:
-    """Return a day that tells everything, in the midst of which the order configurations are switched off."""
-    deleting = NamesrvConfig(delete_topic_with_broker_registration=True)
-    server = Server(TOMORROW, NamesrvConfig(order_message_enable=True, delete_topic_with_broker_registration=True))
-    take(server.registry, events.PutKvConfig(KV["namespace"], "T", KV["config_value"]), 0, server.namesrv)
-    server.registered(10_000, "TVW", 3)
-    server.registered(20_000, "TV", 4)
-    for ms in (21_000, 22_000):
-        server.asked(ms, "T")
-        server.asked(ms + 500, "W")
-    server.changed(30_000, "orderMessageEnable=false", deleting)
-    server.asked(40_000, "T")
-    position = {"opened_at": {"seq": 1, "no": 0}, "entered_at": {"seq": 1, "no": 0}, "beginning_seen": True}
-    position |= {"outer_entered_at": {"seq": 1, "no": 0}}
-    begin = [life(36_000_000, "start", "started"), life(36_001_000, "version", "identified", version=493)]
-    return Given(
-        server.rows,
-        day=TOMORROW,
-        settings_before=before,
-        carried={gold.KV_CONFIG_HISTORY: [{**KV, **position, "opened_by": "k", "valid_from": 1}]},
-        earlier={"namesrv_events": begin},
-    )
-
-
-def test_settings_are_found_and_days_before_the_evidence_are_to_be_replayed_again() -> None:
-    """The first day tells nothing, the second everything, also about the first; a change holds from its event on."""
-    first = settle(first_day().input)
-    assert said_of(first, DELETION, ORDERED) == [(name, "false", "default", 0) for name in (DELETION, ORDERED)]
-    assert first.reconsidered_since is None
-
-    second = settle(second_day(first.settings).input)
-    assert said_of(second, DELETION, ORDERED) == [
-        (DELETION, "true", "inferred", 2),
-        (ORDERED, "false", "changed", 1),
-        (ORDERED, "true", "inferred", 2),
-    ]
-    assert second.reconsidered_since == seq_at(36_000_000)
-    assert second.namesrv.config == NamesrvConfig(
-        order_message_enable=True, delete_topic_with_broker_registration=True, scan_period_ms=5_000
-    )
-    assert not second.namesrv.at(seq_at(30_000, TOMORROW)).config.order_message_enable
-    assert second.context.namesrv == second.namesrv
-
-    again = settle(first_day(settings_later=second.settings).input)
-    assert said_of(again, DELETION, ORDERED) == [(name, "true", "inferred", 2) for name in (DELETION, ORDERED)]
-    assert settle(second_day(again.settings).input).reconsidered_since is None
-    assert said_of(settle(second_day(again.settings).input), ORDERED)[-1] == (ORDERED, "true", "inferred", 2)
 
 
 @pytest.mark.slow

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from bisect import bisect
-from collections import defaultdict
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -20,7 +17,6 @@ from schemas import bronze
 from schemas.times import day_start_us
 from tests.examples import examples
 from tests.fleet.fleets import DAY, NEXT, TROUBLED, beats_on, events_of, fleet_like, sha256_of
-from tools.fleet.events import namesrv_events_from, tables_of, topic_configs_from
 from tools.fleet.fleet import Fleet
 from tools.fleet.plan import plan_of
 
@@ -148,13 +144,6 @@ def test_positions_are_unique_and_only_holes_are_silent(fleet: Fleet) -> None:
     assert begin <= pc.min(rows["seq"]).as_py() <= pc.max(rows["seq"]).as_py() < end
 
 
-def test_rows_come_in_the_order_of_their_positions() -> None:
-    """Whoever writes them one after the other writes a sorted file."""
-    for rows in events_of(fleet_like(FIVE, registrations=0.5), DAY, 0, [range(5_000)]).values():
-        assert len(rows) > 1_000
-        assert (np.diff(rows["seq"].to_numpy()) > 0).all()
-
-
 def test_brokers_register_when_they_have_to() -> None:
     """First of all, after each hole, and with each change of their topics; otherwise they only ask."""
     fleet = fleet_like(TROUBLED, churn=1.0, partitions=0, restarts=0, outages=0.2)
@@ -167,78 +156,3 @@ def test_brokers_register_when_they_have_to() -> None:
     changes = {(int(k), b) for b, k in enumerate(plan.versions.k_change)}
     lost = {(k, b) for k, b in changes if plan.k_from[k // 60, b] <= k < plan.k_to[k // 60, b]}
     assert found == {(0, b) for b in everybody} | back | changes - lost
-
-
-def test_what_a_broker_says_changes_with_its_topics() -> None:
-    """From the day's change on, its version counts one more, was made then, and its topic table is another one."""
-    fleet = fleet_like(TROUBLED, churn=1.0, partitions=0, restarts=0, outages=0.0, brokers=1, form="register")
-    plan = plan_of(fleet, 0, NEXT, range(24, 48))
-    rows = events_of(fleet, NEXT, 0, [beats_on(fleet, NEXT)])[REGISTRATIONS]
-    said = [(row["data_version"], row["topic_config_digest"]) for row in rows_of(rows)]
-    at = int(plan.versions.k_change[0]) - beats_on(fleet, NEXT).start
-    before, after = said[0], said[-1]
-    assert said == [before] * at + [after] * (len(said) - at)
-    made_ms = (day_start_us(DAY) + int(plan.versions.k_change[0]) * fleet.interval_us) // 1_000
-    assert after == ({"state_version": 0, "timestamp": made_ms, "counter": 2}, fleet.topic_table(0, 2).digest)
-    assert before[0]["counter"] == 1
-    assert day_start_us(DAY) // 1_000 < before[0]["timestamp"] < day_start_us(NEXT) // 1_000
-
-
-def test_a_connection_lasts_as_long_as_the_process() -> None:
-    """After each restart of the name server every broker has another channel, also on later days; outages end none."""
-    fleet = fleet_like(TROUBLED, restarts=12, outages=0.5, namesrvs=1)
-    lives = rows_of(namesrv_events_from(fleet, NEXT, "run"))
-    started = [row["effect_time"] for row in lives if row["kind"] == "started"]
-    rows = events_of(fleet, NEXT, 0, [beats_on(fleet, NEXT)])
-    channels = defaultdict(set)
-    for row in (row for table in rows.values() for row in rows_of(table)):
-        channels[bisect(started, row["effect_time"]), row["broker_name"]].add(row["channel_id"])
-    assert len(started) > 5
-    assert {len(of) for of in channels.values()} == {1}
-    assert len({channel for of in channels.values() for channel in of}) == len(channels)
-
-
-def test_the_life_of_a_name_server() -> None:
-    """It starts with the fleet and says its version; a restart is its stop, its start and its version once more."""
-    fleet = fleet_like(TROUBLED, restarts=24, namesrvs=1, version="5.4.0")
-    rows = list(rows_of(namesrv_events_from(fleet, DAY, "run")))
-    begin_us = day_start_us(DAY)
-    first, said, *others = rows
-    assert [(row["kind"], row["seq"], row["version"]) for row in (first, said)] == [
-        ("started", begin_us * 1_000, None),
-        ("identified", begin_us * 1_000 + 1, 493),
-    ]
-    assert first == {
-        **dict.fromkeys(bronze.NAMESRV_EVENTS.column_names),
-        "namesrv_id": "10.255.0.1:9876",
-        "namesrv_addr": "10.255.0.1:9876",
-        "seq": begin_us * 1_000,
-        "event_id": first["event_id"],
-        "event_time": begin_us,
-        "effect_time": begin_us,
-        "kind": "started",
-        "evidence": "planned by the fleet simulator",
-        "source_file": "fleet-20260101-0",
-        "source_offset": 1,
-        "ingest_run": "run",
-        "day": DAY,
-    }
-    assert [row["kind"] for row in others] == ["stopped", "started", "identified"] * 24
-    assert [row["seq"] for row in rows] == sorted({row["seq"] for row in rows})
-    assert len({row["event_id"] for row in rows}) == len(rows)
-
-
-def test_topic_tables_are_somebodys_or_everybodys() -> None:
-    """Each broker has its own topics, or all have the same; a change adds a queue to the last; without topics all are equal."""
-    assert tables_of(TROUBLED, [0, 3]) == [(0, 0), (1, 3)]
-    shared = fleet_like(TROUBLED, shared_topics=True)
-    assert tables_of(shared, [0, 3]) == [(-1, 0), (-1, 3)]
-    assert tables_of(fleet_like(TROUBLED, topics=0), [0, 3]) == [(-1, 0), (-1, 0)]
-    own, common = rows_of(topic_configs_from([TROUBLED.topic_table(1, 3), shared.topic_table(-1, 0)], "run"))
-    assert [(topic["topic"], topic["read_queue_nums"]) for topic in own["topics"]] == [
-        ("b00001-topic-00000", 8),
-        ("b00001-topic-00001", 8),
-        ("b00001-topic-00002", 11),
-    ]
-    assert common["topics"][0]["topic"] == "topic-00000"
-    assert (own["topic_count"], own["mappings"], own["ingest_run"]) == (3, [], "run")

@@ -12,12 +12,11 @@ from jobs.cli.commands import forget
 from jobs.conf import PipelineConf, load_conf
 from jobs.errors import ConfError
 from jobs.ingest.ingest import ingest
-from jobs.ingest.sources import Ingested
 from tests.ingest.given import BEAT, at, broker, content, packets, read_in, warehouse_at, write
 from tests.pcap import Record, capture, records
 from tests.wire.capture_files import block, section
 from tests.wire.capture_files import interface as described
-from tests.wire.wrapped import COMPRESSIONS, WRAPPINGS, ethernet, vxlan
+from tests.wire.wrapped import COMPRESSIONS, ethernet, vxlan
 
 pytestmark = pytest.mark.slow
 
@@ -42,16 +41,6 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     (folder / "plain.pcap").write_bytes(DATA)
     assert read_in(folder / "w", folder / "plain.pcap").observations > 100
     return dict(content(folder / "w"))
-
-
-def test_rows_do_not_tell_how_a_packet_came_into_a_capture(tmp_path: Path, plain: dict[str, object]) -> None:
-    """Mirrored and compressed: ids, positions and times are those of the plain capture."""
-    link_type, frame = WRAPPINGS["VXLAN"]
-    path = tmp_path / "named-wrongly.txt"
-    path.write_bytes(COMPRESSIONS["zstd"](written([(time, frame(ip)) for time, ip in RECORDS], link_type)))
-    read = read_in(tmp_path / "w", path)
-    assert (read.errors, read.left_out, read.packets) == ([], [], len(RECORDS))
-    assert content(tmp_path / "w") == plain
 
 
 @pytest.mark.parametrize("first", ["direct", "mirrored"])
@@ -119,14 +108,6 @@ def test_blocks_without_a_time_are_not_read_and_that_is_said(tmp_path: Path) -> 
     (error,) = read.errors
     assert error.endswith(f"{len(RECORDS):,} in pcapng simple packet blocks, which have no time")
     assert (read.packets, read.events, read.observations) == (0, 0, 0)
-
-
-def test_standard_input_is_a_file(tmp_path: Path, plain: dict[str, object], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What comes through a pipe, compressed or not, is read up to its end."""
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(COMPRESSIONS["zstd"](DATA))))
-    read: Ingested = ingest(warehouse_at(tmp_path / "w", "run"), ["-"])
-    assert (read.sources, read.errors) == (["standard-input"], [])
-    assert content(tmp_path / "w") == plain
 
 
 @pytest.mark.parametrize("compression", ["plain", "zstd"])

@@ -74,7 +74,7 @@ def test_a_day_is_one_pass(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(more(1)))
+@pytest.mark.parametrize("seed", range(6, 6 + more(1)))
 def test_random_fleets_are_the_same_to_both(seed: int, tmp_path: Path, spark: SparkSession) -> None:
     """Two nights of a random fleet, the second from the state that one process left: every digest and every count is equal."""
     fleet, path = fleet_of(seed), tmp_path / "w"

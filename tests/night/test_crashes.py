@@ -40,8 +40,8 @@ UNPUBLISHED = [
     "ledger:before",
     "runs:before",
 ]
-GOES_ON = ["replay:after", f"{gold.TOPIC_QUEUE_HISTORY.name}:after", "runs:before"]
-"""Of these some after which the next night is run: nothing is committed, a part, all but the ledger."""
+GOES_ON = [f"{gold.TOPIC_QUEUE_HISTORY.name}:after", "runs:before"]
+"""Of these some after which the next night is run: a part is committed, all but the ledger."""
 PUBLISHED = ["runs:after", *around(HISTORY), "ledger:after", "publish:after"]
 
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 DAYS = 3
 NAMESRVS = {"10.0.0.1:9876": 407, "10.0.0.2:9876": 493}
-SEEDS = range(5, 5 + more(1))
+SEEDS = range(2, 2 + more(1))
 
 
 def told_at_random(dice: random.Random) -> list[Line]:

@@ -161,20 +161,6 @@ def test_values_rewritten_in_place_are_found_by_whoever_verifies(
 
 
 @pytest.mark.parametrize(
-    ("table", "column", "value"),
-    [(SOURCES, "frames", 777), (bronze.WATERMARKS, "latest_time", dt.datetime(2030, 1, 1, tzinfo=dt.timezone.utc))],
-)
-def test_small_tables_are_held_against_the_ledger(
-    copied: Path, more: Path, capsys: pytest.CaptureFixture[str], table: Table, column: str, value: Any
-) -> None:
-    """Of tables that are not cut by day the last run has the digest: `check` and the next night compare it."""
-    rewrite(data_of(copied, table), column, lambda _: value)
-    (wrong,) = check(warehouse_at(copied)).wrong
-    assert wrong.startswith(f"{table.name}: rows of {table_path(str(copied), table)} have digest ")
-    assert nightly(capsys, copied, more)[0] == EXIT_TAMPERED
-
-
-@pytest.mark.parametrize(
     ("column", "change"),
     [
         ("topics", lambda topics: [{**topic, "write_queue_nums": 99} for topic in topics]),

@@ -189,7 +189,7 @@ def newest(warehouse: Path, table: Table) -> Path:
     return max(Path(table_path(str(warehouse), table), "_delta_log").glob("*.json"))
 
 
-@pytest.mark.parametrize("table", [gold.BROKER_ADDR_HISTORY, bronze.REGISTRATIONS, bronze.SOURCES])
+@pytest.mark.parametrize("table", [gold.BROKER_ADDR_HISTORY, bronze.SOURCES])
 def test_an_emptied_commit_is_noticed_by_whoever_reads(
     copied: Path, nights: Nights, capsys: pytest.CaptureFixture[str], table: Table
 ) -> None:

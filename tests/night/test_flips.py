@@ -108,23 +108,6 @@ def test_a_name_with_another_letter_is_refused_with_its_table_and_day(
     assert night(copied, late).status == "published"
 
 
-def test_a_flip_in_what_a_day_starts_from_is_refused(copied: Path, tmp_path: Path) -> None:
-    """A night with a new day starts from the gold rows of the last one, and from what is open: as they were published."""
-    log = write_log(tmp_path, DAYS[-1].replace(day=4), [beat("12:00:00")])
-    for table, day in (
-        (gold.BROKER_LIVE_HISTORY, DAYS[-1]),
-        (gold.NAMESRV_SETTINGS, DAYS[-1]),
-        (gold.FINDINGS, DAYS[-1]),
-    ):
-        file = max(warehouse_at(copied).published_files(table, [day]), key=lambda file: file.path)
-        path = Path(table_path(str(copied), table), file.path)
-        whole = path.read_bytes()
-        flipped(path, len(whole) // 3, 2)
-        assert refused(copied, log).startswith(table.name)
-        path.write_bytes(whole)
-    assert night(copied, log).status == "published"
-
-
 def test_a_flip_in_a_compacted_file_is_refused(copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Maintenance has put files together, and the next night starts from these: they hold what was published, or it is refused."""
     monkeypatch.setattr("jobs.store.maintain._CROWD", 2)

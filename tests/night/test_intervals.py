@@ -97,13 +97,6 @@ def test_every_reader_sees_each_interval_once(daily: Daily) -> None:
     assert "day" not in read.column_names
 
 
-def test_days_in_another_order_give_the_same_tables(daily: Daily, tmp_path: Path) -> None:
-    """The second day comes last."""
-    path = run(tmp_path / "w", in_order(BY_DAY[0], BY_DAY[2]), BY_DAY[1])
-    assert digests(path, gold.INTERVAL_TABLES) == digests(daily.after[2], gold.INTERVAL_TABLES)
-    assert check(warehouse_at(path)).wrong == []
-
-
 def test_a_day_is_what_it_was_when_it_was_the_last(daily: Daily) -> None:
     """Whatever came later: the rows of each day are those of a warehouse that has read no further."""
     assert of_days(daily.after[3]) == daily.of_day

@@ -7,19 +7,15 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from jobs.errors import (
     EXIT_BUSY,
     EXIT_GATE,
-    EXIT_LAYOUT,
     EXIT_MISSING_DAY,
     EXIT_OK,
     EXIT_TAMPERED,
-    LayoutError,
-    TamperedError,
 )
 from jobs.store.places import locked, table_path
 from jobs.store.warehouse import DATA_TABLES
@@ -108,40 +104,6 @@ def test_rows_that_somebody_else_changed_are_refused(
     assert {name for name, digest in again.digests.items() if digest != nights.summaries[-1].digests[name]} >= {
         "last_heartbeats"
     }
-
-
-@pytest.fixture
-def _of_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a night not notice that a file has another size: who exchanges rows can keep it."""
-    monkeypatch.setattr("jobs.store.check.require_files", lambda *_: None)
-
-
-@pytest.mark.usefixtures("_of_one_size")
-def test_events_that_changed_under_a_recomputed_day_are_refused(copied: Path) -> None:
-    """A backfill reads what the published run has read, or says that it does not; nothing is published."""
-    (path,) = (copied / "bronze" / "heartbeats" / f"day={DAYS[1]}").glob("*.parquet")
-    found = pq.read_table(path)
-    pq.write_table(found.slice(1), path)
-    before = digests(copied, DATA_TABLES)
-    with pytest.raises(TamperedError, match=f"heartbeats of {DAYS[1]} "):
-        night(copied, first=DAYS[1], last=DAYS[1])
-    assert digests(copied, DATA_TABLES) == before
-
-
-@pytest.mark.parametrize(("layout", "words"), [(2, "layout 2, of an older")])
-def test_another_layout_is_refused(
-    nights: Nights, tmp_path: Path, layout: int, words: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nothing is read into a warehouse of another version of this software."""
-    row = {"run_id": "1", "status": "published", "layout": layout, "gate": "", "code_version": "0", "config_sha256": ""}
-    at = dict.fromkeys(("started_time", "finished_time"), 1_767_312_000_000_000)
-    lists = dict.fromkeys(("days", "ingest_runs", "sources", "inputs", "outputs", "versions", "digests", "counts"), ())
-    write_deltalake(table_path(str(tmp_path), gold.RUNS), table_of([{**row, **at, **lists}], gold.RUNS))
-    assert nightly(tmp_path, "--input", nights.logs[0]) == EXIT_LAYOUT
-    assert words in capsys.readouterr().err
-    assert not (tmp_path / "bronze").exists()
-    with pytest.raises(LayoutError):
-        night(tmp_path, first=DAYS[0])
 
 
 # -- what the shell sees -----------------------------------------------------------------------------------------------

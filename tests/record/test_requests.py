@@ -1,65 +1,15 @@
-"""The request layer of `record --listen`: twenty recorded traces as requests, and what they do not show."""
+"""The request layer of `record --listen`, request by request; very many beside the real one: `tests/oracle/test_dispatch.py`."""
 
 from __future__ import annotations
 
-import gzip
 import json
 import zlib
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from namesrv_core.asking.answers import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY
-from namesrv_wire.protocol.frames import Frame
 from tests.record.driven import Driven
-from tests.record.trace_requests import request_of
 from tests.wire.forge import BROKER, register_json, request
-from tools.trace.trace import Trace
-from tools.trace.trace_state import StateText
-
-TRACES = sorted((Path(__file__).parent.parent / "core" / "traces").glob("*/*.jsonl.gz"))
-VERSIONS = {"4.9.7": 407, "5.4.0": 493}
-
-
-def equals(answered: Frame | None, wire: dict[str, Any]) -> bool:
-    """Return whether an answer is the recorded one: code, remark, header fields and body text; of an exception the code."""
-    if "response" in wire or answered is None:
-        return answered is None and wire == {"response": None}
-    if "Exception" in (wire["remark"] or ""):
-        return (answered.code, answered.body) == (wire["code"], b"")
-    body = answered.body.decode() if answered.body else None
-    told = (answered.code, answered.remark, answered.ext, body)
-    return told == (wire["code"], wire["remark"], wire["ext"], wire["body"])
-
-
-def test_traces_are_there() -> None:
-    """The comparison below covers ten traces of each generation; an empty folder must not pass."""
-    assert [path.parent.name for path in TRACES] == ["4.9.7"] * 10 + ["5.4.0"] * 10
-
-
-@pytest.mark.parametrize("path", TRACES, ids=lambda path: f"{path.parent.name}-{path.name[:3]}")
-def test_requests_of_a_trace_get_the_recorded_answers_and_leave_the_recorded_states(path: Path) -> None:
-    """Each event that exists as a request comes as a frame, and is answered with a frame.
-
-    Code, remark, header fields, body text and the state afterwards are those of the real thing. What no request does
-    (scans, closes, restarts) is applied directly; a deferred unregistration waits until the trace works it off.
-    """
-    trace, served = Trace(), Driven(path.parent.name)
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        records = [json.loads(line) for line in lines]
-    for recorded in records:
-        ev, wire = recorded["ev"], recorded.get("wire")
-        data = request_of(ev, VERSIONS[path.parent.name])
-        if wire is None or data is None:
-            assert wire is None
-            trace.take(ev)
-        else:
-            of = trace.registry, trace.namesrv
-            answered = served.ask(data, ev["t_ms"], ev.get("ch"), of, defers=bool(ev.get("defer")))
-            assert equals(answered, wire), (recorded["i"], ev, answered, wire)
-        assert StateText(trace.registry).digest() == recorded["h"], (recorded["i"], ev)
-
 
 FITTING, WRONG = {"bodyCrc32": str(zlib.crc32(register_json({"T": 4})) & 0x7FFFFFFF)}, {"bodyCrc32": "98"}
 

@@ -63,7 +63,9 @@ def kill(seed: int, folder: Path) -> Outcome:
     point = f"{dice.choice((tables, 'ledger', 'runs', HISTORY))}:{dice.choice(('before', 'after'))}"
     # Processes of one that has read all modules, and done nothing.
     forks = get_context("forkserver")
-    forks.set_forkserver_preload(["jobs.night.nightly", "tests.boundaries", "tests.torture.__main__"])
+    forks.set_forkserver_preload(
+        ["tests.conftest", "jobs.night.nightly", "jobs.night.expectations", "tests.torture.__main__"]
+    )
     child = forks.Process(target=main_killed_at, args=(point, "nightly", path, "--input", known.late))
     child.start()
     child.join(dice.choice((60.0, dice.uniform(0.1, 3))))

@@ -134,8 +134,12 @@ def asked_for(wanted: list[str], rows: list[AnyRow], ignored: dict[str, int]) ->
     """Return what further lines ask for: rows of tables, and what was ignored."""
     lines = []
     for table in dict.fromkeys(line.split()[1] for line in wanted if line.startswith(("row ", "no "))):
-        of = sorted((row["event_time"], row["effect_time"]) for row in of_table(rows, table))
-        lines += [f"row {table} {second(event)} {second(effect)}" for event, effect in of] or [f"no {table}"]
+        of = sorted(of_table(rows, table), key=lambda row: (row["event_time"], row["effect_time"]))
+        columns = [re.findall(r" (\w+)=", line) for line in wanted if line.startswith(f"row {table} ")]
+        for row, names in zip_longest(of, columns[: len(of)], fillvalue=()):
+            told = "".join(f" {name}={row[name]}" for name in names)
+            lines.append(f"row {table} {second(row['event_time'])} {second(row['effect_time'])}{told}")
+        lines += [] if of else [f"no {table}"]
     return lines + [
         f"ignored {n} {ignored.get(n, 0)}" for _, n, *_ in map(str.split, wanted) if n.startswith("request:")
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_wire import REVOKED, AnyRow, Transcript
+from namesrv_wire import AnyRow, Transcript
 from namesrv_wire.protocol.frames import ONE_WAY
 from namesrv_wire.servers import server, transcript
 from schemas.bronze import TABLES
@@ -60,14 +60,6 @@ def test_rows_have_exactly_the_columns_of_their_tables() -> None:
         assert set(row.values) == expected[row.table], row.table
 
 
-def test_a_one_way_request_takes_effect_on_arrival() -> None:
-    """No answer is awaited, and none is needed."""
-    talk = Talk().open().ask(request(904, BROKER, flag=ONE_WAY))
-    (row,) = of_table(rows_of(talk.segments, finish=False), "heartbeats")
-    assert row["one_way"]
-    assert row["event_time"] == row["effect_time"] == talk.segments[2].time_ns // 1000
-
-
 def test_an_unanswered_request_takes_effect_just_before_its_connection_closes() -> None:
     """It is placed directly before the name server's own FIN, in the order of arrival."""
     talk = Talk().open().ask(REGISTER).ask(request(104, BROKER, opaque=4)).client_fin().wait(SECOND_NS).server_fin()
@@ -103,26 +95,6 @@ def test_answers_to_questions_are_observations() -> None:
     assert (row["response_code"], row["response_version"], row["body"]) == (0, 493, '{"a":1}')
     assert row["request_seq"] < row["seq"]
     assert transcript.counts.ignored == {"request:105": 1}
-
-
-def test_an_opaque_used_twice_keeps_both_requests() -> None:
-    """The answer belongs to the later request, the earlier one stays unanswered and is not lost."""
-    talk = Talk().open().ask(REGISTER).ask(REGISTER).answer(response(3)).client_fin().server_fin()
-    codes = [row["response_code"] for row in of_table(rows_of(talk.segments), "registrations")]
-    assert sorted(codes, key=str) == [0, None]
-
-
-def test_an_idle_limit_that_traffic_contradicts_is_dropped() -> None:
-    """If the name server answers on a connection after the limit, it was not closed. An earlier claim is revoked."""
-    silent = Talk().open().ask(REGISTER).answer(response(3))
-    first = Transcript(namesrv=[NAMESRV])
-    claimed = rows_of(merged(silent, alive_beside(200)), first)
-    assert kinds(claimed) == [("idle", "timer"), ("close", "timer")]
-    before = len(silent.segments)
-    silent.wait(300 * SECOND_NS).exchange(105, {"topic": "T"}, opaque=99)
-    later = rows_of(silent.segments[before:], Transcript(namesrv=[NAMESRV], carry=first.carry()))
-    assert len([row for row in later if row.table == REVOKED]) == 2
-    assert not [key for key in final(claimed + later) if key[0] == "channel_events"]
 
 
 def alive_beside(seconds: int) -> Talk:
@@ -164,19 +136,6 @@ def test_seq_is_unique_and_increasing_for_packets_of_one_nanosecond() -> None:
 
 def life(rows: list[AnyRow]) -> list[str]:
     return [str(v["kind"]) for v in of_table(rows, "namesrv_events")]
-
-
-def test_a_stop_at_the_end_of_a_capture_is_revoked_if_the_server_goes_on() -> None:
-    """All connections closed at once looks like a stop; an accepted connection right after says otherwise."""
-    one = Talk().open().exchange(105, {"topic": "T"}).server_fin()
-    two = Talk(client="10.0.0.3:1").open().exchange(105, {"topic": "T"}).server_fin()
-    first = Transcript(namesrv=[NAMESRV])
-    claimed = rows_of(merged(one, two), first)
-    assert life(claimed)[-1] == "stopped"
-    more = Talk(client="10.0.0.3:9", start_ns=EPOCH_NS + SECOND_NS).open().exchange(105, {"topic": "T"})
-    later = rows_of(more.segments, Transcript(namesrv=[NAMESRV], carry=first.carry()))
-    assert [row.table for row in later if row.table == REVOKED] == [REVOKED]
-    assert "stopped" not in [v["kind"] for (table, _), v in final(claimed + later).items() if table == "namesrv_events"]
 
 
 def test_a_flood_of_strangers_drops_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -248,16 +207,6 @@ def test_rows_before_the_confirmation_are_held_and_released() -> None:
     ]  # fmt: skip
 
 
-def test_port_reuse_is_a_new_connection() -> None:
-    """The same client port with a new SYN opens another channel, and the old one is closed if it was not."""
-    one = Talk().open().ask(REGISTER).answer(response(3))
-    two = Talk(start_ns=EPOCH_NS + SECOND_NS, client_seq=77_000, server_seq=88_000).open().exchange(105, {"topic": "T"})
-    rows = rows_of(merged(one, two))
-    assert kinds(rows) == [("close", "client")]
-    channels = {row.values["channel_id"] for row in rows if row.values.get("channel_id")}
-    assert channels == {f"{CLIENT}#{t.segments[1].time_ns}" for t in (one, two)}
-
-
 def test_late_copies_of_an_ended_connection_change_nothing() -> None:
     """Retransmissions behind the last FIN are copies, not a new connection."""
     talk = Talk().open().ask(REGISTER).answer(response(3)).client_fin().server_fin()
@@ -265,14 +214,6 @@ def test_late_copies_of_an_ended_connection_change_nothing() -> None:
     transcript = Transcript(namesrv=[NAMESRV])
     assert final(rows_of(talk.segments + copies, transcript)) == final(rows_of(talk.segments))
     assert transcript.counts.frames == 2
-
-
-def test_a_request_after_the_close_is_only_counted() -> None:
-    """What reaches a channel that the name server has closed is not handled by it."""
-    talk = Talk().open().exchange(105, {"topic": "T"}).server_fin().ask(REGISTER)
-    transcript = Transcript(namesrv=[NAMESRV])
-    assert not of_table(rows_of(talk.segments, transcript), "registrations")
-    assert transcript.counts.ignored["request:103:after_close"] == 1
 
 
 def test_the_server_sends_requests_too() -> None:
