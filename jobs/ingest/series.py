@@ -41,10 +41,6 @@ OVERLAP_NS = 1_000_000_000
 """Captures that follow each other may overlap by this much: what is there twice is known by its numbers."""
 _ADJACENT = 1 << 16
 """So many bytes before where a file begins a connection is in the file that was recorded before it."""
-_STEPPED = (
-    "{}: the clock went back between it and what was read: its connections say that it was recorded behind that, or before, and "
-    "its times the opposite. It was not read; with times set right (editcap -t) it can be"
-)
 _NEAR = 64 << 20
 """So many bytes from what is known of it a connection is the same one; what a port's next connection has is anywhere."""
 
@@ -52,7 +48,7 @@ _NEAR = 64 << 20
 class Bearing(Enum):
     """Where a capture lies. AGAIN: it begins with what was read and goes on; EARLIER: its connections are those of then.
 
-    STEPPED: its connections say that it was recorded behind what was read, or before, and its times the opposite. It is not read.
+    STEPPED: its connections say that it was recorded behind what was read, or before, and its times the opposite.
     """
 
     BEHIND = "behind"
@@ -334,13 +330,25 @@ class _Reader:
         self._lateness.begin_file()
         name, vxlan_ports = source.path.name, self._conf.vxlan_ports
         peeked = peek(source.path, vxlan_ports, self._before.until_us)
+        endpoints = {end for segment in peeked for end in (segment.src, segment.dst)}
         bearing = bearing_of(peeked, self._transcript, self._ranges, source.path, self._begun, vxlan_ports)
-        if bearing is Bearing.STEPPED:
-            self._stats[name] = CaptureStats()
-            return source.unread(_STEPPED.format(name))
-        transcript = self._earlier if bearing is Bearing.EARLIER else self._transcript
+        is_apart = bearing in (Bearing.EARLIER, Bearing.STEPPED)
+        transcript = self._earlier if is_apart else self._transcript
         transcript.go_on_in(name, peeked)
-        row = self._read_capture(source, transcript, transcript.last_time_ns() if bearing is Bearing.AGAIN else {})
+        last_ns = self._transcript.last_time_ns()
+        if bearing is Bearing.STEPPED:
+            # It says nothing of times in which another one was read, although it was recorded before or behind that.
+            later = [first for first, last in self._ranges if last >= source.first_time_ns]
+            if later:
+                self._earlier.taken(endpoints & last_ns.keys(), min(later), max(last_ns.values()))
+        row = self._read_capture(source, transcript, last_ns if bearing is Bearing.AGAIN else {})
+        if bearing is Bearing.STEPPED:
+            # The clock went back between the capture and what was read: what has the earlier times came later.
+            first_ns = min(first for first, _ in self._ranges)
+            is_later = source.first_time_ns < first_ns
+            of, until = (self._earlier, first_ns) if is_later else (self._transcript, source.first_time_ns)
+            self._add(of, of.step_back(endpoints, until))
+            self._transcript.taken_until(self._earlier.last_time_ns())
         self._begun |= beginnings(peeked)
         if row["last_time"] is not None:
             self._ranges.append((source.first_time_ns, round(row["last_time"].timestamp() * 1e9)))

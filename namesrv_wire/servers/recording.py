@@ -150,6 +150,8 @@ class Recording:
         """Since when the beginning of each connection was recorded."""
         self.is_behind = False
         """The clock went back: until it is where it was, what comes has no place."""
+        self._taken: tuple[int, int] | None = None
+        """From when to when packets were read by somebody else."""
 
     def go_on(self, time_ns: int, life: Life, connections: Collection[Connection]) -> None:
         """Note what was not recorded until `time_ns`: nobody's silence counts until then."""
@@ -245,16 +247,35 @@ class Recording:
         self._gap(begin_ns, end_ns, evidence)
         self.hole_end_ns = end_ns
 
+    def step_back(self, until_ns: int) -> None:
+        """Note that the clock went back: what has times from `until_ns` on came before, and the time up to then is a gap."""
+        begin_ns = self.last_packet_ns
+        evidence = f"{stepped(until_ns // 1_000, begin_ns // 1_000)} or more, since connections go on"
+        self._note_step(begin_ns, evidence)
+        self._gap(begin_ns, until_ns, "the clock went back")
+
+    def taken_by_others(self, begin_ns: int, end_ns: int) -> None:
+        """Note that what was recorded from one time to another is read by somebody else: it has no place here."""
+        self._taken, self.calm_until_ns = (begin_ns, end_ns), -1
+
+    def taken_until(self, last_ns: int) -> None:
+        """Note until when somebody else has read: what comes before that has no place here."""
+        if self.last_packet_ns < last_ns:
+            self.last_packet_ns, self.is_behind, self.calm_until_ns = last_ns, True, -1
+
     def has_place(self, time_ns: int, source: tuple[str, int]) -> bool:
         """Return whether a packet lies in a time that was not read already; else note that the clock went back, once."""
         ledger, last_ns = self._ledger, self.last_packet_ns
         if self.is_behind and time_ns >= last_ns:
             self.is_behind = False
             self.may_miss(Hole(last_ns, source[0], is_seen=True, is_step=True))
-        if not (self.is_behind or time_ns < last_ns - STEP_BACK_NS):
+        is_taken = self._taken is not None and self._taken[0] <= time_ns < self._taken[1]
+        if not (self.is_behind or is_taken or time_ns < last_ns - STEP_BACK_NS):
             return True
         if not self.is_behind:
             self.is_behind, self.calm_until_ns = True, -1
+            if is_taken and self._taken is not None:
+                last_ns = self.last_packet_ns = self._taken[1]
             ledger.source = source
             self._note_step(last_ns, stepped(last_ns // 1_000, time_ns // 1_000))
         ledger.tally.packets += 1

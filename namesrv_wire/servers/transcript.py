@@ -240,6 +240,34 @@ class Transcript:
             rows += server.ledger.take()
         return rows, last_ns
 
+    def step_back(self, endpoints: Collection[str], until_ns: int) -> list[AnyRow]:
+        """Return the rows that say of name servers that what has times from `until_ns` on was recorded before what was fed.
+
+        The clock went back; what they held at that time is not known from what was fed. Said once of each.
+        """
+        rows: list[AnyRow] = []
+        for server in self._servers.values():
+            if (
+                server.id in endpoints
+                and 0 < server.recording.last_packet_ns < until_ns
+                and not server.recording.is_behind
+            ):
+                server.recording.step_back(until_ns)
+                rows += server.ledger.take()
+        return rows
+
+    def taken(self, namesrv_ids: Collection[str], begin_ns: int, end_ns: int) -> None:
+        """Note that what these name servers did from one time to another is read by somebody else: it has no place here."""
+        for namesrv_id in namesrv_ids:
+            server = self._server(namesrv_id)
+            server.ledger.confirmed = True
+            server.recording.taken_by_others(begin_ns, end_ns)
+
+    def taken_until(self, last_ns: Mapping[str, int]) -> None:
+        """Note until when somebody else has read of name servers: what comes before that has no place here."""
+        for server in self._servers.values():
+            server.recording.taken_until(last_ns.get(server.id, 0))
+
     def finish(self) -> list[AnyRow]:
         """Return the rows that hold if no further segment comes, of the name servers that have shown one.
 
