@@ -31,8 +31,9 @@ class Build(build_py):
 
     def run(self) -> None:
         """Copy, name anew, and translate the views' SQL once, which takes seconds where it is asked."""
-        super().run()
         folder = Path(self.build_lib, TOP)
+        shutil.rmtree(folder, ignore_errors=True)  # of an earlier build, which pip leaves in a checkout
+        super().run()
         for room in ROOMS:
             shutil.copytree(_HERE / room, folder / room, ignore=shutil.ignore_patterns("__pycache__", "translated*"))
         for path in (path for pattern in DATA for path in sorted(_HERE.glob(pattern))):

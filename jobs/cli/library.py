@@ -29,7 +29,7 @@ warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning
 _MEMORY_MIB = 2048
 # A question that is a format, and that which names a saved query: each of these is a method of its own.
 METHODS = {name.replace("-", "_"): said for name, said in QUESTIONS.items() if name not in ("prometheus", "query")}
-METHODS["changes"] = (METHODS["changes"][0], ("since",))
+METHODS["changes"] = (f"{METHODS['changes'][0]} (its id, an instant, or none for all)", ("since",))
 
 
 class History:

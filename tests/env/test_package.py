@@ -57,7 +57,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (packed,) = (folder / "here").glob("*.tar.gz")
     shutil.unpack_archive(packed, folder / "unpacked", filter="data")
     (there,) = (folder / "unpacked").iterdir()
-    build("build_wheel", there)
+    for _ in range(2):  # what the first one leaves is not in the way
+        build("build_wheel", there)
     return next(there.glob("*.whl"))
 
 
