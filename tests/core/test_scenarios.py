@@ -207,7 +207,8 @@ class Story:
             name = planned[timed.event_id][1] if timed.event_id in planned else "tick"
             at = f"{timed.seq / MS:.6f}".rstrip("0").rstrip(".")
             lines.append(f"{at} {name}: {' '.join([taken.outcome.value, *told(taken)])}")
-        self.pending, self.since_ns, self.until_ns = [], self.until_ns or self.at_ms * MS, None
+        # What has run stands before the end; a tick at it is the next part's.
+        self.pending, self.since_ns, self.until_ns = [], (self.until_ns or self.at_ms * MS) - 1, None
         return lines
 
     # -- an unknown past -----------------------------------------------------------------------------------------------
