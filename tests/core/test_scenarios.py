@@ -139,7 +139,8 @@ class Story:
         self.namesrv = namesrv
         self.registry, self.truth = Registry(namesrv.profile), Registry(namesrv.profile)
         self.processes, self.closes = list[ScanEpoch](), list[int]()
-        self.pending, self.since_ns, self.until_ns = list[tuple[int, str, events.Event]](), 0, None
+        self.pending, self.since_ns = list[tuple[int, str, events.Event]](), 0
+        self.until_ns: int | None = None
 
     def tell(self, line: str) -> list[str]:
         """Carry out one command and return what it gave."""

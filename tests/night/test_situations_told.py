@@ -73,7 +73,7 @@ def lines_of(block: str) -> list[Line]:
 def heard(command: str, told: list[str], version: int, fields: dict[str, Any]) -> list[Line]:
     """Return what a name server of some version hears at once."""
     if command in ("start", "stop"):
-        events = [{"event": "started"}, {"event": "identified", "version": version}]
+        events: list[Line] = [{"event": "started"}, {"event": "identified", "version": version}]
         return [{"kind": "namesrv", **one} for one in (events if command == "start" else [{"event": "stopped"}])]
     if command == "refused":
         asked = {"code": 105, "subject": told[0], "response_code": 17, "response_version": version}
