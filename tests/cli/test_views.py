@@ -17,6 +17,7 @@ from pyspark.errors import SparkRuntimeException
 from jobs.ask.engine import Answers
 from jobs.cli.views import register_views
 from jobs.errors import NothingPublishedError, NotRecordedError
+from jobs.session import for_questions
 from jobs.store.places import table_path
 from schemas import bronze, gold
 from schemas.queries import QUESTIONS
@@ -59,8 +60,9 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def published(spark: SparkSession, warehouse: str) -> SparkSession:
     """Give a session in which all names are registered."""
-    register_views(spark, warehouse_at(warehouse, "reader"))
-    return spark
+    session = for_questions(spark.newSession())
+    register_views(session, warehouse_at(warehouse, "reader"))
+    return session
 
 
 def assert_answers(spark: SparkSession, sql: str, rows: list[tuple[Any, ...]]) -> None:

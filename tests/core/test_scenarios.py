@@ -139,7 +139,8 @@ class Story:
         self.namesrv = namesrv
         self.registry, self.truth = Registry(namesrv.profile), Registry(namesrv.profile)
         self.processes, self.closes = list[ScanEpoch](), list[int]()
-        self.pending, self.since_ns, self.until_ns = list[tuple[int, str, events.Event]](), 0, None
+        self.pending, self.since_ns = list[tuple[int, str, events.Event]](), 0
+        self.until_ns: int | None = None
 
     def tell(self, line: str) -> list[str]:
         """Carry out one command and return what it gave."""
@@ -207,7 +208,8 @@ class Story:
             name = planned[timed.event_id][1] if timed.event_id in planned else "tick"
             at = f"{timed.seq / MS:.6f}".rstrip("0").rstrip(".")
             lines.append(f"{at} {name}: {' '.join([taken.outcome.value, *told(taken)])}")
-        self.pending, self.since_ns, self.until_ns = [], self.until_ns or self.at_ms * MS, None
+        # What has run stands before the end; a tick at it is the next part's.
+        self.pending, self.since_ns, self.until_ns = [], (self.until_ns or self.at_ms * MS) - 1, None
         return lines
 
     # -- an unknown past -----------------------------------------------------------------------------------------------

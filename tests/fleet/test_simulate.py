@@ -22,7 +22,6 @@ from tests.fleet.fleets import DAY, NEXT, TROUBLED, fleet_like
 from tests.ingest.given import warehouse_at
 from tools.fleet.fleet import Fleet, FleetError
 from tools.fleet.holes import HOLES
-from tools.fleet.plan import plan_of
 from tools.fleet.simulate import LATE, ON_TIME, Simulated, deliver, simulate
 
 BEATS = (bronze.HEARTBEATS, bronze.REGISTRATIONS)
@@ -195,19 +194,3 @@ def test_what_a_dead_run_has_left_does_no_harm(tmp_path: Path, monkeypatch, deli
     assert contents(tmp_path / "died") == before
     deliver(warehouse_at(tmp_path / "died", "after"), InProcess(), fleet, DAY, delivery)
     assert contents(tmp_path / "died") == contents(tmp_path / "lived")
-
-
-@pytest.mark.slow
-def test_holes_are_in_the_truth(tmp_path: Path) -> None:
-    """Each hole in which beats were lost, of each name server, once."""
-    fleet = fleet_like(TROUBLED, outages=0.3, restarts=0)
-    run(tmp_path, fleet, DAY, NEXT, width=9)
-    rows = warehouse_at(tmp_path, "reader").rows(HOLES, columns=["day", "namesrv_id"])
-    expected = {
-        (day, f"10.255.0.{n + 1}:9876"): int((holes.k_to > holes.k_from).sum())
-        for day, hours in ((DAY, range(24)), (NEXT, range(24, 48)))
-        for n in range(2)
-        for holes in [plan_of(fleet, n, day, hours).holes]
-    }
-    found = rows.group_by(["day", "namesrv_id"]).aggregate([([], "count_all")]).to_pylist()
-    assert {(row["day"], row["namesrv_id"]): row["count_all"] for row in found} == expected

@@ -29,16 +29,14 @@ _INLINE = re.compile(r"`((?:\w+=\S+ )?\./spark-submit\.sh [^`]+)`")
 # What these lines ask takes minutes to hours, or is this very run: they are run with less to do, everything else as it stands.
 _LESS = (
     (r"(spark-submit\.sh test)(?= *#)", r"\1 --collect-only -q tests/core/test_java_map.py"),
-    (r"(NAMESRV_EXAMPLES=10 .* tests/wire)", r"\1 --collect-only -q"),
-    (r"NAMESRV_CLUSTER=1 (.*)", r"\1 --collect-only -q"),  # eight processes and minutes
+    (r"NAMESRV_(EXAMPLES=10|CLUSTER=1) .*", ""),  # further runs of tests: one of README is typed
     (r"\./spark-submit\.sh (lint|coverage) .*", ""),  # steps of CI
     (r"\./spark-submit\.sh mutate .*", ""),  # see test_mutation.py
-    # One night of README and one of a page run on Spark; what others show of a night does not hang on that.
-    (
-        r"nightly (--input (-|rocketmqlogs/|captures/ --warehouse again)|--from )",
-        r"nightly --in-process \1",
-    ),
-    (r"--events 200000", "--events 1000"),
+    # The night of README runs on Spark; what others show of a night does not hang on that.
+    (r"nightly (--input (-|rocketmqlogs/|captures/)|--from )", r"nightly --in-process \1"),
+    (r"\bsql (?=.*--as-known-at)", "ask sql "),  # as other statements are asked of Spark
+    (r"(oracle) --events .*", r"\1 --help"),  # see test_oracle.py
+    (r"(torture rewrite --seeds) \d+", r"\1 1"),
     (r"(torture) flip .*", r"\1 --help"),  # see test_flips.py
     (r"--inputs 1000000", "--inputs 2000"),
     (r"(bench)(?= *#| --scale full)", r"\1 --help"),  # hours; see test_bench.py

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from jobs.ask.engine import Answers
 from jobs.ask.saved import values_of
 from jobs.cli.output import plain
+from jobs.cli.sql import asked as asked_of_spark
 from jobs.cli.views import register_views
 from jobs.session import for_questions
 from schemas import bronze, gold
@@ -24,10 +25,9 @@ from schemas.asked import statement
 from schemas.queries import queries
 from schemas.table import Table
 from schemas.views import stored_tables
-from tests.cli.both import lines, on_spark
+from tests.cli.both import lines
 from tests.night.nights import Capture, warehouse_at
 from tests.night.test_queries import given
-from tests.night.test_register import told
 
 pytestmark = pytest.mark.slow
 PUBLISHED = {
@@ -102,5 +102,7 @@ def test_spark_answers_the_saved_queries_as_ask_does(spark: SparkSession, whole:
     session, answers = for_questions(spark.newSession()), Answers(str(whole.path))
     register_views(session, warehouse_at(whole.path), texts=[query.sql for query in queries().values()])
     for query in queries().values():
-        of_duckdb = answers.ask(statement(f"query.{query.name}") or "", **values_of(query, given(query)))
-        assert on_spark(session, told(query)) == lines(*of_duckdb), query.name
+        values = values_of(query, given(query))
+        of_duckdb = answers.ask(statement(f"query.{query.name}") or "", **values)
+        of_spark = asked_of_spark(session, query.sql, values)
+        assert lines(of_spark.columns, of_spark.collect()) == lines(*of_duckdb), query.name

@@ -1,70 +1,142 @@
-"""Nights over situations that operators reported: each is told, once, with what it touches, since when and until when."""
+"""Nights over situations that operators reported: each is told, once, with what it touches, since when and until when.
+
+Situations are blocks of `situations_told.txt`. A line is a second after eight o'clock, or `FIRST-LAST/STEP`, then what a name
+server hears then (`ns`: which one, by default 1; other fields of the event log by their names); behind `----` are all findings:
+
+    start VERSION, stop
+    beats NAME TOPICS   registrations of a master; topics are letters; counter [1]: of its data version; addr [of its name]
+    leave NAME          effect [0]: so many seconds later
+    refused TOPIC       a client asks for its route, and there is none
+"""
 
 from __future__ import annotations
 
 import datetime as dt
+import json
+from collections.abc import Iterator
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from schemas import gold
-from tests.ingest.given import NAMESRV, START_MS, Line, at, write
+from tests.ingest.given import START_MS, Line, at, write
 from tests.night.nights import Row, findings_of, night, rows
 
 pytestmark = pytest.mark.slow
 
 CASES = Path(__file__).parents[1] / "cases"
-OTHER_NS = "10.0.0.2:9876"
-ADDR, OTHER_ADDR = "10.0.0.97:10911", "10.0.0.98:10911"
+EIGHT_MS = START_MS + 8 * 3_600_000
+BLOCKS = Path(__file__).with_name("situations_told.txt").read_text(encoding="utf-8").strip().split("\n\n")
+LASTING = ("BROKER_FLAPPING", "DUAL_MASTER_CLAIM", "GHOST_BROKER", "NS_ABANDONED", "NS_COLD_START")
+MIDNIGHT = (*LASTING, "PARTIAL_FIRST_REGISTRATION", "REGISTRATION_REFUSED")
 
 
-def said(second: float, line: Line, namesrv_id: str = NAMESRV) -> Line:
-    """Return a line, so many seconds after eight o'clock."""
-    return {**at(8 + second / 3_600, line), "namesrv_id": namesrv_id}
+def seconds_of(when: str) -> Iterator[float]:
+    """Yield the seconds that a line names."""
+    first, _, rest = when.partition("-")
+    last, _, step = rest.partition("/")
+    second = float(first)
+    yield second
+    while rest and (second := second + float(step)) < float(last):
+        yield second
 
 
-def started(version: int = 407, second: float = 0, namesrv_id: str = NAMESRV) -> list[Line]:
-    """Return a start, and which version it is of."""
-    events: list[Line] = [{"event": "started"}, {"event": "identified", "version": version}]
-    return [said(second + number / 100, {"kind": "namesrv", **one}, namesrv_id) for number, one in enumerate(events)]
+def value_of(text: str) -> Any:
+    """Return what stands behind the name of a field: JSON, or a text."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
 
 
-def beats(first: int, last: int, topics: str, counter: int = 1, namesrv_id: str = NAMESRV, **values: Any) -> list[Line]:
-    """Return registrations of broker-a every half minute from one second to another."""
-    configs = [{"topic": topic, "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6} for topic in topics]
-    line = {
-        "kind": "registration",
-        "request_version": 407,
-        "response_code": 0,
+def lines_of(block: str) -> list[Line]:
+    """Return the event log of a situation."""
+    found, versions = list[Line](), dict[int, int]()
+    for line in block.partition("\n----")[0].splitlines():
+        if line.startswith("#"):
+            continue
+        when, command, *words = line.split()
+        fields = {name: value_of(value) for name, _, value in (word.partition("=") for word in words if "=" in word)}
+        told = [word for word in words if "=" not in word]
+        ns, effect_ms = fields.pop("ns", 1), fields.pop("effect", 0) * 1_000
+        if command == "start":
+            versions[ns] = int(told[0])
+        for second in seconds_of(when):
+            for number, one in enumerate(heard(command, told, versions[ns], fields)):
+                said = at(8 + (second + number / 100) / 3_600, {**one, "namesrv_id": f"10.0.0.{ns}:9876"})
+                found.append(said | ({"effect_time": said["time"] + round(effect_ms)} if effect_ms else {}))
+    return sorted(found, key=lambda line: line["time"])
+
+
+def heard(command: str, told: list[str], version: int, fields: dict[str, Any]) -> list[Line]:
+    """Return what a name server of some version hears at once."""
+    if command in ("start", "stop"):
+        events: list[Line] = [{"event": "started"}, {"event": "identified", "version": version}]
+        return [{"kind": "namesrv", **one} for one in (events if command == "start" else [{"event": "stopped"}])]
+    if command == "refused":
+        asked = {"code": 105, "subject": told[0], "response_code": 17, "response_version": version}
+        return [{"kind": "observation", **asked, "channel_id": "10.2.0.1:5#1"}]
+    more = {name: value for name, value in fields.items() if name not in ("addr", "counter")}
+    addr = fields.get("addr", f"10.0.0.{sum(map(ord, told[0])) % 200 + 20}:1")
+    broker: Line = {
         "cluster_name": "C",
+        "broker_name": told[0],
+        "broker_addr": addr,
         "broker_id": 0,
-        "broker_name": "broker-a",
-        "broker_addr": ADDR,
-        "data_version": {"timestamp": START_MS, "counter": counter},
-        "topics": configs,
-        "channel_id": f"10.0.0.97:4#{counter}",
-        **values,
+        "response_code": 0,
     }
-    return [said(second, line, namesrv_id) for second in range(first, last, 30)]
+    if command == "leave":
+        return [{"kind": "unregistration", **broker, **more}]
+    topics = [{"topic": topic, "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6} for topic in told[1]]
+    data_version = {"timestamp": START_MS, "counter": fields.get("counter", 1)}
+    said = {"request_version": version, "data_version": data_version, "topics": topics, "channel_id": f"{addr}#1"}
+    return [{"kind": "registration", **broker, **said, "enable_acting_master": False, **more}]
 
 
-def refused(second: float, topic: str, namesrv_id: str = NAMESRV) -> Line:
-    line = {"kind": "observation", "code": 105, "subject": topic, "response_code": 17, "response_version": 407}
-    return said(second, {**line, "channel_id": "10.2.0.1:5#1"}, namesrv_id)
-
-
-def found_in(tmp_path: Path, lines: list[Line]) -> dict[str, list[Row]]:
-    """Return the findings of a night over a log, by code."""
-    night(tmp_path / "w", write(tmp_path / "all.jsonl", sorted(lines, key=lambda line: line["time"])))
-    return findings_of(tmp_path / "w")
-
-
-def seconds(row: Row) -> tuple[float, float | None]:
+def lasts(row: Row) -> tuple[float, float | None]:
     """Return from when to when a finding lasts, in seconds after eight o'clock."""
-    start_us = START_MS * 1_000 + 8 * 3_600_000_000
-    end = row["to_time"]
-    return (row["from_time"] - start_us) / 1e6, None if end is None else (end - start_us) / 1e6
+    begin, end = (None if us is None else us / 1e6 - EIGHT_MS / 1e3 for us in (row["from_time"], row["to_time"]))
+    assert begin is not None
+    return begin, end
+
+
+def shown(row: Row, outcomes: dict[str, str]) -> str:
+    """Return a finding as a line; its evidence as what became of its events."""
+    begin, end = lasts(row)
+    evidence = [
+        (of, len([*same])) for of, same in groupby(outcomes.get(event, "refreshed") for event in row["evidence"])
+    ]
+    told = ", ".join(of if count == 1 else f"{count} {of}" for of, count in evidence)
+    names = f"{row['topic_names']} {row['broker_names']}".replace("'", "")
+    span = f"{round(begin, 2):g} to {'...' if end is None else f'{round(end, 2):g}'}"
+    return f"{row['code']} {row['namesrv_id']} {row['severity']} {row['subject']}: {span} {names} by {told}; {row['detail']}"
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.splitlines()[0].removeprefix("# ")[:60])
+def test_a_situation_is_told(block: str, tmp_path: Path) -> None:
+    """Findings are those below the situation, no more and no fewer."""
+    night(tmp_path / "w", write(tmp_path / "all.jsonl", lines_of(block)))
+    outcomes = {
+        row["event_id"]: f"{row['operation']} {row['outcome']}" for row in rows(tmp_path / "w", gold.EVENT_OUTCOMES)
+    }
+    found = [shown(row, outcomes) for of_code in findings_of(tmp_path / "w").values() for row in of_code]
+    assert sorted(found) == block.partition("----\n")[2].splitlines()
+
+
+def test_midnight_parts_no_situation(tmp_path: Path) -> None:
+    """Two masters, a ghost, a restart, less than before, flapping, no broker, refusals: the same in two days as in one."""
+    found = []
+    for moved_ms in (0, 16 * 3_600_000 - 200_000):
+        lines = [{**line, "time": line["time"] + moved_ms} for line in lines_of(BLOCKS[0])]
+        (tmp_path / str(moved_ms)).mkdir()
+        night(tmp_path / str(moved_ms) / "w", write(tmp_path / f"{moved_ms}.jsonl", lines))
+        by_code = findings_of(tmp_path / str(moved_ms) / "w")
+        told = [(code, row["namesrv_id"], row["subject"], lasts(row)) for code in MIDNIGHT for row in by_code[code]]
+        moved = [[None if at_s is None else round(at_s - moved_ms / 1e3) for at_s in span] for *_, span in told]
+        found.append(sorted((str(names), str(span)) for (*names, _), span in zip(told, moved, strict=True)))
+    assert found[0] == found[1]
 
 
 def test_frames_that_are_too_long_name_the_broker(tmp_path: Path) -> None:
@@ -77,69 +149,3 @@ def test_frames_that_are_too_long_name_the_broker(tmp_path: Path) -> None:
     assert "17 registrations of up to 16,777,397 bytes" in row["detail"]
     outcomes = {one["event_id"]: one["operation"] for one in rows(tmp_path / "w", gold.EVENT_OUTCOMES)}
     assert {outcomes[event] for event in row["evidence"]} == {"channel_close"}
-
-
-def test_name_servers_of_one_cluster_without_a_common_broker_are_told(tmp_path: Path) -> None:
-    """Where clients of one are refused what the other one routes; not for what nobody has, nor from another cluster."""
-    for cluster, told in (("C", 1), ("D", 0)):
-        theirs: dict[str, Any] = {
-            "broker_name": "broker-b",
-            "broker_addr": OTHER_ADDR,
-            "channel_id": "b:1#1",
-            "cluster_name": cluster,
-        }
-        lines = [*started(), *beats(5, 900, "ST"), *started(namesrv_id=OTHER_NS)]
-        lines += beats(6, 900, "UV", namesrv_id=OTHER_NS, **theirs)
-        for number in range(10):
-            lines += [refused(100 + 30 * number, topic, OTHER_NS) for topic in ("S", "nobody's")]
-        (tmp_path / cluster).mkdir()
-        found = found_in(tmp_path / cluster, lines).get("NS_SPLIT", [])
-        assert len(found) == told
-        for row in found:
-            assert (row["namesrv_id"], row["subject"], seconds(row)) == (OTHER_NS, "C", (100, None))
-            assert (row["topic_names"], row["broker_names"], len(row["evidence"])) == (["S"], ["broker-a"], 1)
-
-
-def around_midnight() -> list[Line]:
-    """Return what seven name servers are told: each has a situation that is under way 200 seconds after eight o'clock."""
-
-    def one(number: int, *parts: list[Line]) -> list[Line]:
-        ns = f"10.0.0.{number}:9876"
-        return [{**line, "namesrv_id": ns} for line in (*started(), *(line for part in parts for line in part))]
-
-    def out(second: float) -> Line:
-        broker = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": ADDR, "broker_id": 0}
-        return said(second, {"kind": "unregistration", **broker, "response_code": 0})
-
-    other: dict[str, Any] = {"broker_addr": OTHER_ADDR, "channel_id": "b:1#1"}
-    stopped = said(190, {"kind": "namesrv", "event": "stopped"})
-    claims = [*beats(95, 100, "ST"), *beats(125, 130, "ST", **other), *beats(185, 700, "ST")]
-    renamed = [*beats(5, 95, "ST", broker_name="old"), *beats(65, 150, "ST"), out(160)]
-    return [
-        *one(1, beats(5, 70, "ST"), claims),
-        *one(2, renamed, beats(6, 700, "UV", broker_name="z", **other)),
-        *one(3, beats(5, 180, "STU"), [stopped], started(second=210), beats(215, 700, "U")),
-        *one(4, beats(5, 180, "STU"), [out(185)], beats(230, 700, "ST", counter=2)),
-        *one(5, beats(5, 60, "ST"), [out(70)], beats(80, 110, "ST"), [out(180)], beats(220, 250, "ST"), [out(260)]),
-        *one(6, beats(5, 70, "ST"), [out(80)], [refused(second, "S") for second in range(100, 900, 30)]),
-        *one(7, beats(5, 700, "ST", refusal="crc32_mismatch", response_code=1)),
-    ]
-
-
-def test_midnight_parts_no_situation(tmp_path: Path) -> None:
-    """Two masters, a ghost, a restart, less than before, flapping, no broker, refusals: the same in two days as in one."""
-    codes = ["BROKER_FLAPPING", "DUAL_MASTER_CLAIM", "GHOST_BROKER", "NS_ABANDONED", "NS_COLD_START"]
-    codes += ["PARTIAL_FIRST_REGISTRATION", "REGISTRATION_REFUSED"]
-    found = []
-    for moved_ms in (0, 16 * 3_600_000 - 200_000):
-        moved = [{**line, "time": line["time"] + moved_ms} for line in around_midnight()]
-        (tmp_path / str(moved_ms)).mkdir()
-        by_code = found_in(tmp_path / str(moved_ms), moved)
-        told = [(code, row["namesrv_id"], row["subject"], seconds(row)) for code in codes for row in by_code[code]]
-        found.append(
-            sorted(
-                (*names, round(begin - moved_ms / 1_000), -1 if end is None else round(end - moved_ms / 1_000))
-                for *names, (begin, end) in told
-            )
-        )
-    assert found[0] == found[1]

@@ -73,17 +73,6 @@ def test_known_difference_is_still_there(oracle, known) -> None:
 
 
 @pytest.mark.slow
-def test_a_fault_in_the_core_is_found_and_minimised(oracle, monkeypatch) -> None:
-    """The comparison is not blind: a core that loses write permissions is caught, with few events left."""
-    monkeypatch.setattr("namesrv_core.machine.step.PERM_WRITE", 0)
-    found = compare(oracle, 20_000, SEED).difference
-    assert found is not None
-    assert found.events[-1]["op"] == "add_perm"
-    assert len(found.events) <= 5
-    assert "topicQueueTable, real" in explained(oracle, found)
-
-
-@pytest.mark.slow
 def test_command_reports_equality(capsys) -> None:
     """The command compares as many events as asked for and ends with 0."""
     assert main(["--events", "3000", "--seed", "3", "--profile", "4.9.7"]) == 0
@@ -91,12 +80,15 @@ def test_command_reports_equality(capsys) -> None:
 
 
 @pytest.mark.slow
-def test_command_reports_a_difference(capsys, monkeypatch) -> None:
-    """The command ends with 1 and prints the events that lead to the difference."""
+def test_a_fault_in_the_core_is_found_and_minimised(capsys, monkeypatch) -> None:
+    """The comparison is not blind: for a core that loses write permissions the command ends with 1, and few events are left."""
     monkeypatch.setattr("namesrv_core.machine.step.PERM_WRITE", 0)
     assert main(["--events", "20000", "--profile", "5.4.0"]) == 1
     printed = capsys.readouterr().out
-    assert '"op": "add_perm"' in printed
+    events = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+    assert events[-1]["op"] == "add_perm"
+    assert len(events) <= 5
+    assert "topicQueueTable, real" in printed
 
 
 def test_command_says_what_is_missing(capsys, monkeypatch, tmp_path) -> None:

@@ -136,8 +136,8 @@ def asked_for(wanted: list[str], rows: list[AnyRow], ignored: dict[str, int]) ->
     for table in dict.fromkeys(line.split()[1] for line in wanted if line.startswith(("row ", "no "))):
         of = sorted(of_table(rows, table), key=lambda row: (row["event_time"], row["effect_time"]))
         columns = [re.findall(r" (\w+)=", line) for line in wanted if line.startswith(f"row {table} ")]
-        for row, names in zip_longest(of, columns[: len(of)], fillvalue=()):
-            told = "".join(f" {name}={row[name]}" for name in names)
+        for number, row in enumerate(of):
+            told = "".join(f" {name}={row[name]}" for name in (columns[number] if number < len(columns) else ()))
             lines.append(f"row {table} {second(row['event_time'])} {second(row['effect_time'])}{told}")
         lines += [] if of else [f"no {table}"]
     return lines + [
