@@ -131,7 +131,8 @@ class Notes:
             day.namesrv,
             day.schedule,
             namesrv_id=day.namesrv_id,
-            span=(day.from_seq, day.until_seq),
+            # A tick at the very beginning of the day is its own.
+            span=(day.from_seq - 1, day.until_seq),
         ):
             if deciding is not None and deciding.has_moved:
                 return

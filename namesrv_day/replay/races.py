@@ -60,7 +60,7 @@ def day_for_races(
         context.schedule,
         context.namesrv_id,
         context.until_seq,
-        context.from_seq,
+        context.from_seq - 1,
     )
 
 
