@@ -33,7 +33,7 @@ _BOM: Final = codecs.BOM_UTF8
 _BEGINNING_BYTES: Final = 4_096
 _UNREADABLE: Final = (
     (re.compile(rb"\xff\xfe|\xfe\xff|[\[{]\0|\0+[\[{]"), "it is in UTF-16 or UTF-32: an event log is in UTF-8"),
-    (re.compile(rb"\s*\["), "it is a JSON array: an event log has one JSON object on each line"),
+    (re.compile(rb"\s*\[\s*[\[{\]\"]"), "it is a JSON array: an event log has one JSON object on each line"),
     (
         re.compile(rb"\s*\{[ \t\r]*\n"),
         "its objects go over several lines: an event log has one JSON object on each line",

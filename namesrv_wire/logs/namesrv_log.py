@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone, tzinfo
@@ -133,7 +134,8 @@ def read_log(path: str | PathLike[str], told: Told) -> Iterator[Block]:
         lines = text.content[text.start : text.end].split(b"\n")
         for at, line in enumerate(lines):
             is_cut = text.is_cut and at == len(lines) - 1
-            reader.read(number, line.removesuffix(b"\r"), is_cut=is_cut, is_long=text.beyond > 0)
+            said = line.removesuffix(b"\r").removeprefix(BOM_UTF8)
+            reader.read(number, said, is_cut=is_cut, is_long=text.beyond > 0)
             number += 1
         if number - block.first >= _BLOCK_LINES:
             yield reader.ended(block, number)

@@ -113,7 +113,8 @@ def read_records(path: str | PathLike[str], position: Position | None = None) ->
             raise source.broken
         else:
             shown = head.hex() or "nothing"
-            raise source.error(0, f"not a capture: it starts with {shown}, not with pcap or pcapng")
+            lines = "lines of logs are JSON objects, or DATE TIME LEVEL THREAD - MESSAGE"
+            raise source.error(0, f"not a capture: it starts with {shown}, not with pcap or pcapng; {lines}")
 
 
 def packet_of(path: str | PathLike[str], number: int) -> bytes | None:

@@ -197,11 +197,12 @@ class Connection:
     def missed(self, ack: int) -> list[Segment]:
         """Return the client's segments that the name server has got, up to `ack`, and that were seen elsewhere alone."""
         stream, got, left = self.from_client.stream, [], []
+        had_fin = self.client_fin_ns is not None or self.closed_ns is not None
         for segment in self.elsewhere:
             end = segment.seq + len(segment.payload) + segment.lost + bool(segment.flags & FIN)
             if stream.ahead(end) > stream.ahead(ack):
                 left.append(segment)
-            elif stream.ahead(end) > (self.client_fin_ns is not None):
+            elif stream.ahead(end) > had_fin:
                 got.append(segment)
         self.elsewhere = left
         return got

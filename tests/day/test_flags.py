@@ -269,12 +269,11 @@ def test_findings_carry_code_subject_and_evidence(flagged: Flagged) -> None:
 def test_what_goes_on_stays_as_it_is_and_what_ends_has_its_end(flagged: Flagged) -> None:
     """On the second day the 4.x server's findings end, with beginning and evidence; the 5.x server's go on as they are."""
     columns = ("code", "subject", "from_time", "to_time", "evidence")
-    midnight = clock("00:00", NEXT_DAY)
     assert rows_in([flagged["findings"][NS, NEXT_DAY]], *columns) == [
         ("GHOST_CLUSTER_MEMBER", "C broker-a", UNREGISTER[1], None, ["unregister"]),
         ("NO_WRITABLE_QUEUE", "T", WIPE[1], UNREGISTER[1], ["wipe", "unregister"]),
         ("RESIDUAL_TOPIC", "T2@broker-a", SHRUNK[1], UNREGISTER[1], ["shrunk", "unregister"]),
-        ("SINGLE_BROKER_TOPIC", "C", LONG_AGO, midnight, ["register"]),
+        ("SINGLE_BROKER_TOPIC", "C", LONG_AGO, UNREGISTER[1], ["register", "unregister"]),
         ("WRITE_PERM_LEFT_WIPED", "broker-a", WIPE[1], UNREGISTER[1], ["wipe", "unregister"]),
     ]
     first, second = (flagged["findings"][NS5, day] for day in (DAY, NEXT_DAY))

@@ -19,7 +19,15 @@ from tests.wire.capture_files import RAW, V4, block, enhanced, ether, interface,
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"PK\x03\x04zip", b"\x7fELF", b'{"a":1}', gzip.compress(b"no capture", mtime=0)]
+    "content",
+    [
+        b"[2026-01-02 03:04:05] [INFO] boot",
+        b"",
+        b"PK\x03\x04zip",
+        b"\x7fELF",
+        b'{"a":1}',
+        gzip.compress(b"no capture", mtime=0),
+    ],
 )
 def test_foreign_files_are_refused_at_once(tmp_path: Path, content: bytes) -> None:
     """What is no capture says so, with the file and the byte."""

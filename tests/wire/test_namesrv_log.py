@@ -191,6 +191,12 @@ def test_copies_say_the_same(tmp_path: Path) -> None:
 WIPE = "2026-10-25 {} INFO x - wipe write perm of broker[b], client: 10.0.0.9:4000, 1\n"
 
 
+def test_a_byte_order_mark_and_line_ends_of_windows_say_nothing(tmp_path: Path) -> None:
+    """In front of the first line too: with it went the start of the name server."""
+    told = read(tmp_path, FOURS)
+    assert read(tmp_path, "\ufeff" + FOURS.replace("\n", "\r\n")) == told
+
+
 def test_the_hour_that_comes_twice(tmp_path: Path) -> None:
     """Where clocks are put back, the lines before tell which hour is meant; without any it is not guessed."""
     text = "".join(
