@@ -223,7 +223,6 @@ class Tally:
 
     `pieces` counts what is no whole frame: holes, broken lengths, unfinished and cut frames, connections of
     strangers. `quarantined` counts quarantine rows by reason. `cut_frames`: of which the capture has not kept all.
-    `strange_segments`: of a connection, with numbers that its other side does not take, whoever sent them.
     `sightings`: packets that were seen before, on another interface or the other side of an address translation.
     `behind`: packets that have no place, since their clock went back to a time that was read already.
     `dropped_rows`: events and observations that an endpoint had to give up before it was known to be a name server.
@@ -236,14 +235,10 @@ class Tally:
     observations: int = 0
     quarantined: Counter[str] = field(default_factory=Counter)
     ignored: Counter[str] = field(default_factory=Counter)
-    connections: int = 0
-    copied_segments: int = 0
-    strange_segments: int = 0
     sightings: int = 0
     cut_frames: int = 0
     behind: int = 0
     dropped_rows: int = 0
-    foreign_connections: int = 0
 
     def add(self, other: Tally) -> None:
         """Add another tally to this one."""
@@ -255,6 +250,7 @@ class Tally:
                 getattr(self, name).update(value)
 
     def load(self, figures: Mapping[str, Any]) -> None:
-        """Add figures as JSON has them; an older state has less."""
-        of: dict[str, Any] = {name: Counter(of) if isinstance(of, dict) else of for name, of in figures.items()}
+        """Add figures as JSON has them; an older state has less, or others."""
+        own = {name: of for name, of in figures.items() if name in self.__slots__}
+        of: dict[str, Any] = {name: Counter(of) if isinstance(of, dict) else of for name, of in own.items()}
         self.add(Tally(**of))

@@ -7,9 +7,8 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from namesrv_core.machine.draft import Certainty
-from namesrv_core.machine.instants import NS_PER_MS, US_PER_MS
+from namesrv_core.machine.instants import US_PER_MS
 from namesrv_core.machine.java_map import JavaMap
-from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Change, Registry, TableName
 from namesrv_core.machine.rows import BrokerData, BrokerLiveInfo, DataVersion, LiveKey
 from namesrv_core.machine.tables import NestedTable
@@ -283,33 +282,6 @@ class StateChange(NamedTuple):
     seq: int
     arrival_seq: int
     changes: tuple[Change, ...]
-
-
-class Walk:
-    """A registry on its way along a timeline."""
-
-    def __init__(self, registry: Registry, namesrv: Namesrv, starts: Iterable[int]) -> None:
-        """`registry`: the state before the timeline, it is changed; `starts`: where the process started anew."""
-        self.registry, self._namesrv = registry, namesrv
-        self._starts = sorted(starts, reverse=True)
-
-    def take(self, change: StateChange) -> bool:
-        """Apply the next change; return whether the process started anew with it, or before."""
-        left = len(self._starts)
-        self._start_before(change.seq)  # after a stop, a start changes nothing
-        self.registry.apply(change.changes, change.seq // NS_PER_MS)
-        self._start_before(change.seq + 1)
-        return len(self._starts) < left
-
-    def end(self) -> Registry:
-        """Return the registry as it is when the process has started for the last time."""
-        self._start_before(self._starts[0] + 1 if self._starts else 0)
-        return self.registry
-
-    def _start_before(self, seq: int) -> None:
-        """Let the process start anew where it did before `seq`."""
-        while self._starts and self._starts[-1] < seq:
-            self.registry.restart(self._namesrv.at(self._starts.pop()).profile)
 
 
 def timeline_of(intervals: Iterable[Interval], from_seq: int, arrivals: dict[int, int]) -> list[StateChange]:

@@ -14,9 +14,10 @@ from typing import NamedTuple, TypeVar
 from namesrv_core.asking.answers import LIST_CODES, answer, answer_to, remark_matches
 from namesrv_core.asking.body_json import read_json, same_json
 from namesrv_core.asking.shown import ShownCluster, ShownRoute, ShownTopics, shown_by
-from namesrv_core.history.intervals import StateChange, Walk
+from namesrv_core.history.intervals import StateChange
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.events import Event, QueryDataVersion
+from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.past import TablePart, Versions, parts_changed
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Registry
@@ -168,7 +169,7 @@ class _States:
         part_of: PartOf | None,
     ) -> None:
         self._registry = registry
-        self._walk = Walk(registry, namesrv, starts)
+        self._starts = sorted(starts, reverse=True)
         self._timeline = timeline
         self._namesrv = namesrv
         self._versions = Versions()
@@ -181,9 +182,16 @@ class _States:
     def advance_to(self, number: int) -> None:
         while self._versions.number < number:
             change = self._timeline[self._versions.number]
-            if self._walk.take(change):
-                self._expected = {}
+            self._start_before(change.seq)  # after a stop, a start changes nothing
+            self._registry.apply(change.changes, change.seq // NS_PER_MS)
+            self._start_before(change.seq + 1)
             self._versions.note(change.changes)
+
+    def _start_before(self, seq: int) -> None:
+        """Let the process start anew where it did before `seq`."""
+        while self._starts and self._starts[-1] < seq:
+            self._registry.restart(self._namesrv.at(self._starts.pop()).profile)
+            self._expected = {}
 
     def judge(self, observed: Observed, *, nominal: bool) -> Verdict:
         question, answered = observed.question, observed.answered

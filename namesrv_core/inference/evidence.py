@@ -90,15 +90,6 @@ class Silence(NamedTuple):
     how: Literal["closed_on_time", "closed_late", "used"]
 
 
-class ListAnswer(NamedTuple):
-    """An answer to a question for topics: all of them (206) or some. `disabled`: refused by a switch."""
-
-    seq: int
-    event_id: str
-    asks_for_all: bool
-    disabled: bool
-
-
 class Told(NamedTuple):
     """What an answer tells: the timer ticks after `from_seq`, and by `until_seq`, inclusive, less than a period later."""
 
@@ -124,13 +115,6 @@ class Seen(NamedTuple):
     seq: int
     event_id: str
     stands: bool
-
-
-def topic_list_votes(answers: Iterable[ListAnswer]) -> Iterator[Vote]:
-    """Yield what lists of topics say about enableAllTopicList and enableTopicList: off where they are refused."""
-    for answer in answers:
-        name = "enable_all_topic_list" if answer.asks_for_all else "enable_topic_list"
-        yield Vote(name, not answer.disabled, answer.seq, answer.event_id)
 
 
 def idle_limit_votes(silences: Sequence[Silence], default_ms: int) -> Iterator[Vote]:

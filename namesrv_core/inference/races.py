@@ -24,12 +24,9 @@ from namesrv_core.replay.loop import TimedEvent
 # An event this close after another races with it although it came later.
 # Measured: one-way requests within 2 ms of a close, batches up to 1 ms after their submission.
 LAG_NS = 10_000_000
-# So long a broker's removal may lag after the end of its connection, or a one-way request behind its arrival.
-# Measured: 73 ms to the name server's log, more than 51 ms to where a registration met it; both on busy machines. Of one-way
-# requests 45 ms to an answer.
+# So long a broker's removal may lag after the end of its connection.
+# Measured: 73 ms to the name server's log, more than 51 ms to where a registration met it; both on busy machines.
 REMOVAL_LAG_NS = 100_000_000
-# So many brokers of one connection are asked whether an event found them.
-_MOST_FOUND = 8
 
 
 Owners: TypeAlias = "Mapping[str | None, Mapping[LiveKey, str | None]]"
@@ -107,7 +104,7 @@ class Race(NamedTuple):
 def races_of(day: Day) -> list[Race]:
     """Return the races of a day by position."""
     owners = owners_of(day.namesrv, day.start(), day.timed_events)
-    found = [*_registrations_and_own_closes(day), *_ends_of_shared_channels(day, owners), *_overlapping(day, owners)]
+    found = [*_registrations_and_own_closes(day), *_overlapping(day, owners)]
     return sorted(found, key=lambda race: (race.seq, race.decision_id))
 
 
@@ -124,29 +121,6 @@ def _registrations_and_own_closes(day: Day) -> Iterator[Race]:
             default = Alternative("the registration, then the close")
             other = Alternative("the close, then the registration", (Move(timed.event_id, close.seq, 1),))
             yield Race("register_and_close", (timed, close), (default, other))
-
-
-def _ends_of_shared_channels(day: Day, owners: Owners) -> Iterator[Race]:
-    """A connection of several brokers ends, of which each event takes down one that it finds there.
-
-    5.x looks it up at once and removes it in a batch: the second event may find the same one again, and the next stays.
-    """
-    shared = {channel_id for channel_id, keys in owners.items() if len(keys) > 1}
-    ends: dict[str | None, list[TimedEvent]] = {}
-    for timed in day.timed_events:
-        if type(timed.event) is events.ChannelDestroyed and timed.event.channel_id in shared:
-            ends.setdefault(timed.event.channel_id, []).append(timed)
-    for channel_id, (first, *others) in ends.items():
-        second = next((timed for timed in others if timed.seq <= first.seq + LAG_NS), None)
-        if second is None or not day.namesrv.at(first.seq).profile.batches_unregistrations:
-            continue
-        found = sorted(owners[channel_id], key=repr)[:_MOST_FOUND]  # names may be missing
-        default = Alternative("the first removal, then the second event finds another broker")
-        again = [
-            Alternative(f"the second event finds {key.broker_addr} again", (Move(second.event_id, second.seq, 0, key),))
-            for key in found
-        ]
-        yield Race("ends_of_shared_channel", (first, second), (default, *again))
 
 
 def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
@@ -171,10 +145,6 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
                 default = Alternative("in the order of their responses")
                 other = Alternative("the other way round", (Move(later.event_id, earlier.seq, -1),))
                 yield Race("overlapping_requests", (earlier, later), (default, other))
-            elif earlier.event_id not in day.answered and _says_otherwise(earlier.event, later.event):
-                default = Alternative("the one-way request, then the other one")
-                lagging = Alternative("the other way round", (Move(earlier.event_id, later.seq, 1),))
-                yield Race("one_way_and_request", (earlier, later), (default, lagging), is_far=True)
 
 
 def _close_and_registration(
@@ -230,18 +200,6 @@ def _related(one: events.Event, other: events.Event) -> bool:
         and second.topic in first.topics.names
         for first, second in ((one, other), (other, one))
     )
-
-
-def _says_otherwise(one: events.Event, other: events.Event) -> bool:
-    """Return whether two events touch the same rows, and not as beats of a broker or of two of one name do."""
-    if not _related(one, other):
-        return False
-    if not (isinstance(one, events.RegisterBroker) and isinstance(other, events.RegisterBroker)):
-        return True
-    if (one.cluster_name, one.broker_addr) == (other.cluster_name, other.broker_addr):
-        return one._replace(channel_id=None) != other._replace(channel_id=None)
-    said = [(each.enable_acting_master, each.zone_name) for each in (one, other)]
-    return one.broker_id == other.broker_id or said[0] != said[1]
 
 
 def _touched(event: events.Event) -> set[tuple[str | None, ...]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
@@ -12,25 +12,19 @@ from namesrv_core.machine.past import Fact
 from namesrv_core.machine.registry import Registry
 from namesrv_day.arrow.rows import rows_of, with_microseconds
 from namesrv_day.day.context import NamesrvDay
+from namesrv_day.day.day_events import Frames
 from schemas import gold
 from schemas.codec import POSITIONS, intervals_of
 from schemas.tables.state import fact_of, map_capacity_of
-
-Frames = Mapping[str, pa.Table]
-
-
-def starting(context: NamesrvDay, open_rows: Frames) -> tuple[Registry, Histories]:
-    """Return the registry and the open intervals with which a name server, or some units of it, begins the day.
-
-    `open_rows`: open rows of history tables, and the rows of past_knowledge and map_capacities, by table; a table may be missing.
-    """
-    return started(context, intervals_in(open_rows), facts_in(open_rows), capacities_in(open_rows))
 
 
 def started(
     context: NamesrvDay, carried: Iterable[Interval], facts: list[Fact], capacities: Iterable[MapCapacity]
 ) -> tuple[Registry, Histories]:
-    """Return what `starting` does, of open intervals, what is known of the past, and the capacities of maps."""
+    """Return the registry and the open intervals with which a name server begins the day.
+
+    `carried`: the open intervals; `facts`: what is known of the past; `capacities`: of maps.
+    """
     carried = list(carried)
     registry = Registry(context.namesrv.profile)
     registry.scan_halted = context.scan_halted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from operator import or_
@@ -34,7 +34,8 @@ from schemas.sql_files import query
 from schemas.table import LONG, STRING, STRINGS, TIMESTAMP
 
 _TOPICS = pa.schema([("topic", STRING)])
-_LISTS = (206, 224, 311, 312, 313)
+_LISTS = {"enable_all_topic_list": (206,), "enable_topic_list": (224, 311, 312, 313)}
+"""The switches for lists of topics, and the questions for these."""
 _PERIOD = "scan_period_ms"
 _LAST_SEQ = (1 << 63) - 1
 
@@ -218,20 +219,17 @@ def _in_some(tables: Iterable[frozenset[str]]) -> list[str]:
     return sorted(frozenset[str]().union(*names) - names[0].intersection(*names))
 
 
-def _list_votes(codes: Iterable[int], given: SettleInput) -> Iterable[evidence.Vote]:
-    """Read whether questions for lists of topics were refused."""
+def _list_votes(name: str, codes: Sequence[int], given: SettleInput) -> Iterable[evidence.Vote]:
+    """Read whether questions for lists of topics were refused: then their switch is off."""
     rows = ask(
         """
-        SELECT seq, event_id, code, response_code = 1 AS disabled FROM answers
+        SELECT seq, event_id, response_code = 0 AS is_on FROM answers
         WHERE code IN $codes AND (response_code = 0 OR response_code = 1 AND remark = 'disable')
         """,
         _answers(given),
         codes=list(codes),
     )
-    return evidence.topic_list_votes(
-        evidence.ListAnswer(row["seq"], row["event_id"], row["code"] == _LISTS[0], row["disabled"])
-        for row in rows_of(rows)
-    )
+    return (evidence.Vote(name, row["is_on"], row["seq"], row["event_id"]) for row in rows_of(rows))
 
 
 def _order_message_votes(given: SettleInput) -> Iterable[evidence.Vote]:
@@ -372,8 +370,7 @@ _VOTES_WITHOUT_ANSWERS: dict[str, Callable[[SettleInput], Iterable[evidence.Vote
 _VOTES: dict[str, Callable[[SettleInput], Iterable[evidence.Vote]]] = {
     "order_message_enable": _order_message_votes,
     "support_acting_master": _acting_master_votes,
-    "enable_all_topic_list": partial(_list_votes, _LISTS[:1]),
-    "enable_topic_list": partial(_list_votes, _LISTS[1:]),
+    **{name: partial(_list_votes, name, codes) for name, codes in _LISTS.items()},
     DELETION: _deletion_votes,
     **_VOTES_WITHOUT_ANSWERS,
 }

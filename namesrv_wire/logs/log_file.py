@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 
 from namesrv_wire.compression import is_packed, unpacked
 from namesrv_wire.errors import CaptureError, DecodeError, Reason
-from namesrv_wire.limits import FIRST_BYTES, MAX_LINE_BYTES
+from namesrv_wire.limits import MAX_LINE_BYTES
 from namesrv_wire.logs.event_log import Positions
 from namesrv_wire.logs.known_lines import TOPICS, KnownLines
-from namesrv_wire.rows import QUARANTINE, AnyRow, Row, Values, digest_id, quarantine_row
+from namesrv_wire.rows import AnyRow, Row, Values, digest_id, quarantine_row
 
 BLOCK_BYTES: Final = 16 << 20
 """A block is the lines that begin in so many bytes: blocks are read by themselves, by whoever has time."""
@@ -27,8 +27,6 @@ _STEP_BYTES: Final = 16 << 10
 _READ_BYTES: Final = 256 << 10
 # A block ends before its bytes are read if it has so many lines, or so many that were read with care.
 _BLOCK_LINES, _BLOCK_ROWS = 1 << 17, 1 << 14
-# Of so many different lines that are refused it is remembered why.
-_REFUSED_LINES: Final = 4_096
 _BOM: Final = codecs.BOM_UTF8
 _BEGINNING_BYTES: Final = 4_096
 _UNREADABLE: Final = (
@@ -114,7 +112,6 @@ class _Reader:
         self._source_file = source_file
         self._positions = Positions()
         self._told: dict[str, Values] = {}
-        self._refused: dict[bytes, Row] = {}
 
     def read(self, text: _Text) -> None:
         """Read lines that follow those that were read."""
@@ -142,16 +139,9 @@ class _Reader:
             self._read_line(number, line.removeprefix(_BOM), beyond)
         elif not line or line.isspace():
             self.block.frames -= 1
-        elif line in self._refused and not beyond:
-            self.careful += 1
-            refused = self._refused[line]
-            self.block.rows.append(refused._replace(values={**refused.values, "source_offset": number}))
         else:
             self.careful += 1
-            rows = _rows_or_refusal(line, len(line) + beyond, (self._source_file, number))
-            if rows[0].table == QUARANTINE and len(line) < FIRST_BYTES and len(self._refused) < _REFUSED_LINES:
-                self._refused[line] = rows[0]
-            for row in rows:
+            for row in _rows_or_refusal(line, len(line) + beyond, (self._source_file, number)):
                 if row.table == TOPICS:
                     self._tell(row)
                 else:

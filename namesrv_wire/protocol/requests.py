@@ -270,7 +270,7 @@ class KnownFrames:
         self._known: dict[tuple[bytes, bytes], KnownFrame] = {}
         self._before: dict[tuple[bytes, bytes], KnownFrame] = {}
         """Those that were not asked for of late: they go next."""
-        self._bytes = self._bytes_before = 0
+        self._bytes = 0
         self._heads: dict[bytes, Frame] = {}
         self._head_bytes = 0
 
@@ -301,7 +301,6 @@ class KnownFrames:
         known = self._known.get(place) or self._before.pop(place, None)
         if known is not None:
             if place not in self._known:
-                self._bytes_before -= known.size
                 self._keep(place, known)
             return known, opaque
         head = self._heads.get(key)
@@ -327,8 +326,7 @@ class KnownFrames:
 
     def _keep(self, place: tuple[bytes, bytes], known: KnownFrame) -> None:
         if 2 * (self._bytes + known.size) > KNOWN_FRAMES_BYTES:
-            self._before, self._bytes_before = self._known, self._bytes
-            self._known, self._bytes = {}, 0
+            self._before, self._known, self._bytes = self._known, {}, 0
         self._known[place] = known
         self._bytes += known.size
 

@@ -91,7 +91,6 @@ class Server:
         time_ns = segment.time_ns
         mine, size = connection.half(from_server=from_server), len(segment.payload) + segment.lost
         if not connection.takes(segment, from_server=from_server):
-            self.ledger.tally.strange_segments += 1
             return True
         if from_server and self.idle.overdue:
             self.idle.sign(time_ns)
@@ -115,8 +114,6 @@ class Server:
                 is_asked = is_asked and connection.client not in self.attempts.syns
                 if is_asked and recording.is_unrecorded(connection, is_new=True):
                     recording.pass_unrecorded(connection, others)
-            else:
-                self.ledger.tally.copied_segments += not mine.stream.chunks
             for cut in cuts:
                 self.exchange.frame(connection, cut, from_server=from_server)
         if connection.from_client.stream.chunks or connection.from_server.stream.chunks:
@@ -275,7 +272,6 @@ class Server:
             self.recording.whole_since_ns = self.ledger.time_ns  # it may be used again
         self.connections[connection.client] = connection
         self.idle.heard(connection, self.ledger.time_ns)
-        self.ledger.tally.connections += 1
 
     def _drop(self, connection: Connection) -> None:
         self.idle.forget(connection)

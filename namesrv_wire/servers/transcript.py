@@ -94,7 +94,6 @@ class Transcript:
         self._first_ns = 0
         self._last_ns = 0
         """Time of the last packet of the file at hand."""
-        self._foreign_connections = 0
         self.counted_before: set[str] = set()
         """Events that an earlier transcript has counted, and of which rows may come again: they had no answer yet."""
         for namesrv_id in sorted(self._namesrv):
@@ -321,10 +320,7 @@ class Transcript:
         for server in self._servers.values():
             if server.ledger.confirmed:
                 total.add(server.tally)
-            else:
-                total.foreign_connections += server.tally.connections
         total.packets = self._packets
-        total.foreign_connections += self._foreign_connections
         return total
 
     def _server(self, namesrv_id: str) -> Server:
@@ -335,7 +331,6 @@ class Transcript:
                 candidates = [each for each in self._servers.values() if not each.ledger.confirmed]
                 oldest = min(candidates, key=lambda candidate: bool(candidate.connections), default=None)
                 if oldest is not None:
-                    self._foreign_connections += oldest.tally.connections
                     for connection in list(oldest.connections.values()):
                         self._flows.leave(oldest, connection)
                     del self._servers[oldest.id]

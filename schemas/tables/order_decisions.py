@@ -12,9 +12,7 @@ ORDER_DECISIONS = Table(
         namesrv_id
         decision_id* STRING: Deterministic id, 32 hex digits
         kind* STRING: register_and_close (a request without response on a connection that closes at once),
-            removal_and_registration (a broker's new registration while its old connection ends), ends_of_shared_channel
-            (each event of its end takes down one of the brokers of a connection, or finds the same one again),
-            overlapping_requests, one_way_and_request (nothing answers the first of them)
+            removal_and_registration (a broker's new registration while its old connection ends), overlapping_requests
         effect_time* TIMESTAMP: When
         channel_ids* ARRAY<STRING>: Connections concerned
         event_ids* ARRAY<STRING>: The events, in the default order

@@ -11,7 +11,6 @@ import pytest
 from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, take
 from namesrv_core.inference.evidence import (
     Expiry,
-    ListAnswer,
     Membership,
     OrderConf,
     RouteAnswer,
@@ -25,7 +24,6 @@ from namesrv_core.inference.evidence import (
     scan_period_votes,
     scan_phase_votes,
     tally,
-    topic_list_votes,
 )
 from namesrv_core.inference.settings import Life, Statement
 from namesrv_core.machine import events
@@ -117,18 +115,6 @@ def test_what_says_nothing_about_acting_masters() -> None:
         route()._replace(body='{"enableActingMaster":true'),  # not to be read
     ):
         assert not counted(acting_master_votes([silent], promoted))
-
-
-def test_a_refused_list_shows_its_switch() -> None:
-    """One switch is for the list of all topics, the other for all other lists."""
-    answers = [
-        ListAnswer(1, "a", asks_for_all=True, disabled=True),
-        ListAnswer(2, "b", asks_for_all=False, disabled=False),
-    ]
-    assert list(topic_list_votes(answers)) == [
-        Vote("enable_all_topic_list", False, 1, "a"),
-        Vote("enable_topic_list", True, 2, "b"),
-    ]
 
 
 def test_the_idle_limit_shows_where_the_server_closes() -> None:

@@ -121,23 +121,3 @@ def test_request_that_changes_no_row_races_with_nothing(event: events.Event) -> 
     """A lease has no order to lose."""
     assert kinds(event, register()) == []
     assert kinds(register(), event) == []
-
-
-@pytest.mark.parametrize(
-    ("later", "races"),
-    [
-        (register(), False),
-        (register()._replace(channel_id="other"), False),
-        (register(topic="U"), True),
-        (register(addr="a:2")._replace(broker_id=1), False),
-        (register(addr="a:2")._replace(broker_id=1, enable_acting_master=True), True),
-        (register(addr="a:2"), True),
-        (register(name="c", addr="a:9"), False),
-        (WIPE, True),
-    ],
-)
-def test_a_one_way_registration_races_with_what_says_otherwise(later: events.Event, races: bool) -> None:  # noqa: FBT001
-    """Not with the next beat, nor with that of another broker of its name, unless that changes the group."""
-    timed_events = [TimedEvent(1_000 * MS, "e1", 0, register()), TimedEvent(1_050 * MS, "e2", 0, later)]
-    given = day_of(timed_events, {"e1": 1_000 * MS, "e2": 1_049 * MS})._replace(answered=frozenset({"e2"}))
-    assert [race.kind for race in races_of(given)] == ["one_way_and_request"] * races

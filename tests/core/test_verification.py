@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, NamesrvConfig, Question, Registry
+from namesrv_core import V4_9_7, Answer, Namesrv, NamesrvConfig, Question, Registry
 from namesrv_core.asking.body_json import read_json, same_json
-from namesrv_core.history.intervals import StateChange, Walk
+from namesrv_core.history.intervals import StateChange
 from namesrv_core.history.verification import Observed, Verdict, verify
 from namesrv_core.machine.events import AddWritePerm, Event, WipeWritePerm
-from namesrv_core.machine.profile import Profile
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import BrokerData, QueueData
 from tests.situations import Language, Situation
@@ -192,17 +191,6 @@ def test_response_to_a_request_is_verified_at_the_state_that_it_left() -> None:
         observed = Observed("a", 110, 120, WipeWritePerm("b"), answered)
         (found,) = judged(timeline, observed)
         assert (found.matched, found.expected) == (is_right, wiped)
-
-
-@pytest.mark.parametrize(("starts", "profile"), [((), V4_9_7), ((150,), V4_9_7), ((150, 250), V5_4_0)])
-def test_a_walk_ends_as_the_process_that_started_last(starts: tuple[int, ...], profile: Profile) -> None:
-    """Also if nothing changed behind its start: a release that was put in the place of another has its own maps."""
-    walk = Walk(Registry(V4_9_7), Namesrv(V4_9_7, later=((200, Namesrv(V5_4_0)),)), starts)
-    taken = [walk.take(change) for change in (topic(100, "T"), topic(140, "T", gone=True))]
-    assert (taken, walk.registry.profile) == ([False, False], V4_9_7)
-    left = walk.end()
-    assert left is walk.registry
-    assert (left.profile, left.topic_queue_table.concurrent) == (profile, profile.concurrent_maps)
 
 
 def test_requests_of_different_kinds_are_told_apart_though_they_name_the_same() -> None:

@@ -28,7 +28,8 @@ from namesrv_core.machine.rows import (
 from namesrv_core.machine.schedule import ScanSchedule
 from namesrv_day.arrow.rows import plain, table_of
 from namesrv_day.day.context import NamesrvDay
-from namesrv_day.day.start import facts_in, intervals_in, starting
+from namesrv_day.day.day_events import Frames
+from namesrv_day.day.start import capacities_in, facts_in, intervals_in, started
 from namesrv_day.replay.slices import history_rows
 from schemas import gold
 from schemas.tables.state import past_row
@@ -97,6 +98,11 @@ def test_rows_say_what_the_tables_say() -> None:
         None,
     )
     assert live[0]["namesrv_id"] == NAMESRV
+
+
+def starting(context: NamesrvDay, open_rows: Frames) -> tuple[Registry, Histories]:
+    """Return what a day begins with, of open rows of histories, and rows of past_knowledge and map_capacities, by table."""
+    return started(context, intervals_in(open_rows), facts_in(open_rows), capacities_in(open_rows))
 
 
 def test_a_table_that_is_missing_has_no_rows() -> None:

@@ -40,7 +40,6 @@ def test_every_frame_is_accounted_for(whole: tuple[Transcript, list[AnyRow]]) ->
     assert (counts.frames, accounted(counts), counts.observations) == (28_021, 28_021 + counts.pieces, 13_877)
     assert counts.events == {"registrations": 128, "unregistrations": 4, "admin_events": 10}
     assert counts.quarantined == {"silent_connection": 1}  # somebody looked whether the port was open
-    assert counts.copied_segments == 1
     tables = Counter(row.table for row in rows)
     assert {table: tables[table] for table in counts.events} == counts.events
     assert tables["route_observations"] == counts.observations

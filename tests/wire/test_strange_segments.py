@@ -65,9 +65,7 @@ def test_what_lies_outside_of_the_window_changes_nothing(
         for one in mine[2:12:4]
     ]  # fmt: skip
     assert len(strange) == 3
-    transcript = Transcript(namesrv=[NAMESRV])
-    assert said(with_strange(clean, *strange), transcript) == said(clean)
-    assert transcript.counts.strange_segments >= (3 if ahead > 0 or flags & (RST | FIN) else 0)
+    assert said(with_strange(clean, *strange)) == said(clean)
 
 
 def test_an_acknowledgement_that_is_not_taken_opens_no_window() -> None:
