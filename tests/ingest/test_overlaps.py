@@ -87,9 +87,7 @@ def test_a_capture_whose_clock_went_back_goes_on(tmp_path: Path, back_s: int, wi
 
 
 @pytest.mark.parametrize("is_one_run", [True, False], ids=["one run", "two runs"])
-def test_a_rotated_capture_whose_clock_went_back_by_an_hour_is_named_and_left_unread(
-    tmp_path: Path, is_one_run: bool
-) -> None:  # noqa: FBT001
+def test_a_capture_from_the_other_side_of_a_step_back_is_left_unread(tmp_path: Path, is_one_run: bool) -> None:  # noqa: FBT001
     """The later one seems to be the earlier one: what was read first stands alone, and the other one is an error of the run."""
     talk = Talk(client="10.0.0.3:40000").open()
     for opaque in range(1, 60):
