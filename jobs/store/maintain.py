@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,11 +24,10 @@ from jobs.errors import CompactionError
 from jobs.printable import nobody
 from jobs.store import delta_log
 from jobs.store.delta_log import LOG, Version
-from jobs.store.files import DataFile, batches_of, is_rooted, joins_of, write_file
+from jobs.store.files import DataFile, batches_of, digest_of, is_rooted, joins_of, write_file
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import OLDEST, oldest_kept
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
-from namesrv_day.arrow.digest import Digest, digests_by, sum_of
 from schemas import bronze, gold
 from schemas.table import Table
 
@@ -179,17 +178,10 @@ def _compacted(
         return version
     root, add = warehouse.path, list[DataFile]()
     for group in groups:
-        before: list[Digest] = []
-
-        def parts(files: Sequence[DataFile] = group, digests: list[Digest] = before) -> Iterator[pa.Table]:
-            for rows in batches_of(root, table, files):
-                digests.append(_digest(rows))
-                yield rows
-
         day = group[0].closed[0] if group[0].closed else group[0].day
         joins = [rows for file in group for rows in joins_of(root, table, file)]
-        add.append(write_file(parts(), root, table, day, f"compacted-{warehouse.run_id}", joins))
-        if sum_of(before) != sum_of(_digest(rows) for rows in batches_of(root, table, [add[-1]])):
+        add.append(write_file(batches_of(root, table, group), root, table, day, f"compacted-{warehouse.run_id}", joins))
+        if digest_of(root, table, group) != digest_of(root, table, [add[-1]]):
             raise CompactionError(f"compaction has changed rows of {table.name}; nothing was deleted", "Run `check`")
     remove = [file for group in groups for file in group]
     number = delta_log.commit(version, add, remove, warehouse.run_id, rows_change=False)
@@ -206,10 +198,6 @@ def _groups_of(files: Iterable[DataFile]) -> Iterator[list[DataFile]]:
         group.append(file)
     if group:
         yield group
-
-
-def _digest(rows: pa.Table) -> Digest:
-    return sum_of(digests_by(rows).values())
 
 
 # -- what nobody needs -----------------------------------------------------------------------------------------------

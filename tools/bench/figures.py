@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
 from struct import pack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import SparkSession
 
@@ -25,10 +27,8 @@ from namesrv_wire.compression import unpacked
 from namesrv_wire.packets.container import read_records
 from tests.oracle.jvm import JvmUnavailableError
 from tools.bench import core as the_core
-from tools.bench import plain
 from tools.bench.harness import Measured, NotMeasured, Ratio, Side, timed
 from tools.bench.listening import BROKERS, LOAD_S, ROUTES_A_S, Took, listening
-from tools.bench.processes import Ran, ran
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,8 +40,45 @@ CHANGES = (
     "SELECT code, sum(answers), sum(matched) FROM answer_checks GROUP BY ALL ORDER BY ALL",
 )
 """What two warehouses must say alike, whatever their layout."""
+SCANNED = (
+    "namesrv_id", "cluster_name", "broker_name", "broker_addr", "code", "data_version", "channel_id", "effect_time", "seq",
+)  # fmt: skip
+"""The columns of a heartbeat on which its effect depends."""
 # All outages are longer than the lease and a period of the scan.
 _QUIET = ("--outages", "0.0002", "--outage-s", "150", "900")
+
+
+class Ran(NamedTuple):
+    """What a command took: seconds on the clock, seconds of CPU with all its children, MiB of its largest process."""
+
+    wall_s: float
+    cpu_s: float
+    peak_mib: float
+    printed: str
+
+
+def ran(checkout: Path, arguments: Sequence[str], folder: Path, *, on_one_core: bool = False) -> Ran:
+    """Run a job by the wrapper of `checkout` in `folder`. Raises CalledProcessError with what it printed.
+
+    `on_one_core`: it makes no pool of processes then, of which nobody could say what they took.
+    """
+    # Spark is started by the wrapper anew: what stands in this session's environment is not its business.
+    others = {
+        name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_", "_PYSPARK"))
+    }
+    output, command = folder / "output.txt", [str(checkout / "spark-submit.sh"), *arguments]
+    with output.open("wb") as out:
+        began = time.perf_counter()
+        child = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, cwd=folder, env=others)
+        if on_one_core:  # before the wrapper has started anything that asks
+            os.sched_setaffinity(child.pid, {max(os.sched_getaffinity(0))})
+        _, status, used = os.wait4(child.pid, 0)
+        wall = time.perf_counter() - began
+    child.returncode = os.waitstatus_to_exitcode(status)
+    printed = output.read_text(encoding="utf-8", errors="replace")
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, command, printed)
+    return Ran(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, printed)
 
 
 @dataclass
@@ -165,7 +202,9 @@ def quiet(bench: Bench) -> list[Measured]:
 
     took = bench.each(night)[THIS]
     beats = _heartbeats(bench, "quiet")
-    scan, _ = timed([Side("scan", partial(plain.scan, beats))], bench.rounds)
+    scan, _ = timed(
+        [Side("scan", lambda: beats.select(*SCANNED).write.format("noop").mode("overwrite").save())], bench.rounds
+    )
     steps = [json.loads(each.printed) for each in took]
     sides = {
         "replay and flags": [each["condense"] + each["replay"] for each in steps],
@@ -218,7 +257,10 @@ def queues(bench: Bench) -> list[Measured]:
     table = bench.spark().read.format("delta").load(str(warehouse / "gold" / "topic_queue_history"))
     rows = table.persist()
     notes = {"rows": rows.count()}
-    plainly, _ = timed([Side("Spark", partial(plain.write, rows, bench.folder / "plain"))], bench.rounds)
+    plainly, _ = timed(
+        [Side("Spark", lambda: rows.write.format("delta").mode("overwrite").save(str(bench.folder / "plain")))],
+        bench.rounds,
+    )
     rows.unpersist()
     return [
         Ratio("queue rows, a quiet night writes", "MB", 1.0, {"MB": written}, 1, unit="MB", notes=notes),
@@ -354,10 +396,13 @@ def _two_days(bench: Bench, version: str, name: str, fleet: Sequence[str]) -> No
 
 
 def _heartbeats(bench: Bench, name: str) -> DataFrame:
-    """Return the heartbeats of the second day as Spark's own writer stores them."""
-    table = bench.spark().read.format("delta").load(str(bench.path(name) / "bronze" / "heartbeats"))
+    """Return the heartbeats of the second day as Spark's own writer leaves them, whatever our layout is."""
+    spark, folder = bench.spark(), bench.folder / f"{name}-as-spark-stores"
+    table = spark.read.format("delta").load(str(bench.path(name) / "bronze" / "heartbeats"))
     files = [file for file in table.inputFiles() if f"day={NEXT}" in file]
-    return plain.as_spark_stores(bench.spark(), files, bench.folder / f"{name}-as-spark-stores")
+    if not (folder / "_SUCCESS").exists():
+        spark.read.parquet(*files).write.mode("overwrite").parquet(str(folder))
+    return spark.read.parquet(str(folder))
 
 
 def _files(folder: Path) -> dict[Path, int]:
