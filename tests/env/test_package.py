@@ -48,7 +48,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     code = "import sys, setuptools.build_meta as backend; getattr(backend, sys.argv[1])('.')"
 
     def build(what: str, where: Path) -> None:
-        command = [folder / "empty" / "bin" / "python", "-c", code, what]
+        command = [str(folder / "empty" / "bin" / "python"), "-c", code, what]
         env = {**os.environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": f"{folder / 'pip'}{os.pathsep}{CHECKOUT}"}
         done = subprocess.run(command, cwd=where, env=env, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
