@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import pickle
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.ingest.collecting import WRITTEN, Run, as_staged, columns_of
+from jobs.ingest.collecting import WRITTEN, Collector, Run, as_staged, columns_of
 from jobs.ingest.series import Before, ReadSeries, Series, joined_by, read_series, series_in
 from jobs.ingest.sources import Ingested, Quarantined, ReadSource, Source, UntilItStops, is_compressed
 from jobs.ingest.staging import Staging
@@ -28,7 +27,7 @@ from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import Lateness, Times, times_of
 from namesrv_wire.logs.log_file import BLOCK_BYTES, Block, read_blocks
 from namesrv_wire.logs.namesrv_log import BROKER_LINES, OTHER_LINES, Told, is_fact, read_log
-from namesrv_wire.rows import QUARANTINE, AnyRow, FrameRow, Row
+from namesrv_wire.rows import QUARANTINE, AnyRow, FrameRow
 from schemas import bronze
 from schemas.times import US_PER_DAY, day_of
 
@@ -55,17 +54,19 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class ReadBlock:
-    """What a block of lines holds: `files` of rows by table, of which numbers count from 0, as do those of lines (`count`).
+    """What a block of lines holds: files of rows by table, `files` of known lines and `careful` of all else.
 
-    `ignored`: as of its `Block`. `times`: of the effects of known lines. `days`: on which something was received or took
-    effect. `stated`: addresses that are said to be another one of a name server. `refused`: lines that are no events.
+    `count`: of lines, whose numbers count from 0; `numbers`: of rows and lines together, from 1. `ignored`: as of its `Block`.
+    `times`: of the effects of its rows. `days`: on which something was received or took effect. `stated`: addresses that are said
+    to be another one of a name server. `refused`: lines that are no events.
     """
 
     count: int
     frames: int
     ignored: Counter[str] = field(default_factory=Counter)
     files: dict[str, Path] = field(default_factory=dict)
-    rows: Path | None = None
+    careful: dict[str, Path] = field(default_factory=dict)
+    numbers: int = 0
     times: dict[str, Times] = field(default_factory=dict)
     days: set[dt.date] = field(default_factory=set)
     stated: dict[str, str] = field(default_factory=dict)
@@ -104,26 +105,27 @@ def read_part(part: Part) -> ReadPart:
 
 def _written(part: Part, name: str, block: Block) -> ReadBlock:
     found, run = ReadBlock(block.count, block.frames, block.ignored), part.run
-    known, others, met = (
-        defaultdict[str, list[FrameRow]](list),
-        list[tuple[int, Row]](),
-        defaultdict[str, list[int]](list),
-    )
+    known, met = defaultdict[str, list[FrameRow]](list), defaultdict[str, list[int]](list)
+    careful = Collector(run, f"{name}-careful-")
+    careful.reserve(block.count)
     for row in block.rows:
         if isinstance(row, FrameRow):
             known[row.table].append(row)
             met[row.namesrv_id].append(row.effect_us)
             continue
         values, at = row.values, _number(row, block)
-        others.append((at, row))
+        frame = None if _is_part(row, part) else at + 1
+        careful.add(_placed(row, at), frame=frame, number=frame)
         if values.get("effect_time") is not None:
             met[values["namesrv_id"]].append(values["effect_time"])
+        if (address := values.get("namesrv_addr")) not in (None, values.get("namesrv_id")):
+            found.stated[address] = values["namesrv_id"]
         if row.table == QUARANTINE:
             found.refused.add(values["reason"], at, values["detail"] or "")
     found.times = {of: times_of(np.array(us)) for of, us in sorted(met.items())}
     for table, rows in known.items():
         numbers = np.array([row.source_offset for row in rows]) - block.first
-        own = {"ingest_run": run.run_id, "source_offset": numbers, "_n": numbers, "_frame": numbers}
+        own = {"ingest_run": run.run_id, "source_offset": numbers, "_n": numbers + 1, "_frame": numbers + 1}
         columns = columns_of(rows, WRITTEN[table], **own)
         batch = as_staged(columns, run.namesrv_of)
         found.files[table] = run.folder / f"{name}-{table}.arrow"
@@ -132,15 +134,18 @@ def _written(part: Part, name: str, block: Block) -> ReadBlock:
         for times in (columns["event_time"], columns["effect_time"]):
             days = np.unique(times.cast(pa.int64()).to_numpy() // US_PER_DAY)
             found.days.update(day_of(day * US_PER_DAY) for day in days.tolist())
-    said = {id(row.said): (row.said, row.namesrv_id) for rows in known.values() for row in rows}
-    for values, of in (*said.values(), *((row.values, row.values.get("namesrv_id")) for _, row in others)):
-        address = values.get("namesrv_addr")
-        if address is not None and of is not None and address != of:
+    for said, of in {id(row.said): (row.said, row.namesrv_id) for rows in known.values() for row in rows}.values():
+        if (address := said.get("namesrv_addr")) not in (None, of):
             found.stated[address] = of
-    if others:
-        found.rows = run.folder / f"{name}.rows"
-        found.rows.write_bytes(pickle.dumps(others))
+    found.careful = {table: path for table in sorted(careful.tables) if (path := careful.end(table)) is not None}
+    found.numbers = careful.count
+    found.days |= careful.days
     return found
+
+
+def _is_part(row: AnyRow, part: Part) -> bool:
+    """Return whether a row stands for no line: a topic table is a part of its registration's, a fact about a log of none."""
+    return row.table == bronze.TOPIC_CONFIGS_TABLE.name or (part.told is not None and is_fact(row))
 
 
 def _number(row: AnyRow, block: Block) -> int:
@@ -149,14 +154,12 @@ def _number(row: AnyRow, block: Block) -> int:
     return max(at - block.first, -1)
 
 
-def rows_in(block: ReadBlock) -> list[tuple[int, Row]]:
-    """Return the rows of a block that are in no file of a table, with the numbers of their lines from 0."""
-    if block.rows is None:
-        return []
-    # Written by a task of this run: nothing from outside is ever unpickled.
-    rows: list[tuple[int, Row]] = pickle.loads(block.rows.read_bytes())  # noqa: S301
-    block.rows.unlink()
-    return rows
+def _placed(row: AnyRow, line: int) -> AnyRow:
+    """Return a row as it is of a line of its file, or of its block."""
+    if isinstance(row, FrameRow):
+        return row._replace(source_offset=line)
+    values = row.values
+    return row._replace(values={**values, "source_offset": max(line, 0)}) if "source_offset" in values else row
 
 
 def again(part: Part, number: int) -> Iterator[tuple[int, AnyRow]]:
@@ -318,20 +321,14 @@ class Reading:
         refused_before, line, ignored = lateness.refused[Reason.CLOCK_WENT_BACK], 1, Counter[str]()
         for part, number, block in ((part, *each) for part, read in parts for each in enumerate(read.blocks)):
             # `line`: the number that the first line of the block has in its file.
-            first, is_in_order = staging.reserve(block.count), lateness.all_in_order(block.times)
-            if is_in_order:
-                staging.add_files(block.files, block.days, first, line)
-            for at, row in rows_in(block) if is_in_order else again(part, number):
-                if isinstance(row, FrameRow):
-                    row = row._replace(source_offset=line + at)  # noqa: PLW2901
-                elif "source_offset" in row.values:
-                    row.values["source_offset"] = line + max(at, 0)
-                # A line of any kind is a frame; a topic table is a part of its registration's line, a fact about a log of none.
-                is_part = row.table == bronze.TOPIC_CONFIGS_TABLE.name or (
-                    source.kind == "namesrv_log" and is_fact(row)
-                )
-                frame = None if is_part else first + at
-                staging.add(row if is_in_order else lateness.judged(row), frame=frame, number=frame)
+            first = staging.reserve(block.numbers)
+            if lateness.all_in_order(block.times):
+                for files in (block.files, block.careful):
+                    staging.add_files(files, block.days, first - 1, line)
+            else:
+                for at, row in again(part, number):
+                    frame = None if _is_part(row, part) else first + at
+                    staging.add(lateness.judged(_placed(row, line + max(at, 0))), frame=frame, number=frame)
             self.stated |= block.stated
             line += block.count
             ignored += block.ignored
