@@ -31,7 +31,10 @@ JOINED = PipelineConf(join_addresses=True)
 
 
 def expected(name: str) -> dict[str, str]:
-    """Return the content of the gold tables that the first version made of a capture."""
+    """Return the content of the gold tables that the first version made of a capture.
+
+    But for the order in which the rows that one event removes are counted (`closed_at.no`): it goes by their names since.
+    """
     found: dict[str, str] = json.loads((EXPECTED / f"{name}.json").read_text(encoding="utf-8"))
     return found
 
