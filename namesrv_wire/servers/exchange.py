@@ -288,7 +288,7 @@ class Ledger:
         self.time_ns = 0
         """Time of the packet at hand."""
         self.written_ns = 0
-        """Time of the last packet that was read and told of something."""
+        """Time of the last packet that was read and told of the registry."""
         self.doubted_ns = -1
         """Time of the last one behind which nothing is known."""
         self.is_base_taken = False
@@ -373,7 +373,7 @@ class Ledger:
 
     def emit(self, row: AnyRow) -> None:
         """Write a row."""
-        if row.table != "quarantine":
+        if row.table not in ("quarantine", "channel_events"):  # after which as much is known as before
             self.written_ns = self.time_ns
         if not self.confirmed:
             if len(self.held) >= MAX_HELD_ROWS:
