@@ -57,8 +57,7 @@ class Exchange:
         try:
             known, opaque = self._frames.decode(data)
         except DecodeError as error:
-            ledger.quarantine(connection, Cut(position, data), error, len(data), from_server=from_server)
-            self._unread(connection, head_of(data), from_server=from_server)
+            self._undecodable(connection, Cut(position, data), error, from_server=from_server)
             return
         frame = known.frame
         if from_server:
@@ -106,6 +105,11 @@ class Exchange:
         self.ledger.quarantine(connection, cut, cut.error, cut.length, from_server=from_server)
         if reason in STRANGERS:
             connection.give_up()
+
+    def _undecodable(self, connection: Connection, cut: Cut, error: DecodeError, *, from_server: bool) -> None:
+        """Quarantine a whole frame, of which its beginning alone is used."""
+        self.ledger.quarantine(connection, cut, error, len(cut.data), from_server=from_server)
+        self._unread(connection, head_of(cut.data), from_server=from_server)
 
     def _unread(self, connection: Connection, head: Head | None, *, from_server: bool) -> None:
         """Use what the beginning of a frame says that could not be read: that a broker beats, what was answered, by whom.
@@ -168,8 +172,7 @@ class Exchange:
         try:
             columns, topics = known.request(time_ns // 1_000_000)
         except DecodeError as error:
-            ledger.quarantine(connection, cut, error, len(cut.data), from_server=False)
-            self._unread(connection, head_of(cut.data), from_server=False)
+            self._undecodable(connection, cut, error, from_server=False)
             return
         ledger.tally.events[table] += 1
         connection.beats = connection.beats or table in ("heartbeats", "registrations")
