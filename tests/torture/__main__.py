@@ -120,11 +120,12 @@ def main(arguments: list[str]) -> int:
         "torture", None, f"{__doc__}\n\n{told}", formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("name", choices=KINDS)
-    parser.add_argument("--seeds", type=int, default=100, help="how many (default: 100)")
-    parser.add_argument("--seed", type=int, help="only this one")
+    parser.add_argument("--seeds", type=int, help="how many (default: 100; with --seed, 1)")
+    parser.add_argument("--seed", type=int, help="this one, or the first of those")
     given = parser.parse_args(arguments)
     logging.disable(logging.WARNING)
-    counts, seeds = Counter[str](), range(given.seeds) if given.seed is None else [given.seed]
+    counts, first = Counter[str](), given.seed or 0
+    seeds = range(first, first + (given.seeds or (100 if given.seed is None else 1)))
     # Whoever ends it early is told how far it came; a seed is not interrupted, since that would be a fault of its own.
     is_ended = list[int]()
     before = signal.signal(signal.SIGTERM, lambda number, _: is_ended.append(number))
@@ -139,7 +140,7 @@ def main(arguments: list[str]) -> int:
             except Exception:  # noqa: BLE001  whatever it is, it is a finding
                 outcome, said = "silent", traceback.format_exc()
             counts[outcome] += 1
-            if outcome == "silent" or given.seed is not None:
+            if outcome == "silent" or len(seeds) == 1:
                 print(f"seed {seed}: {outcome}: {said}", flush=True)
     signal.signal(signal.SIGTERM, before)
     print(f"{given.name}: {sum(counts.values()):,} tried, {', '.join(f'{counts[name]:,} {name}' for name in OUTCOMES)}")
