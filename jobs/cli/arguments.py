@@ -176,6 +176,8 @@ def _add_writers(add: Callable[..., _Options]) -> None:
     check.file(
         "--sign", "sign the checkpoint that is printed, with an Ed25519 key in PEM, which belongs outside the warehouse"
     )
+    stamp = "have that line stamped by a time stamp service (RFC 3161), of which openssl proves when the line was there"
+    check.add_argument("--timestamp", metavar="URL", help=stamp)
     proof = "print the proof that rows were published, for who has a checkpoint (examples/verify_proof.py), and check nothing else"
     check.several("--prove", "TABLE COLUMN=VALUE", proof)
     refused = add("refused", help="list the files that were refused, or mostly unreadable, and why; forget them")

@@ -213,7 +213,7 @@ def _ingest(command: Command) -> int:
 
 
 def _check(command: Command) -> int:
-    from jobs.audit.checkpoint import kept_checkpoint, signed  # noqa: PLC0415  only who checks waits for cryptography
+    from jobs.audit.checkpoint import kept_checkpoint, told  # noqa: PLC0415  only who checks waits for cryptography
 
     given, warehouse = command.arguments, command.warehouse
     against = None if given.against is None else kept_checkpoint(given.against)
@@ -231,7 +231,7 @@ def _check(command: Command) -> int:
         changed = "1 partition or table was" if count == 1 else f"{count:,} partitions or tables were"
         raise TamperedError(f"{warehouse.path}: {changed} changed after publication, see above", FROM_BACKUP)
     if now is not None:
-        command.console.line(f"Checkpoint   {now.text() if given.sign is None else signed(now, given.sign)}".rstrip())
+        command.console.line(f"Checkpoint   {told(now, given.sign, given.timestamp)}")
     return EXIT_OK
 
 

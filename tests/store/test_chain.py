@@ -11,7 +11,9 @@ import runpy
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,7 @@ from cryptography.hazmat.primitives import serialization as of
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from jobs.__main__ import main
-from jobs.audit.checkpoint import kept_checkpoint, signed
+from jobs.audit.checkpoint import kept_checkpoint, told
 from jobs.errors import EXIT_OK, EXIT_USAGE, JobError, TamperedError, UsageError
 from jobs.store import chain
 from jobs.store.check import check
@@ -238,7 +240,7 @@ def test_a_signed_checkpoint_is_a_checkpoint(tmp_path: Path) -> None:
     pem = Ed25519PrivateKey.generate().private_bytes(of.Encoding.PEM, of.PrivateFormat.PKCS8, of.NoEncryption())
     key.write_bytes(pem)
     path, checkpoint = published()
-    line = signed(checkpoint, str(key))
+    line = told(checkpoint, str(key), None)
     (tmp_path / "kept").write_text(f"Checkpoint   {line}\n", encoding="utf-8")
     lines = (line, checkpoint.text(), str(tmp_path / "kept"), str(path / LAST_RUN))
     assert {kept_checkpoint(given) for given in lines} == {checkpoint}
@@ -248,7 +250,71 @@ def test_a_signed_checkpoint_is_a_checkpoint(tmp_path: Path) -> None:
         with pytest.raises(UsageError, match="checkpoint"):
             kept_checkpoint(wrong)
     with pytest.raises(UsageError, match="cannot be read"):
-        signed(checkpoint, str(tmp_path / "kept"))
+        told(checkpoint, str(tmp_path / "kept"), None)
+
+
+_TSA = """
+openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out tsa.pem -subj /CN=tsa \\
+  -addext extendedKeyUsage=critical,timeStamping 2> /dev/null
+echo 01 > serial
+printf '[t]\\ndefault_tsa=s\\n[s]\\nserial=serial\\nsigner_cert=tsa.pem\\nsigner_key=key.pem\\ncerts=tsa.pem\\nsigner_digest=sha256
+default_policy=1.2.3\\ndigests=sha256\\n' > tsa.cnf
+"""
+
+
+def test_a_time_stamp_is_proven_by_openssl_as_documented(tmp_path: Path) -> None:
+    """A service made of openssl stamps the line; the page's commands verify it; of another line, or none, it is refused."""
+    subprocess.run(["/bin/sh", "-ec", _TSA], cwd=tmp_path, check=True)
+
+    class Service(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            (tmp_path / "query").write_bytes(self.rfile.read(int(self.headers["Content-Length"])))
+            reply = ["openssl", "ts", "-reply", "-config", "tsa.cnf", "-section", "s", "-queryfile", "query"]
+            answer = subprocess.run(reply, cwd=tmp_path, check=True, capture_output=True).stdout
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(answer if self.path == "/" else b"no")
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Service)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    path, checkpoint = published()
+    try:
+        printed = subprocess.run(
+            [sys.executable, "-m", "jobs", "check", "--warehouse", str(path), "--timestamp", url],
+            cwd=CHECKOUT,
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for wrong, said in (
+            (f"{url}/not", "2 bytes, and no time stamp"),
+            ("file:///etc/passwd", "URL of a time stamp"),
+        ):
+            with pytest.raises(JobError, match=said):
+                told(checkpoint, None, wrong)
+    finally:
+        server.shutdown()
+    with pytest.raises(JobError, match="time stamp service"):
+        told(checkpoint, None, url)
+    line = printed[printed.index("{") :]
+    (tmp_path / "kept").write_text(line, encoding="utf-8")
+    assert kept_checkpoint(line) == checkpoint
+    with pytest.raises(TamperedError, match="of another line"):
+        kept_checkpoint(line.replace(checkpoint.sha256, "0" * 64))
+    (typed,) = re.findall(
+        r"^```bash\n(.*?openssl ts.*?)^```",
+        (CHECKOUT / "docs" / "auditors.md").read_text("utf-8"),
+        re.DOTALL | re.MULTILINE,
+    )
+    for text, code in ((line, 0), (line.replace(checkpoint.sha256, "0" * 64), 1)):
+        (tmp_path / "kept").write_text(text, encoding="utf-8")
+        assert (
+            subprocess.run(["/bin/sh", "-ec", typed], cwd=tmp_path, capture_output=True, check=False).returncode == code
+        )
 
 
 def test_rows_of_a_run_are_texts_of_all_types() -> None:
