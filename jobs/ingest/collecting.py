@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime as dt
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from jobs.store.places import unnamed
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.arrow.rows import derived_of, plain
 from namesrv_day.arrow.sql import ask
@@ -47,7 +47,7 @@ class Run(NamedTuple):
     `namesrv_of`: the name servers whose addresses are other than their ids; rows leave with these ids.
     """
 
-    folder: Path
+    folder: str
     run_id: str
     run_day: dt.date
     namesrv_of: Mapping[str, str]
@@ -68,12 +68,12 @@ class Collector:
         # Rows that frames or lines say, each with its number and its frame.
         self._frames: defaultdict[str, list[tuple[FrameRow, int, int | None]]] = defaultdict(list)
         self._pending_bytes = 0
-        self._written: dict[str, tuple[Path, pa.ipc.RecordBatchStreamWriter]] = {}
+        self._written: dict[str, tuple[str, Any, pa.ipc.RecordBatchStreamWriter]] = {}
 
     def close(self) -> None:
         """Let go of all files."""
-        for _, writer in self._written.values():
-            writer.close()
+        for name in list(self._written):
+            self._closed(name)
 
     def reserve(self, count: int) -> int:
         """Return the first of so many numbers for rows that are added by it."""
@@ -139,17 +139,19 @@ class Collector:
     def _write(self, name: str, rows: pa.RecordBatch) -> None:
         rows = as_staged(rows, self.run.namesrv_of)
         if name not in self._written:
-            path = self.run.folder / f"{self._name}{name}.arrow"
-            self._written[name] = path, pa.ipc.new_stream(str(path), rows.schema)
-        self._written[name][1].write_batch(rows)
+            path, stream = unnamed(self.run.folder, f"{self._name}{name}")
+            self._written[name] = path, stream, pa.ipc.new_stream(stream, rows.schema)
+        self._written[name][2].write_batch(rows)
 
-    def end(self, name: str) -> Path | None:
+    def end(self, name: str) -> str | None:
         """End the file of a table; return it, or None if there is none."""
         self._flush()
-        if name not in self._written:
-            return None
-        path, writer = self._written.pop(name)
+        return self._closed(name) if name in self._written else None
+
+    def _closed(self, name: str) -> str:
+        path, stream, writer = self._written.pop(name)
         writer.close()
+        stream.close()
         return path
 
 

@@ -17,7 +17,6 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
 from itertools import count, pairwise
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -135,7 +134,7 @@ def ingest(
     Raises ClockError if all there was to read were files without order; GateError, before
     anything is committed, if a frame is unaccounted for.
     """
-    with given_files(warehouse, inputs) as given:
+    with given_files(warehouse, inputs, passes or InProcess()) as given:
         result = read(warehouse, given, passes)
         commit_read(warehouse, result)
     return result
@@ -161,7 +160,7 @@ def read(
     nothing is published, and what they have read is taken up; a file of theirs is no duplicate.
     """
     left_out, runner = dict(refused or {}), passes or InProcess()
-    if (given.are_copies or local_path(warehouse.staging) is None) and not isinstance(runner, InProcess):
+    if given.are_copies and not isinstance(runner, InProcess):
         share, runner = runner.share, Processes(cores())
         runner.share = share
     with rarely_collected(), given_back():
@@ -204,7 +203,8 @@ def _read(
     namesrv_of = addresses.namesrv_of
     of_addresses = {addr: watermarks[name] for addr, name in namesrv_of.items() if name in watermarks}
     lateness = Lateness(watermarks | of_addresses, warehouse.conf.late_limit_days, warehouse.until_us)
-    folder = local_path(warehouse.staging) or Path(tempfile.gettempdir()) / warehouse.run_id
+    is_here = local_path(warehouse.staging) is None and isinstance(passes, InProcess)
+    folder = f"{tempfile.gettempdir()}/{warehouse.run_id}" if is_here else warehouse.staging
     with staging_in(folder, warehouse.run_id, warehouse.started.date(), namesrv_of) as staging:
         reading = Reading(warehouse, staging, lateness, result, passes)
         files = reading.read(sources)

@@ -20,6 +20,7 @@ from jobs.ingest.sources import Ingested, Quarantined, ReadSource, Source, Until
 from jobs.ingest.staging import Staging
 from jobs.passes import InProcess, Passes
 from jobs.session import is_meant_for_cluster
+from jobs.store.places import unnamed
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.arrow.rows import with_microseconds
@@ -64,8 +65,8 @@ class ReadBlock:
     count: int
     frames: int
     ignored: Counter[str] = field(default_factory=Counter)
-    files: dict[str, Path] = field(default_factory=dict)
-    careful: dict[str, Path] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    careful: dict[str, str] = field(default_factory=dict)
     numbers: int = 0
     times: dict[str, Times] = field(default_factory=dict)
     days: set[dt.date] = field(default_factory=set)
@@ -128,8 +129,8 @@ def _written(part: Part, name: str, block: Block) -> ReadBlock:
         own = {"ingest_run": run.run_id, "source_offset": numbers, "_n": numbers + 1, "_frame": numbers + 1}
         columns = columns_of(rows, WRITTEN[table], **own)
         batch = as_staged(columns, run.namesrv_of)
-        found.files[table] = run.folder / f"{name}-{table}.arrow"
-        with pa.ipc.new_stream(str(found.files[table]), batch.schema) as writer:
+        found.files[table], stream = unnamed(run.folder, f"{name}-{table}")
+        with stream, pa.ipc.new_stream(stream, batch.schema) as writer:
             writer.write_batch(batch)
         for times in (columns["event_time"], columns["effect_time"]):
             days = np.unique(times.cast(pa.int64()).to_numpy() // US_PER_DAY)
@@ -240,10 +241,6 @@ class Reading:
             number = 1 + max(series.number for series, _ in done)
             points = joined_by([series.sources for series, _ in done], [found.namesrvs for _, found in done])
             alone = [(series, found) for series, found in done if list(series.sources) in points]
-            for series, found in done:
-                if list(series.sources) not in points:
-                    for path in found.files.values():
-                        path.unlink(missing_ok=True)
             known = [list(series.sources) for series, _ in alone]
             fresh = [files for files in points if files not in known]
             work = [Series(number + n, files, self._staging.run, before) for n, files in enumerate(fresh)]

@@ -209,7 +209,7 @@ class ReadSeries:
     """
 
     count: int = 0
-    files: dict[str, Path] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
     days: set[dt.date] = field(default_factory=set)
     rows: list[tuple[Values, int]] = field(default_factory=list)
     namesrvs: set[str] = field(default_factory=set)

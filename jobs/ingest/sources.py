@@ -1,7 +1,4 @@
-"""The files of a run: found, fetched where they lie in a store, told apart by content, in order of time; and what they gave.
-
-Readers want files that lie on a disk: objects of a store, and standard input, are copied there until they have been read.
-"""
+"""The files of a run: found, on a disk or in a store, told apart by content, in order of time; and what they gave."""
 
 from __future__ import annotations
 
@@ -18,7 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from pathlib import Path, PurePosixPath
+from functools import partial
+from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
@@ -28,7 +26,9 @@ import pyarrow.fs as pafs
 from jobs.conf import PipelineConf
 from jobs.errors import UsageError, first_line
 from jobs.ingest import STANDARD_INPUT
-from jobs.store.places import filesystem_of, local_path
+from jobs.passes import InProcess, Passes
+from jobs.store.places import Stored, filesystem_of, local_path
+from jobs.store.published import delta_uri
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_wire.compression import is_packed
@@ -135,9 +135,9 @@ def is_compressed(path: Path) -> bool:
 class Given:
     """The files that a run was given, at hand and in order of time.
 
-    `known`: digests of files that were read before, told by their names, sizes and times. `are_copies`: some were fetched from a
-    store or a pipe, and nobody but this machine sees them. `empty`: a sentence for each folder in which there is no file; `errors`:
-    one for each thing below that cannot be looked at.
+    `known`: digests of files that were read before, told by their names, sizes and times. `are_copies`: some are copies, of a pipe
+    or a log that is being written, and nobody but this machine sees them. `empty`: a sentence for each folder in which there is no
+    file; `errors`: one for each thing below that cannot be looked at.
     """
 
     sources: Sequence[Source] = ()
@@ -148,11 +148,11 @@ class Given:
 
 
 @contextmanager
-def given_files(warehouse: Warehouse, inputs: Sequence[str]) -> Iterator[Given]:
+def given_files(warehouse: Warehouse, inputs: Sequence[str], passes: Passes) -> Iterator[Given]:
     """Give `inputs`, files, folders, URLs or `-` for standard input, while they are at hand.
 
-    Folders are entered, linked ones too, each once. Raises
-    FileNotFoundError for a missing one, and UsageError for a store that does not answer.
+    Folders are entered, linked ones too, each once. Objects of a store are looked at by tasks. Raises FileNotFoundError for a
+    missing one, and UsageError for a store that does not answer.
     """
     is_known = pc.field("fingerprint").is_valid()
     names = warehouse.rows(bronze.SOURCES, None, ["fingerprint", "content_sha256"], is_known)
@@ -168,8 +168,9 @@ def given_files(warehouse: Warehouse, inputs: Sequence[str]) -> Iterator[Given]:
                     shutil.copyfileobj(sys.stdin.buffer, piped, _CHUNK)
                 files, given.are_copies = {Path(piped.name): None}, True
             elif path is None:
-                files = _fetched(name, own, known, given)
-                given.are_copies |= bool(files)
+                files = _objects(name)
+                if not files:
+                    given.empty.append(_EMPTY.format(name))
             elif path.is_dir():
                 growing = dict.fromkeys(_growing(path, own))  # first: what is finished meanwhile is listed now
                 given.are_copies |= bool(growing)
@@ -180,11 +181,12 @@ def given_files(warehouse: Warehouse, inputs: Sequence[str]) -> Iterator[Given]:
                 files = {path: _fingerprint(path)}
             else:
                 raise FileNotFoundError(f"input {name}: no such file or folder")
-            for file, fingerprint in files.items():
-                if fingerprint is not None and fingerprint in known:
-                    given.known.append(known[fingerprint])
-                    continue
-                source = replace(source_of(file, warehouse.until_us, warehouse.conf.log), fingerprint=fingerprint)
+            given.known += [known[of] for of in files.values() if of is not None and of in known]
+            new = [file for file, of in files.items() if of is None or of not in known]
+            looking = InProcess() if path is not None or name == STANDARD_INPUT else passes
+            look = partial(source_of, until_us=warehouse.until_us, log=warehouse.conf.log)
+            for file, seen in zip(new, looking.each(look, new), strict=True):
+                source = replace(seen, fingerprint=files[file])
                 if source.kind == "namesrv_log" and warehouse.conf.log is None:
                     untold.append(file.name)
                     continue
@@ -229,33 +231,25 @@ def _growing(folder: Path, copies: Path) -> Iterator[Path]:
                 yield copy
 
 
-def _fetched(url: str, folder: Path, known: Mapping[str, str], given: Given) -> dict[Path, str | None]:
-    """Copy what a URL names but for what is known, under the same names; return the copies with the objects' fingerprints."""
+def _objects(url: str) -> dict[Path, str | None]:
+    """Return what a URL names, an object or all below it, and by what each is known."""
     system, place = filesystem_of(url.rstrip("/"))
-    fetched, above, known_before = dict[Path, str | None](), PurePosixPath(place).parent, len(given.known)
     try:
         named = system.get_file_info(place)
         is_file = named.type == pafs.FileType.File
         below = pafs.FileSelector(place, recursive=True, allow_not_found=True)
         infos = [named] if is_file else system.get_file_info(below)
-        files = [info for info in infos if info.is_file and (is_file or not info.base_name.startswith("."))]
-        for info in files:
-            fingerprint = _fingerprint_of(f"{url} {info.path}", info.size, info.mtime_ns or time.time_ns())
-            if fingerprint is not None and fingerprint in known:
-                given.known.append(known[fingerprint])
-                continue
-            path = folder / PurePosixPath(info.path).relative_to(above)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with system.open_input_stream(info.path) as remote, path.open("wb") as file:
-                shutil.copyfileobj(remote, file, _CHUNK)
-            fetched[path] = fingerprint
     except (OSError, pa.ArrowException) as error:
         raise UsageError(f"input {url}: cannot be read: {first_line(error)}") from error
     if not infos:
         raise FileNotFoundError(f"input {url}: no such object, and nothing below it")
-    if not fetched and len(given.known) == known_before:
-        given.empty.append(_EMPTY.format(url))
-    return fetched
+    return {
+        Stored.at(f"{delta_uri(url).rstrip('/')}{info.path.removeprefix(place)}"): _fingerprint_of(
+            f"{url} {info.path}", info.size, info.mtime_ns or time.time_ns()
+        )
+        for info in infos
+        if info.is_file and (is_file or not info.base_name.startswith("."))
+    }
 
 
 def _fingerprint(path: Path) -> str | None:

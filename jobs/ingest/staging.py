@@ -9,12 +9,11 @@ are only ever passed along, some at a time.
 from __future__ import annotations
 
 import datetime as dt
-import shutil
+import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate, groupby
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from jobs.ingest.collecting import STAGED, Collector, Run, staged_schema
 from jobs.store.files import DataFile
+from jobs.store.places import filesystem_of, local_path
 
 ROWS_AT_A_TIME = 250_000
 """Rows of stored files that are in memory together."""
@@ -35,29 +35,31 @@ _MEMORY = "64MB"
 
 @contextmanager
 def staging_in(
-    folder: Path, run_id: str, run_day: dt.date, namesrv_of: Mapping[str, str] | None = None
+    folder: str, run_id: str, run_day: dt.date, namesrv_of: Mapping[str, str] | None = None
 ) -> Iterator[Staging]:
     """Give a staging area in `folder`, which is removed at the end; see `Run` for the rest."""
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    staging = Staging(Run(folder, run_id, run_day, namesrv_of or {}), "")
-    try:
-        yield staging
-    finally:
-        staging.close()
-        shutil.rmtree(folder, ignore_errors=True)
+    system, place = filesystem_of(folder)
+    system.create_dir(place)
+    with tempfile.TemporaryDirectory(prefix="spilled-", dir=local_path(folder)) as spilled:
+        staging = Staging(Run(folder, run_id, run_day, namesrv_of or {}), "", spilled)
+        try:
+            yield staging
+        finally:
+            staging.close()
+    system.delete_dir(place)
 
 
 class _StagedFile(NamedTuple):
     """A file of rows; `number`, `line`: what is added to the numbers of its rows and frames, and of their lines."""
 
-    path: Path
+    path: str
     number: int
     line: int
 
     def rows(self, columns: Sequence[str] | None) -> Iterator[pa.Table]:
         # Not mapped: what was read of it would stay in memory.
-        with pa.OSFile(str(self.path)) as file:
+        system, place = filesystem_of(self.path)
+        with system.open_input_file(place) as file:
             names = [] if columns is None else pa.ipc.open_stream(file).schema.names
             file.seek(0)
             numbers = [names.index(name) for name in names if columns is not None and name in columns]
@@ -78,13 +80,13 @@ class Staging(Collector):
     Whoever fills `moved` (_n, seq, is_taken) gives rows other positions.
     """
 
-    def __init__(self, run: Run, name: str) -> None:
+    def __init__(self, run: Run, name: str, spilled: str) -> None:
         super().__init__(run, name)
         self._files: defaultdict[str, list[_StagedFile]] = defaultdict(list)
         self._on_day: dict[str, dt.date | None] = {}
         self.broken: dict[int, int] = {}
         """Numbers of rows of quarantine that stand for rows which broke a rule or have no place, and the numbers of these."""
-        self._con = duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": str(run.folder / "spilled")})
+        self._con = duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": spilled})
         self.ask("SET TimeZone = 'UTC'; CREATE TABLE moved (_n BIGINT, seq BIGINT, is_taken BOOLEAN)")
 
     def close(self) -> None:
@@ -92,7 +94,7 @@ class Staging(Collector):
         super().close()
         self._con.close()
 
-    def add_files(self, files: Mapping[str, Path], days: Collection[dt.date], number: int, line: int) -> None:
+    def add_files(self, files: Mapping[str, str], days: Collection[dt.date], number: int, line: int) -> None:
         """Add files of rows by table, as `as_staged` gives them, of which numbers and lines count from `number` and `line`."""
         for name, path in files.items():
             self._files[name].append(_StagedFile(path, number, line))

@@ -281,7 +281,7 @@ class _Nightly:
             with self._step("ingest"):
                 warehouse.start_from_published()
                 require_whole(warehouse)
-                given = held.enter_context(given_files(warehouse, self._asked.inputs))
+                given = held.enter_context(given_files(warehouse, self._asked.inputs, self._passes))
                 ingested, failed = Ingested(), None
                 try:
                     ingested = self._read(given, {})

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import io
 import os
 import re
 import socket
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from pathlib import Path
+from pathlib import Path, PosixPath
 from typing import Any, TextIO
 
 import pyarrow as pa
@@ -45,6 +47,40 @@ def filesystem_of(path: str) -> tuple[Any, str]:
     except (OSError, pa.ArrowException) as error:
         raise UsageError(f"{scheme}://{authority}: cannot be reached: {first_line(error)}") from error
     return system, f"{root}/{place}" if place else root
+
+
+_CHUNK = 8 << 20
+
+
+class Stored(PosixPath):
+    """An object of a store where a file is read: its URL as a path, `s3:/bucket/key`. It is never on a disk of ours."""
+
+    @classmethod
+    def at(cls, url: str) -> Stored:
+        """Return what a URL names."""
+        return cls(url.replace("://", ":/", 1))
+
+    def _place(self) -> tuple[Any, str]:
+        return filesystem_of(str(self).replace(":/", "://", 1))
+
+    def open(self, *_: Any, **__: Any) -> Any:
+        """Return the bytes to read, as they are asked for. Raises OSError."""
+        system, place = self._place()
+        return io.BufferedReader(system.open_input_file(place), _CHUNK)
+
+    def stat(self, **_: Any) -> os.stat_result:
+        """Return size and time of change. Raises OSError."""
+        system, place = self._place()
+        found = system.get_file_info(place)
+        if not found.is_file:
+            raise FileNotFoundError(errno.ENOENT, "no such object", str(self))
+        ns = found.mtime_ns or 0
+        return os.stat_result((0, 0, 0, 0, 0, 0, found.size, 0, ns // 10**9, 0), {"st_mtime_ns": ns})
+
+    def exists(self, **_: Any) -> bool:
+        """Return whether there is such an object. Raises OSError if the store does not answer."""
+        system, place = self._place()
+        return bool(system.get_file_info(place).is_file)
 
 
 def require_store(path: str) -> None:
@@ -84,6 +120,13 @@ def write_text(path: str, text: str) -> None:
         stream.write(text.encode())
     if local is not None:
         Path(place).replace(local)
+
+
+def unnamed(folder: str, name: str) -> tuple[str, Any]:
+    """Return the name and the stream of a new file below a folder, which no other attempt at the same task has."""
+    path = f"{folder}/{name}-{uuid.uuid4().hex[:12]}.arrow"
+    system, place = filesystem_of(path)
+    return path, system.open_output_stream(place)
 
 
 _FILE = ".lease"

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from io import BufferedReader
-from os import PathLike
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -57,7 +56,7 @@ class Block:
     rows: list[AnyRow] = field(default_factory=list)
 
 
-def read_blocks(path: str | PathLike[str], start: int = 0, stop: int | None = None) -> Iterator[Block]:
+def read_blocks(path: Path, start: int = 0, stop: int | None = None) -> Iterator[Block]:
     """Yield the lines of an event log in file order, of one that is not compressed those that begin from `start` up to `stop`.
 
     These lie between blocks: they are multiples of `BLOCK_BYTES`.
@@ -65,7 +64,7 @@ def read_blocks(path: str | PathLike[str], start: int = 0, stop: int | None = No
     topics, unless that is there already. Lines without `seq` get their effect time in ns, made unique in the order of a block;
     equal ones get the same `event_id` and `seq`. Raises `CaptureError` if the file is compressed and damaged, or no event log.
     """
-    name = Path(path).name
+    name = path.name
     reader = _Reader(name, 1)
     for text in texts(path, start, stop):
         reader.read(text)
@@ -75,10 +74,10 @@ def read_blocks(path: str | PathLike[str], start: int = 0, stop: int | None = No
             reader = _Reader(name, reader.block.first + reader.block.count)
 
 
-def beginning_of(path: str | PathLike[str]) -> bytes:
+def beginning_of(path: Path) -> bytes:
     """Return the first bytes of a file, unpacked, without a byte order mark; none of one that is damaged."""
     try:
-        with Path(path).open("rb") as raw:
+        with path.open("rb") as raw:
             return unpacked(raw).read1(_BEGINNING_BYTES).removeprefix(_BOM)
     except OSError:
         return b""
@@ -169,11 +168,11 @@ def _rows_or_refusal(line: bytes, length: int, place: tuple[str, int]) -> list[R
     return [quarantine_row((None, None), (*place, None), error, piece, length, digest_id(content=piece))]
 
 
-def texts(path: str | PathLike[str], start: int = 0, stop: int | None = None) -> Iterator[_Text]:
+def texts(path: Path, start: int = 0, stop: int | None = None) -> Iterator[_Text]:
     """Yield the lines of a file, as `read_blocks` does, as they are read; behind the last ones of a block it is said so."""
     if (why := why_unreadable(beginning_of(path))) is not None:
         raise CaptureError(path, 0, why)
-    with Path(path).open("rb") as raw:
+    with path.open("rb") as raw:
         packed, offset = is_packed(raw.read(8)), start
         raw.seek(max(0, start - 1))
         stream = unpacked(raw) if packed else raw

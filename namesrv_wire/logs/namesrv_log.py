@@ -13,7 +13,6 @@ from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone, tzinfo
-from os import PathLike
 from pathlib import Path
 from re import Match
 from typing import Any, Final, NamedTuple
@@ -118,7 +117,7 @@ def time_of(beginning: bytes, zone: tzinfo) -> int:
         return 0
 
 
-def read_log(path: str | PathLike[str], told: Told) -> Iterator[Block]:
+def read_log(path: Path, told: Told) -> Iterator[Block]:
     """Yield the lines of a log in file order, as `log_file.read_blocks` does those of an event log.
 
     `Block.ignored` counts the lines that say nothing of a table (`OTHER_LINES`; of those a broker's about name servers:
@@ -126,7 +125,7 @@ def read_log(path: str | PathLike[str], told: Told) -> Iterator[Block]:
     earlier one. Rows that are facts (`is_fact`) stand for no line.
     Raises `CaptureError` if the file is compressed and damaged.
     """
-    reader, number = _Log(Path(path).name, told), 1
+    reader, number = _Log(path.name, told), 1
     block = Block(number)
     for text in texts(path):
         if text.content is None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from os import PathLike
+from pathlib import Path
 from typing import Final
 
 import numpy as np
@@ -108,7 +108,7 @@ class CaptureStats:
 
 
 def read_columns(
-    path: str | PathLike[str],
+    path: Path,
     position: Position | None = None,
     stats: CaptureStats | None = None,
     vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS,
@@ -124,7 +124,7 @@ def read_columns(
 
 
 def _as_they_lie(
-    path: str | PathLike[str], position: Position | None, stats: CaptureStats, vxlan_ports: Collection[int]
+    path: Path, position: Position | None, stats: CaptureStats, vxlan_ports: Collection[int]
 ) -> Iterator[Packets]:
     fragments, waited = Fragments(), LeftOut("IP fragments", 0)
     try:
@@ -236,7 +236,7 @@ def _packets(records: Records, peeled: Peeled) -> Packets:
 
 
 def read_capture(
-    path: str | PathLike[str], stats: CaptureStats | None = None, vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS
+    path: Path, stats: CaptureStats | None = None, vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS
 ) -> Iterator[Segment]:
     """Yield the TCP segments of a capture in file order; `packet_no` counts all packets of the file from 1.
 
@@ -247,7 +247,7 @@ def read_capture(
         yield from packets.segments(endpoints)
 
 
-def snapshot_length(path: str | PathLike[str], vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS) -> tuple[int, int]:
+def snapshot_length(path: Path, vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS) -> tuple[int, int]:
     """Return how many bytes of a packet a capture has kept at most, and how long the longest was of which that is not all.
 
     By the packets' own headers: not everybody who cuts packets says so in the file's.

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedReader
-from os import PathLike
 from pathlib import Path
 from struct import Struct
 from struct import error as struct_error
@@ -92,13 +91,13 @@ class Position:
         return 0 if self._file is None or self._file.closed else self._file.tell()
 
 
-def read_records(path: str | PathLike[str], position: Position | None = None) -> Iterator[Records]:
+def read_records(path: Path, position: Position | None = None) -> Iterator[Records]:
     """Yield the records of a capture file in file order, many at a time; memory does not grow with the file.
 
     `position` follows. What a file is, and whether it is compressed, its first bytes tell, not its name. Raises `CaptureError` at
     once for a foreign file, and after the last packet that can be read for one that ends early or is damaged.
     """
-    with Path(path).open("rb") as raw:
+    with path.open("rb") as raw:
         if position is not None:
             position.follow(raw)
         source = _Source(path, raw)
@@ -117,7 +116,7 @@ def read_records(path: str | PathLike[str], position: Position | None = None) ->
             raise source.error(0, f"not a capture: it starts with {shown}, not with pcap or pcapng; {lines}")
 
 
-def packet_of(path: str | PathLike[str], number: int) -> bytes | None:
+def packet_of(path: Path, number: int) -> bytes | None:
     """Return what was kept of the packet with this number, from 1; None if the file has no such."""
     for records in read_records(path):
         index = number - records.first
@@ -133,7 +132,7 @@ class _Source:
     `broken`: why no more can be read. `is_end`: there is no more.
     """
 
-    def __init__(self, path: str | PathLike[str], file: BufferedReader) -> None:
+    def __init__(self, path: Path, file: BufferedReader) -> None:
         self.path, self.data, self.size, self.offset, self.is_end = path, b"", 0, 0, False
         self.broken: CaptureError | None = None
         self._stream: BufferedReader | None = None

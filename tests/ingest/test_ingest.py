@@ -269,7 +269,7 @@ def test_beats_of_a_run_lie_in_the_order_in_which_they_are_read(tmp_path: Path) 
 
 def test_what_cannot_be_written_is_no_fault_of_the_log_that_is_read(tmp_path: Path) -> None:
     """Else a full disk would have it refused for ever; a log that cannot be read is at fault."""
-    nowhere, log = Run(tmp_path / "none", "run", FIRST, {}), write(tmp_path / "a.jsonl", [at(1, BEAT)])
+    nowhere, log = Run(str(tmp_path / "none"), "run", FIRST, {}), write(tmp_path / "a.jsonl", [at(1, BEAT)])
     with pytest.raises(FileNotFoundError, match="none"):
         read_part(Part(log, 0, None, "log", nowhere))
     assert "gone" in str(read_part(Part(tmp_path / "gone.jsonl", 0, None, "log", nowhere)).error)

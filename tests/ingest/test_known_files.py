@@ -11,6 +11,7 @@ import pytest
 
 from jobs.ingest.ingest import ingest
 from jobs.ingest.sources import Ingested
+from jobs.store.places import filesystem_of
 from tests.ingest.given import piece, stored, warehouse_at
 
 pytestmark = pytest.mark.slow
@@ -64,23 +65,27 @@ def test_what_may_be_another_file_is_looked_at(tmp_path: Path) -> None:
     assert in_run(tmp_path / "v", "moved", moved).known_sources == ["b.pcap"]
 
 
-def test_a_known_object_is_not_fetched_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a store's folder only what is new is copied; where nothing is, the run has had its input."""
+def test_a_known_object_is_not_opened_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a store's folder only what is new is opened; where nothing is, the run has had its input."""
     bucket = tmp_path / "bucket"
     bucket.mkdir()
     of_long_ago(piece(bucket / "a.pcap", 0, 3_000))
-    fetched: list[str] = []
+    opened: set[str] = set()
 
     class Store(pafs.LocalFileSystem):  # type: ignore[misc]
-        def open_input_stream(self, source: str, *rest: Any) -> Any:
-            fetched.append(Path(source).name)
-            return super().open_input_stream(source, *rest)
+        def open_input_file(self, source: str) -> Any:
+            opened.add(Path(source).name)
+            return super().open_input_file(source)
 
-    monkeypatch.setattr("jobs.ingest.sources.filesystem_of", lambda _: (Store(), str(bucket)))
+    def in_store(url: str) -> tuple[Any, str]:
+        return (Store(), str(tmp_path / url.removeprefix("s3://"))) if "://" in url else filesystem_of(url)
+
+    for module in ("jobs.ingest.sources", "jobs.store.places"):
+        monkeypatch.setattr(f"{module}.filesystem_of", in_store)
     for run_id, wanted in (("first", ["a.pcap"]), ("again", []), ("more", ["b.pcap"])):
-        fetched.clear()
+        opened.clear()
         if run_id == "more":
             of_long_ago(piece(bucket / "b.pcap", 3_000, 5_000))
         read = in_run(tmp_path / "w", run_id, "s3://bucket")
-        assert (fetched, read.sources, read.empty, read.errors) == (wanted, wanted, [], [])
+        assert (sorted(opened), read.sources, read.empty, read.errors) == (wanted, wanted, [], [])
         assert sorted([*read.known_sources, *read.sources]) == sorted(path.name for path in bucket.iterdir())

@@ -62,7 +62,7 @@ def test_revoked_rows_are_taken_out_of_their_files(tmp_path: Path) -> None:
     lines = [at(hours, BEAT | {"event_id": str(number) * 32}) for number, hours in enumerate((1, 2, 26))]
     read_in(tmp_path / "w", write(tmp_path / "first.jsonl", lines))
     warehouse, result = warehouse_at(tmp_path / "w", "second"), Ingested()
-    with staging_in(tmp_path / "staging", "second", FIRST + 9 * DAY) as staging:
+    with staging_in(str(tmp_path / "staging"), "second", FIRST + 9 * DAY) as staging:
         for number in (0, 2, 3):
             row = Row(REVOKED, {"table": "heartbeats", "event_id": str(number) * 32})
             staging.add(row, frame=None)
@@ -77,7 +77,7 @@ def test_revoked_rows_are_taken_out_of_their_files(tmp_path: Path) -> None:
 def test_of_copies_the_last_stands_for_all_the_frames(tmp_path: Path) -> None:
     """A frame that gives the same row twice is one frame; rows that stand for none count for none."""
     warehouse, result = warehouse_at(tmp_path / "w", "run"), Ingested()
-    with staging_in(tmp_path / "staging", "run", FIRST) as staging:
+    with staging_in(str(tmp_path / "staging"), "run", FIRST) as staging:
         for number, frame in enumerate((1, 1, 2, None)):
             values = {"topic_config_digest": "a" * 32, "topics": [], "mappings": [], "topic_count": number}
             staging.add(Row("topic_configs", values), frame=frame)

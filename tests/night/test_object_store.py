@@ -22,9 +22,12 @@ from pyspark.sql import SparkSession
 from jobs.__main__ import main
 from jobs.cli.views import register_views
 from jobs.errors import UsageError
+from jobs.ingest.ingest import ingest
+from jobs.passes import OnSpark
 from jobs.store import places
 from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_day.arrow.digest import slices_of, sum_of
+from schemas import bronze
 from tests.night.nights import CHECKOUT, capture_in_two, digests, night, warehouse_at
 
 pytestmark = pytest.mark.slow
@@ -200,3 +203,20 @@ def test_tasks_of_spark_read_and_write_in_a_store(local: Path, tmp_path: Path) -
     assert done.returncode == 0, done.stderr
     assert SECRET not in done.stdout + done.stderr
     assert digests_in("s3://bucket/spark") == digests(local / "wh", DATA_TABLES)
+
+
+@pytest.mark.usefixtures("store", "elsewhere")
+def test_objects_are_opened_by_tasks_alone(local: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
+    """On a cluster the driver, where nothing of a store can be opened here, lists what there is, and tasks read it."""
+    monkeypatch.setattr("jobs.ingest.reading._WORTH_ASKING", 0)
+    monkeypatch.setattr("jobs.ingest.reading.is_meant_for_cluster", lambda: True)
+    monkeypatch.setattr(places.Stored, "open", None)
+    for name in (name for name in os.environ if name.startswith("AWS_")):
+        monkeypatch.setitem(spark.sparkContext.environment, name, os.environ[name])
+    url = "s3://bucket/by-tasks"
+    found = ingest(opened(url), ["s3://bucket/in"], OnSpark(lambda: spark))
+    assert (found.sources, found.errors) == (list(HALVES), [])
+    there, here = opened(url), warehouse_at(local / "wh")
+    for table in bronze.RECORDED_TABLES:
+        assert there.rows(table).num_rows == here.published_rows(table).num_rows
+    assert there.rows(bronze.ROUTE_OBSERVATIONS).num_rows > 0

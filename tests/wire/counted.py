@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from os import PathLike
+from pathlib import Path
 
 from namesrv_wire.logs.log_file import read_blocks
 from namesrv_wire.rows import AnyRow, Tally
@@ -14,7 +14,7 @@ def accounted(counts: Tally) -> int:
     return counts.events.total() + counts.observations + counts.quarantined.total() + counts.ignored.total()
 
 
-def read_event_log(path: str | PathLike[str], tally: Tally | None = None) -> Iterator[AnyRow]:
+def read_event_log(path: Path, tally: Tally | None = None) -> Iterator[AnyRow]:
     """Yield the rows of an event log in file order, as `read_blocks`, and count its lines as frames of `tally`."""
     for block in read_blocks(path):
         if tally is not None:

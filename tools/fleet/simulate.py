@@ -14,7 +14,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, pairwise, product
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -256,7 +255,7 @@ def _replace_day(warehouse: Warehouse, delivery: Delivery, written: Sequence[Wri
 
 def _write_late(warehouse: Warehouse, delivery: Delivery, written: Sequence[Written]) -> None:
     frames = count()
-    with staging_in(Path(f"{warehouse.staging}/late"), warehouse.run_id, delivery.day) as staging:
+    with staging_in(f"{warehouse.staging}/late", warehouse.run_id, delivery.day) as staging:
         places = [place for part in written for place in part.stashed]
         for place, table in product(places, _BEATS):
             for values in rows_of(taken_from([place], table.name)):
