@@ -65,7 +65,10 @@ def write_intervals(
     `rows`: as they are stored; `there`: files that may hold its open intervals, as the run sees them and as they were published.
     Files of several name servers, and of another kind, are not kept.
     """
+    # A question about one topic or broker then finds its rows together, and passes over what else a file has.
     rows = conformed(rows, table)
+    names = [name for name in table.key if pa.types.is_string(rows.schema.field(name).type)]
+    rows = rows.sort_by([(name, "ascending") for name in names])
     is_open = pc.is_null(rows[table.span[1]])
     closed, opened = rows.filter(pc.invert(is_open)), rows.filter(is_open)
     of_closed = [write_file(closed, root, table, day, run_id)] if closed.num_rows else []
