@@ -14,6 +14,7 @@ import pytest
 
 from jobs.ask.engine import Answers
 from jobs.cli.views import register_views
+from jobs.session import for_questions
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile
 from namesrv_core.asking.answers import route_json
 from namesrv_core.asking.queries import RouteBroker, TopicRouteData
@@ -133,10 +134,13 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def published(spark: SparkSession, warehouse: str) -> SparkSession:
-    """Give a session in which the routes are published."""
-    register_views(spark, warehouse_at(warehouse, "reader"))
-    spark.createDataFrame([(topic,) for topic in ROUTES], "topic STRING").createOrReplaceTempView("asked")
-    return spark
+    """Give a session, as questions have it, in which the routes are published."""
+    session = for_questions(spark.newSession())
+    register_views(
+        session, warehouse_at(warehouse, "reader"), texts=["publish_info_at subscribe_info_at client_queues_at"]
+    )
+    session.createDataFrame([(topic,) for topic in ROUTES], "topic STRING").createOrReplaceTempView("asked")
+    return session
 
 
 def served_by(topic: str, name: str, queue_id: int, found: TopicRouteData) -> str:

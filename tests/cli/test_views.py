@@ -1,6 +1,7 @@
 """What readers see: published versions only, whole intervals, functions at the edges of intervals.
 
-What happened is in `two_days`.
+What happened is in `two_days`. What a statement gives is asked of DuckDB; that Spark says the same, the last test shows of every
+view and function, at an edge.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from jobs.errors import NothingPublishedError, NotRecordedError
 from jobs.session import for_questions
 from jobs.store.places import table_path
 from schemas import bronze, gold
+from schemas.dialect import duckdb_queries
 from schemas.queries import QUESTIONS
 from schemas.views import FUNCTION_NAMES
-from tests.cli.both import asked, everything, on_spark
+from tests.cli.both import asked, everything, lines, on_spark
 from tests.cli.rows import publish, warehouse_at, write
 from tests.cli.two_days import (
     ADDR,
@@ -65,9 +67,15 @@ def published(spark: SparkSession, warehouse: str) -> SparkSession:
     return session
 
 
-def assert_answers(spark: SparkSession, sql: str, rows: list[tuple[Any, ...]]) -> None:
-    found = spark.sql(sql)
-    assert_df_equality(found, spark.createDataFrame(rows, found.schema), ignore_row_order=True, ignore_metadata=True)
+@pytest.fixture(scope="module")
+def answers(warehouse: str) -> Answers:
+    return Answers(warehouse)
+
+
+def assert_answers(answers: Answers, sql: str, rows: list[tuple[Any, ...]]) -> None:
+    (query,) = duckdb_queries(sql)
+    names, found = answers.ask(query)
+    assert lines(names, found) == lines(names, rows)
 
 
 def test_a_warehouse_without_published_run_says_so(
@@ -78,14 +86,14 @@ def test_a_warehouse_without_published_run_says_so(
         register_views(spark, warehouse_at(tmp_path_factory.mktemp("empty"), "reader"))
 
 
-def test_a_history_has_one_row_for_each_interval(published: SparkSession) -> None:
+def test_a_history_has_one_row_for_each_interval(answers: Answers) -> None:
     """However many days it lasted, closed or open; a refused run is unseen."""
     rows = [(NS4, 4, *UP, *GROWN), (NS4, 8, *GROWN, *DOWN), (NS5, 2, *UP5, None, None)]
     columns = "namesrv_id, read_queue_nums, opened_by, valid_from, closed_by, valid_to"
-    assert_answers(published, f"SELECT {columns} FROM topic_queue_history", rows)
+    assert_answers(answers, f"SELECT {columns} FROM topic_queue_history", rows)
 
 
-def test_topic_queue_table_at_is_half_open(published: SparkSession) -> None:
+def test_topic_queue_table_at_is_half_open(answers: Answers) -> None:
     """At 12:00 exactly the new queues are there; on the next day the other server is not recorded, and says so."""
     instants = {
         "before": "2026-03-01 11:59:59.999999",
@@ -103,10 +111,10 @@ def test_topic_queue_table_at_is_half_open(published: SparkSession) -> None:
         ("at", NS5, 2, True),
     ]
     rows += [("later", NS5, None, False)]
-    assert_answers(published, sql, rows)
+    assert_answers(answers, sql, rows)
 
 
-def test_broker_live_table_at_has_the_exact_last_update(published: SparkSession) -> None:
+def test_broker_live_table_at_has_the_exact_last_update(answers: Answers) -> None:
     """Whole milliseconds; a query that did not renew the lease does not count; nor does a later one."""
     beat = dt.datetime(2026, 3, 1, 12, 0, 30, 123_000)  # noqa: DTZ001  the zone is UTC
     sql = """
@@ -120,10 +128,10 @@ def test_broker_live_table_at_has_the_exact_last_update(published: SparkSession)
         ("noon", NS5, "C", ADDR5, UP[1]),
         ("minute", NS4, None, ADDR, beat),
     ]
-    assert_answers(published, sql, rows)
+    assert_answers(answers, sql, rows)
 
 
-def test_route_at_reads_like_mqadmin(published: SparkSession) -> None:
+def test_route_at_reads_like_mqadmin(answers: Answers) -> None:
     """Addresses by id, permission in letters; a group without members is a route; an order conf is shown if it is served."""
     sql = """
         SELECT namesrv_id, cluster_name, broker_name, broker_addrs, read_queue_nums, perm, perm_bits,
@@ -133,11 +141,10 @@ def test_route_at_reads_like_mqadmin(published: SparkSession) -> None:
         (NS4, "C", "broker-a", {0: ADDR}, 8, "RW-", 6, "broker-a:4", "broker-a:4"),
         (NS5, "C", "broker-a", {}, 2, "R--", 4, None, "broker-a:2"),
     ]
-    found = published.sql(sql).orderBy("namesrv_id", ascending=False)
-    assert [tuple(row) for row in found.collect()] == rows
+    assert_answers(answers, sql, rows)
 
 
-def test_route_diff_names_what_changed_and_the_last_cause(published: SparkSession) -> None:
+def test_route_diff_names_what_changed_and_the_last_cause(answers: Answers) -> None:
     """Equal routes make no row, and what went takes its addresses with it without a row of their own."""
     sql = """
         SELECT 'day' AS span, * FROM route_diff(TIMESTAMP'2026-03-01 11:00:00', TIMESTAMP'2026-03-01 13:00:00')
@@ -150,10 +157,10 @@ def test_route_diff_names_what_changed_and_the_last_cause(published: SparkSessio
         ("night", NS4, "T", "broker-a", "vanished", "RW- read 8 write 8", None, "down", True, FULL),
         ("night", NS5, None, None, "not known", None, None, None, False, f"at the second instant {NOT_RECORDED}"),
     ]
-    assert_answers(published, sql, rows)
+    assert_answers(answers, sql, rows)
 
 
-def test_why_tells_the_last_change_its_source_and_the_next(published: SparkSession) -> None:
+def test_why_tells_the_last_change_its_source_and_the_next(answers: Answers) -> None:
     """Also for a topic that is gone, and for name servers that never saw it."""
     sql = """
         SELECT 'at' AS asked, namesrv_id, state, caused_by, operation, source_file, source_offset, route,
@@ -169,25 +176,24 @@ def test_why_tells_the_last_change_its_source_and_the_next(published: SparkSessi
         ("gone", NS4, "vanished", "down", "channel_close", None, None, None, None),
         ("early", NS4, "not yet seen", None, None, None, None, None, "up"),
     ]
-    assert_answers(published, sql, rows)
+    assert_answers(answers, sql, rows)
 
 
-def test_a_cause_is_told_with_where_it_is_recorded(published: SparkSession) -> None:
+def test_a_cause_is_told_with_where_it_is_recorded(answers: Answers) -> None:
     """A registration, a beat that was no plain refresh, and a close of which only its outcome is there."""
     rows = [("up", None), ("grown", 7), ("unchanged", 9), ("down", None)]
-    assert_answers(published, "SELECT event_id, source_offset FROM causes", rows)
+    assert_answers(answers, "SELECT event_id, source_offset FROM causes", rows)
 
 
-def test_whole_routes_puts_the_parts_together(published: SparkSession, warehouse: str) -> None:
-    """A part stays as it was said last, until it is no more; in both engines, whatever the day."""
+def test_whole_routes_puts_the_parts_together(answers: Answers) -> None:
+    """A part stays as it was said last, until it is no more, whatever the day."""
     sql = "SELECT change, caused_by, route_before, route_after FROM whole_routes ORDER BY seq"
     rows = [
         ("appeared", "up", None, route(4)),
         ("changed", "grown", route(4), route(8)),
         ("vanished", "down", route(8), None),
     ]
-    assert [tuple(row) for row in published.sql(sql).collect()] == rows
-    assert asked(Answers(warehouse), sql) == on_spark(published, sql)
+    assert_answers(answers, sql, rows)
 
 
 def test_files_are_read_by_name_wherever_they_lie(published: SparkSession, warehouse: str, tmp_path: Path) -> None:
@@ -267,10 +273,10 @@ def test_the_questions_run(published: SparkSession) -> None:
         assert published.sql(question.sql).columns
 
 
-def test_both_engines_refuse_with_the_same_sentence(published: SparkSession, warehouse: str) -> None:
+def test_both_engines_refuse_with_the_same_sentence(published: SparkSession, answers: Answers) -> None:
     """Each function, for an instant before all, or one behind all, of what is recorded; users of JDBC see it too."""
     said = "nothing is recorded at {} 00:00:00 UTC; recorded is 10.0.0.8:9876 from 2026-03-01T00:00:00Z to "
-    days, answers = ("2026-02-28", "2026-03-03"), Answers(warehouse)
+    days = ("2026-02-28", "2026-03-03")
     asked_at = zip(*(everything(f"{day} 00:00:00", "2026-03-02 09:00:00", "T") for day in days), strict=True)
     for number, statements in enumerate(asked_at):
         sql, day = statements[number % 2], days[number % 2]
@@ -286,6 +292,6 @@ def test_both_engines_refuse_with_the_same_sentence(published: SparkSession, war
 
 
 @pytest.mark.parametrize("sql", everything("2026-03-01 12:00:00", "2026-03-02 09:00:00", "T"))
-def test_duckdb_says_what_spark_says(published: SparkSession, warehouse: str, sql: str) -> None:
+def test_duckdb_says_what_spark_says(published: SparkSession, answers: Answers, sql: str) -> None:
     """Every view, and every function, has the same rows with the same values in both engines."""
-    assert asked(Answers(warehouse), sql) == on_spark(published, sql)
+    assert asked(answers, sql) == on_spark(published, sql)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pickle
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -14,19 +19,40 @@ from jobs.night import gate
 from tests.night.nights import ANSWERS, CAPTURE, Capture, Nights, counted, night, warehouse_at
 from tests.night.three_days import DAYS, LOGS, write_log
 
+T = TypeVar("T")
+
+
+def made_once(factory: pytest.TempPathFactory, make: Callable[[Path], T]) -> T:
+    """Return what `make` makes in a folder of its own: the first process of the run that asks makes it, the others wait for it."""
+    is_one_of_many = "PYTEST_XDIST_WORKER" in os.environ
+    folder = (factory.getbasetemp().parent if is_one_of_many else factory.getbasetemp()) / f"once-{make.__name__}"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        told = folder / "told"
+        if not told.exists():
+            told.write_bytes(pickle.dumps(make(folder)))
+        found: T = pickle.loads(told.read_bytes())
+        return found
+
 
 @pytest.fixture(scope="session")
 def read_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a warehouse into which the bundled capture was read, and nothing more was done."""
-    path = tmp_path_factory.mktemp("read-in") / "w"
-    assert ingest(warehouse_at(path, "read-in"), [str(CAPTURE)]).unaccounted == 0
-    return path
+
+    def capture_read_in(folder: Path) -> Path:
+        assert ingest(warehouse_at(folder / "w", "read-in"), [str(CAPTURE)]).unaccounted == 0
+        return folder / "w"
+
+    return made_once(tmp_path_factory, capture_read_in)
 
 
 @pytest.fixture(scope="session")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Capture:
-    path = tmp_path_factory.mktemp("whole") / "w"
-    return Capture(path, night(path, CAPTURE))
+    def whole_capture(folder: Path) -> Capture:
+        return Capture(folder / "w", night(folder / "w", CAPTURE))
+
+    return made_once(tmp_path_factory, whole_capture)
 
 
 @pytest.fixture(scope="session")
@@ -38,9 +64,11 @@ def log_of_the_capture(read_in: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 @pytest.fixture(scope="session")
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
-    folder = tmp_path_factory.mktemp("nights")
-    logs = [write_log(folder, day, lines) for day, lines in zip(DAYS, LOGS, strict=True)]
-    return Nights(folder / "w", logs, [night(folder / "w", log) for log in logs])
+    def three_nights(folder: Path) -> Nights:
+        logs = [write_log(folder, day, lines) for day, lines in zip(DAYS, LOGS, strict=True)]
+        return Nights(folder / "w", logs, [night(folder / "w", log) for log in logs])
+
+    return made_once(tmp_path_factory, three_nights)
 
 
 @pytest.fixture

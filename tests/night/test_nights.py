@@ -47,14 +47,14 @@ def test_digests_put_together_are_those_of_the_whole_tables(nights: Nights) -> N
     assert told == {table.name: len(rows(nights.path, table)) for table in (*bronze.TABLES, *DATA_TABLES)}
 
 
-def test_a_repeated_run_changes_nothing(nights: Nights) -> None:
+def test_a_repeated_run_changes_nothing(nights: Nights, copied: Path) -> None:
     """Inputs that were read before give no new version of any table, the ledger's neither, and the last run's numbers."""
-    before, last = heads(nights.path), nights.summaries[-1]
-    again = night(nights.path, *nights.logs)
+    before, last = heads(copied), nights.summaries[-1]
+    again = night(copied, *nights.logs)
     assert (again.status, again.days, again.last_run) == ("nothing_to_do", [], nights.summaries[-1].run_id)
     assert (again.digests, again.tables, again.verify) == (last.digests, last.tables, last.verify)
     assert (again.settings, again.namesrvs) == (last.settings, last.namesrvs)
-    assert heads(nights.path) == before
+    assert heads(copied) == before
 
 
 def test_events_that_come_again_in_another_file_change_nothing(nights: Nights, copied: Path, tmp_path: Path) -> None:
