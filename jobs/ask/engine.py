@@ -128,7 +128,9 @@ class Answers:
         ready = _ready(warehouse, self._noted, settings) if is_last else None
         self._connection = duckdb.connect(config=settings) if ready is None else ready
         # How far a statement is can be asked only where its bar would be shown.
-        for setting in ("TimeZone = 'UTC'", "enable_progress_bar_print = FALSE", "enable_progress_bar = TRUE"):
+        # Where NULL stands in an order, and in which zone an instant is, are as Spark has it.
+        spark = ("TimeZone = 'UTC'", "default_null_order = 'nulls_first_on_asc_last_on_desc'")
+        for setting in (*spark, "enable_progress_bar_print = FALSE", "enable_progress_bar = TRUE"):
             self._connection.execute(f"SET {setting}")
         if "://" not in warehouse:
             folder = f"{Path(warehouse).resolve()}/"
@@ -211,18 +213,35 @@ class Answers:
         require_rows(table.table, found.column("num_records").to_pylist(), published, folder)
         return _files_of(table, delta)
 
-    def files_at(self, name: str, version: int) -> Files:
-        """Return the data files of a stored table in a version that another run has pinned, which has been found readable."""
+    def rows_at(self, name: str, version: int | None, other: int | None) -> str | None:
+        """Return what reads, as behind FROM, the files of a stored table that only the first of two versions has; None: no file.
+
+        Both have been pinned by runs that are found readable; None: a run that had none of the table.
+        """
         table = asked.stored()[name]
-        return _files_of(
-            table, delta_table(path_of(self.warehouse, table.layer, table.table), name, table.cut, version)
+        if version is None:
+            return None
+        if other is None and version == self.known.versions.get(table.table):
+            self._names.make(name)
+            return f"files.{name}"
+        folder = path_of(self.warehouse, table.layer, table.table)
+        found, others = (
+            Files((), {}) if at is None else _files_of(table, delta_table(folder, name, table.cut, at))
+            for at in (version, other)
         )
+        left_out = frozenset(others.paths)
+        kept = [at for at, path in enumerate(found.paths) if path not in left_out]
+        files = Files(
+            [found.paths[at] for at in kept], {of: [told[at] for at in kept] for of, told in found.told.items()}
+        )
+        return self._source(files, f"{name}_{version}")
 
     def require_kept(self, run_id: str, versions: Mapping[str, int]) -> None:
         """Raise NoLongerReadableError if maintenance has deleted what a run had pinned."""
-        require_kept(self._runs, run_id, versions)
+        if run_id != self._run_id:
+            require_kept(self._runs, run_id, versions)
 
-    def source(self, files: Files, called: str) -> str | None:
+    def _source(self, files: Files, called: str) -> str | None:
         """Return what reads data files, as behind FROM; None: there are none."""
         if not files.paths or "://" not in self.warehouse:
             return reading(files)
@@ -301,7 +320,7 @@ class Answers:
     # -- what a question touches -------------------------------------------------------------------------------------------
 
     def _rows_of(self, name: str) -> str | None:
-        return self.source(self.files(name), name)
+        return self._source(self.files(name), name)
 
     def _version(self, table: asked.Stored) -> DeltaTable | None:
         """Return the version of a table that the run has pinned; the ledger is the newest. None: there is none."""

@@ -242,7 +242,8 @@ def _folded(out: TextIO, names: Sequence[str], rows: Sequence[Sequence[object]])
 
 
 def _cell(value: object, most: int) -> str:
-    text = printable("NULL" if value is None else _text(value))
+    text = "NULL" if value is None else _text(value)
+    text = printable(text[: most + 1])  # which no text becomes shorter by
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
