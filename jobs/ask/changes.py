@@ -9,7 +9,6 @@ Gives   each change once for each run, under an id that is the same whenever it 
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import json
 import os
 import shlex
@@ -154,6 +153,8 @@ class Hook:
 
     def __init__(self, warehouse: str, target: str) -> None:
         """`target`: a command, or `>>` and the name of a file to append to. Raises UsageError for neither."""
+        import hashlib  # noqa: PLC0415  as below
+
         from jobs.store.places import read_text, write_text  # noqa: PLC0415  `ask` does not wait for Arrow
 
         self._warehouse, self._target, self._write = warehouse, target, write_text

@@ -183,6 +183,14 @@ class Answers:
         except duckdb.Error as error:
             raise self._told(error, sql) from error
 
+    def remark(self, values: Mapping[str, Any], rows: Iterable[Iterable[Any]]) -> str | None:
+        """Return what is to be said beside an answer that says nothing of its topic: if none ever had it, nearest names."""
+        topic = values.get("topic")
+        if not isinstance(topic, str) or not all(any(_says_nothing(value) for value in row) for row in rows):
+            return None
+        topics = [name for (name,) in self.ask("SELECT DISTINCT topic FROM route_changes").rows]
+        return None if topic in topics else f"no name server ever had a topic {topic}{nearest(topic, topics, most=5)}"
+
     def interrupt(self) -> None:
         """End the question that another thread is asking: it raises UsageError there."""
         self._connection.interrupt()
@@ -340,6 +348,10 @@ def _files_of(table: asked.Stored, delta: DeltaTable) -> Files:
     inorder = sorted(zip(paths, *told, strict=True), key=itemgetter(0))
     places = {column: place for place, column in enumerate(cut_by, start=1)}
     return Files([of[0] for of in inorder], {name: [of[place] for of in inorder] for name, place in places.items()})
+
+
+def _says_nothing(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(("never seen", "not known", "not recorded"))
 
 
 def nearest(name: str, known: Iterable[str], most: int = 3, cutoff: float = 0.6) -> str:

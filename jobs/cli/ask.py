@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
@@ -85,22 +85,21 @@ def ask(given: argparse.Namespace) -> int:
         for number, (sql, values) in enumerate(questions):
             if number and given.format != "json":
                 out.write("\n")
-            is_known = True
+            known: Iterable[Iterable[Any]] = ()
             if given.question == "explain" or (given.format == "table" and _is_why(given)):
                 from jobs.cli.explain import explain  # noqa: PLC0415  only who is shown packets waits for their reader
 
                 files = [Path(name) for name in getattr(given, "capture", ())]
-                is_known = explain(answers, values, files, given.format, out, with_route=given.question == "explain")
+                known = explain(answers, values, files, given.format, out, with_route=given.question == "explain")
             else:
                 with waiting("ask", lambda: answers.share):
                     names, rows = answers.ask(sql, **values)
                 if "topic" in values:
                     rows = iter(known := list(rows))
-                    is_known = any(map(_knows, known))
                 if write_rows(out, given.format, names, rows, given.limit) and given.format != "table":
                     sys.stderr.write(f"namesrv-history: more rows than {given.limit:,} (--limit) are left out\n")
-            if not is_known and isinstance(values["topic"], str):
-                _name_nearest(answers, values["topic"])
+            if remark := answers.remark(values, known):
+                sys.stderr.write(f"namesrv-history: {remark}\n")
     if fail_on := getattr(given, "fail_on", None):
         ongoing = "SELECT 1 FROM incidents WHERE state = 'ongoing' AND list_contains($severities, severity) LIMIT 1"
         as_severe = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
@@ -238,18 +237,6 @@ def _list_queries(word: str) -> None:
 
 def _is_why(given: argparse.Namespace) -> bool:
     return given.question == "why" or (given.question, getattr(given, "name", "")) == ("query", "no_route_info")
-
-
-def _knows(row: tuple[Any, ...]) -> bool:
-    """Return whether a row says more than that its name server never had what was asked for, or was not recorded."""
-    return not any(isinstance(value, str) and value.startswith(("never seen", "not recorded:")) for value in row)
-
-
-def _name_nearest(answers: Answers, topic: str) -> None:
-    """Say which topics have nearly the name of one that no name server ever had."""
-    topics = [name for (name,) in answers.ask("SELECT DISTINCT topic FROM route_changes").rows]
-    if topic not in topics:
-        sys.stderr.write(f"namesrv-history: no name server ever had a topic {topic}{nearest(topic, topics, most=5)}\n")
 
 
 # -- a Prometheus text file (for the node exporter's textfile collector) ---------------------------------------------------

@@ -258,6 +258,8 @@ def _json(value: object) -> str:
 
 def plain(value: object) -> object:
     """Return a value as JSON knows it."""
+    if value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value)):
+        return value
     if isinstance(value, dt.datetime):
         aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.timezone.utc)
         return f"{aware.astimezone(dt.timezone.utc).replace(tzinfo=None).isoformat()}Z"
@@ -269,6 +271,4 @@ def plain(value: object) -> object:
         return [plain(one) for one in value]
     if isinstance(value, (bytes, bytearray)):
         return value.hex()
-    if value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value)):
-        return value
     return str(value)
