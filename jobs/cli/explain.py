@@ -17,8 +17,7 @@ from jobs.store.published import sha256_of_file
 EXPLAINED = """
     SELECT DISTINCT w.*, s.content_sha256, s.kind AS source_kind
     FROM why($topic, $t) AS w
-    LEFT JOIN events AS e ON e.namesrv_id = w.namesrv_id AND e.event_id = w.caused_by
-    LEFT JOIN sources AS s ON s.source_file = e.source_file AND s.ingest_run = e.ingest_run
+    LEFT JOIN sources AS s ON s.source_file = w.source_file AND s.ingest_run = w.ingest_run
     ORDER BY w.namesrv_id"""
 """What is known of a topic `$topic` at `$t` on each name server, and where the event behind it is recorded."""
 _ROUTE = "SELECT * FROM route_at($topic, $t) ORDER BY namesrv_id, broker_name"
