@@ -17,7 +17,16 @@ from schemas.sql_files import query
 from schemas.table import BOOLEAN, STRING, TIMESTAMP, Table, type_name, type_of, words
 
 VIEW_NAMES = (
-    *("coverage", "other_events", "events", "live_refreshes", "whole_routes", "client_routes", "cause_events", "causes"),
+    *(
+        "coverage",
+        "other_events",
+        "events",
+        "live_refreshes",
+        "whole_routes",
+        "client_routes",
+        "cause_events",
+        "causes",
+    ),
     *("broker_lives", "queue_changes", "address_changes", "heartbeat_gaps", "route_weights", "registry_rows"),
     "between_answers",
     *("finding_codes", "incidents", "namesrv_divergence", "restatements"),
