@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import _duckdb as duckdb
 
 from jobs.errors import BrokenLogError, JobError, NothingPublishedError, NotRecordedError, TamperedError, UsageError
+from jobs.printable import printable
 from jobs.store.coverage import NOT_RECORDED, Covered
 from jobs.store.names import Files, Names, made_with, pattern_of, reading, stand_in, touched
 from jobs.store.published import (
@@ -184,12 +185,13 @@ class Answers:
             raise self._told(error, sql) from error
 
     def remark(self, values: Mapping[str, Any], rows: Iterable[Iterable[Any]]) -> str | None:
-        """Return what is to be said beside an answer that says nothing of its topic: if none ever had it, nearest names."""
+        """Return what is to be said beside rows that say nothing of their topic: no name server ever had it; nearest names."""
         topic = values.get("topic")
         if not isinstance(topic, str) or not all(any(_says_nothing(value) for value in row) for row in rows):
             return None
         topics = [name for (name,) in self.ask("SELECT DISTINCT topic FROM route_changes").rows]
-        return None if topic in topics else f"no name server ever had a topic {topic}{nearest(topic, topics, most=5)}"
+        said = f"no name server ever had a topic {topic}{nearest(topic, topics, most=5)}"
+        return None if topic in topics else printable(said)
 
     def interrupt(self) -> None:
         """End the question that another thread is asking: it raises UsageError there."""

@@ -156,6 +156,8 @@ def test_what_cannot_be_asked_is_said(whole: Capture) -> None:
         h.route_at("TopicA")
     with pytest.warns(UserWarning, match="no name server ever had a topic TopicAA; nearest are TopicA"):
         assert h.route_at("TopicAA", "2026-11-21 08:58").num_rows == 0
+    with pytest.warns(UserWarning, match=r"a topic \\u001b\[31m"):
+        h.route_at("\x1b[31m", "2026-11-21 08:58")
     with pytest.raises(ns.JobError, match="no run with status 'published'"):
         ns.open(whole.path / "gold")
     with pytest.raises(UsageError, match="frames"):
