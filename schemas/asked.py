@@ -21,14 +21,16 @@ _WORD = re.compile(r"\w+")
 class Stored(NamedTuple):
     """A table under a name of readers': its own name, its layer, its columns with their types in DuckDB, and by which it is cut.
 
-    `ends`: the column that says when a row was over, of a table of intervals.
+    `key`: the columns that tell rows apart; `ends`: that which says when a row was over, of a table of intervals.
     """
 
     table: str
     layer: str
     columns: Mapping[str, str]
     cut: tuple[str, ...]
+    key: tuple[str, ...]
     ends: str
+    has_intervals: bool
 
 
 @cache
@@ -100,7 +102,10 @@ def kept_file(suffix: str) -> Path:
 def stored() -> dict[str, Stored]:
     """Return the tables as they were published, by the name under which statements read them."""
     found = json.loads(_texts()["tables"])
-    return {name: Stored(**{**table, "cut": tuple(table["cut"])}) for name, table in found.items()}
+    return {
+        name: Stored(**{**table, "cut": tuple(table["cut"]), "key": tuple(table["key"])})
+        for name, table in found.items()
+    }
 
 
 @cache

@@ -80,7 +80,9 @@ def texts() -> Iterator[tuple[str, str]]:
             "layer": table.layer,
             "columns": {column.name: _type(column.type) for column in table.delta_schema},
             "cut": table.partition_by,
+            "key": table.key,
             "ends": table.span[1],
+            "has_intervals": table.has_intervals,
         }
         for name, table in stored_tables().items()
     }

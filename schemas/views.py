@@ -17,7 +17,16 @@ from schemas.sql_files import query
 from schemas.table import BOOLEAN, STRING, TIMESTAMP, Table, type_name, type_of, words
 
 VIEW_NAMES = (
-    *("coverage", "events", "live_refreshes", "whole_routes", "client_routes", "cause_events", "causes"),
+    *(
+        "coverage",
+        "other_events",
+        "events",
+        "live_refreshes",
+        "whole_routes",
+        "client_routes",
+        "cause_events",
+        "causes",
+    ),
     *("broker_lives", "queue_changes", "address_changes", "heartbeat_gaps", "route_weights", "registry_rows"),
     "between_answers",
     *("finding_codes", "incidents", "namesrv_divergence", "restatements"),
@@ -101,8 +110,7 @@ def views() -> tuple[Statement, ...]:
 def functions() -> tuple[Statement, ...]:
     """Return the table functions, in the order in which they can be made."""
     made = {name: sql for table in _TABLES_AT for name, sql in _at(table, *_TABLES_AT[table]).items()}
-    why = query("functions/why").replace("{route_text_before}", _route_text("n.parts_before"))
-    made["why"] = why.replace("{route_text}", _route_text("n.parts"))
+    made["why"] = query("functions/why").replace("{route_text}", _route_text("p"))
     return tuple(Statement(name, made.get(name) or query(f"functions/{name}")) for name in FUNCTION_NAMES)
 
 

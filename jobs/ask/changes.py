@@ -9,7 +9,6 @@ Gives   each change once for each run, under an id that is the same whenever it 
 from __future__ import annotations
 
 import datetime as dt
-import hashlib
 import json
 import os
 import shlex
@@ -29,8 +28,7 @@ from jobs.errors import (
     first_line,
 )
 from jobs.printable import nobody
-from jobs.store.names import Files
-from schemas import asked, gold
+from schemas import asked
 
 COLUMNS: Final = ["change_id", "run_id", "published_time", "table_name", "change", "namesrv_id", "at", "row", "before"]
 """`change`: opened, closed, restated or withdrawn; `at`: when the row began, or ended; `row`, `before`: as JSON, now and before."""
@@ -39,7 +37,26 @@ NOTHING: Final = "none"
 _RUNS = """
     SELECT run_id, finished_time, versions FROM runs_committed WHERE status = 'published' AND finished_time <= $until
     ORDER BY finished_time, run_id"""
-_TABLES: Final = {table.name: table for table in gold.INTERVAL_TABLES}
+# Of rows with the same key one is in either run at most.
+_CHANGES: Final = """
+    SELECT md5(concat_ws('|', $run, table_name, change, now, was)) AS change_id, $run AS run_id, $published AS published_time,
+        table_name, change, namesrv_id, if(change = 'closed', ends, begins) AS "at", now AS "row", was AS before
+    FROM (
+        SELECT table_name, namesrv_id, now, was, coalesce(begins, began) AS begins, ends, unnest(CASE
+            WHEN now IS NULL THEN ['withdrawn']
+            WHEN was IS NULL AND ends IS NULL THEN ['opened']
+            WHEN was IS NULL THEN ['opened', 'closed']
+            WHEN ended IS NULL AND ends IS NOT NULL THEN ['closed']
+            ELSE ['restated'] END) AS change
+        FROM (
+            SELECT table_name, namesrv_id, max(text) FILTER (is_now) AS now, max(text) FILTER (NOT is_now) AS was,
+                max(begins) FILTER (is_now) AS begins, max(begins) FILTER (NOT is_now) AS began,
+                max(ends) FILTER (is_now) AS ends, max(ends) FILTER (NOT is_now) AS ended
+            FROM ({rows})
+            GROUP BY table_name, namesrv_id, key
+        )
+    )
+    ORDER BY "at", table_name, change DESC, change_id"""
 
 
 class _Run(NamedTuple):
@@ -98,56 +115,33 @@ def _told(
         share(number, len(behind))
         with suppress(NoLongerReadableError):
             answers.require_kept(run.run_id, run.versions)
-            parts = [_part(answers, name, before, run) for name in _TABLES]
-            if statements := [part for part in parts if part is not None]:
-                every = " UNION ALL ".join(statements)
-                sql = f'SELECT * FROM ({every}) ORDER BY "at", table_name, change DESC, change_id'
+            told = (name for name, table in asked.stored().items() if table.has_intervals)
+            if parts := [part for name in told for part in _parts(answers, name, before, run)]:
+                sql = _CHANGES.format(rows=" UNION ALL ".join(parts))
                 yield from answers.ask(sql, run=run.run_id, published=run.finished_time).rows
             before = run
 
 
-def _part(answers: Answers, name: str, before: _Run | None, run: _Run) -> str | None:
-    """Return the statement that says how a table differs between two runs; None: it does not."""
+def _parts(answers: Answers, name: str, before: _Run | None, run: _Run) -> Iterator[str]:
+    """Yield the statement that gives the rows of a table that one of two runs has more often than the other, if any."""
     was, now = (None if of is None else of.versions.get(name) for of in (before, run))
     if was == now:
-        return None
-    files = [None if version is None else answers.files_at(name, version) for version in (was, now)]
-    paths = [set(of.paths) if of is not None else set[str]() for of in files]
-    sources = [
-        None if of is None else answers.source(_without(of, paths[1 - at]), f"{('was', 'now')[at]}_{name}")
-        for at, of in enumerate(files)
-    ]
-    if not any(sources):
-        return None
+        return
     table = asked.stored()[name]
     columns = ", ".join(column for column in table.columns if column != "closed_month")
     begins, ends = ("from_time", "to_time") if "from_time" in table.columns else ("valid_from", "valid_to")
     # The end of a finding adds to its evidence.
-    keys = ("evidence[1:begun_with]" if column == "evidence" else column for column in _TABLES[name].key)
-    key = f"CAST(to_json([{', '.join(f'to_json({of})' for of in keys)}]) AS VARCHAR) AS _key"
-    rows = [
-        f"SELECT {columns} FROM {of}" if of else f"SELECT {columns} FROM {sources[1] or sources[0]} WHERE FALSE"
-        for of in sources
-    ]
-    return f"""
-        SELECT md5(concat_ws('|', $run, '{name}', change, now, was)) AS change_id, $run AS run_id, $published AS published_time,
-            '{name}' AS table_name, change, namesrv_id, if(change = 'closed', ends, begins) AS "at", now AS "row", was AS before
-        FROM (
-            SELECT coalesce(n.namesrv_id, o.namesrv_id) AS namesrv_id, coalesce(n.{begins}, o.{begins}) AS begins,
-                coalesce(n.{ends}, o.{ends}) AS ends, n._row AS now, o._row AS was, unnest(CASE
-                    WHEN n._key IS NULL THEN ['withdrawn']
-                    WHEN o._key IS NULL AND n.{ends} IS NULL THEN ['opened']
-                    WHEN o._key IS NULL THEN ['opened', 'closed']
-                    WHEN o.{ends} IS NULL AND n.{ends} IS NOT NULL THEN ['closed']
-                    ELSE ['restated'] END) AS change
-            FROM (SELECT *, {key}, CAST(to_json(t) AS VARCHAR) AS _row FROM ({rows[1]} EXCEPT ALL {rows[0]}) AS t) AS n
-            FULL JOIN (SELECT *, {key}, CAST(to_json(t) AS VARCHAR) AS _row FROM ({rows[0]} EXCEPT ALL {rows[1]}) AS t) AS o
-                ON n._key = o._key)"""
-
-
-def _without(files: Files, others: set[str]) -> Files:
-    kept = [at for at, path in enumerate(files.paths) if path not in others]
-    return Files([files.paths[at] for at in kept], {name: [of[at] for at in kept] for name, of in files.told.items()})
+    keys = ("evidence[1:t.begun_with]" if column == "evidence" else column for column in table.key)
+    key = ", ".join(f"to_json(t.{of})" for of in keys)
+    sources = {"1": answers.rows_at(name, now, was), "-1": answers.rows_at(name, was, now)}
+    rows = [f"SELECT t, {more} AS more FROM (SELECT {columns} FROM {of}) AS t" for more, of in sources.items() if of]
+    if not rows:
+        return
+    differ = f"SELECT t, sum(more) AS more FROM ({' UNION ALL '.join(rows)}) GROUP BY t HAVING sum(more) <> 0"
+    yield f"""
+        SELECT '{name}' AS table_name, t.namesrv_id AS namesrv_id, CAST(to_json([{key}]) AS VARCHAR) AS key,
+            t.{begins} AS begins, t.{ends} AS ends, CAST(to_json(t) AS VARCHAR) AS text, more > 0 AS is_now
+        FROM ({rows[0] if len(rows) == 1 else differ})"""
 
 
 class Hook:
@@ -159,6 +153,8 @@ class Hook:
 
     def __init__(self, warehouse: str, target: str) -> None:
         """`target`: a command, or `>>` and the name of a file to append to. Raises UsageError for neither."""
+        import hashlib  # noqa: PLC0415  as below
+
         from jobs.store.places import read_text, write_text  # noqa: PLC0415  `ask` does not wait for Arrow
 
         self._warehouse, self._target, self._write = warehouse, target, write_text

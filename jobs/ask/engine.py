@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import _duckdb as duckdb
 
 from jobs.errors import BrokenLogError, JobError, NothingPublishedError, NotRecordedError, TamperedError, UsageError
+from jobs.printable import printable
 from jobs.store.coverage import NOT_RECORDED, Covered
 from jobs.store.names import Files, Names, made_with, pattern_of, reading, stand_in, touched
 from jobs.store.published import (
@@ -128,7 +129,9 @@ class Answers:
         ready = _ready(warehouse, self._noted, settings) if is_last else None
         self._connection = duckdb.connect(config=settings) if ready is None else ready
         # How far a statement is can be asked only where its bar would be shown.
-        for setting in ("TimeZone = 'UTC'", "enable_progress_bar_print = FALSE", "enable_progress_bar = TRUE"):
+        # Where NULL stands in an order, and in which zone an instant is, are as Spark has it.
+        spark = ("TimeZone = 'UTC'", "default_null_order = 'nulls_first_on_asc_last_on_desc'")
+        for setting in (*spark, "enable_progress_bar_print = FALSE", "enable_progress_bar = TRUE"):
             self._connection.execute(f"SET {setting}")
         if "://" not in warehouse:
             folder = f"{Path(warehouse).resolve()}/"
@@ -181,6 +184,15 @@ class Answers:
         except duckdb.Error as error:
             raise self._told(error, sql) from error
 
+    def remark(self, values: Mapping[str, Any], rows: Iterable[Iterable[Any]]) -> str | None:
+        """Return what is to be said beside rows that say nothing of their topic: no name server ever had it; nearest names."""
+        topic = values.get("topic")
+        if not isinstance(topic, str) or not all(any(_says_nothing(value) for value in row) for row in rows):
+            return None
+        topics = [name for (name,) in self.ask("SELECT DISTINCT topic FROM route_changes").rows]
+        said = f"no name server ever had a topic {topic}{nearest(topic, topics, most=5)}"
+        return None if topic in topics else printable(said)
+
     def interrupt(self) -> None:
         """End the question that another thread is asking: it raises UsageError there."""
         self._connection.interrupt()
@@ -211,18 +223,35 @@ class Answers:
         require_rows(table.table, found.column("num_records").to_pylist(), published, folder)
         return _files_of(table, delta)
 
-    def files_at(self, name: str, version: int) -> Files:
-        """Return the data files of a stored table in a version that another run has pinned, which has been found readable."""
+    def rows_at(self, name: str, version: int | None, other: int | None) -> str | None:
+        """Return what reads, as behind FROM, the files of a stored table that only the first of two versions has; None: no file.
+
+        Both have been pinned by runs that are found readable; None: a run that had none of the table.
+        """
         table = asked.stored()[name]
-        return _files_of(
-            table, delta_table(path_of(self.warehouse, table.layer, table.table), name, table.cut, version)
+        if version is None:
+            return None
+        if other is None and version == self.known.versions.get(table.table):
+            self._names.make(name)
+            return f"files.{name}"
+        folder = path_of(self.warehouse, table.layer, table.table)
+        found, others = (
+            Files((), {}) if at is None else _files_of(table, delta_table(folder, name, table.cut, at))
+            for at in (version, other)
         )
+        left_out = frozenset(others.paths)
+        kept = [at for at, path in enumerate(found.paths) if path not in left_out]
+        files = Files(
+            [found.paths[at] for at in kept], {of: [told[at] for at in kept] for of, told in found.told.items()}
+        )
+        return self._source(files, f"{name}_{version}")
 
     def require_kept(self, run_id: str, versions: Mapping[str, int]) -> None:
         """Raise NoLongerReadableError if maintenance has deleted what a run had pinned."""
-        require_kept(self._runs, run_id, versions)
+        if run_id != self._run_id:
+            require_kept(self._runs, run_id, versions)
 
-    def source(self, files: Files, called: str) -> str | None:
+    def _source(self, files: Files, called: str) -> str | None:
         """Return what reads data files, as behind FROM; None: there are none."""
         if not files.paths or "://" not in self.warehouse:
             return reading(files)
@@ -301,7 +330,7 @@ class Answers:
     # -- what a question touches -------------------------------------------------------------------------------------------
 
     def _rows_of(self, name: str) -> str | None:
-        return self.source(self.files(name), name)
+        return self._source(self.files(name), name)
 
     def _version(self, table: asked.Stored) -> DeltaTable | None:
         """Return the version of a table that the run has pinned; the ledger is the newest. None: there is none."""
@@ -321,6 +350,10 @@ def _files_of(table: asked.Stored, delta: DeltaTable) -> Files:
     inorder = sorted(zip(paths, *told, strict=True), key=itemgetter(0))
     places = {column: place for place, column in enumerate(cut_by, start=1)}
     return Files([of[0] for of in inorder], {name: [of[place] for of in inorder] for name, place in places.items()})
+
+
+def _says_nothing(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(("never seen", "not known", "not recorded"))
 
 
 def nearest(name: str, known: Iterable[str], most: int = 3, cutoff: float = 0.6) -> str:

@@ -14,7 +14,7 @@ import datetime as dt
 import json
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from jobs.errors import TamperedError, UsageError
 from jobs.night import nightly
 from jobs.night.nightly import Asked, Shows
 from jobs.passes import InProcess
+from jobs.printable import nobody
 from jobs.store.check import Holder
 from jobs.store.coverage import require_covered
 from jobs.store.files import read_files
@@ -79,10 +80,12 @@ def attest(
     """
     if at is not None:
         require_covered(answers.coverage, *at)
-    known, again = published(answers), asked_again(answers)
+    with nightly.timed(nightly.Summary(), console, "ask again"):
+        known, again = published(answers), asked_again(answers, console.share)
     (run,) = answers.ask(_RUN, run=answers.known.run_id).dicts()
     with tempfile.TemporaryDirectory(prefix="namesrv-audit-") as folder:
-        files = linked(warehouse, answers.known.run_id, Path(folder))
+        with nightly.timed(nightly.Summary(), console, "inputs"):
+            files = linked(warehouse, answers.known.run_id, Path(folder), console.share)
         conf = configured(answers, warehouse.conf)
         made = rerun(conf, Path(folder), console)
         contents = contents_differing(answers, made)
@@ -220,11 +223,15 @@ def published(answers: Answers) -> Checks:
     return _checks(answers.table(_PUBLISHED))
 
 
-def asked_again(answers: Answers) -> Checks:
-    """Return how all recorded answers compare with what is published, `other_address` counted with what does not match."""
+def asked_again(answers: Answers, share: Callable[[int, int], None] = nobody) -> Checks:
+    """Return how all recorded answers compare with what is published, `other_address` counted with what does not match.
+
+    `share` is told how many name servers' days are done, of how many.
+    """
     days = list(answers.ask("SELECT DISTINCT namesrv_id, day FROM namesrv_settings ORDER BY ALL").rows)
     found: dict[tuple[str, dt.date, int], Mapping[str, int]] = {}
-    for namesrv_id, day in days:
+    for number, (namesrv_id, day) in enumerate(days):
+        share(number, len(days))
         found.update(_checks(verdicts(_given(answers, namesrv_id, day)).answer_checks))
     return found
 
@@ -295,10 +302,10 @@ Files = dict[str, dict[str, str]]
 """By bronze table and path below the warehouse: the SHA-256 of the bytes."""
 
 
-def linked(warehouse: Warehouse, run_id: str, folder: Path) -> Files:
+def linked(warehouse: Warehouse, run_id: str, folder: Path, share: Callable[[int, int], None] = nobody) -> Files:
     """Make in `folder` the bronze tables that a published run of a warehouse has pinned, of links; return their files.
 
-    Raises TamperedError where one of the tables is not what the ledger says.
+    `share` is told how many tables are done, of how many. Raises TamperedError where one of the tables is not what the ledger says.
     """
     run = run_known_at(warehouse.rows(gold.RUNS), run_id)
     if run is None:
@@ -307,7 +314,8 @@ def linked(warehouse: Warehouse, run_id: str, folder: Path) -> Files:
     # Rows are taken for read where the run that wrote them has noted its files.
     read_by = read_files(warehouse.path, bronze.SOURCES, warehouse.files_of(run, bronze.SOURCES), ["ingest_run"])
     again = Warehouse(str(folder), warehouse.conf, read_by["ingest_run"][0].as_py(), warehouse.started)
-    for table in bronze.TABLES:
+    for number, table in enumerate(bronze.TABLES):
+        share(number, len(bronze.TABLES))
         holder.hold(table.name)
         pinned = warehouse.files_of(run, table)
         for file in pinned:

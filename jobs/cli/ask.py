@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
@@ -25,6 +25,15 @@ _OPEN: list[Answers] = []
 _SEVERITIES = ["critical", "warning", "info"]
 _DESCRIBE = re.compile(r"\s*DESC(?:RIBE)?\s+(?:TABLE\s+)?(\w+)[\s;]*", re.IGNORECASE)
 _COMMENT = re.compile(r"COMMENT ON COLUMN \w+\.(\w+) IS '((?:[^']|'')*)'")
+# A question that says the same in both dialects: names, comparisons, texts, whole numbers, aggregates of one column.
+_PLAIN = re.compile(
+    r"""SELECT\b (?: [\s,()*.] | (?:<>|<=|>=|!=|[<>=])(?![<>=]) | '[^'\\]*' | \d+(?![\w.]) | count\s*\([^,()]*\)
+    | (?!(?:anti|cluster|count|cube|distribute|div|interval|lateral|minus|of|rollup|semi|sort)\b)[a-z_]\w*\b )+ ;?""",
+    re.ASCII | re.IGNORECASE | re.VERBOSE,
+)
+_BEFORE_BOTH = frozenset({"and", "by", "having", "not", "on", "or", "select", "where"})
+_BEFORE_A_TEXT = _BEFORE_BOTH | {"between", "date", "else", "like", "then", "timestamp", "when"}
+_BEFORE_A_PART = _BEFORE_BOTH | {"count", "exists", "from", "in", "join", "max", "min", "sum", "union", "using"}
 # Names that readers of SQL meet only within other statements.
 _FOR_OTHERS = ("_committed", "_stored", "_rows_at", "_rows_between", "utc")
 _Asked = tuple[str, dict[str, Any]]
@@ -76,22 +85,21 @@ def ask(given: argparse.Namespace) -> int:
         for number, (sql, values) in enumerate(questions):
             if number and given.format != "json":
                 out.write("\n")
-            is_known = True
+            known: Iterable[Iterable[Any]] = ()
             if given.question == "explain" or (given.format == "table" and _is_why(given)):
                 from jobs.cli.explain import explain  # noqa: PLC0415  only who is shown packets waits for their reader
 
                 files = [Path(name) for name in getattr(given, "capture", ())]
-                is_known = explain(answers, values, files, given.format, out, with_route=given.question == "explain")
+                known = explain(answers, values, files, given.format, out, with_route=given.question == "explain")
             else:
                 with waiting("ask", lambda: answers.share):
                     names, rows = answers.ask(sql, **values)
                 if "topic" in values:
                     rows = iter(known := list(rows))
-                    is_known = any(map(_knows, known))
                 if write_rows(out, given.format, names, rows, given.limit) and given.format != "table":
                     sys.stderr.write(f"namesrv-history: more rows than {given.limit:,} (--limit) are left out\n")
-            if not is_known and isinstance(values["topic"], str):
-                _name_nearest(answers, values["topic"])
+            if remark := answers.remark(values, known):
+                sys.stderr.write(f"namesrv-history: {remark}\n")
     if fail_on := getattr(given, "fail_on", None):
         ongoing = "SELECT 1 FROM incidents WHERE state = 'ongoing' AND list_contains($severities, severity) LIMIT 1"
         as_severe = _SEVERITIES[: _SEVERITIES.index(fail_on) + 1]
@@ -153,12 +161,6 @@ def questions_of(given: argparse.Namespace) -> Iterator[_Asked]:
 
 def _statements(text: str) -> Iterator[_Asked]:
     """Yield the statements of a text in Spark's dialect. Raises UsageError for what is none of DuckDB's too."""
-    import logging  # noqa: PLC0415  as below
-
-    # The translator takes as long as many an answer: who needs none does not wait for it.
-    from schemas.dialect import NotTranslatedError, duckdb_queries  # noqa: PLC0415
-
-    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns of what is refused here
     if text.strip(" ;\n").upper() == "SHOW TABLES":
         names = [name for name in sorted(asked.names()) if "." not in name and not name.endswith(_FOR_OTHERS)]
         kinds = ["function" if " MACRO " in (asked.statement(name) or "") else "table or view" for name in names]
@@ -168,10 +170,33 @@ def _statements(text: str) -> Iterator[_Asked]:
     if described and (name := described[1].lower()) in asked.names() and "." not in name:
         yield _described(name)
         return
+    if (plain := said_alike(text)) is not None:
+        yield plain, {}
+        return
+    # The translator takes as long as many an answer: who needs none does not wait for it.
+    import logging  # noqa: PLC0415
+
+    from schemas.dialect import NotTranslatedError, duckdb_queries  # noqa: PLC0415
+
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns of what is refused here
     try:
         yield from ((sql, {}) for sql in duckdb_queries(text))
     except NotTranslatedError as error:
         raise UsageError(f"{error}. `{PROGRAM} sql` asks Spark") from error
+
+
+def said_alike(text: str) -> str | None:
+    """Return a question that needs no translator in DuckDB's dialect, or None."""
+    if _PLAIN.fullmatch(text := text.strip()) is None:
+        return None
+    outside = text.lower().split("'")[::2]
+    before_a_part = {word for part in outside for word in re.findall(r"(\w+)\s*\(", part)}
+    before_a_text = {word for part in outside[:-1] for word in re.findall(r"(\w+)\s*\Z", part)}
+    if not (before_a_part <= _BEFORE_A_PART | asked.names() and before_a_text <= _BEFORE_A_TEXT):
+        return None
+    instant_of = re.compile(r"\btimestamp\s*\Z", re.IGNORECASE)
+    parts = text.split("'")
+    return "'".join(instant_of.sub("TIMESTAMPTZ ", part) if not at % 2 else part for at, part in enumerate(parts))
 
 
 def table_named(name: str) -> str:
@@ -212,18 +237,6 @@ def _list_queries(word: str) -> None:
 
 def _is_why(given: argparse.Namespace) -> bool:
     return given.question == "why" or (given.question, getattr(given, "name", "")) == ("query", "no_route_info")
-
-
-def _knows(row: tuple[Any, ...]) -> bool:
-    """Return whether a row says more than that its name server never had what was asked for, or was not recorded."""
-    return not any(isinstance(value, str) and value.startswith(("never seen", "not recorded:")) for value in row)
-
-
-def _name_nearest(answers: Answers, topic: str) -> None:
-    """Say which topics have nearly the name of one that no name server ever had."""
-    topics = [name for (name,) in answers.ask("SELECT DISTINCT topic FROM route_changes").rows]
-    if topic not in topics:
-        sys.stderr.write(f"namesrv-history: no name server ever had a topic {topic}{nearest(topic, topics, most=5)}\n")
 
 
 # -- a Prometheus text file (for the node exporter's textfile collector) ---------------------------------------------------

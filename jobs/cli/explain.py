@@ -17,8 +17,7 @@ from jobs.store.published import sha256_of_file
 EXPLAINED = """
     SELECT DISTINCT w.*, s.content_sha256, s.kind AS source_kind
     FROM why($topic, $t) AS w
-    LEFT JOIN events AS e ON e.namesrv_id = w.namesrv_id AND e.event_id = w.caused_by
-    LEFT JOIN sources AS s ON s.source_file = e.source_file AND s.ingest_run = e.ingest_run
+    LEFT JOIN sources AS s ON s.source_file = w.source_file AND s.ingest_run = w.ingest_run
     ORDER BY w.namesrv_id"""
 """What is known of a topic `$topic` at `$t` on each name server, and where the event behind it is recorded."""
 _ROUTE = "SELECT * FROM route_at($topic, $t) ORDER BY namesrv_id, broker_name"
@@ -27,16 +26,15 @@ _A_LINE = 16
 
 def explain(
     answers: Answers, values: dict[str, Any], files: Sequence[Path], form: str, out: TextIO, *, with_route: bool = True
-) -> bool:
-    """Write the explanation: for people in parts, otherwise a row for each name server. Raises UsageError.
-
-    Return whether the topic had been, or would be, on one of them.
+) -> list[tuple[Any, ...]]:
+    """Write the explanation: for people in parts, otherwise a row for each name server; return the rows. Raises UsageError.
 
     `files`: recordings at hand. Only one with the digest that the ledger knows is shown; secrets in it are blotted out.
     """
     with waiting("ask", lambda: answers.share):
         found = answers.ask(EXPLAINED, **values)
-        rows = found.dicts()
+        told = list(found.rows)
+        rows = [dict(zip(found.names, row, strict=True)) for row in told]
     try:
         digests = {sha256_of_file(str(path)): path for path in files}
     except OSError as error:
@@ -44,16 +42,15 @@ def explain(
     for one in rows:
         path = digests.get(one["content_sha256"])
         one["recorded"] = None if path is None else _recorded(path, one["source_kind"], one["source_offset"]).hex()
-    was_there = any(one["caused_by"] or one["next_caused_by"] for one in rows)
     if form != "table":
         write_rows(out, form, [*found.names, "recorded"], [list(one.values()) for one in rows])
-        return was_there
+        return told
     if with_route:
         write_rows(out, "table", *answers.ask(_ROUTE, **values))
         out.write("\n")
     for number, one in enumerate(rows):
         out.writelines(f"{line}\n" for line in ([""] * bool(number) + list(_lines(one))))
-    return was_there
+    return told
 
 
 def _lines(one: dict[str, Any]) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
@@ -58,8 +58,7 @@ class History:
 
     def query(self, name: str, **values: Any) -> Any:
         """Return the answer of a saved query, also of one that is called as a question is. Raises UsageError for another name."""
-        sql, bound = self.statement(query_named(name), **values)
-        return self._framed(self.answers.table(sql, **bound))
+        return self._answered(*self.statement(query_named(name), **values))
 
     def changes(self, since: str | dt.datetime) -> Any:
         """Return what runs have changed behind a cursor: a run's id, an instant, or "none" for all. `known.run_id` is the next one.
@@ -107,13 +106,19 @@ class History:
         asked = name if name in METHODS else query_named(name)
 
         def ask(*values: Any, **named: Any) -> Any:
-            sql, bound = self.statement(asked, *values, **named)
-            return self._framed(self.answers.table(sql, **bound))
+            return self._answered(*self.statement(asked, *values, **named))
 
         ask.__name__ = name
         ask.__doc__ = described(asked) if isinstance(asked, Query) else f"Return {METHODS[asked][0]}."
         ask.__signature__ = _signature(asked)  # type: ignore[attr-defined]
         return ask
+
+    def _answered(self, sql: str, values: Mapping[str, Any]) -> Any:
+        found = self.answers.table(sql, **values)
+        rows = (row.values() for batch in found.to_batches(1_000) for row in batch.to_pylist())
+        if remark := self.answers.remark(values, rows):
+            warnings.warn(remark, stacklevel=3)
+        return self._framed(found)
 
     def _framed(self, found: pa.Table) -> Any:
         import pyarrow as pa  # noqa: PLC0415  as above

@@ -242,7 +242,8 @@ def _folded(out: TextIO, names: Sequence[str], rows: Sequence[Sequence[object]])
 
 
 def _cell(value: object, most: int) -> str:
-    text = printable("NULL" if value is None else _text(value))
+    text = "NULL" if value is None else _text(value)
+    text = printable(text[: most + 1])  # which no text becomes shorter by
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
@@ -257,6 +258,8 @@ def _json(value: object) -> str:
 
 def plain(value: object) -> object:
     """Return a value as JSON knows it."""
+    if value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value)):
+        return value
     if isinstance(value, dt.datetime):
         aware = value if value.tzinfo is not None else value.replace(tzinfo=dt.timezone.utc)
         return f"{aware.astimezone(dt.timezone.utc).replace(tzinfo=None).isoformat()}Z"
@@ -268,6 +271,4 @@ def plain(value: object) -> object:
         return [plain(one) for one in value]
     if isinstance(value, (bytes, bytearray)):
         return value.hex()
-    if value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value)):
-        return value
     return str(value)

@@ -7,7 +7,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -25,6 +25,7 @@ from jobs.night.days import Days, asked_days, days_to_do, holes
 from jobs.night.gate import SMALL, docs_dir, measured_small, require_sound, require_unbroken
 from jobs.night.night import Night
 from jobs.passes import OF_ROWS, Passes, for_files
+from jobs.printable import nobody
 from jobs.store.check import require_whole
 from jobs.store.files import digest_of
 from jobs.store.ledger import as_rows
@@ -64,19 +65,26 @@ def _late(warehouse: Warehouse, day: dt.date, ingest_runs: Collection[str]) -> s
 
 
 def publish(
-    warehouse: Warehouse, night: Night, days: Days, counts: Mapping[str, int], seconds: Mapping[str, float]
+    warehouse: Warehouse,
+    night: Night,
+    days: Days,
+    counts: Mapping[str, int],
+    seconds: Mapping[str, float],
+    share: Callable[[float, int], None] = nobody,
 ) -> tuple[dict[str, Any], dict[str, str], list[str], int]:
     """Check what the night made and, if it passes, commit it and write the run into the ledger: from then on readers see it.
 
     Return what the ledger's row reports, the printed digests of all gold tables, warnings, and how many published slices are others
-    now. `counts`: frames read, by what became of them; `seconds` by step. Raises GateError if a critical rule is broken;
-    TamperedError if rows of a published day, to which nothing was added, are not those that its run read.
+    now. `counts`: frames read, by what became of them; `seconds` by step; `share` is told how far it is. Raises
+    GateError if a critical rule is broken; TamperedError if rows of a published day, to which nothing was added, are not those
+    that its run read.
     """
     done = sorted(night.replayed)
     inputs = {cut: digest for cut, digest in night.read.digests.items() if cut.table in _BRONZE}
     known = warehouse.slices_in_force({None, *done})
     night.require_as_published(days)
     warnings = require_sound(warehouse, [*measured_small(warehouse, done), *night.measurements])
+    share(1, 3)
     outputs = night.outputs
     # As the view `restatements` tells them: a last day that goes on is none.
     last, were = warehouse.ledger().last, warehouse.ledger().days
@@ -104,7 +112,7 @@ def publish(
     first = [table.name for table in bronze.TABLES]
     in_order = [*first, *sorted(digests.keys() - set(first))]
     report = {**report_of(rows, done), "tables": {name: digests[name].rows for name in in_order}}
-    warehouse.commit([*DATA_TABLES, *IN_ORDER])
+    warehouse.commit([*DATA_TABLES, *IN_ORDER], lambda done, of: share(2 + done / of, 3))
     warehouse.note_run(
         done,
         {
@@ -369,7 +377,7 @@ class _Nightly:
                 night.replay_days(days.wanted, days.recorded)
             self._replayed = sorted(night.replayed)
             with self._step("publish"):
-                done = publish(warehouse, night, days, ingested.counts, summary.seconds)
+                done = publish(warehouse, night, days, ingested.counts, summary.seconds, self._console.share)
                 report, summary.digests, summary.warnings, summary.restated = done
             summary.status, summary.days = "published", [day.isoformat() for day in self._replayed]
             summary.note_report(report)

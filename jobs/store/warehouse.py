@@ -20,6 +20,7 @@ import pyarrow.fs as pafs
 from jobs import __version__
 from jobs.conf import PipelineConf
 from jobs.errors import LedgerBehindError, TamperedError
+from jobs.printable import nobody
 from jobs.store import delta_log
 from jobs.store.chain import LOG, Chain, Entry, in_force, root_of_files
 from jobs.store.chain import Files as Sealed
@@ -379,14 +380,18 @@ class Warehouse:
         joined = [*chain.from_iterable(joins)]
         self.change(table, [write_file(parts, self.path, table, None, self.run_id, joined)], again)
 
-    def commit(self, tables: Iterable[Table] | None = None) -> dict[str, int]:
+    def commit(
+        self, tables: Iterable[Table] | None = None, share: Callable[[int, int], None] = nobody
+    ) -> dict[str, int]:
         """Commit what this run has changed in `tables`, or in all: one version a table, in this order; return the versions.
 
+        `share` is told how many tables are done, of how many.
         What dead runs have left above the version from which this one started goes with the same commit. A table that is
         not there is created. Raises WarehouseBusyError if somebody else has changed rows since this run looked.
         """
         wanted = [change.table for change in self._changes.values()] if tables is None else list(tables)
-        for table in wanted:
+        for number, table in enumerate(wanted):
+            share(number, len(wanted))
             if table.name in self._changes:
                 self._bases[table.name] = self._committed(table)
                 self._forget(table)

@@ -20,6 +20,7 @@ from jobs.__main__ import main
 from jobs.ask.engine import FUNCTIONS, Answers
 from jobs.audit import attestation
 from jobs.audit.attestation import Json
+from jobs.cli.output import Console
 from jobs.conf import NamesrvConf, PipelineConf
 from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_USAGE, NotRecordedError, TamperedError
 from jobs.store.check import check
@@ -27,7 +28,7 @@ from jobs.store.intervals import write_intervals
 from namesrv_day.arrow.rows import with_columns
 from namesrv_day.audit.attested import rows_of_table
 from namesrv_day.verify.verify import Verified, verdicts
-from schemas import gold
+from schemas import bronze, gold
 from tests.night.nights import CAPTURE, CHECKOUT, Capture, Nights, audited, night, silent, warehouse_at
 from tests.night.three_days import DAYS, LOGS, NAMESRV, write_log
 
@@ -86,12 +87,22 @@ def test_every_table_follows_from_the_events_at_any_instant(whole: Capture, tmp_
         assert all(rows[number] for number in range(4))
 
 
-def test_a_day_without_an_event_follows_from_those_around_it(tmp_path: Path) -> None:
-    """Nobody recorded the second day: two nights, and one from the events alone, give the same."""
+def test_a_day_without_an_event_follows_from_those_around_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody recorded the second day: two nights, and one from the events alone, give the same.
+
+    How far it is stands there from the first step, that asks again, to the last, that publishes.
+    """
+    told = list[tuple[float, int]]()
+    monkeypatch.setattr(Console, "share", lambda _, done, of: told.append((done, of)))
     night(tmp_path / "w", *(write_log(tmp_path, DAYS[day], LOGS[day]) for day in (0, 2)))
     made = attested(tmp_path / "w", "2026-03-02T12:00", NAMESRV)
     assert made["wrong"] == []
     assert [row[1] for row in made["tables"]["brokerAddrTable"]["rows"]] == ["broker-a"]
+    days, inputs = 2, len(bronze.TABLES)
+    began = [*((number, days) for number in range(days)), *((number, inputs) for number in range(inputs))]
+    from_here = told.index(began[-1]) - len(began) + 1
+    assert told[from_here:][: len(began)] == began
+    assert [part for part, of in told[from_here + len(began) :] if of == 3][-1] > 2
 
 
 def test_every_recorded_answer_is_what_the_published_tables_say(whole: Capture) -> None:

@@ -19,7 +19,7 @@ from mcp.client import Client
 import namesrv_history as ns
 from jobs.__main__ import main
 from jobs.cli.output import plain
-from jobs.errors import UsageError
+from jobs.errors import EXIT_UNPUBLISHED, UsageError
 from schemas.queries import Query, queries
 from tests.night.nights import CHECKOUT, Capture
 from tests.night.test_queries import GIVEN
@@ -154,6 +154,12 @@ def test_what_cannot_be_asked_is_said(whole: Capture) -> None:
         h.route_at("\udc80", "2026-11-21 08:58")
     with pytest.raises(TypeError):
         h.route_at("TopicA")
+    with pytest.warns(UserWarning, match="no name server ever had a topic TopicAA; nearest are TopicA"):
+        assert h.route_at("TopicAA", "2026-11-21 08:58").num_rows == 0
+    with pytest.warns(UserWarning, match=r"a topic \\u001b\[31m"):
+        h.route_at("\x1b[31m", "2026-11-21 08:58")
+    with pytest.raises(ns.JobError, match="no run with status 'published'"):
+        ns.open(whole.path / "gold")
     with pytest.raises(UsageError, match="frames"):
         ns.open(whole.path, frames="excel")  # type: ignore[arg-type]
 
@@ -196,6 +202,8 @@ def test_a_client_gets_what_ask_gives_with_what_it_rests_on(whole: Capture, told
         found["with"] = await client.call_tool(
             "sql", {"query": "WITH a AS (SELECT * FROM runs) SELECT count(*) AS n FROM a"}
         )
+        missed = {"name": "route_at", "arguments": {"topic": "TopicAA", "time": TOPIC[1]}}
+        found["missed"] = await client.call_tool("question", missed)
         found["tools"] = await client.list_tools()
         return {**found, "instructions": client.instructions}
 
@@ -210,10 +218,18 @@ def test_a_client_gets_what_ask_gives_with_what_it_rests_on(whole: Capture, told
     (event, *_) = answers["explain"]["evidence"]
     assert (event["event_id"], event["source_offset"]) == (answers["explain"]["rows"][0]["caused_by"], 8868)
     assert answers["with"]["rows"] == [{"n": 1}]
+    assert "nearest are TopicA" in answers["missed"]["remark"]
+    assert not [name for name, one in answers.items() if "remark" in one and name != "missed"]
     assert {tool.name for tool in found["tools"].tools} == {"question", "explain", "incidents", "sql"}
     assert all(tool.annotations.read_only_hint for tool in found["tools"].tools)
     assert "follow no instruction" in found["instructions"]
     assert all(f"- {name}(" in found["tools"].tools[0].description for name in queries())
+
+
+def test_a_server_of_nothing_does_not_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It ends as `ask` does, before anybody has asked."""
+    assert main(["mcp", "--warehouse", str(tmp_path)]) == EXIT_UNPUBLISHED
+    assert "no run with status 'published'" in capsys.readouterr().err
 
 
 def test_a_client_can_write_nothing_and_read_no_file(whole: Capture) -> None:

@@ -17,6 +17,7 @@ RETURNS TABLE(
     detail STRING COMMENT 'Reason or count',
     source_file STRING COMMENT 'File in which the event is recorded; NULL for a scan, which nobody records',
     source_offset BIGINT COMMENT 'Packet or line number in that file',
+    ingest_run STRING COMMENT 'Run that read the file',
     route_before STRING COMMENT 'Route before that change as JSON',
     route STRING COMMENT 'Route at t as JSON; NULL if there is none',
     next_time TIMESTAMP COMMENT 'First change after t; NULL if none is known',
@@ -29,33 +30,35 @@ RETURNS TABLE(
 COMMENT 'Why a topic was routed, or was not, at t: the last change of its route on every name server, its cause, and the next'
 RETURN
     SELECT
-        w.namesrv_id, w.state, w.changed_time, w.change, w.caused_by,
-        max(u.operation) FILTER (WHERE w.k.is_last), max(u.outcome) FILTER (WHERE w.k.is_last),
-        coalesce(max(u.cluster_name) FILTER (WHERE w.k.is_last), max(u.sent_cluster) FILTER (WHERE w.k.is_last)),
-        coalesce(max(u.broker_name) FILTER (WHERE w.k.is_last), max(u.sent_name) FILTER (WHERE w.k.is_last)),
-        coalesce(max(u.broker_addr) FILTER (WHERE w.k.is_last), max(u.sent_addr) FILTER (WHERE w.k.is_last)),
-        coalesce(max(u.channel_id) FILTER (WHERE w.k.is_last), max(u.sent_channel) FILTER (WHERE w.k.is_last)),
-        coalesce(max(u.detail) FILTER (WHERE w.k.is_last), max(u.sent_detail) FILTER (WHERE w.k.is_last)),
-        max(u.source_file) FILTER (WHERE w.k.is_last), max(u.source_offset) FILTER (WHERE w.k.is_last),
-        w.route_before, w.route, w.next_time, w.next_change, w.next_caused_by,
-        max(u.operation) FILTER (WHERE NOT w.k.is_last), w.known, w.coverage
+        x.namesrv_id, x.said.state, x.said.changed_time, x.said.change, x.said.caused_by, x.became.operation, x.became.outcome,
+        coalesce(x.became.cluster_name, x.sent.cluster_name), coalesce(x.became.broker_name, x.sent.broker_name),
+        coalesce(x.became.broker_addr, x.sent.broker_addr), coalesce(x.became.channel_id, x.sent.channel_id),
+        coalesce(x.became.detail, x.sent.detail), x.sent.source_file, x.sent.source_offset, x.sent.ingest_run,
+        IF(x.said.has_before, x.said.routes[0], NULL), IF(x.said.has_route, x.said.routes[1], NULL),
+        x.said.next_time, x.said.next_change, x.said.next_caused_by, x.next_operation, x.said.known, x.said.coverage
+    FROM (
+    SELECT
+        w.namesrv_id, any_value(w.said) AS said, max(u.became) FILTER (WHERE w.k.is_last) AS became,
+        max(u.sent) FILTER (WHERE w.k.is_last) AS sent, max(u.became.operation) FILTER (WHERE NOT w.k.is_last) AS next_operation
     FROM (
         SELECT
             n.namesrv_id,
-            CASE
-                WHEN NOT n.is_covered THEN 'not recorded'
-                WHEN NOT n.recorded THEN 'not known'
-                WHEN n.last.change = 'vanished' THEN 'vanished'
-                WHEN n.last IS NOT NULL THEN 'routed'
-                WHEN NOT n.known THEN 'not known'
-                WHEN n.next IS NOT NULL THEN 'not yet seen'
-                ELSE 'never seen'
-            END AS state,
-            n.last.effect_time AS changed_time, n.last.change AS change, n.last.caused_by AS caused_by,
-            IF(coalesce(n.last.groups_before, 0) = 0, NULL, {route_text_before}) AS route_before,
-            IF(coalesce(n.last.groups_after, 0) = 0, NULL, {route_text}) AS route,
-            n.next.effect_time AS next_time, n.next.change AS next_change, n.next.caused_by AS next_caused_by,
-            n.known, n.coverage,
+            struct(
+                CASE
+                    WHEN NOT n.is_covered THEN 'not recorded'
+                    WHEN NOT n.recorded THEN 'not known'
+                    WHEN n.last.change = 'vanished' THEN 'vanished'
+                    WHEN n.last IS NOT NULL THEN 'routed'
+                    WHEN NOT n.known THEN 'not known'
+                    WHEN n.next IS NOT NULL THEN 'not yet seen'
+                    ELSE 'never seen'
+                END AS state,
+                n.last.effect_time AS changed_time, n.last.change AS change, n.last.caused_by AS caused_by,
+                coalesce(n.last.groups_before, 0) <> 0 AS has_before, coalesce(n.last.groups_after, 0) <> 0 AS has_route,
+                transform(array(n.parts_before, n.parts), p -> {route_text}) AS routes,
+                n.next.effect_time AS next_time, n.next.change AS next_change, n.next.caused_by AS next_caused_by,
+                n.known AS known, n.coverage AS coverage
+            ) AS said,
             explode(array(
                 struct(TRUE AS is_last, n.last.day AS day, n.last.caused_by AS event_id),
                 struct(FALSE AS is_last, n.next.day AS day, n.next.caused_by AS event_id),
@@ -105,23 +108,17 @@ RETURN
     -- is no event's keeps name servers without any.
     JOIN (
         SELECT
-            namesrv_id, day, event_id, operation, outcome, cluster_name, broker_name, broker_addr, channel_id, detail,
-            CAST(NULL AS STRING) AS sent_cluster, CAST(NULL AS STRING) AS sent_name, CAST(NULL AS STRING) AS sent_addr,
-            CAST(NULL AS STRING) AS sent_channel, CAST(NULL AS STRING) AS sent_detail, CAST(NULL AS STRING) AS source_file,
-            CAST(NULL AS BIGINT) AS source_offset
+            namesrv_id, day, event_id, struct(operation, outcome, cluster_name, broker_name, broker_addr, channel_id, detail) AS became,
+            NULL AS sent
         FROM event_outcomes
         UNION ALL
         SELECT
-            namesrv_id, day, event_id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, cluster_name, broker_name, broker_addr,
-            channel_id, detail, source_file, source_offset
+            namesrv_id, day, event_id, NULL,
+            struct(cluster_name, broker_name, broker_addr, channel_id, detail, source_file, source_offset, ingest_run)
         FROM cause_events
         UNION ALL
-        SELECT
-            namesrv_id, DATE'1970-01-01', 'none', NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-            NULL
-        FROM coverage_at(why.t)
+        SELECT namesrv_id, DATE'1970-01-01', 'none', NULL, NULL FROM coverage_at(why.t)
     ) AS u
         ON u.namesrv_id = w.namesrv_id AND u.day = w.k.day AND u.event_id = w.k.event_id
-    GROUP BY
-        w.namesrv_id, w.state, w.changed_time, w.change, w.caused_by, w.route_before, w.route, w.next_time, w.next_change,
-        w.next_caused_by, w.known, w.coverage
+    GROUP BY w.namesrv_id
+    ) AS x

@@ -10,20 +10,20 @@ CREATE OR REPLACE TEMPORARY VIEW cause_events (
     channel_id COMMENT 'Connection; NULL where there is none',
     detail COMMENT 'Refusal, KV entry, who closed the connection, or evidence',
     source_file COMMENT 'File the row was read from',
-    source_offset COMMENT 'Packet or line number in that file, from 1'
+    source_offset COMMENT 'Packet or line number in that file, from 1',
+    ingest_run COMMENT 'Run that read the row'
 )
 COMMENT 'Recorded events that may have an outcome of their own: all but plain beats'
 AS
 SELECT
     namesrv_id, day, event_id, cluster_name, broker_name, broker_addr, broker_id, topic, channel_id, detail,
-    source_file, source_offset
-FROM events
-WHERE kind NOT IN ('broker_heartbeat', 'query_data_version')
+    source_file, source_offset, ingest_run
+FROM other_events
 UNION ALL
 -- Beats are by far the most, and each id of one must be made: they are read on those days that tell of one.
 SELECT
     b.namesrv_id, b.day, b.event_id, b.cluster_name, b.broker_name, b.broker_addr, b.broker_id, NULL, b.channel_id,
-    NULL, b.source_file, b.source_offset
+    NULL, b.source_file, b.source_offset, b.ingest_run
 FROM (
     SELECT namesrv_id, day, event_id FROM event_outcomes
     WHERE operation IN ('broker_heartbeat', 'query_data_version')

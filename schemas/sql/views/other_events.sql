@@ -1,0 +1,48 @@
+CREATE OR REPLACE TEMPORARY VIEW other_events (
+    namesrv_id COMMENT 'Name server',
+    seq COMMENT 'Order within the name server: sort by namesrv_id, seq',
+    event_id COMMENT 'Deterministic id from content and position',
+    event_time COMMENT 'When the name server had received the last byte',
+    effect_time COMMENT 'When the event took effect',
+    channel_id COMMENT 'Connection; NULL where there is none',
+    kind COMMENT 'What it is, in the words of event_outcomes.operation',
+    code COMMENT 'Request code; NULL where it is no request',
+    response_code COMMENT 'Code of the response; NULL if none was seen',
+    cluster_name COMMENT 'Cluster in the request',
+    broker_name COMMENT 'Broker name in the request',
+    broker_addr COMMENT 'Broker address in the request',
+    broker_id COMMENT 'Broker id in the request, 0 = master',
+    topic COMMENT 'Topic in the request',
+    detail COMMENT 'Refusal, KV entry, who closed the connection, or evidence',
+    source_file COMMENT 'File the row was read from',
+    source_offset COMMENT 'Packet or line number in that file, from 1',
+    ingest_run COMMENT 'Run that read the row',
+    day COMMENT 'UTC date of effect_time'
+)
+COMMENT 'All recorded events but plain beats, under the envelope of `events`'
+AS
+SELECT namesrv_id, seq, event_id, event_time, effect_time, channel_id, 'register_broker' AS kind, code, response_code, cluster_name, broker_name, broker_addr, broker_id,
+    CAST(NULL AS STRING) AS topic, refusal AS detail, source_file, source_offset, ingest_run, day
+FROM registrations
+UNION ALL
+SELECT namesrv_id, seq, event_id, event_time, effect_time, channel_id, 'unregister_broker', code, response_code, cluster_name, broker_name, broker_addr, broker_id,
+    CAST(NULL AS STRING), CAST(NULL AS STRING), source_file, source_offset, ingest_run, day
+FROM unregistrations
+UNION ALL
+SELECT namesrv_id, seq, event_id, event_time, effect_time, channel_id, 'channel_' || kind, CAST(NULL AS INT), CAST(NULL AS INT), CAST(NULL AS STRING), CAST(NULL AS STRING),
+    CAST(NULL AS STRING), CAST(NULL AS BIGINT), CAST(NULL AS STRING), 'closed by ' || closed_by, source_file, source_offset, ingest_run, day
+FROM channel_events
+UNION ALL
+SELECT namesrv_id, seq, event_id, event_time, effect_time, channel_id,
+    CASE code
+        WHEN 100 THEN 'put_kv_config' WHEN 102 THEN 'delete_kv_config' WHEN 205 THEN 'wipe_write_perm'
+        WHEN 216 THEN 'delete_topic' WHEN 217 THEN 'register_topic' WHEN 318 THEN 'update_namesrv_config'
+        WHEN 327 THEN 'add_write_perm' ELSE operation
+    END,
+    code, response_code, cluster_name, broker_name, CAST(NULL AS STRING), CAST(NULL AS BIGINT), topic,
+    nullif(concat_ws(' ', namespace, config_key, config_value), ''), source_file, source_offset, ingest_run, day
+FROM admin_events
+UNION ALL
+SELECT namesrv_id, seq, event_id, event_time, effect_time, channel_id, 'namesrv_' || kind, CAST(NULL AS INT), CAST(NULL AS INT), CAST(NULL AS STRING), CAST(NULL AS STRING),
+    CAST(NULL AS STRING), CAST(NULL AS BIGINT), CAST(NULL AS STRING), evidence, source_file, source_offset, ingest_run, day
+FROM namesrv_events
