@@ -25,15 +25,6 @@ _OPEN: list[Answers] = []
 _SEVERITIES = ["critical", "warning", "info"]
 _DESCRIBE = re.compile(r"\s*DESC(?:RIBE)?\s+(?:TABLE\s+)?(\w+)[\s;]*", re.IGNORECASE)
 _COMMENT = re.compile(r"COMMENT ON COLUMN \w+\.(\w+) IS '((?:[^']|'')*)'")
-# A question that says the same in both dialects: names, comparisons, texts, whole numbers, aggregates of one column.
-_PLAIN = re.compile(
-    r"""SELECT\b (?: [\s,()*.] | (?:<>|<=|>=|!=|[<>=])(?![<>=]) | '[^'\\]*' | \d+(?![\w.]) | count\s*\([^,()]*\)
-    | (?!(?:anti|cluster|count|cube|distribute|div|interval|lateral|minus|of|rollup|semi|sort)\b)[a-z_]\w*\b )+ ;?""",
-    re.ASCII | re.IGNORECASE | re.VERBOSE,
-)
-_BEFORE_BOTH = frozenset({"and", "by", "having", "not", "on", "or", "select", "where"})
-_BEFORE_A_TEXT = _BEFORE_BOTH | {"between", "date", "else", "like", "then", "timestamp", "when"}
-_BEFORE_A_PART = _BEFORE_BOTH | {"count", "exists", "from", "in", "join", "max", "min", "sum", "union", "using"}
 # Names that readers of SQL meet only within other statements.
 _FOR_OTHERS = ("_committed", "_stored", "_rows_at", "_rows_between", "utc")
 _Asked = tuple[str, dict[str, Any]]
@@ -170,9 +161,6 @@ def _statements(text: str) -> Iterator[_Asked]:
     if described and (name := described[1].lower()) in asked.names() and "." not in name:
         yield _described(name)
         return
-    if (plain := said_alike(text)) is not None:
-        yield plain, {}
-        return
     # The translator takes as long as many an answer: who needs none does not wait for it.
     import logging  # noqa: PLC0415
 
@@ -183,20 +171,6 @@ def _statements(text: str) -> Iterator[_Asked]:
         yield from ((sql, {}) for sql in duckdb_queries(text))
     except NotTranslatedError as error:
         raise UsageError(f"{error}. `{PROGRAM} sql` asks Spark") from error
-
-
-def said_alike(text: str) -> str | None:
-    """Return a question that needs no translator in DuckDB's dialect, or None."""
-    if _PLAIN.fullmatch(text := text.strip()) is None:
-        return None
-    outside = text.lower().split("'")[::2]
-    before_a_part = {word for part in outside for word in re.findall(r"(\w+)\s*\(", part)}
-    before_a_text = {word for part in outside[:-1] for word in re.findall(r"(\w+)\s*\Z", part)}
-    if not (before_a_part <= _BEFORE_A_PART | asked.names() and before_a_text <= _BEFORE_A_TEXT):
-        return None
-    instant_of = re.compile(r"\btimestamp\s*\Z", re.IGNORECASE)
-    parts = text.split("'")
-    return "'".join(instant_of.sub("TIMESTAMPTZ ", part) if not at % 2 else part for at, part in enumerate(parts))
 
 
 def table_named(name: str) -> str:

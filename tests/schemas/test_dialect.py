@@ -9,10 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import duckdb
 import pytest
 
-from jobs.cli.ask import said_alike
 from namesrv_day.arrow.sql import connection
 from schemas import asked
 from schemas.dialect import NotTranslatedError, duckdb_queries
@@ -69,61 +67,6 @@ def test_duckdb_gives_what_spark_defines(sql: str, expected: tuple[object, ...])
     """Where the two differ, and the translator alone would get it wrong or might: quotes, places in lists, NULLs, units."""
     (query,) = duckdb_queries(sql)
     assert connection().execute(query).fetchall() == [expected]
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "SELECT a, b FROM t ORDER BY a, b DESC",
-        "select a b, count(*), max(seen) FROM t x WHERE x.a IN ('x', 'it''s') OR a IS NULL GROUP BY ALL ORDER BY count(*), a;",
-        "SELECT 'TIMESTAMP' FROM t WHERE seen > TIMESTAMP'2026-01-01 09:30:00+08:00' AND NOT a LIKE '%TIMESTAMP '",
-        "SELECT CASE WHEN b >= 2 AND b <> 3 THEN 'x' END AS c FROM t LEFT JOIN (SELECT DISTINCT a z FROM t) u ON z = a ORDER BY 1",
-    ],
-)
-def test_what_both_dialects_say_alike_needs_no_translator(sql: str) -> None:
-    """As it stands it gives the rows, in the order, that its translation gives."""
-    made = duckdb.connect(config={"default_null_order": "nulls_first_on_asc_last_on_desc"})
-    made.execute("""CREATE TABLE t AS SELECT * FROM (VALUES ('x', 1, TIMESTAMPTZ '2026-01-01 01:00Z'), (NULL, 2, NULL),
-        ('it''s', NULL, TIMESTAMPTZ '2026-01-01 02:00Z'), ('y', 3, TIMESTAMPTZ '2026-01-01 03:00Z')) AS t(a, b, seen)""")
-    plain, (translated,) = said_alike(sql), duckdb_queries(sql)
-    assert plain is not None
-    assert made.execute(plain).fetchall() == made.execute(translated).fetchall() != []
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        *(
-            'SELECT "a"',
-            "SELECT `a`",
-            "SELECT a[0] FROM t",
-            "SELECT 1L",
-            "SELECT 1.5",
-            "SELECT a <=> b",
-            r"SELECT '\n'",
-            "SELECT r'a'",
-        ),
-        *(
-            "SELECT count(a, b) FROM t",
-            "SELECT count(DISTINCT a, b) FROM t",
-            "SELECT log(a) FROM t",
-            "SELECT a -- b",
-            "SELECT a / b",
-        ),
-        *(
-            "SELECT a FROM t SORT BY a",
-            "SELECT a FROM t LEFT ANTI JOIN u",
-            "SELECT a; SELECT b",
-            "DROP TABLE t",
-            "SET x = 1",
-            "",
-        ),
-        *("SELECT " + "a" * 50_000 + "\\", "SELECT" + " " * 50_000 + "\\", "SELECT " + "count(a" * 10_000),
-    ],
-)
-def test_what_dialects_may_say_otherwise_is_translated(sql: str) -> None:
-    """Quotes, places in lists, numbers with letters, functions, words of one of them; found in no time, however long it is."""
-    assert said_alike(sql) is None
 
 
 @pytest.mark.parametrize(
