@@ -305,6 +305,7 @@ class _Reader:
             self._add(transcript, transcript.finish())
             found.tally.add(transcript.counts)
             found.namesrvs |= transcript.shown()
+        self._add(self._earlier, self._earlier.end_before(self._before.known_from))
         for source, (row, _) in zip(self._series.sources, found.rows, strict=True):
             self._tell_left_out(source, row)
         last_ns = self._transcript.last_time_ns()
