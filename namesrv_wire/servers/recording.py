@@ -296,9 +296,8 @@ class Recording:
     def _note_gap(self, seq: int, begin_ns: int, end_ns: int, evidence: str) -> None:
         self.whole_since_ns = max(self.whole_since_ns, end_ns)
         place = Place(*self._ledger.source, begin_ns)
-        self._ledger.fact(
-            "recording_gap", evidence, seq=seq, place=place, properties=f"{UNTIL_MS}{end_ns // 1_000_000}"
-        )
+        until_ms = max(end_ns // 1_000_000, -(-begin_ns // 1_000_000))
+        self._ledger.fact("recording_gap", evidence, seq=seq, place=place, properties=f"{UNTIL_MS}{until_ms}")
         self._ledger.doubted_ns = self._ledger.time_ns
 
     def _note_step(self, time_ns: int, evidence: str) -> None:
