@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from jobs.session import is_meant_for_cluster
 from jobs.store.places import unnamed
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.instants import NS_PER_US
-from namesrv_day.arrow.rows import with_microseconds
+from namesrv_day.arrow.rows import rows_of, with_microseconds
 from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import Lateness, Times, times_of
 from namesrv_wire.logs.log_file import BLOCK_BYTES, Block, read_blocks
@@ -123,6 +124,8 @@ def _written(part: Part, name: str, block: Block) -> ReadBlock:
             found.stated[address] = values["namesrv_id"]
         if row.table == QUARANTINE:
             found.refused.add(values["reason"], at, values["detail"] or "")
+    for fact in block.facts:
+        careful.add(_placed(fact, fact.values["source_offset"] - block.first), frame=None)
     found.times = {of: times_of(np.array(us)) for of, us in sorted(met.items())}
     for table, rows in known.items():
         numbers = np.array([row.source_offset for row in rows]) - block.first
@@ -163,10 +166,11 @@ def _placed(row: AnyRow, line: int) -> AnyRow:
     return row._replace(values={**values, "source_offset": max(line, 0)}) if "source_offset" in values else row
 
 
-def again(part: Part, number: int) -> Iterator[tuple[int, AnyRow]]:
-    """Yield all rows of a block, read once more, with the numbers of their lines from 0."""
+def again(part: Part, number: int) -> Iterator[tuple[int | None, AnyRow]]:
+    """Yield all rows of a block, read once more, with the numbers of their lines from 0; None: those that stand for no line."""
     block = next(islice(part.blocks(), number, None))
     yield from ((_number(row, block), row) for row in block.rows)
+    yield from ((None, _placed(fact, fact.values["source_offset"] - block.first)) for fact in block.facts)
 
 
 Values = dict[str, Any]
@@ -257,14 +261,16 @@ class Reading:
         times = warehouse.rows(bronze.SOURCES, None, columns, pc.field("kind") == "capture")
         recorded = zip(*with_microseconds(times).drop_null().to_pydict().values(), strict=True)
         is_beginning = pc.field("kind").isin(["started", "observed_from", "address_started", "address_observed_from"])
-        known = warehouse.rows(bronze.NAMESRV_EVENTS, columns=["namesrv_addr", "seq"], filter=is_beginning)
-        first = known.group_by("namesrv_addr").aggregate([("seq", "min")])
+        known = warehouse.rows(bronze.NAMESRV_EVENTS, None, ["namesrv_addr", "seq", "event_id", "kind"], is_beginning)
+        last_first = sorted(rows_of(known), key=itemgetter("seq"), reverse=True)
+        first = {row["namesrv_addr"]: row for row in last_first}
         return Before(
             warehouse.conf,
             warehouse.path,
             warehouse.files(bronze.OPEN_STREAMS),
             [(first * NS_PER_US, last * NS_PER_US + NS_PER_US) for first, last in recorded],
-            dict(zip(first["namesrv_addr"].to_pylist(), first["seq_min"].to_pylist(), strict=True)),
+            {addr: row["seq"] for addr, row in first.items()},
+            {addr: row["event_id"] for addr, row in first.items() if "observed" in row["kind"]},
             self._lateness.watermarks_us,
             warehouse.until_us,
         )
@@ -324,6 +330,10 @@ class Reading:
                     staging.add_files(files, block.days, first - 1, line)
             else:
                 for at, row in again(part, number):
+                    if at is None:
+                        placed = _placed(row, line + row.values["source_offset"])
+                        staging.add(lateness.judged(placed, in_order=False), frame=None)
+                        continue
                     frame = None if _is_part(row, part) else first + at
                     staging.add(lateness.judged(_placed(row, line + max(at, 0))), frame=frame, number=frame)
             self.stated |= block.stated

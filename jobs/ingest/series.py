@@ -6,11 +6,12 @@ import datetime as dt
 import hashlib
 import re
 import socket
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import groupby, islice
+from itertools import groupby, islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -27,10 +28,10 @@ from namesrv_day.arrow.rows import rows_of
 from namesrv_wire.errors import CaptureError, DecodeError, Reason, UnorderedError
 from namesrv_wire.lateness import Lateness, ahead_of_clock
 from namesrv_wire.packets.capture import SYN, Endpoints, Segment
-from namesrv_wire.packets.columns import CaptureStats, Packets, read_capture, read_columns, snapshot_length
+from namesrv_wire.packets.columns import DISORDER_NS, CaptureStats, Packets, read_capture, read_columns, snapshot_length
 from namesrv_wire.packets.container import Position
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, told
-from namesrv_wire.rows import FRAME_TABLES, AnyRow, FrameRow, Row, Tally, quarantine_row
+from namesrv_wire.rows import FRAME_TABLES, REVOKED, AnyRow, FrameRow, Row, Tally, quarantine_row
 from namesrv_wire.servers.transcript import Transcript
 from namesrv_wire.streams.tcp import Stream
 from schemas import bronze
@@ -177,8 +178,9 @@ class Before:
     """What is known of name servers before a run, as far as reading needs it.
 
     `root`, `open_streams`: the files that say where reading stopped in their connections. `ranges`: when captures that were read
-    begin and end, in nanoseconds. `known_from`: the position from which each address is known. `watermarks_us`: the latest time of
-    each. `until_us`: nothing that is recorded by now is later. `host`: the machine that has found the files.
+    begin and end, in nanoseconds. `known_from`: the position from which each address is known; `observed_from`: the first event of
+    one, if that says that its recording began in mid-life. `watermarks_us`: the latest time of each. `until_us`: nothing that is
+    recorded by now is later. `host`: the machine that has found the files.
     """
 
     conf: PipelineConf
@@ -186,6 +188,7 @@ class Before:
     open_streams: Sequence[DataFile]
     ranges: Sequence[tuple[int, int]]
     known_from: Mapping[str, int]
+    observed_from: Mapping[str, str]
     watermarks_us: Mapping[str, int]
     until_us: int | None
     host: str = field(default_factory=socket.gethostname)
@@ -287,6 +290,8 @@ class _Reader:
         # Captures that go back behind what was read: connections that are open now are not those of then.
         self._earlier = Transcript(*known)
         self._ranges = list(before.ranges)
+        self._held_of, self._held = self._transcript, list[tuple[Segment, str]]()
+        """The end of the capture before, between which the beginning of the next may belong, and the transcript of both."""
         self._stats: dict[str, CaptureStats] = {}
         """What was met in each capture."""
         self._begun: dict[tuple[str, str], Stream] = {}
@@ -297,14 +302,25 @@ class _Reader:
     def read(self) -> ReadSeries:
         """Return what the files gave."""
         found, transcripts = self._found, (self._transcript, self._earlier)
-        for source in self._series.sources:
-            row = self._read(source)
+        peeked = list[Segment]()
+        for source, following in pairwise([*self._series.sources, None]):
+            assert source is not None
+            peeked = peeked or self._peek(source)
+            behind = [] if following is None else self._peek(following)
+            row = self._read(source, peeked, min((segment.time_ns for segment in behind), default=0))
+            peeked = behind
             found.rows.append((row, self._rows.count))
             self._behind += source.bytes
         for transcript in transcripts:
             self._add(transcript, transcript.finish())
             found.tally.add(transcript.counts)
             found.namesrvs |= transcript.shown()
+        gaps = self._earlier.end_before(self._before.known_from)
+        begun = sorted({gap.values["namesrv_id"] for gap in gaps} & self._before.observed_from.keys())  # it goes on now
+        revoked = [
+            Row(REVOKED, {"table": "namesrv_events", "event_id": self._before.observed_from[of]}) for of in begun
+        ]
+        self._add(self._earlier, [*gaps, *revoked])
         for source, (row, _) in zip(self._series.sources, found.rows, strict=True):
             self._tell_left_out(source, row)
         last_ns = self._transcript.last_time_ns()
@@ -325,11 +341,16 @@ class _Reader:
         found.count, found.days = self._rows.count, self._rows.days
         return found
 
-    def _read(self, source: Source) -> Values:
-        """Read a capture; return its row for `sources`, with the reason if reading stopped early."""
+    def _peek(self, source: Source) -> list[Segment]:
+        return peek(source.path, self._conf.vxlan_ports, self._before.until_us)
+
+    def _read(self, source: Source, peeked: Sequence[Segment], following_ns: int) -> Values:
+        """Read a capture; return its row for `sources`, with the reason if reading stopped early.
+
+        `peeked`: its first segments; `following_ns`: when the next capture begins.
+        """
         self._lateness.begin_file()
         name, vxlan_ports = source.path.name, self._conf.vxlan_ports
-        peeked = peek(source.path, vxlan_ports, self._before.until_us)
         endpoints = {end for segment in peeked for end in (segment.src, segment.dst)}
         bearing = bearing_of(peeked, self._transcript, self._ranges, source.path, self._begun, vxlan_ports)
         is_apart = bearing in (Bearing.EARLIER, Bearing.STEPPED)
@@ -341,7 +362,10 @@ class _Reader:
             later = [first for first, last in self._ranges if last >= source.first_time_ns]
             if later:
                 self._earlier.taken(endpoints & last_ns.keys(), min(later), max(last_ns.values()))
-        row = self._read_capture(source, transcript, last_ns if bearing is Bearing.AGAIN else {})
+        if self._held and (transcript is not self._held_of or bearing is Bearing.AGAIN):
+            self._feed_held()
+        self._held_of = transcript
+        row = self._read_capture(source, last_ns if bearing is Bearing.AGAIN else {}, following_ns)
         if bearing is Bearing.STEPPED:
             # The clock went back between the capture and what was read: what has the earlier times came later.
             first_ns = min(first for first, _ in self._ranges)
@@ -354,18 +378,38 @@ class _Reader:
             self._ranges.append((source.first_time_ns, round(row["last_time"].timestamp() * 1e9)))
         return row
 
-    def _read_capture(self, source: Source, transcript: Transcript, read_until: Mapping[str, int]) -> Values:
-        """Read a capture but for what its name servers have shown already, up to `read_until` of each."""
+    def _feed_held(self, until_ns: int = 0) -> None:
+        """Feed what is held in the order of its times: all of it, or what does not lie behind `until_ns` by a little."""
+        held = sorted(self._held, key=lambda of: of[0].time_ns)
+        is_disordered = bool(held) and held[-1][0].time_ns - DISORDER_NS <= until_ns
+        self._held = [of for of in held if is_disordered and of[0].time_ns > until_ns]
+        fed = held[: len(held) - len(self._held)]
+        self._add(self._held_of, [row for segment, name in fed for row in self._held_of.feed(segment, name)])
+
+    def _read_capture(self, source: Source, read_until: Mapping[str, int], following_ns: int) -> Values:
+        """Read a capture but for what its name servers have shown already, up to `read_until` of each.
+
+        Of its end is held what the next one, which begins at `following_ns`, may have something to come between.
+        """
+        transcript = self._held_of
         name, counts, limit_days = source.path.name, transcript.counts, self._lateness.limit_days
         frames, packets, cut, behind = counts.frames, counts.packets, counts.cut_frames, counts.behind
-        last_ns = None
+        last_ns, reached = None, 0
         stats = self._stats[name] = CaptureStats()
         ahead, endpoints = _Ahead(self._before.until_us), Endpoints()
         position = Position()
         columns = read_columns(source.path, position, stats, self._conf.vxlan_ports)
-        read = UntilItStops(_in_order(columns, source.path, limit_days, ahead))
-        for some in read:
-            tell((self._behind + min(position.bytes, source.bytes)) / self._all)
+        read, end = UntilItStops(_in_order(columns, source.path, limit_days, ahead)), list[Packets]()
+        for some in _but_its_end(read, 0 if read_until else following_ns, end):
+            if self._held:
+                first = bisect_right(some.time_ns, max(segment.time_ns for segment, _ in self._held))
+                self._held += ((segment, name) for segment in some.only(range(first)).segments(endpoints))
+                if first == len(some.time_ns):
+                    continue
+                self._feed_held()
+                some = some.only(range(first, len(some.time_ns)))  # noqa: PLW2901
+            reached = max(reached, min(position.bytes, source.bytes))
+            tell((self._behind + reached) / self._all)
             if read_until:
                 rows = list[AnyRow]()
                 for segment in some.segments(endpoints):
@@ -378,6 +422,9 @@ class _Reader:
                 rows, of_last = transcript.feed_all(some, name)
                 last_ns = of_last or last_ns
             self._add(transcript, rows)
+        self._held += ((segment, name) for some in end for segment in some.segments(endpoints))
+        last_ns = max([last_ns or 0, *(segment.time_ns for segment, of in self._held if of == name)]) or None
+        self._feed_held(following_ns)
         stopped = read.stopped
         self._found.pieces += len(ahead.rows)
         self._add(transcript, ahead.rows)
@@ -498,6 +545,25 @@ class _Ahead:
             error, identity = DecodeError(Reason.AHEAD_OF_CLOCK, why), f"{us} {size}"
             self.rows.append(quarantine_row((None, None), place, error, bytes(piece), len(piece), identity))
         return packets.only(np.flatnonzero(~is_ahead).tolist())
+
+
+def _but_its_end(found: UntilItStops[Packets], following_ns: int, end: list[Packets]) -> Iterator[Packets]:
+    """Yield packets, and leave in `end` those that lie behind the beginning of what follows, by as little as they may.
+
+    What lies apart by more is no disorder, and is left to whoever reads what follows.
+    """
+    last_ns = 0
+    for packets in found:
+        end.append(packets)
+        last_ns = packets.time_ns[-1] if packets.time_ns else last_ns
+        while len(end) > 1 and (not end[0].time_ns or end[0].time_ns[-1] < last_ns - DISORDER_NS):
+            yield end.pop(0)
+    is_disordered = found.stopped is None and last_ns - DISORDER_NS <= following_ns < last_ns
+    behind, end[:] = list(end), []
+    for packets in behind:
+        first = bisect_right(packets.time_ns, following_ns) if is_disordered else len(packets.time_ns)
+        yield packets.only(range(first)) if first < len(packets.time_ns) else packets
+        end.append(packets.only(range(first, len(packets.time_ns))))
 
 
 def _in_order(found: Iterable[Packets], path: Path, limit_days: int, ahead: _Ahead) -> Iterator[Packets]:

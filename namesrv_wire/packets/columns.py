@@ -20,7 +20,7 @@ from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, LINUX_SLL, LINUX_SLL
 _OTHERS: Final = f"more than {MAX_LEFT_OUT:,} other kinds and ports"
 _SLL_OUTGOING: Final = 4
 """What the first cooked format says of a packet that this host sent."""
-_DISORDER_NS: Final = 100_000_000
+DISORDER_NS: Final = 100_000_000
 
 
 @dataclass(slots=True)
@@ -155,7 +155,7 @@ def _in_order(some: Iterator[Packets]) -> Iterator[Packets]:
                 continue
             places: Sequence[int] = range(len(found.time_ns)) if order is None else order
             count, last_ns = len(places), found.time_ns[places[-1]]
-            while count and last_ns - _DISORDER_NS < found.time_ns[places[count - 1]] <= last_ns:
+            while count and last_ns - DISORDER_NS < found.time_ns[places[count - 1]] <= last_ns:
                 count -= 1
             held = found.only(places[count:])
             yield found.only(places[:count])
@@ -174,7 +174,7 @@ def _in_time(time_ns: Sequence[int]) -> list[int] | None:
         return None
     steps, latest = np.zeros(len(times), np.int64), time_ns[0]
     for place, now in enumerate(time_ns):
-        steps[place] = now < latest - _DISORDER_NS
+        steps[place] = now < latest - DISORDER_NS
         latest = now if steps[place] else max(latest, now)
     order: list[int] = np.lexsort((times, np.cumsum(steps))).tolist()
     return order

@@ -95,7 +95,7 @@ class Exchange:
             head = head_of(cut.data)
             self._unread(connection, head, from_server=from_server)
             if head is None and connection.beats and not from_server:
-                self._doubt(f"bytes of {connection.channel_id} are missing")
+                self.doubt(f"bytes of {connection.channel_id} are missing")
         if reason is Reason.TRUNCATED_PACKET:
             tally.cut_frames += 1
             if connection.is_cut:
@@ -151,9 +151,9 @@ class Exchange:
         if pending.row is not None:
             self.ledger.emit(pending.row)
         elif pending.code in EVENT_TABLES:
-            self._doubt(f"{request_name(pending.code)} of {connection.channel_id} could not be read")
+            self.doubt(f"{request_name(pending.code)} of {connection.channel_id} could not be read")
 
-    def _doubt(self, evidence: str) -> None:
+    def doubt(self, evidence: str) -> None:
         """Note that the registry may have changed unseen; once, until something else is read."""
         ledger = self.ledger
         if ledger.written_ns > ledger.doubted_ns:

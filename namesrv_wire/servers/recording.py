@@ -254,6 +254,10 @@ class Recording:
         self._note_step(begin_ns, evidence)
         self._gap(begin_ns, until_ns, "the clock went back")
 
+    def end_before(self, until_ns: int) -> None:
+        """Note that nothing was recorded from the last packet on until a time from which more is known."""
+        self._gap(self.last_packet_ns, until_ns, "what came after was read before")
+
     def taken_by_others(self, begin_ns: int, end_ns: int) -> None:
         """Note that what was recorded from one time to another is read by somebody else: it has no place here."""
         self._taken, self.calm_until_ns = (begin_ns, end_ns), -1
@@ -292,9 +296,8 @@ class Recording:
     def _note_gap(self, seq: int, begin_ns: int, end_ns: int, evidence: str) -> None:
         self.whole_since_ns = max(self.whole_since_ns, end_ns)
         place = Place(*self._ledger.source, begin_ns)
-        self._ledger.fact(
-            "recording_gap", evidence, seq=seq, place=place, properties=f"{UNTIL_MS}{end_ns // 1_000_000}"
-        )
+        until_ms = max(end_ns // 1_000_000, -(-begin_ns // 1_000_000))
+        self._ledger.fact("recording_gap", evidence, seq=seq, place=place, properties=f"{UNTIL_MS}{until_ms}")
         self._ledger.doubted_ns = self._ledger.time_ns
 
     def _note_step(self, time_ns: int, evidence: str) -> None:

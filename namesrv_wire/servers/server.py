@@ -99,7 +99,7 @@ class Server:
         if went_on and recording.is_unrecorded(connection, is_new=False):
             recording.pass_unrecorded(connection, others)
         if segment.flags & ACK:
-            connection.note_ack(segment.ack, from_server=from_server)
+            self._acknowledged(connection, segment, from_server=from_server)
         advanced = False
         silent_since = connection.last_byte_ns
         if size:
@@ -124,6 +124,18 @@ class Server:
             silent_ns = 0 if advanced else time_ns - silent_since
             self._ends(connection, segment, silent_ns, from_server=from_server)
         return True
+
+    def _acknowledged(self, connection: Connection, segment: Segment, *, from_server: bool) -> None:
+        """Note an acknowledgement.
+
+        If the server has bytes of a broker that nobody saw, or answers to what may have been its first ones, it may know more.
+        """
+        stream = connection.from_client.stream
+        # One byte may be the client's FIN.
+        is_unseen = from_server and stream.ahead(segment.ack) > 1
+        if is_unseen and (connection.beats or (segment.payload and not stream.position)):
+            self.exchange.doubt(f"bytes of {connection.channel_id} are acknowledged, and were not seen")
+        connection.note_ack(segment.ack, from_server=from_server)
 
     def _is_elsewhere(self, connection: Connection, segment: Segment, *, from_server: bool) -> bool:
         """Return whether a segment was seen on another interface than the name server's.
@@ -162,6 +174,8 @@ class Server:
         if seq != stream.next_seq or stream.chunks or back.chunks or connection.idle_ns is not None:
             return False
         if from_server and (idle.unsigned or idle.inactive or connection.elsewhere):
+            return False
+        if from_server and back.ahead(ack) > 1:
             return False
         if flags & ACK:
             connection.note_ack(ack, from_server=from_server)

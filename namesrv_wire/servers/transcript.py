@@ -255,6 +255,18 @@ class Transcript:
                 rows += server.ledger.take()
         return rows
 
+    def end_before(self, known_from: Mapping[str, int]) -> list[AnyRow]:
+        """Return the rows that say of name servers that what is known of them from `known_from` on was read before what was fed.
+
+        What went on from the one to the other is not known. Call after `finish()`.
+        """
+        rows: list[AnyRow] = []
+        for server in self._servers.values():
+            if server.ledger.confirmed and 0 < server.recording.last_packet_ns < known_from.get(server.id, 0):
+                server.recording.end_before(known_from[server.id])
+                rows += server.ledger.take()
+        return rows
+
     def taken(self, namesrv_ids: Collection[str], begin_ns: int, end_ns: int) -> None:
         """Note that what these name servers did from one time to another is read by somebody else: it has no place here."""
         for namesrv_id in namesrv_ids:

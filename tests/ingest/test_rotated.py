@@ -69,6 +69,26 @@ def test_files_of_a_night_in_any_order_are_one_capture(tmp_path: Path, one: One,
     assert content(tmp_path / "w") == one.content
 
 
+def test_packets_out_of_order_from_one_file_to_the_next_are_put_in_order(tmp_path: Path, one: One) -> None:
+    """What the name server receives is late by up to 40 ms, also across the end of a file: all is as in order of time."""
+    rng = random.Random(7)
+    times = [
+        int.from_bytes(packet[:4], "little") * 1_000_000 + int.from_bytes(packet[4:8], "little") for packet in WHOLE
+    ]
+    late = [
+        of + rng.randrange(40_000) * (packet[52:54] == b"\x26\x94") for of, packet in zip(times, WHOLE, strict=True)
+    ]
+    order = sorted(range(len(WHOLE)), key=late.__getitem__)
+    packets, latest = [WHOLE[at] for at in order], list(itertools.accumulate((times[at] for at in order), max))
+    seams = [at for at in range(1, len(order)) if times[order[at]] < latest[at - 1]]
+    cuts = [0, *sorted(rng.sample(seams, _FILES - 1)), len(WHOLE)]
+    for number, (first, last) in enumerate(itertools.pairwise(cuts)):
+        (tmp_path / f"{number:02}.pcap").write_bytes(HEAD + b"".join(packets[first:last]))
+    read = ingest(warehouse_at(tmp_path / "w", "run"), [str(path) for path in tmp_path.glob("*.pcap")])
+    assert (read.unaccounted, read.errors, read.frames, read.packets) == (0, [], one.read.frames, one.read.packets)
+    assert content(tmp_path / "w") == one.content
+
+
 def test_nights_out_of_order_lose_and_double_no_frame(tmp_path: Path, one: One) -> None:
     """Each file is a night, and they come in any order: all frames are accounted for, and no row is there twice."""
     total = 0
