@@ -51,8 +51,8 @@ _SHORTEST_NS = CHANNEL_MAX_IDLE_MS * NS_PER_MS + RECORDING_GAP_NS
 def fill_gaps(warehouse: Warehouse, days: Collection[dt.date]) -> set[dt.date]:
     """Have gaps in which `days` have rows by now be what is left of them; return the days on which facts have changed.
 
-    That is the time before what came late, and behind it, however short: what was open there, was read apart; and what reading
-    it at once would have called a gap. Nothing is committed.
+    That is the time before what came late, and behind it, if it is longer than a minute; and what reading both at once would
+    have called a gap. Nothing is committed.
     """
     table, changed = bronze.NAMESRV_EVENTS, set[dt.date]()
     if not days:
@@ -102,7 +102,7 @@ def _left_of(gap: Mapping[str, Any], seen: list[int], taken: set[tuple[str, int]
     """Return the rows of what is left of a gap, at positions of name servers that are not `taken`, and take these."""
     rows, edges = [], (gap["seq"], _until_ns(gap))
     for begin, end in pairwise([edges[0], *seen, edges[1]]):
-        if end - begin <= _SHORTEST_NS and begin != edges[0] and end != edges[1]:
+        if end - begin <= (RECORDING_GAP_NS if begin == edges[0] or end == edges[1] else _SHORTEST_NS):
             continue
         row = {**gap, "properties": f"{UNTIL_MS}{max(end // NS_PER_MS, -(-begin // NS_PER_MS))}"}
         row["evidence"] = f"no packet for {(end - begin) / 1e9:.3f} s; what came before and after was read apart"

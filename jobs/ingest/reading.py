@@ -124,8 +124,6 @@ def _written(part: Part, name: str, block: Block) -> ReadBlock:
             found.stated[address] = values["namesrv_id"]
         if row.table == QUARANTINE:
             found.refused.add(values["reason"], at, values["detail"] or "")
-    for fact in block.facts:
-        careful.add(_placed(fact, fact.values["source_offset"] - block.first), frame=None)
     found.times = {of: times_of(np.array(us)) for of, us in sorted(met.items())}
     for table, rows in known.items():
         numbers = np.array([row.source_offset for row in rows]) - block.first
@@ -166,11 +164,10 @@ def _placed(row: AnyRow, line: int) -> AnyRow:
     return row._replace(values={**values, "source_offset": max(line, 0)}) if "source_offset" in values else row
 
 
-def again(part: Part, number: int) -> Iterator[tuple[int | None, AnyRow]]:
-    """Yield all rows of a block, read once more, with the numbers of their lines from 0; None: those that stand for no line."""
+def again(part: Part, number: int) -> Iterator[tuple[int, AnyRow]]:
+    """Yield all rows of a block, read once more, with the numbers of their lines from 0."""
     block = next(islice(part.blocks(), number, None))
     yield from ((_number(row, block), row) for row in block.rows)
-    yield from ((None, _placed(fact, fact.values["source_offset"] - block.first)) for fact in block.facts)
 
 
 Values = dict[str, Any]
@@ -330,10 +327,6 @@ class Reading:
                     staging.add_files(files, block.days, first - 1, line)
             else:
                 for at, row in again(part, number):
-                    if at is None:
-                        placed = _placed(row, line + row.values["source_offset"])
-                        staging.add(lateness.judged(placed, in_order=False), frame=None)
-                        continue
                     frame = None if _is_part(row, part) else first + at
                     staging.add(lateness.judged(_placed(row, line + max(at, 0))), frame=frame, number=frame)
             self.stated |= block.stated

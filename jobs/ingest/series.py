@@ -23,7 +23,7 @@ from jobs.ingest.collecting import STAGED, Collector, Run
 from jobs.ingest.sources import Source, UntilItStops, instant, is_compressed
 from jobs.passes import tell
 from jobs.store.files import DataFile, read_files
-from namesrv_core.machine.instants import NS_PER_US
+from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_day.arrow.rows import rows_of
 from namesrv_wire.errors import CaptureError, DecodeError, Reason, UnorderedError
 from namesrv_wire.lateness import Lateness, ahead_of_clock
@@ -31,7 +31,7 @@ from namesrv_wire.packets.capture import SYN, Endpoints, Segment
 from namesrv_wire.packets.columns import DISORDER_NS, CaptureStats, Packets, read_capture, read_columns, snapshot_length
 from namesrv_wire.packets.container import Position
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, told
-from namesrv_wire.rows import FRAME_TABLES, REVOKED, AnyRow, FrameRow, Row, Tally, quarantine_row
+from namesrv_wire.rows import FRAME_TABLES, REVOKED, UNTIL_MS, AnyRow, FrameRow, Row, Tally, quarantine_row
 from namesrv_wire.servers.transcript import Transcript
 from namesrv_wire.streams.tcp import Stream
 from schemas import bronze
@@ -315,8 +315,10 @@ class _Reader:
             self._add(transcript, transcript.finish())
             found.tally.add(transcript.counts)
             found.namesrvs |= transcript.shown()
-        gaps = self._earlier.end_before(self._before.known_from)
-        begun = sorted({gap.values["namesrv_id"] for gap in gaps} & self._before.observed_from.keys())  # it goes on now
+        gaps = self._earlier.end_beside(self._before.known_from)
+        known_from = self._before.known_from  # of whom is known what was before, the recording began there no more
+        ended = {(gap.values["namesrv_id"], gap.values["seq"]) for gap in gaps}
+        begun = sorted(of for of, seq in ended if seq < known_from[of] and of in self._before.observed_from)
         revoked = [
             Row(REVOKED, {"table": "namesrv_events", "event_id": self._before.observed_from[of]}) for of in begun
         ]
@@ -484,7 +486,10 @@ class _Reader:
             # A capture that goes back behind what was read begins somewhere, but in the middle of what is known.
             is_beginning = transcript is self._earlier and values.get("kind") == "observed_from"
             if is_beginning and self._before.known_from.get(values["namesrv_id"], values["seq"]) < values["seq"]:
-                continue
+                # What went on over its edge was read in two parts.
+                until = f"{UNTIL_MS}{values['seq'] // NS_PER_MS + 1}"
+                told = {"kind": "recording_gap", "properties": until, "evidence": "what came before was read before"}
+                row = Row(row.table, {**values, **told})  # noqa: PLW2901
             is_frame = row.table in FRAME_TABLES and values.get("event_id") not in counted
             judged = self._lateness.judged(row, in_order=False)
             self._rows.add(judged, frame=number if is_frame else None)

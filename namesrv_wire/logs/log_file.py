@@ -16,19 +16,7 @@ from namesrv_wire.errors import CaptureError, DecodeError, Reason
 from namesrv_wire.limits import MAX_LINE_BYTES
 from namesrv_wire.logs.event_log import Positions
 from namesrv_wire.logs.known_lines import TOPICS, KnownLines
-from namesrv_wire.rows import (
-    QUARANTINE,
-    UNTIL_MS,
-    AnyRow,
-    FrameRow,
-    Place,
-    Row,
-    Values,
-    digest_id,
-    envelope,
-    namesrv_row,
-    quarantine_row,
-)
+from namesrv_wire.rows import AnyRow, Row, Values, digest_id, quarantine_row
 
 BLOCK_BYTES: Final = 16 << 20
 """A block is the lines that begin in so many bytes: blocks are read by themselves, by whoever has time."""
@@ -49,7 +37,6 @@ _UNREADABLE: Final = (
     ),
 )
 """How texts begin that are no event log as a whole, and what is said of them."""
-_OF_NAMESRV: Final = re.compile(rb'"namesrv_id"\s*:\s*"([^"\\]*)"')
 _KNOWN: Final = [KnownLines()]
 """What was parsed by this process, whatever the file."""
 
@@ -58,9 +45,8 @@ _KNOWN: Final = [KnownLines()]
 class Block:
     """Lines of an event log that follow each other. Numbers of lines count from `first`, which is 1 for the first of a part.
 
-    `rows`: in their order, a topic table in front of its registration; the others have the numbers of their lines. `facts`: rows
-    that stand for no line. `count`: of all lines, `frames`: of those that say something; `ignored`: of a name server's log, by rule
-    (`namesrv_log.read_log`).
+    `rows`: in their order, a topic table in front of its registration; the others have the numbers of their lines. `count`: of all
+    lines, `frames`: of those that say something; `ignored`: of a name server's log, by rule (`namesrv_log.read_log`).
     """
 
     first: int
@@ -68,7 +54,6 @@ class Block:
     frames: int = 0
     ignored: Counter[str] = field(default_factory=Counter)
     rows: list[AnyRow] = field(default_factory=list)
-    facts: list[Row] = field(default_factory=list)
 
 
 def read_blocks(path: Path, start: int = 0, stop: int | None = None) -> Iterator[Block]:
@@ -85,7 +70,7 @@ def read_blocks(path: Path, start: int = 0, stop: int | None = None) -> Iterator
         reader.read(text)
         if text.ends_block or reader.block.count >= _BLOCK_LINES or reader.careful >= _BLOCK_ROWS:
             if reader.block.count:
-                yield reader.read_block()
+                yield reader.block
             reader = _Reader(name, reader.block.first + reader.block.count)
 
 
@@ -126,13 +111,6 @@ class _Reader:
         self._source_file = source_file
         self._positions = Positions()
         self._told: dict[str, Values] = {}
-        self._last_us: dict[str, int] = {}
-        """When each name server's last row took effect, and its first one, of so many as `_looked_at`."""
-        self._first_us: dict[str, int] = {}
-        self._looked_at = 0
-        self._doubted: dict[str, int] = {}
-        self._unread_first: int | None = None
-        """A line that could not be read, in front of all that could."""
 
     def read(self, text: _Text) -> None:
         """Read lines that follow those that were read."""
@@ -144,14 +122,6 @@ class _Reader:
         self.block.frames += len(lines)
         for number, line in enumerate(lines, first):
             self._read_line(number, line, text.beyond)
-
-    def read_block(self) -> Block:
-        """Return the block, once all its lines were read."""
-        if self._unread_first is not None:
-            self._look()
-            for name, first_us in self._first_us.items():
-                self._doubt(name, first_us - 1, self._unread_first)
-        return self.block
 
     def _read_line(self, number: int, line: bytes, beyond: int) -> None:
         known, values = _KNOWN[0].find(line) if len(line) <= MAX_LINE_BYTES else (None, ())
@@ -173,46 +143,8 @@ class _Reader:
             for row in _rows_or_refusal(line, len(line) + beyond, (self._source_file, number)):
                 if row.table == TOPICS:
                     self._tell(row)
-                elif row.table == QUARANTINE:
-                    self.block.rows.append(row)
-                    self._refused(number, line)
                 else:
                     self.block.rows.append(self._positions.placed(row))
-
-    def _refused(self, number: int, line: bytes) -> None:
-        """Note that a line may have said of a name server what nobody knows now, behind the last one that was read of it.
-
-        Of whom, if the line says so; else of all that the block has shown, or shows if it is in front of all.
-        """
-        self._look()
-        if not self._last_us:
-            self._unread_first = number
-        said = _OF_NAMESRV.search(line)
-        for name in [said[1].decode("utf-8", "replace")] if said else [*self._last_us]:
-            if name in self._last_us:
-                self._doubt(name, self._last_us[name] + 1, number)
-
-    def _doubt(self, name: str, at_us: int, number: int) -> None:
-        """Note once that what is known of a name server may have changed at a time."""
-        if self._doubted.get(name) == at_us:
-            return
-        self._doubted[name] = at_us
-        place = Place(self._source_file, number, at_us * 1_000)
-        seq = self._positions.take(name, place.time_ns, "unread line")
-        shared = envelope(name, seq, digest_id(name, "unread line", at_us), None, place)
-        until = f"{UNTIL_MS}{at_us // 1_000 + 1}"
-        fact = namesrv_row(shared, "recording_gap", None, "a line of the log could not be read", until)
-        self.block.facts.append(fact._replace(seq_is_given=False))
-
-    def _look(self) -> None:
-        """Learn when the rows took effect that were not looked at yet."""
-        for row in self.block.rows[self._looked_at :]:
-            at_us = row.effect_us if isinstance(row, FrameRow) else row.values.get("effect_time")
-            if at_us is not None:
-                name = row.namesrv_id if isinstance(row, FrameRow) else row.values["namesrv_id"]
-                self._first_us.setdefault(name, at_us)
-                self._last_us[name] = at_us
-        self._looked_at = len(self.block.rows)
 
     def _tell(self, topics: Row) -> None:
         """Add a topic table, unless it is the last one that was told with its digest."""

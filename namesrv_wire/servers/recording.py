@@ -254,9 +254,10 @@ class Recording:
         self._note_step(begin_ns, evidence)
         self._gap(begin_ns, until_ns, "the clock went back")
 
-    def end_before(self, until_ns: int) -> None:
-        """Note that nothing was recorded from the last packet on until a time from which more is known."""
-        self._gap(self.last_packet_ns, until_ns, "what came after was read before")
+    def end_beside(self, known_ns: int) -> None:
+        """Note that what follows the last packet was read before; nothing was recorded until `known_ns`, if that is later."""
+        last_ns = self.last_packet_ns
+        self._gap(last_ns, max(known_ns, last_ns + 1_000_000), "what came after was read before")
 
     def taken_by_others(self, begin_ns: int, end_ns: int) -> None:
         """Note that what was recorded from one time to another is read by somebody else: it has no place here."""

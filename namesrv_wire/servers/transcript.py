@@ -255,15 +255,15 @@ class Transcript:
                 rows += server.ledger.take()
         return rows
 
-    def end_before(self, known_from: Mapping[str, int]) -> list[AnyRow]:
-        """Return the rows that say of name servers that what is known of them from `known_from` on was read before what was fed.
+    def end_beside(self, known_from: Mapping[str, int]) -> list[AnyRow]:
+        """Return the rows that say of name servers known from `known_from` on that what follows was read before what was fed.
 
         What went on from the one to the other is not known. Call after `finish()`.
         """
         rows: list[AnyRow] = []
         for server in self._servers.values():
-            if server.ledger.confirmed and 0 < server.recording.last_packet_ns < known_from.get(server.id, 0):
-                server.recording.end_before(known_from[server.id])
+            if server.ledger.confirmed and server.recording.last_packet_ns > 0 and server.id in known_from:
+                server.recording.end_beside(known_from[server.id])
                 rows += server.ledger.take()
         return rows
 

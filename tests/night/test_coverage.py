@@ -61,24 +61,6 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
     return code, found.out + found.err
 
 
-@pytest.mark.parametrize(
-    ("torn", "said"),
-    [
-        ('{"schema":"namesrv-event/1","kind":"unregis\n', "known in part: what has shown itself since 2026-03-01T"),
-        (f'{{"namesrv_id":"{OTHER}","kind":"x"}}\n', "known in full"),
-    ],
-    ids=["of anybody", "of another"],
-)
-def test_behind_a_line_that_cannot_be_read_is_known_what_has_shown_itself(tmp_path: Path, torn: str, said: str) -> None:
-    """As behind a request of a capture; a line that says whose it is leaves others as they are."""
-    log = write_log(tmp_path, DAYS[0], LOGS[0])
-    lines = log.read_text(encoding="utf-8").splitlines(keepends=True)
-    log.write_text("".join([*lines[:-1], torn, lines[-1]]), encoding="utf-8")
-    assert night(tmp_path / "w", log).quarantined == 1
-    (found,) = asked(tmp_path / "w", "SELECT coverage FROM coverage_at(TIMESTAMP'2026-03-01 10:01:00')")
-    assert found["coverage"].startswith(said)
-
-
 def test_coverage_ends_with_the_last_thing_that_was_read(two: Path) -> None:
     """Of each name server by itself; the nights between its events are quiet, not gaps, and known from its start on."""
     found = asked(two, "SELECT * FROM coverage ORDER BY namesrv_id, from_time")
