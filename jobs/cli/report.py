@@ -14,7 +14,6 @@ from jobs.night.nightly import Summary
 from jobs.store.maintain import Maintained
 from jobs.store.warehouse import Warehouse
 from namesrv_wire.errors import Reason
-from schemas.dialect import duckdb_queries
 from schemas.queries import QUESTIONS
 
 _EXPLANATIONS = {
@@ -132,6 +131,8 @@ def show_ingested(ingested: Ingested, console: Console) -> None:
 
 def show_questions(warehouse: Warehouse, console: Console) -> None:
     """Show the demo's questions with their SQL and their answers."""
+    from schemas.dialect import duckdb_queries  # noqa: PLC0415  only a demo waits for the translator
+
     answers = Answers(warehouse.path)
     for number, question in enumerate(QUESTIONS, start=1):
         console.line()

@@ -142,6 +142,8 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
             work.day,
             work.run_id,
             [work.before.files(table), work.opened.files(table)],
+            "open",
+            work.open_digests.get(table.name),
         )
         for table in gold.INTERVAL_TABLES
     }

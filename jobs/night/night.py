@@ -353,6 +353,7 @@ class Night:
         told = self._held([gold.EXPIRED_BROKERS], [d for d in recorded if d < day][-_WAITED_DAYS:])
         unread, published = self._unread(), self._published(day)
         opened = files_of(warehouse, gold.INTERVAL_TABLES, [dt.date.max], published=True)
+        in_force = warehouse.slices_in_force({None})
         # The last ones to end are small.
         names = sorted(heard.keys() | set(settings["namesrv_id"].to_pylist()), key=lambda name: (-heard[name], name))
         going_on = warehouse.going_on(names, day)
@@ -372,6 +373,7 @@ class Night:
                     told.of(name),
                     None if published is None else published.of(name),
                     opened.of(name),
+                    {cut.table: digest for cut, digest in in_force.items() if cut.namesrv_id == name},
                     self.read.hours.get((day, name), ()),
                     self.read.answers.get((day, name), ()),
                     settings.filter(own),

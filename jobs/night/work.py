@@ -20,6 +20,7 @@ from jobs.store.places import filesystem_of, table_path
 from jobs.store.warehouse import Warehouse
 from namesrv_core.inference.settings import Value
 from namesrv_core.machine.codes import ResponseCode
+from namesrv_day.arrow.digest import Digest
 from namesrv_day.arrow.rows import derived_of, empty
 from namesrv_day.arrow.sql import ask, connection
 from namesrv_day.day.alive import alive, as_of, columns_for
@@ -233,9 +234,9 @@ class NamesrvWork:
     `today`: bronze tables of the day, and topic_configs; `start`: the last day before, and `before` its tables, with the intervals
     that were there on it or later; `ever`: namesrv_events up to the day; `told`: expired_brokers of days before.
     `published`: gold tables of the day as they were published; None: they never were; `opened`: of intervals that are published as
-    open. `hours`, `answers`: where hours of beats and of answers are stashed. `settings_before`, `settings_later`, `scan_life`,
-    `addresses`: rows of this name server, as `SettleInput` has them; `suspected`: as `flags.suspected.SUSPECTED`; `unread`: see
-    `VerifyInput`.
+    open, and `open_digests` of these, by table. `hours`, `answers`: where hours of beats and of answers are stashed.
+    `settings_before`, `settings_later`, `scan_life`, `addresses`: rows of this name server, as `SettleInput` has them;
+    `suspected`: as `flags.suspected.SUSPECTED`; `unread`: see `VerifyInput`.
     """
 
     namesrv_id: str
@@ -248,6 +249,7 @@ class NamesrvWork:
     told: Files
     published: Files | None
     opened: Files
+    open_digests: Mapping[str, Digest]
     hours: tuple[str, ...]
     answers: tuple[str, ...]
     settings_before: pa.Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 import pyarrow as pa
@@ -57,13 +57,15 @@ def write_intervals(
     namesrv_id: str,
     day: dt.date,
     run_id: str,
-    there: Iterable[Iterable[DataFile]],
+    there: Sequence[Iterable[DataFile]],
     kind: Kind = "open",
+    published: Digest | None = None,
 ) -> Written:
     """Write the intervals that a name server had on a day: those that closed on it, and of the open ones what differs from `there`.
 
-    `rows`: as they are stored; `there`: files that may hold its open intervals, as the run sees them and as they were published.
-    Files of several name servers, and of another kind, are not kept.
+    `rows`: as they are stored; `there`: files that may hold its open intervals, as the run sees them and as they were published;
+    `published`: the digest of the latter as the ledger has it, with which they have been compared. Files of several name servers,
+    and of another kind, are not kept.
     """
     # A question about one topic or broker then finds its rows together, and passes over what else a file has.
     rows = conformed(rows, table)
@@ -75,6 +77,8 @@ def write_intervals(
     known = [_parts_of(files, namesrv_id, kind) for files in there]
     count = _count(opened.num_rows, next((part.of for parts in known for part in parts), None))
     of_opened, found = list[DataFile](), list[Digest]()
+    if published is not None and _are_published(opened, published, known):
+        of_opened, found, opened = [*known[0].values()], [published], opened.slice(0, 0)
     for part, some in _parted(opened, table, count):
         [digest] = digests_by(some).values()
         found.append(digest)
@@ -88,6 +92,13 @@ def write_intervals(
     if found:
         digests[Slice(table.name, None, namesrv_id)] = sum_of(found)
     return Written(tuple(of_closed), tuple(of_opened), digests)
+
+
+def _are_published(opened: pa.Table, published: Digest, known: Sequence[Mapping[_Part, DataFile]]) -> bool:
+    """Return whether open intervals are those that were published, all of them in files that the run sees as they were then."""
+    rows = sum(file.rows for file in known[0].values())
+    is_seen = published.rows == opened.num_rows == rows and all(parts == known[0] for parts in known)
+    return is_seen and sum_of(digests_by(opened).values()) == published
 
 
 class _Part(NamedTuple):

@@ -24,10 +24,11 @@ from jobs.errors import CompactionError
 from jobs.printable import nobody
 from jobs.store import delta_log
 from jobs.store.delta_log import LOG, Version
-from jobs.store.files import DataFile, batches_of, digest_of, is_rooted, joins_of, write_file
+from jobs.store.files import DataFile, batches_of, is_rooted, joins_of, write_file
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import OLDEST, oldest_kept
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
+from namesrv_day.arrow.digest import Digest, digests_by, sum_of
 from schemas import bronze, gold
 from schemas.table import Table
 
@@ -180,12 +181,23 @@ def _compacted(
     for group in groups:
         day = group[0].closed[0] if group[0].closed else group[0].day
         joins = [rows for file in group for rows in joins_of(root, table, file)]
-        add.append(write_file(batches_of(root, table, group), root, table, day, f"compacted-{warehouse.run_id}", joins))
-        if digest_of(root, table, group) != digest_of(root, table, [add[-1]]):
+        read, written = list[Digest](), list[Digest]()
+        rows = _digested(batches_of(root, table, group), read)
+        add.append(write_file(rows, root, table, day, f"compacted-{warehouse.run_id}", joins))
+        for _ in _digested(batches_of(root, table, [add[-1]]), written):
+            pass
+        if sum_of(read) != sum_of(written):
             raise CompactionError(f"compaction has changed rows of {table.name}; nothing was deleted", "Run `check`")
     remove = [file for group in groups for file in group]
     number = delta_log.commit(version, add, remove, warehouse.run_id, rows_change=False)
     return delta_log.open_version(warehouse.path, table, number)
+
+
+def _digested(parts: Iterable[pa.Table], digests: list[Digest]) -> Iterator[pa.Table]:
+    """Yield rows as they come, and note their digests: what is written need not be read once more for them."""
+    for rows in parts:
+        digests += digests_by(rows).values()
+        yield rows
 
 
 def _groups_of(files: Iterable[DataFile]) -> Iterator[list[DataFile]]:

@@ -135,7 +135,7 @@ def test_what_a_rule_says_is_text(tmp_path):
 
 
 def test_what_the_judge_goes_without_is_there_for_others(tmp_path):
-    """A process that has judged has not loaded statistics, Spark's learning nor a client of a cloud, and gets each when it asks."""
+    """A process that has judged has not loaded statistics, charts, Spark nor a client of a cloud, and gets each when it asks."""
     script = tmp_path / "asked.py"
     script.write_text("""
 import sys
@@ -143,14 +143,19 @@ from jobs.night import expectations
 from namesrv_day.gate.rules import measured
 from schemas.rules import RULES
 [(_, result)] = expectations.validated({"runs": [measured("runs", rule, 5, 1) for rule in RULES["runs"]]})
-print(result.success, [name in sys.modules for name in ("boto3", "pyspark.ml", "scipy.stats.distributions")])
-import boto3
+print(result.success, [name in sys.modules for name in ("boto3", "pyspark", "scipy.stats", "altair")])
+import altair, boto3, jsonschema
 from pyspark.ml.feature import Bucketizer
 from scipy import stats
 print(round(stats.norm.cdf(0), 3), Bucketizer.__name__, boto3.__name__)
+print(altair.Chart.__name__, jsonschema.Draft7Validator.__name__)
 """)
     done = subprocess.run([sys.executable, str(script)], check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["False [False, False, False]", "0.5 Bucketizer boto3"]
+    assert done.stdout.splitlines() == [
+        "False [False, False, False, False]",
+        "0.5 Bucketizer boto3",
+        "Chart Draft7Validator",
+    ]
 
 
 def test_results_are_kept_as_great_expectations_has_them(found, tmp_path):

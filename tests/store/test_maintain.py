@@ -200,7 +200,7 @@ def test_compaction_that_changes_rows_is_refused(tmp_path: Path, monkeypatch: py
     for number in range(1, 5):
         night(tmp_path, number)
     numbers = iter(range(1_000))
-    monkeypatch.setattr(maintenance, "digest_of", lambda *_: Digest(next(numbers), 0, 0))
+    monkeypatch.setattr(maintenance, "digests_by", lambda _: {(): Digest(next(numbers), 0, 0)})
     files = sorted(tmp_path.rglob("*.json"))
     with pytest.raises(CompactionError, match="rows of notes"):
         maintain(warehouse_at(tmp_path, "care", NOW), retain_days=45)
