@@ -67,13 +67,10 @@ def write_intervals(
     `published`: the digest of the latter as the ledger has it, with which they have been compared. Files of several name servers,
     and of another kind, are not kept.
     """
-    # A question about one topic or broker then finds its rows together, and passes over what else a file has.
     rows = conformed(rows, table)
-    names = [name for name in table.key if pa.types.is_string(rows.schema.field(name).type)]
-    rows = rows.sort_by([(name, "ascending") for name in names])
     is_open = pc.is_null(rows[table.span[1]])
     closed, opened = rows.filter(pc.invert(is_open)), rows.filter(is_open)
-    of_closed = [write_file(closed, root, table, day, run_id)] if closed.num_rows else []
+    of_closed = [write_file(_by_key(closed, table), root, table, day, run_id)] if closed.num_rows else []
     known = [_parts_of(files, namesrv_id, kind) for files in there]
     count = _count(opened.num_rows, next((part.of for parts in known for part in parts), None))
     of_opened, found = list[DataFile](), list[Digest]()
@@ -87,11 +84,17 @@ def write_intervals(
         }
         same = next((file for file in before.values() if digest_of(root, table, [file]) == digest), None)
         name = f"{run_id}-{kind}-{part.number}-of-{part.of}"
-        of_opened.append(same or write_file(some, root, table, None, name))
+        of_opened.append(same or write_file(_by_key(some, table), root, table, None, name))
     digests = {Slice(table.name, day, namesrv_id): sum_of(digests_by(closed).values())} if closed.num_rows else {}
     if found:
         digests[Slice(table.name, None, namesrv_id)] = sum_of(found)
     return Written(tuple(of_closed), tuple(of_opened), digests)
+
+
+def _by_key(rows: pa.Table, table: Table) -> pa.Table:
+    """Return rows in order: a question about one topic or broker finds its own together, and passes over the rest of a file."""
+    names = [name for name in table.key if pa.types.is_string(rows.schema.field(name).type)]
+    return rows.sort_by([(name, "ascending") for name in names])
 
 
 def _are_published(opened: pa.Table, published: Digest, known: Sequence[Mapping[_Part, DataFile]]) -> bool:
