@@ -22,6 +22,7 @@ from namesrv_core.machine.rows import (
     BrokerLiveInfo,
     DataVersion,
     KvValue,
+    LiveKey,
     QueueData,
     TopicConfig,
     TopicQueueMappingInfo,
@@ -62,7 +63,9 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
     elif kind == "unregistrations":
         event = events.UnregisterBroker(row["cluster_name"], row["broker_addr"], row["broker_name"], row["broker_id"])
     elif kind == "channel_events":
-        event = events.ChannelDestroyed(row["channel_id"], row["remote_addr"])
+        found = row.get("looked_up")
+        looked_up = None if found is None else LiveKey(found["cluster_name"], found["broker_addr"])
+        event = events.ChannelDestroyed(row["channel_id"], row["remote_addr"], looked_up=looked_up)
     elif kind == "admin_events":
         event = _ADMIN[row["code"]](row)
     elif kind == "namesrv_events":

@@ -193,12 +193,11 @@ def _replayed(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[dict[st
             work.topic_configs,
             partial(work.single_beats, with_answers=with_answers),
             work.capacities(),
-            settled.decisions.moves,
+            frames[bronze.ROUTE_OBSERVATIONS.name] if settled.may_race else None,
             tell,
         )
     )
-    found = {table.name: conformed(done.tables[table.name], table) for table in REPLAYED}
-    found[gold.ORDER_DECISIONS.name] = conformed(settled.decisions.order_decisions, gold.ORDER_DECISIONS)
+    found = {table.name: conformed(done.tables[table.name], table) for table in (gold.ORDER_DECISIONS, *REPLAYED)}
     found[gold.NAMESRV_SETTINGS.name] = conformed(settled.settings, gold.NAMESRV_SETTINGS)
     found |= {table.name: done.tables[table.name] for table in (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES)}
     found[gold.LAST_HEARTBEATS.name] = beats_of(work.day, found[gold.BROKER_LIVE_HISTORY.name])

@@ -8,7 +8,7 @@ from then on every later question must be answered with it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 from namesrv_core.asking.answers import LIST_CODES, answer, answer_to, remark_matches
@@ -70,6 +70,10 @@ class Judged(NamedTuple):
     verdicts: dict[int, Verdict]
 
 
+PartOf = Callable[[Question | Event, Answer], str | None]
+"""What of an answer is compared, where not all of it is."""
+
+
 def verify(
     registry: Registry,
     timeline: Sequence[StateChange],
@@ -93,6 +97,7 @@ def judged(
     namesrv: Namesrv,
     *,
     starts: Sequence[int] = (),
+    part_of: PartOf | None = None,
 ) -> list[Judged]:
     """Return each observation, in the order of the answers, with the states of its window that it matches; as `verify`."""
     ordered = sorted(observations, key=lambda observed: (observed.seq, observed.event_id))
@@ -103,7 +108,7 @@ def judged(
         while last < len(timeline) and timeline[last].arrival_seq < observed.seq:
             last += 1
         windows.append(_Window(first, last, nominal))
-    states = _States(registry, timeline, namesrv, starts)
+    states = _States(registry, timeline, namesrv, starts, part_of)
     waiting = sorted(range(len(ordered)), key=lambda i: windows[i].first)
     found = [Judged(observed, window, {}) for observed, window in zip(ordered, windows, strict=True)]
     active: list[int] = []
@@ -161,6 +166,7 @@ class _States:
         timeline: Sequence[StateChange],
         namesrv: Namesrv,
         starts: Sequence[int],
+        part_of: PartOf | None,
     ) -> None:
         self._registry = registry
         self._starts = sorted(starts, reverse=True)
@@ -171,6 +177,7 @@ class _States:
         self._expected: dict[tuple[type, Question | Event], _Expected] = {}
         self._judged: dict[tuple[type, Question | Event, Answer], Verdict] = {}
         self._answering = namesrv
+        self._part_of = part_of
 
     def advance_to(self, number: int) -> None:
         while self._versions.number < number:
@@ -192,7 +199,12 @@ class _States:
         asked = (type(question), question, answered)
         verdict = self._judged.get(asked)
         if verdict is None or verdict.expected is not expected:
-            verdict = self._judged[asked] = compared(observed, expected)
+            if self._part_of is None:
+                verdict = compared(observed, expected)
+            else:
+                is_same = self._part_of(question, answered) == self._part_of(question, expected)
+                verdict = Verdict(observed, is_same, False, False, False, expected)
+            self._judged[asked] = verdict
         return Verdict(observed, *verdict[1:4], not nominal, expected)
 
     def _expected_of(self, question: Question | Event, answering: Namesrv) -> Answer:

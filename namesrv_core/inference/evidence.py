@@ -7,9 +7,10 @@ Nothing is replayed for it.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
-from typing import Any, NamedTuple
+from itertools import accumulate, pairwise
+from typing import Any, Literal, NamedTuple
 
 from namesrv_core.asking.body_json import read_json
 from namesrv_core.asking.queries import SYNC_BROKER_MEMBER_GROUP_PREFIX
@@ -18,13 +19,17 @@ from namesrv_core.inference.settings import SCAN_PHASE, Life, Statement, Value, 
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE
-from namesrv_core.machine.schedule import JITTER_NS, TICK_LATE_NS
+from namesrv_core.machine.schedule import JITTER_NS, TICK_LATE_NS, Timer
 
 SHOWN = 5
 """Event ids that are kept as evidence."""
 
 ONE_SCAN_NS = 100 * NS_PER_MS
 """Packets of one scan follow each other within this time; the first of them tells when it ran."""
+_TICK_LATE_MS = TICK_LATE_NS // NS_PER_MS  # a thawing server's packets are later and fit nothing
+# An idle close comes up to this long after its limit: measured 61 ms.
+_IDLE_LATE_MS = 250
+_PERIODS_MS = (500, 1_000, 2_000, 3_000, 5_000, 10_000, 15_000, 20_000, 30_000, 60_000, 120_000)
 
 
 class Vote(NamedTuple):
@@ -70,6 +75,66 @@ class Expiry(NamedTuple):
     seq: int
     event_id: str
     late_ms: int
+
+
+class Silence(NamedTuple):
+    """A connection that was silent for long.
+
+    `how`: the server closed it when the default limit ended (`closed_on_time`) or by a later packet (`closed_late`), or
+    went on using it (`used`).
+    """
+
+    seq: int
+    event_id: str
+    silent_ms: int
+    how: Literal["closed_on_time", "closed_late", "used"]
+
+
+class Told(NamedTuple):
+    """What an answer tells: the timer ticks after `from_seq`, and by `until_seq`, inclusive, less than a period later."""
+
+    from_seq: int
+    until_seq: int
+    seq: int
+    event_id: str
+
+    def allows(self, tick: int, period_ns: int) -> bool:
+        """Return whether a timer does that has this one among its ticks."""
+        return (tick - self.from_seq - 1) % period_ns < self.until_seq - self.from_seq
+
+
+class Seen(NamedTuple):
+    """A broker still `stands` in an answer, or no longer: its lease ended just before `from_seq`.
+
+    `until_seq`: up to when only a scan can have been the reason; `request_seq`, `seq`: of the answer.
+    """
+
+    from_seq: int
+    until_seq: int
+    request_seq: int
+    seq: int
+    event_id: str
+    stands: bool
+
+
+def idle_limit_votes(silences: Sequence[Silence], default_ms: int) -> Iterator[Vote]:
+    """Yield what silent connections say about serverChannelMaxIdleTimeSeconds.
+
+    Closes at the end of the default limit speak for it, connections that were used after it for a longer one. A late
+    close says nothing by itself: the packet of an earlier one may have been lost.
+    """
+    longer_ms = longer_limit(silences)
+    for silence in silences:
+        if silence.how != "closed_late":
+            value = default_ms if silence.how == "closed_on_time" else longer_ms
+            yield Vote("channel_max_idle_ms", value, silence.seq, silence.event_id)
+
+
+def longer_limit(silences: Iterable[Silence]) -> int | None:
+    """Return the whole second at which two connections or more were closed late; None if there is none."""
+    on_time = (s for s in silences if s.how == "closed_late" and s.silent_ms % 1_000 <= _IDLE_LATE_MS)
+    seconds = Counter(silence.silent_ms // 1_000 for silence in on_time).most_common(1)
+    return seconds[0][0] * 1_000 if seconds and seconds[0][1] > 1 else None
 
 
 def order_message_votes(answers: Iterable[RouteAnswer], order_confs: Iterable[OrderConf]) -> Iterator[Vote]:
@@ -118,6 +183,24 @@ def acting_master_votes(answers: Iterable[RouteAnswer], memberships: Iterable[Me
                 yield Vote("support_acting_master", True, answer.seq, answer.event_id)
 
 
+def scan_period_votes(expiries: Sequence[Expiry], default_ms: int) -> Iterator[Vote]:
+    """Yield what the closes of expired brokers say about the scan's period.
+
+    Those of scans stand on one grid, and none comes more than a period after its lease. The default is kept if more closes fit
+    it than do not, else the longest usual period is taken that nearly all fit; two closes are needed.
+    """
+    for period_ms in (default_ms, *reversed(_PERIODS_MS)):
+        soon = [expiry for expiry in expiries if expiry.late_ms <= period_ms + _TICK_LATE_MS]
+        grids = (
+            [e for e in soon if _off_ns(e.seq - first.seq, period_ms * NS_PER_MS) <= TICK_LATE_NS] for first in soon
+        )
+        fitting: list[Expiry] = max(grids, key=len, default=[])
+        enough = len(expiries) // 2 if period_ms == default_ms else len(expiries) * 3 // 4
+        if len(fitting) > max(1, enough):
+            yield from (Vote("scan_period_ms", period_ms, expiry.seq, expiry.event_id) for expiry in fitting)
+            return
+
+
 def first_of_scans(expiries: Iterable[Expiry]) -> list[Expiry]:
     """Return the first close of each scan, in order: the others follow it closely."""
     ordered = sorted(expiries)
@@ -147,6 +230,62 @@ def scan_phase_votes(expiries: Sequence[Expiry], period_ms: int, known_us: int |
 
 def _is_in_phase(expiry: Expiry, phase_us: int, period_ns: int) -> bool:
     return _off_ns(expiry.seq - phase_us * NS_PER_US, period_ns) <= JITTER_NS
+
+
+# When a process scans is told by answers, too: a broker whose lease has ended stands in them until a scan has run. Where no packet
+# of a scan is seen, its timer is a guess (`machine.schedule`): one that fewer answers allow than another phase gives way to that.
+
+
+def told_by(seen: Seen, period_ns: int) -> Iterator[Told]:
+    """Yield what an answer tells that was given less than a period after the end of a lease."""
+    ended = seen.from_seq - 1
+    if seen.stands and ended < (not_by := min(seen.request_seq, seen.until_seq)) < ended + period_ns:
+        yield Told(not_by, ended + period_ns, seen.seq, seen.event_id)
+    if not seen.stands and ended < (by := min(seen.seq, seen.until_seq)) < ended + period_ns:
+        yield Told(ended, by, seen.seq, seen.event_id)
+
+
+def phase_votes(told: Sequence[Told], assumed: Timer) -> Iterator[Vote]:
+    """Yield votes for the phase that most answers allow, if that are more than allow the one assumed, and for the next.
+
+    Instead of a guess it is the middle of what they leave open. A packet of a scan may be late, but never early, and never later
+    than ticks are.
+    """
+    period_ns = assumed.period_ns
+
+    def allowed(tick: int) -> int:
+        return sum(one.allows(tick, period_ns) for one in told)
+
+    if assumed.is_guess:
+        tick = _best_tick(told, period_ns)
+    else:  # of those shortly before one that a packet shows that most allow; of several the last
+        early = sorted({0, *((assumed.tick - one.until_seq) % period_ns for one in told)})
+        tick = max(((assumed.tick - by) % period_ns for by in early if by <= TICK_LATE_NS), key=allowed)
+    if allowed(tick) <= allowed(assumed.tick):
+        return
+    left = list(told)
+    while left:
+        agreeing = [one for one in left if one.allows(tick, period_ns)]
+        yield from (Vote(SCAN_PHASE, tick // NS_PER_US, one.seq, one.event_id) for one in agreeing)
+        left = [one for one in left if not one.allows(tick, period_ns)]
+        tick = _best_tick(left, period_ns)
+
+
+def _best_tick(told: Sequence[Told], period_ns: int) -> int:
+    """Return the middle of the longest stretch of a period, from 0, that most allow; 0 for nothing told."""
+    steps: Counter[int] = Counter()
+    for one in told:
+        steps[one.from_seq % period_ns] += 1
+        steps[one.until_seq % period_ns] -= 1
+    edges = sorted(steps)
+    counts = list(accumulate(steps[edge] for edge in edges))  # beyond those over the end of the period, which all have
+    spans = (
+        ((after - edge) % period_ns, edge)
+        for edge, after, count in zip(edges, [*edges[1:], *edges[:1]], counts, strict=True)
+        if count == max(counts)
+    )
+    span, edge = max(spans, default=(0, 0))
+    return (edge + (span + 1) // 2) % period_ns
 
 
 def tally(votes: Iterable[Vote], lives: Sequence[Life], statements: Sequence[Statement] = ()) -> list[Votes]:

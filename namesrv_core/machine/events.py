@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from namesrv_core.machine.codes import Answer, Question
 from namesrv_core.machine.past import Part
-from namesrv_core.machine.rows import DataVersion, QueueData, TopicTable
+from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicTable
 
 
 class RegisterBroker(NamedTuple):
@@ -79,11 +79,16 @@ class ScanNotActiveBroker(NamedTuple):
 
 
 class ChannelDestroyed(NamedTuple):
-    """A channel was closed, failed or went idle. `remote_addr` is its peer, ip:port."""
+    """A channel was closed, failed or went idle. `remote_addr` is its peer, ip:port.
+
+    `looked_up`: the live entry that had been found for the channel before other requests came in between (the server
+    looks it up under one lock and removes it under another).
+    """
 
     channel_id: str | None
     remote_addr: str | None
     defer: bool = False
+    looked_up: LiveKey | None = None
 
 
 class WipeWritePerm(NamedTuple):

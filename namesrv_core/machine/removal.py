@@ -51,7 +51,10 @@ def on_channel_destroy(registry: Registry, event: ChannelDestroyed, namesrv: Nam
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.onChannelDestroy.
     """
     draft = Draft(registry)
-    keys = draft.live_keys_of_channel(event.channel_id) if event.channel_id is not None else []
+    if event.looked_up is not None:
+        keys = [event.looked_up]
+    else:
+        keys = draft.live_keys_of_channel(event.channel_id) if event.channel_id is not None else []
     if namesrv.profile.batches_unregistrations:
         request, swallowed = _holder(registry, keys[0]) if keys else (None, ())
         step = submit_unregistrations(registry, [request] if request else [], namesrv, defer=event.defer)

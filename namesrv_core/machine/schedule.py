@@ -37,13 +37,35 @@ class ScanEpoch(NamedTuple):
     period_ms: int | None = None
 
 
+STALL_NS = 1_000_000_000
+"""A request that waited this long for its answer met a name server that stood still."""
+
+
+class Stall(NamedTuple):
+    """The name server stood still from one position to the other; its timer makes up for the ticks when it goes on."""
+
+    from_seq: int
+    until_seq: int
+
+
+class Timer(NamedTuple):
+    """When a process scans: the period, and one tick, which may be a guess."""
+
+    period_ns: int
+    tick: int
+    is_guess: bool
+
+
 class ScanSchedule:
     """The ticks of one name server. Positions are on the scale of `seq`: nanoseconds since the epoch."""
 
-    def __init__(self, epochs: Sequence[ScanEpoch], period_ms: int, scan_closes: Sequence[int] = ()) -> None:
+    def __init__(
+        self, epochs: Sequence[ScanEpoch], period_ms: int, scan_closes: Sequence[int] = (), stalls: Sequence[Stall] = ()
+    ) -> None:
         """`scan_closes`: positions where the server closed the channel of a broker whose lease had ended."""
         self._period_ns = period_ms * NS_PER_MS
         self._closes = sorted(scan_closes)
+        self.stalls = sorted(stalls)
         self._epochs = sorted(epochs)
         for number, epoch in enumerate(self._epochs):
             if epoch.phase_us is not None:  # the origin moves to the nearest instant that has this phase
@@ -63,7 +85,9 @@ class ScanSchedule:
         if epoch is None:
             return None
         period_ns = self._period_of(epoch)
-        earliest_ns = max(after_seq, lease_end_ms * NS_PER_MS) - 2 * period_ns
+        earliest_ns = max(after_seq, lease_end_ms * NS_PER_MS)
+        stall = self._stall_at(earliest_ns - 1)  # ticks of its time are made at its end
+        earliest_ns = (earliest_ns if stall is None else stall.from_seq) - 2 * period_ns
         number = max(0, (earliest_ns - epoch.origin_ns - SCAN_DELAY_MS * NS_PER_MS) // period_ns)
         while True:
             tick = self._tick(epoch, number)
@@ -81,6 +105,13 @@ class ScanSchedule:
         epoch = self._epoch_at(seq) or next(iter(self._epochs), None)
         return epoch is not None and epoch.phase_us is not None
 
+    def timer_at(self, seq: int) -> Timer | None:
+        """Return when scans run at `seq`, as it is taken to be; None: there are none."""
+        epoch = self._epoch_at(seq)
+        if epoch is None:
+            return None
+        return Timer(self._period_of(epoch), epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS, epoch.phase_us is None)
+
     def _epoch_at(self, seq: int) -> ScanEpoch | None:
         index = bisect_right(self._starts, seq) - 1
         return None if index < 0 else self._epochs[index]
@@ -89,10 +120,21 @@ class ScanSchedule:
         return self._period_ns if epoch.period_ms is None else epoch.period_ms * NS_PER_MS
 
     def _tick(self, epoch: ScanEpoch, number: int) -> int:
-        """Return where a tick is made: just before its packet, if one is seen."""
+        """Return where a tick is made: just before its packet, if one is seen.
+
+        One of a stall is made after what had waited: that is worked off at once, and a beat among it renews its broker's lease.
+        """
         tick = epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS + number * self._period_of(epoch)
         if epoch.phase_us is not None:
             index = bisect_left(self._closes, tick - JITTER_NS)
             if index < len(self._closes) and self._closes[index] <= tick + TICK_LATE_NS:
                 tick = self._closes[index] - 1
-        return tick
+        stall = self._stall_at(tick)
+        if stall is None:
+            return tick
+        index = bisect_left(self._closes, stall.until_seq)
+        return min([stall.until_seq + TICK_LATE_NS, *self._closes[index : index + 1]]) - 1
+
+    def _stall_at(self, seq: int) -> Stall | None:
+        index = bisect_right(self.stalls, seq, key=lambda stall: stall.from_seq) - 1
+        return self.stalls[index] if index >= 0 and seq < self.stalls[index].until_seq else None

@@ -16,7 +16,7 @@ from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.past import Fact, Past
 from namesrv_core.machine.profile import SCAN_DELAY_MS, Namesrv
-from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule
+from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule, Stall
 from namesrv_day.arrow.rows import empty, rows_of, with_microseconds
 from namesrv_day.day.day_events import BEATS, Frames
 from schemas import bronze, gold
@@ -140,10 +140,11 @@ def known_until(given: SettleInput, last_beat_us: int | None) -> int:
 
 
 class Ticks(NamedTuple):
-    """What is known of when scans run: their phase by the start of the process, closes of the day that they made."""
+    """What is known of when scans run: their phase by the start of the process, closes of the day that they made, stalls."""
 
     phases: Mapping[int, int] = MappingProxyType({})
     closes: Sequence[int] = ()
+    stalls: Sequence[Stall] = ()
 
 
 def namesrv_day(given: SettleInput, namesrv: Namesrv, ticks: Ticks, until_seq: int) -> NamesrvDay:
@@ -153,7 +154,7 @@ def namesrv_day(given: SettleInput, namesrv: Namesrv, ticks: Ticks, until_seq: i
     return NamesrvDay(
         given.namesrv_id,
         namesrv,
-        ScanSchedule(_epochs(given, namesrv, starts, ticks.phases), namesrv.scan_period_ms, ticks.closes),
+        ScanSchedule(_epochs(given, namesrv, starts, ticks.phases), namesrv.scan_period_ms, ticks.closes, ticks.stalls),
         day_start_seq(given.day),
         until_seq,
         _is_halted(frame(given.carried, gold.EVENT_OUTCOMES)),

@@ -14,7 +14,7 @@ from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.register import REGISTER_FAILED
 from namesrv_day.arrow.rows import with_columns, with_microseconds
 from schemas import bronze, codec
-from schemas.table import LONG, STRING, TEXT_ONCE, Table
+from schemas.table import LONG, STRING, TEXT_ONCE, Table, struct_of
 
 Frames = Mapping[str, pa.Table]
 """Tables by their names."""
@@ -47,8 +47,7 @@ _LEFT_OUT |= {
 }
 _QUESTION = ("request_seq", "code", "subject", "scope", "standard_json")
 _ANSWER = (*_QUESTION, "response_code", "remark", "response_fields", "body")
-MOVES = pa.schema([("event_id", STRING), ("seq", LONG)])
-"""Columns of events that take effect elsewhere than recorded."""
+_LOOKED_UP = struct_of(cluster_name=STRING, broker_addr=STRING)
 
 
 def _schema() -> pa.Schema:
@@ -58,14 +57,14 @@ def _schema() -> pa.Schema:
         kind = {"kind": _RENAMED[table.name]} if table.name in _RENAMED else {}
         fields |= {kind.get(c.name, c.name): c.type for c in table.columns if c.name not in _LEFT_OUT}
     answer = {c.name: c.type for c in bronze.ROUTE_OBSERVATIONS.columns if c.name in _ANSWER} | {"body": TEXT_ONCE}
-    return pa.schema(list((fields | answer).items()))
+    return pa.schema(list((fields | answer | {"looked_up": _LOOKED_UP}).items()))
 
 
 EVENTS = _schema()
 """Columns of a day's events. `kind`: the table; `channel_kind` and `namesrv_kind`: what such events call their kind; of bodies,
 which are long, each is there once.
 
-`received_us`: when a request had arrived; `arrival_us`: the same for one that was answered.
+`received_us`: when a request had arrived; `arrival_us`: the same for one that was answered; `looked_up`: see `moved`.
 """
 
 
@@ -106,7 +105,10 @@ def observation_rows(observations: pa.Table) -> pa.Table:
 
 
 def moved(events: pa.Table, moves: pa.Table) -> pa.Table:
-    """Return events with those of `moves` (`MOVES`) where they take effect, not where they were recorded."""
+    """Return events with those of `moves` (event_id, seq, looked_up) where they take effect, not where they were recorded.
+
+    `looked_up`: the live entry that a close finds by its connection, where a race decides it.
+    """
     if not moves.num_rows:
         return events
     at = pc.index_in(events["event_id"], value_set=moves["event_id"])
@@ -114,6 +116,7 @@ def moved(events: pa.Table, moves: pa.Table) -> pa.Table:
     new = {
         "seq": pc.if_else(is_moved, seq, events["seq"]),
         "effect_us": pc.if_else(is_moved, pc.divide(seq, NS_PER_US), events["effect_us"]),
+        "looked_up": pc.take(moves["looked_up"], at),
     }
     return with_columns(events, **new)
 

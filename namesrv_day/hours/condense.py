@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
 from namesrv_day.arrow.sql import ask, connection
 from namesrv_day.day.day_events import BEATS
@@ -44,7 +45,7 @@ _SAID: dict[str, dict[str, str]] = {
 }
 SAID = (*_ASKED, *VERSION, *_REGISTERED)
 """What a beat says: beats that say the same do the same."""
-MEASURES = ("slots", "beats", "first_us", "last_us", "told", "first_seq", "last_seq")
+MEASURES = ("slots", "beats", "first_us", "last_us", "lag_ns", "told", "first_seq", "last_seq")
 HOURS = pa.schema(
     [
         ("namesrv_id", STRING),
@@ -58,7 +59,8 @@ HOURS = pa.schema(
 `kind`: the table; `refusal`: that it was refused, and why, so that it renewed nothing.
 What a beat says is NULL where its table has no such column; a version that is NULL throughout is none.
 `slot_us`: width of a slot; `bucket`: 60 slots, counted from the epoch; `slots`: a bit each; `beats` in it, with their first and
-last time and position; `told`: of how many the response is there, which may show something of a past that is not known.
+last time and position; `lag_ns`: the longest that an answered one took from its arrival to its effect;
+`told`: of how many the response is there, which may show something of a past that is not known.
 """
 
 
@@ -115,6 +117,7 @@ def hours_from(beats: duckdb.DuckDBPyRelation, kind: str, leases: pa.Table) -> p
         "count(*) AS beats",
         "min(epoch_us(effect_time)) AS first_us",
         "max(epoch_us(effect_time)) AS last_us",
+        f"max(CASE WHEN response_code IS NOT NULL THEN seq - epoch_us(event_time) * {NS_PER_US} END) AS lag_ns",
         "count(response_fields) AS told",
         "min(seq) AS first_seq",
         "max(seq) AS last_seq",

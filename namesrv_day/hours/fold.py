@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US, US_PER_MS
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
+from namesrv_core.machine.schedule import STALL_NS
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import NamesrvDay, frame
 from namesrv_day.day.day_events import Frames, as_events
@@ -26,8 +27,8 @@ from schemas.table import BOOLEAN, LONG, STRING
 PERIODS = pa.schema([("broker_addr", STRING), ("period", LONG)])
 """Some periods (`condense.PERIOD_US`) of an address; of one that is NULL: of beats without any."""
 ABSENT = pa.schema([("seq", LONG), ("beats", LONG), ("last_us", LONG), ("behind", LONG), ("broker_addr", STRING)])
-MARGIN_US = 2_000_000
-"""An event is under way from its arrival to its effect, and may race with what happens then; hardly ever longer."""
+MARGIN_US = 2 * STALL_NS // NS_PER_US
+"""An event is under way from its arrival to its effect, and may race with what happens then; no longer, or it is a stall."""
 _US_PER_S = 1_000_000
 
 
@@ -73,6 +74,7 @@ def folded(
         until_ms=context.until_seq // NS_PER_MS,
         default_ms=BROKER_CHANNEL_EXPIRED_MS,
         longest_ms=LONGEST_LEASE_MS,
+        stall_ns=STALL_NS,
         is_unknown=context.has_unknown_past,
         own_lease=profile.own_heartbeat_timeout,
         with_cluster=profile.live_key_has_cluster,

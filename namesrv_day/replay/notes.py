@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from namesrv_core.history.intervals import Histories, Interval, Member
+from namesrv_core.inference.decisions import Deciding
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import Outcome, Step
 from namesrv_core.machine.instants import NS_PER_US, US_PER_MS
@@ -105,13 +106,23 @@ class Notes:
         """Yield the hours of live entries."""
         return (Refreshes(*key, hour, *counted) for (key, hour), counted in self._hours.items())
 
-    def take(self, told: Timed, tell: Callable[[float], None] | None = None) -> None:
-        """Replay the day's events. Raises OrderError where they do not increase."""
+    def take(self, told: Timed, deciding: Deciding | None = None, tell: Callable[[float], None] | None = None) -> None:
+        """Replay the day's events, and decide what raced. Raises OrderError where they do not increase.
+
+        What it notes is of no use once something has turned out to take effect elsewhere than recorded (`Deciding.has_moved`).
+        """
         day, number, before_us = self._day, 0, 0
 
         def numbered() -> Iterator[TimedEvent]:
             nonlocal number
+            position = day.from_seq - 1
             for number, timed in told.numbered(tell):  # noqa: B007  the number of the event that the loop below has
+                while deciding is not None and (deciding.has_moved or timed.seq >= deciding.next_seq):
+                    if deciding.has_moved:
+                        deciding.finish(self.registry, position)
+                        return
+                    deciding.decide_next(self.registry, position)
+                position = timed.seq
                 yield timed
 
         for timed, step in replay(
@@ -123,6 +134,8 @@ class Notes:
             # A tick at the very beginning of the day is its own.
             span=(day.from_seq - 1, day.until_seq),
         ):
+            if deciding is not None and deciding.has_moved:
+                return
             kind, turned = type(timed.event), self._turned()
             if turned and self._runs:
                 self._break_runs_about(turned, before_us, timed)

@@ -15,23 +15,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.history.intervals import Interval
+from namesrv_core.inference.decisions import Deciding
 from namesrv_core.machine.instants import NS_PER_US
+from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import TopicTable
 from namesrv_day.arrow.rows import conformed, empty, table_of
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import NamesrvDay, frame
-from namesrv_day.day.day_events import MOVES, Frames, moved, topic_digests
+from namesrv_day.day.day_events import Frames, moved, topic_digests
 from namesrv_day.day.start import capacities_in, facts_in, intervals_in, started
 from namesrv_day.day.timed import Timed, TopicTables
 from namesrv_day.hours.fold import PERIODS, Folded, folded, periods_of
 from namesrv_day.replay.notes import Notes, Run
 from namesrv_day.replay.queues import QueueRows, UnmetQueues
+from namesrv_day.replay.races import NO_DECISIONS, day_for_races, decisions_of
 from namesrv_day.replay.slices import history_rows, outcome_rows, refresh_rows
 from schemas import gold
 from schemas.sql_files import query
 from schemas.table import LONG, STRING
 from schemas.tables.state import past_row
 
+_REQUEST = ("event_id", "received_us", "arrival_us")
 _UNRENEWED = pa.schema([("of_cluster", STRING), ("of_addr", STRING), ("of_behind", LONG)])
 
 
@@ -40,9 +44,9 @@ class ReplayInput:
     """A name server's day.
 
     `hours`: its condensed beats; `others`: all other events (`day_events`), where they were recorded; `open_rows`: what was open
-    when it began, and past_knowledge; `capacities`: map_capacities of the day before; `moves`: events that take effect elsewhere
-    than recorded (`MOVES`). `topic_configs` gives the rows of digests; `single_beats` the beats (`day_events`) of some periods of
-    addresses (`fold.PERIODS`), where they were recorded. `tell` is told what share of the events is taken.
+    when it began, and past_knowledge; `capacities`: map_capacities of the day before. `topic_configs` gives the rows of digests;
+    `single_beats` the beats (`day_events`) of some periods of addresses (`fold.PERIODS`), where they were recorded. `answers`: rows
+    of route_observations, which decide what raced; None: nothing may have. `tell` is told what share of the events is taken.
     """
 
     context: NamesrvDay
@@ -53,13 +57,13 @@ class ReplayInput:
     topic_configs: Callable[[pa.ChunkedArray], pa.Table]
     single_beats: Callable[[pa.Table], pa.Table]
     capacities: pa.Table = field(default_factory=lambda: empty(gold.MAP_CAPACITIES))
-    moves: pa.Table = field(default_factory=MOVES.empty_table)
+    answers: pa.Table | None = None
     tell: Callable[[float], None] | None = None
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a day leaves: its rows of the history tables, refreshes_hourly, past_knowledge and event_outcomes.
+    """What a day leaves: its rows of the history tables, order_decisions, refreshes_hourly, past_knowledge and event_outcomes.
 
     `events`: how many the core took, runs of beats among them; `readings`: how often it was begun with other runs.
     """
@@ -73,18 +77,25 @@ def replay(given: ReplayInput) -> Replayed:
     """Return what becomes of a name server on a day. Raises OrderError where its events do not increase.
 
     Where a beat that was taken to be part of a run did more than renew a lease, the day is begun again, with the beats of that time
-    one by one; and with all of an address of which that is not enough.
+    one by one; and with all of an address of which that is not enough. So it is where events that raced take effect elsewhere than
+    they were recorded.
     """
-    given = _with_moves(given)
-    state, broken, readings = _State(given), PERIODS.empty_table(), 0
+    state, broken, readings, decisions = _State(given), PERIODS.empty_table(), 0, NO_DECISIONS
     while True:
         beats = folded(given.hours, given.others, given.open_rows, given.context, broken)
         told = _told(given, beats)
         notes, unmet = state.begin(beats, told)
-        notes.take(told.timed, given.tell)
+        deciding = None if given.answers is None else _deciding(given, told, notes.registry, given.answers)
+        notes.take(told.timed, deciding, given.tell)
+        if deciding is not None:
+            decisions = decisions_of(deciding, given.context.namesrv_id, given.day)
+            given = _with_moves(given, decisions.moves)
+            if deciding.has_moved:
+                continue
         readings += 1
         if not notes.broken:
-            return Replayed(_tables(given, beats, notes, unmet, told.timed), told.events, readings)
+            tables = _tables(given, beats, notes, unmet, told.timed)
+            return Replayed({**tables, gold.ORDER_DECISIONS.name: decisions.order_decisions}, told.events, readings)
         more = pa.table(dict(zip(PERIODS.names, zip(*notes.broken, strict=True), strict=True)), schema=PERIODS)
         if readings > 1:
             again = pc.is_in(beats.hours["broker_addr"], value_set=pc.unique(more["broker_addr"]))
@@ -92,20 +103,30 @@ def replay(given: ReplayInput) -> Replayed:
         broken = pa.concat_tables([broken, more])
 
 
-def _with_moves(given: ReplayInput) -> ReplayInput:
-    """Return the day with its events where they take effect."""
-    read, moves = given.single_beats, given.moves
-    return replace(given, others=moved(given.others, moves), single_beats=lambda periods: moved(read(periods), moves))
+def _deciding(given: ReplayInput, told: _Told, start: Registry, answers: pa.Table) -> Deciding:
+    timed = [timed for _, timed in told.timed.numbered()]
+    return Deciding(day_for_races(given.context, start, timed, told.requests, answers))
+
+
+def _with_moves(given: ReplayInput, moves: pa.Table) -> ReplayInput:
+    """Return the day of which it is decided what raced: with its events where they take effect."""
+    read = given.single_beats
+    others = moved(given.others, moves)
+    return replace(given, answers=None, others=others, single_beats=lambda periods: moved(read(periods), moves))
 
 
 @dataclass(frozen=True)
 class _Told:
-    """The day's events for the core, the topic tables that they name, and what `Notes` has of runs without an entry."""
+    """The day's events for the core, the topic tables that they name, and what `Notes` has of runs without an entry.
+
+    `requests`: those among the events, where something may have raced.
+    """
 
     timed: Timed
     topics: TopicTables
     absent: dict[int, Run]
     events: int
+    requests: pa.Table
 
 
 def _told(given: ReplayInput, beats: Folded) -> _Told:
@@ -119,7 +140,8 @@ def _told(given: ReplayInput, beats: Folded) -> _Told:
     now = topic_digests(pa.concat_tables([part.select(["topic_config_digest"]) for part in (parts[0], *parts[2:])]))
     topics = TopicTables(given.topic_configs(now), lambda: given.topic_configs(of_runs))
     rows = pa.concat_tables(parts, promote_options="default")
-    return _Told(Timed(rows, topics), topics, absent, rows.num_rows)
+    requests = rows.slice(0, 0) if given.answers is None else rows.filter(pc.field("received_us").is_valid())
+    return _Told(Timed(rows, topics), topics, absent, rows.num_rows, requests.select(_REQUEST))
 
 
 def _named(given: ReplayInput, beats: Folded) -> tuple[pa.Table, dict[int, Run]]:

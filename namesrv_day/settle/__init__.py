@@ -1,1 +1,1 @@
-"""What the replay of a day starts from: settings, the schedule of scans, the order of what raced."""
+"""What the replay of a day starts from: settings, the schedule of scans, whether something may have raced."""

@@ -3,64 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from operator import or_
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.inference import evidence
+from namesrv_core.inference.races import REMOVAL_LAG_NS
 from namesrv_core.inference.settings import SCAN_PHASE, VERSION, Known, Votes
 from namesrv_core.inference.settle import settle
-from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, Namesrv, Profile, profile_named
+from namesrv_core.machine.codes import RequestCode
+from namesrv_core.machine.instants import NS_PER_MS
+from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, CHANNEL_MAX_IDLE_MS, Namesrv, Profile, profile_named
+from namesrv_core.machine.schedule import TICK_LATE_NS, Stall, Timer
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
 from namesrv_day.arrow.rows import empty, rows_of
 from namesrv_day.arrow.sql import ask
-from namesrv_day.day.context import SettleInput, frame
+from namesrv_day.day.context import NamesrvDay, SettleInput, frame
 from namesrv_day.day.day_events import BEATS
-from namesrv_day.hours.condense import PERIOD_US
-from namesrv_day.settle.settings import namesrv_on
+from namesrv_day.day.timed import topic_tables_of
+from namesrv_day.hours.condense import LONGEST_LEASE_MS, PERIOD_US
+from namesrv_day.settle.settings import DELETION, IDLE_LIMIT, namesrv_on
+from namesrv_day.settle.stalls import stalls
+from namesrv_wire.streams.closing import EARLY_NS, LATE_NS
 from schemas import bronze, gold
 from schemas.sql_files import query
-from schemas.table import LONG, STRING, TIMESTAMP
+from schemas.table import LONG, STRING, STRINGS, TIMESTAMP
 
 _TOPICS = pa.schema([("topic", STRING)])
 _LISTS = {"enable_all_topic_list": (206,), "enable_topic_list": (224, 311, 312, 313)}
 """The switches for lists of topics, and the questions for these."""
+_PERIOD = "scan_period_ms"
 _LAST_SEQ = (1 << 63) - 1
 
 
 def votes(given: SettleInput, known: Known) -> list[Votes]:
     """Return what the day's answers and closes say, read as they are, about the settings that are open."""
-    wanted = {setting.name for setting in settle(known) if setting.source.is_open}
-    cast = [vote for name, votes_of in _VOTES.items() if name in wanted for vote in votes_of(given)]
-    return evidence.tally(cast, known.lives, known.statements)
+    settled = settle(known)
+    wanted = {setting.name for setting in settled if setting.source.is_open}
+    asked = _VOTES if frame(given.today, bronze.ROUTE_OBSERVATIONS).num_rows else _VOTES_WITHOUT_ANSWERS
+    cast = [vote for name, votes_of in asked.items() if name in wanted for vote in votes_of(given)]
+    profiles = {one.life_seq: profile_named(str(one.value)) for one in settled if one.name == VERSION}
+    return [
+        told
+        for told in evidence.tally(cast, known.lives, known.statements)
+        if told.name != DELETION or profiles[told.life_seq].deletes_unlisted_topics
+    ]
 
 
 class Scans(NamedTuple):
-    """What a day's closes say about when processes scan, and where they stand (the first of each scan)."""
+    """What a day's closes say about the scan's period and phase, where they stand (the first of each scan), and stalls."""
 
     votes: list[Votes]
     closes: list[int]
+    stalls: list[Stall]
 
 
 def scans(given: SettleInput, known: Known, ends: pa.Table) -> Scans:
     """Return what closes of brokers' connections say about when each process scans. `ends`: the day's channel_events."""
-    closes = scan_closes(given, ends, namesrv_on(known, given.day))
+    closes, stood = scan_closes(given, ends, namesrv_on(known, given.day)), stalls(given)
     told: dict[int, list[evidence.Expiry]] = {life.from_seq: [] for life in known.lives}
     for expiry in closes:
-        told[evidence.life_seq([*told], expiry.seq)].append(expiry)
-    settings = {(s.life_seq, s.name): s.value for s in settle(known)}
-    cast = list[evidence.Vote]()
+        # Ticks that a stall has held up are made at its end, and say nothing of the timer.
+        if not any(stall.from_seq <= expiry.seq <= stall.until_seq + TICK_LATE_NS for stall in stood):
+            told[evidence.life_seq([*told], expiry.seq)].append(expiry)
+    settings = {(s.life_seq, s.name): s for s in settle(known)}
+    profiles = {life_seq: profile_named(str(settings[life_seq, VERSION].value)) for life_seq in told}
+    cast = [
+        vote
+        for life_seq, expiries in told.items()
+        if (period := settings.get((life_seq, _PERIOD))) is not None and period.source.is_open
+        for vote in evidence.scan_period_votes(expiries, profiles[life_seq].scan_period_ms)
+    ]
+    of_period = evidence.tally(cast, known.lives, known.statements)
+    settings |= {(s.life_seq, s.name): s for s in settle(replace(known, votes=[*known.votes, *of_period]))}
+    cast = []
     for life_seq, expiries in told.items():
-        default_ms = profile_named(str(settings[life_seq, VERSION])).scan_period_ms
-        period_ms, phase_us = (
-            settings.get((life_seq, "scan_period_ms"), default_ms),
-            settings.get((life_seq, SCAN_PHASE)),
-        )
-        cast += evidence.scan_phase_votes(expiries, int(period_ms or 0), None if phase_us is None else int(phase_us))
-    return Scans(evidence.tally(cast, known.lives), [expiry.seq for expiry in closes])
+        period, phase = (settings.get((life_seq, name)) for name in (_PERIOD, SCAN_PHASE))
+        period_ms = profiles[life_seq].scan_period_ms if period is None else int(period.value or 0)
+        cast += evidence.scan_phase_votes(expiries, period_ms, None if phase is None else int(phase.value or 0))
+    return Scans([*of_period, *evidence.tally(cast, known.lives)], [expiry.seq for expiry in closes], stood)
 
 
 def scan_closes(given: SettleInput, ends: pa.Table, namesrv: Namesrv) -> list[evidence.Expiry]:
@@ -79,7 +104,26 @@ def scan_closes(given: SettleInput, ends: pa.Table, namesrv: Namesrv) -> list[ev
     )
 
 
-def answers_of(given: SettleInput) -> dict[str, pa.Table]:
+def tick_votes(given: SettleInput, scans: Scans, day: NamesrvDay) -> list[evidence.Vote]:
+    """Return what the answers say about when scans ran that no packet shows: of brokers whose leases had ended."""
+    timers: dict[int, Timer] = {}
+    lapses = []
+    for lapse in rows_of(_lapses(given, scans, day.namesrv, day.until_seq)):
+        from_seq, until_seq = lapse["from_seq"], lapse["until_seq"]
+        timer = day.schedule.timer_at(from_seq)
+        # Ticks that a stall has held up say nothing of the timer.
+        if timer is None or any(stall.from_seq < until_seq and from_seq <= stall.until_seq for stall in scans.stalls):
+            continue
+        timers[from_seq] = timer
+        lapses.append({**lapse, "until_seq": min(until_seq, from_seq + timer.period_ns)})
+    told: dict[Timer, list[evidence.Told]] = {timer: [] for timer in timers.values()}
+    for row in rows_of(_standing(given, pa.Table.from_pylist(lapses, schema=_SPANS))) if lapses else ():
+        timer = timers[row["from_seq"]]
+        told[timer] += evidence.told_by(evidence.Seen(**row), timer.period_ns)
+    return [vote for timer, own in told.items() for vote in evidence.phase_votes(own, timer)]
+
+
+def _answers(given: SettleInput) -> dict[str, pa.Table]:
     """Return the day's `answers` with numbers as bodies, and the `bodies`, each once: most are told again and again."""
     answers = frame(given.today, bronze.ROUTE_OBSERVATIONS)
     bodies = answers["body"] if pa.types.is_dictionary(answers["body"].type) else answers["body"].dictionary_encode()
@@ -89,6 +133,92 @@ def answers_of(given: SettleInput) -> dict[str, pa.Table]:
     return {"answers": numbered, "bodies": pa.table({"number": pa.array(range(len(texts)), LONG), "text": texts})}
 
 
+def _lapses(given: SettleInput, scans: Scans, namesrv: Namesrv, until_seq: int) -> pa.Table:
+    """Return when leases ended, until the end of what is known, that no scan's packet and nothing else ended: `_SPANS`."""
+    profile, hours = namesrv.profile, given.today["hours"]
+    leases: dict[str, Any] = {
+        "with_cluster": profile.live_key_has_cluster,
+        "own_lease": profile.own_heartbeat_timeout,
+        "default_ms": BROKER_CHANNEL_EXPIRED_MS,
+    }
+    tables = {"hours": hours, "live": frame(given.carried, gold.BROKER_LIVE_HISTORY)}
+    holes = ask(query("settle/holes"), tables, period_us=PERIOD_US, **leases)
+    tables |= {
+        "holes": holes,
+        "channel_ends": frame(given.today, bronze.CHANNEL_EVENTS),
+        "unregistrations": frame(given.today, bronze.UNREGISTRATIONS),
+        "life": frame(given.today, bronze.NAMESRV_EVENTS),
+        **_single_beats(given, holes),
+    }
+    return ask(
+        query("settle/lapses"),
+        tables,
+        longest_ms=LONGEST_LEASE_MS,
+        period_us=PERIOD_US,
+        scan_ns=2 * namesrv.scan_period_ms * NS_PER_MS,
+        one_scan_ns=evidence.ONE_SCAN_NS,
+        closes=scans.closes or [0],
+        until_seq=until_seq,
+        **leases,
+    ).cast(_SPANS)
+
+
+def _standing(given: SettleInput, spans: pa.Table) -> pa.Table:
+    """Return whether brokers stood in answers within some `_SPANS`."""
+    return ask(query("settle/standing"), {"spans": spans, **_answers(given)})
+
+
+def _deletion_votes(given: SettleInput) -> Iterable[evidence.Vote]:
+    """Read routes of topics that a registration left out, whether they still have its broker."""
+    tables, answers = ask(query("settle/topic_tables"), {"hours": given.today["hours"]}), _answers(given)
+    routes = answers["answers"].filter(pc.field("code") == RequestCode.GET_ROUTEINFO_BY_TOPIC)
+    asked = {*pc.unique(routes["subject"]).to_pylist()}
+    if not (tables.num_rows and asked):
+        return
+    left_out = _left_out(given, tables, asked)
+    found = ask(
+        query("settle/left_out"),
+        {
+            "left_out": pa.Table.from_pylist(left_out, schema=_LEFT_OUT),
+            "hours": given.today["hours"],
+            "ends": frame(given.today, bronze.CHANNEL_EVENTS),
+            "unregistrations": frame(given.today, bronze.UNREGISTRATIONS),
+            "requests": frame(given.today, bronze.ADMIN_EVENTS),
+            "life": frame(given.today, bronze.NAMESRV_EVENTS),
+        },
+        of_topics=[RequestCode.DELETE_TOPIC_IN_NAMESRV.value, RequestCode.REGISTER_TOPIC_IN_NAMESRV.value],
+    )
+    told = ask(query("settle/kept"), {"left_out": found, **answers})
+    kept, gone = told.filter(pc.field("stands")), told.filter(~pc.field("stands") & pc.field("is_masters"))
+    if gone.num_rows:
+        where = pc.field("broker_addr").isin(pc.unique(gone["broker_addr"]))
+        beats = {t.name: given.raw_beats(t.name, columns=_BEATEN[t.name], where=where) for t in BEATS}
+        gone = ask(query("settle/heard"), {"answers": gone, **beats}, default_ms=BROKER_CHANNEL_EXPIRED_MS)
+    for rows, value in ((kept, False), (gone, True)):
+        yield from (evidence.Vote(DELETION, value, row["seq"], row["event_id"]) for row in rows_of(rows))
+
+
+def _left_out(given: SettleInput, tables: pa.Table, asked: set[str | None]) -> list[dict[str, Any]]:
+    """Return the topics asked for that some registrations of a broker name have and others have not, with the tables that do."""
+    listed = topic_tables_of(given.topic_configs(pc.unique(tables["topic_config_digest"])))
+    of_names: dict[str | None, set[str]] = {}
+    for row in rows_of(tables):
+        of_names.setdefault(row["broker_name"], set()).add(row["topic_config_digest"])
+    return [
+        {"broker_name": name, "topic": topic, "digests": [d for d in digests if topic in listed[d].names]}
+        for name, digests in of_names.items()
+        # With static topics none is deleted.
+        if name is not None and not any(listed[digest].mappings for digest in digests)
+        for topic in _in_some(listed[digest].names & asked for digest in digests)
+    ]
+
+
+def _in_some(tables: Iterable[frozenset[str]]) -> list[str]:
+    """Return the topics that are in some of the tables, and not in all."""
+    names = [*tables]
+    return sorted(frozenset[str]().union(*names) - names[0].intersection(*names))
+
+
 def _list_votes(name: str, codes: Sequence[int], given: SettleInput) -> Iterable[evidence.Vote]:
     """Read whether questions for lists of topics were refused: then their switch is off."""
     rows = ask(
@@ -96,7 +226,7 @@ def _list_votes(name: str, codes: Sequence[int], given: SettleInput) -> Iterable
         SELECT seq, event_id, response_code = 0 AS is_on FROM answers
         WHERE code IN $codes AND (response_code = 0 OR response_code = 1 AND remark = 'disable')
         """,
-        answers_of(given),
+        _answers(given),
         codes=list(codes),
     )
     return (evidence.Vote(name, row["is_on"], row["seq"], row["event_id"]) for row in rows_of(rows))
@@ -124,7 +254,7 @@ def _acting_master_votes(given: SettleInput) -> Iterable[evidence.Vote]:
 
 def _routes(given: SettleInput, which: str, others: pa.Table) -> list[evidence.RouteAnswer]:
     """Return the day's answers with a route of whose body the condition `which` holds, or of the topics of `others`."""
-    tables = answers_of(given)
+    tables = _answers(given)
     found = ask(
         f"""
         SELECT event_id, request_seq, seq, subject AS topic, body FROM answers
@@ -136,6 +266,36 @@ def _routes(given: SettleInput, which: str, others: pa.Table) -> list[evidence.R
     numbers = pc.unique(found["body"])
     texts = dict(zip(numbers.to_pylist(), tables["bodies"]["text"].take(numbers).to_pylist(), strict=True))
     return [evidence.RouteAnswer(**{**row, "body": texts[row["body"]]}) for row in rows_of(found)]
+
+
+def _idle_votes(given: SettleInput) -> Iterable[evidence.Vote]:
+    """Read how brokers' connections ended that were silent for the default limit or longer, and which did not end.
+
+    Where that tells nothing, and a later packet ended one, answers do in which its broker stood as if it had not been closed.
+    """
+    early_ms, late_ms = CHANNEL_MAX_IDLE_MS - EARLY_NS // NS_PER_MS, CHANNEL_MAX_IDLE_MS + LATE_NS // NS_PER_MS
+    tables = {
+        "ends": frame(given.today, bronze.CHANNEL_EVENTS),
+        "life": frame(given.today, bronze.NAMESRV_EVENTS),
+        "owners": _owners(given),
+    }
+    rows = ask(query("settle/silences"), tables, early_ms=early_ms, late_ms=late_ms)
+    silences = [
+        evidence.Silence(row["seq"], row["event_id"], row["silent_ms"] or 0, row["how"]) for row in rows_of(rows)
+    ]
+    told = [*evidence.idle_limit_votes(silences, CHANNEL_MAX_IDLE_MS)]
+    yield from told
+    if told or not any(silence.how == "closed_late" for silence in silences):
+        return
+    beats = {"hours": given.today["hours"], "live": frame(given.carried, gold.BROKER_LIVE_HISTORY)}
+    passed = ask(
+        query("settle/outlasted"),
+        {"ends": tables["ends"], "owners": tables["owners"], **beats},
+        lag_ns=REMOVAL_LAG_NS,
+    )
+    longer_ms = evidence.longer_limit(silences)
+    for row in rows_of(_standing(given, passed.cast(_SPANS)).filter(pc.field("stands"))):
+        yield evidence.Vote(IDLE_LIMIT, longer_ms, row["seq"], row["event_id"])
 
 
 def _expiries(given: SettleInput, ends: pa.Table, profile: Profile) -> list[evidence.Expiry]:
@@ -186,6 +346,9 @@ SELECT DISTINCT broker_addr, first_us // $period_us AS period FROM owned JOIN ho
 WHERE first_us < close_us AND last_us >= close_us
 """
 """Where condensed beats do not tell which of them was the last before a close."""
+_SPANS = pa.schema([("broker_addr", STRING), ("beat_seq", LONG), ("from_seq", LONG), ("until_seq", LONG)])
+"""Brokers, and between which positions answers are asked whether they still stand there; since `beat_seq` they did."""
+_LEFT_OUT = pa.schema([("broker_name", STRING), ("topic", STRING), ("digests", STRINGS)])
 _BEATEN = {
     bronze.HEARTBEATS.name: ("seq", "effect_time", "cluster_name", "broker_addr", "response_code"),
     bronze.REGISTRATIONS.name: (
@@ -200,10 +363,15 @@ def _notification_votes(given: SettleInput) -> Iterable[evidence.Vote]:
     return (evidence.Vote("notify_min_broker_id_changed", True, r["seq"], r["event_id"]) for r in rows_of(told))
 
 
+_VOTES_WITHOUT_ANSWERS: dict[str, Callable[[SettleInput], Iterable[evidence.Vote]]] = {
+    IDLE_LIMIT: _idle_votes,
+    "notify_min_broker_id_changed": _notification_votes,
+}
 _VOTES: dict[str, Callable[[SettleInput], Iterable[evidence.Vote]]] = {
     "order_message_enable": _order_message_votes,
     "support_acting_master": _acting_master_votes,
-    "notify_min_broker_id_changed": _notification_votes,
     **{name: partial(_list_votes, name, codes) for name, codes in _LISTS.items()},
+    DELETION: _deletion_votes,
+    **_VOTES_WITHOUT_ANSWERS,
 }
 """What gives the votes about a setting."""

@@ -29,6 +29,7 @@ from namesrv_core.machine.profile import CHANNEL_MAX_IDLE_MS, Namesrv, profile_o
 from namesrv_day.arrow.rows import rows_of, table_of
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import SettleInput, frame
+from namesrv_day.settle.stalls import stalls
 from namesrv_wire.codes import version_name
 from namesrv_wire.streams.closing import LATE_NS
 from schemas import bronze, gold
@@ -36,7 +37,7 @@ from schemas.sql_files import query
 from schemas.tables.namesrv_settings import setting_of, setting_rows
 from schemas.times import day_start_seq
 
-IDLE_LIMIT = "channel_max_idle_ms"
+DELETION, IDLE_LIMIT = "delete_topic_with_broker_registration", "channel_max_idle_ms"
 Facts = Sequence[Mapping[str, Any]]
 
 
@@ -53,9 +54,14 @@ def known_settings(given: SettleInput) -> Known:
     )
     last = before.get(VERSION)
     is_carried = last is not None and last.source is not Source.GIVEN
-    if not is_carried and any(setting.name == VERSION and setting.source.is_open for setting in settle(known)):
+    if not is_carried and is_open(known, VERSION):
         known = replace(known, fallback_version=_brokers_version(given))
     return known
+
+
+def is_open(known: Known, name: str) -> bool:
+    """Return whether evidence about setting `name` is looked for."""
+    return any(setting.name == name and setting.source.is_open for setting in settle(known))
 
 
 def namesrv_on(known: Known, day: dt.date) -> Namesrv:
@@ -105,11 +111,13 @@ def under_idle_limit(given: SettleInput, namesrv: Namesrv, *, is_given: bool) ->
     ]
     if not limits:
         return channel_events.filter(pc.field("kind") != "late_close")
+    stood = [{"from_seq": stall.from_seq, "until_seq": stall.until_seq} for stall in stalls(given)]
     found = ask(
         query("settle/under_limits"),
         {
             "ends": channel_events,
             "limits": pa.Table.from_pylist(limits, schema=_LIMITS),
+            "stalls": pa.Table.from_pylist(stood, schema=_STALLS),
         },
         default_ms=CHANNEL_MAX_IDLE_MS,
         late_ms=LATE_NS // NS_PER_MS,
@@ -118,7 +126,8 @@ def under_idle_limit(given: SettleInput, namesrv: Namesrv, *, is_given: bool) ->
     return found.cast(channel_events.schema)
 
 
-_LIMITS = pa.schema([("from_seq", pa.int64()), ("until_seq", pa.int64()), ("limit_ms", pa.int64())])
+_STALLS = pa.schema([("from_seq", pa.int64()), ("until_seq", pa.int64())])
+_LIMITS = _STALLS.append(pa.field("limit_ms", pa.int64()))
 
 
 def _hindsight(later: pa.Table) -> dict[tuple[str, int], Setting]:

@@ -1,4 +1,4 @@
-"""Settle what the replay of a name server's day starts from: its settings, its schedule, and the order of what raced."""
+"""Settle what the replay of a name server's day starts from: its settings, its schedule, and whether something may have raced."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from namesrv_core.inference.evidence import tally
 from namesrv_core.inference.settings import Known, Votes
 from namesrv_core.inference.settle import reconsidered
 from namesrv_core.inference.settle import settle as settled_of
 from namesrv_core.machine.profile import Namesrv
-from namesrv_day.day.context import NamesrvDay, SettleInput, Ticks, known_until, namesrv_day
+from namesrv_day.day.context import NamesrvDay, SettleInput, Ticks, frame, known_until, namesrv_day
+from namesrv_day.day.day_events import OTHERS, day_events
 from namesrv_day.settle import evidence
-from namesrv_day.settle.races import Decisions, decisions
+from namesrv_day.settle.races import may_race
 from namesrv_day.settle.settings import (
     IDLE_LIMIT,
     known_settings,
@@ -22,6 +24,7 @@ from namesrv_day.settle.settings import (
     settings_table,
     under_idle_limit,
 )
+from schemas import bronze
 
 __all__ = ("SettleInput", "Settled", "settle")
 
@@ -31,14 +34,14 @@ class Settled:
     """What is settled of one name server's day.
 
     `settings`: its rows of namesrv_settings; `channel_events`: the day's ends of connections as they are to be replayed;
-    `decisions`: what answers say of the order of events that the wire does not show.
+    `may_race`: whether the order of some events may be another one than recorded.
     `reconsidered_since`: the position since which earlier days were replayed with a value that turns out wrong; None: never.
     """
 
     settings: pa.Table
     context: NamesrvDay
     channel_events: pa.Table
-    decisions: Decisions
+    may_race: bool
     reconsidered_since: int | None
 
     @property
@@ -51,19 +54,34 @@ def settle(given: SettleInput) -> Settled:
     """Return what is settled of the day. Each setting has its likeliest value; nothing is replayed to find it."""
     known = known_settings(given)
     known = _with(known, evidence.votes(given, known))
-    ends = under_idle_limit(given, namesrv_on(known, given.day), is_given=IDLE_LIMIT in known.given)
-    scans = evidence.scans(given, known, ends)
+    scans = evidence.scans(given, known, _ends(given, known))
     known = _with(known, scans.votes)
-    settings = settled_of(known)
-    until_seq = known_until(given, pc.max(given.today["hours"]["last_us"]).as_py())
-    ticks = Ticks(phases_of(settings), scans.closes)
+    context = _context(given, known, scans)
+    if frame(given.today, bronze.ROUTE_OBSERVATIONS).num_rows:
+        cast = tally(evidence.tick_votes(given, scans, context), known.lives)
+        known = _with(known, cast)
+        context = _context(given, known, scans) if cast else context
+    ends = _ends(given, known)
+    others = day_events({**given.today, bronze.CHANNEL_EVENTS.name: ends}, tables=OTHERS)
     return Settled(
         settings_table(known, given.namesrv_id, given.day, given.addresses),
-        namesrv_day(given, namesrv_on(known, given.day), ticks, until_seq),
+        context,
         ends,
-        decisions(given, ends, until_seq),
-        min((setting.life_seq for setting in reconsidered(settings, known.before)), default=None),
+        may_race(given, others),
+        min((setting.life_seq for setting in reconsidered(settled_of(known), known.before)), default=None),
     )
+
+
+def _context(given: SettleInput, known: Known, scans: evidence.Scans) -> NamesrvDay:
+    """Return the day as what is known has it."""
+    phases = phases_of(settled_of(known))
+    until_seq = known_until(given, pc.max(given.today["hours"]["last_us"]).as_py())
+    ticks = Ticks(phases, scans.closes, scans.stalls)
+    return namesrv_day(given, namesrv_on(known, given.day), ticks, until_seq)
+
+
+def _ends(given: SettleInput, known: Known) -> pa.Table:
+    return under_idle_limit(given, namesrv_on(known, given.day), is_given=IDLE_LIMIT in known.given)
 
 
 def _with(known: Known, votes: list[Votes]) -> Known:

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
+from namesrv_core.machine.schedule import STALL_NS
 from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, MAX_REORDER_CHUNKS, SILENCE_NS
 from namesrv_wire.packets.capture import ACK, FIN, RST, Segment
 from namesrv_wire.protocol.requests import KnownFrames
@@ -19,8 +20,6 @@ from namesrv_wire.streams.sightings import Attempts, is_elsewhere, place_of
 from namesrv_wire.streams.tcp import MASK, Stream
 
 _PURGE_NS: Final = LINGER_NS // 8
-_STALL_NS: Final = 1_000_000_000
-"""A request that waited this long for its answer met a name server that stood still."""
 
 Flow: TypeAlias = "tuple[Server, Connection, bool | None, Stream, Stream, FrameCutter]"
 """A direction of a connection. Whether the server sent it, or (None) it is of another sighting of the connection; the streams
@@ -377,7 +376,7 @@ class Server:
             return connection.from_server.stream.position > 0
         if connection.lease_ms is None or silent_ns >= connection.lease_ms * 1_000_000:
             return False
-        before_ns = self.ledger.time_ns - _STALL_NS
+        before_ns = self.ledger.time_ns - STALL_NS
         return not any(
             pending.time_ns <= before_ns for each in self.connections.values() for pending in each.pending.values()
         )

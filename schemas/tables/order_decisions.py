@@ -11,15 +11,15 @@ ORDER_DECISIONS = Table(
     columns("""
         namesrv_id
         decision_id* STRING: Deterministic id, 32 hex digits
-        kind* STRING: register_and_close (a registration without response on a connection that closes at once),
-            overlapping_requests (such a one, and another one of its broker that was under way)
+        kind* STRING: register_and_close (a request without response on a connection that closes at once),
+            removal_and_registration (a broker's new registration while its old connection ends), overlapping_requests
         effect_time* TIMESTAMP: When
         channel_ids* ARRAY<STRING>: Connections concerned
         event_ids* ARRAY<STRING>: The events, in the default order
         alternatives* ARRAY<STRING>: The orders in words, the default first
         chosen* INT: Which alternative was taken, from 0
-        answers_for* BIGINT: Answers that show the broker as only the chosen order explains it
-        answers_against* BIGINT: Answers that show it as only another order explains it
+        answers_for* BIGINT: Answers that only the chosen order explains, of those looked at until one decided
+        answers_against* BIGINT: Answers of these that only another order explains
         evidence_for* ARRAY<STRING>: Those answers (event ids)
         evidence_against* ARRAY<STRING>: The answers that only another order explains (event ids)
         day

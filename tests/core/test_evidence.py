@@ -14,10 +14,14 @@ from namesrv_core.inference.evidence import (
     Membership,
     OrderConf,
     RouteAnswer,
+    Silence,
     Vote,
     acting_master_votes,
     first_of_scans,
+    idle_limit_votes,
+    longer_limit,
     order_message_votes,
+    scan_period_votes,
     scan_phase_votes,
     tally,
 )
@@ -113,6 +117,32 @@ def test_what_says_nothing_about_acting_masters() -> None:
         assert not counted(acting_master_votes([silent], promoted))
 
 
+def test_the_idle_limit_shows_where_the_server_closes() -> None:
+    """Closes on time speak for the default; a connection used afterwards speaks against it."""
+    on_time = [Silence(n, f"i{n}", 120_003, "closed_on_time") for n in range(2)]
+    assert counted(idle_limit_votes(on_time, 120_000)) == {120_000: 2}
+    used = [Silence(9, "u", 226_400, "used")]
+    assert counted(idle_limit_votes(used, 120_000)) == {None: 1}
+    late = [Silence(n, f"l{n}", 600_000 + n, "closed_late") for n in (3, 4)]
+    assert counted(idle_limit_votes([*used, *late], 120_000)) == {600_000: 1}
+    assert counted(idle_limit_votes([Silence(5, "l", 173_626, "closed_late")], 120_000)) == {}
+    assert longer_limit([Silence(5, "l", 600_003, "closed_late")]) is None
+
+
+def test_closes_of_expired_brokers_show_the_scan_period() -> None:
+    """On one grid, none later than a period: the default if more fit than not, else the longest that nearly all fit."""
+
+    def votes(*late: tuple[int, int]) -> Counter[object]:
+        return counted(scan_period_votes([Expiry(s * SECOND, f"e{s}", ms) for s, ms in late], 5_000))
+
+    assert votes((100, 2_000), (135, 4_900)) == {5_000: 2}
+    assert votes((100, 2_000), (132, 900)) == {2_000: 2}
+    assert votes((100, 14_000), (130, 29_000)) == {30_000: 2}
+    assert votes((100, 14_000)) == {}
+    assert votes((100, 2_000), (132, 900), (135, 900)) == {5_000: 2}
+    assert votes((100, 14_000), (130, 29_000), (161, 2_000), (190, 20_000), (220, 3)) == {30_000: 4}
+
+
 @pytest.mark.parametrize(
     ("at_ms", "known_us", "phases"),
     [
@@ -189,6 +219,12 @@ def test_an_id_that_changes_while_the_question_is_answered_says_nothing(
     body = f'{{"brokerDatas":[{group}],"queueDatas":[{data}]}}'
     memberships = [Membership(seq, "broker-a", "s:1", broker_id) for seq, broker_id in members]
     assert counted(acting_master_votes([RouteAnswer("a", 20, 30, "T", body)], memberships)) == votes
+
+
+def test_closes_on_no_usual_grid_say_nothing() -> None:
+    """Later than every usual period: no period explains them."""
+    expiries = [Expiry(100 * SECOND, "e1", 10_000_000), Expiry(130 * SECOND, "e2", 10_000_000)]
+    assert list(scan_period_votes(expiries, 5_000)) == []
 
 
 def test_what_the_server_says_of_itself_ends_no_count() -> None:

@@ -141,8 +141,8 @@ def _configs(registrations: pa.Table) -> pa.Table:
     return table_of(rows, bronze.TOPIC_CONFIGS_TABLE)
 
 
-def replayed(given: Given, settled: Settled) -> Replayed:
-    """Return what a day leaves that is settled so."""
+def replayed(given: Given, settled: Settled, answers: pa.Table | None) -> Replayed:
+    """Return what a day leaves that is settled so; `answers`: as `ReplayInput` has them."""
     context, of_day = settled.context, {**given.input.today, "channel_events": settled.channel_events}
     beats = day_events(given.beats, tables=BEATS, with_answers=context.has_unknown_past)
     return replay(
@@ -154,6 +154,6 @@ def replayed(given: Given, settled: Settled) -> Replayed:
             given.input.carried,
             given.input.topic_configs,
             lambda periods: of_periods(beats, periods),
-            moves=settled.decisions.moves,
+            answers=answers,
         )
     )

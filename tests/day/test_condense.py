@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from namesrv_core.machine.schedule import STALL_NS
 from namesrv_day.arrow.rows import empty, rows_of
 from namesrv_day.arrow.sql import connection
 from namesrv_day.hours import condense
@@ -87,6 +88,21 @@ def test_a_version_is_its_parts() -> None:
     found = hours(row("registrations", 1, data_version=given), row("registrations", 2, data_version=None))
     assert measured(found, *parts) == [(3, 4, 5), (None, None, None)]
     assert set(parts) < set(SAID)
+
+
+@pytest.mark.parametrize(
+    ("lag_ns", "response_code", "longest_ns"),
+    [(STALL_NS, 0, STALL_NS), (STALL_NS - 1_000, 0, STALL_NS - 1_000), (STALL_NS, None, 1_000)],
+    ids=["as long as a stall", "a little shorter", "nobody knows when it took effect"],
+)
+def test_a_late_answer_shows_that_a_name_server_stood_still(
+    lag_ns: int, response_code: int | None, longest_ns: int
+) -> None:
+    """One beat of many is enough, but only an answer tells when a beat took effect."""
+    late = row("heartbeats", 30, lag_us=lag_ns // 1_000, response_code=response_code)
+    found = hours(row("heartbeats", 0, lag_us=1), late, row("heartbeats", 60, lag_us=1))
+    assert measured(found, "lag_ns", "beats") == [(longest_ns, 3)]
+    assert measured(hours(row("heartbeats", 0, response_code=None)), "lag_ns") == [(None,)]
 
 
 def slots_of(*rows: Row, live: pa.Table | None = None) -> dict[str | None, int | None]:

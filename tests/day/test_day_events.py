@@ -9,9 +9,11 @@ import pyarrow.compute as pc
 import pytest
 
 from namesrv_day.arrow.rows import rows_of
-from namesrv_day.day.day_events import BEATS, EVENTS, MOVES, OTHERS, day_events, moved, observation_rows, topic_digests
+from namesrv_day.day.day_events import BEATS, EVENTS, OTHERS, day_events, moved, observation_rows, topic_digests
 from schemas import bronze
 from tests.day.plan_rows import NAMESRV, Row, frames, row, us
+
+LOOKED_UP = {"cluster_name": None, "broker_addr": "1:1"}
 
 
 def said(events: pa.Table, *columns: str) -> list[tuple[Any, ...]]:
@@ -115,14 +117,17 @@ def test_a_column_that_was_not_read_is_null() -> None:
 def test_moved_events_take_effect_elsewhere() -> None:
     """Their position says when; the others stay where they are."""
     events = day_events(frames(row("channel_events", 1), row("heartbeats", 2)))
-    moves = pa.Table.from_pylist([{"event_id": "channel_events-1", "seq": us(3) * 1_000 + 7}], schema=MOVES)
+    schema = pa.schema([EVENTS.field(name) for name in ("event_id", "seq", "looked_up")])
+    moves = pa.Table.from_pylist(
+        [{"event_id": "channel_events-1", "seq": us(3) * 1_000 + 7, "looked_up": LOOKED_UP}], schema=schema
+    )
     found = moved(events, moves)
     assert found.schema == EVENTS
-    assert said(found, "kind", "seq", "effect_us") == [
-        ("heartbeats", us(2) * 1_000, us(2)),
-        ("channel_events", us(3) * 1_000 + 7, us(3)),
+    assert said(found, "kind", "seq", "effect_us", "looked_up") == [
+        ("heartbeats", us(2) * 1_000, us(2), None),
+        ("channel_events", us(3) * 1_000 + 7, us(3), LOOKED_UP),
     ]
-    assert moved(events, MOVES.empty_table()) is events
+    assert moved(events, schema.empty_table()) is events
 
 
 def test_topic_tables_are_named_once() -> None:

@@ -1,4 +1,4 @@
-"""What a day's rows tell of its name server, read as they are: its settings, when it scans, what raced."""
+"""What a day's rows tell of its name server, read as they are: its settings, when it scans and stood still, what may have raced."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ import pytest
 
 from namesrv_core import V4_9_7, Namesrv, NamesrvConfig
 from namesrv_core.inference.settings import Known, Life, Statement, Votes
+from namesrv_core.machine.schedule import Stall
 from namesrv_day.day.context import NamesrvDay, Ticks, known_until, namesrv_day
+from namesrv_day.day.day_events import OTHERS, day_events
 from namesrv_day.settle.evidence import scans, votes
-from namesrv_day.settle.races import decisions
+from namesrv_day.settle.races import may_race
 from namesrv_day.settle.settings import known_settings, namesrv_on, settings_of, under_idle_limit
 from namesrv_day.settle.settle import settle
+from namesrv_day.settle.stalls import stalls
 from schemas import gold
 from tests.day.settle_given import (
     DAY,
@@ -89,6 +92,10 @@ def live(addr: str, channel: str, heard_ms: float = 0, **values: Any) -> Row:
     return {**broker, **said, "last_update_time": seq_at(heard_ms) // 1_000, **values}
 
 
+def asked_version(ms: float, **values: Any) -> Row:
+    return row(ms, "a", code=322, one_way=False, request_version=493, response_code=0, broker_name="b", **values)
+
+
 IDLE = "channel_max_idle_ms"
 OLD_LIFE = Life(0, "5.4.0", "v")
 
@@ -102,8 +109,13 @@ def limit(ms: int | None, since_ms: float | None = None) -> Known:
 LANGUAGE = Language(
     {
         "answered": ("route_observations", answered),
+        "answers": (
+            "route_observations",
+            lambda first, end, step: [answered(ms, f"o{ms}", 105, "T", None) for ms in range(first, end, step)],
+        ),
         "asked": ("admin_events", asked_to),
         "asked_for": ("route_observations", asked_for),
+        "asked_version": ("heartbeats", asked_version),
         "ended": ("channel_events", end_of),
         "configured": ("namesrv", NamesrvConfig),
         "fact_carried": (
@@ -137,6 +149,10 @@ LANGUAGE = Language(
         "registered": ("registrations", registered),
         "scanned": ("channel_events", scanned),
         "unregistered": ("unregistrations", unregistered),
+        "waited": (
+            "route_observations",
+            lambda since_ms, ms: answered(ms, f"w{ms}", 105, "T", None, request_seq=seq_at(since_ms)),
+        ),
     },
     {
         "ROUTE": json.dumps({"queueDatas": [], "brokerDatas": []}),
@@ -203,10 +219,9 @@ def told(what: str, given: Given, situation: Situation) -> list[str]:
         day = namesrv_day(given.input, Namesrv(V4_9_7, *situation.rows.get("namesrv", [])), Ticks(), until)
         return OF_CONTEXT[what](day, [seq_at(float(word)) for word in situation.asked])
     if what == "races":
-        found = decisions(given.input, given.input.today["channel_events"], seq_at(86_400_000))
-        rows = found.order_decisions.sort_by("effect_time").to_pylist()
-        lines = [f"{r['kind']} {r['chosen']} {r['answers_for']} {r['answers_against']}" for r in rows]
-        return [*lines, *(f"{move['event_id']} {in_ms(move['seq'])}" for move in found.moves.to_pylist())]
+        return ["raced"] * may_race(given.input, day_events(given.input.today, tables=OTHERS))
+    if what == "stalls":
+        return [" ".join(f"{(seq - seq_at(0)) / 1_000_000:g}" for seq in stall) for stall in stalls(given.input)]
     known, closes = known_settings(given.input), list[int]()
     if what == "votes":
         cast = votes(given.input, known)
@@ -222,7 +237,7 @@ def told(what: str, given: Given, situation: Situation) -> list[str]:
 
 @pytest.mark.parametrize(("what", "situation"), situations(), ids=lambda of: getattr(of, "shows", of))
 def test_what_a_day_tells(what: str, situation: Situation) -> None:
-    """Votes with their number (and process, and evidence, where the line says them), closes of scans, races."""
+    """Votes with their number (and process, and evidence, where the line says them), closes of scans, stalls, races."""
     apart = ("earlier", "given", "input", "limit", "namesrv")
     rows = {table: of for table, of in situation.rows.items() if isinstance(table, str) and table not in apart}
     if what in ("votes", "scans"):
@@ -245,7 +260,25 @@ def test_closes_that_contradict_each_other_are_weighed() -> None:
     beats = [lease(number, ms - 12_000) for number, ms in enumerate(at_ms)]
     closes = [scanned(number, ms) for number, ms in enumerate(at_ms)]
     given = Given({"namesrv_events": START, "registrations": beats, "channel_events": closes})
-    (phase,) = [s for s in settings_of(settle(given.input).settings) if s.name == "scan_phase_us"]
+    [period, phase] = [s for s in settings_of(settle(given.input).settings) if s.name.startswith("scan")]
+    assert (period.value, period.source.value) == (5_000, "inferred")
     assert (phase.value, phase.source.value, phase.answers_for, phase.answers_against) == (1_000_000, "inferred", 3, 2)
     ticks = settle(given.input).context.schedule
     assert ticks.first_tick(seq_at(22_000), 0) == seq_at(26_003) - 1
+
+
+def test_ticks_of_a_stall_are_made_at_its_end() -> None:
+    """What they close says nothing of the timer: it keeps its phase."""
+    other: Row = {"broker_name": "b", "broker_addr": "10.0.0.3:10911", "channel_id": "d#1"}
+    beats = [registered(2_000, "r", heartbeat_timeout_ms=10_000), registered(39_000, "s", received_ms=13_000, **other)]
+    rows = {
+        "registrations": beats,
+        "channel_events": [ended(39_001, "c", "close", "namesrv")],
+        "namesrv_events": [life(1_000, "start", "started"), life(1_001, "v", "identified", version=493)],
+    }
+    settled = settle(Given(rows).input)
+    assert "scan_phase_us" not in settled.settings["setting"].to_pylist()
+    ticks = settled.context.schedule
+    assert ticks.first_tick(seq_at(12_500), seq_at(12_000) // 1_000_000) == seq_at(39_001) - 1  # the first close
+    assert ticks.first_tick(seq_at(39_001) - 1, 0) == seq_at(40_500)
+    assert stalls(Given(rows).input) == [Stall(seq_at(13_000), seq_at(39_000))]

@@ -1,16 +1,154 @@
-"""What raced on a day: the decision, and the events where they take effect."""
+"""Whether anything of a day may have raced, found without reading its single beats, and what the core decides then."""
 
 from __future__ import annotations
 
+import random
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
 from namesrv_core import V5_4_0, Namesrv, Question, Registry, answer, take
+from namesrv_core.inference.decisions import Deciding
+from namesrv_core.inference.races import LAG_NS, REMOVAL_LAG_NS, Day, races_of
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
+from namesrv_core.machine.schedule import STALL_NS
 from namesrv_day.arrow.rows import table_of
-from namesrv_day.settle.settle import settle
+from namesrv_day.day.day_events import OTHERS, day_events
+from namesrv_day.replay import replay as replaying
+from namesrv_day.settle.races import may_race
+from namesrv_day.settle.settle import Settled, settle
 from schemas import gold
-from tests.day.settle_given import DAY, NAMESRV, Given, answered, ended, life, registered, replayed, seq_at
+from tests.core.test_decisions import decide
+from tests.day.lives import one_by_one
+from tests.day.settle_given import (
+    DAY,
+    NAMESRV,
+    Given,
+    Row,
+    answered,
+    asked_to,
+    ended,
+    life,
+    registered,
+    replayed,
+    row,
+    seq_at,
+    unregistered,
+)
 
 START = [life(1_000, "start", "started"), life(1_001, "version", "identified", version=493)]
+LIVE = {
+    "cluster_name": "C",
+    "broker_addr": "10.0.0.2:10911",
+    "broker_name": "broker-a",
+    "data_version": {"state_version": 0, "timestamp": 1, "counter": 1},
+    "heartbeat_timeout_ms": 120_000,
+    "channel_id": "x#1",
+}
+"""What a broker that registered like `registered`, over the connection x#1, left open the day before."""
+
+
+def look(given: Given) -> bool:
+    """Return whether something may have raced, of connections that ended as recorded."""
+    return may_race(given.input, day_events(given.input.today, tables=OTHERS))
+
+
+def test_renewals_of_leases_race_with_nothing_unless_something_else_happens_beside_them() -> None:
+    """Two brokers of one name say again what they said: no beat is read; near another event those beside it are."""
+    other: Row = {"broker_addr": "10.0.0.3:10911", "broker_id": 1, "channel_id": "y#1"}
+    carried = {gold.BROKER_LIVE_HISTORY: [LIVE, {**LIVE, **other}]}
+    beats = [
+        row
+        for n in range(0, 3_600_000, 30_000)
+        for row in (registered(n, f"a{n}", channel_id="x#1"), registered(n + 1, f"b{n}", received_ms=n - 1, **other))
+    ]
+    quiet = Given({"registrations": beats}, carried=carried)
+    assert not look(quiet)
+    assert quiet.reads == []
+    news = Given({"registrations": [*beats, registered(3_599_000, "c", "TU", channel_id="x#1")]}, carried=carried)
+    assert look(news)
+    assert news.reads == [("registrations", False)]
+    for ms, found in ((60_002, True), (75_000, False)):
+        topic = asked_to(ms, "t", 216, topic="T", received_ms=ms - 1)
+        beside = Given({"registrations": beats, "admin_events": [topic]}, carried=carried)
+        assert look(beside) == found
+        assert beside.reads == [("registrations", False)]
+
+
+def test_many_events_of_others_are_read_around_in_one_stretch() -> None:
+    """A condition as long as a table would be worse."""
+    beats = [registered(n * 30_000, f"{n}") for n in range(5)]
+    topics = [asked_to(n * 60_000 + 15_000, f"t{n}", 216, topic="T") for n in range(150)]
+    given = Given({"registrations": beats, "admin_events": topics})
+    assert not look(given)
+    assert given.reads == [("registrations", False)]
+
+
+def raced(rows: dict[str, list[Row]]) -> bool:
+    """Return what `may_race` should, by looking at each event with each other one."""
+    kinds = {"registrations", "unregistrations", "admin_events"}
+    requests = [(kind, r, r["event_time"] * 1_000) for kind in kinds for r in rows.get(kind, ())]
+    closes = rows.get("channel_events", [])
+    lags = [REMOVAL_LAG_NS if r["response_code"] is None else LAG_NS for _, r, _ in requests]
+    effects = [(r["seq"], r.get("broker_name"), lag) for (_, r, _), lag in zip(requests, lags, strict=True)]
+    owned = {(r["channel_id"], r["broker_name"]) for r in rows.get("registrations", ())}
+    ends = [(c["seq"], name) for c in closes for channel, name in owned if c["channel_id"] == channel]
+    effects += [(*end, LAG_NS) for end in ends]
+    for kind, r, received in requests:
+        answered_at_all = r["response_code"] is not None
+        if answered_at_all and r["seq"] - r["event_time"] * 1_000 >= STALL_NS:
+            return True
+        if kind == "registrations" and not answered_at_all:
+            own = (c["seq"] - r["seq"] for c in closes if c["channel_id"] == r["channel_id"])
+            if any(0 < after <= LAG_NS for after in own):
+                return True
+        of_name = [(*end, REMOVAL_LAG_NS) for end in ends if end[1] == r.get("broker_name")]
+        for seq, name, lag in (*effects, *of_name):
+            if received - lag <= seq < r["seq"] and (
+                name == r.get("broker_name") or None in {name, r.get("broker_name")}
+            ):
+                return True
+    return False
+
+
+def chance_rows(chance: random.Random) -> dict[str, list[Row]]:
+    """Return some events of two broker names within a few hundred milliseconds."""
+    rows: dict[str, list[Row]] = {"registrations": [], "unregistrations": [], "admin_events": [], "channel_events": []}
+    for number, ms in enumerate(
+        chance.sample(range(10_000, 10_000 + chance.choice((60, 400))), chance.randrange(1, 6))
+    ):
+        name, channel = f"{number}", chance.choice(("x#1", "y#1"))
+        request: Row = {"received_ms": ms - chance.choice((0, 3, 8, 20)), "response_code": chance.choice((None, 0, 0))}
+        match chance.randrange(4):
+            case 0:
+                rows["registrations"].append(
+                    registered(ms, name, channel_id=channel, broker_name=chance.choice("ab"), **request)
+                )
+            case 1:
+                rows["unregistrations"].append(unregistered(ms, name, broker_name=chance.choice("ab"), **request))
+            case 2:
+                rows["admin_events"].append(asked_to(ms, name, 216, topic="T", **request))
+            case _:
+                rows["channel_events"].append(ended(ms, name, channel_id=channel))
+    return rows
+
+
+@pytest.mark.slow
+def test_what_may_race_is_what_looking_at_each_pair_of_events_tells() -> None:
+    """On events at random; and where the core finds a race, something may have raced."""
+    chance, results = random.Random(7), []
+    settled = settle(Given({"namesrv_events": START}).input)
+    for _ in range(40):
+        rows = chance_rows(chance)
+        given = Given({**rows, "namesrv_events": START})
+        found = look(given)
+        assert found == raced(rows), rows
+        assert found or not races_of(decided(given, replace(settled, channel_events=ends_of(given)), folds=False).day)
+        results.append(found)
+    assert min(results.count(True), results.count(False)) > 5
 
 
 def test_an_answer_decides_a_race() -> None:
@@ -39,20 +177,122 @@ def test_an_answer_decides_a_race() -> None:
         }
     )
     settled = settle(given.input)
-    (decision,) = settled.decisions.order_decisions.to_pylist()
+    assert settled.may_race
+    tables = replayed(given, settled, given.input.today["route_observations"]).tables
+    (decision,) = tables["order_decisions"].to_pylist()
     assert (decision["namesrv_id"], decision["day"], decision["kind"]) == (NAMESRV, DAY, "register_and_close")
     assert decision["event_ids"] == ["a" * 32, "c" * 32]
     assert (decision["chosen"], decision["answers_for"], decision["evidence_for"]) == (1, 1, ["d" * 32])
     assert (decision["answers_against"], decision["evidence_against"]) == (0, [])
     assert (decision["channel_ids"], len(decision["alternatives"])) == (["broker-a#1"], 2)
     assert decision["effect_time"].timestamp() * 1_000 == seq_at(4_000) // 1_000_000
-    assert settled.decisions.order_decisions.schema == table_of((), gold.ORDER_DECISIONS).schema
-    outcomes = replayed(given, settled).tables["event_outcomes"].to_pylist()
-    assert {row["event_id"]: row["seq"] for row in outcomes}["a" * 32] == seq_at(4_002) + 1
+    assert tables["order_decisions"].schema == table_of((), gold.ORDER_DECISIONS).schema
+    assert {row["event_id"]: row["seq"] for row in tables["event_outcomes"].to_pylist()}["a" * 32] == seq_at(4_002) + 1
 
 
 def test_a_day_without_races_has_no_decisions() -> None:
     """And moves nothing."""
-    found = settle(Given({"namesrv_events": START, "registrations": [registered(4_000, "a")]}).input).decisions
-    assert (found.order_decisions.num_rows, found.moves.num_rows) == (0, 0)
-    assert found.order_decisions.schema == table_of((), gold.ORDER_DECISIONS).schema
+    given = Given({"namesrv_events": START, "registrations": [registered(4_000, "a")]})
+    settled = settle(given.input)
+    assert not settled.may_race
+    for answers in (None, given.input.today["route_observations"]):
+        decisions = replayed(given, settled, answers).tables["order_decisions"]
+        assert (decisions.num_rows, decisions.schema) == (0, table_of((), gold.ORDER_DECISIONS).schema)
+
+
+class Fleet:
+    """Four brokers that beat for three hours, of which one registers anew, in the second, while its old connection ends."""
+
+    addrs = tuple(f"10.0.0.{n}:10911" for n in range(2, 6))
+    again_ms = 5_375_500
+
+    def __init__(self) -> None:
+        self.registry = Registry(V5_4_0)
+        beats = [self._registered(2_000 + n, n) for n in range(4)]
+        whole = self._answer()
+        take(self.registry, events.UnregisterBroker("C", self.addrs[0], "broker-0", 0), 0, Namesrv(V5_4_0))
+        without = self._answer()
+        beats.append(self._registered(self.again_ms + 5, 0, received_ms=self.again_ms - 1, channel_id="new#1"))
+        beats.append(self._registered(self.again_ms + 60_000, 0, channel_id="new#1"))
+        shown = [(self.again_ms + 10_000, without), *((ms, whole) for ms in range(70_000, 10_800_000, 100_000))]
+        self.rows: dict[str, list[Row]] = {
+            "namesrv_events": START,
+            "registrations": beats,
+            "channel_events": [ended(self.again_ms, "c" * 32, channel_id="old-0#1")],
+            "heartbeats": [self.beat(ms + n, n) for ms in range(30_000, 10_800_000, 30_000) for n in range(4)],
+            "route_observations": [answered(ms, f"{ms:032x}", 106, None, body) for ms, body in shown],
+        }
+
+    def beat(self, ms: float, number: int) -> Row:
+        """Return a version query that was answered."""
+        said: Row = {"code": 322, "one_way": False, "request_version": 493, "response_code": 0, "cluster_name": "C"}
+        version: Row = {"data_version": {"state_version": 0, "timestamp": 1, "counter": 2}}
+        name, addr = f"broker-{number}", f"10.0.0.{number + 2}:10911"
+        return row(ms, f"beat-{ms}", broker_name=name, broker_addr=addr, **said, **version)
+
+    def _registered(self, ms: float, number: int, **values: Any) -> Row:
+        name, addr, version = f"broker-{number}", self.addrs[number], DataVersion(0, 1, 2)
+        topics = TopicTable([TopicConfig(topic, 4, 4, 6, 0) for topic in "TU"])
+        event = events.RegisterBroker("C", addr, name, 0, None, version, topics, (), f"{ms}", False)
+        take(self.registry, event, 0, Namesrv(V5_4_0))
+        said: Row = {"broker_name": name, "broker_addr": addr, "channel_id": f"old-{number}#1", **values}
+        return registered(ms, f"r{ms}", "TU", **said)
+
+    def _answer(self) -> str | None:
+        return answer(self.registry, Question(106), Namesrv(V5_4_0)).body
+
+
+def ends_of(given: Given) -> pa.Table:
+    return given.input.today["channel_events"]
+
+
+def decided(given: Given, settled: Settled, *, folds: bool = True) -> Deciding:
+    """Return how a day's races were decided while it was replayed, with runs of beats or beat by beat."""
+    found: list[Deciding] = []
+
+    def noted(day: Day) -> Deciding:
+        found.append(Deciding(day))
+        return found[-1]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(replaying, "Deciding", noted)
+        if not folds:
+            patched.setattr(replaying, "folded", one_by_one)
+        replayed(given, settled, given.input.today["route_observations"])
+    return found[0]
+
+
+def in_both_ways(rows: dict[str, list[Row]]) -> tuple[Deciding, Deciding]:
+    """Return how races are decided among runs of beats, and among single ones; the connections end as recorded."""
+    given = Given(rows)
+    settled = settle(Given({"namesrv_events": START}, going_on=True).input)
+    settled = replace(settled, channel_events=ends_of(given))
+    return decided(given, settled), decided(given, settled, folds=False)
+
+
+@pytest.mark.slow
+def test_runs_of_beats_decide_races_as_single_beats_do() -> None:
+    """Where nothing happens to a broker, its beats are not replayed one by one."""
+    of_runs, of_singles = in_both_ways(Fleet().rows)
+    assert [(one.race.kind, one.chosen) for one in of_runs.decided] == [("removal_and_registration", 1)]
+    assert len(of_runs.decided[0].answers_for) == 1
+    assert {event.event_id for event in of_runs.placed} == {"c" * 32, f"r{Fleet.again_ms + 5}"}
+    assert (of_runs.decided, of_runs.placed) == (of_singles.decided, of_singles.placed)
+    assert len(of_runs.day.timed_events) < len(of_singles.day.timed_events) // 2
+
+
+def test_beats_that_do_more_than_renew_leases_are_replayed_one_by_one() -> None:
+    """A registration with another topic, in an hour before in which nothing else happens: the core refuses it as a run."""
+    rows = Fleet().rows
+    broker = {"broker_name": "broker-3", "broker_addr": Fleet.addrs[3], "channel_id": "old-3#1"}
+    one, other = in_both_ways(
+        {**rows, "registrations": [*rows["registrations"], registered(4_000_500, "new", "TUV", **broker)]}
+    )
+    assert (one.decided, one.placed) == (other.decided, other.placed)
+
+
+def test_races_are_decided_while_the_day_is_replayed_as_in_a_replay_of_their_own() -> None:
+    """Of the same registry: what went before is known of it then, and what comes is not."""
+    for deciding in in_both_ways(Fleet().rows):
+        assert deciding.decided
+        assert (deciding.decided, deciding.placed) == decide(deciding.recorded._replace(start=lambda: Registry(V5_4_0)))

@@ -11,6 +11,7 @@ from namesrv_core.inference.settings import Known, Life, Setting, Source, Statem
 from namesrv_core.inference.settle import settle
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.settle.settings import (
+    is_open,
     known_settings,
     namesrv_on,
     settings_of,
@@ -104,12 +105,12 @@ def test_settings_of_other_days_are_found_again() -> None:
     after = known_settings(Given({}, day=TOMORROW, settings_before=rows).input)
     assert after.before == {s.name: s for s in settle(known)}
     assert after.lives == [Life(seq_at(1_000))]
-    assert not setting(after, "order_message_enable").source.is_open
-    assert setting(after, "enable_topic_list").source.is_open
+    assert not is_open(after, "order_message_enable")
+    assert is_open(after, "enable_topic_list")
 
     before = known_settings(Given({"namesrv_events": [START]}, settings_later=rows).input)
     assert setting(before, "order_message_enable") == setting(known, "order_message_enable")
-    assert not setting(before, "version").source.is_open
+    assert not is_open(before, "version")
 
 
 def test_hindsight_is_what_the_first_of_the_later_days_found_of_a_start() -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
+import random
 
 import pyarrow as pa
+import pytest
 
 from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, take
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS
 from namesrv_day.arrow.rows import table_of
+from namesrv_day.settle.evidence import votes
+from namesrv_day.settle.settings import known_settings
 from namesrv_day.settle.settle import Settled, settle
 from schemas import gold
-from tests.day.settle_given import DAY, NAMESRV, Given, Row, answered, asked_to, ended, life, registered, seq_at
+from tests.day.settle_given import DAY, NAMESRV, Given, Row, answered, asked_to, ended, life, registered, row, seq_at
 
 TOMORROW = DAY + dt.timedelta(days=1)
 DELETION, ORDERED = "delete_topic_with_broker_registration", "order_message_enable"
@@ -71,6 +76,137 @@ def first_day(**given: pa.Table) -> Given:
     return Given({**server.rows, "namesrv_events": begin}, going_on=True, **given)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("deletes", [False, True])
+def test_no_answer_speaks_for_a_value_that_the_option_has_not(deletes: bool) -> None:  # noqa: FBT001
+    """Topics come and go, and so do connections, at random: what routes show of them is held for the right value, if for one."""
+    chance, found = random.Random(3), 0
+    for _ in range(25):
+        server = Server(DAY, NamesrvConfig(delete_topic_with_broker_registration=deletes))
+        channel = "c0#1"
+        for number, ms in enumerate(sorted(chance.sample(range(2_000, 300_000), 60))):
+            what = chance.random()
+            if what < 0.3:
+                server.registered(ms, "".join(sorted(chance.sample("TUVW", chance.choice((2, 3, 4))))), number, channel)
+            elif what < 0.35:
+                server.closed(ms, channel)
+                channel = f"c{number}#1"
+            else:
+                server.asked(ms, chance.choice("TUVW"))
+        begin = [life(1_000, "start", "started"), life(1_001, "version", "identified", version=493)]
+        given = Given({**server.rows, "namesrv_events": begin}).input
+        told = [vote for vote in votes(given, known_settings(given)) if vote.name == DELETION]
+        assert {vote.value for vote in told} <= {deletes}
+        found += sum(vote.answers for vote in told)
+    assert found > 20
+
+
+@pytest.mark.parametrize("version", [439, 493])
+def test_a_release_without_the_option_has_no_evidence_for_it(version: int) -> None:
+    """5.1.3 keeps what is left out whatever it is told; 5.4.0 could do otherwise."""
+    server = Server(DAY, NamesrvConfig())
+    server.registered(10_000, "TU", 1)
+    server.registered(20_000, "T", 2)
+    server.asked(25_000, "U")
+    begin = [life(1_000, "start", "started"), life(1_001, "version", "identified", version=version)]
+    settled = settle(Given({**server.rows, "namesrv_events": begin}).input)
+    assert said_of(settled, DELETION) == [(DELETION, "false", *(("inferred", 1) if version == 493 else ("default", 0)))]
+
+
+def test_single_beats_are_read_only_where_answers_may_tell_something() -> None:
+    """Without answers, or where no registration leaves out a topic, none is."""
+    given = first_day()
+    settle(given.input)
+    assert ("heartbeats", True) not in given.reads
+    begin = [life(1_000, "start", "started"), life(1_001, "version", "identified", version=493)]
+    same = [registered(ms, f"{ms}", "TU") for ms in (10_000, 40_000)]
+    answers = [answered(50_000, "a", 206, None, json.dumps({"topicList": ["T", "U"]}))]
+    given = Given({"namesrv_events": begin, "registrations": same, "route_observations": answers})
+    settle(given.input)
+    assert ("heartbeats", True) not in given.reads
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("is_found", "later", "sources"),
+    [(True, "c#1", ["inferred"]), (False, "c#1", ["default"]), (True, "c#2", ["default"])],
+    ids=["found", "not asked for", "found, over another connection"],
+)
+def test_a_longer_idle_limit_is_told_by_answers_after_the_default_one(
+    sources: list[str], later: str, *, is_found: bool
+) -> None:
+    """A broker is still there when the timer would have closed its connection; the packet that came later was the end."""
+    server = Server(DAY, NamesrvConfig())
+    server.registered(10_000, "TV", 1)
+    server.registered(10_001, "TV", 1, later)
+    beats = [{**beat, "heartbeat_timeout_ms": 3_600_000} for beat in server.rows["registrations"]]
+    ends = [
+        ended(130_000, "idle", "idle", "timer", silent_ms=120_000, channel_id="c#1"),
+        ended(130_000.001, "timer", "close", "timer", silent_ms=120_000, channel_id="c#1"),
+        ended(610_000, "late", "late_close", "namesrv", silent_ms=600_000, channel_id="c#1"),
+    ]
+    server.asked(300_000, "T")
+    begin = [life(1_000, "start", "started"), life(1_001, "version", "identified", version=493)]
+    rows = {"namesrv_events": begin, "registrations": beats, "channel_events": ends}
+    settled = settle(Given({**rows, "route_observations": server.rows["route_observations"] if is_found else []}).input)
+    idle = [row for row in settled.settings.to_pylist() if row["setting"] == "channel_max_idle_ms"]
+    assert [row["source"] for row in idle] == sources
+    kept = [("close", "late")] if sources == ["inferred"] else [("idle", "idle"), ("close", "timer")]
+    found = settled.channel_events
+    assert list(zip(found["kind"].to_pylist(), found["event_id"].to_pylist(), strict=True)) == kept
+
+
+def silent(tick_ms: float) -> dict[str, list[Row]]:
+    """Return a day of a broker with a lease of ten seconds that is silent from 109.1 s on; it stands in routes until `tick_ms`."""
+    server = Server(DAY, NamesrvConfig())
+    server.registered(109_100, "TV", 1)
+    beats = [{**beat, "heartbeat_timeout_ms": 10_000} for beat in server.rows["registrations"]]
+    for ms in range(115_000, 130_000, 1_000):
+        if ms > tick_ms:
+            end = events.UnregisterBroker("C", "10.0.0.2:10911", "broker-a", 0)
+            take(server.registry, end, seq_at(ms, DAY) // 1_000_000, server.namesrv)
+        server.asked(ms + 1, "T")
+    return {"registrations": beats, "route_observations": server.rows["route_observations"]}
+
+
+def phases(rows: dict[str, list[Row]]) -> list[tuple[int, str, int]]:
+    """Return the phase of scans that is settled, how it is known, and the answers for it."""
+    settled = settle(Given(rows, first_seen_seq=seq_at(500)).input).settings.to_pylist()
+    return [(int(r["value"]), r["source"], r["answers_for"]) for r in settled if r["setting"] == "scan_phase_us"]
+
+
+@pytest.mark.parametrize("is_seen", [True, False], ids=["mid-life", "a log that does not say since when"])
+@pytest.mark.parametrize(("tick_ms", "found"), [(123_300, [(3_500_500, "inferred", 5)]), (120_700, [])])
+def test_a_guessed_tick_that_answers_contradict_is_corrected(
+    tick_ms: float, found: list[tuple[int, str, int]], *, is_seen: bool
+) -> None:
+    """A broker whose lease has ended stands in routes until a scan that no packet shows, at 123.3 s and not at 120.5 s."""
+    begin = [life(1_000, "seen", "observed_from"), life(1_001, "version", "identified", version=493)][not is_seen :]
+    assert phases({**silent(tick_ms), "namesrv_events": begin}) == found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "rows",
+    [
+        {"registrations": [registered(119_500, "again", "TV", heartbeat_timeout_ms=10_000)]},
+        {"registrations": [registered(100_000, "shorter", "TV", heartbeat_timeout_ms=9_000)]},
+        {"heartbeats": [row(119_050, "light", broker_addr="10.0.0.2:10911", cluster_name="C", code=904)]},
+        {"channel_events": [ended(119_000, "lost", channel_id="c#1")]},
+        {"unregistrations": [row(119_050, "left", broker_addr="10.0.0.2:10911", broker_name="broker-a", broker_id=0)]},
+        {"namesrv_events": [life(119_050, "again", "started")]},
+        {"namesrv_events": [life(119_050, "gap", "recording_gap")]},
+    ],
+    ids=["beats", "another lease", "light", "closed", "unregistered", "restart", "gap"],
+)
+def test_answers_tell_of_scans_only_what_nothing_else_can_have_done(rows: dict[str, list[Row]]) -> None:
+    """The lease did not end, or is not known, or the broker was out before it did."""
+    begin = [life(1_000, "seen", "observed_from"), life(1_001, "version", "identified", version=493)]
+    given = {"namesrv_events": begin, **silent(123_300)}
+    assert phases(given) != []
+    assert phases({name: [*given.get(name, ()), *rows.get(name, ())] for name in {*given, *rows}}) == []
+
+
 def test_a_quiet_day_is_settled_without_its_single_beats() -> None:
     """What hours and carried rows tell is enough."""
     first = settle(first_day().input)
@@ -85,7 +221,7 @@ def test_a_quiet_day_is_settled_without_its_single_beats() -> None:
     settled = settle(given.input)
     assert given.reads == []
     assert {row[2] for row in said_of(settled, "version", DELETION)} == {"stated", "default"}
-    assert (settled.channel_events.num_rows, settled.decisions.moves.num_rows) == (0, 0)
+    assert (settled.channel_events.num_rows, settled.may_race) == (0, False)
 
 
 def test_the_phase_of_scans_is_handed_on_by_process() -> None:

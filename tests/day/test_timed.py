@@ -10,7 +10,7 @@ import pytest
 
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import Answer, Question
-from namesrv_core.machine.rows import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
+from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
 from namesrv_core.replay.loop import TimedEvent
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.day import timed
@@ -97,6 +97,7 @@ def test_every_kind_of_row_is_its_event() -> None:
         registration(refusal="crc32 not match"),
         {"kind": "unregistrations", "code": 104, "cluster_name": "C", "broker_addr": "1:1", "broker_name": "b"},
         {**closed, "channel_kind": "idle"},
+        {**closed, "looked_up": {"cluster_name": None, "broker_addr": "1:1"}},
         {"kind": "admin_events", "code": 217, "topic": "T", "queue_datas": [queues]},
         {"kind": "namesrv_events", "namesrv_kind": "recording_gap", "properties": "until_ms=12"},
     )
@@ -109,6 +110,7 @@ def test_every_kind_of_row_is_its_event() -> None:
         events.RefusedRequest("crc32 not match"),
         events.UnregisterBroker("C", "1:1", "b", None),
         events.ChannelDestroyed("c", "r"),
+        events.ChannelDestroyed("c", "r", looked_up=LiveKey(None, "1:1")),
         events.RegisterTopic("T", (("b", QueueData(4, 3, 6, 1)),)),
         events.RecordingGap(12),
     ]

@@ -65,7 +65,6 @@ def test_settings_are_found_and_days_before_the_evidence_are_replayed_again(tmp_
     assert decided(tmp_path / "w") == [(FIRST, name, "false", "default", 0) for name in (DELETES, ORDERS)]
 
     seen = len(server.lines)
-    server.line(5, "namesrv", event="configured", properties="deleteTopicWithBrokerRegistration=true")
     server.joins(10, "broker-a", *"TVW", counter=3)
     server.joins(20, "broker-a", *"TV", counter=4)
     for at_s in (21, 22):
@@ -77,9 +76,9 @@ def test_settings_are_found_and_days_before_the_evidence_are_replayed_again(tmp_
     second = run(tmp_path, server.lines[seen:], "second")
     assert second.days == [FIRST.isoformat(), SECOND.isoformat()]
     assert decided(tmp_path / "w") == [
-        (FIRST, DELETES, "true", "stated", 1),
+        (FIRST, DELETES, "true", "inferred", 2),
         (FIRST, ORDERS, "true", "inferred", 2),
-        (SECOND, DELETES, "true", "stated", 1),
+        (SECOND, DELETES, "true", "inferred", 2),
         (SECOND, ORDERS, "false", "changed", 1),
         (SECOND, ORDERS, "true", "inferred", 2),
     ]

@@ -90,3 +90,43 @@ def test_scans_run_when_the_servers_log_says_so(whole: Whole) -> None:
     (phase,) = (row for row in rows(whole.warehouse, gold.NAMESRV_SETTINGS) if row["setting"] == "scan_phase_us")
     assert abs(int(phase["value"]) - ticks[0] % 5_000_000) < 3_000
     assert (phase["namesrv_id"], phase["answers_against"]) == (SERVER, 0)
+
+
+def without(capture: Path, out: Path, since_us: dict[str, int]) -> None:
+    """Write `capture` without the packets of connections since an instant, by the address of the client."""
+    data = capture.read_bytes()
+
+    def is_kept(packet: Record) -> bool:
+        frame = packet.frame
+        ends = {
+            f"{socket.inet_ntoa(frame[at : at + 4])}:{int.from_bytes(frame[port : port + 2], 'big')}"
+            for at, port in _ENDS
+        }
+        return all(packet.time_us <= since_us[end] for end in ends & since_us.keys())
+
+    out.write_bytes(pcap.capture(data, filter(is_kept, records(data))))
+
+
+_ENDS = ((26, 34), (30, 36))
+"""Address and port of the sender and of the receiver in an Ethernet frame, in IPv4 without options."""
+
+
+def test_answers_tell_when_scans_run_where_no_packet_does(whole: Whole, tmp_path: Path) -> None:
+    """What was said on connections of brokers whose leases ended is lost since their last beats: all answers still match."""
+    lives = {(row["closed_by"], row["broker_addr"]): row for row in rows(whole.warehouse, gold.BROKER_LIVE_HISTORY)}
+    expired = [row for row in rows(whole.warehouse, gold.EXPIRED_BROKERS) if row["cause"] == "scan"]
+    channels = [lives[row["removed_by"], row["broker_addr"]]["channel_id"] for row in expired]
+    since = {
+        channel.partition("#")[0]: row["last_beat_time"] + 1_000 for channel, row in zip(channels, expired, strict=True)
+    }
+    without(whole.capture, tmp_path / "lost.pcap", since)
+    said = night(tmp_path / "w", tmp_path / "lost.pcap")
+    assert (said.verify["answers"], said.verify["same_bytes"], said.verify["explained"]) == (8_051, 8_051, {})
+    told, shown = (
+        next(row for row in rows(path, gold.NAMESRV_SETTINGS) if row["setting"] == "scan_phase_us")
+        for path in (tmp_path / "w", whole.warehouse)
+    )
+    assert told["answers_for"] > shown["answers_for"], "answers, and not closes"
+    again = [row for row in rows(tmp_path / "w", gold.EXPIRED_BROKERS) if row["cause"] == "scan"]
+    pairs = zip(again, expired, strict=True)
+    assert all(abs(one["removed_time"] - other["removed_time"]) < 10_000 for one, other in pairs)

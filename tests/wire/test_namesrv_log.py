@@ -77,7 +77,7 @@ def replayed(rows: list[Row], profile: Profile) -> Registry:
     """Return what a registry of which nothing was known holds after the events of rows."""
     registry, namesrv = Registry(profile), Namesrv(profile)
     registry.past = Past(0)
-    absent = dict.fromkeys(("channel_kind", "refusal", "response_code"))
+    absent = dict.fromkeys(("channel_kind", "looked_up", "refusal", "response_code"))
     for row in sorted(rows, key=lambda row: row.values["seq"]):
         kind = row.values.get("kind")
         if row.table == "admin_events" or kind in ("started", "logged"):

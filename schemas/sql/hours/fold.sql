@@ -3,7 +3,7 @@
 -- the address speaks for, for all that is told: its beats are not a run of ones, or too far apart; a lease ends, and is scanned
 -- for; it says what is not plainly the renewal of a lease; any other event. A beat that was refused is none.
 WITH beats AS (
-    SELECT * EXCLUDE (slots, slot_us, bucket, beats, told, first_seq, last_seq, version_state, version_timestamp, version_counter),
+    SELECT * EXCLUDE (slots, slot_us, bucket, beats, lag_ns, told, first_seq, last_seq, version_state, version_timestamp, version_counter),
         if(
             coalesce(version_state, version_timestamp, version_counter) IS NULL, NULL,
             {'state_version': version_state, 'timestamp': version_timestamp, 'counter': version_counter}
@@ -105,6 +105,9 @@ WITH beats AS (
     FROM others JOIN deleted USING (topic) WHERE code = $deletion
     UNION ALL
     SELECT '*', NULL, effect_us, effect_us FROM others WHERE kind = 'namesrv_events'
+    UNION ALL
+    -- What was under way while the name server stood still may have raced with anything.
+    SELECT '*', NULL, first_us - lag_ns // 1000, last_us FROM hours WHERE lag_ns >= $stall_ns
     UNION ALL
     SELECT '*', NULL, from_us, to_us FROM (SELECT unnest($all_from_us::BIGINT[]) AS from_us, unnest($all_to_us::BIGINT[]) AS to_us)
 ), speakers AS (

@@ -1,0 +1,292 @@
+"""Decisions: what the answers say about orders that the wire does not show.
+
+That is decided while the day is replayed. Where events race (`namesrv_core.inference.races`), the unit that they concern
+(`units`) is stepped in each of the possible orders at once, on registries of its own, until these are the same again, an answer
+decides, or a bound is met: the order that explains most answers is taken, the default where nothing speaks for another. The rest
+of the day goes on from there.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import product
+from math import inf, prod
+from typing import NamedTuple, TypeVar
+
+from namesrv_core.history.intervals import StateChange
+from namesrv_core.history.verification import Observed, chosen, judged
+from namesrv_core.inference.races import Day, Move, Race, key_of, owners_of, races_of
+from namesrv_core.inference.units import nodes_of, unit_around
+from namesrv_core.machine.events import BrokerHeartbeat, ChannelDestroyed, NamesrvStarted, QueryDataVersion
+from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
+from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.rows import LiveKey
+from namesrv_core.machine.schedule import TICK_LATE_NS
+from namesrv_core.replay.loop import TimedEvent, replay
+
+MOST_ORDERS = 20
+"""Orders of a unit's races that are carried at once: where there are more, only one race at a time is in another order."""
+# How far after a race the registries of its orders are compared, in seconds.
+_HORIZONS_S = (0, 1, 5, 20, 60, 150, 600)
+_Timed = TypeVar("_Timed", TimedEvent, Observed)
+_BEATS = (BrokerHeartbeat, QueryDataVersion)
+_FIRST_NS = NS_PER_MS
+"""So much before the end of a stall, where scans are made up for, stands what came before them."""
+_ROOM_NS = NS_PER_US
+"""So much behind a race all its events have found their places, in each order."""
+_Choice = Mapping[str, int]  # of each race, by decision id, which alternative
+
+
+class Decided(NamedTuple):
+    """A race and the alternative that was taken, from 0.
+
+    `answers_for`: ids of the answers that the order taken explains and another one does not; `answers_against`: those
+    that only another one explains.
+    """
+
+    race: Race
+    chosen: int
+    answers_for: tuple[str, ...]
+    answers_against: tuple[str, ...]
+
+
+class Placed(NamedTuple):
+    """An event that takes effect elsewhere than recorded, with its position among the day's events."""
+
+    event_id: str
+    seq: int
+    looked_up: LiveKey | None
+
+
+class Deciding:
+    """The races of a day, decided one after the other while its events are replayed.
+
+    `day`: the one `recorded`, its events where they take effect by what is decided so far; `has_moved`: some do elsewhere.
+    `next_seq`: where the first race that is still to be decided begins.
+    """
+
+    def __init__(self, day: Day) -> None:
+        self.recorded, self.day = day, thawed(day)
+        self.has_moved = self.day is not day
+        self._decided: list[Decided] = []
+        self._waiting = sorted(races_of(self.day), key=lambda race: (race.span, race.decision_id))
+        self.next_seq = self._waiting[0].span[0] if self._waiting else inf
+
+    def decide_next(self, registry: Registry, position: int) -> None:
+        """Decide the next race, and what meets it; `registry` is as it is behind `position`, before the race."""
+        fork = _Fork(self.day, registry, self._waiting, position)
+        found, self._waiting = fork.decide(), fork.others
+        self.next_seq = self._waiting[0].span[0] if self._waiting else inf
+        self._decided += found
+        if moves := [move for each in found for move in each.race.alternatives[each.chosen].moves]:
+            self.day, self.has_moved = self.day._replace(timed_events=ordered(self.day.timed_events, moves)), True
+
+    def finish(self, registry: Registry, position: int) -> None:
+        """Replay the day on behind `position`, as far as that takes, and decide the races that are left."""
+        while self._waiting:
+            span = position, (position := self._waiting[0].span[0] - 1)
+            replayed(self.day, registry, between(self.day.timed_events, *span), span)
+            self.decide_next(registry, position)
+
+    @property
+    def decided(self) -> list[Decided]:
+        """Return the decisions by position."""
+        return sorted(self._decided, key=lambda each: (each.race.seq, each.race.decision_id))
+
+    @property
+    def placed(self) -> list[Placed]:
+        """Return the events that take effect elsewhere than recorded."""
+        if not self.has_moved:
+            return []
+        recorded = {timed.event_id: timed for timed in self.recorded.timed_events}
+        return [
+            Placed(timed.event_id, timed.seq, getattr(timed.event, "looked_up", None))
+            for timed in self.day.timed_events
+            if timed.seq != (was := recorded[timed.event_id]).seq or timed.event is not was.event
+        ]
+
+
+class _Fork:
+    """The races of one unit that meet in time, decided together; `others`: races that are still to be decided."""
+
+    def __init__(self, day: Day, registry: Registry, waiting: Sequence[Race], position: int) -> None:
+        """Take the first of the races `waiting`, which are in order; `registry`: as it is behind `position`, before that."""
+        last = waiting[0].span[1]
+        ahead = between(day.timed_events, position, _bound(day, last))
+        met = {node for timed in waiting[0].timed_events for node in nodes_of(timed.event)}
+        self.unit = unit_around(registry, met, ahead)
+        self.races, self.others = {waiting[0].decision_id: waiting[0]}, list[Race]()
+        for race in waiting[1:]:
+            is_own = any(nodes_of(timed.event) and self.unit.concerns(timed.event) for timed in race.timed_events)
+            if race.span[0] <= last and is_own:
+                self.races[race.decision_id] = race
+                last = max(last, race.span[1])
+            else:
+                self.others.append(race)
+        self.day, self.start, self._registry = day, position, registry
+        self._last = last + _ROOM_NS
+        self._bound = _bound(day, self._last)
+        ahead = between(day.timed_events, self.start, self._bound)
+        self.events = [timed for timed in ahead if self.unit.concerns(timed.event)]
+        # By type too: equal fields make requests to wipe and to add permissions equal.
+        self.part_of = lru_cache(None, typed=True)(self.unit.part_of)
+
+    def decide(self) -> list[Decided]:
+        """Return the decisions: of orders that explain as many answers the one that is nearest to the default."""
+        start = self.unit.own(self._registry)
+        courses = [_Course(self, choice, start.copy()) for choice in self._choices()]
+        left = courses
+        for seconds in _HORIZONS_S:
+            halt = self._last + seconds * 10**9
+            for timed in between(self.events, halt, self._bound):  # nothing shall be under way there
+                if self.day.received.get(timed.event_id, timed.seq) <= halt:
+                    halt = timed.seq
+            for course in left:
+                course.advance(min(halt, self._bound))
+            best = max(left, key=lambda course: len(course.explained))
+            agree = [course.compare(best) for course in left]
+            left = [course for course in left if len(course.explained) == len(best.explained)]
+            if all(agree):
+                break
+        return [each for race in self.races.values() if (each := _decided(race, left[0], courses)) is not None]
+
+    def _choices(self) -> list[_Choice]:
+        """Return the orders that are tried, the default first."""
+        numbers = {name: range(len(race.alternatives)) for name, race in self.races.items()}
+        if prod(map(len, numbers.values())) <= MOST_ORDERS:
+            tried = [dict(zip(numbers, each, strict=True)) for each in product(*numbers.values())]
+            return sorted(tried, key=lambda choice: sum(map(bool, choice.values())))
+        default = dict.fromkeys(numbers, 0)
+        single = [default | {name: number} for name, of_race in numbers.items() for number in of_race[1:]]
+        return [default, *single[1 - MOST_ORDERS :]]  # what came last is what is left
+
+
+class _Course:
+    """A unit's events in one order, as far as they are replayed.
+
+    `explained`: the answers that it explains; against the course that explained most, where it was still carried: `only_this`
+    explains, and `only_others`.
+    """
+
+    def __init__(self, fork: _Fork, choice: _Choice, registry: Registry) -> None:
+        self.choice = choice
+        self.explained, self.only_this, self.only_others = frozenset[str](), frozenset[str](), frozenset[str]()
+        self._fork, self._registry, self._position = fork, registry, fork.start
+        moves = [m for name, number in choice.items() for m in fork.races[name].alternatives[number].moves]
+        self._events = ordered(fork.events, moves)
+        self._changed: Counter[object] = Counter()
+        self._has_differed = False
+
+    def advance(self, until: int) -> None:
+        """Replay on, until `until`, inclusive."""
+        fork, span, self._position = self._fork, (self._position, until), until
+        before = self._registry.copy()
+        timeline, starts = replayed(fork.day, self._registry, between(self._events, *span), span)
+        observed = between(fork.day.observations, *span)
+        asked = [seen for seen in observed if fork.part_of(seen.question, seen.answered) is not None]
+        verdicts = judged(before, timeline, asked, fork.day.namesrv, starts=starts, part_of=fork.part_of)
+        self.explained |= {one.observed.event_id for one in chosen(verdicts) if one.matched}
+        self._changed.update(change for of in timeline for change in of.changes)
+
+    def compare(self, best: _Course) -> bool:
+        """Note what only one of the two explains; return whether their registries are the same: so is then what follows."""
+        self.only_this, self.only_others = self.explained - best.explained, best.explained - self.explained
+        one, other = self._registry, best._registry
+        agrees = one.holds_the_same_as(other) and one.last_update_ms == other.last_update_ms
+        self._has_differed |= not agrees
+        return agrees
+
+    def did_the_same_as(self, other: _Course) -> bool:
+        """Return whether it changed the same, and explains the same."""
+        differs = self._has_differed or self.only_this or self.only_others
+        return not differs and self._changed == other._changed
+
+
+def _decided(race: Race, taken: _Course, courses: Sequence[_Course]) -> Decided | None:
+    """Return the decision with its evidence; None if no other order would have changed anything, or was likely."""
+    number = taken.choice[race.decision_id]
+    others = [course for course in courses if course.choice[race.decision_id] != number]
+    if number == 0 and (race.is_far or (others and all(course.did_the_same_as(taken) for course in others))):
+        return None
+    found = (frozenset[str]().union(*(getattr(one, name) for one in others)) for name in ("only_others", "only_this"))
+    return Decided(race, number, *(tuple(sorted(ids)) for ids in found))
+
+
+def _bound(day: Day, last: int) -> int:
+    return max(last, min(day.until_seq, last + _HORIZONS_S[-1] * 10**9))
+
+
+def replayed(
+    day: Day, registry: Registry, timed_events: Iterable[TimedEvent], span: tuple[int, int]
+) -> tuple[list[StateChange], list[int]]:
+    """Replay the events of a stretch, behind its first position up to its last; return changes and starts of the process."""
+    after, until = span
+    timeline, starts = [], []
+    for timed, step in replay(
+        registry, timed_events, day.namesrv, day.schedule, namesrv_id=day.namesrv_id, span=(after, until + 1)
+    ):
+        if type(timed.event) is NamesrvStarted:
+            starts.append(timed.seq)
+        if step.changes:
+            arrived = day.received[timed.event_id] if timed.event_id in day.answered else timed.seq
+            timeline.append(StateChange(timed.seq, min(arrived, timed.seq), step.changes))
+    return timeline, starts
+
+
+def thawed(day: Day) -> Day:
+    """Return the day with what came while the name server stood still at the end of that: nothing took effect before.
+
+    Beats of a broker whose connection goes on come first, also if they were answered a little later: had the scan that the
+    server made up for met the entry without them, it would have closed the connection.
+    """
+    moves = []
+    owners = owners_of(day.namesrv, day.start(), day.timed_events) if day.schedule.stalls else {}
+    for stall in day.schedule.stalls:
+        until_seq = stall.until_seq + TICK_LATE_NS
+        waited = between(day.timed_events, stall.from_seq, until_seq)
+        ended = {
+            key
+            for timed in waited
+            if type(timed.event) is ChannelDestroyed
+            for key in owners.get(timed.event.channel_id, ())
+        }
+        for timed in waited:
+            if day.received.get(timed.event_id, timed.seq) >= stall.until_seq:
+                continue
+            if isinstance(timed.event, _BEATS) and key_of(day.namesrv, timed.event) not in ended:
+                moves.append(Move(timed.event_id, stall.until_seq - _FIRST_NS, -1))
+            elif timed.seq < stall.until_seq and (
+                timed.event_id in day.received or type(timed.event) is ChannelDestroyed
+            ):
+                moves.append(Move(timed.event_id, stall.until_seq, -1))
+    return day._replace(timed_events=ordered(day.timed_events, moves)) if moves else day
+
+
+def between(items: Sequence[_Timed], after: int, until: int) -> Sequence[_Timed]:
+    """Return the items with a position after `after`, up to `until`; `items` are in order."""
+    first = bisect_right(items, after, key=lambda item: item.seq)
+    return items[first : bisect_right(items, until, key=lambda item: item.seq)]
+
+
+def ordered(timed_events: Iterable[TimedEvent], moves: Iterable[Move]) -> list[TimedEvent]:
+    """Return the events in the order that the moves make, with positions that increase strictly."""
+    by_id = {move.event_id: move for move in moves}
+
+    def place(timed: TimedEvent) -> tuple[int, int, int]:
+        move = by_id.get(timed.event_id)
+        return (timed.seq, 0, timed.seq) if move is None else (move.seq, move.side, timed.seq)
+
+    found: list[TimedEvent] = []
+    last = -1
+    for timed in sorted(timed_events, key=place):
+        if (move := by_id.get(timed.event_id)) is not None:
+            event = timed.event
+            if move.looked_up is not None and isinstance(event, ChannelDestroyed):
+                event = event._replace(looked_up=move.looked_up)
+            timed = timed._replace(seq=move.seq, effect_us=move.seq // NS_PER_US, event=event)  # noqa: PLW2901
+        last = max(timed.seq, last + 1)
+        found.append(timed._replace(seq=last))
+    return found

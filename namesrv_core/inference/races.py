@@ -1,0 +1,217 @@
+"""Races: pairs of events of which the wire does not show who was first.
+
+The name server handles requests in one pool of threads and the end of connections in another, and it removes a broker
+in two steps: it looks the broker up, then, under another lock, takes it out (5.x: in a batch of its own thread). What
+arrives while something else is on its way may take effect before it, after it, or in between.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from namesrv_core.history.verification import Observed
+from namesrv_core.machine import events
+from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.register import live_key_of
+from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.rows import LiveKey
+from namesrv_core.machine.schedule import ScanSchedule
+from namesrv_core.replay.loop import TimedEvent
+
+# An event this close after another races with it although it came later.
+# Measured: one-way requests within 2 ms of a close, batches up to 1 ms after their submission.
+LAG_NS = 10_000_000
+# So long a broker's removal may lag after the end of its connection.
+# Measured: 73 ms to the name server's log, more than 51 ms to where a registration met it; both on busy machines.
+REMOVAL_LAG_NS = 100_000_000
+
+
+Owners: TypeAlias = "Mapping[str | None, Mapping[LiveKey, str | None]]"
+
+
+class Day(NamedTuple):
+    """One name server's day: the registry it starts from is made anew for each use.
+
+    `timed_events` come in the order of `seq`. `received`: by event id, the position of a request's last byte.
+    `answered`: ids of the requests that got a response. Scans run from `from_seq`, where the day begins, until
+    `until_seq`.
+    """
+
+    start: Callable[[], Registry]
+    timed_events: Sequence[TimedEvent]
+    received: Mapping[str, int]
+    answered: frozenset[str]
+    observations: Sequence[Observed]
+    namesrv: Namesrv
+    schedule: ScanSchedule
+    namesrv_id: str
+    until_seq: int
+    from_seq: int = 0
+
+
+class Move(NamedTuple):
+    """An event that takes effect elsewhere than recorded: at `seq`, before (-1) or after (1) the event that stands there.
+
+    `looked_up`: see ChannelDestroyed.
+    """
+
+    event_id: str
+    seq: int
+    side: int
+    looked_up: LiveKey | None = None
+
+
+class Alternative(NamedTuple):
+    """One of the orders in question, in words and as moves; the default order moves nothing."""
+
+    words: str
+    moves: tuple[Move, ...] = ()
+
+
+class Race(NamedTuple):
+    """Events whose order is open, in the default order, and the orders in question, the default first.
+
+    `is_far`: another order than the default is so unlikely that only answers which speak for it make it worth telling.
+    """
+
+    kind: str
+    timed_events: tuple[TimedEvent, ...]
+    alternatives: tuple[Alternative, ...]
+    is_far: bool = False
+
+    @property
+    def seq(self) -> int:
+        """Return the position of its first event."""
+        return self.timed_events[0].seq
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Return the first and the last position at which one of the orders has any of its events."""
+        moves = (move.seq for alternative in self.alternatives for move in alternative.moves)
+        seqs = [*(timed.seq for timed in self.timed_events), *moves]
+        return min(seqs), max(seqs)
+
+    @property
+    def decision_id(self) -> str:
+        """Return the id of the decision that this race asks for, 32 hex digits."""
+        named = " ".join((self.kind, *(timed.event_id for timed in self.timed_events)))
+        return hashlib.sha256(named.encode()).hexdigest()[:32]
+
+
+def races_of(day: Day) -> list[Race]:
+    """Return the races of a day by position."""
+    owners = owners_of(day.namesrv, day.start(), day.timed_events)
+    found = [*_registrations_and_own_closes(day), *_overlapping(day, owners)]
+    return sorted(found, key=lambda race: (race.seq, race.decision_id))
+
+
+def _registrations_and_own_closes(day: Day) -> Iterator[Race]:
+    """A registration without response on a connection that ends at once: the close may have been handled first."""
+    last_close = {
+        timed.event.channel_id: timed for timed in day.timed_events if type(timed.event) is events.ChannelDestroyed
+    }
+    for timed in day.timed_events:
+        if type(timed.event) is not events.RegisterBroker or timed.event_id in day.answered:
+            continue
+        close = last_close.get(timed.event.channel_id)
+        if close is not None and timed.seq < close.seq <= timed.seq + LAG_NS:
+            default = Alternative("the registration, then the close")
+            other = Alternative("the close, then the registration", (Move(timed.event_id, close.seq, 1),))
+            yield Race("register_and_close", (timed, close), (default, other))
+
+
+def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
+    """Two events that touch the same rows, of which the later one had arrived before the earlier one took effect."""
+    first_close: dict[str | None, TimedEvent] = {}
+    for timed in day.timed_events:
+        if type(timed.event) is events.ChannelDestroyed:
+            first_close.setdefault(timed.event.channel_id, timed)
+    changing = [
+        timed for timed in day.timed_events if type(timed.event) is events.ChannelDestroyed or _touched(timed.event)
+    ]
+    positions = [timed.seq for timed in changing]
+    for index, later in enumerate(changing):
+        if type(later.event) is events.ChannelDestroyed or later.event_id not in day.received:
+            continue
+        received = day.received[later.event_id]
+        for earlier in changing[bisect_left(positions, received - REMOVAL_LAG_NS) : index]:
+            if type(earlier.event) is events.ChannelDestroyed:
+                if first_close[earlier.event.channel_id] is earlier:
+                    yield from _close_and_registration(day, earlier, later, received, owners)
+            elif earlier.seq >= received and _related(earlier.event, later.event):
+                default = Alternative("in the order of their responses")
+                other = Alternative("the other way round", (Move(later.event_id, earlier.seq, -1),))
+                yield Race("overlapping_requests", (earlier, later), (default, other))
+
+
+def _close_and_registration(
+    day: Day, close: TimedEvent, later: TimedEvent, received: int, owners: Owners
+) -> Iterator[Race]:
+    """A broker's registration over a new connection, or another one's of its name, while a removal is on its way."""
+    if type(later.event) is not events.RegisterBroker or type(close.event) is not events.ChannelDestroyed:
+        return
+    key, closed = key_of(day.namesrv, later.event), owners.get(close.event.channel_id, {})
+    if later.event.channel_id == close.event.channel_id:
+        return
+    first = Alternative("the registration, then the close", (Move(later.event_id, close.seq, -1),))
+    alternatives = [Alternative("the close with the removal, then the registration")]
+    if key in closed:
+        at = max(close.seq, received)
+        between = (Move(later.event_id, at, -1), Move(close.event_id, at, 0, key))
+        alternatives.append(Alternative("the registration between the close and the removal, which undoes it", between))
+        alternatives += [first] * (received <= close.seq)
+    elif later.event.broker_name in closed.values():
+        alternatives.append(first)
+    if len(alternatives) > 1:
+        is_far = key not in closed or received > close.seq + LAG_NS
+        yield Race("removal_and_registration", (close, later), tuple(alternatives), is_far)
+
+
+def owners_of(namesrv: Namesrv, registry: Registry, timed_events: Iterable[TimedEvent]) -> Owners:
+    """Return, by channel, the live keys that were registered over it, with the names of their brokers."""
+    owners: dict[str | None, dict[LiveKey, str | None]] = {}
+    for key, live in registry.broker_live_table.items():
+        owners.setdefault(live.channel_id, {})[key] = live.broker_name
+    for timed in timed_events:
+        if isinstance(timed.event, events.RegisterBroker):
+            owned = owners.setdefault(timed.event.channel_id, {})
+            owned[key_of(namesrv, timed.event)] = timed.event.broker_name
+    return owners
+
+
+def key_of(
+    namesrv: Namesrv, event: events.RegisterBroker | events.BrokerHeartbeat | events.QueryDataVersion
+) -> LiveKey:
+    """Return the key of the live entry that a beat is about."""
+    return live_key_of(namesrv, event.cluster_name, event.broker_addr)
+
+
+def _related(one: events.Event, other: events.Event) -> bool:
+    """Return whether two events touch the same rows."""
+    if _touched(one) & _touched(other):
+        return True
+    return any(
+        isinstance(first, events.RegisterBroker)
+        and isinstance(second, (events.DeleteTopic, events.RegisterTopic))
+        and first.topics is not None
+        and second.topic in first.topics.names
+        for first, second in ((one, other), (other, one))
+    )
+
+
+def _touched(event: events.Event) -> set[tuple[str | None, ...]]:
+    """Return what a request writes, by kind and name; empty for an event that is no request to change anything."""
+    if isinstance(event, (events.RegisterBroker, events.UnregisterBroker)):
+        return {("broker", event.broker_name), ("addr", event.broker_addr)}
+    if isinstance(event, (events.WipeWritePerm, events.AddWritePerm)):
+        return {("broker", event.broker_name)}
+    if isinstance(event, events.RegisterTopic):
+        return {("topic", event.topic), *(("broker", name) for name, _ in event.queue_datas or ())}
+    if isinstance(event, events.DeleteTopic):
+        return {("topic", event.topic)}
+    if isinstance(event, (events.PutKvConfig, events.DeleteKvConfig)):
+        return {("kv", event.namespace, event.key)}
+    return set()

@@ -1,0 +1,158 @@
+"""Orders that the wire leaves open, and answers that speak for one of them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from namesrv_core import V4_9_7, Answer, Namesrv, Profile, Question, Registry
+from namesrv_core.history.verification import Observed, verify
+from namesrv_core.inference.decisions import MOST_ORDERS, Decided, Deciding, Placed, replayed, thawed
+from namesrv_core.inference.races import Day, races_of
+from namesrv_core.machine import events
+from namesrv_core.machine.profile import profile_named
+from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
+from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
+from namesrv_core.replay.loop import TimedEvent
+from tests.situations import Language, Situation
+
+MS = 1_000_000
+A, B = "10.0.0.1:10911", "10.0.0.2:10911"
+NOBODY = Answer(0, '{"brokerAddrTable":{},"clusterAddrTable":{}}')
+
+
+def decide(day: Day) -> tuple[list[Decided], list[Placed]]:
+    """Return the decisions of a day by position, and the events that take effect elsewhere than recorded."""
+    deciding = Deciding(day)
+    deciding.finish(day.start(), day.from_seq - 1)
+    return deciding.decided, deciding.placed
+
+
+def at(ms: float, event_id: str, event: events.Event) -> TimedEvent:
+    return TimedEvent(round(ms * MS), event_id, round(ms * 1_000), event)
+
+
+def registration(
+    ms: float, event_id: str, channel: str = "c0", *, addr: str = A, name: str = "broker-a", topic: str = "T"
+) -> TimedEvent:
+    topics = TopicTable([TopicConfig(topic, 4, 4, 6, 0), TopicConfig("TBW102", 8, 8, 7, 0)])
+    event = events.RegisterBroker("C", addr, name, 0, None, DataVersion(0, 1, 1), topics, None, channel)
+    return at(ms, event_id, event)
+
+
+def close(ms: float, event_id: str, channel: str = "c0") -> TimedEvent:
+    return at(ms, event_id, events.ChannelDestroyed(channel, "10.0.9.9:5"))
+
+
+def polled(answers: Iterable[tuple[float, Answer]], code: int = 206) -> list[Observed]:
+    return [
+        Observed(f"a{ms:g}", round(ms * MS), round(ms * MS) + 1, Question(code), answered) for ms, answered in answers
+    ]
+
+
+def topics(*names: str) -> Answer:
+    return Answer(0, '{"topicList":[' + ",".join(f'"{name}"' for name in names) + "]}")
+
+
+def day(
+    timed_events: Sequence[TimedEvent],
+    observations: Sequence[Observed],
+    received_ms: Mapping[str, float] | None = None,
+    profile: Profile = V4_9_7,
+) -> Day:
+    """A day whose requests in `received_ms` were answered; all others take effect as they arrive."""
+    namesrv = Namesrv(profile)
+    schedule = ScanSchedule([ScanEpoch(0, 0)], namesrv.scan_period_ms)
+    answered = {event_id: round(ms * MS) for event_id, ms in (received_ms or {}).items()}
+    received = {
+        timed.event_id: timed.seq for timed in timed_events if not isinstance(timed.event, events.ChannelDestroyed)
+    }
+    return Day(
+        lambda: Registry(profile),
+        sorted(timed_events),
+        received | answered,
+        frozenset(answered),
+        sorted(observations, key=lambda observed: observed.seq),
+        namesrv,
+        schedule,
+        "ns",
+        until_seq=1_000_000 * MS,
+    )
+
+
+def explained_by(one: Day) -> frozenset[str]:
+    """Return the ids of the answers that a replay of the whole day, in the order recorded, explains."""
+    one, registry = thawed(one), one.start()
+    before, span = registry.copy(), (one.from_seq - 1, one.until_seq)
+    timeline, starts = replayed(one, registry, one.timed_events, span)
+    verdicts = verify(before, timeline, one.observations, one.namesrv, starts=starts)
+    return frozenset(verdict.observed.event_id for verdict in verdicts if verdict.matched)
+
+
+def evidence(decided: Decided) -> tuple[str, int, tuple[str, ...], tuple[str, ...]]:
+    return decided.race.kind, decided.chosen, decided.answers_for, decided.answers_against
+
+
+def told(make: Callable[..., TimedEvent]) -> Callable[..., tuple[TimedEvent, float | None]]:
+    """Return what makes an event, and when it was received if it was answered."""
+    return lambda *words, received=None, **named: (make(*words, **named), received)
+
+
+def registered(ms: float, event_id: str, *channel: str, slave: bool = False, **named: Any) -> TimedEvent:
+    cluster = named.pop("cluster", "C")
+    timed = registration(ms, event_id, *channel, **named)
+    assert isinstance(timed.event, events.RegisterBroker)
+    role: dict[str, Any] = {"broker_id": 1, "enable_acting_master": True} if slave else {}
+    return timed._replace(event=timed.event._replace(cluster_name=cluster, **role))
+
+
+LANGUAGE = Language(
+    {
+        "namesrv": ("namesrv", profile_named),
+        "registered": ("events", told(registered)),
+        "closed": ("events", told(close)),
+        "deleted": ("events", told(lambda ms, name, topic: at(ms, name, events.DeleteTopic(topic, None)))),
+        "wiped": ("events", told(lambda ms, name, broker: at(ms, name, events.WipeWritePerm(broker)))),
+        "started": ("events", told(lambda ms, name: at(ms, name, events.NamesrvStarted()))),
+        "shown": ("answers", lambda ms, *names: polled([(ms, topics(*names))])),
+    },
+    {},
+    dt.date(1970, 1, 1),
+)
+
+
+@pytest.mark.parametrize(
+    "situation", [*LANGUAGE.read(Path(__file__).with_name("decisions.txt"))], ids=lambda of: f"{of.name}: {of.shows}"
+)
+def test_answers_decide_what_the_wire_leaves_open(situation: Situation) -> None:
+    """Which order was taken, which answers speak for it and against it, and what takes effect elsewhere than recorded."""
+    happened: list[Any] = situation.rows["events"]
+    received = {timed.event_id: ms for timed, ms in happened if ms is not None}
+    profiles: list[Any] = situation.rows.get("namesrv", [V4_9_7])
+    answers: list[Any] = situation.rows.get("answers", [])
+    given = day([timed for timed, _ in happened], answers, received, *profiles)
+    decided, moved = decide(given)
+    lines = [f"race {race.kind}" for race in races_of(given) if situation.asked]
+    lines += [f"{d.race.kind} {d.chosen} | {' '.join(d.answers_for)} | {' '.join(d.answers_against)}" for d in decided]
+    for placed in moved:
+        found = [] if placed.looked_up is None else [str(part or "-") for part in placed.looked_up]
+        lines.append(" ".join(["moved", placed.event_id, f"{placed.seq // MS}+{placed.seq % MS}", *found]))
+    assert [line.split() for line in lines] == [line.split() for line in situation.found]
+
+
+def test_where_many_orders_are_possible_one_race_at_a_time_is_in_another_one() -> None:
+    """Connections of one broker end with what they brought: that it was there in the end the last of them decides."""
+    pairs = [(registration(n, f"r{n}", f"c{n}"), close(n + 0.5, f"x{n}", f"c{n}")) for n in range(1_000, 1_030)]
+    given = day([each for pair in pairs for each in pair], polled([(1_500, topics("TBW102", "T"))]))
+    assert len([race for race in races_of(given) if not race.is_far]) > MOST_ORDERS
+    decided, moved = decide(given)
+    taken = [each for each in decided if each.chosen]
+    assert [evidence(each)[1:] for each in taken] == [(1, ("a1500",), ())]
+    assert [placed.event_id for placed in moved] == ["r1029"]
+    assert len([each for each in decided if each.answers_for]) == MOST_ORDERS - 1, (
+        "the others are told without evidence"
+    )
