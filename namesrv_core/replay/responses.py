@@ -89,10 +89,11 @@ def _order_conf_shown(body: str) -> dict[str, str] | None:
 
 
 def _order_conf_changes(registry: Registry, shown: Mapping[str, str]) -> Iterator[Change]:
+    """Yield what makes the table the one shown; an entry without a value is in no body, and stays."""
     held = registry.kv_config_table.get(ORDER_TOPIC_CONFIG)
     if held is None:
         yield Change("kv_config_table", (ORDER_TOPIC_CONFIG, None), KvValue(None))
     for topic in dict.fromkeys([*(held or ()), *shown]):
-        value = KvValue(shown[topic]) if topic in shown else None
-        if topic is not None and (held or {}).get(topic) != value:
+        value, was = KvValue(shown[topic]) if topic in shown else None, (held or {}).get(topic)
+        if topic is not None and was != value and (value, was) != (None, KvValue(None)):
             yield Change("kv_config_table", (ORDER_TOPIC_CONFIG, topic), value)

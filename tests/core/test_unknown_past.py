@@ -215,3 +215,16 @@ def test_what_is_no_list_of_entries_shows_none(body: str | None) -> None:
     server = Server()
     server.take(register(), 10)
     assert server.take(events.ResponseObserved(register(), Answer(0, body)), 10).changes == ()
+
+
+def test_an_entry_without_a_value_is_in_no_response_and_stays() -> None:
+    """A registration is told the order configuration without it: that corrects nothing, and changes no row."""
+    for shown, corrected in (("a:4", []), ("a:8", [("ORDER_TOPIC_CONFIG", "T")])):
+        server = Server()
+        for topic, value in (("T", "a:4"), ("U", None)):
+            server.take(events.PutKvConfig("ORDER_TOPIC_CONFIG", topic, value), 10)
+        answered = Answer(0, json.dumps({"table": {"T": shown}}))
+        step = server.take(events.ResponseObserved(register(), answered), 20)
+        assert step.outcome == (Outcome.UNKNOWN_PAST if corrected else Outcome.NO_EFFECT)
+        assert [change.key for change in step.changes] == corrected
+        assert [*server.registry.kv_config_table["ORDER_TOPIC_CONFIG"]] == ["T", "U"]
