@@ -10,6 +10,7 @@ import datetime as dt
 import gzip
 import io
 import itertools
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -95,7 +96,7 @@ def night(
     **asked: Any,
 ) -> Summary:
     """Run a night with a name of its own and return its summary; `asked`: further fields of `Asked`."""
-    opened = warehouse_at(warehouse, f"run-{next(_numbers):04}", conf)
+    opened = warehouse_at(warehouse, f"run-{next(_numbers):04}{os.environ.get('PYTEST_XDIST_WORKER', '')}", conf)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(gate, "judge", judge or counted)
         paths = [str(path) for path in inputs]

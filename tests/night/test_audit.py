@@ -209,7 +209,7 @@ def test_an_attestation_is_verified_and_what_was_changed_is_named(
 
     rewritten(tmp_path / "w", "gold/kv_config_history", "opened_by", "another")
     code, _, said = ran(capsys, "--check", file, *where)
-    assert (code, "tables of kvConfigTable" in said, "inputs" in said) == (EXIT_TAMPERED, True, False)
+    assert (code, "tables of kvConfigTable" in said, "inputs of" in said) == (EXIT_TAMPERED, True, False)
 
 
 @pytest.mark.parametrize(
