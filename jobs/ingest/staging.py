@@ -40,13 +40,15 @@ def staging_in(
     """Give a staging area in `folder`, which is removed at the end; see `Run` for the rest."""
     system, place = filesystem_of(folder)
     system.create_dir(place)
-    with tempfile.TemporaryDirectory(prefix="spilled-", dir=local_path(folder)) as spilled:
-        staging = Staging(Run(folder, run_id, run_day, namesrv_of or {}), "", spilled)
-        try:
-            yield staging
-        finally:
-            staging.close()
-    system.delete_dir(place)
+    try:
+        with tempfile.TemporaryDirectory(prefix="spilled-", dir=local_path(folder)) as spilled:
+            staging = Staging(Run(folder, run_id, run_day, namesrv_of or {}), "", spilled)
+            try:
+                yield staging
+            finally:
+                staging.close()
+    finally:
+        system.delete_dir(place)
 
 
 class _StagedFile(NamedTuple):
