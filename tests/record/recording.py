@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import signal
 import socket
 import struct
@@ -132,7 +133,14 @@ class Client:
         return bytes(found)
 
 
-def free_port() -> int:
-    """Return a port that nobody listens at."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
+def free_port(*beside: int) -> int:
+    """Return a port that nobody listens at, nor at those so many ports beside it.
+
+    None is one that the system gives to connections: one of these may have taken it before a server does.
+    """
+    while True:
+        port = random.SystemRandom().randrange(12_000, 32_000)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as bound:
+            for each in (0, *beside):
+                bound.enter_context(socket.create_server(("127.0.0.1", port + each)))
+            return port

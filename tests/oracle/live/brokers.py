@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import random
 import signal
-import socket
 import subprocess
 from pathlib import Path
 from typing import Any
 
 from tests.oracle.jvm import jars
+from tests.record.recording import free_port
 
 _LOGBACK = '<configuration><root level="OFF"/></configuration>'
-
-
-def _free_ports() -> int:
-    """Return a port P such that nobody listens at P, P + 1 (slaves) and P - 2 (the fast remoting server).
-
-    They are none of those that the system gives to connections: one of these may be at P + 1 a moment later.
-    """
-    while True:
-        port = random.randrange(12_000, 32_000)
-        with contextlib.suppress(OSError), contextlib.ExitStack() as bound:
-            for each in (port - 2, port, port + 1):
-                bound.enter_context(socket.create_server(("127.0.0.1", each)))
-            return port
 
 
 class RealBroker:
     """One broker; its files are in `home`. It registers with `namesrvs`, host:port."""
 
     def __init__(self, home: Path, version: str, name: str, broker_id: int, namesrvs: list[str]) -> None:
-        self.home, self.port, self.version, self.name = home, _free_ports(), version, name
+        self.home, self.port, self.version, self.name = home, free_port(-2, 1), version, name
+        # P - 2 is its fast remoting server's, P + 1 its slaves'.
         (home / "conf").mkdir(parents=True)
         for part in ("broker", "tools"):
             (home / "conf" / f"logback_{part}.xml").write_text(_LOGBACK, encoding="utf-8")
