@@ -32,7 +32,7 @@ from namesrv_day.day.context import IS_SCAN_LIFE, LOOKED_BACK_AT, Rows, frame
 from namesrv_day.day.coverage import Extent, extent_of, is_logged, recorded_day
 from namesrv_day.day.day_events import BEATS, OTHERS, Frames, day_events
 from namesrv_day.flags.between import Compared, compared, served
-from namesrv_day.flags.findings import About
+from namesrv_day.flags.findings import About, start_of
 from namesrv_day.flags.flags import FlagInput, flag, unsettled_until_start
 from namesrv_day.flags.registered import Recorded
 from namesrv_day.gate.rules import Measurement, measure
@@ -244,7 +244,9 @@ def _compared(work: NamesrvWork, slices: Frames, recorded: Sequence[dict[str, An
     told = work.open_rows([gold.FINDINGS])[gold.FINDINGS.name]
     # What a log does not show may be there all the same: nothing is compared with it.
     is_log = is_logged(slices[gold.PAST_KNOWLEDGE.name])
-    spans = [] if is_log else served(recorded, unsettled_until_start(slices))
+    goes_on = work.start == work.day - dt.timedelta(days=1) and work.settings_before.num_rows
+    goes_on_from = start_of(work.day) if goes_on else None
+    spans = [] if is_log else served(recorded, unsettled_until_start(slices), goes_on_from)
     return compared(slices, told, spans, work.topics_refused(), about)
 
 

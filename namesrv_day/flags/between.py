@@ -76,14 +76,17 @@ def compared(
     )
 
 
-def served(recorded: Sequence[Mapping[str, Any]], unsettled: Unsettled | None) -> list[Span]:
+def served(
+    recorded: Sequence[Mapping[str, Any]], unsettled: Unsettled | None, goes_on_from: dt.datetime | None = None
+) -> list[Span]:
     """Return while when (µs) a name server's registry was there and known, as far as its day is recorded.
 
-    `recorded`: `coverage.recorded_day`; `unsettled`: while not all of its brokers were known.
+    `recorded`: `coverage.recorded_day`; `unsettled`: while not all of its brokers were known; `goes_on_from`: when the day began,
+    if the day before is recorded, too: what happens first on a day is no beginning.
     """
     found: list[Span] = []
     for of in recorded:
-        first, last = instant_us(of["first_time"]), instant_us(of["last_time"])
+        first, last = instant_us(goes_on_from or of["first_time"]), instant_us(of["last_time"])
         life = [
             (instant_us(mark["at"]), mark["kind"]) for mark in of["marks"] if mark["kind"] in ("started", "stopped")
         ]

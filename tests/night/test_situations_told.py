@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 CASES = Path(__file__).parents[1] / "cases"
 EIGHT_MS = START_MS + 8 * 3_600_000
 BLOCKS = Path(__file__).with_name("situations_told.txt").read_text(encoding="utf-8").strip().split("\n\n")
-LASTING = ("BROKER_FLAPPING", "DUAL_MASTER_CLAIM", "GHOST_BROKER", "NS_ABANDONED", "NS_COLD_START")
+LASTING = ("BROKER_FLAPPING", "DUAL_MASTER_CLAIM", "GHOST_BROKER", "NS_ABANDONED", "NS_COLD_START", "NS_SPLIT")
 MIDNIGHT = (*LASTING, "PARTIAL_FIRST_REGISTRATION", "REGISTRATION_REFUSED")
 
 
@@ -125,15 +125,18 @@ def test_a_situation_is_told(block: str, tmp_path: Path) -> None:
     assert sorted(found) == block.partition("----\n")[2].splitlines()
 
 
-def test_midnight_parts_no_situation(tmp_path: Path) -> None:
-    """Two masters, a ghost, a restart, less than before, flapping, no broker, refusals: the same in two days as in one."""
+@pytest.mark.parametrize(("block", "second"), [(BLOCKS[0], 200), (BLOCKS[1], 175)], ids=["seven", "split"])
+def test_midnight_parts_no_situation(block: str, second: int, tmp_path: Path) -> None:
+    """Two masters, a ghost, a restart, less than before, flapping, no broker, refusals, a split: in two days as in one."""
     found = []
-    for moved_ms in (0, 16 * 3_600_000 - 200_000):
-        lines = [{**line, "time": line["time"] + moved_ms} for line in lines_of(BLOCKS[0])]
+    for moved_ms in (0, (16 * 3_600 - second) * 1_000):
+        lines = [{**line, "time": line["time"] + moved_ms} for line in lines_of(block)]
         (tmp_path / str(moved_ms)).mkdir()
         night(tmp_path / str(moved_ms) / "w", write(tmp_path / f"{moved_ms}.jsonl", lines))
         by_code = findings_of(tmp_path / str(moved_ms) / "w")
-        told = [(code, row["namesrv_id"], row["subject"], lasts(row)) for code in MIDNIGHT for row in by_code[code]]
+        told = [
+            (code, row["namesrv_id"], row["subject"], lasts(row)) for code in MIDNIGHT for row in by_code.get(code, [])
+        ]
         moved = [[None if at_s is None else round(at_s - moved_ms / 1e3) for at_s in span] for *_, span in told]
         found.append(sorted((str(names), str(span)) for (*names, _), span in zip(told, moved, strict=True)))
     assert found[0] == found[1]

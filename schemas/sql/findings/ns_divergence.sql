@@ -82,7 +82,8 @@ stood AS (
 
 ended AS (
     SELECT
-        l.*, s.begun_by, l.is_first AND s.begun_by IS NOT NULL AS is_standing, lost.closed_by AS lost_by, back.opened_by AS back_by
+        l.* EXCLUDE (is_open), l.is_open AND back.opened_by IS NULL AS is_open, s.begun_by,
+        l.is_first AND s.begun_by IS NOT NULL AS is_standing, lost.closed_by AS lost_by, back.opened_by AS back_by
     FROM lacks AS l
     LEFT JOIN stood AS s ON s.namesrv_id = l.namesrv_id AND s.broker_name = l.broker_name
     LEFT JOIN had AS lost
