@@ -130,6 +130,11 @@ class Place(NamedTuple):
     time_ns: int
 
 
+def gap_until(begin_ns: int, end_ns: int) -> str:
+    """Return the properties of a recording gap; its end, in whole milliseconds, is not before it begins."""
+    return f"{UNTIL_MS}{max(end_ns // _NS_PER_MS, -(-begin_ns // _NS_PER_MS))}"
+
+
 def gap_end_ms(properties: str | None) -> int:
     """Return the end of a recording gap of these `properties` in epoch milliseconds. Raises `DecodeError` if they have none."""
     found = _GAP_END.fullmatch(properties or "")

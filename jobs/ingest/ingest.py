@@ -39,7 +39,7 @@ from namesrv_day.arrow.rows import rows_of, table_of
 from namesrv_wire.errors import PIECES
 from namesrv_wire.lateness import Lateness
 from namesrv_wire.limits import RECORDING_GAP_NS, SMALL_HOLE_NS
-from namesrv_wire.rows import UNTIL_MS, gap_end_ms
+from namesrv_wire.rows import gap_end_ms, gap_until
 from schemas import bronze, times
 from schemas.table import Table
 from schemas.times import day_of
@@ -104,7 +104,7 @@ def _left_of(gap: Mapping[str, Any], seen: list[int], taken: set[tuple[str, int]
     for begin, end in pairwise([edges[0], *seen, edges[1]]):
         if end - begin <= (RECORDING_GAP_NS if begin == edges[0] or end == edges[1] else _SHORTEST_NS):
             continue
-        row = {**gap, "properties": f"{UNTIL_MS}{max(end // NS_PER_MS, -(-begin // NS_PER_MS))}"}
+        row = {**gap, "properties": gap_until(begin, end)}
         row["evidence"] = f"no packet for {(end - begin) / 1e9:.3f} s; what came before and after was read apart"
         if begin != edges[0]:
             at = next(at for at in count(begin + 1) if (gap["namesrv_id"], at) not in taken)

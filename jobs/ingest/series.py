@@ -31,7 +31,7 @@ from namesrv_wire.packets.capture import SYN, Endpoints, Segment
 from namesrv_wire.packets.columns import DISORDER_NS, CaptureStats, Packets, read_capture, read_columns, snapshot_length
 from namesrv_wire.packets.container import Position
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, told
-from namesrv_wire.rows import FRAME_TABLES, REVOKED, UNTIL_MS, AnyRow, FrameRow, Row, Tally, quarantine_row
+from namesrv_wire.rows import FRAME_TABLES, REVOKED, AnyRow, FrameRow, Row, Tally, gap_until, quarantine_row
 from namesrv_wire.servers.transcript import Transcript
 from namesrv_wire.streams.tcp import Stream
 from schemas import bronze
@@ -487,7 +487,7 @@ class _Reader:
             is_beginning = transcript is self._earlier and values.get("kind") == "observed_from"
             if is_beginning and self._before.known_from.get(values["namesrv_id"], values["seq"]) < values["seq"]:
                 # What went on over its edge was read in two parts.
-                until = f"{UNTIL_MS}{values['seq'] // NS_PER_MS + 1}"
+                until = gap_until(values["seq"], values["seq"] + NS_PER_MS)
                 told = {"kind": "recording_gap", "properties": until, "evidence": "what came before was read before"}
                 row = Row(row.table, {**values, **told})  # noqa: PLW2901
             is_frame = row.table in FRAME_TABLES and values.get("event_id") not in counted

@@ -31,7 +31,7 @@ from namesrv_wire.limits import MAX_FRAME_BYTES, MAX_HEADER_BYTES, RECORDING_GAP
 from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.protocol.frames import JSON, ROCKETMQ, Frame, decode_frame
 from namesrv_wire.protocol.requests import KnownFrame
-from namesrv_wire.rows import UNTIL_MS, Place, Row, digest_id, envelope, namesrv_row, timed_id
+from namesrv_wire.rows import Place, Row, digest_id, envelope, gap_until, namesrv_row, timed_id
 from namesrv_wire.secrets import blot, is_secret
 
 _CLUSTER = Question(RequestCode.GET_BROKER_CLUSTER_INFO)
@@ -243,7 +243,7 @@ class Target:
     def _facts(self, answered: Answered, connection: Connection) -> Iterator[Row]:
         """Yield what a file says first of a name server, and when its version is another one; a gap in front of all else."""
         if self._ends_gap(answered):
-            until = f"{UNTIL_MS}{answered.asked_ns // 1_000_000}"
+            until = gap_until(self._failed_ns, answered.asked_ns)
             yield self._fact(connection, self._failed_ns, "recording_gap", None, f"not polled: {self.failed}", until)
         version = answered.frame.version
         yield self._fact(connection, answered.asked_ns, "observed_from", None, "polls")

@@ -15,7 +15,6 @@ from namesrv_wire.protocol.requests import KnownFrame, KnownFrames, refused_as, 
 from namesrv_wire.rows import (
     FRAME_TABLES,
     NOTHING,
-    UNTIL_MS,
     AnyRow,
     FrameRow,
     Place,
@@ -24,6 +23,7 @@ from namesrv_wire.rows import (
     Values,
     digest_id,
     envelope,
+    gap_until,
     namesrv_row,
     quarantine_row,
 )
@@ -157,7 +157,8 @@ class Exchange:
         """Note that the registry may have changed unseen; once, until something else is read."""
         ledger = self.ledger
         if ledger.written_ns > ledger.doubted_ns:
-            ledger.fact("recording_gap", evidence, properties=f"{UNTIL_MS}{ledger.time_ns // 1_000_000 + 1}")
+            until = gap_until(ledger.time_ns, ledger.time_ns + 1_000_000)
+            ledger.fact("recording_gap", evidence, properties=until)
             ledger.doubted_ns = ledger.time_ns
 
     def _confirm(self, connection: Connection, pending: Pending | None, code: int) -> None:

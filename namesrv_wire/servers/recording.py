@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.lateness import STEP_BACK_NS, stepped
 from namesrv_wire.limits import MAX_LINGERING, MISSED_WITHIN_NS, RECORDING_GAP_NS, SILENCE_NS, SMALL_HOLE_NS
-from namesrv_wire.rows import UNTIL_MS, Place, Row, channel_row
+from namesrv_wire.rows import Place, Row, channel_row, gap_until
 from namesrv_wire.servers.exchange import Exchange, Ledger
 from namesrv_wire.streams.closing import Idle
 from namesrv_wire.streams.connection import Connection
@@ -297,8 +297,7 @@ class Recording:
     def _note_gap(self, seq: int, begin_ns: int, end_ns: int, evidence: str) -> None:
         self.whole_since_ns = max(self.whole_since_ns, end_ns)
         place = Place(*self._ledger.source, begin_ns)
-        until_ms = max(end_ns // 1_000_000, -(-begin_ns // 1_000_000))
-        self._ledger.fact("recording_gap", evidence, seq=seq, place=place, properties=f"{UNTIL_MS}{until_ms}")
+        self._ledger.fact("recording_gap", evidence, seq=seq, place=place, properties=gap_until(begin_ns, end_ns))
         self._ledger.doubted_ns = self._ledger.time_ns
 
     def _note_step(self, time_ns: int, evidence: str) -> None:
