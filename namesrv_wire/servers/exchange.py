@@ -91,6 +91,8 @@ class Exchange:
         assert cut.error is not None
         tally, reason = self.ledger.tally, cut.error.reason
         tally.pieces += 1
+        if reason is Reason.LOST_SEGMENT and from_server:
+            connection.lost_ns = self.ledger.time_ns
         if reason in (Reason.TRUNCATED_PACKET, Reason.LOST_SEGMENT):
             head = head_of(cut.data)
             self._unread(connection, head, from_server=from_server)
@@ -217,6 +219,8 @@ class Exchange:
         if pending is None:
             ledger.tally.ignored["response:unmatched"] += 1
             return
+        if connection.lost_ns:
+            self._lost(connection, pending.time_ns)
         if pending.question is not None:
             ledger.tally.observations += 1
             observed, text = known.observed(), None
@@ -232,6 +236,15 @@ class Exchange:
             return
         ledger.tally.ignored[f"response:{pending.code}"] += 1
         self._answered(connection, pending, frame.code, NOTHING if pending.row is None else known.answer())
+
+    def _lost(self, connection: Connection, asked_ns: int) -> None:
+        """Write requests whose answers a hole has, now that what was asked at `asked_ns`, later, is answered: they took effect."""
+        lost = [pending for pending in connection.waiting if pending.time_ns <= min(asked_ns, connection.lost_ns)]
+        for pending in lost:
+            self.unanswered(connection, pending)
+        connection.forget(lost)
+        if asked_ns > connection.lost_ns:
+            connection.lost_ns = 0
 
     def unanswered_at_arrival(self, connection: Connection) -> None:
         """Write the unanswered requests of a connection with their arrival as effect."""
@@ -249,10 +262,7 @@ class Exchange:
             if pending.time_ns > after_ns and pending.row is not None and pending.row.event_id not in provisional:
                 tally.events[pending.row.table] -= 1
                 tally.ignored[_after_close(pending.code)] += 1
-        connection.orphans = [pending for pending in connection.orphans if pending.time_ns <= after_ns]
-        connection.pending = {
-            opaque: pending for opaque, pending in connection.pending.items() if pending.time_ns <= after_ns
-        }
+        connection.forget([pending for pending in connection.waiting if pending.time_ns > after_ns])
 
     def _identify(self, version: int) -> None:
         if version == self.ledger.version:

@@ -318,7 +318,7 @@ class Endings:
         self._flush(connection)
         waiting = connection.waiting
         for pending in waiting:
-            if pending.row is not None:
+            if pending.row is not None and not connection.has_lost_answer(pending):
                 # It stays so: an answer that comes all the same changes nothing about when it took effect.
                 pending.row = pending.row._replace(seq=self._ledger.slot(), effect_us=self._ledger.time_ns // 1_000)
             self._exchange.unanswered(connection, pending)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -128,6 +128,8 @@ class Connection:
     """Of its last heartbeat, by code, the microsecond, and how many there were in that before."""
     taken_ns: int = 0
     """When a byte came for the last time before those of the client that are not acknowledged; 0: all are."""
+    lost_ns: int = 0
+    """When a hole in what the name server said was given up last, until an answer to something later comes; 0: there is none."""
     client_fin_ns: int | None = None
     closed_ns: int | None = None
     idle_ns: int | None = None
@@ -240,6 +242,16 @@ class Connection:
     def waiting(self) -> list[Pending]:
         """The requests without an answer."""
         return [*self.orphans, *self.pending.values()]
+
+    def forget(self, requests: Collection[Pending]) -> None:
+        """Wait no more for the answers to these."""
+        self.orphans = [pending for pending in self.orphans if pending not in requests]
+        self.pending = {opaque: pending for opaque, pending in self.pending.items() if pending not in requests}
+
+    def has_lost_answer(self, pending: Pending) -> bool:
+        """Return whether the answer to a request may be among bytes of the name server that were not seen."""
+        acked = self.acks[1]
+        return pending.time_ns <= self.lost_ns or (acked is not None and self.from_server.stream.ahead(acked) > 1)
 
     def nth_at(self, code: int, at_us: int) -> int:
         """Note a heartbeat, or an answer; return how many with its code came before it in the same microsecond."""

@@ -42,6 +42,21 @@ def test_a_lost_segment_is_given_up_and_the_stream_goes_on() -> None:
     assert len(of_table(rows, "unregistrations")) == 1
 
 
+@pytest.mark.parametrize("asked_later", [0, 1, 2])
+def test_a_request_whose_answer_the_capture_lost_took_effect_on_arrival(asked_later: int) -> None:
+    """Whether another answer shows the hole or the client's last acknowledgement alone; written once, when that is known."""
+    talk = Talk().open().ask(REGISTER).answer(response(3))
+    for opaque in range(asked_later):
+        talk.wait(2 * SECOND_NS).exchange(105, {"topic": "T"}, opaque=10 + opaque)
+    closed = talk.wait(60 * SECOND_NS).client_fin().server_fin().segments
+    rows = rows_of([segment for n, segment in enumerate(closed) if n != 3])
+    (row,) = of_table(rows, "registrations")
+    assert (row["response_code"], row["effect_time"]) == (None, row["event_time"])
+    (close,) = of_table(rows, "channel_events")
+    assert close["pending_requests"] == (asked_later == 0)
+    assert len(of_table(rows, "route_observations")) == asked_later
+
+
 @pytest.mark.parametrize(
     ("ext", "body", "refusal"),
     [
