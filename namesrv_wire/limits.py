@@ -67,8 +67,9 @@ MAX_WINDOW_BYTES = 4 * MIB
 """How far ahead of what its receiver has acknowledged a segment may lie: further ahead nobody's socket takes it."""
 MAX_LOST_BEFORE_RST = 64 * 1024
 """How far ahead of what is known a RST may lie: the capture may have lost what was sent just before it."""
-GAP_ACKED_NS = 1_000_000_000
-"""A hole whose other side acknowledged it was lost by the capture: given up after this time."""
+GAP_ACKED_NS = 20_000_000
+"""A hole whose other side acknowledged it was lost by the capture: given up after this time. What waits behind it has no time of
+its own; packets have been put in order of their times before."""
 GAP_NS = 60_000_000_000
 """A hole that nobody filled is given up after this time."""
 MAX_RESYNC_BYTES = 2 * MIB

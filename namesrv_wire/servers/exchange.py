@@ -47,10 +47,15 @@ class Exchange:
         if cut.error is not None:
             self.refused(connection, cut, from_server=from_server)
         else:
-            self.take(connection, cut.position, cut.data, from_server=from_server)
+            self.take(connection, cut.position, cut.data, from_server=from_server, is_late=cut.is_late)
 
-    def take(self, connection: Connection, position: int, data: bytes, *, from_server: bool) -> None:
-        """Take in the bytes of one frame at a position of their stream."""
+    def take(
+        self, connection: Connection, position: int, data: bytes, *, from_server: bool, is_late: bool = False
+    ) -> None:
+        """Take in the bytes of one frame at a position of their stream.
+
+        Of one that `is_late` it is not known when it came: as an answer it shows nothing, and as a request it has had its own.
+        """
         ledger = self.ledger
         tally = ledger.tally
         tally.frames += 1
@@ -62,7 +67,7 @@ class Exchange:
         frame = known.frame
         if from_server:
             if frame.flag & 1:
-                self._answer(connection, known, opaque)
+                self._answer(connection, known, opaque, is_late=is_late)
                 return
             if len(connection.reverse) < MAX_PENDING and not frame.flag & 2:
                 connection.reverse[opaque] = frame.code
@@ -75,7 +80,7 @@ class Exchange:
         elif connection.closed_ns is not None:
             tally.ignored[_after_close(frame.code)] += 1
         elif frame.code in EVENT_TABLES:
-            self._event(connection, known, opaque, Cut(position, data))
+            self._event(connection, known, opaque, Cut(position, data, is_late=is_late))
         else:
             try:
                 question = known.question()
@@ -83,7 +88,7 @@ class Exchange:
                 ledger.quarantine(connection, Cut(position, data), error, len(data), from_server=False)
                 return
             tally.ignored[known.request_name] += 1
-            if not frame.flag & 2:
+            if not frame.flag & 2 and not is_late:
                 self._await(connection, opaque, Pending(frame.code, ledger.slot(), ledger.time_ns, None, question))
 
     def refused(self, connection: Connection, cut: Cut, *, from_server: bool) -> None:
@@ -195,7 +200,7 @@ class Exchange:
             identity = digest_id(*said, content=frame.body)
         own = (table, ledger.id, seq, identity, at_us, at_us, channel, connection.proxied, *ledger.source)
         row = FrameRow(*own, columns, NOTHING, nth=nth)
-        if frame.flag & 2:
+        if frame.flag & 2 or cut.is_late:
             ledger.emit(row)
         else:
             self._await(connection, opaque, Pending(frame.code, seq, time_ns, row, None))
@@ -209,7 +214,7 @@ class Exchange:
             connection.orphans.append(earlier)
         connection.pending[opaque] = pending
 
-    def _answer(self, connection: Connection, known: KnownFrame, opaque: int) -> None:
+    def _answer(self, connection: Connection, known: KnownFrame, opaque: int, *, is_late: bool) -> None:
         ledger, frame = self.ledger, known.frame
         pending = connection.pending.pop(opaque, None)
         if frame.version != ledger.version:
@@ -221,6 +226,9 @@ class Exchange:
             return
         if connection.lost_ns:
             self._lost(connection, pending.time_ns)
+        if pending.question is not None and is_late:
+            ledger.tally.ignored["response:late"] += 1
+            return
         if pending.question is not None:
             ledger.tally.observations += 1
             observed, text = known.observed(), None

@@ -176,25 +176,24 @@ class Recording:
         if silent_ns > SILENCE_NS and (self.silence is None or silent_ns > self.silence.end_ns - self.silence.begin_ns):
             self.silence = Silence(self.last_packet_ns, time_ns, self._ledger.reserve(self.last_packet_ns))
 
-    def is_unrecorded(self, connection: Connection, *, is_new: bool) -> bool:
-        """Return whether a connection shows that the last silence was not recorded.
+    def pass_unrecorded(self, connection: Connection, connections: Collection[Connection], *, is_new: bool) -> None:
+        """Note that something was not recorded, as a connection shows: the last silence, if that may have been it.
 
         It goes on behind bytes of both sides that nobody saw, in the silence or later; or (new) it is in use, its beginning was not
         seen, and it was not open before all that was recorded: such a one is used, or closed, within the idle limit.
+
+        What was not heard since the silence may have been used in it: its own counts from now on, and what comes next on it does
+        not wait for what was lost.
         """
         silence = self.silence
-        if silence is not None and is_new:
-            return connection.opened_ns >= max(silence.end_ns, self.whole_since_ns + self._idle.limit_ns)
-        return silence is not None and connection.last_byte_ns <= silence.begin_ns
-
-    def pass_unrecorded(self, connection: Connection, connections: Collection[Connection]) -> None:
-        """Note that the last silence was not recorded, as a connection shows.
-
-        What was not heard since may have been used in it: its silence counts from now on, and what comes next on it does not wait
-        for what was lost.
-        """
-        assert self.silence is not None
-        silence, self.silence = self.silence, None
+        if is_new and connection.opened_ns < self.whole_since_ns + self._idle.limit_ns:
+            return
+        if silence is None or (
+            connection.opened_ns < silence.end_ns if is_new else connection.last_byte_ns > silence.begin_ns
+        ):
+            self._exchange.doubt(f"{connection.channel_id} goes on behind what nobody saw")
+            return
+        self.silence = None
         quiet = [each for each in connections if each.closed_ns is None and each.last_byte_ns <= silence.begin_ns]
         self._lose_track(quiet)
         lasted = (silence.end_ns - silence.begin_ns) / 1e9

@@ -95,11 +95,14 @@ class Server:
         if from_server and self.idle.overdue:
             self.idle.sign(time_ns)
         recording, others = self.recording, self.connections.values()
-        went_on = recording.silence is not None and connection.went_on_unseen(segment, from_server=from_server)
-        if went_on and recording.is_unrecorded(connection, is_new=False):
-            recording.pass_unrecorded(connection, others)
+        if connection.went_on_unseen(segment, from_server=from_server):
+            recording.pass_unrecorded(connection, others, is_new=False)
         if segment.flags & ACK:
             self._acknowledged(connection, segment, from_server=from_server)
+        if connection.from_client.stream.chunks or connection.from_server.stream.chunks:
+            for way, half in enumerate((connection.from_client, connection.from_server)):
+                for cut in half.cuts(half.stream.overdue(time_ns, connection.acks[way])):
+                    self.exchange.frame(connection, cut, from_server=bool(way))
         advanced = False
         silent_since = connection.last_byte_ns
         if size:
@@ -110,16 +113,11 @@ class Server:
             advanced = mine.stream.position > before
             if advanced:
                 self.heard(connection, from_server=from_server)
-                is_asked = from_server and connection.syn_seq is None and connection.from_client.stream.position > 0
-                is_asked = is_asked and connection.client not in self.attempts.syns
-                if is_asked and recording.is_unrecorded(connection, is_new=True):
-                    recording.pass_unrecorded(connection, others)
+                is_used = not before and connection.half(from_server=not from_server).stream.position > 0
+                if is_used and connection.syn_seq is None and connection.client not in self.attempts.syns:
+                    recording.pass_unrecorded(connection, others, is_new=True)
             for cut in cuts:
                 self.exchange.frame(connection, cut, from_server=from_server)
-        if connection.from_client.stream.chunks or connection.from_server.stream.chunks:
-            for way, half in enumerate((connection.from_client, connection.from_server)):
-                for cut in half.cuts(half.stream.overdue(time_ns, connection.acks[way])):
-                    self.exchange.frame(connection, cut, from_server=bool(way))
         if segment.flags & (FIN | RST):
             silent_ns = 0 if advanced else time_ns - silent_since
             self._ends(connection, segment, silent_ns, from_server=from_server)
@@ -408,6 +406,8 @@ class Server:
             self.ledger.fact("started", text, seq=seq, place=place)
         elif life.state in (DOWN, HIDDEN) or life.refused:
             self.ledger.fact("started", f"first accepted connection after {life.refused} refused")
+            # No connection is older than its process.
+            self.recording.whole_since_ns = self.ledger.time_ns - self.idle.limit_ns
         else:
             self.ledger.fact("observed_from", evidence, seq=seq, place=place)
         life.state = UP

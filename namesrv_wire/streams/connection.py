@@ -27,10 +27,13 @@ class Half:
     def cuts(self, pieces: Iterable[Piece]) -> list[Cut]:
         """Return the frames that end in these pieces, and the pieces that holes broke."""
         cuts: list[Cut] = []
+        is_late = False
         for piece in pieces:
             if isinstance(piece, bytes):
-                cuts += self.cutter.feed(piece)
+                found = self.cutter.feed(piece)
+                cuts += (cut._replace(is_late=True) for cut in found) if is_late else found
             else:
+                is_late |= piece.has_late
                 cuts += self.cutter.cut_off(piece.size) if piece.is_cut else self.cutter.gap(piece.size)
         return cuts
 
@@ -188,7 +191,7 @@ class Connection:
         mine, other = self.half(from_server=from_server).stream, self.half(from_server=not from_server).stream
         if not segment.flags & ACK or mine.chunks or other.chunks:
             return False
-        return mine.ahead(segment.seq) > 1 and other.ahead(segment.ack) > 1
+        return mine.ahead(segment.seq) > 1 and 1 < other.ahead(segment.ack) <= MAX_WINDOW_BYTES
 
     def note_ack(self, ack: int, *, from_server: bool) -> None:
         """Note an acknowledgement: of the client's bytes the name server's side has got those before it."""

@@ -124,6 +124,8 @@ class Cut(NamedTuple):
     error: DecodeError | None = None
     length: int = 0
     """Bytes of a refused piece, lost ones included."""
+    is_late: bool = False
+    """It came before the packet at hand, with which it is known that nothing fills the hole in front of it."""
 
 
 class FrameCutter:

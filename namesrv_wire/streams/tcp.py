@@ -19,10 +19,14 @@ _FAR = 1 << 30
 
 
 class Missing(NamedTuple):
-    """Bytes that are not there: of a hole that is given up, or (cut) of packets that the capture has not kept whole."""
+    """Bytes that are not there: of a hole that is given up, or (cut) of packets that the capture has not kept whole.
+
+    `has_late`: what is returned behind them came before now, and has waited for them.
+    """
 
     size: int
     is_cut: bool
+    has_late: bool = False
 
 
 Piece: TypeAlias = "bytes | Missing"
@@ -197,6 +201,6 @@ class Stream:
     def _skip_hole(self, time_ns: int) -> list[Piece]:
         hole = self.chunks[0][0] - self.position
         self._advance(b"", hole)
-        pieces = [Missing(hole, False), *self._drain()]
+        pieces = [Missing(hole, False, True), *self._drain()]
         self.hole_since_ns = time_ns if self.chunks else None
         return pieces

@@ -16,7 +16,7 @@ from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.limits import MAX_EXT_FIELDS, MAX_FRAME_BYTES, MAX_HEADER_BYTES, MIB
 from namesrv_wire.protocol.frames import decode_frame
 from namesrv_wire.secrets import is_secret
-from namesrv_wire.streams.cutting import FrameCutter
+from namesrv_wire.streams.cutting import Cut, FrameCutter
 from tests.wire.forge import binary_header, frame, long_string, request, response, short_string
 
 
@@ -233,13 +233,9 @@ def test_a_hole_refuses_the_frame_it_hits_and_no_other() -> None:
     """The frame with missing bytes is one refused piece; the next whole one is read."""
     cutter = FrameCutter(synced=True)
     first = request(105, {"topic": "T"})
-    assert cutter.feed(first + first[:20]) == [cutter_cut(first)]
+    assert cutter.feed(first + first[:20]) == [Cut(0, first)]
     (broken,) = cutter.gap(len(first) - 20)
     assert broken.error is not None
     assert broken.error.reason is Reason.LOST_SEGMENT
     assert broken.length == len(first)
     assert [cut.data for cut in cutter.feed(first)] == [first]
-
-
-def cutter_cut(data: bytes) -> tuple[int, bytes, None, int]:
-    return (0, data, None, 0)

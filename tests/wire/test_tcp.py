@@ -57,12 +57,12 @@ def test_a_hole_is_given_up_by_time_by_acknowledgement_and_by_size() -> None:
     stream = begun()
     stream.push(5, b"f", 0, 0)
     assert stream.overdue(GAP_ACKED_NS + 1, 3) == []
-    assert stream.overdue(GAP_ACKED_NS + 1, 6) == [Missing(5, False), b"f"]
+    assert stream.overdue(GAP_ACKED_NS + 1, 6) == [Missing(5, False, True), b"f"]
     stream.push(10, b"k", 0, 0)
     assert stream.overdue(GAP_NS, None) == []
-    assert stream.overdue(GAP_NS + 1, None) == [Missing(4, False), b"k"]
+    assert stream.overdue(GAP_NS + 1, None) == [Missing(4, False, True), b"k"]
     stream.push(12, b"y" * (MAX_REORDER_BYTES // 2), 0, 0)
-    assert stream.push(12 + MAX_REORDER_BYTES // 2, b"z" * MAX_REORDER_BYTES, 0, 0)[0] == Missing(1, False)
+    assert stream.push(12 + MAX_REORDER_BYTES // 2, b"z" * MAX_REORDER_BYTES, 0, 0)[0] == Missing(1, False, True)
 
 
 def test_bytes_cut_off_by_the_snap_length_are_a_hole() -> None:
