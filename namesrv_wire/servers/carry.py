@@ -14,7 +14,7 @@ from namesrv_wire.servers.server import Server
 from namesrv_wire.streams.closing import LATE_NS
 from namesrv_wire.streams.connection import Connection
 
-CARRY_SCHEMA: Final = "namesrv-carry/5"
+CARRY_SCHEMA: Final = "namesrv-carry/6"
 _OF_LEDGER: Final = ("confirmed", "time_ns", "written_ns", "doubted_ns", "last_slot", "version", "provisional")
 _OF_RECORDING: Final = ("last_packet_ns", "hole", "hole_end_ns", "silence", "whole_since_ns", "is_behind")
 
@@ -103,4 +103,5 @@ def _restored(server: Server, state: dict[str, Any]) -> list[Connection]:
                 server.endings.lingering[connection.client] = connection
             else:
                 server.idle.restore(connection)
+                server.watch(connection)
     return connections

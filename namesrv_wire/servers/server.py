@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from namesrv_core.machine.schedule import STALL_NS
-from namesrv_wire.limits import LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, MAX_REORDER_CHUNKS, SILENCE_NS
+from namesrv_wire.limits import GAP_ACKED_NS, LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, MAX_REORDER_CHUNKS, SILENCE_NS
 from namesrv_wire.packets.capture import ACK, FIN, RST, Segment
 from namesrv_wire.protocol.requests import KnownFrames
 from namesrv_wire.rows import Place
@@ -48,6 +48,8 @@ class Server:
         self.attempts = Attempts()
         self.recording = Recording(self.ledger, self.idle, self.exchange)
         self.endings = Endings(self.ledger, self.idle, self.exchange, self.recording)
+        self.holed: dict[str, Connection] = {}
+        """Connections with bytes behind a hole."""
         self._forget = forget
         self._purge_ns = 0
 
@@ -73,11 +75,30 @@ class Server:
         if idle.overdue:
             for connection in idle.given_up(time_ns):
                 self.endings.by_timer(connection)
+        for _, connection in sorted(self.holed.items()):
+            self._give_up(connection, is_heard=False)
         recording.last_packet_ns = max(recording.last_packet_ns, time_ns)
         if time_ns >= self._purge_ns or len(self.endings.lingering) > MAX_LINGERING:
             self._purge()
-        recording.calm_until_ns = min(idle.due_ns, self._purge_ns - 1, time_ns + SILENCE_NS, idle.gives_up_ns)
+        due_ns = min([each.hole_ns + GAP_ACKED_NS for each in self.holed.values()], default=idle.due_ns)
+        recording.calm_until_ns = min(idle.due_ns, self._purge_ns - 1, time_ns + SILENCE_NS, idle.gives_up_ns, due_ns)
         return True
+
+    def _give_up(self, connection: Connection, *, is_heard: bool) -> None:
+        """Take what stands behind a hole that is given up."""
+        for way, half in enumerate((connection.from_client, connection.from_server)):
+            pieces = half.stream.overdue(self.ledger.time_ns, connection.acks[way], is_heard=is_heard)
+            for cut in half.cuts(pieces):
+                self.exchange.frame(connection, cut, from_server=bool(way))
+        self.watch(connection)
+
+    def watch(self, connection: Connection) -> None:
+        """Note whether bytes of a connection are behind a hole, which is given up in time."""
+        self.holed.pop(connection.client, None)
+        if connection.from_client.stream.chunks or connection.from_server.stream.chunks:
+            self.holed[connection.client] = connection
+            recording = self.recording
+            recording.calm_until_ns = min(recording.calm_until_ns, connection.hole_ns + GAP_ACKED_NS)
 
     def segment(self, connection: Connection, segment: Segment, *, from_server: bool) -> bool:
         """Take in one segment of a connection; `begin` was called for it.
@@ -99,10 +120,8 @@ class Server:
             recording.pass_unrecorded(connection, others, is_new=False)
         if segment.flags & ACK:
             self._acknowledged(connection, segment, from_server=from_server)
-        if connection.from_client.stream.chunks or connection.from_server.stream.chunks:
-            for way, half in enumerate((connection.from_client, connection.from_server)):
-                for cut in half.cuts(half.stream.overdue(time_ns, connection.acks[way])):
-                    self.exchange.frame(connection, cut, from_server=bool(way))
+        if connection.client in self.holed:
+            self._give_up(connection, is_heard=True)
         advanced = False
         silent_since = connection.last_byte_ns
         if size:
@@ -118,6 +137,8 @@ class Server:
                     recording.pass_unrecorded(connection, others, is_new=True)
             for cut in cuts:
                 self.exchange.frame(connection, cut, from_server=from_server)
+            if mine.stream.chunks:
+                self.watch(connection)
         if segment.flags & (FIN | RST):
             silent_ns = 0 if advanced else time_ns - silent_since
             self._ends(connection, segment, silent_ns, from_server=from_server)

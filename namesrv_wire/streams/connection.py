@@ -227,6 +227,11 @@ class Connection:
         return is_answer or not self.takes(segment, from_server=from_server)
 
     @property
+    def hole_ns(self) -> int:
+        """Since when bytes are behind a hole; of two directions the earlier."""
+        return min(half.stream.hole_since_ns or MASK << 32 for half in (self.from_client, self.from_server))
+
+    @property
     def proxied(self) -> str | None:
         """The client's ip:port that a PROXY preamble named."""
         return self.from_client.cutter.proxied

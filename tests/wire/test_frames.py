@@ -46,7 +46,12 @@ def test_binary_header_and_body() -> None:
 
 
 @given(
-    st.dictionaries(st.text(max_size=8).filter(lambda key: not is_secret(key)), st.text(max_size=8), max_size=5),
+    # Of keys are left out what stays secret, and fastjson's commands.
+    st.dictionaries(
+        st.text(max_size=8).filter(lambda key: not (is_secret(key) or key.startswith(("$", "@")))),
+        st.text(max_size=8),
+        max_size=5,
+    ),
     st.binary(max_size=20),
     st.integers(-(2**31), 2**31 - 1),
     st.booleans(),
