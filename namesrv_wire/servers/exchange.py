@@ -223,6 +223,10 @@ class Exchange:
             self._confirm(connection, pending, frame.code)
         if pending is None:
             ledger.tally.ignored["response:unmatched"] += 1
+            # Of what changes nothing an answer has a body, or a value. The first one may be to what came before the recording.
+            is_first = connection.syn_seq is None and not connection.from_client.stream.position
+            if not (is_first or frame.code or frame.body or "value" in frame.ext):
+                self.doubt(f"{connection.channel_id} is told that something is done, and what was not seen")
             return
         if connection.lost_ns:
             self._lost(connection, pending.time_ns)

@@ -120,6 +120,8 @@ class Server:
             recording.pass_unrecorded(connection, others, is_new=False)
         if segment.flags & ACK:
             self._acknowledged(connection, segment, from_server=from_server)
+            if not from_server and connection.has_lost_fin(segment.ack):
+                self._ends(connection, segment, time_ns - connection.last_byte_ns, from_server=True)
         if connection.client in self.holed:
             self._give_up(connection, is_heard=True)
         advanced = False

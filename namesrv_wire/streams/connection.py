@@ -193,6 +193,11 @@ class Connection:
             return False
         return mine.ahead(segment.seq) > 1 and 1 < other.ahead(segment.ack) <= MAX_WINDOW_BYTES
 
+    def has_lost_fin(self, ack: int) -> bool:
+        """Return whether the client acknowledges an end of the name server's that was not seen: no answer has a single byte."""
+        stream = self.from_server.stream
+        return self.closed_ns is None and not stream.chunks and stream.ahead(ack) == 1
+
     def note_ack(self, ack: int, *, from_server: bool) -> None:
         """Note an acknowledgement: of the client's bytes the name server's side has got those before it."""
         self.acks[not from_server] = ack
