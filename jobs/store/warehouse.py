@@ -638,7 +638,7 @@ class Warehouse:
             columns = ["content_sha256", "ingest_run", "frames", "days", "source_file", "verdict", "error", "counts"]
             rows = (column.to_pylist() for column in self.rows(bronze.SOURCES, columns=columns).columns)
             self._recorded = [
-                ReadFile(sha256, run, frames, frozenset(days), name, verdict, error, dict(counts or ()))
+                ReadFile(sha256, run, frames, frozenset(days or ()), name, verdict, error, dict(counts or ()))
                 for sha256, run, frames, days, name, verdict, error, counts in zip(*rows, strict=True)
             ]
         return self._recorded
