@@ -230,10 +230,10 @@ class Exchange:
             return
         if connection.lost_ns:
             self._lost(connection, pending.time_ns)
-        if pending.question is not None and is_late:
-            ledger.tally.ignored["response:late"] += 1
-            return
         if pending.question is not None:
+            if is_late:
+                ledger.tally.ignored["response:late"] += 1
+                return
             ledger.tally.observations += 1
             observed, text = known.observed(), None
             if pending.code == RequestCode.GET_NAMESRV_CONFIG:  # without secrets
@@ -251,10 +251,12 @@ class Exchange:
 
     def _lost(self, connection: Connection, asked_ns: int) -> None:
         """Write requests whose answers a hole has, now that what was asked at `asked_ns`, later, is answered: they took effect."""
-        lost = [pending for pending in connection.waiting if pending.time_ns <= min(asked_ns, connection.lost_ns)]
-        for pending in lost:
-            self.unanswered(connection, pending)
-        connection.forget(lost)
+        until_ns = min(asked_ns, connection.lost_ns)
+        # They are in order, but for those whose opaque was used again: it is enough to look at the first.
+        oldest = next(iter(connection.pending.values()), None)
+        if connection.orphans or (oldest is not None and oldest.time_ns <= until_ns):
+            for pending in connection.wait_for(lambda pending: pending.time_ns > until_ns):
+                self.unanswered(connection, pending)
         if asked_ns > connection.lost_ns:
             connection.lost_ns = 0
 
@@ -270,11 +272,10 @@ class Exchange:
         What an earlier end of capture has counted stays so.
         """
         tally, provisional = self.ledger.tally, self.ledger.provisional
-        for pending in connection.waiting:
-            if pending.time_ns > after_ns and pending.row is not None and pending.row.event_id not in provisional:
+        for pending in connection.wait_for(lambda pending: pending.time_ns <= after_ns):
+            if pending.row is not None and pending.row.event_id not in provisional:
                 tally.events[pending.row.table] -= 1
                 tally.ignored[_after_close(pending.code)] += 1
-        connection.forget([pending for pending in connection.waiting if pending.time_ns > after_ns])
 
     def _identify(self, version: int) -> None:
         if version == self.ledger.version:

@@ -49,7 +49,7 @@ class Server:
         self.recording = Recording(self.ledger, self.idle, self.exchange)
         self.endings = Endings(self.ledger, self.idle, self.exchange, self.recording)
         self.holed: dict[str, Connection] = {}
-        """Connections with bytes behind a hole."""
+        """Connections of which the capture has lost something that the other side has got: given up in time."""
         self._forget = forget
         self._purge_ns = 0
 
@@ -75,30 +75,31 @@ class Server:
         if idle.overdue:
             for connection in idle.given_up(time_ns):
                 self.endings.by_timer(connection)
-        for _, connection in sorted(self.holed.items()):
-            self._give_up(connection, is_heard=False)
         recording.last_packet_ns = max(recording.last_packet_ns, time_ns)
         if time_ns >= self._purge_ns or len(self.endings.lingering) > MAX_LINGERING:
             self._purge()
-        due_ns = min([each.hole_ns + GAP_ACKED_NS for each in self.holed.values()], default=idle.due_ns)
-        recording.calm_until_ns = min(idle.due_ns, self._purge_ns - 1, time_ns + SILENCE_NS, idle.gives_up_ns, due_ns)
+        recording.calm_until_ns = min(idle.due_ns, self._purge_ns - 1, time_ns + SILENCE_NS, idle.gives_up_ns)
+        for _, connection in sorted(self.holed.items()):
+            self._give_up(connection, is_heard=False)
         return True
 
     def _give_up(self, connection: Connection, *, is_heard: bool) -> None:
-        """Take what stands behind a hole that is given up."""
+        """Take what stands behind a hole that is given up; if nothing `is_heard` of it, behind what the capture has lost."""
         for way, half in enumerate((connection.from_client, connection.from_server)):
-            pieces = half.stream.overdue(self.ledger.time_ns, connection.acks[way], is_heard=is_heard)
-            for cut in half.cuts(pieces):
-                self.exchange.frame(connection, cut, from_server=bool(way))
+            acked = connection.acks[way]
+            if is_heard or half.stream.has_lost(acked):
+                for cut in half.cuts(half.stream.overdue(self.ledger.time_ns, acked)):
+                    self.exchange.frame(connection, cut, from_server=bool(way))
         self.watch(connection)
 
     def watch(self, connection: Connection) -> None:
-        """Note whether bytes of a connection are behind a hole, which is given up in time."""
+        """Note whether the capture has lost something of a connection, and until when a packet gives nothing up."""
         self.holed.pop(connection.client, None)
-        if connection.from_client.stream.chunks or connection.from_server.stream.chunks:
-            self.holed[connection.client] = connection
-            recording = self.recording
-            recording.calm_until_ns = min(recording.calm_until_ns, connection.hole_ns + GAP_ACKED_NS)
+        for way, half in enumerate((connection.from_client, connection.from_server)):
+            since_ns = half.stream.hole_since_ns
+            if since_ns is not None and half.stream.has_lost(connection.acks[way]):
+                self.holed[connection.client] = connection
+                self.recording.calm_until_ns = min(self.recording.calm_until_ns, since_ns + GAP_ACKED_NS)
 
     def segment(self, connection: Connection, segment: Segment, *, from_server: bool) -> bool:
         """Take in one segment of a connection; `begin` was called for it.
@@ -122,7 +123,7 @@ class Server:
             self._acknowledged(connection, segment, from_server=from_server)
             if not from_server and connection.has_lost_fin(segment.ack):
                 self._ends(connection, segment, time_ns - connection.last_byte_ns, from_server=True)
-        if connection.client in self.holed:
+        if connection.from_client.stream.chunks or connection.from_server.stream.chunks:
             self._give_up(connection, is_heard=True)
         advanced = False
         silent_since = connection.last_byte_ns
@@ -313,6 +314,7 @@ class Server:
         self.endings.lingering.pop(connection.client, None)
         if self.connections.get(connection.client) is connection:
             del self.connections[connection.client]
+            self.holed.pop(connection.client, None)
         self._forget(self, connection)
 
     def _purge(self) -> None:

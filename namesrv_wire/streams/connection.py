@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -232,11 +232,6 @@ class Connection:
         return is_answer or not self.takes(segment, from_server=from_server)
 
     @property
-    def hole_ns(self) -> int:
-        """Since when bytes are behind a hole; of two directions the earlier."""
-        return min(half.stream.hole_since_ns or MASK << 32 for half in (self.from_client, self.from_server))
-
-    @property
     def proxied(self) -> str | None:
         """The client's ip:port that a PROXY preamble named."""
         return self.from_client.cutter.proxied
@@ -256,10 +251,13 @@ class Connection:
         """The requests without an answer."""
         return [*self.orphans, *self.pending.values()]
 
-    def forget(self, requests: Collection[Pending]) -> None:
-        """Wait no more for the answers to these."""
-        self.orphans = [pending for pending in self.orphans if pending not in requests]
-        self.pending = {opaque: pending for opaque, pending in self.pending.items() if pending not in requests}
+    def wait_for(self, is_wanted: Callable[[Pending], bool]) -> list[Pending]:
+        """Wait for the answers to such requests alone; return the others."""
+        others = [pending for pending in self.waiting if not is_wanted(pending)]
+        if others:
+            self.orphans = [*filter(is_wanted, self.orphans)]
+            self.pending = {opaque: pending for opaque, pending in self.pending.items() if is_wanted(pending)}
+        return others
 
     def has_lost_answer(self, pending: Pending) -> bool:
         """Return whether the answer to a request may be among bytes of the name server that were not seen."""

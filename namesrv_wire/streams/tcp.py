@@ -126,8 +126,12 @@ class Stream:
             return False
         return ahead <= known + (_FAR if acked is None and self.position else MAX_WINDOW_BYTES)
 
-    def overdue(self, time_ns: int, acked: int | None, *, is_heard: bool = True) -> list[Piece]:
-        """Give up the first hole if it is old enough; while nothing is heard of its connection, if it is acknowledged.
+    def has_lost(self, acked: int | None) -> bool:
+        """Return whether the other side, which has sent this acknowledgement, has got what is behind the first hole."""
+        return bool(self.chunks) and acked is not None and self.position + self.ahead(acked) >= self.chunks[0][0]
+
+    def overdue(self, time_ns: int, acked: int | None) -> list[Piece]:
+        """Give up the first hole if it is old enough.
 
         `acked` is the last acknowledgement from the other side. If that is the byte at which the hole begins, the other side has
         not got what lies behind it: that was lost on its way, or anybody's, and is forgotten.
@@ -135,12 +139,10 @@ class Stream:
         if self.hole_since_ns is None or not self.chunks:
             return []
         age = time_ns - self.hole_since_ns
-        was_received = acked is not None and self.position + self.ahead(acked) >= self.chunks[0][0]
-        is_old = age > GAP_NS and is_heard
-        if is_old and acked == self.next_seq:
+        if age > GAP_NS and acked == self.next_seq:
             self.chunks, self.hole_since_ns = [], None
             return []
-        if is_old or (age > GAP_ACKED_NS and was_received):
+        if age > GAP_NS or (age > GAP_ACKED_NS and self.has_lost(acked)):
             return self._skip_hole(time_ns)
         return []
 

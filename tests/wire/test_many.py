@@ -73,6 +73,20 @@ def test_more_frames_of_a_connection_take_no_more_memory(monkeypatch: pytest.Mon
     assert counts.observations == 4_800 * answered
 
 
+def test_more_connections_with_holes_are_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each the capture has lost a segment; those beyond the limit are forgotten with what waits behind it."""
+    monkeypatch.setattr("namesrv_wire.servers.server.MAX_CONNECTIONS", 5)
+    transcript = Transcript(namesrv=[NAMESRV])
+    for number in range(500):
+        talk = Talk(Talk().at_ns + number * MS_NS, f"10.0.0.2:{20_000 + number}", gap_ns=1).open()
+        talk.ask(request(ROUTE, {"topic": "T"})).ask(request(ROUTE, {"topic": "U"})).answer(response(1))
+        for segment in [*talk.segments[:2], *talk.segments[3:]]:
+            transcript.feed(segment, "forged.pcap")
+    (server,) = transcript._servers.values()
+    assert len(server.connections) <= 5
+    assert server.holed.keys() <= server.connections.keys()
+
+
 def test_a_brokers_connection_outlives_strangers(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many strangers come, the connection of a broker is watched: its close is known."""
     monkeypatch.setattr("namesrv_wire.servers.server.MAX_CONNECTIONS", 50)

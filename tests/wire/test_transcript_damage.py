@@ -54,9 +54,8 @@ def test_a_request_whose_answer_the_capture_lost_took_effect_on_arrival(asked_la
     assert (row["response_code"], row["effect_time"]) == (None, row["event_time"])
     (close,) = of_table(rows, "channel_events")
     assert close["pending_requests"] == (asked_later == 0)
-    assert len(of_table(rows, "route_observations")) == (
-        asked_later == 2
-    )  # of the one that waited nobody knows when it came
+    # Of the answer that waited behind the hole nobody knows when it came.
+    assert len(of_table(rows, "route_observations")) == (asked_later == 2)
 
 
 @pytest.mark.parametrize(
