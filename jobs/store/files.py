@@ -51,7 +51,7 @@ _BOUNDED: Final = frozenset(
 """Columns by whose least and greatest values readers leave files out."""
 _WORD = re.compile(r"\w+")
 # What Hive calls the folder of rows that have no value of a partition.
-_NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 # Delta's own limit.
 _STATS_CHARS = 32
 _MS = dt.timedelta(milliseconds=1)
@@ -156,7 +156,7 @@ def folder_of(table: Table, file: DataFile) -> str:
 def _folder(table: Table, day: dt.date | None) -> str:
     """Return the folder of a partition as Hive calls it."""
     if table.has_intervals:
-        return f"{CLOSED_MONTH}={_NO_VALUE if day is None else month_of(day)}/"
+        return f"{CLOSED_MONTH}={NO_VALUE if day is None else month_of(day)}/"
     return "" if day is None else f"day={day}/"
 
 

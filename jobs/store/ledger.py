@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import TamperedError
-from jobs.store.published import IN_FORCE, require_layout
+from jobs.store.published import require_layout
 from namesrv_day.arrow.digest import Digest, Slice
 from namesrv_day.arrow.sql import ask
 from schemas import bronze
@@ -117,7 +117,21 @@ def as_rows(digests: Mapping[Slice, Digest]) -> list[dict[str, Any]]:
     return [{**cut._asdict(), "digest": str(digests[cut])} for cut in sorted(digests, key=_place)]
 
 
-_IN_FORCE = IN_FORCE.replace("$bronze", str([table.name for table in bronze.TABLES]))  # the same in each run
+# What is of no day, the intervals that are open, each run says anew.
+_IN_FORCE = """
+    WITH published AS (
+        SELECT row_number() OVER (ORDER BY finished_time, run_id) AS number, days,
+            outputs || list_filter(inputs, lambda cut: list_contains($bronze, cut."table")) AS cuts
+        FROM runs WHERE status = 'published'
+    ),
+    last AS (
+        SELECT day, max(number) AS number FROM (SELECT unnest(days) AS day, number FROM published) GROUP BY day
+        UNION ALL SELECT NULL, max(number) FROM published
+    )
+    SELECT cut."table", cut.day, cut.namesrv_id, cut.digest
+    FROM (SELECT number, unnest(cuts) AS cut FROM published) AS cuts
+    JOIN last ON last.number = cuts.number AND last.day IS NOT DISTINCT FROM cut.day
+    """.replace("$bronze", str([table.name for table in bronze.TABLES]))
 _FROM_BACKUP = (
     "Bring the table's folder back from a backup; a gold day that follows from intact events can also be recomputed with "
     "`nightly --from DAY --to DAY`, a history from the first recorded day on with `nightly --from FIRST_DAY`"

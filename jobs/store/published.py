@@ -32,23 +32,6 @@ LAST_RUN: Final = "last_run.json"
 """File below the warehouse that notes the last published run outside of the tables, its checkpoint. It is written last."""
 OLDEST: Final = "namesrvHistory.oldestVersions"
 """Property of the ledger: from which version on each table is readable."""
-IN_FORCE: Final = """
-    WITH published AS (
-        SELECT row_number() OVER (ORDER BY finished_time, run_id) AS number, days,
-            outputs || list_filter(inputs, lambda cut: list_contains($bronze, cut."table")) AS cuts
-        FROM runs WHERE status = 'published'
-    ),
-    last AS (
-        SELECT day, max(number) AS number FROM (SELECT unnest(days) AS day, number FROM published) GROUP BY day
-        UNION ALL SELECT NULL, max(number) FROM published
-    )
-    SELECT cut."table", cut.day, cut.namesrv_id, cut.digest
-    FROM (SELECT number, unnest(cuts) AS cut FROM published) AS cuts
-    JOIN last ON last.number = cuts.number AND last.day IS NOT DISTINCT FROM cut.day"""
-"""The slices as the ledger has them, in DuckDB: of `$bronze` tables as read, of the others as written.
-
-What is of no day, the intervals that are open, each run says anew.
-"""
 BEHIND = (
     f"Bring the whole warehouse back from one backup; if an older state was brought back on purpose, delete {LAST_RUN}"
 )

@@ -27,7 +27,7 @@ from deltalake import Schema
 from jobs.errors import TamperedError, first_line
 from jobs.store import delta_log
 from jobs.store.chain import LOG, Entry, Link, root_of_files
-from jobs.store.files import DataFile, batches_of, described, is_rooted, pieces_of, sha256_at
+from jobs.store.files import NO_VALUE, DataFile, batches_of, described, is_rooted, pieces_of, sha256_at
 from jobs.store.ledger import Run
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import oldest_kept
@@ -39,7 +39,6 @@ from schemas.table import Table
 _ENTRY: Final = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet)")
 # What writers that died have left, and Hadoop's checksums, no reader looks at.
 _BESIDE: Final = re.compile(r"_last_checkpoint|\..*|.*\.tmp|.*#\d+")
-_NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 _MS: Final = dt.timedelta(milliseconds=1)
 Json = dict[str, Any]
 
@@ -50,7 +49,7 @@ class Sealed:
     def __init__(self, warehouse: Warehouse, last: Run, damaged: set[str]) -> None:
         self._warehouse, self._last, self._damaged = warehouse, last, damaged
         self.chain = warehouse.chain()
-        self._now = self.chain.files()
+        self._now, self._commits = self.chain.files(), self.chain.last_commits()
         self._runs = warehouse.rows(gold.RUNS, columns=["run_id", "status", "days", "ingest_runs", "versions"])
         ledger = delta_log.open_version(warehouse.path, gold.RUNS, delta_log.head_of(warehouse.path, gold.RUNS))
         self._oldest = oldest_kept(ledger.delta)
@@ -73,8 +72,6 @@ class Sealed:
         for table in (*WRITTEN_TABLES, gold.RUNS):
             if table.name not in self._damaged:
                 yield from self._misnamed(table)
-        if gold.RUNS.name not in self._damaged:
-            yield from self._beside()
         if root_of_files(self._now) != self.chain.root(self._last.run_id):
             yield f"runs: the files that are listed up to run {self._last.run_id} are not those of its root"
 
@@ -92,7 +89,7 @@ class Sealed:
         for link, added, gone in self.chain.changes():
             if is_later:
                 for entry in (then[key] for key in gone if key in then):
-                    if not entry.path.startswith(LOG) and not _is_in(entry, kept):
+                    if not _is_in(entry, kept):
                         count[link.run_id, "replaced", "of", _folder(entry)] += 1
                 for entry in added:
                     # Rows that were published before lie in a new file: they must be those.
@@ -209,9 +206,8 @@ class Sealed:
         yield from log.strange()
         steps, number, files = iter(self._steps.get(table.name, ())), -1, set[str]()
         step = next(steps, None)
-        sealed = max((path for name, path in self._now if name == table.name and path.startswith(LOG)), default="")
         try:
-            for number, said in log.states(sealed.removeprefix(LOG)):
+            for number, said in log.states(self._commits.get(table.name, "")):
                 while step is not None and step[1] <= number:
                     run_id, pinned, new, gone = step
                     files = (files - gone) | new
@@ -225,13 +221,10 @@ class Sealed:
         yield from log.wrong
         if step is not None and step[1] > number:
             yield f"{table.name}: the log of {log.where} ends with version {number}, run {step[0]} pins {step[1]}"
-
-    def _beside(self) -> Iterator[str]:
-        """Yield a sentence for each file of the ledger, whose own bytes no run pins, which reads in two ways."""
-        root, table = self._warehouse.path, gold.RUNS
-        for path in sorted(_Log(root, table).files_now()):
-            if (table.name, path) not in self._now and (why := _twisted(root, table, path)) is not None:
-                yield f"{table.name}: {table_path(root, table)}/{path}: {why}"
+        # The ledger's own files no run pins.
+        for path in sorted(log.files) if table is gold.RUNS else ():
+            if (why := _twisted(self._warehouse.path, table, path)) is not None:
+                yield f"{table.name}: {log.where}/{path}: {why}"
 
     def _may_be_gone(self, entry: Entry) -> bool:
         number = entry.path.removeprefix(LOG).removesuffix(".json")
@@ -304,7 +297,7 @@ class _Log:
             yield number, set(self.files)
 
     def _apply(self, name: str, *, is_sealed: bool) -> None:
-        for action in self._actions(name):
+        for action in delta_log.actions_of(self._table, self._system, f"{self._folder}/{name}"):
             if said := action.get("remove"):
                 self.files.pop(unquote(said["path"]), None)
             if said := action.get("add"):
@@ -316,21 +309,6 @@ class _Log:
                 self._meta = said
                 if not is_sealed:
                     self._require_columns(name)
-
-    def files_now(self) -> set[str]:
-        """Return the files of the newest version."""
-        for _ in self.states("~"):
-            pass
-        return set(self.files)
-
-    def _actions(self, name: str) -> list[Json]:
-        try:
-            with self._system.open_input_stream(f"{self._folder}/{name}") as stream:
-                return [json.loads(line) for line in stream.read().splitlines() if line.strip()]
-        except (OSError, ValueError) as error:
-            raise TamperedError(
-                f"{self._table.name}: {self._folder}/{name} cannot be read: {first_line(error)}"
-            ) from error
 
     def _checkpoint(self, number: int) -> list[Json]:
         """Return what a checkpoint says of files, and note what it says of columns."""
@@ -361,7 +339,7 @@ class _Log:
                     self._require_true(add, name)
         if number in self._numbers["crc"]:
             name = f"{number:020d}.crc"
-            (checksum, *_) = [*self._actions(name), {}]
+            (checksum, *_) = [*delta_log.actions_of(self._table, self._system, f"{self._folder}/{name}"), {}]
             files = checksum.get("allFiles")
             is_same = files is None or {unquote(of["path"]) for of in files} == self.files.keys()
             if not is_same or ("metadata" in checksum and _columns_of(checksum["metadata"]) != said):
@@ -376,7 +354,7 @@ class _Log:
     def _require_true(self, add: Json, name: str) -> None:
         """Note if an entry says of a file what it is not: readers would leave out rows."""
         cut = (part.partition("=") for part in posixpath.dirname(add["path"]).split("/") if part)
-        parts = {key: None if value == _NO_VALUE else unquote(value) for key, _, value in cut}
+        parts = {key: None if value == NO_VALUE else unquote(value) for key, _, value in cut}
         if add["parts"] != parts or add["vector"] or not _is_true(self._root, self._table, add):
             self._note(name, f"says of {add['path']} what it is not")
 
