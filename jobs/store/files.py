@@ -57,6 +57,8 @@ _STATS_CHARS = 32
 _MS = dt.timedelta(milliseconds=1)
 _SHA256 = re.compile(r"-([0-9a-f]{64})\.zstd\.parquet$")
 _CHUNK = 4 << 20
+# To ask of one file takes longer than to read a small one; each is a part of the statement.
+_ASKED_BYTES, _ASKED_FILES = 16 << 20, 100
 _PIECES: Final = b"pieces"
 Pieces = tuple[tuple[int, str], ...]
 """What a file holds, as it was first written: rows that lie one after the other, and the Merkle root of each such piece."""
@@ -431,8 +433,8 @@ def require_intact(root: str, table: Table, files: Iterable[DataFile]) -> None:
 def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice, Digest]:
     """Return the digest of each slice that the rows of data files make up. Raises as `read_files`."""
     found: dict[Slice, Digest] = {}
-    for file in files:
-        with reading(root, table, [file]) as rows:
+    for group in groups_of(files, _ASKED_BYTES, _ASKED_FILES):
+        with reading(root, table, group) as rows:
             for cut, digest in slices_of(table.name, rows).items():
                 found[cut] = found.get(cut, Digest()) + digest
     return found
@@ -441,10 +443,22 @@ def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice
 def digest_of(root: str, table: Table, files: Iterable[DataFile]) -> Digest:
     """Return the digest of all rows of data files. Raises as `read_files`."""
     found = Digest()
-    for file in files:
-        with reading(root, table, [file]) as rows:
+    for group in groups_of(files, _ASKED_BYTES, _ASKED_FILES):
+        with reading(root, table, group) as rows:
             found += sum_of(digests_by(rows).values())
     return found
+
+
+def groups_of(files: Iterable[DataFile], most_bytes: int, most_files: int | None = None) -> Iterator[list[DataFile]]:
+    """Yield files, in their order, as many at a time as have so many bytes together; `most_files`: and are no more."""
+    group: list[DataFile] = []
+    for file in files:
+        if len(group) == most_files or (group and sum(other.size for other in group) + file.size > most_bytes):
+            yield group
+            group = []
+        group.append(file)
+    if group:
+        yield group
 
 
 def namesrvs_in(root: str, table: Table, files: Iterable[DataFile]) -> set[str]:

@@ -85,13 +85,11 @@ def run_known_at(runs: pa.Table, asked: str | dt.datetime) -> Run | None:
     return _last(found) if found.num_rows else None
 
 
-def slices_in_force(runs: pa.Table, known_at: Run | None = None) -> pa.Table:
+def slices_in_force(runs: pa.Table) -> pa.Table:
     """Return the slices that the ledger has, with their digests: of gold tables as written, of bronze ones as read.
 
-    A day is as the last run left it that recomputed it; `known_at`: of the runs up to that one.
+    A day is as the last run left it that recomputed it.
     """
-    if known_at is not None:
-        runs = runs.filter(pc.field("finished_time") <= known_at.finished_time)
     return ask(_IN_FORCE, {"runs": runs})
 
 

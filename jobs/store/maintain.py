@@ -24,7 +24,7 @@ from jobs.errors import CompactionError
 from jobs.printable import nobody
 from jobs.store import delta_log
 from jobs.store.delta_log import LOG, Version
-from jobs.store.files import DataFile, batches_of, is_rooted, joins_of, write_file
+from jobs.store.files import DataFile, batches_of, groups_of, is_rooted, joins_of, write_file
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import OLDEST, oldest_kept
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
@@ -174,7 +174,9 @@ def _compacted(
     warehouse: Warehouse, table: Table, version: Version, crowded: Mapping[dt.date | None, list[DataFile]]
 ) -> Version:
     """Put the small files together, prove that their rows are what they were, and return the version that has them so."""
-    groups = [group for files in crowded.values() for group in _groups_of(files)]
+    # Those of a name server beside each other.
+    ordered = (sorted(files, key=lambda file: (file.namesrvs[0] or "", file.path)) for files in crowded.values())
+    groups = [group for files in ordered for group in groups_of(files, _FULL_BYTES)]
     if not groups:
         return version
     root, add = warehouse.path, list[DataFile]()
@@ -198,18 +200,6 @@ def _digested(parts: Iterable[pa.Table], digests: list[Digest]) -> Iterator[pa.T
     for rows in parts:
         digests += digests_by(rows).values()
         yield rows
-
-
-def _groups_of(files: Iterable[DataFile]) -> Iterator[list[DataFile]]:
-    """Yield files that make one full file together, those of a name server beside each other."""
-    group: list[DataFile] = []
-    for file in sorted(files, key=lambda file: (file.namesrvs[0] or "", file.path)):
-        if group and sum(other.size for other in group) + file.size > _FULL_BYTES:
-            yield group
-            group = []
-        group.append(file)
-    if group:
-        yield group
 
 
 # -- what nobody needs -----------------------------------------------------------------------------------------------

@@ -50,7 +50,8 @@ class Sealed:
         self._warehouse, self._last, self._damaged = warehouse, last, damaged
         self.chain = warehouse.chain()
         self._now, self._commits = self.chain.files(), self.chain.last_commits()
-        self._runs = warehouse.rows(gold.RUNS, columns=["run_id", "status", "days", "ingest_runs", "versions"])
+        runs = warehouse.rows(gold.RUNS, columns=["run_id", "days", "ingest_runs", "versions"])
+        self._runs = {row["run_id"]: row for row in runs.to_pylist()}
         ledger = delta_log.open_version(warehouse.path, gold.RUNS, delta_log.head_of(warehouse.path, gold.RUNS))
         self._oldest = oldest_kept(ledger.delta)
         self.replaced: list[str] = []
@@ -108,21 +109,17 @@ class Sealed:
 
     def _known_by(self, run_id: str) -> tuple[set[dt.date], set[str]]:
         """Return the days that were published up to a run, and the runs that had read what it knew."""
-        known = [*self.chain.links]
-        until = set(known[: known.index(run_id) + 1])
-        rows = [row for row in self._runs.to_pylist() if row["run_id"] in until and row["status"] == "published"]
+        links = [*self.chain.links.values()]
+        until = links[: links.index(self.chain.links[run_id]) + 1]
+        rows = [self._runs[link.run_id] for link in until if link.is_published]
         return {day for row in rows for day in row["days"]}, {run for row in rows for run in row["ingest_runs"]}
 
     def _published_again(self, run_id: str, days: set[dt.date]) -> Iterator[str]:
         """Yield a sentence for each later run that has published days anew: it says what is known of them."""
-        places = {run: number for number, run in enumerate(self.chain.links)}
-        for row in sorted(self._runs.to_pylist(), key=lambda row: places[row["run_id"]]):
-            if (
-                places[row["run_id"]] > places[run_id]
-                and row["status"] == "published"
-                and (again := days.intersection(row["days"]))
-            ):
-                yield f"run {row['run_id']} has published again: {', '.join(map(str, sorted(again)))}"
+        links = [*self.chain.links.values()]
+        for link in links[links.index(self.chain.links[run_id]) + 1 :]:
+            if link.is_published and (again := days.intersection(self._runs[link.run_id]["days"])):
+                yield f"run {link.run_id} has published again: {', '.join(map(str, sorted(again)))}"
 
     def _is_of_the_past(self, entry: Entry, old: set[tuple[str, str, Any]], days: set[dt.date]) -> bool:
         """Return whether a later run's file has rows of days that were published, which no file had there."""
@@ -184,7 +181,6 @@ class Sealed:
     @cached_property
     def _steps(self) -> dict[str, list[tuple[str, int, set[str], set[str]]]]:
         """Return for each table which run pins which version, with the files that are new, and gone, since the one before."""
-        pinned = {row["run_id"]: dict(row["versions"]) for row in self._runs.to_pylist()}
         found: dict[str, list[tuple[str, int, set[str], set[str]]]] = defaultdict(list)
         for link, added, gone in self.chain.changes():
             if not link.is_published:
@@ -194,10 +190,11 @@ class Sealed:
                 new[entry.table].add(entry.path)
             for name, path in gone:
                 old[name].add(path)
+            pinned = dict(self._runs[link.run_id]["versions"])
             for table in WRITTEN_TABLES:
                 name = table.name
                 files = ({path for path in of[name] if not path.startswith(LOG)} for of in (new, old))
-                found[name].append((link.run_id, pinned[link.run_id].get(name, -1), *files))
+                found[name].append((link.run_id, pinned.get(name, -1), *files))
         return found
 
     def _misnamed(self, table: Table) -> Iterator[str]:

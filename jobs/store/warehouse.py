@@ -58,7 +58,7 @@ from jobs.store.ledger import (
 from jobs.store.names import Files
 from jobs.store.places import filesystem_of, local_path, read_text, table_path, write_text
 from jobs.store.published import BEHIND, HISTORY, LAST_RUN, LAYOUT, Noted, noted_in, require_not_behind
-from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of
+from namesrv_day.arrow.digest import Digest, Slice, digests_by
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.arrow.sql import ask
 from schemas import asked, bronze, gold
@@ -265,16 +265,9 @@ class Warehouse:
             files = self._files_at(table, self.rearranged(table), by_day)
             if table.has_intervals and first:
                 files = [file for file in files if file.closed is None or file.closed[1] >= first]
-            # Many small files at once take less than each of them asked.
-            is_small = sum(file.size for file in files) < _SMALL_BYTES
-            slices = (
-                slices_of(table.name, read_files(self.path, table, files))
-                if is_small
-                else digests_of(self.path, table, files)
-            )
             found = {
                 cut: digest
-                for cut, digest in slices.items()
+                for cut, digest in digests_of(self.path, table, files).items()
                 if cut.day not in held and (cut.day is None or first is None or cut.day >= first)
             }
             require_same(found, self.slices_in_force(wanted, table=table.name))
@@ -539,17 +532,20 @@ class Warehouse:
         """Return the digest of each slice as the ledger has it, now or as of `known_at`; see `digests_in`."""
         columns = ["run_id", "status", "finished_time", "days", "inputs", "outputs"]
         if known_at is not None:
-            return digests_in(slices_in_force(self.rows(gold.RUNS, columns=columns), known_at), days, table)
+            return digests_in(slices_in_force(self._runs(columns, known_at)), days, table)
         if self._in_force is None:
-            self._in_force = slices_in_force(self.rows(gold.RUNS, columns=columns))
+            self._in_force = slices_in_force(self._runs(columns))
         return digests_in(self._in_force, days, table)
 
     def coverage(self, known_at: Run | None = None) -> list[Covered]:
         """Return what is recorded of each name server, as the ledger has it, now or as of the run `known_at`."""
-        runs = self.rows(gold.RUNS, columns=["run_id", "status", "finished_time", "days", "coverage"])
-        if known_at is not None:
-            runs = runs.filter(pc.field("finished_time") <= known_at.finished_time)
+        runs = self._runs(["run_id", "status", "finished_time", "days", "coverage"], known_at)
         return covered_of(ask(RECORDED, {"runs": runs}).to_pylist())
+
+    def _runs(self, columns: Sequence[str], known_at: Run | None = None) -> pa.Table:
+        """Return the rows of the ledger, all or those up to a run."""
+        until = None if known_at is None else pc.field("finished_time") <= known_at.finished_time
+        return self.rows(gold.RUNS, columns=columns, filter=until)
 
     def note_run(self, days: Sequence[dt.date], said: Mapping[str, Any]) -> None:
         """Write the run's row into the ledger: if it is published, readers see from then on what the run has committed.
