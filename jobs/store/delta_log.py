@@ -140,23 +140,29 @@ def commits_of(root: str, table: Table, after: int, last: int) -> Iterator[Commi
     for number in range(last, after, -1):
         path = f"{folder}/{number:020d}.json"
         try:
-            actions = actions_of(table, system, path)
+            found = _commit_of(number, actions_of(table, system, path))
         except FileNotFoundError as error:
             raise BrokenLogError(
                 f"{table.name}: no commit {number} in the log, and version {after} before it is pinned"
             ) from error
-        run_id, days, removed = None, set[dt.date | None](), []
-        for kind, said in (entry for action in actions for entry in action.items()):
-            if kind == "commitInfo":
-                writer, _, run = str(said.get("userMetadata") or "").partition(" ")
-                run_id = run if writer == WRITER else None
-            elif kind in ("add", "remove"):
-                if said.get("dataChange", True):
-                    day = (said.get("partitionValues") or {}).get("day")
-                    days.add(dt.date.fromisoformat(day) if day else None)
-                if kind == "remove":
-                    removed.append(unquote(said["path"]))
-        yield Commit(number, run_id, frozenset(days), tuple(removed))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise BrokenLogError(f"{table.name}: {path} says what no commit says: {error!r}") from error
+        yield found
+
+
+def _commit_of(number: int, actions: Iterable[Mapping[str, Any]]) -> Commit:
+    run_id, days, removed = None, set[dt.date | None](), []
+    for kind, said in (entry for action in actions for entry in action.items()):
+        if kind == "commitInfo":
+            writer, _, run = str(said.get("userMetadata") or "").partition(" ")
+            run_id = run if writer == WRITER else None
+        elif kind in ("add", "remove"):
+            if said.get("dataChange", True):
+                day = (said.get("partitionValues") or {}).get("day")
+                days.add(dt.date.fromisoformat(day) if day else None)
+            if kind == "remove":
+                removed.append(unquote(said["path"]))
+    return Commit(number, run_id, frozenset(days), tuple(removed))
 
 
 # -- commits that are made -------------------------------------------------------------------------------------------
