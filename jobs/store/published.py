@@ -172,7 +172,10 @@ class Noted(NamedTuple):
     @classmethod
     def of(cls, said: Mapping[str, str]) -> Noted:
         """Return the checkpoint that a line says. Raises ValueError, KeyError, TypeError for one that is none."""
-        return cls(said["run_id"], dt.datetime.fromisoformat(said["finished_time"]), said["sha256"])
+        finished_time = dt.datetime.fromisoformat(said["finished_time"])
+        if finished_time.tzinfo is None:
+            raise ValueError("finished_time: no time zone")
+        return cls(str(said["run_id"]), finished_time, str(said["sha256"]))
 
 
 def noted_in(text: str | None, warehouse: str) -> Noted | None:

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from jobs.__main__ import main
 from jobs.audit.checkpoint import kept_checkpoint, told
-from jobs.errors import EXIT_OK, EXIT_USAGE, BrokenLogError, JobError, TamperedError, UsageError
+from jobs.errors import EXIT_OK, EXIT_USAGE, BrokenLogError, JobError, LedgerBehindError, TamperedError, UsageError
 from jobs.store import chain
 from jobs.store.check import check
 from jobs.store.maintain import maintain
@@ -84,6 +84,18 @@ def test_a_commit_that_no_writer_would_write_is_refused(tmp_path: Path, said: st
     (log / name).write_text(said)
     with pytest.raises(BrokenLogError, match=name):
         warehouse_at(tmp_path, "run-9", NOW).start_from_published()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("finished_time", "2026-01-01T00:00:00"), ("run_id", ["x"]), ("sha256", 5)]
+)
+def test_a_note_of_other_types_is_refused(tmp_path: Path, name: str, value: object) -> None:
+    """Somebody has edited what stands beside the tables: a sentence with its name, as for a half one."""
+    publish_night(tmp_path, 0, DAYS[0])
+    note = tmp_path / LAST_RUN
+    note.write_text(json.dumps({**json.loads(note.read_text()), name: value}))
+    with pytest.raises(LedgerBehindError):
+        check(warehouse_at(tmp_path))
 
 
 def nights(path: Path, count: int, first: int = 0) -> None:
