@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 
 from jobs.processes import cores
-from jobs.start.java import CHECKOUT, Java, plain_python, quoted
+from jobs.start.java import CHECKOUT, Java, plain_python
 from jobs.start.options import CommandLine
 
 _QUICK = ("-m", "not slow and not jvm")
@@ -92,7 +93,7 @@ def _with_spark() -> None:
     plain_python()
     java.ensure_archive()
     if java.fits_archive(CommandLine()):
-        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{quoted(java.use_archive())} pyspark-shell"
+        os.environ["PYSPARK_SUBMIT_ARGS"] = f"{shlex.join(java.use_archive())} pyspark-shell"
 
 
 def _python(*arguments: str) -> int:

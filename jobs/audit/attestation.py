@@ -14,7 +14,7 @@ import datetime as dt
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +32,6 @@ from jobs.printable import nobody
 from jobs.store.check import Holder
 from jobs.store.coverage import require_covered
 from jobs.store.files import read_files
-from jobs.store.ledger import run_known_at
 from jobs.store.places import table_path
 from jobs.store.published import sha256_of_file
 from jobs.store.warehouse import DATA_TABLES, Warehouse
@@ -91,14 +90,11 @@ def attest(
         contents = contents_differing(answers, made)
         rows = {} if at is None else {name: tuple(_rows(of, name, *at) for of in (made, answers)) for name in tables}
     differing = answers_differing(again, known)
-    # Over the names and bytes of all that this code is made of.
-    code = (path for package in _CODE for path in (_CHECKOUT / package).rglob("*") if path.suffix in _SUFFIXES)
-    code_sha256 = sha256_of((str(path.relative_to(_CHECKOUT)), path.read_bytes().hex()) for path in sorted(code))
     body = {
         "format": FORMAT,
         "asked": None if at is None else {"namesrv_id": at[0], "at": _text(at[1]), "tables": list(tables)},
         "made_at": _text(dt.datetime.now(dt.timezone.utc).replace(microsecond=0)),
-        "code": {"version": __version__, "sha256": code_sha256, "python": sys.version.partition(" ")[0]},
+        "code": {"version": __version__, "sha256": _code_sha256(), "python": sys.version.partition(" ")[0]},
         "run": run,
         "config_sha256": conf.sha256,
         "given": given(answers),
@@ -108,22 +104,10 @@ def attest(
         },
         "sources": answers.ask(_SOURCES).dicts(),
         "answers": {**summed(again), "differing": differing[:SHOWN_DIFFERENCES]},
-        "contents": {
-            of.table: {
-                "same": of.both,
-                "only_published": of.only_left,
-                "only_replayed": of.only_right,
-                "differences": [
-                    {"key": of.key_of(left or right or {}), "published": left, "replayed": right}
-                    for left, right in of.rows
-                ],
-            }
-            for of in contents
-        },
+        "contents": {of.table: _told(of) for of in contents},
         "tables": {name: _compared(*of) for name, of in rows.items()},
         "wrong": [*differing, *(_sentence(one) for one in contents if not one.is_equal)],
     }
-    body["contents"] = json.loads(json.dumps(body["contents"], default=str))
     return {**body, _ITSELF: sha256_of([body])}
 
 
@@ -148,6 +132,12 @@ def differing(told: Json, again: Json) -> list[str]:
         for table in sorted({*told[name], *again[name]}):
             parts[f"{name} of {table}"] = told[name].get(table), again[name].get(table)
     return [f"{name}: not as attested" for name, (one, other) in parts.items() if one != other]
+
+
+def _code_sha256() -> str:
+    """Return the SHA-256 over the names and bytes of all that this code is made of."""
+    code = (path for package in _CODE for path in (_CHECKOUT / package).rglob("*") if path.suffix in _SUFFIXES)
+    return sha256_of((str(path.relative_to(_CHECKOUT)), path.read_bytes().hex()) for path in sorted(code))
 
 
 def _text(at: dt.datetime) -> str:
@@ -175,6 +165,18 @@ def _compared(replayed: Rows, published: Rows) -> Json:
             "only_published": [json.loads(text) for text in surplus[:SHOWN_DIFFERENCES]],
         },
     }
+
+
+def _told(of: Difference) -> Json:
+    """Return how a table that is published differs from that of the night from the events alone, values as JSON has them."""
+    rows = [{"key": of.key_of(left or right or {}), "published": left, "replayed": right} for left, right in of.rows]
+    told: Json = {
+        "same": of.both,
+        "only_published": of.only_left,
+        "only_replayed": of.only_right,
+        "differences": json.loads(json.dumps(rows, default=str)),
+    }
+    return told
 
 
 def _sentence(of: Difference) -> str:
@@ -307,9 +309,7 @@ def linked(warehouse: Warehouse, run_id: str, folder: Path, share: Callable[[int
 
     `share` is told how many tables are done, of how many. Raises TamperedError where one of the tables is not what the ledger says.
     """
-    run = run_known_at(warehouse.rows(gold.RUNS), run_id)
-    if run is None:
-        raise TamperedError(f"{table_path(warehouse.path, gold.RUNS)}: run {run_id} is not in it any more")
+    run = warehouse.published_run(run_id)
     holder, files = Holder(warehouse, run), Files()
     # Rows are taken for read where the run that wrote them has noted its files.
     read_by = read_files(warehouse.path, bronze.SOURCES, warehouse.files_of(run, bronze.SOURCES), ["ingest_run"])
@@ -358,9 +358,9 @@ def configured(answers: Answers, conf: PipelineConf) -> PipelineConf:
     return dataclasses.replace(conf, namesrvs=namesrvs, join_addresses=False)
 
 
-def contents_differing(published: Answers, again: Answers, tables: Iterable[Table] = DATA_TABLES) -> list[Difference]:
+def contents_differing(published: Answers, again: Answers) -> list[Difference]:
     """Return how each gold table that is published differs (left) from that of the night from the events alone (right)."""
     return [
         compare_tables(table.name, *(of.table(f"SELECT * FROM {table.name}") for of in (published, again)))  # noqa: S608  names of ours
-        for table in tables
+        for table in DATA_TABLES
     ]

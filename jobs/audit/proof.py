@@ -11,7 +11,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import TamperedError, UsageError
-from jobs.store.chain import LOG
 from jobs.store.files import DataFile, batches_of, is_rooted, joins_of
 from jobs.store.merkle import leaf_of, leaves_of, nodes_beside, root_of, text_of, texts_of
 from jobs.store.published import Noted
@@ -33,7 +32,7 @@ def proofs(warehouse: Warehouse, checkpoint: Noted, name: str, values: Mapping[s
         raise UsageError(f"{name}: has no stored column {', '.join(sorted(unknown))}")
     previous, run = chain.parts(checkpoint.run_id)
     files, found = chain.files(checkpoint.run_id), 0
-    keys = sorted(key for key in files if not key[1].startswith(LOG))
+    keys = sorted(files)
     entries = [leaf_of(text_of(files[key].row())) for key in keys]
     for number, key in enumerate(keys):
         if key[0] != name:

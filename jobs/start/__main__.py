@@ -8,6 +8,7 @@ takes it there.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -58,11 +59,11 @@ def main(arguments: Sequence[str]) -> int:
             set_up(arguments[1:])
             return EXIT_OK
         if word == "shell-env":  # for a developer's shell: eval "$(./spark-submit.sh shell-env)"
-            from jobs.start.java import plain_python, quoted  # noqa: PLC0415  most questions ask for no Java
+            from jobs.start.java import plain_python  # noqa: PLC0415  most questions ask for no Java
 
             plain_python()
             for name in _EXPORTED:
-                sys.stdout.write(f"export {name}={quoted([os.environ.get(name, '')])}\n")
+                sys.stdout.write(f"export {name}={shlex.join([os.environ.get(name, '')])}\n")
             return EXIT_OK
         if word in DEVELOPERS and not IS_INSTALLED:
             import importlib  # noqa: PLC0415  by name: tools know jobs, and not the other way round
@@ -88,7 +89,7 @@ def _submit(line: CommandLine) -> int:
     os.environ["PYTHONSAFEPATH"] = "1"
     command = [sys.executable, JOB, *line.job]
     if needs_java(line.job):
-        from jobs.start.java import Java, options_of, quoted  # noqa: PLC0415  as above
+        from jobs.start.java import Java, options_of  # noqa: PLC0415  as above
 
         java = Java()
         if not _is_dry_run():
@@ -97,7 +98,7 @@ def _submit(line: CommandLine) -> int:
         if line.given.get("--deploy-mode") == "cluster":
             command = [f"{os.environ['SPARK_HOME']}/bin/spark-submit", *options, JOB, *line.job]
         else:
-            os.environ["PYSPARK_SUBMIT_ARGS"] = f"{quoted(options)} pyspark-shell"
+            os.environ["PYSPARK_SUBMIT_ARGS"] = f"{shlex.join(options)} pyspark-shell"
             if _is_dry_run():
                 sys.stdout.writelines(f"{text}\n" for text in ("PYSPARK_SUBMIT_ARGS", *options))
     if _is_dry_run():

@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -132,7 +133,7 @@ class Java:
             making.mkdir()
             before = dict(os.environ)
             options = self.use_archive(f"-XX:ArchiveClassesAtExit={making}/classes.jsa")
-            os.environ["PYSPARK_SUBMIT_ARGS"] = f"{quoted([*options, '--driver-memory', '1g'])} pyspark-shell"
+            os.environ["PYSPARK_SUBMIT_ARGS"] = f"{shlex.join([*options, '--driver-memory', '1g'])} pyspark-shell"
             command = [sys.executable, str(CHECKOUT / "jobs" / "__main__.py"), "demo", "--warehouse", str(making / "w")]
             with contextlib.suppress(JobError):
                 _step("archiving Spark's classes", command, self.ivy / "classes.log")
@@ -148,7 +149,9 @@ def plain_python() -> None:
     """Set what sessions of plain Python (tests, notebooks) start with; the launcher splits it like a shell."""
     stay_on_loopback()
     jars = ",".join(str(path) for path in sorted(Path(os.environ["NAMESRV_IVY"]).glob("jars/*.jar")))
-    os.environ["PYSPARK_SUBMIT_ARGS"] = f"{quoted(['--conf', 'spark.jars.packages=', '--jars', jars])} pyspark-shell"
+    os.environ["PYSPARK_SUBMIT_ARGS"] = (
+        f"{shlex.join(['--conf', 'spark.jars.packages=', '--jars', jars])} pyspark-shell"
+    )
 
 
 def stay_on_loopback() -> None:
@@ -200,11 +203,6 @@ def options_of(line: CommandLine, java: Java) -> list[str]:
         line, Path(os.environ["VIRTUAL_ENV"]), folder / "packages.zip"
     )
     return [*options, *shipped]
-
-
-def quoted(arguments: Sequence[str]) -> str:
-    """Return one line that a shell, and PySpark, would split into these arguments again."""
-    return " ".join("'" + argument.replace("'", r"'\''") + "'" for argument in arguments)
 
 
 def _version_of(command: str) -> tuple[str, int]:

@@ -36,6 +36,12 @@ class Entry(NamedTuple):
         """Return it as `files` of the ledger holds it."""
         return {**self._asdict(), "pieces": [{"rows": rows, "root": root} for rows, root in self.pieces]}
 
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Entry:
+        """Return what a row of `files` says."""
+        pieces = tuple((piece["rows"], piece["root"]) for piece in row["pieces"])
+        return cls(row["table"], row["path"], row["sha256"], pieces)
+
 
 Files = dict[tuple[str, str], Entry]
 """Files by table and path."""
@@ -83,26 +89,26 @@ class Chain:
     def changes(self) -> Iterator[tuple[Link, list[Entry], list[tuple[str, str]]]]:
         """Yield for each row the files that are new since the row before, and those that are gone."""
         for link, files, gone in zip(self._links, self._runs["files"], self._runs["gone"], strict=True):
-            added = [
-                Entry(of["table"], of["path"], of["sha256"], tuple((one["rows"], one["root"]) for one in of["pieces"]))
-                for of in files.as_py() or ()
-            ]
-            yield link, added, [(of["table"], of["path"]) for of in gone.as_py() or ()]
+            yield (
+                link,
+                [Entry.of(of) for of in files.as_py() or ()],
+                [(of["table"], of["path"]) for of in gone.as_py() or ()],
+            )
 
     def files(self, run_id: str | None = None) -> Files:
-        """Return the files that were there after a row; None: after the last."""
-        found: Files = {}
-        for link, added, gone in self.changes():
-            for key in gone:
-                found.pop(key, None)
-            found.update({(entry.table, entry.path): entry for entry in added})
-            if link.run_id == run_id:
-                break
-        return found
+        """Return the data files that were there after a row; None: after the last."""
+        return files_after(self._runs if run_id is None else self._runs.slice(0, self._place(run_id) + 1))
+
+    def last_commits(self) -> dict[str, str]:
+        """Return the last commit of each table, by the name of its file."""
+        return last_commits(self._runs)
+
+    def _place(self, run_id: str) -> int:
+        return [link.run_id for link in self._links].index(run_id)
 
     def parts(self, run_id: str) -> tuple[str, str]:
         """Return of which the hash of a row is made, beside its root: the hash before it, and the SHA-256 of its text."""
-        number = [link.run_id for link in self._links].index(run_id)
+        number = self._place(run_id)
         (text,) = texts_of(self._runs.slice(number, 1))
         return self._runs["previous_sha256"][number].as_py(), hashlib.sha256(text.encode()).hexdigest()
 
@@ -123,17 +129,18 @@ def root_of_files(files: Mapping[tuple[str, str], Entry]) -> str:
     return root_of([leaf_of(text_of(files[key].row())) for key in sorted(files) if not key[1].startswith(LOG)])
 
 
-def in_force(runs: pa.Table) -> tuple[Files, dict[str, str]]:
-    """Return the data files that are there after the last row, and the last commit of each table, of all rows in any order.
+def files_after(runs: pa.Table) -> Files:
+    """Return the data files that are there after these rows of the ledger, in whatever order they are given.
 
     `runs` has run_id, finished_time, files and gone.
     """
-    found, logs = (ask(sql, {"runs": runs}).to_pylist() for sql in (_IN_FORCE, _LAST_LOGS))
-    entries = [
-        Entry(of["table"], of["path"], of["sha256"], tuple((one["rows"], one["root"]) for one in of["pieces"]))
-        for of in (row["file"] for row in found)
-    ]
-    return {(entry.table, entry.path): entry for entry in entries}, {row["table"]: row["path"] for row in logs}
+    entries = (Entry.of(row["file"]) for row in ask(_IN_FORCE, {"runs": runs}).to_pylist())
+    return {(entry.table, entry.path): entry for entry in entries}
+
+
+def last_commits(runs: pa.Table) -> dict[str, str]:
+    """Return the last commit of each table, by the name of its file, that rows of the ledger list; `runs` has files."""
+    return {row["table"]: row["path"].removeprefix(LOG) for row in ask(_LAST_COMMITS, {"runs": runs}).to_pylist()}
 
 
 # A file that is gone may come back; of one that a row has in both it is there.
@@ -145,8 +152,9 @@ _IN_FORCE = """
     removed AS (SELECT number, unnest(gone) AS file FROM each)
     SELECT file FROM added ANTI JOIN removed
     ON removed.file."table" = added.file."table" AND removed.file.path = added.file.path AND removed.number > added.number
+    ORDER BY added.number
     """.replace("$log", f"'{LOG}'")
-_LAST_LOGS = """
+_LAST_COMMITS = """
     SELECT file."table", max(file.path) AS path
     FROM (SELECT unnest(list_filter(files, lambda file: starts_with(file.path, $log))) AS file FROM runs) GROUP BY ALL
     """.replace("$log", f"'{LOG}'")

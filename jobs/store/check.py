@@ -17,7 +17,7 @@ from jobs.errors import NothingPublishedError, TamperedError
 from jobs.printable import nobody
 from jobs.store import delta_log
 from jobs.store.files import DataFile, batches_of, digest_of, digests_of, require_intact, unreadable
-from jobs.store.ledger import Run, differing, run_known_at
+from jobs.store.ledger import Run, differing
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import HISTORY, Noted, require_rows
 from jobs.store.sealed import Sealed
@@ -180,10 +180,7 @@ class Holder:
     def at(cls, warehouse: str, run_id: str) -> Holder:
         """Return one for a published run of a warehouse."""
         opened = Warehouse(warehouse, PipelineConf(), "held", dt.datetime.now(dt.timezone.utc))
-        run = run_known_at(opened.rows(gold.RUNS), run_id)
-        if run is None:
-            raise TamperedError(f"{table_path(warehouse, gold.RUNS)}: run {run_id} is not in it any more")
-        return cls(opened, run)
+        return cls(opened, opened.published_run(run_id))
 
     def hold(self, name: str) -> None:
         """Raise TamperedError unless all slices of a table are what the ledger says; the ledger's own tables were held before."""

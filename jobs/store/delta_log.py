@@ -123,32 +123,46 @@ def head_of(root: str, table: Table) -> int:
     return max((number for number, kind in log_of(root, table).values() if kind == "json"), default=-1)
 
 
+def actions_of(table: Table, system: Any, path: str) -> list[dict[str, Any]]:
+    """Return what an entry of a table's log says, line by line. Raises BrokenLogError, FileNotFoundError."""
+    try:
+        with system.open_input_stream(path) as stream:
+            return [json.loads(line) for line in stream.read().splitlines() if line.strip()]
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError) as error:
+        raise BrokenLogError(f"{table.name}: cannot be read: {path}: {first_line(error)}") from error
+
+
 def commits_of(root: str, table: Table, after: int, last: int) -> Iterator[Commit]:
     """Yield the commits of `table` with numbers above `after` up to `last`, the newest first. Raises BrokenLogError."""
     system, folder = filesystem_of(f"{table_path(root, table)}/{LOG}")
     for number in range(last, after, -1):
         path = f"{folder}/{number:020d}.json"
         try:
-            with system.open_input_stream(path) as stream:
-                actions = [json.loads(line) for line in stream.read().splitlines() if line.strip()]
+            found = _commit_of(number, actions_of(table, system, path))
         except FileNotFoundError as error:
             raise BrokenLogError(
                 f"{table.name}: no commit {number} in the log, and version {after} before it is pinned"
             ) from error
-        except (OSError, ValueError) as error:
-            raise BrokenLogError(f"{table.name}: cannot be read: {path}: {first_line(error)}") from error
-        run_id, days, removed = None, set[dt.date | None](), []
-        for kind, said in (entry for action in actions for entry in action.items()):
-            if kind == "commitInfo":
-                writer, _, run = str(said.get("userMetadata") or "").partition(" ")
-                run_id = run if writer == WRITER else None
-            elif kind in ("add", "remove"):
-                if said.get("dataChange", True):
-                    day = (said.get("partitionValues") or {}).get("day")
-                    days.add(dt.date.fromisoformat(day) if day else None)
-                if kind == "remove":
-                    removed.append(unquote(said["path"]))
-        yield Commit(number, run_id, frozenset(days), tuple(removed))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise BrokenLogError(f"{table.name}: {path} says what no commit says: {error!r}") from error
+        yield found
+
+
+def _commit_of(number: int, actions: Iterable[Mapping[str, Any]]) -> Commit:
+    run_id, days, removed = None, set[dt.date | None](), []
+    for kind, said in (entry for action in actions for entry in action.items()):
+        if kind == "commitInfo":
+            writer, _, run = str(said.get("userMetadata") or "").partition(" ")
+            run_id = run if writer == WRITER else None
+        elif kind in ("add", "remove"):
+            if said.get("dataChange", True):
+                day = (said.get("partitionValues") or {}).get("day")
+                days.add(dt.date.fromisoformat(day) if day else None)
+            if kind == "remove":
+                removed.append(unquote(said["path"]))
+    return Commit(number, run_id, frozenset(days), tuple(removed))
 
 
 # -- commits that are made -------------------------------------------------------------------------------------------

@@ -51,12 +51,14 @@ _BOUNDED: Final = frozenset(
 """Columns by whose least and greatest values readers leave files out."""
 _WORD = re.compile(r"\w+")
 # What Hive calls the folder of rows that have no value of a partition.
-_NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
+NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 # Delta's own limit.
 _STATS_CHARS = 32
 _MS = dt.timedelta(milliseconds=1)
 _SHA256 = re.compile(r"-([0-9a-f]{64})\.zstd\.parquet$")
 _CHUNK = 4 << 20
+# To ask of one file takes longer than to read a small one; each is a part of the statement.
+_ASKED_BYTES, _ASKED_FILES = 16 << 20, 100
 _PIECES: Final = b"pieces"
 Pieces = tuple[tuple[int, str], ...]
 """What a file holds, as it was first written: rows that lie one after the other, and the Merkle root of each such piece."""
@@ -156,7 +158,7 @@ def folder_of(table: Table, file: DataFile) -> str:
 def _folder(table: Table, day: dt.date | None) -> str:
     """Return the folder of a partition as Hive calls it."""
     if table.has_intervals:
-        return f"{CLOSED_MONTH}={_NO_VALUE if day is None else month_of(day)}/"
+        return f"{CLOSED_MONTH}={NO_VALUE if day is None else month_of(day)}/"
     return "" if day is None else f"day={day}/"
 
 
@@ -431,8 +433,8 @@ def require_intact(root: str, table: Table, files: Iterable[DataFile]) -> None:
 def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice, Digest]:
     """Return the digest of each slice that the rows of data files make up. Raises as `read_files`."""
     found: dict[Slice, Digest] = {}
-    for file in files:
-        with reading(root, table, [file]) as rows:
+    for group in groups_of(files, _ASKED_BYTES, _ASKED_FILES):
+        with reading(root, table, group) as rows:
             for cut, digest in slices_of(table.name, rows).items():
                 found[cut] = found.get(cut, Digest()) + digest
     return found
@@ -441,10 +443,22 @@ def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice
 def digest_of(root: str, table: Table, files: Iterable[DataFile]) -> Digest:
     """Return the digest of all rows of data files. Raises as `read_files`."""
     found = Digest()
-    for file in files:
-        with reading(root, table, [file]) as rows:
+    for group in groups_of(files, _ASKED_BYTES, _ASKED_FILES):
+        with reading(root, table, group) as rows:
             found += sum_of(digests_by(rows).values())
     return found
+
+
+def groups_of(files: Iterable[DataFile], most_bytes: int, most_files: int | None = None) -> Iterator[list[DataFile]]:
+    """Yield files, in their order, as many at a time as have so many bytes together; `most_files`: and are no more."""
+    group: list[DataFile] = []
+    for file in files:
+        if len(group) == most_files or (group and sum(other.size for other in group) + file.size > most_bytes):
+            yield group
+            group = []
+        group.append(file)
+    if group:
+        yield group
 
 
 def namesrvs_in(root: str, table: Table, files: Iterable[DataFile]) -> set[str]:

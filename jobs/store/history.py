@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import _duckdb as duckdb
 
@@ -28,7 +28,7 @@ _RUN: Final = """
     CREATE OR REPLACE TABLE files.run AS
     SELECT ?::VARCHAR AS run_id, ?::TIMESTAMPTZ AS finished_time, ?::INTEGER AS layout, ?::BIGINT AS ledger,
         ?::VARCHAR AS made_with"""
-_SHOWN: Final = (
+_SAYS: Final = (
     "SELECT run_id, ledger, made_with FROM files.run",
     """SELECT view_name, sql FROM duckdb_views()
     WHERE database_name = 'history' AND schema_name = 'files' ORDER BY ALL""",
@@ -40,17 +40,23 @@ _SHOWN: Final = (
 )
 
 
-def write_history(
-    warehouse: Path, run_id: str, finished_time: dt.datetime, ledger: int, files_of: Callable[[asked.Stored], Files]
-) -> None:
+class Shown(NamedTuple):
+    """What the file is to show: a run, the version of `runs`, and the data files of a table, by their paths below the warehouse."""
+
+    run_id: str
+    finished_time: dt.datetime
+    ledger: int
+    files_of: Callable[[asked.Stored], Files]
+
+
+def write_history(warehouse: Path, shown: Shown) -> None:
     """Write the file anew: whoever opens it, whenever this process dies, finds the old one or the new one whole.
 
-    Who holds the old one keeps it. `ledger`: the version of `runs`; `files_of`: the data files of a table, by their paths below
-    the warehouse. Raises OSError.
+    Who holds the old one keeps it. Raises OSError.
     """
     part = warehouse / f"{HISTORY}.part"
     try:
-        with _made(warehouse, run_id, finished_time, ledger, files_of) as made:
+        with _made(warehouse, shown) as made:
             part.unlink(missing_ok=True)  # of a process that died
             shutil.copyfile(made, part)
         part.replace(warehouse / HISTORY)
@@ -60,16 +66,14 @@ def write_history(
         part.unlink(missing_ok=True)
 
 
-def is_as_made(
-    warehouse: Path, run_id: str, finished_time: dt.datetime, ledger: int, files_of: Callable[[asked.Stored], Files]
-) -> bool | None:
+def is_as_made(warehouse: Path, shown: Shown) -> bool | None:
     """Return whether the file shows what `write_history` would have it show.
 
     None: it is of another run or version of ours, or names other data files, as it may where a run died, or somebody has optimized.
     """
-    with _made(warehouse, run_id, finished_time, ledger, files_of) as made:
+    with _made(warehouse, shown) as made:
         try:
-            there, fresh = (_shown(path) for path in (warehouse / HISTORY, made))
+            there, fresh = (_contents(path) for path in (warehouse / HISTORY, made))
         except duckdb.Error:
             return False
     if there[0] == fresh[0] and there[2:] != fresh[2:]:
@@ -77,31 +81,29 @@ def is_as_made(
     return True if there == fresh else None
 
 
-def _shown(path: Path) -> list[Any]:
+def _contents(path: Path) -> list[Any]:
     """Return all that a file shows: of which run it is, what its names are made of, and the rows that it has itself."""
     with duckdb.connect(config={"TimeZone": "UTC", "autoinstall_known_extensions": False}) as connection:
         named = str(path).replace("'", "''")
         connection.execute(f"ATTACH '{named}' AS history (READ_ONLY)")
         connection.execute("USE history")
-        said = [connection.execute(statement).fetchall() for statement in _SHOWN]
+        said = [connection.execute(statement).fetchall() for statement in _SAYS]
         tables = [f'"{schema}"."{name}"' for schema, name, *_ in said[2]]
         rows = (connection.execute(f"SELECT * FROM {name}").fetchall() for name in tables)  # noqa: S608  quoted
         return [*said, *(sorted(map(str, of)) for of in rows)]
 
 
 @contextmanager
-def _made(
-    warehouse: Path, run_id: str, finished_time: dt.datetime, ledger: int, files_of: Callable[[asked.Stored], Files]
-) -> Iterator[Path]:
+def _made(warehouse: Path, shown: Shown) -> Iterator[Path]:
     # Not there: in the name of a folder DuckDB takes a question mark for the end of it.
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder, HISTORY)
         shutil.copyfile(_template(), made)
         with _opened(made) as connection:
             stand_in(connection, str(warehouse.resolve()))
-            rows_of = {name: reading(files_of(table)) for name, table in asked.stored().items()}
-            Names(connection, rows_of.get, lambda: finished_time, are_made=True).fill()
-            connection.execute(_RUN, [run_id, finished_time, LAYOUT, ledger, made_with()])
+            rows_of = {name: reading(shown.files_of(table)) for name, table in asked.stored().items()}
+            Names(connection, rows_of.get, lambda: shown.finished_time, are_made=True).fill()
+            connection.execute(_RUN, [shown.run_id, shown.finished_time, LAYOUT, shown.ledger, made_with()])
         yield made
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import TamperedError
-from jobs.store.published import IN_FORCE, require_layout
+from jobs.store.published import require_layout
 from namesrv_day.arrow.digest import Digest, Slice
 from namesrv_day.arrow.sql import ask
 from schemas import bronze
@@ -85,13 +85,11 @@ def run_known_at(runs: pa.Table, asked: str | dt.datetime) -> Run | None:
     return _last(found) if found.num_rows else None
 
 
-def slices_in_force(runs: pa.Table, known_at: Run | None = None) -> pa.Table:
+def slices_in_force(runs: pa.Table) -> pa.Table:
     """Return the slices that the ledger has, with their digests: of gold tables as written, of bronze ones as read.
 
-    A day is as the last run left it that recomputed it; `known_at`: of the runs up to that one.
+    A day is as the last run left it that recomputed it.
     """
-    if known_at is not None:
-        runs = runs.filter(pc.field("finished_time") <= known_at.finished_time)
     return ask(_IN_FORCE, {"runs": runs})
 
 
@@ -103,8 +101,7 @@ def digests_in(
     None among the days stands for what is of no day, the intervals that are open.
     """
     if days is not None:
-        wanted = pc.field("day").isin(pa.array(sorted(day for day in days if day is not None), pa.date32()))
-        slices = slices.filter(wanted | pc.field("day").is_null() if None in days else wanted)
+        slices = slices.filter(pc.field("day").isin(pa.array([*days], pa.date32())))
     if table is not None:
         slices = slices.filter(pc.field("table") == table)
     return {
@@ -117,7 +114,21 @@ def as_rows(digests: Mapping[Slice, Digest]) -> list[dict[str, Any]]:
     return [{**cut._asdict(), "digest": str(digests[cut])} for cut in sorted(digests, key=_place)]
 
 
-_IN_FORCE = IN_FORCE.replace("$bronze", str([table.name for table in bronze.TABLES]))  # the same in each run
+# What is of no day, the intervals that are open, each run says anew.
+_IN_FORCE = """
+    WITH published AS (
+        SELECT row_number() OVER (ORDER BY finished_time, run_id) AS number, days,
+            outputs || list_filter(inputs, lambda cut: list_contains($bronze, cut."table")) AS cuts
+        FROM runs WHERE status = 'published'
+    ),
+    last AS (
+        SELECT day, max(number) AS number FROM (SELECT unnest(days) AS day, number FROM published) GROUP BY day
+        UNION ALL SELECT NULL, max(number) FROM published
+    )
+    SELECT cut."table", cut.day, cut.namesrv_id, cut.digest
+    FROM (SELECT number, unnest(cuts) AS cut FROM published) AS cuts
+    JOIN last ON last.number = cuts.number AND last.day IS NOT DISTINCT FROM cut.day
+    """.replace("$bronze", str([table.name for table in bronze.TABLES]))
 _FROM_BACKUP = (
     "Bring the table's folder back from a backup; a gold day that follows from intact events can also be recomputed with "
     "`nightly --from DAY --to DAY`, a history from the first recorded day on with `nightly --from FIRST_DAY`"

@@ -24,7 +24,7 @@ from jobs.errors import CompactionError
 from jobs.printable import nobody
 from jobs.store import delta_log
 from jobs.store.delta_log import LOG, Version
-from jobs.store.files import DataFile, batches_of, is_rooted, joins_of, write_file
+from jobs.store.files import DataFile, batches_of, groups_of, is_rooted, joins_of, write_file
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import OLDEST, oldest_kept
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
@@ -59,11 +59,7 @@ class Maintained:
     @property
     def total(self) -> TableCare:
         """Return all tables together."""
-        return (
-            TableCare(*map(sum, zip(*self.by_table.values(), strict=True)))
-            if self.by_table
-            else TableCare(0, 0, 0, 0, 0)
-        )
+        return TableCare(*map(sum, zip(TableCare(0, 0, 0, 0, 0), *self.by_table.values(), strict=True)))
 
 
 def maintain(
@@ -81,12 +77,12 @@ def maintain(
     """
     warehouse.require_ledger()  # another layout, or a ledger that was taken back, is refused before anything is changed
     root = warehouse.path
-    for (
-        table
-    ) in WRITTEN_TABLES:  # of a log that is behind, or has a hole, files that are needed would look like rubbish
-        warehouse.published_files(table)
+    for table in WRITTEN_TABLES:
+        warehouse.published_files(
+            table
+        )  # of a log that is behind, or has a hole, files that are needed would look like rubbish
     existing = {
-        table.name: (table, delta_log.open_version(root, table, head))
+        table.name: delta_log.open_version(root, table, head)
         for table in _ALL_TABLES
         if (head := delta_log.head_of(root, table)) >= 0
     }
@@ -94,15 +90,15 @@ def maintain(
     oldest = oldest_versions(pinned, warehouse.started - dt.timedelta(days=retain_days))
     if gold.RUNS.name in existing:
         # What an earlier maintenance with a shorter retention has deleted stays deleted.
-        gone = oldest_kept(existing[gold.RUNS.name][1].delta)
+        gone = oldest_kept(existing[gold.RUNS.name].delta)
         oldest = {name: max(oldest.get(name, 0), gone.get(name, 0)) for name in {**gone, **oldest}}
-    crowded = {name: _crowded(version) for name, (_, version) in existing.items()}
+    crowded = {name: _crowded(version) for name, version in existing.items()}
     done = Maintained({}, _staging(root), sum(is_readable(run.versions, oldest) for run in pinned), len(pinned))
-    before = {name: _files(root, table) for name, (table, _) in existing.items()}
+    before = {name: _files(root, version.table) for name, version in existing.items()}
     if not dry_run:
-        for number, (name, (table, version)) in enumerate(existing.items()):
+        for number, (name, version) in enumerate(existing.items()):
             share(number, 2 * len(existing))
-            compacted = _compacted(warehouse, table, version, crowded[name])
+            compacted = _compacted(warehouse, version, crowded[name])
             delta_log.set_properties(compacted, delta_log.properties(retain_days), warehouse.run_id)
         if gold.RUNS.name in existing:
             runs = delta_log.open_version(root, gold.RUNS, delta_log.head_of(root, gold.RUNS))
@@ -111,12 +107,11 @@ def maintain(
         warehouse.clear_staging()
         # It names files of the ledger's tables that are as good as deleted now.
         warehouse.write_history()
-    for number, (name, (table, version)) in enumerate(existing.items(), start=len(existing)):
+    for number, (name, version) in enumerate(existing.items(), start=len(existing)):
         share(number, 2 * len(existing))
         # No run pins the ledger, but somebody may be reading it as it is.
-        first = version.number if table is gold.RUNS else oldest.get(name, 0)
-        left = _cleaned(root, table, first, dry_run=dry_run)
-        files = before[name]
+        first = version.number if version.table is gold.RUNS else oldest.get(name, 0)
+        left, files = _cleaned(root, version.table, first, dry_run=dry_run), before[name]
         done.by_table[name] = TableCare(
             len(crowded[name]), len(files), len(left), sum(files.values()), sum(left.values())
         )
@@ -170,14 +165,14 @@ def _crowded(version: Version) -> dict[dt.date | None, list[DataFile]]:
     return {day: files for day, files in small.items() if len(files) >= _CROWD}
 
 
-def _compacted(
-    warehouse: Warehouse, table: Table, version: Version, crowded: Mapping[dt.date | None, list[DataFile]]
-) -> Version:
+def _compacted(warehouse: Warehouse, version: Version, crowded: Mapping[dt.date | None, list[DataFile]]) -> Version:
     """Put the small files together, prove that their rows are what they were, and return the version that has them so."""
-    groups = [group for files in crowded.values() for group in _groups_of(files)]
+    # Those of a name server beside each other.
+    ordered = (sorted(files, key=lambda file: (file.namesrvs[0] or "", file.path)) for files in crowded.values())
+    groups = [group for files in ordered for group in groups_of(files, _FULL_BYTES)]
     if not groups:
         return version
-    root, add = warehouse.path, list[DataFile]()
+    root, table, add = warehouse.path, version.table, list[DataFile]()
     for group in groups:
         day = group[0].closed[0] if group[0].closed else group[0].day
         joins = [rows for file in group for rows in joins_of(root, table, file)]
@@ -198,18 +193,6 @@ def _digested(parts: Iterable[pa.Table], digests: list[Digest]) -> Iterator[pa.T
     for rows in parts:
         digests += digests_by(rows).values()
         yield rows
-
-
-def _groups_of(files: Iterable[DataFile]) -> Iterator[list[DataFile]]:
-    """Yield files that make one full file together, those of a name server beside each other."""
-    group: list[DataFile] = []
-    for file in sorted(files, key=lambda file: (file.namesrvs[0] or "", file.path)):
-        if group and sum(other.size for other in group) + file.size > _FULL_BYTES:
-            yield group
-            group = []
-        group.append(file)
-    if group:
-        yield group
 
 
 # -- what nobody needs -----------------------------------------------------------------------------------------------

@@ -32,23 +32,6 @@ LAST_RUN: Final = "last_run.json"
 """File below the warehouse that notes the last published run outside of the tables, its checkpoint. It is written last."""
 OLDEST: Final = "namesrvHistory.oldestVersions"
 """Property of the ledger: from which version on each table is readable."""
-IN_FORCE: Final = """
-    WITH published AS (
-        SELECT row_number() OVER (ORDER BY finished_time, run_id) AS number, days,
-            outputs || list_filter(inputs, lambda cut: list_contains($bronze, cut."table")) AS cuts
-        FROM runs WHERE status = 'published'
-    ),
-    last AS (
-        SELECT day, max(number) AS number FROM (SELECT unnest(days) AS day, number FROM published) GROUP BY day
-        UNION ALL SELECT NULL, max(number) FROM published
-    )
-    SELECT cut."table", cut.day, cut.namesrv_id, cut.digest
-    FROM (SELECT number, unnest(cuts) AS cut FROM published) AS cuts
-    JOIN last ON last.number = cuts.number AND last.day IS NOT DISTINCT FROM cut.day"""
-"""The slices as the ledger has them, in DuckDB: of `$bronze` tables as read, of the others as written.
-
-What is of no day, the intervals that are open, each run says anew.
-"""
 BEHIND = (
     f"Bring the whole warehouse back from one backup; if an older state was brought back on purpose, delete {LAST_RUN}"
 )
@@ -189,7 +172,10 @@ class Noted(NamedTuple):
     @classmethod
     def of(cls, said: Mapping[str, str]) -> Noted:
         """Return the checkpoint that a line says. Raises ValueError, KeyError, TypeError for one that is none."""
-        return cls(said["run_id"], dt.datetime.fromisoformat(said["finished_time"]), said["sha256"])
+        finished_time = dt.datetime.fromisoformat(said["finished_time"])
+        if finished_time.tzinfo is None:
+            raise ValueError("finished_time: no time zone")
+        return cls(str(said["run_id"]), finished_time, str(said["sha256"]))
 
 
 def noted_in(text: str | None, warehouse: str) -> Noted | None:

@@ -27,7 +27,7 @@ from deltalake import Schema
 from jobs.errors import TamperedError, first_line
 from jobs.store import delta_log
 from jobs.store.chain import LOG, Entry, Link, root_of_files
-from jobs.store.files import DataFile, batches_of, described, is_rooted, pieces_of, sha256_at
+from jobs.store.files import NO_VALUE, DataFile, batches_of, described, is_rooted, pieces_of, sha256_at
 from jobs.store.ledger import Run
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import oldest_kept
@@ -39,7 +39,6 @@ from schemas.table import Table
 _ENTRY: Final = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet)")
 # What writers that died have left, and Hadoop's checksums, no reader looks at.
 _BESIDE: Final = re.compile(r"_last_checkpoint|\..*|.*\.tmp|.*#\d+")
-_NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 _MS: Final = dt.timedelta(milliseconds=1)
 Json = dict[str, Any]
 
@@ -50,8 +49,9 @@ class Sealed:
     def __init__(self, warehouse: Warehouse, last: Run, damaged: set[str]) -> None:
         self._warehouse, self._last, self._damaged = warehouse, last, damaged
         self.chain = warehouse.chain()
-        self._now = self.chain.files()
-        self._runs = warehouse.rows(gold.RUNS, columns=["run_id", "status", "days", "ingest_runs", "versions"])
+        self._now, self._commits = self.chain.files(), self.chain.last_commits()
+        runs = warehouse.rows(gold.RUNS, columns=["run_id", "days", "ingest_runs", "versions"])
+        self._runs = {row["run_id"]: row for row in runs.to_pylist()}
         ledger = delta_log.open_version(warehouse.path, gold.RUNS, delta_log.head_of(warehouse.path, gold.RUNS))
         self._oldest = oldest_kept(ledger.delta)
         self.replaced: list[str] = []
@@ -73,8 +73,6 @@ class Sealed:
         for table in (*WRITTEN_TABLES, gold.RUNS):
             if table.name not in self._damaged:
                 yield from self._misnamed(table)
-        if gold.RUNS.name not in self._damaged:
-            yield from self._beside()
         if root_of_files(self._now) != self.chain.root(self._last.run_id):
             yield f"runs: the files that are listed up to run {self._last.run_id} are not those of its root"
 
@@ -92,7 +90,7 @@ class Sealed:
         for link, added, gone in self.chain.changes():
             if is_later:
                 for entry in (then[key] for key in gone if key in then):
-                    if not entry.path.startswith(LOG) and not _is_in(entry, kept):
+                    if not _is_in(entry, kept):
                         count[link.run_id, "replaced", "of", _folder(entry)] += 1
                 for entry in added:
                     # Rows that were published before lie in a new file: they must be those.
@@ -111,21 +109,17 @@ class Sealed:
 
     def _known_by(self, run_id: str) -> tuple[set[dt.date], set[str]]:
         """Return the days that were published up to a run, and the runs that had read what it knew."""
-        known = [*self.chain.links]
-        until = set(known[: known.index(run_id) + 1])
-        rows = [row for row in self._runs.to_pylist() if row["run_id"] in until and row["status"] == "published"]
+        links = [*self.chain.links.values()]
+        until = links[: links.index(self.chain.links[run_id]) + 1]
+        rows = [self._runs[link.run_id] for link in until if link.is_published]
         return {day for row in rows for day in row["days"]}, {run for row in rows for run in row["ingest_runs"]}
 
     def _published_again(self, run_id: str, days: set[dt.date]) -> Iterator[str]:
         """Yield a sentence for each later run that has published days anew: it says what is known of them."""
-        places = {run: number for number, run in enumerate(self.chain.links)}
-        for row in sorted(self._runs.to_pylist(), key=lambda row: places[row["run_id"]]):
-            if (
-                places[row["run_id"]] > places[run_id]
-                and row["status"] == "published"
-                and (again := days.intersection(row["days"]))
-            ):
-                yield f"run {row['run_id']} has published again: {', '.join(map(str, sorted(again)))}"
+        links = [*self.chain.links.values()]
+        for link in links[links.index(self.chain.links[run_id]) + 1 :]:
+            if link.is_published and (again := days.intersection(self._runs[link.run_id]["days"])):
+                yield f"run {link.run_id} has published again: {', '.join(map(str, sorted(again)))}"
 
     def _is_of_the_past(self, entry: Entry, old: set[tuple[str, str, Any]], days: set[dt.date]) -> bool:
         """Return whether a later run's file has rows of days that were published, which no file had there."""
@@ -187,7 +181,6 @@ class Sealed:
     @cached_property
     def _steps(self) -> dict[str, list[tuple[str, int, set[str], set[str]]]]:
         """Return for each table which run pins which version, with the files that are new, and gone, since the one before."""
-        pinned = {row["run_id"]: dict(row["versions"]) for row in self._runs.to_pylist()}
         found: dict[str, list[tuple[str, int, set[str], set[str]]]] = defaultdict(list)
         for link, added, gone in self.chain.changes():
             if not link.is_published:
@@ -197,10 +190,11 @@ class Sealed:
                 new[entry.table].add(entry.path)
             for name, path in gone:
                 old[name].add(path)
+            pinned = dict(self._runs[link.run_id]["versions"])
             for table in WRITTEN_TABLES:
                 name = table.name
                 files = ({path for path in of[name] if not path.startswith(LOG)} for of in (new, old))
-                found[name].append((link.run_id, pinned[link.run_id].get(name, -1), *files))
+                found[name].append((link.run_id, pinned.get(name, -1), *files))
         return found
 
     def _misnamed(self, table: Table) -> Iterator[str]:
@@ -209,13 +203,13 @@ class Sealed:
         yield from log.strange()
         steps, number, files = iter(self._steps.get(table.name, ())), -1, set[str]()
         step = next(steps, None)
-        sealed = max((path for name, path in self._now if name == table.name and path.startswith(LOG)), default="")
         try:
-            for number, said in log.states(sealed.removeprefix(LOG)):
+            for number in log.versions(self._commits.get(table.name, "")):
                 while step is not None and step[1] <= number:
                     run_id, pinned, new, gone = step
-                    files = (files - gone) | new
-                    if pinned == number and files != said:
+                    files -= gone
+                    files |= new
+                    if pinned == number and files != log.files.keys():
                         yield f"{table.name}: the log of {log.where} names other files than run {run_id} published"
                     if pinned < number and files and number != log.first and (new or gone or pinned < 0):
                         yield f"{table.name}: run {run_id} pins version {pinned}, which is not that of its files"
@@ -225,13 +219,10 @@ class Sealed:
         yield from log.wrong
         if step is not None and step[1] > number:
             yield f"{table.name}: the log of {log.where} ends with version {number}, run {step[0]} pins {step[1]}"
-
-    def _beside(self) -> Iterator[str]:
-        """Yield a sentence for each file of the ledger, whose own bytes no run pins, which reads in two ways."""
-        root, table = self._warehouse.path, gold.RUNS
-        for path in sorted(_Log(root, table).files_now()):
-            if (table.name, path) not in self._now and (why := _twisted(root, table, path)) is not None:
-                yield f"{table.name}: {table_path(root, table)}/{path}: {why}"
+        # The ledger's own files no run pins.
+        for path in sorted(log.files) if table is gold.RUNS else ():
+            if (why := _twisted(self._warehouse.path, table, path)) is not None:
+                yield f"{table.name}: {log.where}/{path}: {why}"
 
     def _may_be_gone(self, entry: Entry) -> bool:
         number = entry.path.removeprefix(LOG).removesuffix(".json")
@@ -260,7 +251,7 @@ def _is_in(entry: Entry, pieces: set[tuple[str, str, Any]]) -> bool:
 
 
 class _Log:
-    """A table's log, gone through commit by commit; `wrong`: what was found on the way, `files`: those of the last version."""
+    """A table's log, gone through commit by commit; `wrong`: what was found on the way, `files`: those of a version, by path."""
 
     def __init__(self, root: str, table: Table) -> None:
         self._root, self._table, self.where = root, table, table_path(root, table)
@@ -280,18 +271,22 @@ class _Log:
             if not is_file or not (_ENTRY.fullmatch(name) or _BESIDE.fullmatch(name)):
                 yield f"{self._table.name}: {self._folder}/{name} is no commit or checkpoint as they are written here"
 
-    def states(self, sealed: str) -> Iterator[tuple[int, set[str]]]:
-        """Yield each version that can be read and its files, from the oldest on; `sealed`: the last commit that the chain has."""
+    def versions(self, sealed: str) -> Iterator[int]:
+        """Yield each version that can be read, from the oldest on, while `files` has its files.
+
+        `sealed`: the last commit that the chain has.
+        """
         commits = self._numbers["json"]
         head = max(commits, default=-1)
         whole = next((number + 1 for number in range(head, -1, -1) if number not in commits), 0)
         self.first = min((number for number in self._numbers[_CHECKPOINT] if whole and number + 1 >= whole), default=-1)
         if self.first >= 0:
-            for add in self._checkpoint(self.first):
+            adds, self._meta = self._checkpoint(self.first)
+            for add in adds:
                 self.files[add["path"]] = add
                 self._require_true(add, f"{self.first:020d}.checkpoint.parquet")
             self._require_columns(f"{self.first:020d}.checkpoint.parquet")
-            yield self.first, set(self.files)
+            yield self.first
         for number in range(max(self.first + 1, whole), head + 1):
             name = f"{number:020d}.json"
             try:
@@ -300,11 +295,14 @@ class _Log:
                 raise TamperedError(
                     f"{self._table.name}: {self._folder}/{name} says what no commit says: {error!r}"
                 ) from error
-            self._compare(number)
-            yield number, set(self.files)
+            try:
+                self._compare(number)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                self._note(f"{number:020d}.crc", f"has a checksum that says what none says: {error!r}")
+            yield number
 
     def _apply(self, name: str, *, is_sealed: bool) -> None:
-        for action in self._actions(name):
+        for action in delta_log.actions_of(self._table, self._system, f"{self._folder}/{name}"):
             if said := action.get("remove"):
                 self.files.pop(unquote(said["path"]), None)
             if said := action.get("add"):
@@ -317,23 +315,8 @@ class _Log:
                 if not is_sealed:
                     self._require_columns(name)
 
-    def files_now(self) -> set[str]:
-        """Return the files of the newest version."""
-        for _ in self.states("~"):
-            pass
-        return set(self.files)
-
-    def _actions(self, name: str) -> list[Json]:
-        try:
-            with self._system.open_input_stream(f"{self._folder}/{name}") as stream:
-                return [json.loads(line) for line in stream.read().splitlines() if line.strip()]
-        except (OSError, ValueError) as error:
-            raise TamperedError(
-                f"{self._table.name}: {self._folder}/{name} cannot be read: {first_line(error)}"
-            ) from error
-
-    def _checkpoint(self, number: int) -> list[Json]:
-        """Return what a checkpoint says of files, and note what it says of columns."""
+    def _checkpoint(self, number: int) -> tuple[list[Json], Json]:
+        """Return what a checkpoint says of files, and of columns."""
         name = f"{self._folder}/{number:020d}.checkpoint.parquet"
         # Arrow would end the process over some that are damaged.
         try:
@@ -342,18 +325,17 @@ class _Log:
                 file.flush()
                 rows = connection().read_parquet(file.name).to_arrow_table().to_pylist()
             found = [_said(row["add"]) for row in rows if row.get("add")]
-        except (OSError, ValueError, KeyError, duckdb.Error) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, duckdb.Error) as error:
             raise TamperedError(f"{self._table.name}: {name} cannot be read: {first_line(error)}") from error
-        self._meta = next((row["metaData"] for row in rows if row.get("metaData")), {})
-        return found
+        return found, next((row["metaData"] for row in rows if row.get("metaData")), {})
 
     def _compare(self, number: int) -> None:
         """Note what a checkpoint, or checksum, of a version says otherwise than the commits up to it."""
-        meta, said = self._meta, _columns_of(self._meta)
+        said = _columns_of(self._meta)
         if number in self._numbers[_CHECKPOINT]:
-            found = {add["path"]: add for add in self._checkpoint(number)}
-            is_same = found.keys() == self.files.keys() and _columns_of(self._meta) == said
-            name, self._meta = f"{number:020d}.checkpoint.parquet", meta
+            name, (adds, meta) = f"{number:020d}.checkpoint.parquet", self._checkpoint(number)
+            found = {add["path"]: add for add in adds}
+            is_same = found.keys() == self.files.keys() and _columns_of(meta) == said
             if not is_same or any(_differ(add, self.files[path]) for path, add in found.items()):
                 self._note(name, "says other things than the commits up to it")
             for add in found.values():
@@ -361,7 +343,7 @@ class _Log:
                     self._require_true(add, name)
         if number in self._numbers["crc"]:
             name = f"{number:020d}.crc"
-            (checksum, *_) = [*self._actions(name), {}]
+            (checksum, *_) = [*delta_log.actions_of(self._table, self._system, f"{self._folder}/{name}"), {}]
             files = checksum.get("allFiles")
             is_same = files is None or {unquote(of["path"]) for of in files} == self.files.keys()
             if not is_same or ("metadata" in checksum and _columns_of(checksum["metadata"]) != said):
@@ -376,7 +358,7 @@ class _Log:
     def _require_true(self, add: Json, name: str) -> None:
         """Note if an entry says of a file what it is not: readers would leave out rows."""
         cut = (part.partition("=") for part in posixpath.dirname(add["path"]).split("/") if part)
-        parts = {key: None if value == _NO_VALUE else unquote(value) for key, _, value in cut}
+        parts = {key: None if value == NO_VALUE else unquote(value) for key, _, value in cut}
         if add["parts"] != parts or add["vector"] or not _is_true(self._root, self._table, add):
             self._note(name, f"says of {add['path']} what it is not")
 

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -22,7 +21,7 @@ from jobs.conf import PipelineConf
 from jobs.errors import LedgerBehindError, TamperedError
 from jobs.printable import nobody
 from jobs.store import delta_log
-from jobs.store.chain import LOG, Chain, Entry, in_force, root_of_files
+from jobs.store.chain import LOG, Chain, Entry, files_after, last_commits, root_of_files
 from jobs.store.chain import Files as Sealed
 from jobs.store.coverage import RECORDED, Covered, covered_of
 from jobs.store.delta_log import Version
@@ -42,7 +41,7 @@ from jobs.store.files import (
     sha256_in,
     write_file,
 )
-from jobs.store.history import is_as_made, write_history
+from jobs.store.history import Shown, is_as_made, write_history
 from jobs.store.ledger import (
     COLUMNS,
     Ledger,
@@ -53,12 +52,13 @@ from jobs.store.ledger import (
     finished_after,
     read_ledger,
     require_same,
+    run_known_at,
     slices_in_force,
 )
 from jobs.store.names import Files
 from jobs.store.places import filesystem_of, local_path, read_text, table_path, write_text
 from jobs.store.published import BEHIND, HISTORY, LAST_RUN, LAYOUT, Noted, noted_in, require_not_behind
-from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of
+from namesrv_day.arrow.digest import Digest, Slice, digests_by
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.arrow.sql import ask
 from schemas import asked, bronze, gold
@@ -153,8 +153,14 @@ class Warehouse:
 
     def published_files(self, table: Table, days: Collection[dt.date] | None = None) -> list[DataFile]:
         """Return the data files of `table` as the last published run left it; none where that run did not know it."""
-        last = self.ledger().last
-        return [] if last is None else self.files_of(last, table, days)
+        return self._files_at(table, self._pinned(table), days)
+
+    def published_run(self, run_id: str) -> Run:
+        """Return the published run with this id. Raises TamperedError if the ledger lacks it."""
+        run = run_known_at(self.rows(gold.RUNS), run_id)
+        if run is None:
+            raise TamperedError(f"{table_path(self.path, gold.RUNS)}: run {run_id} is not in it any more")
+        return run
 
     def files_of(self, run: Run, table: Table, days: Collection[dt.date] | None = None) -> list[DataFile]:
         """Return the data files of `table` as a published run left it."""
@@ -169,6 +175,11 @@ class Warehouse:
     ) -> pa.Table:
         """Return the rows of `published_files`."""
         return read_files(self.path, table, self.published_files(table, days), columns, filter)
+
+    def _pinned(self, table: Table) -> int:
+        """Return the version that the last published run has pinned; -1 where that run did not know the table."""
+        last = self.ledger().last
+        return -1 if last is None else last.versions.get(table.name, -1)
 
     def _files_at(self, table: Table, number: int, days: Collection[dt.date] | None) -> list[DataFile]:
         return [] if number < 0 else self._version(table, number).files(days)
@@ -202,8 +213,7 @@ class Warehouse:
 
     def require_published(self, table: Table) -> None:
         """Raise TamperedError if somebody else has changed published rows. Days with new rows are not judged."""
-        base, last = self._base(table), self.ledger().last
-        pinned, head = -1 if last is None else last.versions.get(table.name, -1), self._heads[table.name]
+        base, pinned, head = self._base(table), self._pinned(table), self._heads[table.name]
         if pinned < 0 or head == pinned:
             return
         commits = delta_log.commits_of(self.path, table, pinned, head)
@@ -214,7 +224,8 @@ class Warehouse:
         restore = f"RESTORE TABLE delta.`{table_path(self.path, table)}` TO VERSION AS OF {first - 1}"
         remedy = f"Version {first} of the table is not ours; take it back with `sql`: {restore}"
         if not table.partition_by:
-            was, found = (self._digests_by_ingest(table, version) for version in (first - 1, base))
+            files = (self._files_at(table, version, None) for version in (first - 1, base))
+            was, found = (digests_by(read_files(self.path, table, of), "ingest_run") for of in files)
             if any(found.get(run) != digest for run, digest in was.items()):
                 raise TamperedError(f"{table.name}: rows that were there are gone or changed", remedy)
             return
@@ -254,16 +265,9 @@ class Warehouse:
             files = self._files_at(table, self.rearranged(table), by_day)
             if table.has_intervals and first:
                 files = [file for file in files if file.closed is None or file.closed[1] >= first]
-            # Many small files at once take less than each of them asked.
-            is_small = sum(file.size for file in files) < _SMALL_BYTES
-            slices = (
-                slices_of(table.name, read_files(self.path, table, files))
-                if is_small
-                else digests_of(self.path, table, files)
-            )
             found = {
                 cut: digest
-                for cut, digest in slices.items()
+                for cut, digest in digests_of(self.path, table, files).items()
                 if cut.day not in held and (cut.day is None or first is None or cut.day >= first)
             }
             require_same(found, self.slices_in_force(wanted, table=table.name))
@@ -286,8 +290,7 @@ class Warehouse:
     def rearranged(self, table: Table) -> int:
         """Return the last version with just the rows that are published, in whatever files they lie now; -1: none are."""
         if table.name not in self._rearranged:
-            last = self.ledger().last
-            number = -1 if last is None else last.versions.get(table.name, -1)
+            number = self._pinned(table)
             later = delta_log.commits_of(self.path, table, number, delta_log.head_of(self.path, table))
             for commit in reversed([*later] if number >= 0 else []):
                 if commit.days:
@@ -316,10 +319,6 @@ class Warehouse:
             elif change.dropped:
                 self.hold([change.table], {file.day for file in change.dropped.values() if file.day is not None})
 
-    def _digests_by_ingest(self, table: Table, version: int) -> Mapping[tuple[Any, ...], Digest]:
-        rows = read_files(self.path, table, self._files_at(table, version, None))
-        return digests_by(rows, "ingest_run")
-
     def _base(self, table: Table) -> int:
         """Return the version from which this run starts, or that it has made; -1: there is none."""
         if table.name not in self._bases:
@@ -330,8 +329,7 @@ class Warehouse:
     def _found_base(self, table: Table, head: int) -> int:
         if table.name not in _PINNED:
             return head
-        last = self.ledger().last
-        pinned = -1 if last is None else last.versions.get(table.name, -1)
+        pinned = self._pinned(table)
         if head < pinned:
             raise TamperedError(f"{table.name}: the ledger pins version {pinned}, but the table is at {head}")
         is_gold = table.name in _DATA
@@ -373,12 +371,9 @@ class Warehouse:
         """
         small = [file for file in self.files(table) if file.size < _SMALL_BYTES]
         again = small if len(small) >= _MANY else []
-        parts, joins = (
-            [*batches_of(self.path, table, again), rows],
-            (joins_of(self.path, table, file) for file in again),
-        )
-        joined = [*chain.from_iterable(joins)]
-        self.change(table, [write_file(parts, self.path, table, None, self.run_id, joined)], again)
+        joins = [count for file in again for count in joins_of(self.path, table, file)]
+        parts = [*batches_of(self.path, table, again), rows]
+        self.change(table, [write_file(parts, self.path, table, None, self.run_id, joins)], again)
 
     def commit(
         self, tables: Iterable[Table] | None = None, share: Callable[[int, int], None] = nobody
@@ -486,11 +481,9 @@ class Warehouse:
     def checkpoint(self) -> Noted | None:
         """Return the checkpoint of the last published run; None: there is none."""
         last = self.ledger().last
-        return (
-            None
-            if last is None
-            else Noted(last.run_id, last.finished_time, self._end_of_chain().links[last.run_id].sha256)
-        )
+        if last is None:
+            return None
+        return Noted(last.run_id, last.finished_time, self._end_of_chain().links[last.run_id].sha256)
 
     def _noted(self) -> Noted | None:
         return noted_in(read_text(f"{self.path}/{LAST_RUN}"), self.path)
@@ -500,7 +493,8 @@ class Warehouse:
 
         Of a table without a new version nothing is looked at.
         """
-        before, commits = in_force(self.rows(gold.RUNS, columns=["run_id", "finished_time", "files", "gone"]))
+        runs = self.rows(gold.RUNS, columns=["run_id", "finished_time", "files", "gone"])
+        before, commits = files_after(runs), last_commits(runs)
         if root_of_files(before) != self._end_of_chain().root():
             where = table_path(self.path, gold.RUNS)
             raise LedgerBehindError(f"{where}: the files that it lists are not those that were published", BEHIND)
@@ -509,7 +503,7 @@ class Warehouse:
             known.setdefault(entry.table, {})[key] = entry
         for table in WRITTEN_TABLES:
             was, base, last = known.get(table.name, {}), self._base(table), commits.get(table.name, "")
-            sealed = int(last.removeprefix(LOG).removesuffix(".json")) if last else -1
+            sealed = int(last.removesuffix(".json")) if last else -1
             if sealed >= base:
                 now |= was
                 continue
@@ -538,17 +532,20 @@ class Warehouse:
         """Return the digest of each slice as the ledger has it, now or as of `known_at`; see `digests_in`."""
         columns = ["run_id", "status", "finished_time", "days", "inputs", "outputs"]
         if known_at is not None:
-            return digests_in(slices_in_force(self.rows(gold.RUNS, columns=columns), known_at), days, table)
+            return digests_in(slices_in_force(self._runs(columns, known_at)), days, table)
         if self._in_force is None:
-            self._in_force = slices_in_force(self.rows(gold.RUNS, columns=columns))
+            self._in_force = slices_in_force(self._runs(columns))
         return digests_in(self._in_force, days, table)
 
     def coverage(self, known_at: Run | None = None) -> list[Covered]:
         """Return what is recorded of each name server, as the ledger has it, now or as of the run `known_at`."""
-        runs = self.rows(gold.RUNS, columns=["run_id", "status", "finished_time", "days", "coverage"])
-        if known_at is not None:
-            runs = runs.filter(pc.field("finished_time") <= known_at.finished_time)
+        runs = self._runs(["run_id", "status", "finished_time", "days", "coverage"], known_at)
         return covered_of(ask(RECORDED, {"runs": runs}).to_pylist())
+
+    def _runs(self, columns: Sequence[str], known_at: Run | None = None) -> pa.Table:
+        """Return the rows of the ledger, all or those up to a run."""
+        until = None if known_at is None else pc.field("finished_time") <= known_at.finished_time
+        return self.rows(gold.RUNS, columns=columns, filter=until)
 
     def note_run(self, days: Sequence[dt.date], said: Mapping[str, Any]) -> None:
         """Write the run's row into the ledger: if it is published, readers see from then on what the run has committed.
@@ -610,16 +607,16 @@ class Warehouse:
         here = local_path(self.path)
         if here is not None and self.ledger().last is not None:
             self._rearranged.clear()
-            write_history(here, *self._shown())
+            write_history(here, self._shown())
 
     def is_history_ours(self) -> bool | None:
         """Return whether the file for any DuckDB is as this software makes it, or none; None: it is of another run or version."""
         here = local_path(self.path)
         is_there = here is not None and (here / HISTORY).is_file() and self.ledger().last is not None
-        return is_as_made(here, *self._shown()) if here is not None and is_there else True
+        return is_as_made(here, self._shown()) if here is not None and is_there else True
 
-    def _shown(self) -> tuple[str, dt.datetime, int, Callable[[asked.Stored], Files]]:
-        """Return which run that file shows, which version of the ledger, and which files of a table."""
+    def _shown(self) -> Shown:
+        """Return what that file shows."""
         last = self.ledger().last
         assert last is not None
 
@@ -630,7 +627,7 @@ class Warehouse:
             paths = [f"{table.layer}/{table.name}/{file.path}" for file in files]
             return Files(paths, {"day": [file.day for file in files]} if table.is_by_day else {})
 
-        return last.run_id, last.finished_time, delta_log.head_of(self.path, gold.RUNS), files_of
+        return Shown(last.run_id, last.finished_time, delta_log.head_of(self.path, gold.RUNS), files_of)
 
     def recorded(self) -> list[ReadFile]:
         """Return the files that were read."""

@@ -22,11 +22,12 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from jobs.__main__ import main
 from jobs.audit.checkpoint import kept_checkpoint, told
-from jobs.errors import EXIT_OK, EXIT_USAGE, JobError, TamperedError, UsageError
+from jobs.errors import EXIT_OK, EXIT_USAGE, BrokenLogError, JobError, LedgerBehindError, TamperedError, UsageError
 from jobs.store import chain
 from jobs.store.check import check
 from jobs.store.maintain import maintain
 from jobs.store.merkle import leaf_of, nodes_beside, root_of, texts_of
+from jobs.store.places import table_path
 from jobs.store.published import LAST_RUN
 from namesrv_day.arrow.rows import table_of
 from schemas import gold
@@ -59,6 +60,42 @@ def test_what_somebody_does_who_knows_this_software_is_named(tmp_path: Path, att
     except JobError as error:
         said = str(error)
     assert re.search(ATTACKS[attack], said), said
+
+
+@pytest.mark.parametrize("said", ["[1]", '{"allFiles": [1]}', '{"metadata": {"schemaString": "{"}}', "1"])
+def test_a_checksum_that_no_writer_would_write_is_named(tmp_path: Path, said: str) -> None:
+    """Beside a commit that is as it was: the check says which version, and goes on."""
+    publish_night(tmp_path, 0, DAYS[0])
+    name = f"{0:020d}"
+    Path(table_path(str(tmp_path), gold.TOPIC_QUEUE_HISTORY), "_delta_log", f"{name}.crc").write_text(said)
+    (sentence,) = check(warehouse_at(tmp_path)).wrong
+    assert name in sentence
+    assert "checksum" in sentence
+
+
+@pytest.mark.parametrize(
+    "said", ["[1]", '{"add": 1}', '{"remove": {}}', '{"add": {"path": "x", "partitionValues": {"day": "today"}}}']
+)
+def test_a_commit_that_no_writer_would_write_is_refused(tmp_path: Path, said: str) -> None:
+    """Above what is published: a sentence with the file, and no night starts from it."""
+    publish_night(tmp_path, 0, DAYS[0])
+    log = Path(table_path(str(tmp_path), gold.TOPIC_QUEUE_HISTORY), "_delta_log")
+    name = f"{len([*log.glob('*.json')]):020d}.json"
+    (log / name).write_text(said)
+    with pytest.raises(BrokenLogError, match=name):
+        warehouse_at(tmp_path, "run-9", NOW).start_from_published()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("finished_time", "2026-01-01T00:00:00"), ("run_id", ["x"]), ("sha256", 5)]
+)
+def test_a_note_of_other_types_is_refused(tmp_path: Path, name: str, value: object) -> None:
+    """Somebody has edited what stands beside the tables: a sentence with its name, as for a half one."""
+    publish_night(tmp_path, 0, DAYS[0])
+    note = tmp_path / LAST_RUN
+    note.write_text(json.dumps({**json.loads(note.read_text()), name: value}))
+    with pytest.raises(LedgerBehindError):
+        check(warehouse_at(tmp_path))
 
 
 def nights(path: Path, count: int, first: int = 0) -> None:

@@ -18,6 +18,7 @@ from jobs.store.files import (
     batches_of,
     described,
     digests_of,
+    groups_of,
     is_rooted,
     namesrvs_in,
     pieces_of,
@@ -236,3 +237,11 @@ def test_a_footer_with_a_name_that_is_no_text_is_named(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"text", b"\xe2ext"))
     with pytest.raises(TamperedError, match=file.path):
         described(str(tmp_path), NUMBERS, file.path, DAY)
+
+
+def test_files_are_asked_together_while_they_are_small_and_few() -> None:
+    """In their order; one that is large alone is a group of its own, and no group has more than may be."""
+    files = [DataFile(str(number), size, 1, None) for number, size in enumerate([1, 2, 9, 1, 1, 1, 1])]
+    groups = groups_of(files, 4, 3)
+    assert [[file.size for file in group] for group in groups] == [[1, 2], [9], [1, 1, 1], [1]]
+    assert [*groups_of([], 4)] == []

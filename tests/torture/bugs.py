@@ -150,8 +150,8 @@ BUGS = (
     _hidden(
         "a checkpoint of a log says what it likes",
         "jobs/store/sealed.py",
-        "            self._compare(number)\n",
-        "",
+        "                self._compare(number)\n",
+        "                pass\n",
         "statistics_in_checkpoint",
     ),
     _hidden(
@@ -164,8 +164,8 @@ BUGS = (
     _hidden(
         "a file of the ledger that reads in two ways is the ledger",
         "jobs/store/sealed.py",
-        "            yield from self._beside()\n",
-        "            pass\n",
+        "for path in sorted(log.files) if table is gold.RUNS else ():",
+        "for path in ():",
         "another_column_of_that_name",
     ),
     _hidden(
