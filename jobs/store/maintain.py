@@ -77,10 +77,9 @@ def maintain(
     """
     warehouse.require_ledger()  # another layout, or a ledger that was taken back, is refused before anything is changed
     root = warehouse.path
+    # Of a log that is behind, or has a hole, files that are needed would look like rubbish.
     for table in WRITTEN_TABLES:
-        warehouse.published_files(
-            table
-        )  # of a log that is behind, or has a hole, files that are needed would look like rubbish
+        warehouse.published_files(table)
     existing = {
         table.name: delta_log.open_version(root, table, head)
         for table in _ALL_TABLES
