@@ -50,6 +50,9 @@ if not hasattr(sys.modules["__main__"], "__file__"):
 UNVERIFIED = "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
 if UNVERIFIED not in (_given := os.environ.get("SPARK_SUBMIT_OPTS", "")):
     os.environ["SPARK_SUBMIT_OPTS"] = f"{_given} {UNVERIFIED}"
+# Rows of tests are few: to compile a program for each plan is more than half of what a question costs. What is started through
+# the wrapper compiles them, as it does for users.
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
 _NIGHTS = frozenset({"read_in", "whole", "nights"})
@@ -129,7 +132,11 @@ def spark() -> Iterator[SparkSession]:
     """Give the one session of the run; tests without Spark never import it."""
     from jobs.session import spark_session  # noqa: PLC0415  as above
 
-    session = spark_session("tests", brief=True)
+    with pytest.MonkeyPatch.context() as patched:
+        options = " ".join(f"-D{name}={value}" for name, value in INTERPRETED.items())
+        patched.setenv("SPARK_SUBMIT_OPTS", f"{os.environ['SPARK_SUBMIT_OPTS']} {options}")
+        session = spark_session("tests", brief=True)
+    assert session.newSession().conf.get("spark.sql.codegen.factoryMode") == "NO_CODEGEN"
     yield session
     session.stop()
 

@@ -62,12 +62,9 @@ def whole(log: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list
 
 
 @pytest.mark.usefixtures("small_blocks")
-@pytest.mark.parametrize("width", [2, 7])
-def test_so_many_tasks_read_the_same(
-    tmp_path: Path, log: Path, whole: dict[str, list[tuple[object, ...]]], width: int
-) -> None:
+def test_many_tasks_read_the_same(tmp_path: Path, log: Path, whole: dict[str, list[tuple[object, ...]]]) -> None:
     """Rows, ids, positions, lines' numbers and what is counted are those of one task."""
-    read = ingest(warehouse_at(tmp_path / "w", "run"), [str(log)], passes=Processes(width))
+    read = ingest(warehouse_at(tmp_path / "w", "run"), [str(log)], passes=Processes(7))
     assert read.unaccounted == 0
     assert (read.frames, read.duplicates, read.quarantined) == (log.read_bytes().count(b"\n"), 0, 0)
     assert said(tmp_path / "w") == whole

@@ -12,7 +12,7 @@ import pytest
 from jobs.night import night as nights
 from schemas import gold
 from tests.ingest.given import piece
-from tests.night.nights import ANSWERS, CAPTURE, FRAMES, Capture, Counting, heads, night, rows
+from tests.night.nights import ANSWERS, FRAMES, Capture, Counting, night, rows
 
 pytestmark = pytest.mark.slow
 
@@ -55,19 +55,6 @@ def test_the_cause_of_a_silent_brokers_removal_is_the_real_one(whole: Capture) -
     (row,) = rows(whole.path, gold.EXPIRED_BROKERS)
     assert (row["broker_name"], row["cause"]) == ("broker-c", "idle_channel")
     assert 120_000 <= row["detection_lag_ms"] <= 120_100
-
-
-def test_a_second_night_on_the_same_capture_changes_nothing(whole: Capture, tmp_path: Path) -> None:
-    """A file that was read before, under whatever name, is all duplicates; no table gets a version."""
-    path = Path(shutil.copytree(whole.path, tmp_path / "w"))
-    again = night(path, Path(shutil.copy(CAPTURE, tmp_path / "other.pcap.gz")))
-    assert (again.status, again.frames, again.duplicates) == ("nothing_to_do", FRAMES, FRAMES)
-    assert (again.digests, again.tables, again.verify) == (
-        whole.summary.digests,
-        whole.summary.tables,
-        whole.summary.verify,
-    )
-    assert heads(path) == heads(whole.path)
 
 
 # -- the same tables however the work is cut -------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from jobs.session import ASKING, BRIEF
 from schemas.dialect import duckdb_queries
 from schemas.table import Table
 from schemas.views import stored_tables
+from tests.conftest import INTERPRETED
 from tests.night.nights import CHECKOUT, Capture
 
 _SECONDS = 900
@@ -92,7 +93,8 @@ def _environment() -> dict[str, str]:
 def beeline(port: int, *statements: str) -> subprocess.CompletedProcess[str]:
     """Run statements in one session of beeline, planned as `sql` plans what is small; it goes on behind a mistake."""
     asked = [argument for statement in statements for argument in ("-e", statement)]
-    url = f"jdbc:hive2://127.0.0.1:{port}/rocketmq?{';'.join(f'{name}={value}' for name, value in ASKING.items())}"
+    settings = ";".join(f"{name}={value}" for name, value in {**ASKING, **INTERPRETED}.items())
+    url = f"jdbc:hive2://127.0.0.1:{port}/rocketmq?{settings}"
     options = ["--outputformat=csv2", "--force=true", "--silent=true", "--nullemptystring=false"]
     command = [f"{os.environ['SPARK_HOME']}/bin/beeline", "-u", url, *options, *asked]
     environment = {**os.environ, "SPARK_BEELINE_OPTS": _environment()["SPARK_SUBMIT_OPTS"]}

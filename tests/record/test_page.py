@@ -49,7 +49,7 @@ def test_what_the_page_says_records(block: str, tmp_path: Path) -> None:
             await target.start()
             target.register("broker-a", "T", "U")
             lines = lines.replace(f"10.0.0.{number}:9876", f"127.0.0.1:{target.address[1]}")
-        lines = "\n".join(f"{line} --for 6s" if " record " in line else line for line in lines.splitlines())
+        lines = "\n".join(f"{line} --for 3s" if " record " in line else line for line in lines.splitlines())
         environment = {**os.environ, "NAMESRV_VENV": sys.prefix}
         typed = await asyncio.create_subprocess_exec("bash", "-euc", lines, cwd=tmp_path, env=environment)
         if "--listen" in lines:

@@ -335,6 +335,7 @@ def test_a_time_stamp_is_proven_by_openssl_as_documented(tmp_path: Path) -> None
                 told(checkpoint, None, wrong)
     finally:
         server.shutdown()
+        server.server_close()  # who asks from here on is refused at once
     with pytest.raises(JobError, match="time stamp service"):
         told(checkpoint, None, url)
     line = printed[printed.index("{") :]

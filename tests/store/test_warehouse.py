@@ -5,12 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import json
 import logging
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, write_deltalake
 
 from jobs.errors import BrokenLogError, TableFeatureError, TamperedError, WarehouseBusyError
 from jobs.store import delta_log
@@ -241,20 +240,6 @@ def test_what_runs_left_in_staging_goes(tmp_path: Path) -> None:
 
 
 # -- other people ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_rows_that_somebody_else_changed_are_refused(tmp_path: Path) -> None:
-    """A published slice was written to: the error names it and what takes it back, and readers see what was published."""
-    night(tmp_path, "run-1", DAY, removal("first"))
-    opened(tmp_path, EXPIRED).update({"cluster_name": "'x'"}, predicate=f"day = DATE '{DAY}'")
-    warehouse = warehouse_at(tmp_path, "run-2")
-    with pytest.raises(TamperedError, match=f"expired_brokers of {DAY} .* the ledger says 1-") as refused:
-        warehouse.start_from_published()
-    assert warehouse_at(tmp_path).published_rows(EXPIRED).column("cluster_name").to_pylist() == [None]
-    ((path, version),) = re.findall(r"RESTORE TABLE delta.`(.*)` TO VERSION AS OF (\d+)", str(refused.value))
-    DeltaTable(path).restore(int(version))
-    assert names(night(tmp_path, "run-3", NEXT, removal("next"))) == ["first", "next"]
 
 
 @pytest.mark.slow
