@@ -90,17 +90,19 @@ def _around(step: str, passed: Callable[[str], None]) -> Iterator[None]:
     passed(f"{step}:after")
 
 
-def main_killed_at(point: str, command: str, warehouse: Path, *words: object) -> None:
-    """Run a command in this process, without a word, and be killed at a boundary."""
-    from jobs.__main__ import main  # noqa: PLC0415  a store is tested without commands
+def nightly_killed_at(point: str, warehouse: Path, log: Path, *, is_whole: bool) -> None:
+    """Run the command `nightly` in this process, without a word, and be killed at a boundary.
+
+    Unless it is whole, Great Expectations judges nothing, and no pages are drawn.
+    """
+    from jobs.cli import pages  # noqa: PLC0415  a store is tested without commands
+    from jobs.night import gate  # noqa: PLC0415  as above
+    from tests.night.nights import counted, nightly  # noqa: PLC0415  as above
 
     killed_at(point)
+    if not is_whole:
+        patched = pytest.MonkeyPatch()
+        patched.setattr(gate, "judge", counted)
+        patched.setattr(pages, "write_pages", lambda *_, **__: None)
     with Path(os.devnull).open("w", encoding="utf-8") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-        sys.exit(main([command, "--in-process", "--warehouse", str(warehouse), *map(str, words)]))
-
-
-if __name__ == "__main__":  # python -m tests.boundaries POINT COMMAND ...
-    from jobs.__main__ import main
-
-    killed_at(sys.argv[1])
-    sys.exit(main(sys.argv[2:]))
+        sys.exit(nightly(warehouse, "--input", log))

@@ -64,6 +64,8 @@ REGISTRATIONS = st.builds(
     TIMEOUTS,
     st.sampled_from([None, "zone-a"]),
 )
+# As elections make them: one name and id, by one address after the other, with versions that may be older.
+ELECTED = REGISTRATIONS.map(lambda event: event._replace(cluster_name="C", broker_name="broker-0", broker_id=0))
 UNREGISTRATIONS = st.builds(events.UnregisterBroker, CLUSTERS, ADDRS, NAMES, IDS, st.just(value=False))
 CHANNEL_ENDS = st.builds(
     events.ChannelDestroyed, st.one_of(CHANNELS, st.none()), st.one_of(ADDRS, st.none()), st.just(value=False)
@@ -90,7 +92,7 @@ OTHERS = st.one_of(
 DEFERRED = st.one_of(UNREGISTRATIONS, CHANNEL_ENDS).map(lambda event: event._replace(defer=True))
 STOPS = st.sampled_from([events.NamesrvStarted(), events.NamesrvStopped()])
 EVENTS: st.SearchStrategy[events.Event] = weighted(
-    [(16, REGISTRATIONS), (3, UNREGISTRATIONS), (2, CHANNEL_ENDS), (8, OTHERS), (1, STOPS)]
+    [(13, REGISTRATIONS), (3, ELECTED), (3, UNREGISTRATIONS), (2, CHANNEL_ENDS), (8, OTHERS), (1, STOPS)]
 )
 NAMESRVS_4_9_7 = st.builds(Namesrv, st.just(V4_9_7))
 NAMESRVS_5_4_0 = st.builds(

@@ -22,6 +22,11 @@ _HERE = Path(__file__).resolve().parent
 _IVY = Path(os.environ.get("NAMESRV_IVY", _HERE.parents[1] / ".ivy2")) / "oracle"
 _SETTINGS = _HERE / "ivysettings.xml"
 _ECLIPSE_COMPILER = "org.eclipse.jdt:ecj:3.33.0"
+# For a process that lasts for seconds, of which one would go into verifying and optimizing.
+BRIEF = (
+    *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
+    *("-XX:+UnlockDiagnosticVMOptions", "-XX:-BytecodeVerificationRemote"),
+)
 _RELEASE = "17"  # of the Java language; the project asks for Java 17 anyway
 
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from jobs.store.check import check
 from jobs.store.published import HISTORY
 from jobs.store.warehouse import WRITTEN_TABLES
-from tests.boundaries import main_killed_at
+from tests.boundaries import nightly_killed_at
 from tests.night.nights import night, warehouse_at
 from tests.store.tiny import linked
 from tests.torture.bugs import bugs
@@ -56,7 +56,10 @@ def cuts(seed: int, folder: Path) -> Outcome:
 
 
 def kill(seed: int, folder: Path) -> Outcome:
-    """A night is killed (SIGKILL) before or after a commit, or at any instant; the next one publishes what it would have."""
+    """A night is killed (SIGKILL) before or after a commit, or at any instant; the next one publishes what it would have.
+
+    Every tenth also judges with Great Expectations and draws pages, which takes as long as all else.
+    """
     dice, known = random.Random(seed), given()
     path = linked(known.path, folder / "w")
     tables = dice.choice([table.name for table in WRITTEN_TABLES])
@@ -66,13 +69,15 @@ def kill(seed: int, folder: Path) -> Outcome:
     forks.set_forkserver_preload(
         ["tests.conftest", "jobs.night.nightly", "jobs.night.expectations", "tests.torture.__main__"]
     )
-    child = forks.Process(target=main_killed_at, args=(point, "nightly", path, "--input", known.late))
+    child = forks.Process(target=nightly_killed_at, args=(point, path, known.late), kwargs={"is_whole": seed % 10 == 0})
     child.start()
     child.join(dice.choice((60.0, dice.uniform(0.1, 3))))
     if child.exitcode is None:
         point = "some instant"
         child.kill()
         child.join()
+    if child.exitcode not in (0, -signal.SIGKILL):
+        return "silent", f"{point}: the night ended by itself, with {child.exitcode}"
     again = night(path, known.late)
     wrong = check(warehouse_at(path)).wrong if seed % 5 == 0 else []
     shutil.rmtree(path)

@@ -247,14 +247,15 @@ def code_of(*tests: str) -> int:
 
 
 @cache
-def code_without() -> int:
-    """Return the exit code of all tests that are named on the copy as it is."""
-    return code_of(*sorted({bug.test for bug in BUGS}))
+def code_without(part: int) -> int:
+    """Return the exit code of the tests that ten of the bugs name on the copy as it is."""
+    return code_of(*sorted({bug.test for bug in BUGS[10 * part : 10 * part + 10]}))
 
 
 def bugs(seed: int, _: Path) -> tuple[str, str]:
-    """Put a bug back into a copy of the source: its test fails; without any of the bugs all named tests pass."""
-    bug, without = BUGS[seed % len(BUGS)], code_without()
+    """Put a bug back into a copy of the source: its test fails; without any of the bugs it passes."""
+    number = seed % len(BUGS)
+    bug, without = BUGS[number], code_without(number // 10)
     file = copied() / bug.file
     text = file.read_text(encoding="utf-8")
     if text.count(bug.right) != 1:
@@ -267,4 +268,4 @@ def bugs(seed: int, _: Path) -> tuple[str, str]:
     is_seen = (with_it, without) == (1, 0)
     return (
         "refused" if is_seen else "silent"
-    ), f"{bug.what}: {bug.test} ends with {with_it}; without a bug all end with {without}"
+    ), f"{bug.what}: {bug.test} ends with {with_it}; without a bug it and its neighbours end with {without}"

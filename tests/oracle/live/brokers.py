@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.oracle.jvm import jars
+from tests.oracle.jvm import BRIEF, jars
 from tests.record.recording import free_port
 
 _LOGBACK = '<configuration><root level="OFF"/></configuration>'
@@ -54,7 +54,7 @@ class RealBroker:
             "--add-opens=java.base/java.nio=ALL-UNNAMED",
         )
         opens += ("--add-opens=java.base/sun.nio.ch=ALL-UNNAMED", "--add-exports=java.base/sun.nio.ch=ALL-UNNAMED")
-        words: tuple[str, ...] = ("java", "-Xmx400m", "-XX:MaxDirectMemorySize=300m", "-XX:TieredStopAtLevel=1", *opens)
+        words: tuple[str, ...] = ("java", "-Xmx400m", "-XX:MaxDirectMemorySize=300m", *BRIEF, *opens)
         words += (f"-Duser.home={self.home}", f"-Drocketmq.home.dir={self.home}", "-cp", self._classpath)
         main = ("org.apache.rocketmq.broker.BrokerStartup", "-c", str(self.home / "broker.conf"))
         with (self.home / "console.txt").open("ab") as console:
@@ -77,7 +77,7 @@ def mqadmin(home: Path, namesrv: str, *words: str, version: str = "5.4.0") -> st
     (home / "conf").mkdir(parents=True, exist_ok=True)
     (home / "conf" / "logback_tools.xml").write_text(_LOGBACK, encoding="utf-8")
     classpath = ":".join(map(str, jars(f"org.apache.rocketmq:rocketmq-tools:{version}")))
-    java = ("java", "-Xmx300m", "-XX:TieredStopAtLevel=1", f"-Drocketmq.home.dir={home}", f"-Duser.home={home}")
+    java = ("java", "-Xmx300m", *BRIEF, f"-Drocketmq.home.dir={home}", f"-Duser.home={home}")
     command = [*java, "-cp", classpath, "org.apache.rocketmq.tools.command.MQAdminStartup", *words, "-n", namesrv]
     environment = {**os.environ, "ROCKETMQ_HOME": str(home)}
     return subprocess.run(

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.oracle.jvm import JvmFailedError, jars
+from tests.oracle.jvm import BRIEF, JvmFailedError, jars
 from tests.oracle.live.namespaces import command
 
 VERSIONS = {"4.9.7": 407, "5.4.0": 493}
@@ -87,7 +87,7 @@ class NameServer:
         self.process.wait()
 
     def _started(self) -> subprocess.Popen[bytes]:
-        java = ("java", "-Xmx300m", "-XX:TieredStopAtLevel=1", f"-Duser.home={self.home}", "-cp", self._classpath)
+        java = ("java", "-Xmx300m", *BRIEF, f"-Duser.home={self.home}", "-cp", self._classpath)
         main = ("org.apache.rocketmq.namesrv.NamesrvStartup", "-c", str(self.home / "namesrv.conf"))
         with (self.home / "console.txt").open("ab") as console:
             environment = {**os.environ, "ROCKETMQ_HOME": str(self.home)}
