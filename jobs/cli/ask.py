@@ -15,7 +15,7 @@ from jobs import PROGRAM
 from jobs.ask.engine import FUNCTIONS, Answers, nearest
 from jobs.ask.instants import instant, known_at
 from jobs.cli.judged import warehouse_at
-from jobs.cli.output import opened, waiting, write_rows
+from jobs.cli.output import opened, waiting, write_lines, write_rows
 from jobs.errors import EXIT_OK, EXIT_ONGOING, UsageError
 from jobs.store.coverage import require_within, summary
 from schemas import asked
@@ -201,8 +201,8 @@ def _list_queries(word: str) -> None:
     group = ""
     for query in queries().values():
         if word in f"{query.name} {query.question}".lower():
-            sys.stdout.write(f"{query.group}\n" if query.group != group else "")
-            sys.stdout.write(f"  {query.name}: {query.question}\n")
+            heading = [query.group] if query.group != group else []
+            write_lines(sys.stdout, [*heading, f"  {query.name}: {query.question}"], indent=4)
             group = query.group
     if not group:
         near = nearest(word, queries(), cutoff=0.4)

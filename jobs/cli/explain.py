@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from jobs.ask.engine import Answers
-from jobs.cli.output import waiting, write_rows
+from jobs.cli.output import waiting, width_of, write_lines, write_rows
 from jobs.errors import UsageError
 from jobs.printable import printable
 from jobs.store.coverage import text_of
@@ -21,7 +21,8 @@ EXPLAINED = """
     ORDER BY w.namesrv_id"""
 """What is known of a topic `$topic` at `$t` on each name server, and where the event behind it is recorded."""
 _ROUTE = "SELECT * FROM route_at($topic, $t) ORDER BY namesrv_id, broker_name"
-_A_LINE = 16
+# Behind the word that says what a line tells; what stands around the bytes of a line, each of which takes four columns.
+_INDENT, _AROUND, _A_LINE = 12, 9, 16
 
 
 def explain(
@@ -48,12 +49,14 @@ def explain(
     if with_route:
         write_rows(out, "table", *answers.ask(_ROUTE, **values))
         out.write("\n")
+    width = width_of(out)
+    a_line = _A_LINE if width is None else max(1, min(_A_LINE, (width - _AROUND) // 4))
     for number, one in enumerate(rows):
-        out.writelines(f"{line}\n" for line in ([""] * bool(number) + list(_lines(one))))
+        write_lines(out, [*[""] * bool(number), *_lines(one, a_line)], _INDENT)
     return told
 
 
-def _lines(one: dict[str, Any]) -> Iterator[str]:
+def _lines(one: dict[str, Any], a_line: int) -> Iterator[str]:
     yield f"{one['namesrv_id']}: {one['state']}"
     if one["caused_by"] is None:
         return
@@ -70,10 +73,10 @@ def _lines(one: dict[str, Any]) -> Iterator[str]:
         yield "            not at hand: give it with --capture to see the bytes"
         return
     data = bytes.fromhex(one["recorded"])
-    for at in range(0, len(data), _A_LINE):
-        part = data[at : at + _A_LINE]
+    for at in range(0, len(data), a_line):
+        part = data[at : at + a_line]
         text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
-        yield f"  {at:04x}  {part.hex(' '):<{3 * _A_LINE - 1}}  {text}"
+        yield f"  {at:04x}  {part.hex(' '):<{3 * a_line - 1}}  {text}"
 
 
 def _recorded(path: Path, kind: str, offset: int) -> bytes:

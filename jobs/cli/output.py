@@ -163,6 +163,36 @@ def opened(path: Path) -> Iterator[TextIO]:
         raise
 
 
+def width_of(out: TextIO) -> int | None:
+    """Return how many columns a terminal has; None: it is none, and lines are as long as they are."""
+    if not out.isatty():
+        return None
+    from rich.console import Console as Screen  # noqa: PLC0415  scripts do not wait for it
+
+    return Screen(file=out).width
+
+
+def write_lines(out: TextIO, lines: Iterable[str], indent: int) -> None:
+    """Write lines; one too long for a terminal is folded, and goes on behind `indent` blanks. What stands there is ASCII."""
+    width = width_of(out)
+    if width is None:
+        out.writelines(f"{line}\n" for line in lines)
+        return
+    from rich.cells import cell_len  # noqa: PLC0415  as above
+    from rich.console import Console as Screen  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    screen = Screen(file=out)
+    for line in map(printable, lines):
+        if cell_len(line) <= width:
+            out.write(f"{line}\n")
+            continue
+        before = line[:indent]
+        for part in Text(line[indent:]).wrap(screen, max(1, width - indent), overflow="fold"):
+            out.write(f"{before}{part.plain.rstrip()}\n")
+            before = " " * indent
+
+
 # -- rows ------------------------------------------------------------------------------------------------------------
 
 

@@ -8,13 +8,17 @@ import gzip
 import io
 import json
 import time
+from argparse import Namespace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from jobs.cli.output import Console, Guarded, opened, waiting, write_rows
+from jobs.ask.engine import Answer
+from jobs.cli.ask import ask
+from jobs.cli.explain import explain
+from jobs.cli.output import Console, Guarded, opened, waiting, write_lines, write_rows
 from jobs.errors import UsageError
 from jobs.printable import printable
 
@@ -84,6 +88,71 @@ def test_what_is_one_word_is_one_at_a_terminal(columns: int, monkeypatch: pytest
     assert out.getvalue().count("2026-03-01T12:00:00.000005Z") == 4
     assert all(out.getvalue().count(str(word)) == 2 for word in (row[0], row[3]))
     assert max(map(len, out.getvalue().splitlines())) <= columns
+
+
+@pytest.mark.parametrize("columns", [8, 40, 80])
+def test_lines_fit_a_terminal_and_lose_nothing(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is too long goes on below, indented; a file gets each line whole."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    line, out, file = "  who  \x1b" + "name \u8def\u7531 " * 9 + "x" * 90, Terminal(), io.StringIO()
+    for stream in (out, file):
+        write_lines(stream, ["", line, "short"], 4)
+    first, *folded, last = out.getvalue().splitlines()
+    assert (first, last) == ("", "short")
+    assert all(len(one) + sum(char > "\u1000" for char in one) <= columns for one in folded)
+    assert all(one.startswith("    ") for one in folded[1:])
+    assert "".join("".join(folded).split()) == "".join(printable(line).split())
+    assert file.getvalue() == f"\n{line}\nshort\n"
+
+
+class Answered:
+    """A warehouse that knows of one change, by an event at hand."""
+
+    share = None
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def ask(self, sql: str, **_: object) -> Answer:
+        """See `Answers`."""
+        if "route_at" in sql:
+            return Answer(["broker_name"], iter([(self.name,)]))
+        row = {
+            "namesrv_id": "10.0.0.1:9876",
+            "state": "routed",
+            "change": "appeared",
+            "changed_time": AT,
+            "operation": "register_broker",
+            "outcome": "applied",
+            "caused_by": "e" * 32,
+            "cluster_name": "c",
+            "broker_name": self.name,
+            "broker_addr": "10.0.0.2:10911",
+            "channel_id": "10.0.0.2:40706#1795251480851714000",
+            "source_file": "events.jsonl",
+            "source_offset": 1,
+            "source_kind": "log",
+            "content_sha256": "d" * 64,
+            "ingest_run": "run",
+        }
+        return Answer(list(row), iter([tuple(row.values())]))
+
+
+def test_an_explanation_and_the_list_of_queries_fit_40_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line of them runs over, whatever a broker is called; the bytes of an event stay one after the other."""
+    monkeypatch.setenv("COLUMNS", "40")
+    recorded = tmp_path / "events.jsonl"
+    recorded.write_bytes(bytes(range(97, 123)) + b"\n")
+    monkeypatch.setattr("jobs.cli.explain.sha256_of_file", lambda _: "d" * 64)
+    out = Terminal()
+    explain(Answered("b" * 200), {"topic": "T", "t": AT}, [recorded], "table", out)  # type: ignore[arg-type]
+    monkeypatch.setattr("sys.stdout", listed := Terminal())
+    ask(Namespace(question="queries", filter=None))
+    for text in (out.getvalue(), listed.getvalue()):
+        assert max(map(len, text.splitlines())) <= 40
+    assert "  0007  68 69 6a 6b 6c 6d 6e  hijklmn" in out.getvalue().splitlines()
+    assert "".join(out.getvalue().split()).count("b" * 200) == 2
+    assert "  departures:" in listed.getvalue()
 
 
 def test_who_waits_for_long_is_told_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
