@@ -15,6 +15,11 @@ def day_of(at_us: int) -> dt.date:
     return _EPOCH + dt.timedelta(days=at_us // US_PER_DAY)
 
 
+def day_start(day: dt.date) -> dt.datetime:
+    """Return the first instant of a UTC day."""
+    return dt.datetime.combine(day, dt.time(), dt.timezone.utc)
+
+
 def day_start_us(day: dt.date) -> int:
     """Return the first instant of a UTC day in microseconds since the epoch."""
     return (day - _EPOCH).days * US_PER_DAY

@@ -7,7 +7,7 @@ Rules are counted, and digests taken, of all name servers of a task at once.
 from __future__ import annotations
 
 import datetime as dt
-from collections import ChainMap, Counter
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -28,23 +28,23 @@ from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.alive import beats_of, on_a_day, stored
-from namesrv_day.day.context import IS_SCAN_LIFE, LOOKED_BACK_AT, Rows, frame
+from namesrv_day.day.context import IS_SCAN_LIFE, LOOKED_BACK_AT, Rows, SettleInput, frame
 from namesrv_day.day.coverage import Extent, extent_of, is_logged, recorded_day
-from namesrv_day.day.day_events import BEATS, OTHERS, Frames, day_events
+from namesrv_day.day.day_events import OTHERS, Frames, day_events
 from namesrv_day.flags.between import Compared, compared, served
-from namesrv_day.flags.findings import About, start_of
+from namesrv_day.flags.findings import About
 from namesrv_day.flags.flags import FlagInput, flag, unsettled_until_start
 from namesrv_day.flags.registered import Recorded
 from namesrv_day.gate.rules import Measurement, measure
 from namesrv_day.replay.replay import ReplayInput, replay
 from namesrv_day.settle.settings import settings_of
-from namesrv_day.settle.settle import SettleInput, settle
+from namesrv_day.settle.settle import settle
 from namesrv_day.verify.map_capacities import map_capacities
 from namesrv_day.verify.verify import VerifyInput, verdicts
 from schemas import bronze, gold
 from schemas.table import TIMESTAMP, Table, words
 from schemas.tables.event_outcomes import SYNTHETIC_OPERATIONS
-from schemas.times import day_start_seq
+from schemas.times import day_start, day_start_seq
 
 REPLAYED = (gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE)
 """The tables cut by day of which a replay writes the slice. Intervals are held against those there before they are written."""
@@ -124,13 +124,15 @@ def replay_namesrvs(work: Sequence[NamesrvWork]) -> JudgedTogether:
 
 def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, dict[str, pa.Table]]:
     """Return what is judged of one name server's day, and its slices."""
-    slices, events, reconsidered_since = _replayed(work, tell)
+    frames = {table.name: work.today.rows(table, once=LONG_TEXTS & {*table.column_names}) for table in _OF_DAY}
+    frames["hours"] = hours = work.condensed_beats()
+    extent, life = _extent(frames), {bronze.NAMESRV_EVENTS.name: frames[bronze.NAMESRV_EVENTS.name]}
+    slices, events, reconsidered_since = _replayed(work, frames, tell)
+    del frames  # with the day's answers
     files = work.write({table: slices[table.name] for table in (*SETTLED, *REPLAYED)})
     namesrv = namesrv_of(settings_of(slices[gold.NAMESRV_SETTINGS.name]), day_start_seq(work.day))
-    extent = _extent(work)
-    slices |= _flags(work, namesrv, slices, extent)
+    slices |= _flags(work, namesrv, {**slices, **life, "hours": hours}, extent)
     slices |= _verdicts(work, namesrv, slices)
-    life = {bronze.NAMESRV_EVENTS.name: work.today.rows(bronze.NAMESRV_EVENTS)}
     recorded = recorded_day(work.namesrv_id, work.day, {**slices, **life}, extent)
     # What closed on the day, and of what is open what is not there as it is.
     intervals = {
@@ -160,12 +162,14 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
     return judged if work.published is None else _held_to(work, judged, slices, work.published), slices
 
 
-def _replayed(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[dict[str, pa.Table], int, int | None]:
-    """Return the slices of a day that was settled and replayed, how many events the core took, and see `Judged`."""
-    hours, open_rows = work.condensed_beats(), work.open_rows([*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE])
-    frames = {table.name: work.today.rows(table, once=LONG_TEXTS & {*table.column_names}) for table in _OF_DAY}
-    frames["hours"] = hours
-    carried = {gold.MAP_CAPACITIES.name: work.capacities(), gold.EVENT_OUTCOMES.name: work.scan_life}
+def _replayed(
+    work: NamesrvWork, frames: Frames, tell: Callable[[float], None]
+) -> tuple[dict[str, pa.Table], int, int | None]:
+    """Return the slices of a day that was settled and replayed, how many events the core took, and see `Judged`.
+
+    `frames`: what is recorded of the day, its beats as `hours`.
+    """
+    open_rows, before = work.open_rows([*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE]), work.capacities()
     settled = settle(
         SettleInput(
             work.namesrv_id,
@@ -173,7 +177,7 @@ def _replayed(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[dict[st
             frames,
             work.raw_beats,
             work.topic_configs,
-            carried=ChainMap(carried, open_rows),  # type: ignore[arg-type]  # it only reads
+            carried={**open_rows, gold.EVENT_OUTCOMES.name: work.scan_life},
             ever={bronze.NAMESRV_EVENTS.name: work.ever.rows(bronze.NAMESRV_EVENTS)},
             settings_before=work.settings_before,
             settings_later=work.settings_later,
@@ -184,17 +188,17 @@ def _replayed(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[dict[st
         )
     )
     with_answers = settled.context.has_unknown_past
-    frames[bronze.CHANNEL_EVENTS.name] = settled.channel_events
+    ended = {**frames, bronze.CHANNEL_EVENTS.name: settled.channel_events}
     done = replay(
         ReplayInput(
             settled.context,
             work.day,
-            hours,
-            day_events(frames, tables=OTHERS, with_answers=with_answers),
+            frames["hours"],
+            day_events(ended, tables=OTHERS, with_answers=with_answers),
             open_rows,
             work.topic_configs,
             partial(work.single_beats, with_answers=with_answers),
-            work.capacities(),
+            before,
             frames[bronze.ROUTE_OBSERVATIONS.name] if settled.may_race else None,
             tell,
         )
@@ -204,7 +208,7 @@ def _replayed(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[dict[st
     found |= {table.name: done.tables[table.name] for table in (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES)}
     found[gold.LAST_HEARTBEATS.name] = beats_of(work.day, found[gold.BROKER_LIVE_HISTORY.name])
     namesrv = namesrv_of(settings_of(found[gold.NAMESRV_SETTINGS.name]), day_start_seq(work.day))
-    capacities = map_capacities(found, work.capacities(), namesrv, work.namesrv_id, work.day)
+    capacities = map_capacities(found, before, namesrv, work.namesrv_id, work.day)
     return {**found, gold.MAP_CAPACITIES.name: capacities}, done.events, settled.reconsidered_since
 
 
@@ -232,11 +236,9 @@ def ends_otherwise(new: Frames, old: Frames, what: Rows) -> bool:
     return any(digest(new, table) != digest(old, table) for table in what)
 
 
-def _extent(work: NamesrvWork) -> Extent | None:
-    beats = work.condensed_beats()
-    others = (table for table in bronze.RECORDED_TABLES if table not in BEATS)
-    times = [work.today.rows(table, ["effect_time"])["effect_time"] for table in others]
-    return extent_of([*times, *(beats[name].cast(TIMESTAMP) for name in ("first_us", "last_us"))])
+def _extent(frames: Frames) -> Extent | None:
+    times = (frames[table.name]["effect_time"] for table in _OF_DAY)
+    return extent_of([*times, *(frames["hours"][name].cast(TIMESTAMP) for name in ("first_us", "last_us"))])
 
 
 def _compared(work: NamesrvWork, slices: Frames, recorded: Sequence[dict[str, Any]]) -> Compared:
@@ -245,17 +247,13 @@ def _compared(work: NamesrvWork, slices: Frames, recorded: Sequence[dict[str, An
     # What a log does not show may be there all the same: nothing is compared with it.
     is_log = is_logged(slices[gold.PAST_KNOWLEDGE.name])
     goes_on = work.start == work.day - dt.timedelta(days=1) and work.settings_before.num_rows
-    goes_on_from = start_of(work.day) if goes_on else None
+    goes_on_from = day_start(work.day) if goes_on else None
     spans = [] if is_log else served(recorded, unsettled_until_start(slices), goes_on_from)
     return compared(slices, told, spans, work.topics_refused(), about)
 
 
 def _flags(work: NamesrvWork, namesrv: Namesrv, slices: Frames, extent: Extent | None) -> dict[str, pa.Table]:
-    events = {
-        bronze.NAMESRV_EVENTS.name: work.today.rows(bronze.NAMESRV_EVENTS),
-        "hours": work.condensed_beats(),
-        "suspected": work.suspected,
-    }
+    """Return the tables of `flag`. `slices`: those that the replay left, the day's namesrv_events and `hours`."""
     before = {
         **work.open_rows([gold.FINDINGS, gold.ORPHANED_TOPICS]),
         gold.EXPIRED_BROKERS.name: work.told.rows(gold.EXPIRED_BROKERS),
@@ -264,7 +262,7 @@ def _flags(work: NamesrvWork, namesrv: Namesrv, slices: Frames, extent: Extent |
     recorded = Recorded(
         work.raw_beats, work.beats_during, work.topic_configs, work.arrivals, work.questions, work.refused
     )
-    seen_until, today = None if extent is None else extent.last, {**slices, **events}
+    seen_until, today = None if extent is None else extent.last, {**slices, "suspected": work.suspected}
     return flag(FlagInput(work.namesrv_id, namesrv, work.day, today, recorded, before, work.thresholds, seen_until))
 
 

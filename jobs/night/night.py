@@ -169,7 +169,6 @@ class Night:
         self.read = Condensed()
         """What was read of the days."""
         self._condensed: set[dt.date] = set()
-        self.replayed: set[dt.date] = set()
         self.starts: dict[Slice, Digest] = {}
         self._judged: dict[dt.date, list[Judged]] = {}
         self._counted: dict[dt.date, list[JudgedTogether]] = {}
@@ -223,6 +222,11 @@ class Night:
                 pending = sorted({*later, *pending})  # whether scans go on is not told by the rows that are carried
             elif later and later[0] not in pending and any(of.ends_otherwise for of in judged):
                 pending.insert(0, later[0])
+
+    @property
+    def replayed(self) -> set[dt.date]:
+        """Return the days that were replayed."""
+        return {*self._judged}
 
     @property
     def judged(self) -> list[Judged]:
@@ -311,7 +315,6 @@ class Night:
             judged, digests = told_together(warehouse, day, judged)
         self._note_intervals(day, judged, is_other=is_gone or any(done.holds_otherwise for done in judged))
         self._judged[day], self._counted[day] = judged, [*together, JudgedTogether(digests=digests)]
-        self.replayed.add(day)
         return []
 
     def _replace(self, day: dt.date, tables: Iterable[Table], done: Sequence[Judged]) -> None:

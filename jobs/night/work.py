@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -36,6 +36,7 @@ from schemas import bronze, gold
 from schemas.findings import Thresholds
 from schemas.rules import TABLES
 from schemas.table import Table
+from schemas.times import day_start
 
 
 def put_aside(folder: str, tables: Mapping[str, pa.Table]) -> str:
@@ -141,12 +142,6 @@ class Files:
             beats = self.rows(gold.LAST_HEARTBEATS, where=pc.field("day") == pa.scalar(day))
         return as_of(table, found, day, beats).select(names)
 
-    def frames(
-        self, tables: Iterable[Table], day: dt.date | None = None, *, still: bool = False
-    ) -> Mapping[str, pa.Table]:
-        """Return the rows of several tables by name, as `on` gives them, each read when it is asked for."""
-        return _Frames(lambda table: self.on(table, day, still=still), {table.name: table for table in tables})
-
     @contextmanager
     def reading(self, table: Table, *, with_keys: bool = True) -> Iterator[DuckDBPyRelation]:
         """Give the rows of a table to be asked within, as `store.relations.reading`."""
@@ -177,25 +172,6 @@ class Files:
         finally:
             for name in others:
                 con.unregister(name)
-
-
-class _Frames(Mapping[str, pa.Table]):
-    """Tables by name that are read when they are asked for, and then kept."""
-
-    def __init__(self, read: Callable[[Table], pa.Table], tables: Mapping[str, Table]) -> None:
-        self._of, self._tables = read, tables
-        self._read: dict[str, pa.Table] = {}
-
-    def __getitem__(self, name: str) -> pa.Table:
-        if name not in self._read:
-            self._read[name] = self._of(self._tables[name])
-        return self._read[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tables)
-
-    def __len__(self) -> int:
-        return len(self._tables)
 
 
 def files_of(
@@ -272,9 +248,9 @@ class NamesrvWork:
             found[table.name] = tuple(some)
         return found
 
-    def open_rows(self, tables: Iterable[Table]) -> Mapping[str, pa.Table]:
-        """Return what was there of tables, and not over, when the day began, each read when it is asked for."""
-        return self.before.frames(tables, self.start, still=True)
+    def open_rows(self, tables: Iterable[Table]) -> dict[str, pa.Table]:
+        """Return what was there of tables, and not over, when the day began."""
+        return {table.name: self.before.on(table, self.start, still=True) for table in tables}
 
     def closed_before(self) -> dict[str, pa.Table]:
         """Return what findings look back at of the last day before (`context.LOOKED_BACK_AT`)."""
@@ -319,7 +295,7 @@ class NamesrvWork:
 
     def refused(self, reason: str) -> pa.Table:
         """Return what came on the day and was put into quarantine for one reason."""
-        begin = dt.datetime.combine(self.day, dt.time(), dt.timezone.utc)
+        begin = day_start(self.day)
         on_the_day = (pc.field("event_time") >= begin) & (pc.field("event_time") < begin + dt.timedelta(days=1))
         return self.today.rows(bronze.QUARANTINE, where=on_the_day & (pc.field("reason") == reason))
 

@@ -149,7 +149,7 @@ class Ticks(NamedTuple):
 
 def namesrv_day(given: SettleInput, namesrv: Namesrv, ticks: Ticks, until_seq: int) -> NamesrvDay:
     """Return the day of `namesrv`."""
-    life = list(rows_of(_columns(given.ever, bronze.NAMESRV_EVENTS, "seq", "kind", "day")))
+    life = list(rows_of(frame(given.ever, bronze.NAMESRV_EVENTS).select(["seq", "kind", "day"])))
     starts = sorted((row for row in life if row["kind"] in BEGINNINGS), key=_by_seq)
     return NamesrvDay(
         given.namesrv_id,
@@ -167,10 +167,6 @@ def namesrv_day(given: SettleInput, namesrv: Namesrv, ticks: Ticks, until_seq: i
 def frame(frames: Frames, table: Table) -> pa.Table:
     """Return the rows of `table` among `frames`; none where it is missing."""
     return frames[table.name] if table.name in frames else empty(table)
-
-
-def _columns(frames: Frames, table: Table, *names: str) -> pa.Table:
-    return frame(frames, table).select(names)
 
 
 def _by_seq(row: Mapping[str, Any]) -> int:

@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
-from namesrv_day.flags.findings import About, Unsettled, start_of, told_of
-from schemas.findings import BETWEEN, CATALOGUE, Thresholds
+from namesrv_day.flags.findings import About, Unsettled, told_of
+from schemas.findings import BETWEEN, CATALOGUE, Finding, Thresholds
 from schemas.gold import BROKER_ADDR_HISTORY, DATA_VERSION_HISTORY, FINDINGS, TOPIC_QUEUE_HISTORY
 from schemas.sql_files import query
-from schemas.times import instant_us
+from schemas.times import day_start, instant_us
 
 Span = tuple[int, int]
 Queues = Callable[[Sequence[str], pa.Array], pa.Table]
@@ -61,7 +61,7 @@ def compared(
 
     `slices`: its histories; `told_before`: `findings` that stood when the day began; `refused`: as `REFUSED`.
     """
-    start = start_of(about.day)
+    start = day_start(about.day)
     versions = {DATA_VERSION_HISTORY.name: slices[DATA_VERSION_HISTORY.name]}
     queues = {TOPIC_QUEUE_HISTORY.name: slices[TOPIC_QUEUE_HISTORY.name]}
     members = slices[BROKER_ADDR_HISTORY.name].select(["cluster_name", "broker_name", "broker_addr"])
@@ -122,7 +122,7 @@ def across(of: Compared, queues: Queues, day: dt.date, thresholds: Thresholds) -
     for names in fleets:
         if len(names) > 1:
             diverged |= _divergence(Compared(*(_of(table, names) for table in of)), queues, day, thresholds)
-    split = _split(of, fleets, queues, About("", day, thresholds))
+    split = _split(of, fleets, queues, day, thresholds)
     for code, told in ((_DIVERGENCE.code, diverged), (_SPLIT.code, split)):
         # What nobody asks for stands as it did.
         rest = of.told.filter((pc.field("code") == code) & ~pc.field("namesrv_id").isin(pa.array(told, pa.string())))
@@ -130,7 +130,9 @@ def across(of: Compared, queues: Queues, day: dt.date, thresholds: Thresholds) -
     return pa.concat_tables(found)
 
 
-def _split(of: Compared, fleets: Sequence[Sequence[str]], queues: Queues, about: About) -> dict[str, pa.Table]:
+def _split(
+    of: Compared, fleets: Sequence[Sequence[str]], queues: Queues, day: dt.date, thresholds: Thresholds
+) -> dict[str, pa.Table]:
     """Return by name server what those refused that others of their cluster, with which they share no broker, routed."""
     stands = of.told.filter(pc.field("code") == _SPLIT.code)
     if len(fleets) < 2 or not (of.refused.num_rows or stands.num_rows):
@@ -150,9 +152,7 @@ def _split(of: Compared, fleets: Sequence[Sequence[str]], queues: Queues, about:
         "refused": of.refused,
         "standing": _of(stands, names),
     }
-    things = ask(_SPLIT.sql, given, start=start_of(about.day), diverged_us=about.thresholds.diverged_us)
-    things = things.append_column("code", pa.repeat(_SPLIT.code, things.num_rows))
-    return {name: _told(things, stands, about._replace(namesrv_id=name)) for name in names}
+    return _told(_SPLIT, given, names, day, thresholds)
 
 
 _APART = """
@@ -170,14 +170,21 @@ def _divergence(of: Compared, queues: Queues, day: dt.date, thresholds: Threshol
     if not len(apart) and not stands.num_rows:
         return {}
     given = {"queues": queues(names, apart), "served": of.served, "standing": stands}
-    things = ask(_DIVERGENCE.sql, given, start=start_of(day), diverged_us=thresholds.diverged_us)
-    things = things.append_column("code", pa.repeat(_DIVERGENCE.code, things.num_rows))
-    return {name: _told(things, stands, About(name, day, thresholds)) for name in names}
+    return _told(_DIVERGENCE, given, names, day, thresholds)
 
 
-def _told(things: pa.Table, standing: pa.Table, about: About) -> pa.Table:
-    own = _of(things, [about.namesrv_id]).drop_columns(["namesrv_id"])
-    return told_of(own, _of(standing, [about.namesrv_id]), about)
+def _told(
+    finding: Finding, given: Mapping[str, pa.Table], names: Iterable[str], day: dt.date, thresholds: Thresholds
+) -> dict[str, pa.Table]:
+    """Return by name server what the query of one code finds in `given`, and what was `standing` of it."""
+    things = ask(finding.sql, given, start=day_start(day), diverged_us=thresholds.diverged_us)
+    things = things.append_column("code", pa.repeat(finding.code, things.num_rows))
+
+    def told(name: str) -> pa.Table:
+        own = _of(things, [name]).drop_columns(["namesrv_id"])
+        return told_of(own, _of(given["standing"], [name]), About(name, day, thresholds))
+
+    return {name: told(name) for name in names}
 
 
 def _fleets(of: Compared) -> list[list[str]]:

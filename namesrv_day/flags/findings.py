@@ -25,6 +25,7 @@ from schemas.findings import BETWEEN, CATALOGUE, Finding, Having, Thresholds
 from schemas.gold import BROKER_ADDR_HISTORY, EXPIRED_BROKERS, FINDINGS
 from schemas.sql_files import query
 from schemas.table import TIMESTAMP
+from schemas.times import day_start
 
 
 class Unsettled(NamedTuple):
@@ -63,7 +64,7 @@ def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Tab
         "expired_before": told.get(EXPIRED_BROKERS.name, empty(EXPIRED_BROKERS)),
         "about": pa.table({"namesrv_id": [about.namesrv_id], "seen_until": pa.array([about.seen_until], TIMESTAMP)}),
     }
-    values = {**asdict(about.thresholds), "start": start_of(about.day)}
+    values = {**asdict(about.thresholds), "start": day_start(about.day)}
     things, asked = [_NO_THINGS], set[str]()
     is_deaf = not about.hears and bool(tables[BROKER_ADDR_HISTORY.name].num_rows)
     for finding in CATALOGUE:
@@ -88,7 +89,7 @@ def told_of(things: pa.Table, standing: pa.Table, about: About) -> pa.Table:
         return empty(FINDINGS)
     given = {"things": things, "standing": standing, "kinds": _KINDS}
     since_us, until_us = about.unsettled or (None, None)
-    values = {"day": about.day, "start": start_of(about.day), "since_us": since_us, "until_us": until_us}
+    values = {"day": about.day, "start": day_start(about.day), "since_us": since_us, "until_us": until_us}
     return conformed(ask(query("findings/told"), given, **values), FINDINGS, namesrv_id=about.namesrv_id)
 
 
@@ -119,11 +120,6 @@ def _things(finding: Finding, tables: Frames, told: Frames, values: Mapping[str,
         used |= {name: pa.concat_tables([told[name], used[name]]) for name in earlier}
     rows = ask(finding.sql, used, **{name: value for name, value in values.items() if f"${name}" in finding.words})
     return rows.append_column("code", pa.repeat(finding.code, rows.num_rows))
-
-
-def start_of(day: dt.date) -> dt.datetime:
-    """Return the first instant of a UTC day."""
-    return dt.datetime.combine(day, dt.time(), dt.timezone.utc)
 
 
 _SEEN = {name: schema.empty_table() for name, schema in {"heard": HEARD, "suspected": SUSPECTED, **SEEN}.items()}

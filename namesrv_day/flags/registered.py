@@ -34,7 +34,7 @@ from schemas.gold import (
 )
 from schemas.sql_files import query
 from schemas.table import TIMESTAMP, list_of
-from schemas.times import US_PER_DAY, day_start_us
+from schemas.times import US_PER_DAY, day_start, day_start_us
 
 _STRING = pa.string()
 _BROKER = [("broker_name", _STRING), ("broker_addr", _STRING)]
@@ -127,20 +127,21 @@ def registered(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorde
 
 def _same_version(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded, day: dt.date) -> pa.Table:
     versions = {"hours": hours, DATA_VERSION_HISTORY.name: today[DATA_VERSION_HISTORY.name]}
-    start = dt.datetime.combine(day, dt.time(), dt.timezone.utc)
-    said = ask(query("flags/versions"), versions, start=start)
+    said = ask(query("flags/versions"), versions, start=day_start(day))
     if not said.num_rows:
         return SAME_VERSION.empty_table()
-    single = recorded.raw_beats(
-        REGISTRATIONS.name, columns=["event_id", "seq"], where=pc.field("seq").isin(said["seq"].combine_chunks())
-    )
-    tables = {
-        "said": said,
-        "single": single,
-        "configs": recorded.topic_configs(pc.unique(said["digest"])),
-        TOPIC_QUEUE_HISTORY.name: today[TOPIC_QUEUE_HISTORY.name],
-    }
+    tables = {**_said_in(said, recorded), TOPIC_QUEUE_HISTORY.name: today[TOPIC_QUEUE_HISTORY.name]}
     return conformed(ask(query("flags/same_version"), tables), SAME_VERSION)
+
+
+def _said_in(said: pa.Table, recorded: Recorded) -> dict[str, pa.Table]:
+    """Return what registrations `said` (their `seq`, and the `digest` of their topics), with these single ones and their topics."""
+    wanted, columns = pc.field("seq").isin(said["seq"].combine_chunks()), ["event_id", "seq", "effect_time"]
+    return {
+        "said": said,
+        "single": recorded.raw_beats(REGISTRATIONS.name, columns=columns, where=wanted),
+        "configs": recorded.topic_configs(pc.unique(said["digest"])),
+    }
 
 
 def _lone(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> pa.Table:
@@ -213,26 +214,16 @@ def _silent(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> 
     columns, where = ["broker_name", "broker_addr", "effect_time", "event_id"], pc.field("broker_addr").isin(shared)
     beats = [recorded.raw_beats(table.name, columns=columns, where=where) for table in BEATS]
     tables = {"members": members, "live": today[BROKER_LIVE_HISTORY.name], "beats": pa.concat_tables(beats)}
-    start = dt.datetime.combine(day, dt.time(), dt.timezone.utc)
-    return conformed(ask(query("flags/silent"), tables, start=start), SILENT)
+    return conformed(ask(query("flags/silent"), tables, start=day_start(day)), SILENT)
 
 
 def _read_only(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded, day: dt.date) -> pa.Table:
     wipes = today[EVENT_OUTCOMES.name].filter(pc.field("operation") == "wipe_write_perm")
-    start = dt.datetime.combine(day, dt.time(), dt.timezone.utc)
-    lost = ask(_LOST, {"queues": today[TOPIC_QUEUE_HISTORY.name], "wipes": wipes}, start=start)
+    lost = ask(_LOST, {"queues": today[TOPIC_QUEUE_HISTORY.name], "wipes": wipes}, start=day_start(day))
     said = ask(_SAID_SINCE, {"hours": hours, "lost": lost}) if lost.num_rows else lost
     if not said.num_rows:
         return READ_ONLY.empty_table()
-    seqs = pc.field("seq").isin(said["seq"].combine_chunks())
-    single = recorded.raw_beats(REGISTRATIONS.name, columns=["event_id", "seq", "effect_time"], where=seqs)
-    tables = {
-        "lost": lost,
-        "said": said,
-        "single": single,
-        "configs": recorded.topic_configs(pc.unique(said["digest"])),
-    }
-    return conformed(ask(query("flags/read_only"), tables), READ_ONLY)
+    return conformed(ask(query("flags/read_only"), {"lost": lost, **_said_in(said, recorded)}), READ_ONLY)
 
 
 def _deleting(today: Mapping[str, pa.Table], recorded: Recorded) -> pa.Table:
@@ -279,14 +270,7 @@ def _unmapped(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded
     said = ask(_TABLES_OF_MASTERS, {"hours": hours, TOPIC_QUEUE_MAPPING_HISTORY.name: mappings})
     if not said.num_rows:
         return UNMAPPED.empty_table()
-    tables = {
-        "said": said,
-        "single": recorded.raw_beats(
-            REGISTRATIONS.name, columns=["event_id", "seq"], where=pc.field("seq").isin(said["seq"].combine_chunks())
-        ),
-        "configs": recorded.topic_configs(pc.unique(said["digest"])),
-        TOPIC_QUEUE_MAPPING_HISTORY.name: mappings,
-    }
+    tables = {**_said_in(said, recorded), TOPIC_QUEUE_MAPPING_HISTORY.name: mappings}
     return conformed(ask(query("flags/unmapped"), tables), UNMAPPED)
 
 

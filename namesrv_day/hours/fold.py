@@ -56,7 +56,6 @@ def folded(
     `broken`: when whose beats are known to be no run (`PERIODS`).
     """
     profile = context.namesrv.profile
-    all_from, all_to = _of_everybody(context)
     hours = hours.append_column("row", pa.array(range(hours.num_rows), LONG))
     found = ask(
         query("hours/fold"),
@@ -83,8 +82,8 @@ def folded(
         light=int(RequestCode.BROKER_HEARTBEAT),
         asked=int(RequestCode.QUERY_DATA_VERSION),
         deletion=int(RequestCode.DELETE_TOPIC_IN_NAMESRV),
-        all_from_us=all_from,
-        all_to_us=all_to,
+        # With another configuration the same beat may do something else, whoever sends it.
+        changes_us=[seq // NS_PER_US for seq, _ in context.namesrv.later],
     )
     hours = hours.append_column("behind", found["behind"]).append_column("had_no_entry", found["had_no_entry"])
     kept = hours.filter(pc.invert(found["is_single"]))
@@ -98,15 +97,6 @@ def periods_of(hours: pa.Table) -> pa.Table:
     """Return when who sent condensed beats: `PERIODS`."""
     period = pc.divide(hours["first_us"], condense.PERIOD_US)
     return hours.select(["broker_addr"]).append_column("period", period).group_by(PERIODS.names).aggregate([])
-
-
-def _of_everybody(context: NamesrvDay) -> tuple[list[int], list[int]]:
-    """Return from when and until when no beat of the day is part of a run, whoever sends it.
-
-    With another configuration the same beat may do something else.
-    """
-    changes = [seq // NS_PER_US for seq, _ in context.namesrv.later]
-    return changes, changes
 
 
 def _deleted(others: pa.Table, open_rows: Frames) -> pa.Table:

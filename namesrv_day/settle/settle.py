@@ -11,7 +11,6 @@ from namesrv_core.inference.evidence import tally
 from namesrv_core.inference.settings import Known, Votes
 from namesrv_core.inference.settle import reconsidered
 from namesrv_core.inference.settle import settle as settled_of
-from namesrv_core.machine.profile import Namesrv
 from namesrv_day.day.context import NamesrvDay, SettleInput, Ticks, frame, known_until, namesrv_day
 from namesrv_day.day.day_events import OTHERS, day_events
 from namesrv_day.settle import evidence
@@ -25,8 +24,6 @@ from namesrv_day.settle.settings import (
     under_idle_limit,
 )
 from schemas import bronze
-
-__all__ = ("SettleInput", "Settled", "settle")
 
 
 @dataclass(frozen=True)
@@ -43,11 +40,6 @@ class Settled:
     channel_events: pa.Table
     may_race: bool
     reconsidered_since: int | None
-
-    @property
-    def namesrv(self) -> Namesrv:
-        """Return the name server as it was when the day began, with what it became later."""
-        return self.context.namesrv
 
 
 def settle(given: SettleInput) -> Settled:

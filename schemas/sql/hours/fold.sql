@@ -109,7 +109,7 @@ WITH beats AS (
     -- What was under way while the name server stood still may have raced with anything.
     SELECT '*', NULL, first_us - lag_ns // 1000, last_us FROM hours WHERE lag_ns >= $stall_ns
     UNION ALL
-    SELECT '*', NULL, from_us, to_us FROM (SELECT unnest($all_from_us::BIGINT[]) AS from_us, unnest($all_to_us::BIGINT[]) AS to_us)
+    SELECT '*', NULL, unnest($changes_us::BIGINT[]) AS at_us, at_us
 ), speakers AS (
     SELECT DISTINCT broker_addr, broker_name, channel_id
     FROM (SELECT broker_addr, broker_name, channel_id FROM hours UNION ALL SELECT broker_addr, broker_name, channel_id FROM live)
