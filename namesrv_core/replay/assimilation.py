@@ -44,6 +44,7 @@ from namesrv_core.replay.readings import (
     Read,
     Whole,
     certainty_of,
+    entries_corrected,
     has_live_entry,
     pieces_of,
     rows_known,
@@ -112,15 +113,7 @@ def _entries_shown(registry: Registry, past: Past, event: events.AnswerObserved,
     says_nothing = outcome == Outcome.NO_EFFECT and past.knows_all("kv_config", namespace)
     if shown is None or says_nothing or past.last_effect_ms >= event.request_seq // NS_PER_MS:
         return Step(outcome)
-    changes = []
-    if outcome == Outcome.UNKNOWN_PAST:
-        held: Mapping[str | None, KvValue] = registry.kv_config_table.get(namespace) or {}
-        if namespace not in registry.kv_config_table:
-            changes.append(Change("kv_config_table", (namespace, None), KvValue(None)))
-        for key in (*held, *(key for key in shown if key not in held)):
-            value = KvValue(shown[key]) if key in shown else None
-            if value != held.get(key):
-                changes.append(Change("kv_config_table", (namespace, key), value))
+    changes = entries_corrected(registry, namespace, shown) if outcome == Outcome.UNKNOWN_PAST else ()
     marks = _known(("kv_config", namespace, key) for key in (ANY, None, *shown))
     return Step(outcome, tuple(changes), result=Evidence(marks, None))
 
