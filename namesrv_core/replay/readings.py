@@ -54,20 +54,19 @@ class Read:
     """
 
     __slots__ = (
-        *(
-            "_names_at",
-            "acting",
-            "answered",
-            "differing",
-            "known",
-            "learned_at",
-            "namesrv",
-            "shown",
-            "since",
-            "stale",
-            "unlearned",
-        ),
-        *("until_ms", "waiting"),
+        "_names_at",
+        "acting",
+        "answered",
+        "differing",
+        "known",
+        "learned_at",
+        "namesrv",
+        "shown",
+        "since",
+        "stale",
+        "unlearned",
+        "until_ms",
+        "waiting",
     )
 
     def __init__(self, answered: Answer, namesrv: Namesrv, shown: Shown, past: Past) -> None:
