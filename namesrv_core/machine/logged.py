@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from namesrv_core.machine.draft import Draft, Outcome, Step
 from namesrv_core.machine.events import ChangeLogged, LoggedRow
-from namesrv_core.machine.past import ANY, Part
+from namesrv_core.machine.past import ANY, as_text
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import MASTER_ID, BrokerData, LiveKey
 
@@ -30,36 +30,36 @@ def _take(draft: Draft, row: LoggedRow) -> None:
         _take_group(draft, row)
     elif kind == "address":
         # One group loses it; the line does not say which: where there are several, it says nothing of any.
-        names = draft.names_of_addr(_text(one))
+        names = draft.names_of_addr(as_text(one))
         if len(names) == 1:
-            _without(draft, names[0], _text(one))
+            _without(draft, names[0], as_text(one))
     elif kind == "broker_live":
-        key = LiveKey(_text(one) if registry.profile.live_key_has_cluster else None, _text(other))
+        key = LiveKey(as_text(one) if registry.profile.live_key_has_cluster else None, as_text(other))
         if value is None:
             draft.remove_live(key)
         else:
             draft.put("broker_live_table", key, value)
     elif kind == "topic_queue":
         if one is ANY:
-            draft.remove_topics_of(_text(other))
+            draft.remove_topics_of(as_text(other))
             return
-        held = registry.topic_queue_table.get(_text(one)) or ()
-        for name in [*held] if other is ANY else [_text(other)]:
-            draft.put("topic_queue_table", (_text(one), name), value)
+        held = registry.topic_queue_table.get(as_text(one)) or ()
+        for name in [*held] if other is ANY else [as_text(other)]:
+            draft.put("topic_queue_table", (as_text(one), name), value)
     elif kind == "cluster_addr":
-        clusters = draft.clusters_of_name(_text(other)) if one is ANY else [_text(one)]
+        clusters = draft.clusters_of_name(as_text(other)) if one is ANY else [as_text(one)]
         # A line that does not name the cluster says something of it only where there is one.
         for cluster in clusters if len(clusters) == 1 else ():
-            names = [*(registry.cluster_addr_table.get(cluster) or ())] if other is ANY else [_text(other)]
+            names = [*(registry.cluster_addr_table.get(cluster) or ())] if other is ANY else [as_text(other)]
             for name in names:
                 draft.put("cluster_addr_table", (cluster, name), value)
     else:
-        draft.put("kv_config_table", (_text(one), _text(other)), value)
+        draft.put("kv_config_table", (as_text(one), as_text(other)), value)
 
 
 def _take_group(draft: Draft, row: LoggedRow) -> None:
     """Take what is said of a group: that it is gone, with its queue data, or the cluster and the address of its master."""
-    name, group = _text(row.one), draft.group(_text(row.one))
+    name, group = as_text(row.one), draft.group(as_text(row.one))
     if not isinstance(row.value, tuple):
         draft.put("broker_addr_table", (name,), None)
         draft.remove_topics_of(name)
@@ -74,7 +74,3 @@ def _without(draft: Draft, name: str | None, addr: str | None) -> None:
     left = () if group is None else tuple(member for member in group.broker_addrs if member[1] != addr)
     # That a group without known members is gone is another line's to say: others may never have been shown.
     draft.put("broker_addr_table", (name,), group._replace(broker_addrs=left) if group is not None and left else None)
-
-
-def _text(part: Part) -> str | None:
-    return part if isinstance(part, str) else None

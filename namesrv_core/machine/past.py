@@ -48,6 +48,11 @@ class Entity(NamedTuple):
     other: Part
 
 
+def as_text(part: object) -> str | None:
+    """Return a part of a key as a name or an address; None for what is none: null, a number, ANY."""
+    return part if isinstance(part, str) else None
+
+
 class Mark(NamedTuple):
     """`entity`, which may hold ANY, has become known (or, if not `known`, doubtful)."""
 

@@ -30,7 +30,7 @@ from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.draft import NOTHING_CERTAIN, Outcome, Step
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.java_map import nested_get
-from namesrv_core.machine.past import ACTING, ANY, CLUSTER, GROUP, SETTLED, Entity, Mark, Part, Past
+from namesrv_core.machine.past import ACTING, ANY, CLUSTER, GROUP, SETTLED, Entity, Mark, Part, Past, as_text
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
@@ -44,6 +44,7 @@ from namesrv_core.replay.readings import (
     Read,
     Whole,
     certainty_of,
+    entries_corrected,
     has_live_entry,
     pieces_of,
     rows_known,
@@ -112,15 +113,7 @@ def _entries_shown(registry: Registry, past: Past, event: events.AnswerObserved,
     says_nothing = outcome == Outcome.NO_EFFECT and past.knows_all("kv_config", namespace)
     if shown is None or says_nothing or past.last_effect_ms >= event.request_seq // NS_PER_MS:
         return Step(outcome)
-    changes = []
-    if outcome == Outcome.UNKNOWN_PAST:
-        held: Mapping[str | None, KvValue] = registry.kv_config_table.get(namespace) or {}
-        if namespace not in registry.kv_config_table:
-            changes.append(Change("kv_config_table", (namespace, None), KvValue(None)))
-        for key in (*held, *(key for key in shown if key not in held)):
-            value = KvValue(shown[key]) if key in shown else None
-            if value != held.get(key):
-                changes.append(Change("kv_config_table", (namespace, key), value))
+    changes = entries_corrected(registry, namespace, shown) if outcome == Outcome.UNKNOWN_PAST else ()
     marks = _known(("kv_config", namespace, key) for key in (ANY, None, *shown))
     return Step(outcome, tuple(changes), result=Evidence(marks, None))
 
@@ -334,9 +327,11 @@ class _Reading:
         if isinstance(shown, ShownTopics):
             for difference in differences:
                 for name in self._rows_of(difference.entity.one):
-                    yield Change("topic_queue_table", (_text(difference.entity.one), name), None)
+                    yield Change("topic_queue_table", (as_text(difference.entity.one), name), None)
             return
-        for name in dict.fromkeys(_text(d.entity.one) for d in differences if d.entity.kind in ("broker_addr", GROUP)):
+        for name in dict.fromkeys(
+            as_text(d.entity.one) for d in differences if d.entity.kind in ("broker_addr", GROUP)
+        ):
             group = self._true_group(name, shown) if isinstance(shown, ShownRoute) else shown.groups.get(name)
             yield Change("broker_addr_table", (name,), group)
             for topic in self.registry.topic_queue_table.topics_of_name(name) if group is None else ():
@@ -345,9 +340,9 @@ class _Reading:
             if entity.kind == "kv_config":
                 if ORDER_TOPIC_CONFIG not in self.registry.kv_config_table:
                     yield Change("kv_config_table", (ORDER_TOPIC_CONFIG, None), KvValue(None))
-                value = None if value is None else KvValue(_text(value))  # noqa: PLW2901  a text in answers
+                value = None if value is None else KvValue(as_text(value))  # noqa: PLW2901  a text in answers
             if entity.kind in TABLE_OF:
-                yield Change(TABLE_OF[entity.kind], (_text(entity.one), _text(entity.other)), value)
+                yield Change(TABLE_OF[entity.kind], (as_text(entity.one), as_text(entity.other)), value)
 
     # -- acting masters --------------------------------------------------------------------------------------------
 
@@ -410,10 +405,6 @@ def _group_pairs(name: str | None, held: BrokerData | None, shown: BrokerData | 
         yield Difference(
             Entity(GROUP, name, part), None if held is None else what(held), None if shown is None else what(shown)
         )
-
-
-def _text(part: object) -> str | None:
-    return part if isinstance(part, str) else None
 
 
 def _known(keys: Iterable[Key]) -> tuple[Mark, ...]:

@@ -312,7 +312,7 @@ def _removal(registry: Registry, past: Past, _: events.Event, step: Step, __: Na
         if change.table == "broker_live_table":
             key = LiveKey(*change.key)
             certain = certain and past.knows("broker_live", *key)
-            yield from (_mark(kind, key, known=certain) for kind in ("broker_live", "filter_server", SETTLED))
+            yield from (Mark(Entity(kind, *key), certain) for kind in ("broker_live", "filter_server", SETTLED))
             if not certain:
                 past.beats[key] = past.now_ms
     for change in step.changes:
@@ -327,10 +327,6 @@ def _removal(registry: Registry, past: Past, _: events.Event, step: Step, __: Na
             else:
                 yield from _doubts_about(name)
                 yield from (Mark(Entity("broker_addr", name, broker_id), known=shown) for broker_id in lost)
-
-
-def _mark(kind: str, key: LiveKey, *, known: bool) -> Mark:
-    return Mark(Entity(kind, *key), known)
 
 
 def _after_loss(registry: Registry, past: Past, name: str | None, step: Step) -> Iterator[Mark]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import NamedTuple
 
@@ -12,8 +12,8 @@ from namesrv_core.machine.codes import Answer
 from namesrv_core.machine.draft import NOTHING_CERTAIN, Certainty
 from namesrv_core.machine.past import ANY, Entity, Mark, Past, TablePart
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.registry import Registry
-from namesrv_core.machine.rows import LiveKey
+from namesrv_core.machine.registry import Change, Registry
+from namesrv_core.machine.rows import KvValue, LiveKey
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
 
 
@@ -54,20 +54,19 @@ class Read:
     """
 
     __slots__ = (
-        *(
-            "_names_at",
-            "acting",
-            "answered",
-            "differing",
-            "known",
-            "learned_at",
-            "namesrv",
-            "shown",
-            "since",
-            "stale",
-            "unlearned",
-        ),
-        *("until_ms", "waiting"),
+        "_names_at",
+        "acting",
+        "answered",
+        "differing",
+        "known",
+        "learned_at",
+        "namesrv",
+        "shown",
+        "since",
+        "stale",
+        "unlearned",
+        "until_ms",
+        "waiting",
     )
 
     def __init__(self, answered: Answer, namesrv: Namesrv, shown: Shown, past: Past) -> None:
@@ -156,6 +155,18 @@ def has_live_entry(registry: Registry, past: Past, key: LiveKey) -> bool:
     One without a mark is from before a gap: an answer that shows its address says nothing of it.
     """
     return key in registry.broker_live_table and past.has_mark("broker_live", *key)
+
+
+def entries_corrected(registry: Registry, namespace: str | None, shown: Mapping[str, str | None]) -> Iterator[Change]:
+    """Yield what makes the KV entries of a namespace those that a list shows; one without a value is in no list, and stays."""
+    held: Mapping[str | None, KvValue] = registry.kv_config_table.get(namespace) or {}
+    if namespace not in registry.kv_config_table:
+        yield Change("kv_config_table", (namespace, None), KvValue(None))
+    listed: dict[str | None, KvValue] = {key: KvValue(text) for key, text in shown.items()}
+    for key in dict.fromkeys((*held, *listed)):
+        value, was = listed.get(key), held.get(key)
+        if value != was and (value, was) != (None, KvValue(None)):
+            yield Change("kv_config_table", (namespace, key), value)
 
 
 def rows_known(marks: Iterable[Mark]) -> set[Entity]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-
 from namesrv_core.asking.answers import answer_to
-from namesrv_core.asking.body_json import read_json, same_json
+from namesrv_core.asking.body_json import same_json
+from namesrv_core.asking.shown import entries_shown
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import Outcome, Step
 from namesrv_core.machine.past import ANY, Entity, Mark, Past
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
-from namesrv_core.machine.rows import MASTER_ID, KvValue
+from namesrv_core.machine.rows import MASTER_ID
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG, step
-from namesrv_core.replay.readings import Evidence
+from namesrv_core.replay.readings import Evidence, entries_corrected
 from namesrv_core.replay.silence import has_settled
 
 
@@ -48,8 +47,8 @@ def assimilate_response(registry: Registry, past: Past, event: events.ResponseOb
         unknown.append(not past.knows_all("kv_config", ORDER_TOPIC_CONFIG))
     if not all(unknown):
         return Step(Outcome.NO_EFFECT)
-    if answered.body is not None and (shown := _order_conf_shown(answered.body)) is not None:
-        changes += _order_conf_changes(registry, shown)
+    if answered.body is not None and (shown := entries_shown(answered)) is not None:
+        changes += entries_corrected(registry, ORDER_TOPIC_CONFIG, shown)
         marks += [Mark(Entity("kv_config", ORDER_TOPIC_CONFIG, topic)) for topic in shown]
         marks.append(Mark(Entity("kv_config", ORDER_TOPIC_CONFIG, ANY)))
     outcome = Outcome.UNKNOWN_PAST if unknown else Outcome.NO_EFFECT
@@ -74,26 +73,3 @@ def _master_shown(registry: Registry, asked: events.RegisterBroker, addr: str | 
     slaves = tuple(member for member in group.broker_addrs if member[0] != MASTER_ID)
     shown = group._replace(broker_addrs=((MASTER_ID, addr), *slaves))
     return [Change("broker_addr_table", (asked.broker_name,), shown)]
-
-
-def _order_conf_shown(body: str) -> dict[str, str] | None:
-    """Return the order configurations in the body of a response; None where it is no such body."""
-    try:
-        read = read_json(body)
-    except ValueError:
-        return None
-    table = read.get("table") if isinstance(read, dict) else None
-    if not isinstance(table, dict) or not all(isinstance(value, str) for value in table.values()):
-        return None
-    return table
-
-
-def _order_conf_changes(registry: Registry, shown: Mapping[str, str]) -> Iterator[Change]:
-    """Yield what makes the table the one shown; an entry without a value is in no body, and stays."""
-    held = registry.kv_config_table.get(ORDER_TOPIC_CONFIG)
-    if held is None:
-        yield Change("kv_config_table", (ORDER_TOPIC_CONFIG, None), KvValue(None))
-    for topic in dict.fromkeys([*(held or ()), *shown]):
-        value, was = KvValue(shown[topic]) if topic in shown else None, (held or {}).get(topic)
-        if topic is not None and was != value and (value, was) != (None, KvValue(None)):
-            yield Change("kv_config_table", (ORDER_TOPIC_CONFIG, topic), value)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from namesrv_core.machine.codes import Question, RequestCode
-from namesrv_core.machine.past import ACTING, ANY, GROUP, SETTLED, Entity, Mark, Past
+from namesrv_core.machine.past import ACTING, ANY, GROUP, SETTLED, Entity, Mark, Past, as_text
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Registry
@@ -103,11 +103,11 @@ def is_known(registry: Registry, past: Past, entity: Entity, namesrv: Namesrv, *
     if not known or not present:
         return known
     if kind == "topic_queue":
-        known = topics_stay(registry, past, _name(other), namesrv)
+        known = topics_stay(registry, past, as_text(other), namesrv)
     elif kind == "broker_addr":
-        known = other not in unsettled_ids(registry, past, _name(one), namesrv)
+        known = other not in unsettled_ids(registry, past, as_text(one), namesrv)
     elif kind in ("cluster_addr", GROUP):
-        known = group_stays(registry, past, _name(other if kind == "cluster_addr" else one), namesrv)
+        known = group_stays(registry, past, as_text(other if kind == "cluster_addr" else one), namesrv)
     elif kind == "filter_server":
         known = past.knows(SETTLED, one, other)
     return known
@@ -135,7 +135,3 @@ def knows_all_of(registry: Registry, past: Past, question: Question, namesrv: Na
         and past.knows_all("broker_addr", ANY)
         and not any(unsettled_ids(registry, past, name, namesrv) for name in names)
     )
-
-
-def _name(part: object) -> str | None:
-    return part if isinstance(part, str) else None

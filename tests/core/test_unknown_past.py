@@ -12,7 +12,7 @@ from namesrv_core import Namesrv, Outcome, Registry, Step, answer, take
 from namesrv_core.asking.shown import entries_shown, shown_by
 from namesrv_core.history.intervals import Histories
 from namesrv_core.machine import events
-from namesrv_core.machine.codes import Answer, Question
+from namesrv_core.machine.codes import Answer, Question, RequestCode
 from namesrv_core.machine.past import ANY, Entity, Mark, Past
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
 from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
@@ -217,14 +217,18 @@ def test_what_is_no_list_of_entries_shows_none(body: str | None) -> None:
     assert server.take(events.ResponseObserved(register(), Answer(0, body)), 10).changes == ()
 
 
-def test_an_entry_without_a_value_is_in_no_response_and_stays() -> None:
-    """A registration is told the order configuration without it: that corrects nothing, and changes no row."""
+@pytest.mark.parametrize("is_response", [True, False])
+def test_an_entry_without_a_value_is_in_no_list_and_stays(is_response: bool) -> None:  # noqa: FBT001
+    """The response to a registration and the list of a namespace leave it out: that corrects nothing, and changes no row."""
     for shown, corrected in (("a:4", []), ("a:8", [("ORDER_TOPIC_CONFIG", "T")])):
         server = Server()
         for topic, value in (("T", "a:4"), ("U", None)):
             server.take(events.PutKvConfig("ORDER_TOPIC_CONFIG", topic, value), 10)
         answered = Answer(0, json.dumps({"table": {"T": shown}}))
-        step = server.take(events.ResponseObserved(register(), answered), 20)
+        if is_response:
+            step = server.take(events.ResponseObserved(register(), answered), 20)
+        else:
+            step = server.see(Question(RequestCode.GET_KVLIST_BY_NAMESPACE, "ORDER_TOPIC_CONFIG"), answered, 20)
         assert step.outcome == (Outcome.UNKNOWN_PAST if corrected else Outcome.NO_EFFECT)
         assert [change.key for change in step.changes] == corrected
         assert [*server.registry.kv_config_table["ORDER_TOPIC_CONFIG"]] == ["T", "U"]
