@@ -133,10 +133,10 @@ class Histories:
         self, key: Key, version: DataVersion | None, *, seq: int, event_id: str, at_us: int
     ) -> Interval | None:
         """Note the data version that a broker reports; return the interval that it closes, if the version is new."""
+        if self.has_reported(key, version):
+            return None
         old = self._open.get("data_version", {}).get(key)
         before = old.value.data_version if old is not None and isinstance(old.value, Reported) else None
-        if old is not None and before == version:
-            return None
         regression = version is not None and before is not None and version.is_before(before)
         by = By(Position(seq, 0), event_id, at_us)
         return self._replace("data_version", key, Reported(version, before, regression), by)

@@ -53,7 +53,7 @@ class Change(NamedTuple):
 
 
 class Registry:
-    """All that one name server holds. Changed by `apply` and `refresh` only."""
+    """All that one name server holds. Changed by `apply` and `broker_live_table.refresh` only."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
@@ -108,10 +108,6 @@ class Registry:
         return all(getattr(self, name) == getattr(other, name) for name in get_args(TableName))
 
     # -- changing ----------------------------------------------------------------------------------------------------
-
-    def refresh(self, key: LiveKey, at_ms: int) -> None:
-        """Set the lastUpdateTimestamp of a live entry."""
-        self.broker_live_table.refresh(key, at_ms)
 
     def apply(self, changes: Iterable[Change], at_ms: int, beats: Mapping[LiveKey, int] | None = None) -> None:
         """Apply `changes` in order; a live entry that is put is refreshed at `at_ms`, or when `beats` says."""

@@ -243,7 +243,7 @@ def apply_step(registry: Registry, event: events.Event, taken: Step, at_ms: int,
     if taken.changes:
         registry.apply(taken.changes, at_ms)
     if taken.refreshed is not None:
-        registry.refresh(taken.refreshed, at_ms)
+        registry.broker_live_table.refresh(taken.refreshed, at_ms)
     if type(event) is events.NamesrvStarted:
         registry.restart(namesrv.profile)
 

@@ -64,6 +64,6 @@ def _pass_over(registry: Registry, event: events.RecordingGap, at_ms: int) -> St
     heard_ms = event.until_ms if event.until_ms > at_ms + 1 else min(event.until_ms, at_ms)
     for key, live in registry.broker_live_table.items():
         if registry.last_update_ms[key] + live.lease_ms >= at_ms:
-            registry.refresh(key, max(heard_ms, registry.last_update_ms[key]))
+            registry.broker_live_table.refresh(key, max(heard_ms, registry.last_update_ms[key]))
     registry.past = Past(event.until_ms)
     return Step(Outcome.UNRECORDED, result=event.until_ms)
