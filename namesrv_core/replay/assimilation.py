@@ -30,12 +30,12 @@ from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.draft import NOTHING_CERTAIN, Outcome, Step
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.java_map import nested_get
-from namesrv_core.machine.past import ACTING, ANY, CLUSTER, GROUP, SETTLED, Entity, Mark, Part, Past, as_text
-from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.past import ACTING, ANY, CLUSTER, GROUP, SETTLED, Entity, Mark, Part, as_text
 from namesrv_core.machine.register import live_key_of
-from namesrv_core.machine.registry import Change, Registry
+from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, KvValue, LiveKey, QueueData
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
+from namesrv_core.replay.belief import Belief
 from namesrv_core.replay.readings import (
     WHOLE,
     Difference,
@@ -45,11 +45,9 @@ from namesrv_core.replay.readings import (
     Whole,
     certainty_of,
     entries_corrected,
-    has_live_entry,
     pieces_of,
     rows_known,
 )
-from namesrv_core.replay.silence import is_known, knows_all_of, knows_members
 
 _KEPT_QUESTIONS = 10_000
 Key = tuple[str, Part, Part]  # an Entity's parts: answers show many rows, and most of them are known
@@ -57,22 +55,23 @@ _TOPIC = "topic"  # (topic, None): whether it is in a list of topics
 _NOTHING_NEW = Step(Outcome.NO_EFFECT, certainty=NOTHING_CERTAIN)
 
 
-def assimilate(registry: Registry, past: Past, event: events.AnswerObserved, namesrv: Namesrv) -> Step:
-    """Return what an answer corrects in `registry`; `result` is its Evidence, if it is any.
+def assimilate(belief: Belief, event: events.AnswerObserved) -> Step:
+    """Return what an answer corrects in the registry; `result` is its Evidence, if it is any.
 
     Without effect where something happened between question and answer: which side of it the answer shows is open. An acting
     master stands in a route under the master's id: such members are not taken over.
     """
     if event.question.code == RequestCode.GET_KVLIST_BY_NAMESPACE:
-        return _entries_shown(registry, past, event, namesrv)
+        return _entries_shown(belief, event)
     if event.question.code not in SHOWING_CODES:
-        return Step(_judged(registry, past, event, namesrv))
-    read = _read_of(past, event, namesrv)
-    return Step(Outcome.NO_EFFECT) if read is None else _Reading(registry, past, event, namesrv, read).step()
+        return Step(_judged(belief, event))
+    read = _read_of(belief, event)
+    return Step(Outcome.NO_EFFECT) if read is None else _Reading(belief, event, read).step()
 
 
-def _read_of(past: Past, event: events.AnswerObserved, namesrv: Namesrv) -> Read | None:
+def _read_of(belief: Belief, event: events.AnswerObserved) -> Read | None:
     """Return what is to be read of an answer, beside what was read of the last one to its question; None: it shows nothing."""
+    past, namesrv = belief.past, belief.namesrv
     question, answered = event.question, event.answered
     read = past.readings.get(question)
     if isinstance(read, Read) and read.namesrv is namesrv:
@@ -92,28 +91,28 @@ def _read_of(past: Past, event: events.AnswerObserved, namesrv: Namesrv) -> Read
     return read
 
 
-def _judged(
-    registry: Registry, past: Past, event: events.AnswerObserved, namesrv: Namesrv
-) -> Literal[Outcome.UNKNOWN_PAST, Outcome.NO_EFFECT]:
+def _judged(belief: Belief, event: events.AnswerObserved) -> Literal[Outcome.UNKNOWN_PAST, Outcome.NO_EFFECT]:
     """Judge an answer that shows no whole rows: it can only be told whether all is known that it depends on."""
-    question, answered, expected = event.question, event.answered, answer(registry, event.question, namesrv)
+    question, answered = event.question, event.answered
+    expected = answer(belief.registry, question, belief.namesrv)
     is_list = question.code in LIST_CODES
     differs = answered.fields != expected.fields or not same_json(answered.body, expected.body, ordered=False)
     if answered.code != expected.code:
         differs = not is_list  # which may be disabled
-    if not differs or knows_all_of(registry, past, question, namesrv):
+    if not differs or belief.knows_all_of(question):
         return Outcome.NO_EFFECT
     return Outcome.UNKNOWN_PAST
 
 
-def _entries_shown(registry: Registry, past: Past, event: events.AnswerObserved, namesrv: Namesrv) -> Step:
+def _entries_shown(belief: Belief, event: events.AnswerObserved) -> Step:
     """Judge a list of the KV entries of a namespace; one that shows what was not known corrects them."""
-    outcome, namespace = _judged(registry, past, event, namesrv), event.question.subject
+    past, namespace = belief.past, event.question.subject
+    outcome = _judged(belief, event)
     shown = entries_shown(event.answered)
     says_nothing = outcome == Outcome.NO_EFFECT and past.knows_all("kv_config", namespace)
     if shown is None or says_nothing or past.last_effect_ms >= event.request_seq // NS_PER_MS:
         return Step(outcome)
-    changes = entries_corrected(registry, namespace, shown) if outcome == Outcome.UNKNOWN_PAST else ()
+    changes = entries_corrected(belief.registry, namespace, shown) if outcome == Outcome.UNKNOWN_PAST else ()
     marks = _known(("kv_config", namespace, key) for key in (ANY, None, *shown))
     return Step(outcome, tuple(changes), result=Evidence(marks, None))
 
@@ -121,10 +120,9 @@ def _entries_shown(registry: Registry, past: Past, event: events.AnswerObserved,
 class _Reading:
     """One answer held against the registry, with what was read of it before."""
 
-    def __init__(
-        self, registry: Registry, past: Past, event: events.AnswerObserved, namesrv: Namesrv, read: Read
-    ) -> None:
-        self.registry, self.past, self.namesrv, self.read = registry, past, namesrv, read
+    def __init__(self, belief: Belief, event: events.AnswerObserved, read: Read) -> None:
+        self.belief, self.read = belief, read
+        self.registry, self.past, self.namesrv = belief.registry, belief.past, belief.namesrv
         self.asked_ms = event.request_seq // NS_PER_MS
         self.topic = event.question.subject
 
@@ -207,7 +205,7 @@ class _Reading:
         """Compare a group that may have an acting master: as routes show it, or its true ids if not all are known, or may go."""
         self.read.acting.add(name)
         held, group = self.registry.broker_addr_table.get(name), shown.groups[name]
-        if held is not None and knows_members(self.registry, self.past, name, self.namesrv):
+        if held is not None and self.belief.knows_members(name):
             yield from _group_pairs(name, self._as_routed(name, held, shown), group)
             return
         yield from _group_pairs(name, held, self._true_group(name, shown))
@@ -236,14 +234,14 @@ class _Reading:
         entity, held, _ = difference
         if entity.kind == _TOPIC:
             return self._topic_is_known(entity.one, present=held is not None)
-        return is_known(self.registry, self.past, entity, self.namesrv, present=held is not None)
+        return self.belief.is_known(entity, present=held is not None)
 
     def _topic_is_known(self, topic: Part, *, present: bool) -> bool:
         """A topic is there while any of its rows is; it is not there only if all that it could have are known."""
         if not present:
             return self.past.hears and self.past.knows_all("topic_queue", topic)
         rows = (Entity("topic_queue", topic, name) for name in self._rows_of(topic))
-        return any(is_known(self.registry, self.past, row, self.namesrv, present=True) for row in rows)
+        return any(self.belief.is_known(row, present=True) for row in rows)
 
     def _rows_of(self, topic: Part) -> Mapping[str | None, QueueData]:
         return self.registry.topic_queue_table.get(topic) or {}  # type: ignore[arg-type]
@@ -307,11 +305,11 @@ class _Reading:
         for broker_id, addr in group.broker_addrs:
             yield ("broker_addr", name, broker_id)
             key = live_key_of(self.namesrv, group.cluster_name, addr)
-            if has_live_entry(self.registry, past, key):
+            if self.belief.has_live_entry(key):
                 # A registration that may have been refused: it was not, for its address is there.
                 yield from (("broker_live", *key), (SETTLED, *key))
                 continue
-            gone_ms = past.silent_until_ms(key) + self.namesrv.scan_period_ms
+            gone_ms = self.belief.gone_ms(key)
             if past.now_ms > gone_ms:
                 yield (SETTLED, *key)
             else:

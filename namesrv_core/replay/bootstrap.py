@@ -7,48 +7,44 @@ doubtful. Nothing is taken for known because it is likely.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from namesrv_core.history.intervals import HISTORY_OF
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import NOTHING_CERTAIN, Certainty, Outcome, Step
 from namesrv_core.machine.past import ACTING, ANY, GROUP, ROUTE_KINDS, SETTLED, Entity, Mark, Part, Past
-from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of
-from namesrv_core.machine.registry import Change, Registry
+from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, LiveKey
+from namesrv_core.replay.belief import Belief
 from namesrv_core.replay.readings import Evidence, certainty_of, rows_known
-from namesrv_core.replay.silence import doubts_of, settle_the_silent
 
 _HEARTBEATS = (events.BrokerHeartbeat, events.QueryDataVersion)
 _ABOUT_ONE_NAME = (events.RegisterBroker, events.UnregisterBroker)
 
 
-def doubt_what_went_silently(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> None:
+def doubt_what_went_silently(belief: Belief, event: events.Event, at_ms: int) -> None:
     """Before an event: note what of the names concerned may have gone unseen by now."""
-    past = _past_of(registry)
+    past = belief.past
     past.now_ms = at_ms
     if not past.hears:
         past.heard_from_ms = at_ms
-    settle_the_silent(registry, past, namesrv)
-    names: list[str | None] = []
+    belief.settle_the_silent()
     if isinstance(event, _ABOUT_ONE_NAME):
-        names = [event.broker_name]
+        belief.doubt(event.broker_name)
     elif isinstance(event, events.RegisterTopic):
-        names = [name for name, _ in event.queue_datas or ()]
-    for name in names:
-        past.note(list(doubts_of(registry, past, name, namesrv)))
+        for name, _ in event.queue_datas or ():
+            belief.doubt(name)
 
 
-def learn(registry: Registry, event: events.Event, step: Step, at_ms: int, namesrv: Namesrv) -> Step:
-    """Note what `step` makes known and doubtful, and return it with its certainty. `registry`: before the step.
+def learn(belief: Belief, event: events.Event, step: Step, at_ms: int) -> Step:
+    """Note what `step` makes known and doubtful, and return it with its certainty. `belief`: before the step.
 
     `at_ms`: of a heartbeat when it came, of a run when the last of its heartbeats came.
     """
-    past = _past_of(registry)
+    past = belief.past
     if isinstance(event, _HEARTBEATS):
-        key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
+        key = live_key_of(belief.namesrv, event.cluster_name, event.broker_addr)
         if not past.knows(SETTLED, *key):
             past.beats[key] = at_ms
         return _certain(step, NOTHING_CERTAIN)
@@ -58,12 +54,12 @@ def learn(registry: Registry, event: events.Event, step: Step, at_ms: int, names
     if isinstance(event, events.ChangeLogged):
         return _logged(past, event, step, changed)
     begun = {entity for entity in changed if past.knows(*entity)}
-    marks = list(_marks_of(registry, past, event, step, namesrv))
+    marks = list(_marks_of(belief, event, step))
     if step.changes or not all(mark.known for mark in marks):
         past.last_effect_ms = past.now_ms
     past.note(marks)
     if step.changes:
-        past.versions.note(change for change in step.changes if not _is_known_renewal(registry, past, change))
+        past.versions.note(change for change in step.changes if not _is_known_renewal(belief, change))
     return _certain(step, certainty_of(_rows_known(past, changed, marks), begun))
 
 
@@ -103,13 +99,13 @@ def _logged(past: Past, event: events.ChangeLogged, step: Step, changed: list[En
     return _certain(step, certainty_of({*changed, *shown}, filter(is_new, changed)))
 
 
-def _is_known_renewal(registry: Registry, past: Past, change: Change) -> bool:
+def _is_known_renewal(belief: Belief, change: Change) -> bool:
     """Return whether a change replaces a live entry by a known one: answers show whether it is there, and nothing that is in it."""
     return (
         change.table == "broker_live_table"
         and change.value is not None
-        and LiveKey(*change.key) in registry.broker_live_table
-        and past.knows("broker_live", *change.key)
+        and LiveKey(*change.key) in belief.registry.broker_live_table
+        and belief.past.knows("broker_live", *change.key)
     )
 
 
@@ -118,13 +114,7 @@ def _rows_known(past: Past, changed: Iterable[Entity], marks: Iterable[Mark]) ->
 
 
 def _certain(step: Step, certainty: Certainty) -> Step:
-    return Step(*step[:-1], certainty)
-
-
-def _past_of(registry: Registry) -> Past:
-    if registry.past is None:
-        raise ValueError("the past of this registry is known")
-    return registry.past
+    return Step._make((*step[:-1], certainty))
 
 
 def _entities_of(change: Change) -> Iterator[Entity]:
@@ -137,19 +127,26 @@ def _entities_of(change: Change) -> Iterator[Entity]:
         yield Entity(HISTORY_OF[change.table], change.key[0], change.key[1])
 
 
-def _marks_of(registry: Registry, past: Past, event: events.Event, step: Step, namesrv: Namesrv) -> Iterator[Mark]:
+def _marks_of(belief: Belief, event: events.Event, step: Step) -> Iterator[Mark]:
+    past = belief.past
     if isinstance(event, events.RegisterBroker):
-        yield from _Registration(registry, past, event, step, namesrv).marks()
-    elif isinstance(event, events.NamesrvStarted | events.NamesrvStopped):
-        if past.is_logged:
-            return
+        yield from _Registration(belief, event, step).marks()
+    elif isinstance(event, events.UnregisterBroker):
+        yield from _unregistration(belief, event, step)
+    elif isinstance(event, events.ScanNotActiveBroker | events.ChannelDestroyed):
+        yield from _removal(belief, step)
+    elif isinstance(event, events.DeleteTopic):
+        yield from _topic_deletion(belief, event)
+    elif isinstance(event, events.RegisterTopic):
+        yield from _topic_registration(belief, event)
+    elif isinstance(event, events.PutKvConfig | events.DeleteKvConfig):
+        yield _known("kv_config", event.namespace, event.key)
+    elif isinstance(event, events.NamesrvStarted | events.NamesrvStopped) and not past.is_logged:
         past.beats.clear()
         past.phase_known = True
         past.complete_ms = past.now_ms
         for kind in ROUTE_KINDS:
             yield _known(kind, ANY, ANY)
-    elif type(event) in _EVIDENCE:
-        yield from _EVIDENCE[type(event)](registry, past, event, step, namesrv)
 
 
 def _known(kind: str, one: Part, other: Part) -> Mark:
@@ -163,16 +160,14 @@ def _doubt(kind: str, one: Part, other: Part) -> Mark:
 class _Registration:
     """What one registration makes known: whether it counted at all, and whether it wrote its topics."""
 
-    def __init__(
-        self, registry: Registry, past: Past, event: events.RegisterBroker, step: Step, namesrv: Namesrv
-    ) -> None:
-        self.registry, self.past, self.event, self.step = registry, past, event, step
-        self.namesrv, self.profile = namesrv, namesrv.profile
+    def __init__(self, belief: Belief, event: events.RegisterBroker, step: Step) -> None:
+        self.registry, self.past, self.namesrv = belief.registry, belief.past, belief.namesrv
+        self.event, self.step, self.profile = event, step, self.namesrv.profile
         self.name, self.broker_id = event.broker_name, event.broker_id
-        self.group = registry.broker_addr_table.get(self.name)
+        self.group = self.registry.broker_addr_table.get(self.name)
         self.addrs = {} if self.group is None else self.group.addr_of
-        self.key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
-        self.id_known = past.knows("broker_addr", self.name, self.broker_id)
+        self.key = live_key_of(self.namesrv, event.cluster_name, event.broker_addr)
+        self.id_known = self.past.knows("broker_addr", self.name, self.broker_id)
 
     def marks(self) -> Iterator[Mark]:
         """Yield what is known and doubtful after it."""
@@ -287,26 +282,26 @@ class _Registration:
             yield _doubt("topic_queue", topic, self.name)
 
 
-def _unregistration(
-    registry: Registry, past: Past, event: events.UnregisterBroker, step: Step, namesrv: Namesrv
-) -> Iterator[Mark]:
-    key, name = live_key_of(namesrv, event.cluster_name, event.broker_addr), event.broker_name
+def _unregistration(belief: Belief, event: events.UnregisterBroker, step: Step) -> Iterator[Mark]:
+    past, name = belief.past, event.broker_name
+    key = live_key_of(belief.namesrv, event.cluster_name, event.broker_addr)
     for kind in ("broker_live", "filter_server", SETTLED):
         yield _known(kind, *key)
-    if not namesrv.profile.batches_unregistrations:
+    if not belief.namesrv.profile.batches_unregistrations:
         yield _known("broker_addr", name, event.broker_id)
     if past.knows_all("broker_addr", name):
-        yield from _after_loss(registry, past, name, step)
+        yield from _after_loss(belief, name, step)
         yield _known("cluster_addr", event.cluster_name, name)
     else:
         yield from _doubts_about(name)
 
 
-def _removal(registry: Registry, past: Past, _: events.Event, step: Step, __: Namesrv) -> Iterator[Mark]:
+def _removal(belief: Belief, step: Step) -> Iterator[Mark]:
     """What a lost channel or a scan removes: gone is what was shown to be there, the rest is doubtful.
 
     Should it be seen again, the removal was wrong: that is no matter of the past, whoever decided when it happened.
     """
+    registry, past = belief.registry, belief.past
     certain = True
     for change in step.changes:
         if change.table == "broker_live_table":
@@ -323,22 +318,22 @@ def _removal(registry: Registry, past: Past, _: events.Event, step: Step, __: Na
             lost = [] if group is None else [i for i in group.addr_of if i not in kept]
             shown = certain and all(past.knows("broker_addr", name, broker_id) for broker_id in lost)
             if shown and past.knows_all("broker_addr", name):
-                yield from _after_loss(registry, past, name, step)
+                yield from _after_loss(belief, name, step)
             else:
                 yield from _doubts_about(name)
                 yield from (Mark(Entity("broker_addr", name, broker_id), known=shown) for broker_id in lost)
 
 
-def _after_loss(registry: Registry, past: Past, name: str | None, step: Step) -> Iterator[Mark]:
+def _after_loss(belief: Belief, name: str | None, step: Step) -> Iterator[Mark]:
     """What is known of a completely known group after it has lost a member: if it is gone, so is all that it had."""
-    left: object | None = registry.broker_addr_table.get(name)
+    left: object | None = belief.registry.broker_addr_table.get(name)
     for change in step.changes:
         if change.table == "broker_addr_table" and change.key[0] == name:
             left = change.value
     if left is None:
         yield _known("topic_queue", ANY, name)
         yield _known(GROUP, name, ANY)
-    elif not past.knows(GROUP, name, ACTING):
+    elif not belief.past.knows(GROUP, name, ACTING):
         yield _doubt("topic_queue", ANY, name)
 
 
@@ -349,10 +344,9 @@ def _doubts_about(name: str | None) -> Iterator[Mark]:
     yield _doubt(GROUP, name, ANY)
 
 
-def _topic_deletion(
-    registry: Registry, past: Past, event: events.DeleteTopic, _: Step, namesrv: Namesrv
-) -> Iterator[Mark]:
-    topic, cluster = event.topic, event.cluster_name if namesrv.profile.deletes_topic_of_cluster else None
+def _topic_deletion(belief: Belief, event: events.DeleteTopic) -> Iterator[Mark]:
+    registry, past, profile = belief.registry, belief.past, belief.namesrv.profile
+    topic, cluster = event.topic, event.cluster_name if profile.deletes_topic_of_cluster else None
     if not cluster:
         yield _known("topic_queue", topic, ANY)
         return
@@ -364,32 +358,13 @@ def _topic_deletion(
             yield _doubt("topic_queue", topic, name)
 
 
-def _topic_registration(
-    registry: Registry, past: Past, event: events.RegisterTopic, _: Step, __: Namesrv
-) -> Iterator[Mark]:
+def _topic_registration(belief: Belief, event: events.RegisterTopic) -> Iterator[Mark]:
     """All entries are stored if all their names have groups; else it hangs on which have, and whether the topic was."""
     names = [name for name, _ in event.queue_datas or ()]
-    groups = [registry.broker_addr_table.get(name) for name in names]
+    groups = [belief.registry.broker_addr_table.get(name) for name in names]
     certain = all(
-        group is not None and any(past.knows("broker_addr", name, broker_id) for broker_id in group.addr_of)
+        group is not None and any(belief.past.knows("broker_addr", name, broker_id) for broker_id in group.addr_of)
         for name, group in zip(names, groups, strict=True)
     )
     for name in names:
         yield Mark(Entity("topic_queue", event.topic, name), known=certain)
-
-
-def _kv_change(
-    _: Registry, __: Past, event: events.PutKvConfig | events.DeleteKvConfig, ___: Step, ____: Namesrv
-) -> Iterator[Mark]:
-    yield _known("kv_config", event.namespace, event.key)
-
-
-_EVIDENCE: dict[type, Callable[[Registry, Past, Any, Step, Namesrv], Iterator[Mark]]] = {
-    events.UnregisterBroker: _unregistration,
-    events.ScanNotActiveBroker: _removal,
-    events.ChannelDestroyed: _removal,
-    events.DeleteTopic: _topic_deletion,
-    events.RegisterTopic: _topic_registration,
-    events.PutKvConfig: _kv_change,
-    events.DeleteKvConfig: _kv_change,
-}

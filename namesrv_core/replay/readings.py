@@ -13,7 +13,7 @@ from namesrv_core.machine.draft import NOTHING_CERTAIN, Certainty
 from namesrv_core.machine.past import ANY, Entity, Mark, Past, TablePart
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Change, Registry
-from namesrv_core.machine.rows import KvValue, LiveKey
+from namesrv_core.machine.rows import KvValue
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
 
 
@@ -147,14 +147,6 @@ def pieces_of(shown: Shown) -> Collection[Piece]:
 
 _OF_CLUSTERS = ("broker_addr_table", "cluster_addr_table", "broker_live_table")
 _OF_TOPIC = ("topic_queue_table", "topic_queue_mapping_info_table", "kv_config_table")
-
-
-def has_live_entry(registry: Registry, past: Past, key: LiveKey) -> bool:
-    """Return whether there is a live entry under `key`, of which something is known.
-
-    One without a mark is from before a gap: an answer that shows its address says nothing of it.
-    """
-    return key in registry.broker_live_table and past.has_mark("broker_live", *key)
 
 
 def entries_corrected(registry: Registry, namespace: str | None, shown: Mapping[str, str | None]) -> Iterator[Change]:

@@ -7,22 +7,22 @@ from namesrv_core.asking.body_json import same_json
 from namesrv_core.asking.shown import entries_shown
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import Outcome, Step
-from namesrv_core.machine.past import ANY, Entity, Mark, Past
-from namesrv_core.machine.profile import Namesrv
+from namesrv_core.machine.past import ANY, Entity, Mark
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import MASTER_ID
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG, step
+from namesrv_core.replay.belief import Belief
 from namesrv_core.replay.readings import Evidence, entries_corrected
-from namesrv_core.replay.silence import has_settled
 
 
-def assimilate_response(registry: Registry, past: Past, event: events.ResponseObserved, namesrv: Namesrv) -> Step:
+def assimilate_response(belief: Belief, event: events.ResponseObserved) -> Step:
     """Return what the response to a beat, which was just taken, corrects; `result` is its Evidence, if it is any.
 
     A registration is told the whole order configuration, and a slave its master; what the master's live entry is it is not. A
     version query is told of a live entry that it does not bring into being: that it is there, and its version, teaches nothing.
     """
+    registry, past, namesrv = belief.registry, belief.past, belief.namesrv
     asked, answered = event
     expected = answer_to(asked, step(registry, asked, past.now_ms, namesrv), registry, namesrv)
     if isinstance(asked, events.QueryDataVersion):
@@ -40,7 +40,7 @@ def assimilate_response(registry: Registry, past: Past, event: events.ResponseOb
     if answered.code != expected.code:  # whether a single topic is refused hangs on whether the id is there
         unknown.append(not past.knows("broker_addr", asked.broker_name, asked.broker_id))
     elif answered.fields != expected.fields:
-        unknown.append(not _knows_master(registry, past, asked, namesrv))
+        unknown.append(not _knows_master(belief, asked))
         changes += _master_shown(registry, asked, dict(answered.fields).get("masterAddr"))
         marks += [Mark(Entity("broker_addr", asked.broker_name, MASTER_ID))] if changes else []
     if not same_json(answered.body, expected.body, ordered=False):
@@ -55,13 +55,13 @@ def assimilate_response(registry: Registry, past: Past, event: events.ResponseOb
     return Step(outcome, tuple(changes), result=Evidence(tuple(marks)))
 
 
-def _knows_master(registry: Registry, past: Past, asked: events.RegisterBroker, namesrv: Namesrv) -> bool:
+def _knows_master(belief: Belief, asked: events.RegisterBroker) -> bool:
     """Return whether it is known which master the group has, and whether that lives."""
-    group = registry.broker_addr_table.get(asked.broker_name)
+    past, group = belief.past, belief.registry.broker_addr_table.get(asked.broker_name)
     addr = None if group is None else group.addr_of.get(MASTER_ID)
-    key = live_key_of(namesrv, asked.cluster_name, addr)
+    key = live_key_of(belief.namesrv, asked.cluster_name, addr)
     return past.knows("broker_addr", asked.broker_name, MASTER_ID) and (
-        addr is None or (past.knows("broker_live", *key) and has_settled(registry, past, key))
+        addr is None or (past.knows("broker_live", *key) and belief.has_settled(key))
     )
 
 

@@ -10,6 +10,7 @@ from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.step import apply_step, step
 from namesrv_core.replay import bootstrap
 from namesrv_core.replay.assimilation import assimilate
+from namesrv_core.replay.belief import Belief
 from namesrv_core.replay.responses import assimilate_response
 
 _SINCE_5X = (events.BrokerHeartbeat, events.RegisterTopic)
@@ -40,15 +41,16 @@ def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv, 
     if registry.past is None:
         taken = step(registry, event, at_ms, namesrv)
     else:
+        belief = Belief(registry, registry.past, namesrv)
         told = event.beat if isinstance(event, events.RefreshRun) else event
-        bootstrap.doubt_what_went_silently(registry, told, at_ms if since_ms is None else since_ms, namesrv)
+        bootstrap.doubt_what_went_silently(belief, told, at_ms if since_ms is None else since_ms)
         if isinstance(event, events.AnswerObserved):
-            taken = assimilate(registry, registry.past, event, namesrv)
+            taken = assimilate(belief, event)
         elif isinstance(event, events.ResponseObserved):
-            taken = assimilate_response(registry, registry.past, event, namesrv)
+            taken = assimilate_response(belief, event)
         else:
             taken = step(registry, event, at_ms, namesrv)
-        taken = bootstrap.learn(registry, told, taken, at_ms, namesrv)
+        taken = bootstrap.learn(belief, told, taken, at_ms)
     apply_step(registry, event, taken, at_ms, namesrv)
     return taken
 

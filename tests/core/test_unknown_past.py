@@ -81,12 +81,6 @@ def past_of(server: Server) -> Past:
     return server.registry.past
 
 
-def test_only_an_unknown_past_learns() -> None:
-    """A registry whose past is known has nothing to note: asking it to is a mistake of the caller."""
-    with pytest.raises(ValueError, match="the past of this registry is known"):
-        bootstrap.learn(Registry(V4_9_7), events.NamesrvStopped(), Step(Outcome.STOPPED), 0, Namesrv())
-
-
 @pytest.mark.parametrize(("profile", "lease_ms"), [(V4_9_7, 120_000), (V5_4_0, 600_000)])
 def test_an_own_lease_lengthens_the_wait(profile: Profile, lease_ms: int) -> None:
     """5.x takes the broker's own lease, so that silence may last as long; 4.x does not read it."""
