@@ -68,7 +68,6 @@ class Fact(NamedTuple):
     | known, doubted | what was marked | when, as a serial number |
     | listed | ("topic_queue", topic, ANY) of the last complete list | when, as a serial number |
     | beat | live key | last heartbeat, epoch milliseconds |
-    | channel | (remote address, channel id) | 0 |
     | setting | name of a number of the `Past` | its value |
     """
 
@@ -137,7 +136,7 @@ class Past:
         self._listed: frozenset[str | None] = frozenset()
         self._listed_stamp = 0
         self._stamp = 0
-        self._last_doubt = 0
+        self.last_doubt = 0  # when anything became doubtful for the last time, as a serial number
         self.turned: set[Entity] = set()  # what has become known or doubtful since somebody looked
         self.versions = Versions()  # of the registry beside it
         self.readings: dict[object, Any] = {}  # by question, what its last answer was found to say (`assimilation`)
@@ -148,7 +147,7 @@ class Past:
         known = self._latest(self._known, entities)
         if kind == "topic_queue" and one not in self._listed:
             known = max(known, self._listed_stamp)
-        return known > self._last_doubt or (known > 0 and known > self._latest(self._doubted, entities))
+        return known > self.last_doubt or (known > 0 and known > self._latest(self._doubted, entities))
 
     @staticmethod
     def _latest(stamps: Mapping[Any, int], entities: tuple[tuple[str, Part, Part], ...]) -> int:
@@ -168,7 +167,7 @@ class Past:
     def note(self, marks: Iterable[Mark]) -> None:
         """Take `marks` in order."""
         for entity, known in marks:
-            if known and self._known.get(entity, 0) > self._last_doubt:
+            if known and self._known.get(entity, 0) > self.last_doubt:
                 continue  # nothing new
             if not known or ANY in entity or not self.knows(*entity):
                 self.turned.add(entity)
@@ -176,17 +175,17 @@ class Past:
             if known:
                 self._known[entity] = self._stamp
             else:
-                self._doubted[entity] = self._last_doubt = self._stamp
+                self._doubted[entity] = self.last_doubt = self._stamp
                 self._doubted_others.setdefault(entity.kind, set()).add(entity.other)
 
     def new_among(self, keys: Iterable[tuple[str, Part, Part]]) -> list[tuple[str, Part, Part]]:
         """Return those of which it is news that they are known, by themselves and not as a pattern: parts of an `Entity` each."""
         stamps: Mapping[Any, int] = self._known
-        return [key for key in keys if stamps.get(key, 0) <= self._last_doubt]
+        return [key for key in keys if stamps.get(key, 0) <= self.last_doubt]
 
     def note_listed(self, topics: frozenset[str | None]) -> None:
         """Note that exactly `topics` have rows in the topic table: everything about any other topic is known."""
-        if topics == self._listed and self._listed_stamp > self._last_doubt:
+        if topics == self._listed and self._listed_stamp > self.last_doubt:
             return  # nothing new
         if topics != self._listed or not self._listed_stamp:
             self.turned.add(Entity("topic_queue", ANY, ANY))
@@ -199,11 +198,6 @@ class Past:
     def knows_all_topics(self) -> bool:
         """Return whether the topic table is known completely."""
         return self._listed_stamp > 0 and all(self.knows_all("topic_queue", topic) for topic in (*self._listed, ANY))
-
-    @property
-    def last_doubt(self) -> int:
-        """Return when anything became doubtful for the last time, as a serial number."""
-        return self._last_doubt
 
     def silent_until_ms(self, key: LiveKey) -> int:
         """Return the last instant at which an entry under `key`, if there is one, can be there without a new event."""
@@ -242,7 +236,7 @@ class Past:
                 past._known[entity] = number
             elif what == "doubted":
                 past._doubted[entity] = number
-                past._last_doubt = max(past._last_doubt, number)
+                past.last_doubt = max(past.last_doubt, number)
                 past._doubted_others.setdefault(entity.kind, set()).add(entity.other)
             elif what == "listed":
                 listed.add(entity.one)
