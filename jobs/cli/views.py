@@ -285,7 +285,6 @@ def register(spark: SparkSession, warehouse: Warehouse, database: str) -> int:
         views = PermanentViews(spark, warehouse)
         views.register()
     except (PySparkException, Py4JError) as error:
-        require_readable(warehouse.path, {}, str(error))
         raise UsageError(f"database {database}: the catalog does not take it: {first_line(error)}") from error
     return len(views.made)
 
