@@ -62,7 +62,6 @@ _SETTINGS: Mapping[str, str | bool] = {
     "autoinstall_known_extensions": False,
 }
 _PUBLISHED = "SELECT run_id, layout, finished_time FROM runs_committed WHERE status = 'published'"
-_VERSIONS = "SELECT versions FROM runs_committed WHERE run_id = $run"
 _RUN = "SELECT run_id, finished_time, versions, digests FROM runs_committed WHERE run_id = $run"
 _BATCH = 1_000
 # Failures that no file can cause. What a damaged one causes has any other class, and does not always name it.
@@ -144,6 +143,8 @@ class Answers:
         finished_time = lambda: self.known.finished_time  # noqa: E731  asked for when it is needed
         self._names = Names(self._connection, self._rows_of, finished_time, are_made=ready is not None)
         self._run_id = self._noted.run_id if ready is not None and self._noted else self._run_in_force(as_known_at)
+        if as_known_at is not None:
+            require_kept(self._runs, self._run_id, self.known.versions)
         if is_verified:
             from jobs.store.check import Holder  # noqa: PLC0415  Arrow takes longer than many a question
 
@@ -308,11 +309,7 @@ class Answers:
             require_layout(self.warehouse, layout)
             published[run] = finished
         require_not_behind(self._noted, self.warehouse, published)
-        run = run_id_in_force(self.warehouse, published, as_known_at)
-        if as_known_at is not None:
-            (versions,) = next(self.ask(_VERSIONS, run=run).rows)
-            require_kept(self._runs, run, versions)
-        return run
+        return run_id_in_force(self.warehouse, published, as_known_at)
 
     # -- what a question touches -------------------------------------------------------------------------------------------
 

@@ -47,11 +47,11 @@ _STATEMENTS = {
 """By question what is asked with the values of its arguments."""
 
 
-def answers_of(given: argparse.Namespace, known: str | None) -> Answers:
-    """Return the warehouse that is asked, as of a run, or of an instant; None: the last."""
+def answers_of(given: argparse.Namespace) -> Answers:
+    """Return the warehouse that is asked, as of a run, or of an instant; without either, the last."""
     return Answers(
         warehouse_at(given.warehouse),
-        None if known is None else known_at(known),
+        None if given.as_known_at is None else known_at(given.as_known_at),
         is_verified=getattr(given, "verified", False),
         is_closed=not getattr(given, "unsafe", False),
         memory_mib=getattr(given, "memory", None),
@@ -72,7 +72,7 @@ def ask(given: argparse.Namespace) -> int:
     elif question == "sql" and given.query is None:
         given.query = sys.stdin.read()
     questions = list(questions_of(question, told))
-    answers = answers_of(given, given.as_known_at)
+    answers = answers_of(given)
     _OPEN[:] = [answers]
     if given.question == "query":
         ((_, values),) = questions

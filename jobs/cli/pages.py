@@ -34,7 +34,7 @@ _A_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 def report(given: argparse.Namespace) -> int:
     """Write the report of a stretch of time and return the exit code."""
-    answers = answers_of(given, given.as_known_at)
+    answers = answers_of(given)
     part: list[float] = []
     with waiting("report", lambda: part[-1] if part else None):
         html = page_of(facts_of(answers, _scope(answers, given), lambda done, of: part.append(done / of)))
