@@ -11,7 +11,7 @@ import importlib
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, partial, reduce
 from operator import and_, itemgetter
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 # Without what the package `duckdb` adds to it, which takes longer to import than many a question.
 import _duckdb as duckdb
 
-from jobs.errors import BrokenLogError, JobError, NothingPublishedError, NotRecordedError, TamperedError, UsageError
+from jobs.errors import BrokenLogError, JobError, NotRecordedError, TamperedError, UsageError
 from jobs.printable import printable
 from jobs.store.coverage import NOT_RECORDED, Covered
 from jobs.store.names import Files, Names, made_with, pattern_of, reading, stand_in, touched
@@ -36,6 +36,7 @@ from jobs.store.published import (
     require_layout,
     require_not_behind,
     require_rows,
+    run_id_in_force,
 )
 from schemas import asked
 
@@ -60,10 +61,7 @@ _SETTINGS: Mapping[str, str | bool] = {
     "python_enable_replacements": False,
     "autoinstall_known_extensions": False,
 }
-_PUBLISHED = """
-    SELECT run_id, layout, finished_time FROM runs_committed
-    WHERE status = 'published' ORDER BY finished_time DESC, run_id DESC"""
-_VERSIONS = "SELECT versions FROM runs_committed WHERE run_id = $run"
+_PUBLISHED = "SELECT run_id, layout, finished_time FROM runs_committed WHERE status = 'published'"
 _RUN = "SELECT run_id, finished_time, versions, digests FROM runs_committed WHERE run_id = $run"
 _BATCH = 1_000
 # Failures that no file can cause. What a damaged one causes has any other class, and does not always name it.
@@ -145,6 +143,8 @@ class Answers:
         finished_time = lambda: self.known.finished_time  # noqa: E731  asked for when it is needed
         self._names = Names(self._connection, self._rows_of, finished_time, are_made=ready is not None)
         self._run_id = self._noted.run_id if ready is not None and self._noted else self._run_in_force(as_known_at)
+        if as_known_at is not None:
+            require_kept(self._runs, self._run_id, self.known.versions)
         if is_verified:
             from jobs.store.check import Holder  # noqa: PLC0415  Arrow takes longer than many a question
 
@@ -164,7 +164,7 @@ class Answers:
         except BrokenLogError as error:
             if isinstance(error.__cause__, TableNotFoundError):
                 require_not_behind(self._noted, self.warehouse, ())
-                raise self._nothing() from error
+                run_id_in_force(self.warehouse, {}, None)  # which raises
             raise
 
     def ask(self, sql: str, /, **values: Any) -> Answer:
@@ -304,28 +304,12 @@ class Answers:
             raise self._told(error, sql) from error
 
     def _run_in_force(self, as_known_at: str | dt.datetime | None) -> str:
-        published = list(self.ask(_PUBLISHED).rows)
-        for _, layout, _ in published:
+        published = dict[str, dt.datetime]()
+        for run, layout, finished in self.ask(_PUBLISHED).rows:
             require_layout(self.warehouse, layout)
-        require_not_behind(self._noted, self.warehouse, [run for run, *_ in published])
-        for run, _, finished in published:
-            if as_known_at is None or (run == as_known_at if isinstance(as_known_at, str) else finished <= as_known_at):
-                break
-        else:
-            raise self._nothing(as_known_at, [run for run, *_ in published])
-        if as_known_at is not None:
-            (versions,) = next(self.ask(_VERSIONS, run=run).rows)
-            require_kept(self._runs, run, versions)
-        return str(run)
-
-    def _nothing(
-        self, as_known_at: str | dt.datetime | None = None, published: Sequence[str] = ()
-    ) -> NothingPublishedError:
-        where = path_of(self.warehouse, "gold", "runs")
-        if as_known_at is None:
-            return NothingPublishedError(f"{where}: no run with status 'published'; run the nightly job first")
-        last = f"; the last one is {published[0]}" if published else ""
-        return NothingPublishedError(f"{where}: no run had been published by {as_known_at}{last}")
+            published[run] = finished
+        require_not_behind(self._noted, self.warehouse, published)
+        return run_id_in_force(self.warehouse, published, as_known_at)
 
     # -- what a question touches -------------------------------------------------------------------------------------------
 

@@ -30,11 +30,15 @@ def described(query: Query, how: str = "") -> str:
     return "\n".join([*lines, *([f"not known: {query.unknown}"] if query.unknown else [])])
 
 
-def values_of(query: Query, given: Sequence[str]) -> dict[str, Value]:
-    """Return the value of each parameter of a query, of texts `name=value`. Raises UsageError."""
+def texts_of(query: Query, given: Sequence[str]) -> dict[str, str]:
+    """Return what a command line gives a query, `NAME=VALUE` each, by name. Raises UsageError."""
     if unnamed := [text for text in given if "=" not in text]:
         raise UsageError(f"query {query.name}: {unnamed[0]!r}: expected NAME=VALUE")
-    texts = dict(text.partition("=")[::2] for text in given)
+    return dict(text.partition("=")[::2] for text in given)
+
+
+def values_of(query: Query, texts: Mapping[str, str]) -> dict[str, Value]:
+    """Return the value of each parameter of a query, of what it is given as text. Raises UsageError."""
     known = {parameter.name for parameter in query.parameters}
     unknown = sorted(set(texts) - known)
     if unknown:

@@ -9,16 +9,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from jobs import PROGRAM
 from jobs.ask.engine import FUNCTIONS, Answers, nearest
 from jobs.ask.instants import instant, known_at
+from jobs.cli.explain import EXPLAINED, explain
 from jobs.cli.judged import warehouse_at
 from jobs.cli.output import opened, waiting, write_lines, write_rows
 from jobs.errors import EXIT_OK, EXIT_ONGOING, UsageError
 from jobs.store.coverage import require_within, summary
 from schemas import asked
+
+if TYPE_CHECKING:  # their reader takes longer to import than many a question
+    from schemas.queries import Query
 
 # What was asked last: to close it takes longer than most processes have left.
 _OPEN: list[Answers] = []
@@ -31,7 +35,7 @@ _Asked = tuple[str, dict[str, Any]]
 """A statement in DuckDB's dialect, and its values."""
 _STATEMENTS = {
     "route-at": "SELECT * FROM route_at($topic, $t) ORDER BY namesrv_id, broker_name",
-    "explain": "",
+    "explain": EXPLAINED,
     "why": "SELECT * FROM why($topic, $t) ORDER BY namesrv_id",
     "diff": "SELECT * FROM route_diff($t1, $t2) ORDER BY ALL",
     "findings": "SELECT * FROM findings ORDER BY from_time, code, subject, namesrv_id",
@@ -43,11 +47,11 @@ _STATEMENTS = {
 """By question what is asked with the values of its arguments."""
 
 
-def answers_of(given: argparse.Namespace, known: str | None) -> Answers:
-    """Return the warehouse that is asked, as of a run, or of an instant; None: the last."""
+def answers_of(given: argparse.Namespace) -> Answers:
+    """Return the warehouse that is asked, as of a run, or of an instant; without either, the last."""
     return Answers(
         warehouse_at(given.warehouse),
-        None if known is None else known_at(known),
+        None if given.as_known_at is None else known_at(given.as_known_at),
         is_verified=getattr(given, "verified", False),
         is_closed=not getattr(given, "unsafe", False),
         memory_mib=getattr(given, "memory", None),
@@ -59,12 +63,18 @@ def ask(given: argparse.Namespace) -> int:
     if given.question == "queries":
         _list_queries((given.filter or "").lower())
         return EXIT_OK
-    questions = list(questions_of(given))
-    answers = answers_of(given, given.as_known_at)
+    question, told = given.question, vars(given)
+    if question == "query":
+        from jobs.ask.saved import query_named, texts_of, time_of  # noqa: PLC0415  as above
+
+        question = query_named(given.name)
+        told = texts_of(question, given.param)
+    elif question == "sql" and given.query is None:
+        given.query = sys.stdin.read()
+    questions = list(questions_of(question, told))
+    answers = answers_of(given)
     _OPEN[:] = [answers]
     if given.question == "query":
-        from jobs.ask.saved import time_of  # noqa: PLC0415  as below
-
         ((_, values),) = questions
         if not require_within(answers.coverage, *time_of(values)):
             sys.stderr.write(f"namesrv-history: {summary(answers.coverage)}\n")
@@ -77,11 +87,10 @@ def ask(given: argparse.Namespace) -> int:
             if number and given.format != "json":
                 out.write("\n")
             known: Iterable[Iterable[Any]] = ()
-            if given.question == "explain" or (given.format == "table" and _is_why(given)):
-                from jobs.cli.explain import explain  # noqa: PLC0415  only who is shown packets waits for their reader
-
+            is_why = question == "why" or getattr(given, "name", "") == "no_route_info"
+            if question == "explain" or (given.format == "table" and is_why):
                 files = [Path(name) for name in getattr(given, "capture", ())]
-                known = explain(answers, values, files, given.format, out, with_route=given.question == "explain")
+                known = explain(answers, values, files, given.format, out, with_route=question == "explain")
             else:
                 with waiting("ask", lambda: answers.share):
                     names, rows = answers.ask(sql, **values)
@@ -126,28 +135,25 @@ def _write_changes(answers: Answers, given: argparse.Namespace, out: TextIO) -> 
     sys.stderr.write(f"namesrv-history: {again}\n")
 
 
-def questions_of(given: argparse.Namespace) -> Iterator[_Asked]:
-    """Yield what a question asks in SQL. Raises UsageError where it cannot be asked."""
-    arguments = vars(given)
-    instants = {
-        name: instant(arguments[of]) for of, name in (("time", "t"), ("t1", "t1"), ("t2", "t2")) if of in arguments
-    }
-    if given.question == "table-at":
-        yield f"SELECT * FROM {FUNCTIONS[table_named(given.table)]}($t) ORDER BY ALL", instants  # noqa: S608  a name of ours
-    elif given.question == "diff" and instants["t1"] > instants["t2"]:
-        raise UsageError(f"{given.t1} lies after {given.t2}: give the earlier instant first")
-    elif given.question == "diff" and given.tables:
-        yield asked.statement("query.registry_changes") or "", instants
-    elif given.question == "query":
-        from jobs.ask.saved import query_named, values_of  # noqa: PLC0415  their reader takes longer to import than many a question
+def questions_of(question: str | Query, given: Mapping[str, Any]) -> Iterator[_Asked]:
+    """Yield what a question, or a saved query, asks in SQL with what it is given. Raises UsageError where it cannot be asked."""
+    if not isinstance(question, str):
+        from jobs.ask.saved import values_of  # noqa: PLC0415  as above
 
-        query = query_named(given.name)
-        yield asked.statement(f"query.{query.name}") or "", values_of(query, given.param)
-    elif given.question == "sql":
-        yield from _statements(sys.stdin.read() if given.query is None else given.query)
-    elif given.question in _STATEMENTS:
-        topic = {"topic": given.topic} if "topic" in arguments else {}
-        yield _STATEMENTS[given.question], {**topic, **instants}
+        yield asked.statement(f"query.{question.name}") or "", values_of(question, given)
+        return
+    instants = {name: instant(given[of]) for name, of in (("t", "time"), ("t1", "t1"), ("t2", "t2")) if of in given}
+    if question == "table-at":
+        yield f"SELECT * FROM {FUNCTIONS[table_named(given['table'])]}($t) ORDER BY ALL", instants  # noqa: S608  a name of ours
+    elif question == "diff" and instants["t1"] > instants["t2"]:
+        raise UsageError(f"{given['t1']} lies after {given['t2']}: give the earlier instant first")
+    elif question == "diff" and given.get("tables"):
+        yield asked.statement("query.registry_changes") or "", instants
+    elif question == "sql":
+        yield from _statements(given["query"])
+    elif question in _STATEMENTS:
+        topic = {"topic": given["topic"]} if "topic" in given else {}
+        yield _STATEMENTS[question], {**topic, **instants}
 
 
 def _statements(text: str) -> Iterator[_Asked]:
@@ -207,10 +213,6 @@ def _list_queries(word: str) -> None:
     if not group:
         near = nearest(word, queries(), cutoff=0.4)
         raise UsageError(f"no saved query has {word!r} in its name or question{near}. `ask queries` lists all")
-
-
-def _is_why(given: argparse.Namespace) -> bool:
-    return given.question == "why" or (given.question, getattr(given, "name", "")) == ("query", "no_route_info")
 
 
 # -- a Prometheus text file (for the node exporter's textfile collector) ---------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import datetime as dt
 import warnings
 from collections.abc import Callable, Mapping
@@ -12,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.ask.changes import changes
 from jobs.ask.engine import Answer, Answers, Known, nearest
-from jobs.ask.instants import instant, known_at
+from jobs.ask.instants import known_at
 from jobs.ask.saved import described, query_named, time_of
 from jobs.cli.arguments import QUESTIONS
 from jobs.cli.ask import questions_of
-from jobs.cli.explain import EXPLAINED
 from jobs.cli.judged import warehouse_at
 from jobs.errors import UsageError
 from jobs.store.coverage import require_within
@@ -84,16 +82,11 @@ class History:
         told = {key: value for key, value in named.items() if value is not None}
         bound = _signature(asked).bind(*values, **told).arguments
         given = {key: value if key == "tables" else str(value) for key, value in bound.items()}
-        if isinstance(asked, Query):
-            params = [f"{key}={value}" for key, value in given.items()]
-            ((sql, read),) = questions_of(argparse.Namespace(question="query", name=asked.name, param=params))
-            require_within(self.answers.coverage, *time_of(read))
-            return sql, read
-        if asked == "explain":
-            return EXPLAINED, {"topic": given["topic"], "t": instant(given["time"])}
-        found = list(questions_of(argparse.Namespace(question=asked.replace("_", "-"), **{"tables": False, **given})))
+        found = list(questions_of(asked if isinstance(asked, Query) else asked.replace("_", "-"), given))
         if len(found) != 1:
             raise UsageError("sql: one statement, please")
+        if isinstance(asked, Query):
+            require_within(self.answers.coverage, *time_of(found[0][1]))
         return found[0]
 
     def __dir__(self) -> list[str]:

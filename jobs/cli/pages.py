@@ -20,6 +20,7 @@ from jobs.report.page import page
 from jobs.report.page import report as page_of
 from jobs.store.coverage import NOT_RECORDED, text_of
 from schemas.queries import queries
+from schemas.times import day_start
 
 _DAY = dt.timedelta(days=1)
 _MOST_REPORTS = 3
@@ -33,7 +34,7 @@ _A_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 def report(given: argparse.Namespace) -> int:
     """Write the report of a stretch of time and return the exit code."""
-    answers = answers_of(given, given.as_known_at)
+    answers = answers_of(given)
     part: list[float] = []
     with waiting("report", lambda: part[-1] if part else None):
         html = page_of(facts_of(answers, _scope(answers, given), lambda done, of: part.append(done / of)))
@@ -84,7 +85,7 @@ def write_pages(warehouse: str, days: Iterable[dt.date], docs: Path) -> Path | N
     try:
         answers = Answers(warehouse)
         for day in sorted(days)[-_MOST_REPORTS:]:
-            start = dt.datetime.combine(day, dt.time(), dt.timezone.utc)
+            start = day_start(day)
             _write(root / _REPORTS / f"{day}.html", page_of(facts_of(answers, Scope(start, start + _DAY))))
         _write(root / _CATALOGUE, page("queries.html", "Saved queries", queries=list(queries().values()), index=_INDEX))
         (last,) = answers.ask(

@@ -21,14 +21,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from jobs.errors import NothingPublishedError, UsageError, first_line
+from jobs.errors import UsageError, first_line
 from jobs.store.check import Holder, require_all, require_readable
 from jobs.store.coverage import Covered, span_rows
 from jobs.store.delta_log import Version, head_of, open_version
 from jobs.store.files import folder_of
-from jobs.store.ledger import Run, run_known_at
+from jobs.store.ledger import Run
 from jobs.store.places import local_path, table_path
-from jobs.store.published import require_kept
+from jobs.store.published import require_kept, run_id_in_force
 from jobs.store.warehouse import Warehouse
 from schemas import asked, gold
 from schemas.table import Table
@@ -216,15 +216,7 @@ def run_in_force(warehouse: Warehouse, as_known_at: str | dt.datetime | None) ->
 
     Raises NothingPublishedError where there is none, NoLongerReadableError where maintenance has deleted what it pinned.
     """
-    last = warehouse.ledger().last
-    where = table_path(warehouse.path, gold.RUNS)
-    if last is None:
-        raise NothingPublishedError(f"{where}: no run with status 'published'; run the nightly job first")
-    known = last if as_known_at is None else run_known_at(warehouse.rows(gold.RUNS), as_known_at)
-    if known is None:
-        raise NothingPublishedError(
-            f"{where}: no run had been published by {as_known_at}; the last one is {last.run_id}"
-        )
+    known = warehouse.published_run(run_id_in_force(warehouse.path, warehouse.ledger().runs, as_known_at))
     if as_known_at is not None:
         runs = open_version(warehouse.path, gold.RUNS, head_of(warehouse.path, gold.RUNS))
         require_kept(runs.delta, known.run_id, known.versions)
@@ -293,7 +285,6 @@ def register(spark: SparkSession, warehouse: Warehouse, database: str) -> int:
         views = PermanentViews(spark, warehouse)
         views.register()
     except (PySparkException, Py4JError) as error:
-        require_readable(warehouse.path, {}, str(error))
         raise UsageError(f"database {database}: the catalog does not take it: {first_line(error)}") from error
     return len(views.made)
 

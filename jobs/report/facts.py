@@ -14,6 +14,7 @@ from jobs.printable import nobody, printable
 from jobs.store.coverage import text_of
 from namesrv_wire.codes import request_name, version_name
 from schemas.sql_files import query
+from schemas.times import day_start
 
 _LONGEST = 800
 _FIELDS: Mapping[str, str] = {
@@ -170,7 +171,7 @@ def facts_of(answers: Answers, scope: Scope, share: Callable[[int, int], None] =
     if not days:
         covered = f"published are {published[0]} to {published[-1]}" if published else "no day is published"
         raise MissingDayError(f"nothing is recorded between {scope.start:%F %R} and {scope.end:%F %R}: {covered}")
-    begin, end = _midnight(days[0]), _midnight(days[-1] + _ONE_DAY)
+    begin, end = day_start(days[0]), day_start(days[-1] + _ONE_DAY)
     histories = ("broker_live_history", "topic_queue_history")
     then = {name: _THEN.format(name=name, begin=begin, end=end) for name in histories}
     values = {
@@ -244,11 +245,7 @@ def answers_end(answers: Answers) -> dt.datetime:
     last = max(_all_days(answers), default=None)
     if last is None:
         raise MissingDayError("no day is published")
-    return _midnight(last + _ONE_DAY)
-
-
-def _midnight(day: dt.date) -> dt.datetime:
-    return dt.datetime.combine(day, dt.time(), dt.timezone.utc)
+    return day_start(last + _ONE_DAY)
 
 
 def _all_days(answers: Answers) -> list[dt.date]:

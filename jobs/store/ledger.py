@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -44,12 +44,13 @@ class Run:
 class Ledger:
     """What the published runs say together; `last` is None where nothing has been published.
 
-    `runs`: their ids; `covered`: ingest runs whose rows are published; `days`: days that are; `halting_days`: those of runs in
-    which a scan failed; `scan_days`: those of runs in which a scan failed or a name server started or stopped.
+    `runs`: their ids, with when each was published; `covered`: ingest runs whose rows are published; `days`:
+    days that are; `halting_days`: those of runs in which a scan failed; `scan_days`: those of runs in which a scan failed or a
+    name server started or stopped.
     """
 
     last: Run | None = None
-    runs: frozenset[str] = frozenset()
+    runs: Mapping[str, dt.datetime] = field(default_factory=dict)
     covered: frozenset[str] = frozenset()
     days: frozenset[dt.date] = frozenset()
     halting_days: frozenset[dt.date] = frozenset()
@@ -70,7 +71,7 @@ def read_ledger(runs: pa.Table, warehouse: str) -> Ledger:
     scans = {day for *counted, of in zip(*happened.values(), days, strict=True) if any(counted) for day in of}
     return Ledger(
         _last(published),
-        frozenset(published.column("run_id").to_pylist()),
+        dict(zip(*(published.column(name).to_pylist() for name in ("run_id", "finished_time")), strict=True)),
         frozenset(run for of in published.column("ingest_runs").to_pylist() for run in of),
         frozenset(day for of in days for day in of),
         frozenset(halting),
@@ -78,10 +79,9 @@ def read_ledger(runs: pa.Table, warehouse: str) -> Ledger:
     )
 
 
-def run_known_at(runs: pa.Table, asked: str | dt.datetime) -> Run | None:
-    """Return the published run with the id `asked`, or the last one that had been published at that instant."""
-    known = pc.field("run_id") == asked if isinstance(asked, str) else pc.field("finished_time") <= asked
-    found = runs.filter((pc.field("status") == "published") & known)
+def run_of(runs: pa.Table, run_id: str) -> Run | None:
+    """Return the published run with that id; None: there is none."""
+    found = runs.filter((pc.field("status") == "published") & (pc.field("run_id") == run_id))
     return _last(found) if found.num_rows else None
 
 

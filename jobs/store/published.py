@@ -16,6 +16,7 @@ from jobs.errors import (
     LayoutError,
     LedgerBehindError,
     NoLongerReadableError,
+    NothingPublishedError,
     TableFeatureError,
     UsageError,
     first_line,
@@ -196,6 +197,22 @@ def require_not_behind(noted: Noted | None, warehouse: str, runs: Collection[str
             f"{noted.finished_time.isoformat()}, which {warehouse}/{LAST_RUN} names: the ledger is older than what was published",
             BEHIND,
         )
+
+
+def run_id_in_force(warehouse: str, published: Mapping[str, dt.datetime], as_known_at: str | dt.datetime | None) -> str:
+    """Return the run as of which is read: the last one, one by its id, or the last of those published by an instant.
+
+    `published`: the published runs, with when each was. Raises NothingPublishedError where there is no such run.
+    """
+    where, runs = path_of(warehouse, "gold", "runs"), sorted(published, key=lambda run: (published[run], run))
+    if not runs:
+        raise NothingPublishedError(f"{where}: no run with status 'published'; run the nightly job first")
+    last, known = runs[-1], as_known_at
+    if known is not None:
+        runs = [run for run in runs if (run == known if isinstance(known, str) else published[run] <= known)]
+    if not runs:
+        raise NothingPublishedError(f"{where}: no run had been published by {known}; the last one is {last}")
+    return runs[-1]
 
 
 def oldest_kept(runs: DeltaTable) -> dict[str, int]:

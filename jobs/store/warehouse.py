@@ -52,7 +52,7 @@ from jobs.store.ledger import (
     finished_after,
     read_ledger,
     require_same,
-    run_known_at,
+    run_of,
     slices_in_force,
 )
 from jobs.store.names import Files
@@ -157,7 +157,7 @@ class Warehouse:
 
     def published_run(self, run_id: str) -> Run:
         """Return the published run with this id. Raises TamperedError if the ledger lacks it."""
-        run = run_known_at(self.rows(gold.RUNS), run_id)
+        run = run_of(self.rows(gold.RUNS), run_id)
         if run is None:
             raise TamperedError(f"{table_path(self.path, gold.RUNS)}: run {run_id} is not in it any more")
         return run

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jobs.ask.engine import Answers
-from jobs.ask.saved import query_named, values_of
+from jobs.ask.saved import query_named, texts_of, values_of
 from schemas import asked, bronze, gold
 from tests.cli.rows import Event, Row, event, interval, publish, seq, warehouse_at
 from tests.situations import Language, Situation
@@ -148,7 +148,7 @@ def test_a_query_finds_what_happened(situation: Situation, tmp_path: Path) -> No
     publish(warehouse_at(tmp_path, "1"), situation.rows)
     query = query_named(situation.name)
     told = asked.statement(f"query.{situation.name}") or ""
-    found = Answers(str(tmp_path)).ask(told, **values_of(query, situation.asked))
+    found = Answers(str(tmp_path)).ask(told, **values_of(query, texts_of(query, situation.asked)))
     answer = [dict(zip(found.names, row, strict=True)) for row in found.rows]
     expected = [LANGUAGE.made(dict, shlex.split(line)) for line in situation.found]
     assert len(answer) == len(expected), answer

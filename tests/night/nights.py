@@ -29,7 +29,6 @@ from jobs.night.judging import JudgedTogether
 from jobs.night.nightly import Asked, Summary
 from jobs.passes import InProcess, Passes
 from jobs.store.files import read_files
-from jobs.store.ledger import run_known_at
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
 from namesrv_day.arrow.digest import Digest, slices_of, sum_of
 from namesrv_day.arrow.rows import rows_of
@@ -143,8 +142,7 @@ def rows(warehouse: Path, table: Table, run_id: str | None = None) -> list[Row]:
         return list(rows_of(opened.rows(table)))
     if run_id is None:
         return list(rows_of(opened.published_rows(table)))
-    run = run_known_at(opened.rows(gold.RUNS), run_id)
-    assert run is not None, run_id
+    run = opened.published_run(run_id)
     files = opened._files_at(table, run.versions[table.name], None)
     return list(rows_of(read_files(opened.path, table, files)))
 

@@ -114,7 +114,7 @@ def test_a_query_takes_any_name(answers: Answers, kind: str) -> None:
     told = answers.ask("SELECT change, route_after FROM whole_routes WHERE topic = $topic ORDER BY seq", topic=name)
     (_, route), (last, _) = told.rows
     assert (json.loads(route)["queueDatas"][0]["brokerName"], last) == (name, "vanished")
-    departed = answers.ask(asked.statement("query.departures") or "", **values_of(query, [f"broker={name}"]))
+    departed = answers.ask(asked.statement("query.departures") or "", **values_of(query, {"broker": name}))
     assert [row[departed.names.index("broker_name")] for row in departed.rows] == [name]
 
 

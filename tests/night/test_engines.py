@@ -15,7 +15,7 @@ from pandas import ArrowDtype
 from pyspark.sql import SparkSession
 
 from jobs.ask.engine import Answers
-from jobs.ask.saved import values_of
+from jobs.ask.saved import texts_of, values_of
 from jobs.cli.output import plain
 from jobs.cli.sql import asked as asked_of_spark
 from jobs.cli.views import register_views
@@ -102,7 +102,7 @@ def test_spark_answers_the_saved_queries_as_ask_does(spark: SparkSession, whole:
     session, answers = for_questions(spark.newSession()), Answers(str(whole.path))
     register_views(session, warehouse_at(whole.path), texts=[query.sql for query in queries().values()])
     for query in queries().values():
-        values = values_of(query, given(query))
+        values = values_of(query, texts_of(query, given(query)))
         of_duckdb = answers.ask(statement(f"query.{query.name}") or "", **values)
         of_spark = asked_of_spark(session, query.sql, values)
         assert lines(of_spark.columns, of_spark.collect()) == lines(*of_duckdb), query.name

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 
 from jobs.ask.engine import Answers
-from jobs.ask.saved import values_of
+from jobs.ask.saved import texts_of, values_of
 from jobs.store.maintain import maintain
 from jobs.store.published import HISTORY, LAST_RUN
 from schemas import asked, gold
@@ -40,7 +40,9 @@ def test_the_saved_queries_are_answered_as_ask_answers_them(whole: Capture) -> N
     answers, numbers = Answers(str(whole.path)), {}
     with stock(whole.path, OTHER_DATE) as connection:
         for query in queries().values():
-            wanted = answers.ask(asked.statement(f"query.{query.name}") or "", **values_of(query, given(query)))
+            wanted = answers.ask(
+                asked.statement(f"query.{query.name}") or "", **values_of(query, texts_of(query, given(query)))
+            )
             found = connection.execute(saved(query))
             names = [column[0] for column in found.description]
             assert names == wanted.names == list(query.columns)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jobs.ask.engine import Answers
-from jobs.ask.saved import query_named, values_of
+from jobs.ask.saved import query_named, texts_of, values_of
 from jobs.errors import UsageError
 from schemas import asked
 from schemas.queries import GROUPS, Query, queries
@@ -38,7 +38,7 @@ def answered(answers: Answers, name: str, *params: str) -> list[Row]:
     query = query_named(name)
     told = {text.partition("=")[0] for text in params}
     rest = [text for text in given(query) if text.partition("=")[0] not in told]
-    found = answers.ask(asked.statement(f"query.{name}") or "", **values_of(query, [*params, *rest]))
+    found = answers.ask(asked.statement(f"query.{name}") or "", **values_of(query, texts_of(query, [*params, *rest])))
     assert found.names == list(query.columns)
     return [dict(zip(found.names, row, strict=True)) for row in found.rows]
 
@@ -98,4 +98,4 @@ def test_what_is_asked_for_must_be_known() -> None:
         ("growth", ["since=soon"], "expected ISO 8601"),
     ):
         with pytest.raises(UsageError, match=said):
-            values_of(query_named(name), params)
+            values_of(query := query_named(name), texts_of(query, params))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,9 @@ import pytest
 
 from jobs.errors import LayoutError, NothingPublishedError, TamperedError
 from jobs.store.check import check
-from jobs.store.ledger import HALTED, as_rows, differing, finished_after, require_same, run_known_at
+from jobs.store.ledger import HALTED, as_rows, differing, finished_after, require_same
 from jobs.store.places import table_path
-from jobs.store.published import LAYOUT
+from jobs.store.published import LAYOUT, run_id_in_force
 from namesrv_day.arrow.digest import Digest, Slice
 from schemas import bronze, gold
 from tests.store.tiny import (
@@ -115,7 +116,7 @@ def test_a_day_is_as_the_last_run_left_it(three_nights: Path) -> None:
     assert found[Slice("heartbeats", DAY, ONE)].rows == 2
     assert set(warehouse.slices_in_force([NEXT])) == {cut for cut in found if cut.day == NEXT}
     assert warehouse.slices_in_force([]) == {}
-    first = run_known_at(warehouse.rows(gold.RUNS), "run-1")
+    first = warehouse.published_run("run-1")
     earlier = warehouse.slices_in_force(known_at=first)
     assert {cut.day for cut in earlier} == {DAY}
     assert earlier[Slice("expired_brokers", DAY, ONE)] != found[Slice("expired_brokers", DAY, ONE)]
@@ -133,16 +134,17 @@ def test_slices_from_which_a_run_started_are_not_in_force(tmp_path: Path) -> Non
 
 def test_a_run_is_found_by_its_name_or_by_when_it_was_known(three_nights: Path) -> None:
     """Refused runs are not published; before the first there is none."""
-    runs = warehouse_at(three_nights).rows(gold.RUNS)
-    second = run_known_at(runs, "run-2")
-    assert second is not None
-    assert (second.run_id, second.days) == ("run-2", [NEXT])
-    assert run_known_at(runs, second.finished_time) == second
-    assert run_known_at(runs, NOW.replace(year=2000)) is None
-    assert run_known_at(runs, "run-4") is None
-    last = run_known_at(runs, NOW.replace(year=2100))
-    assert last is not None
-    assert last.run_id == "run-3"
+    warehouse = warehouse_at(three_nights)
+    second = warehouse.published_run("run-2")
+    assert second.days == [NEXT]
+    known = partial(run_id_in_force, warehouse.path, warehouse.ledger().runs)
+    assert known("run-2") == known(second.finished_time) == "run-2"
+    assert known(None) == known(NOW.replace(year=2100)) == "run-3"
+    for at in (NOW.replace(year=2000), "run-4"):
+        with pytest.raises(
+            NothingPublishedError, match=r"gold/runs: no run had been published by .*; the last one is run-3"
+        ):
+            known(at)
 
 
 def test_what_differs_is_said_slice_by_slice() -> None:
