@@ -33,14 +33,14 @@ from schemas import bronze
 class Settled:
     """What is settled of one name server's day.
 
-    `settings`: its rows of namesrv_settings; `channel_events`: the day's ends of connections as they are to be replayed;
-    `may_race`: whether the order of some events may be another one than recorded.
+    `settings`: its rows of namesrv_settings; `others`: the day's events that are no beats (`day_events`), as they are to be
+    replayed; `may_race`: whether the order of some events may be another one than recorded.
     `reconsidered_since`: the position since which earlier days were replayed with a value that turns out wrong; None: never.
     """
 
     settings: pa.Table
     context: NamesrvDay
-    channel_events: pa.Table
+    others: pa.Table
     may_race: bool
     reconsidered_since: int | None
 
@@ -57,12 +57,12 @@ def settle(given: SettleInput) -> Settled:
         cast = tally(evidence.tick_votes(given, scans, context), known.lives)
         known = _with(known, cast)
         context = _context(given, known, scans) if cast else context
-    ends = _ends(given, known, stood)
-    others = day_events({**given.today, bronze.CHANNEL_EVENTS.name: ends}, tables=OTHERS)
+    of_day = {**given.today, bronze.CHANNEL_EVENTS.name: _ends(given, known, stood)}
+    others = day_events(of_day, tables=OTHERS)
     return Settled(
         settings_table(known, given.namesrv_id, given.day, given.addresses),
         context,
-        ends,
+        day_events(of_day, tables=OTHERS, with_answers=True) if context.has_unknown_past else others,
         may_race(given, others),
         min((setting.life_seq for setting in reconsidered(settled_of(known), known.before)), default=None),
     )
