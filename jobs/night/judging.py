@@ -265,7 +265,7 @@ def _flags(work: NamesrvWork, namesrv: Namesrv, slices: Frames, extent: Extent |
 
 
 def _verdicts(work: NamesrvWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa.Table]:
-    found = verdicts(
+    return verdicts(
         VerifyInput(
             work.namesrv_id,
             work.day,
@@ -280,7 +280,6 @@ def _verdicts(work: NamesrvWork, namesrv: Namesrv, slices: Frames) -> dict[str, 
             is_told_elsewhere=bool(work.suspected.num_rows),
         )
     )
-    return {gold.ANSWER_CHECKS.name: found.answer_checks, gold.ROUTE_MISMATCHES.name: found.route_mismatches}
 
 
 def _measured(work: Sequence[NamesrvWork], slices: Frames) -> list[Measurement]:
