@@ -79,7 +79,9 @@ class Finding:
     None: it is over with its day. `looks_back`: its query reads what closed on the last day before, too, so that midnight parts
     nothing that belongs together; it tells what is, or ended, on the day. `near_us`: how soon after another one begins that is
     told together with it; brokers beat every 30 s, so the last beats of those that fall silent together lie no further apart.
-    `is_between`: it shows only where name servers are compared.
+    `is_between`: it shows only where name servers are compared. `shows_in_logs`: it is about what is there, or was: a log shows
+    rows, and never that there are no others. `needs_events`: it is about brokers that are not live, or lack topics, which nobody
+    knows of brokers that only answers show.
     """
 
     code: str
@@ -89,6 +91,8 @@ class Finding:
     is_between: bool = False
     begins: tuple[str | Having, ...] = ()
     looks_back: bool = False
+    shows_in_logs: bool = False
+    needs_events: bool = False
 
     @property
     def sql(self) -> str:
@@ -121,6 +125,7 @@ CATALOGUE = (
         ("broker_live_history",),
         begins=(Having("broker_live_history", "closed_by"),),
         looks_back=True,
+        shows_in_logs=True,
     ),
     Finding("BROKER_NAME_CONFLICT", ("cluster_addr_history",), "subject"),
     Finding(
@@ -128,6 +133,7 @@ CATALOGUE = (
         ("namesrv_events",),
         near_us=_DAY_US,
         begins=(Having("namesrv_events", "kind", "clock_went_back"),),
+        shows_in_logs=True,
     ),
     Finding("CLOCK_SKEW", ("data_version_history",), near_us=_DAY_US),
     Finding(
@@ -137,10 +143,10 @@ CATALOGUE = (
         begins=(Having("event_outcomes", "outcome", "rejected_state_version"), _GROUP_ENDS),
         looks_back=True,
     ),
-    Finding("EXPIRED_BROKER", ("expired_brokers",), "event"),
+    Finding("EXPIRED_BROKER", ("expired_brokers",), "event", shows_in_logs=True),
     Finding("EXPIRED_WHILE_ALIVE", ("heard",)),
     Finding("FRAME_TOO_LONG", ("too_long", "broker_live_history"), "subject", begins=("too_long",)),
-    Finding("GHOST_BROKER", (), "subject", looks_back=True),
+    Finding("GHOST_BROKER", (), "subject", looks_back=True, needs_events=True),
     Finding("GHOST_CLUSTER_MEMBER", ("cluster_addr_history", "broker_addr_history"), "subject", begins=(_GROUP_ENDS,)),
     Finding(
         "LOG_GAP",
@@ -151,7 +157,7 @@ CATALOGUE = (
     Finding("MASS_TOPIC_LOSS", ("route_changes",), begins=(Having("route_changes", "change", "vanished"),)),
     Finding("NO_MASTER", ("broker_addr_history",), "subject"),
     Finding("NO_WRITABLE_QUEUE", ("orphaned_topics",), "event"),
-    Finding("NS_ABANDONED", ("asked",), "subject", looks_back=True),
+    Finding("NS_ABANDONED", ("asked",), "subject", looks_back=True, needs_events=True),
     Finding(
         "NS_COLD_START",
         ("event_outcomes",),
@@ -168,10 +174,11 @@ CATALOGUE = (
         "subject",
         begins=("lone", Having("broker_addr_history", "opened_by"), "expired_before"),
         looks_back=True,
+        needs_events=True,
     ),
-    Finding("PRIVATE_ADDR", ("broker_addr_history",), "day"),
+    Finding("PRIVATE_ADDR", ("broker_addr_history",), "day", shows_in_logs=True),
     Finding("PRIVATE_HA_ADDR", ("broker_live_history",), "subject"),
-    Finding("READ_LT_WRITE", ("topic_queue_history",), "day"),
+    Finding("READ_LT_WRITE", ("topic_queue_history",), "day", shows_in_logs=True),
     Finding("REGISTRATION_REFUSED", ("refused", "broker_live_history"), "subject", begins=("refused",)),
     Finding("RESIDUAL_TOPIC", ("orphaned_topics",), "event"),
     Finding("SAME_PROCESS_SUSPECTED", ("suspected",), begins=("suspected",)),

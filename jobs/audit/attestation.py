@@ -234,7 +234,7 @@ def asked_again(answers: Answers, share: Callable[[int, int], None] = nobody) ->
     found: dict[tuple[str, dt.date, int], Mapping[str, int]] = {}
     for number, (namesrv_id, day) in enumerate(days):
         share(number, len(days))
-        found.update(_checks(verdicts(_given(answers, namesrv_id, day)).answer_checks))
+        found.update(_checks(verdicts(_given(answers, namesrv_id, day))[gold.ANSWER_CHECKS.name]))
     return found
 
 

@@ -30,7 +30,7 @@ from namesrv_day.arrow.sql import ask
 from namesrv_day.day.alive import beats_of, on_a_day, stored
 from namesrv_day.day.context import IS_SCAN_LIFE, LOOKED_BACK_AT, Rows, SettleInput, frame
 from namesrv_day.day.coverage import Extent, extent_of, is_logged, recorded_day
-from namesrv_day.day.day_events import OTHERS, Frames, day_events
+from namesrv_day.day.day_events import OTHERS, Frames
 from namesrv_day.flags.between import Compared, compared, served
 from namesrv_day.flags.findings import About
 from namesrv_day.flags.flags import FlagInput, flag, unsettled_until_start
@@ -187,17 +187,15 @@ def _replayed(
             addresses=work.addresses,
         )
     )
-    with_answers = settled.context.has_unknown_past
-    ended = {**frames, bronze.CHANNEL_EVENTS.name: settled.channel_events}
     done = replay(
         ReplayInput(
             settled.context,
             work.day,
             frames["hours"],
-            day_events(ended, tables=OTHERS, with_answers=with_answers),
+            settled.others,
             open_rows,
             work.topic_configs,
-            partial(work.single_beats, with_answers=with_answers),
+            partial(work.single_beats, with_answers=settled.context.has_unknown_past),
             before,
             frames[bronze.ROUTE_OBSERVATIONS.name] if settled.may_race else None,
             tell,
@@ -267,7 +265,7 @@ def _flags(work: NamesrvWork, namesrv: Namesrv, slices: Frames, extent: Extent |
 
 
 def _verdicts(work: NamesrvWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa.Table]:
-    found = verdicts(
+    return verdicts(
         VerifyInput(
             work.namesrv_id,
             work.day,
@@ -282,7 +280,6 @@ def _verdicts(work: NamesrvWork, namesrv: Namesrv, slices: Frames) -> dict[str, 
             is_told_elsewhere=bool(work.suspected.num_rows),
         )
     )
-    return {gold.ANSWER_CHECKS.name: found.answer_checks, gold.ROUTE_MISMATCHES.name: found.route_mismatches}
 
 
 def _measured(work: Sequence[NamesrvWork], slices: Frames) -> list[Measurement]:

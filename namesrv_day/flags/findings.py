@@ -68,11 +68,7 @@ def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Tab
     things, asked = [_NO_THINGS], set[str]()
     is_deaf = not about.hears and bool(tables[BROKER_ADDR_HISTORY.name].num_rows)
     for finding in CATALOGUE:
-        if (
-            finding.is_between
-            or (about.is_logged and finding.code not in _OF_ROWS)
-            or (finding.code in _OF_THE_LIVE and is_deaf)
-        ):
+        if finding.is_between or (about.is_logged and not finding.shows_in_logs) or (finding.needs_events and is_deaf):
             continue
         stands = standing.filter(pc.field("code") == finding.code)
         if _may_be(finding, tables, news, stands):
@@ -123,9 +119,5 @@ def _things(finding: Finding, tables: Frames, told: Frames, values: Mapping[str,
 
 
 _SEEN = {name: schema.empty_table() for name, schema in {"heard": HEARD, "suspected": SUSPECTED, **SEEN}.items()}
-_OF_THE_LIVE = frozenset({"GHOST_BROKER", "NS_ABANDONED", "PARTIAL_FIRST_REGISTRATION"})
-"""Findings about brokers that are not live, or lack topics, which nobody knows of brokers that only answers show."""
-_OF_ROWS = frozenset({"BROKER_FLAPPING", "CLOCK_JUMP", "EXPIRED_BROKER", "PRIVATE_ADDR", "READ_LT_WRITE"})
-"""Findings about what is there, or was: a log shows rows, and never that there are no others."""
 _NO_THINGS = empty(FINDINGS).drop_columns(["namesrv_id", "brokers", "topics", "begun_with", "told_on", "ended_on"])
 _KINDS = pa.table({name: [getattr(one, name) for one in CATALOGUE] for name in ("code", "lasts", "near_us")})

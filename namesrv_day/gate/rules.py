@@ -71,13 +71,11 @@ def measure(
     ]
 
 
-def merged(
-    parts: Iterable[Measurement], tables: Collection[str], rows: Mapping[str, int] | None = None
-) -> list[Measurement]:
+def merged(parts: Iterable[Measurement], tables: Collection[str], rows: Mapping[str, int]) -> list[Measurement]:
     """Return one measurement for each rule of `tables`, in the order of `RULES`: what parts have counted apart, added up.
 
-    What a part could not count, nobody has. A rule that no part has counted had nothing to judge; or, where `rows` says how many
-    rows each table has and its table has some, it was forgotten, and is told as one that could not be counted.
+    `rows`: how many rows each table has. What a part could not count, nobody has. A rule that no part has counted had nothing to
+    judge; or, where its table has rows, it was forgotten, and is told as one that could not be counted.
     """
     found: dict[tuple[str, str], Measurement] = {}
     for part in parts:
@@ -93,7 +91,7 @@ def merged(
             missing=missing,
         )
     return [
-        found.get((name, rule.name)) or _uncounted(name, rule, is_empty=rows is None or not rows.get(name))
+        found.get((name, rule.name)) or _uncounted(name, rule, is_empty=not rows.get(name))
         for name in RULES
         if name in tables
         for rule in RULES[name]

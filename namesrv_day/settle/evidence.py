@@ -27,7 +27,6 @@ from namesrv_day.day.day_events import BEATS
 from namesrv_day.day.timed import topic_tables_of
 from namesrv_day.hours.condense import LONGEST_LEASE_MS, PERIOD_US
 from namesrv_day.settle.settings import DELETION, IDLE_LIMIT, namesrv_on
-from namesrv_day.settle.stalls import stalls
 from namesrv_wire.streams.closing import EARLY_NS, LATE_NS
 from schemas import bronze, gold
 from schemas.sql_files import query
@@ -62,13 +61,16 @@ class Scans(NamedTuple):
     stalls: list[Stall]
 
 
-def scans(given: SettleInput, known: Known, ends: pa.Table) -> Scans:
-    """Return what closes of brokers' connections say about when each process scans. `ends`: the day's channel_events."""
-    closes, stood = scan_closes(given, ends, namesrv_on(known, given.day)), stalls(given)
+def scans(given: SettleInput, known: Known, ends: pa.Table, stalls: list[Stall]) -> Scans:
+    """Return what closes of brokers' connections say about when each process scans.
+
+    `ends`: the day's channel_events; `stalls`: when the name server stood still on it.
+    """
+    closes = scan_closes(given, ends, namesrv_on(known, given.day))
     told: dict[int, list[evidence.Expiry]] = {life.from_seq: [] for life in known.lives}
     for expiry in closes:
         # Ticks that a stall has held up are made at its end, and say nothing of the timer.
-        if not any(stall.from_seq <= expiry.seq <= stall.until_seq + TICK_LATE_NS for stall in stood):
+        if not any(stall.from_seq <= expiry.seq <= stall.until_seq + TICK_LATE_NS for stall in stalls):
             told[evidence.life_seq([*told], expiry.seq)].append(expiry)
     settings = {(s.life_seq, s.name): s for s in settle(known)}
     profiles = {life_seq: profile_named(str(settings[life_seq, VERSION].value)) for life_seq in told}
@@ -85,7 +87,7 @@ def scans(given: SettleInput, known: Known, ends: pa.Table) -> Scans:
         period, phase = (settings.get((life_seq, name)) for name in (_PERIOD, SCAN_PHASE))
         period_ms = profiles[life_seq].scan_period_ms if period is None else int(period.value or 0)
         cast += evidence.scan_phase_votes(expiries, period_ms, None if phase is None else int(phase.value or 0))
-    return Scans([*of_period, *evidence.tally(cast, known.lives)], [expiry.seq for expiry in closes], stood)
+    return Scans([*of_period, *evidence.tally(cast, known.lives)], [expiry.seq for expiry in closes], stalls)
 
 
 def scan_closes(given: SettleInput, ends: pa.Table, namesrv: Namesrv) -> list[evidence.Expiry]:

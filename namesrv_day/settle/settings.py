@@ -26,10 +26,10 @@ from namesrv_core.inference.settle import settle
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.profile import CHANNEL_MAX_IDLE_MS, Namesrv, profile_of_version
+from namesrv_core.machine.schedule import Stall
 from namesrv_day.arrow.rows import rows_of, table_of
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import SettleInput, frame
-from namesrv_day.settle.stalls import stalls
 from namesrv_wire.codes import version_name
 from namesrv_wire.streams.closing import LATE_NS
 from schemas import bronze, gold
@@ -93,8 +93,10 @@ def _addresses(addresses: pa.Table, namesrv_id: str) -> Iterable[Setting]:
         yield Setting(ADDRESSES, value, Source.GIVEN, 0, 0, value)
 
 
-def under_idle_limit(given: SettleInput, namesrv: Namesrv, *, is_given: bool) -> pa.Table:
-    """Return the day's ends of connections as the idle limits of `namesrv` have them, in order. `is_given`: by conf/.
+def under_idle_limit(given: SettleInput, namesrv: Namesrv, stalls: Iterable[Stall], *, is_given: bool) -> pa.Table:
+    """Return the day's ends of connections as the idle limits of `namesrv` have them, in order.
+
+    `stalls`: when the name server stood still on it; `is_given`: by conf/.
 
     Captures are read with the default limit or the one given. Where it turns out to be longer, what the timer is said
     to have done did not happen, and the packet that came later was the end. Where it is shorter, a connection that was
@@ -111,13 +113,12 @@ def under_idle_limit(given: SettleInput, namesrv: Namesrv, *, is_given: bool) ->
     ]
     if not limits:
         return channel_events.filter(pc.field("kind") != "late_close")
-    stood = [{"from_seq": stall.from_seq, "until_seq": stall.until_seq} for stall in stalls(given)]
     found = ask(
         query("settle/under_limits"),
         {
             "ends": channel_events,
             "limits": pa.Table.from_pylist(limits, schema=_LIMITS),
-            "stalls": pa.Table.from_pylist(stood, schema=_STALLS),
+            "stalls": pa.Table.from_pylist([stall._asdict() for stall in stalls], schema=_STALLS),
         },
         default_ms=CHANNEL_MAX_IDLE_MS,
         late_ms=LATE_NS // NS_PER_MS,

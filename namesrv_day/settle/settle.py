@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from namesrv_core.inference.evidence import tally
 from namesrv_core.inference.settings import Known, Votes
 from namesrv_core.inference.settle import reconsidered
 from namesrv_core.inference.settle import settle as settled_of
+from namesrv_core.machine.schedule import Stall
 from namesrv_day.day.context import NamesrvDay, SettleInput, Ticks, frame, known_until, namesrv_day
 from namesrv_day.day.day_events import OTHERS, day_events
 from namesrv_day.settle import evidence
@@ -23,6 +25,7 @@ from namesrv_day.settle.settings import (
     settings_table,
     under_idle_limit,
 )
+from namesrv_day.settle.stalls import stalls
 from schemas import bronze
 
 
@@ -30,14 +33,14 @@ from schemas import bronze
 class Settled:
     """What is settled of one name server's day.
 
-    `settings`: its rows of namesrv_settings; `channel_events`: the day's ends of connections as they are to be replayed;
-    `may_race`: whether the order of some events may be another one than recorded.
+    `settings`: its rows of namesrv_settings; `others`: the day's events that are no beats (`day_events`), as they are to be
+    replayed; `may_race`: whether the order of some events may be another one than recorded.
     `reconsidered_since`: the position since which earlier days were replayed with a value that turns out wrong; None: never.
     """
 
     settings: pa.Table
     context: NamesrvDay
-    channel_events: pa.Table
+    others: pa.Table
     may_race: bool
     reconsidered_since: int | None
 
@@ -46,19 +49,20 @@ def settle(given: SettleInput) -> Settled:
     """Return what is settled of the day. Each setting has its likeliest value; nothing is replayed to find it."""
     known = known_settings(given)
     known = _with(known, evidence.votes(given, known))
-    scans = evidence.scans(given, known, _ends(given, known))
+    stood = stalls(given)
+    scans = evidence.scans(given, known, _ends(given, known, stood), stood)
     known = _with(known, scans.votes)
     context = _context(given, known, scans)
     if frame(given.today, bronze.ROUTE_OBSERVATIONS).num_rows:
         cast = tally(evidence.tick_votes(given, scans, context), known.lives)
         known = _with(known, cast)
         context = _context(given, known, scans) if cast else context
-    ends = _ends(given, known)
-    others = day_events({**given.today, bronze.CHANNEL_EVENTS.name: ends}, tables=OTHERS)
+    of_day = {**given.today, bronze.CHANNEL_EVENTS.name: _ends(given, known, stood)}
+    others = day_events(of_day, tables=OTHERS)
     return Settled(
         settings_table(known, given.namesrv_id, given.day, given.addresses),
         context,
-        ends,
+        day_events(of_day, tables=OTHERS, with_answers=True) if context.has_unknown_past else others,
         may_race(given, others),
         min((setting.life_seq for setting in reconsidered(settled_of(known), known.before)), default=None),
     )
@@ -72,8 +76,8 @@ def _context(given: SettleInput, known: Known, scans: evidence.Scans) -> Namesrv
     return namesrv_day(given, namesrv_on(known, given.day), ticks, until_seq)
 
 
-def _ends(given: SettleInput, known: Known) -> pa.Table:
-    return under_idle_limit(given, namesrv_on(known, given.day), is_given=IDLE_LIMIT in known.given)
+def _ends(given: SettleInput, known: Known, stood: Sequence[Stall]) -> pa.Table:
+    return under_idle_limit(given, namesrv_on(known, given.day), stood, is_given=IDLE_LIMIT in known.given)
 
 
 def _with(known: Known, votes: list[Votes]) -> Known:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -70,27 +70,19 @@ class VerifyInput:
     is_told_elsewhere: bool = False
 
 
-class Verified(NamedTuple):
-    """The day's rows of answer_checks and route_mismatches."""
-
-    answer_checks: pa.Table
-    route_mismatches: pa.Table
-
-
-def verdicts(given: VerifyInput) -> Verified:
-    """Return how the answers compare, and those that the registry gives at no instant of their window."""
+def verdicts(given: VerifyInput) -> dict[str, pa.Table]:
+    """Return the day's answer_checks, and route_mismatches: answers that the registry gives at no instant of their window."""
     said = answers_of(given)
     if not said.num_rows:
-        return Verified(empty(gold.ANSWER_CHECKS), empty(gold.ROUTE_MISMATCHES))
+        return {table.name: empty(table) for table in (gold.ANSWER_CHECKS, gold.ROUTE_MISMATCHES)}
     judged, answers = _judged(said, given)
     replayed = {table.name: frame(given.replayed, table) for table in (gold.ORDER_DECISIONS, gold.EVENT_OUTCOMES)}
     of_day = {"namesrv_id": given.namesrv_id, "day": given.day}
     given_to = {"judged": judged, "answers": answers, "said": said, **replayed}
     mismatches = ask(query("verify/mismatches"), given_to, is_told_elsewhere=given.is_told_elsewhere)
     checks = ask(query("verify/checks"), {"judged": judged, "mismatches": mismatches})
-    return Verified(
-        conformed(checks, gold.ANSWER_CHECKS, **of_day), conformed(mismatches, gold.ROUTE_MISMATCHES, **of_day)
-    )
+    found = {gold.ANSWER_CHECKS: checks, gold.ROUTE_MISMATCHES: mismatches}
+    return {table.name: conformed(rows, table, **of_day) for table, rows in found.items()}
 
 
 # -- what was answered -------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.arrow.sql import connection
 from namesrv_day.day.context import SettleInput
-from namesrv_day.day.day_events import BEATS, OTHERS, day_events
+from namesrv_day.day.day_events import BEATS, day_events
 from namesrv_day.hours.condense import hours_from, leases_from
 from namesrv_day.replay.replay import Replayed, ReplayInput, replay
 from namesrv_day.settle.settle import Settled
@@ -143,14 +143,14 @@ def _configs(registrations: pa.Table) -> pa.Table:
 
 def replayed(given: Given, settled: Settled, answers: pa.Table | None) -> Replayed:
     """Return what a day leaves that is settled so; `answers`: as `ReplayInput` has them."""
-    context, of_day = settled.context, {**given.input.today, "channel_events": settled.channel_events}
+    context = settled.context
     beats = day_events(given.beats, tables=BEATS, with_answers=context.has_unknown_past)
     return replay(
         ReplayInput(
             context,
             given.input.day,
             given.input.today["hours"],
-            day_events(of_day, tables=OTHERS, with_answers=context.has_unknown_past),
+            settled.others,
             given.input.carried,
             given.input.topic_configs,
             lambda periods: of_periods(beats, periods),

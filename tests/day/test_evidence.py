@@ -210,7 +210,9 @@ def told(what: str, given: Given, situation: Situation) -> list[str]:
     """Return what a day tells, as lines."""
     if what == "ends":
         (of_limit,) = situation.rows["limit"]
-        ends = under_idle_limit(given.input, namesrv_on(of_limit, DAY), is_given=bool(of_limit.given))
+        ends = under_idle_limit(
+            given.input, namesrv_on(of_limit, DAY), stalls(given.input), is_given=bool(of_limit.given)
+        )
         assert ends.schema == given.input.today["channel_events"].schema
         rows = ends.sort_by("seq").to_pylist()
         return [f"{r['event_id']} {r['kind']} {r['closed_by']} {in_ms(r['seq'])} {r['silent_ms']}" for r in rows]
@@ -226,7 +228,7 @@ def told(what: str, given: Given, situation: Situation) -> list[str]:
     if what == "votes":
         cast = votes(given.input, known)
     else:
-        of_scans = scans(given.input, known, given.input.today["channel_events"])
+        of_scans = scans(given.input, known, given.input.today["channel_events"], stalls(given.input))
         cast, closes = of_scans.votes, of_scans.closes
     lines = [
         f"{v.name} {json.dumps(v.value)} {v.answers} {(v.life_seq - seq_at(0)) // 1_000_000} {' '.join(v.evidence)}"

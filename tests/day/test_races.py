@@ -6,7 +6,6 @@ import random
 from dataclasses import replace
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from namesrv_core import V5_4_0, Namesrv, Question, Registry, answer, take
@@ -146,7 +145,7 @@ def test_what_may_race_is_what_looking_at_each_pair_of_events_tells() -> None:
         given = Given({**rows, "namesrv_events": START})
         found = look(given)
         assert found == raced(rows), rows
-        assert found or not races_of(decided(given, replace(settled, channel_events=ends_of(given)), folds=False).day)
+        assert found or not races_of(decided(given, ending_as_recorded(given, settled), folds=False).day)
         results.append(found)
     assert min(results.count(True), results.count(False)) > 5
 
@@ -242,10 +241,6 @@ class Fleet:
         return answer(self.registry, Question(106), Namesrv(V5_4_0)).body
 
 
-def ends_of(given: Given) -> pa.Table:
-    return given.input.today["channel_events"]
-
-
 def decided(given: Given, settled: Settled, *, folds: bool = True) -> Deciding:
     """Return how a day's races were decided while it was replayed, with runs of beats or beat by beat."""
     found: list[Deciding] = []
@@ -262,11 +257,16 @@ def decided(given: Given, settled: Settled, *, folds: bool = True) -> Deciding:
     return found[0]
 
 
+def ending_as_recorded(given: Given, settled: Settled) -> Settled:
+    """Return what is settled of another day with the events of this one, its connections ending as recorded."""
+    with_answers = settled.context.has_unknown_past
+    return replace(settled, others=day_events(given.input.today, tables=OTHERS, with_answers=with_answers))
+
+
 def in_both_ways(rows: dict[str, list[Row]]) -> tuple[Deciding, Deciding]:
     """Return how races are decided among runs of beats, and among single ones; the connections end as recorded."""
     given = Given(rows)
-    settled = settle(Given({"namesrv_events": START}, going_on=True).input)
-    settled = replace(settled, channel_events=ends_of(given))
+    settled = ending_as_recorded(given, settle(Given({"namesrv_events": START}, going_on=True).input))
     return decided(given, settled), decided(given, settled, folds=False)
 
 

@@ -93,7 +93,7 @@ def test_name_servers_judged_apart_add_up():
         )
     ]
 
-    apart = {(m.table, m.rule): m for m in merged(parts, tables)}
+    apart = {(m.table, m.rule): m for m in merged(parts, tables, {})}
     for measurement in measure(together, tables, which=lambda rule: rule.scope != "table"):
         assert apart[measurement.table, measurement.rule] == measurement
 
@@ -105,8 +105,8 @@ def test_parts_add_up_to_every_rule_of_the_tables():
         rule = RULES["quarantine"][0]
         return Measurement("quarantine", rule.name, rule.severity, rule.kind, rule.says, rows, broken, sample, missing)
 
-    first, *others = merged([part(5, 2, ("c", "a")), part(1, 1, ("b",)), part(4, 1, ("d",))], ["quarantine"])
-    (unknown, *_) = merged([part(5, 2), part(None, None, missing=("sources",))], ["quarantine"])
+    first, *others = merged([part(5, 2, ("c", "a")), part(1, 1, ("b",)), part(4, 1, ("d",))], ["quarantine"], {})
+    (unknown, *_) = merged([part(5, 2), part(None, None, missing=("sources",))], ["quarantine"], {})
 
     assert (first.rows, first.broken, first.sample) == (10, 4, ("a", "b", "c"))
     assert [(m.rule, m.rows, m.broken) for m in others] == [(rule.name, 0, 0) for rule in RULES["quarantine"][1:]]

@@ -7,6 +7,7 @@ import json
 import random
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, take
@@ -152,8 +153,8 @@ def test_a_longer_idle_limit_is_told_by_answers_after_the_default_one(
     idle = [row for row in settled.settings.to_pylist() if row["setting"] == "channel_max_idle_ms"]
     assert [row["source"] for row in idle] == sources
     kept = [("close", "late")] if sources == ["inferred"] else [("idle", "idle"), ("close", "timer")]
-    found = settled.channel_events
-    assert list(zip(found["kind"].to_pylist(), found["event_id"].to_pylist(), strict=True)) == kept
+    found = settled.others.filter(pc.field("kind") == "channel_events")
+    assert list(zip(found["channel_kind"].to_pylist(), found["event_id"].to_pylist(), strict=True)) == kept
 
 
 def silent(tick_ms: float) -> dict[str, list[Row]]:
@@ -221,7 +222,7 @@ def test_a_quiet_day_is_settled_without_its_single_beats() -> None:
     settled = settle(given.input)
     assert given.reads == []
     assert {row[2] for row in said_of(settled, "version", DELETION)} == {"stated", "default"}
-    assert (settled.channel_events.num_rows, settled.may_race) == (0, False)
+    assert (settled.others.num_rows, settled.may_race) == (0, False)
 
 
 def test_the_phase_of_scans_is_handed_on_by_process() -> None:

@@ -27,7 +27,7 @@ from namesrv_day.arrow.sql import connection
 from namesrv_day.gate.rules import measure
 from namesrv_day.hours.answered import hours_from, singles_from
 from namesrv_day.verify import verify
-from namesrv_day.verify.verify import Verified, VerifyInput, verdicts
+from namesrv_day.verify.verify import VerifyInput, verdicts
 from schemas import bronze, gold
 from schemas.codec import columns_of
 from tests.day.settle_given import DAY, NAMESRV, Row, answered, asked_to, registered, row, seq_at
@@ -115,19 +115,21 @@ def given_of(
     return VerifyInput(NAMESRV, DAY, namesrv, answers, singles, today, raw, server.replayed(**replayed))
 
 
-def verified(server: Server, *answers: Row, namesrv: Namesrv = V5, **replayed: pa.Table) -> Verified:
+def verified(server: Server, *answers: Row, namesrv: Namesrv = V5, **replayed: pa.Table) -> dict[str, pa.Table]:
     return verdicts(given_of(server, {"route_observations": answers}, namesrv, **replayed))
 
 
-def checks(found: Verified) -> dict[int, dict[str, int]]:
+def checks(found: dict[str, pa.Table]) -> dict[int, dict[str, int]]:
     """Return the counts that are not 0, by request code. No answer is counted twice, or not at all: the gate would refuse it."""
     assert found_broken(found) == []
-    rows = found.answer_checks.select([c for c in found.answer_checks.column_names if c not in ("namesrv_id", "day")])
+    rows = found["answer_checks"].select(
+        [c for c in found["answer_checks"].column_names if c not in ("namesrv_id", "day")]
+    )
     return {row["code"]: {k: v for k, v in row.items() if v and k != "code"} for row in rows.to_pylist()}
 
 
-def found_broken(found: Verified) -> list[str]:
-    return [m.rule for m in measure({"answer_checks": found.answer_checks}) if m.broken and m.severity == "critical"]
+def found_broken(found: dict[str, pa.Table]) -> list[str]:
+    return [m.rule for m in measure({"answer_checks": found["answer_checks"]}) if m.broken and m.severity == "critical"]
 
 
 def listed(ms: float, event_id: str, body: str | None, asked_ms: float | None = None) -> Row:
@@ -143,8 +145,8 @@ def test_answers_are_counted_and_wrong_ones_are_rows() -> None:
     found = verified(server, *(listed(ms, event_id, body) for event_id, (ms, body) in said.items()))
     expected = {"answers": 5, "matched": 4, "same_order": 3, "same_bytes": 2, "mismatched": 1}
     assert checks(found) == {206: expected}
-    assert found.answer_checks.schema.equals(table_of((), gold.ANSWER_CHECKS).schema)
-    (wrong,) = found.route_mismatches.to_pylist()
+    assert found["answer_checks"].schema.equals(table_of((), gold.ANSWER_CHECKS).schema)
+    (wrong,) = found["route_mismatches"].to_pylist()
     times = {name: wrong.pop(name).microsecond for name in ("request_time", "answer_time")}
     assert times == {"request_time": 202_000, "answer_time": 203_000}
     what = {"namesrv_id": NAMESRV, "event_id": "wrong", "code": 206, "subject": None, "day": DAY}
@@ -220,7 +222,7 @@ def test_answers_are_held_against_what_was_held(case: Situation) -> None:
     others = {"namesrv_settings": settings} if settings.num_rows else {}
     found = verdicts(given_of(server, rows, namesrv, **others))
     lines = [" ".join([f"{code}", *(f"{k}={v}" for k, v in of.items())]) for code, of in sorted(checks(found).items())]
-    wrong = sorted(f"{row['event_id']} {row['classification']}" for row in found.route_mismatches.to_pylist())
+    wrong = sorted(f"{row['event_id']} {row['classification']}" for row in found["route_mismatches"].to_pylist())
     assert lines + wrong == case.found
 
 
@@ -258,7 +260,7 @@ def test_what_explains_an_answer_is_its_class() -> None:
     )
     matched = {"matched": 1, "same_order": 1, "same_bytes": 1}
     assert checks(found) == {206: {"answers": 5, **matched, "explained": 2, "unknown_past": 1, "mismatched": 1}}
-    rows = {r["event_id"]: (r["classification"], r["decision_id"]) for r in found.route_mismatches.to_pylist()}
+    rows = {r["event_id"]: (r["classification"], r["decision_id"]) for r in found["route_mismatches"].to_pylist()}
     by_order = ("order_decision", "d")
     assert rows == {"race": by_order, "both": by_order, "past": ("unknown_past", None), "wrong": ("mismatched", None)}
 
@@ -314,7 +316,9 @@ def test_brokers_that_nobody_registered_are_a_gap_where_something_could_not_be_r
     given = given_of(server, {"route_observations": rows, "registrations": registrations})
     unread = [(seq_at(begin) // 1_000, None if end is None else seq_at(end) // 1_000) for begin, end in spans_ms]
     found = verdicts(replace(given, unread=unread))
-    gaps = {row["event_id"] for row in found.route_mismatches.to_pylist() if row["classification"] == "unseen_broker"}
+    gaps = {
+        row["event_id"] for row in found["route_mismatches"].to_pylist() if row["classification"] == "unseen_broker"
+    }
     assert gaps == set([*said][slice(*explained)])
     counts = checks(found)
     assert sum(of["mismatched"] for of in counts.values() if "mismatched" in of) == len(said) - len(gaps)
@@ -337,7 +341,7 @@ def test_a_longer_list_is_a_gap_only_where_no_answer_denies_it(names: list[str],
         server, {"route_observations": rows, "registrations": [registered(100, "b", broker_name="broker-a")]}
     )
     found = verdicts(replace(given, unread=[(seq_at(0) // 1_000, None)]))
-    assert [row["classification"] for row in found.route_mismatches.to_pylist()] == classes
+    assert [row["classification"] for row in found["route_mismatches"].to_pylist()] == classes
 
 
 def test_responses_to_events_are_answers_too() -> None:
@@ -358,7 +362,7 @@ def test_responses_to_events_are_answers_too() -> None:
     found = verdicts(given_of(server, {"heartbeats": beats, "registrations": [told], "admin_events": [wiped, deleted]}))
     right = {"answers": 1, "matched": 1, "same_order": 1, "same_bytes": 1}
     assert checks(found) == {103: right, 205: right, 322: {**right, "answers": 2, "mismatched": 1}}
-    (wrong,) = found.route_mismatches.to_pylist()
+    (wrong,) = found["route_mismatches"].to_pylist()
     assert (wrong["event_id"], wrong["subject"], wrong["answered"], wrong["expected"]) == (
         "other",
         "broker-a",
@@ -421,7 +425,7 @@ def test_one_wrong_answer_among_a_million_is_found_and_named(wrong: tuple[int, s
     count = len(ms) - 1
     right = {"matched": count, "same_order": count, "same_bytes": count}
     assert checks(found) == {206: {"answers": count + 1, **right, "mismatched": 1}}
-    (mismatch,) = found.route_mismatches.to_pylist()
+    (mismatch,) = found["route_mismatches"].to_pylist()
     assert (mismatch["answered"], mismatch["expected"]) == (body, LISTED)
     (packet,) = (
         with_derived(rows, bronze.ROUTE_OBSERVATIONS).filter(pc.field("event_id") == mismatch["event_id"]).to_pylist()
@@ -433,7 +437,7 @@ def test_one_wrong_answer_among_a_million_is_found_and_named(wrong: tuple[int, s
 def test_a_day_without_answers_has_no_rows() -> None:
     """Nothing is replayed for it."""
     found = verdicts(replace(given_of(Server(), {}), replayed={}, today={}))
-    assert (found.answer_checks.num_rows, found.route_mismatches.num_rows) == (0, 0)
+    assert (found["answer_checks"].num_rows, found["route_mismatches"].num_rows) == (0, 0)
 
 
 def test_answers_are_judged_by_what_the_name_server_was_at_them() -> None:
@@ -442,7 +446,7 @@ def test_answers_are_judged_by_what_the_name_server_was_at_them() -> None:
     found = verified(
         Server(carried=[broker("TU")]), listed(100, "a", LISTED), listed(400, "b", LISTED), namesrv=namesrv
     )
-    assert (checks(found)[206]["matched"], found.route_mismatches["expected"].to_pylist()) == (1, ["disable"])
+    assert (checks(found)[206]["matched"], found["route_mismatches"]["expected"].to_pylist()) == (1, ["disable"])
 
 
 @pytest.mark.slow
@@ -498,7 +502,7 @@ def test_judging_equal_answers_once_changes_no_verdict(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(verify._Judge, "_versions", lambda _self, _said, told, _asked: np.full_like(told, -1))
         each = verdicts(day)
-    for ones, others in zip(once, each, strict=True):
+    for ones, others in zip(once.values(), each.values(), strict=True):
         assert sorted(map(str, ones.to_pylist())) == sorted(map(str, others.to_pylist()))
 
 

@@ -128,7 +128,7 @@ def test_pages_need_nothing_but_themselves(found, tmp_path):
 
 def test_what_a_rule_says_is_text(tmp_path):
     """Whatever stands in a sentence is shown, and is no markup."""
-    (rule, *_) = merged([], ["watermarks"])
+    (rule, *_) = merged([], ["watermarks"], {})
     gate.judge([replace(rule, says="<script>a & b</script>.")], tmp_path)
 
     assert "<script>a & b</script>." in _texts(tmp_path)
