@@ -28,7 +28,7 @@ from namesrv_day.arrow.rows import rows_of
 from namesrv_wire.errors import CaptureError, DecodeError, Reason, UnorderedError
 from namesrv_wire.lateness import Lateness, ahead_of_clock
 from namesrv_wire.packets.capture import SYN, Endpoints, Segment
-from namesrv_wire.packets.columns import DISORDER_NS, CaptureStats, Packets, read_capture, read_columns, snapshot_length
+from namesrv_wire.packets.columns import DISORDER_NS, CaptureStats, Packets, read_capture, read_columns
 from namesrv_wire.packets.container import Position
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, told
 from namesrv_wire.rows import FRAME_TABLES, REVOKED, AnyRow, FrameRow, Row, Tally, gap_until, quarantine_row
@@ -444,11 +444,10 @@ class _Reader:
                 "no place (CLOCK_JUMP). With times set right it can be read again"
             )
         if cut and error is None:
-            kept, longest = snapshot_length(source.path, self._conf.vxlan_ports)
             error = (
-                f"{name}: {cut:,} frames were cut, since the capture has kept {kept:,} bytes of a packet at most; "
-                f"a snapshot length of {longest:,} would have been enough. What headers show was read: connections, how they "
-                "ended, when name servers were up"
+                f"{name}: {cut:,} frames were cut, since the capture has kept {stats.kept_bytes:,} bytes of a packet at most; "
+                f"a snapshot length of {stats.longest_bytes:,} would have been enough. What headers show was read: "
+                "connections, how they ended, when name servers were up"
             )
         if ahead.packets and error is None:
             error = (

@@ -17,6 +17,7 @@ from namesrv_core.machine.past import ANY
 from namesrv_core.machine.rows import UNRECORDED, BrokerLiveInfo, KvValue, QueueData
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.json_text import require_short
+from namesrv_wire.limits import MAX_NAME_CHARS
 
 ANY_CALL: Final = ""
 """Stands for the operation of lines that several write: that of the lines before it in its thread, or `UNREGISTERED`."""
@@ -41,8 +42,8 @@ def _kind(operation: str, prefix: str, rest: str, rows: Callable[[Match[str]], R
 
 
 _QUEUES: Final = re.compile(
-    r"QueueData \[brokerName=(.*?), readQueueNums=(-?\d{1,10}), writeQueueNums=(-?\d{1,10}), perm=(-?\d{1,10}),"
-    r" topicS(?:yn|ys)Flag=(-?\d{1,10})\]",
+    rf"QueueData \[brokerName=(.{{0,{MAX_NAME_CHARS}}}?), readQueueNums=(-?\d{{1,10}}), writeQueueNums=(-?\d{{1,10}}),"
+    r" perm=(-?\d{1,10}), topicS(?:yn|ys)Flag=(-?\d{1,10})\]",
     re.DOTALL | re.ASCII,
 )
 _QD: Final = r"QueueData \[brokerName=[^\n]*\]"
@@ -103,6 +104,7 @@ def _topic_gone(found: Match[str]) -> Rows:
 
 _REGISTER: Final = "register_broker"
 _OF_CHANNEL: Final = r", because channel destroyed"
+# A route is long: whether it ends as it should is looked at first, and once, not from wherever its list may begin.
 KINDS: Final = (
     _kind(
         _REGISTER,
@@ -206,14 +208,14 @@ KINDS: Final = (
     _kind(
         "register_topic",
         "Register topic route:",
-        r"(?P<topic>.*), \[(?P<queues>QueueData .*)\]",
+        rf"(?=.*\]\Z)(?P<topic>.{{0,{MAX_NAME_CHARS}}}), \[(?P<queues>QueueData .*)\]",
         lambda m: _queues(m["topic"], m["queues"], is_new=True),
         begins=True,
     ),
     _kind(
         "register_topic",
         "Topic route already exist.",
-        r"(?P<topic>.*?), \{(?P<queues>.*=QueueData .*)\}",
+        rf"(?=.*\}}\Z)(?P<topic>.{{0,{MAX_NAME_CHARS}}}?), \{{(?P<queues>.*)\}}",
         lambda m: _queues(m["topic"], m["queues"], is_new=False),
         begins=True,
     ),

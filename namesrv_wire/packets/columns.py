@@ -14,7 +14,7 @@ import numpy as np
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.limits import MAX_LEFT_OUT
 from namesrv_wire.packets.capture import INCOMING, OUTGOING, Endpoints, Fragments, Segment
-from namesrv_wire.packets.container import Position, Records, read_records
+from namesrv_wire.packets.container import Ints, Position, Records, Truths, read_records
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, LINUX_SLL, LINUX_SLL2, Kind, LeftOut, Peeled
 
 _OTHERS: Final = f"more than {MAX_LEFT_OUT:,} other kinds and ports"
@@ -90,6 +90,16 @@ class CaptureStats:
     first_time_ns: int | None = None
     last_time_ns: int | None = None
     left_out: Counter[LeftOut] = field(default_factory=Counter)
+    kept_bytes: int = 0
+    longest_bytes: int = 0
+    """Of packets of which not all was kept: how much of one was at most, and how long the longest was, by their own headers.
+    Not everybody who cuts packets says so in the file's."""
+
+    def note_cut(self, kept: Ints, missing: Ints) -> None:
+        """Note how many bytes of packets were kept, and how many were not."""
+        is_cut = missing > 0
+        self.kept_bytes = max(self.kept_bytes, int(kept[is_cut].max(initial=0)))
+        self.longest_bytes = max(self.longest_bytes, int((kept + missing)[is_cut].max(initial=0)))
 
     def add(self, records: Records, segments: int, left_out: Mapping[LeftOut, int]) -> None:
         """Add some packets."""
@@ -130,7 +140,9 @@ def _as_they_lie(
     try:
         for records in read_records(path, position):
             peeled = Peeled(records, fragments, vxlan_ports)
-            packets = _packets(records, peeled)
+            is_tcp = peeled.peel()
+            stats.note_cut(records.kept, np.where(is_tcp, peeled.stop - peeled.end, 0))
+            packets = _packets(records, peeled, is_tcp)
             stats.add(records, sum(map(bool, packets.keys)), peeled.left_out())
             yield packets
     finally:
@@ -196,9 +208,9 @@ def _joined(held: Packets, packets: Packets) -> Packets:
     return both
 
 
-def _packets(records: Records, peeled: Peeled) -> Packets:
+def _packets(records: Records, peeled: Peeled, is_tcp: Truths) -> Packets:
     """Return the columns of packets, whose end is what their IP headers say: padding of a link is no payload."""
-    is_tcp, at, end, stop = peeled.peel(), peeled.at, peeled.end, peeled.stop
+    at, end, stop = peeled.at, peeled.end, peeled.stop
     where = np.where(is_tcp, at, 0)
     size = (peeled.one(where + 12) >> 4) * 4
     body = at + size
@@ -245,18 +257,3 @@ def read_capture(
     endpoints = Endpoints()
     for packets in read_columns(path, None, stats, vxlan_ports):
         yield from packets.segments(endpoints)
-
-
-def snapshot_length(path: Path, vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS) -> tuple[int, int]:
-    """Return how many bytes of a packet a capture has kept at most, and how long the longest was of which that is not all.
-
-    By the packets' own headers: not everybody who cuts packets says so in the file's.
-    """
-    kept = longest = 0
-    for records in read_records(path):
-        peeled = Peeled(records, Fragments(), vxlan_ports)
-        missing = np.where(peeled.peel(), peeled.stop - peeled.end, 0)
-        is_cut = missing > 0
-        kept = max(kept, int(records.kept[is_cut].max(initial=0)))
-        longest = max(longest, int((records.kept + missing)[is_cut].max(initial=0)))
-    return kept, longest

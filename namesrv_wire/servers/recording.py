@@ -39,7 +39,7 @@ class Burst:
     brokers: int = 0
     """How many of them were brokers' connections."""
     living: int = 0
-    """How many of them nothing closes but the end of the process."""
+    """How many of them nothing closes but the end of the process; once one is known, no more are looked at."""
 
     @property
     def evidence(self) -> str:
@@ -74,13 +74,8 @@ class Life:
     """Connections refused since the last accepted one."""
     burst: Burst | None = None
 
-    def closing(
-        self, seq: int, time_ns: int, source: tuple[str, int], *, is_broker: bool, is_living: bool, still_open: bool
-    ) -> None:
-        """Note that the name server closed a connection, maybe a broker's, of its own accord.
-
-        `is_living`: while it goes on it has no reason to.
-        """
+    def closing(self, seq: int, time_ns: int, source: tuple[str, int], *, is_broker: bool, still_open: bool) -> Burst:
+        """Note that the name server closed a connection, maybe a broker's, of its own accord; return the closings around it."""
         burst = self.burst
         if burst is None or time_ns - burst.first_ns > BURST_NS:
             burst = self.burst = Burst(seq, time_ns, time_ns, source)
@@ -88,8 +83,8 @@ class Life:
             burst.count += 1
             burst.last_ns = time_ns
         burst.brokers += is_broker
-        burst.living += is_living
         burst.complete = not still_open
+        return burst
 
     def alive(self) -> None:
         """Note payload from the name server, or a connection that it accepted: it has not stopped."""

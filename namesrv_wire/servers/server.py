@@ -43,6 +43,8 @@ class Server:
         self.exchange = Exchange(self.ledger, frames)
         # Not a dict: of that the first item is the slower to find, the more in front of it were taken out.
         self.connections: OrderedDict[str, Connection] = OrderedDict()
+        self.strangers: OrderedDict[str, Connection] = OrderedDict()
+        """Of these all that are no broker's, and some that have become one's since they were opened."""
         self.idle = Idle(idle_ms)
         self.life: Life | None = None
         self.attempts = Attempts()
@@ -297,23 +299,27 @@ class Server:
 
     def _add(self, connection: Connection) -> None:
         if len(self.connections) >= MAX_CONNECTIONS:
-            for _ in range(
-                len(self.connections)
-            ):  # strangers may be many: the oldest that is no broker's goes, if there is one
-                client, oldest = next(iter(self.connections.items()))
-                if not oldest.beats:
-                    break
-                self.connections.move_to_end(client)
-            self._drop(oldest)
-            self.recording.whole_since_ns = self.ledger.time_ns  # it may be used again
-        self.connections[connection.client] = connection
+            self._make_room()
+        self.connections[connection.client] = self.strangers[connection.client] = connection
         self.idle.heard(connection, self.ledger.time_ns)
+
+    def _make_room(self) -> None:
+        """Forget the oldest connection that is no broker's, since strangers may be many; if all are, the oldest."""
+        oldest = next(iter(self.connections.values()))
+        while self.strangers:
+            _, stranger = self.strangers.popitem(last=False)
+            if not stranger.beats:
+                oldest = stranger
+                break
+        self._drop(oldest)
+        self.recording.whole_since_ns = self.ledger.time_ns  # it may be used again
 
     def _drop(self, connection: Connection) -> None:
         self.idle.forget(connection)
         self.endings.lingering.pop(connection.client, None)
         if self.connections.get(connection.client) is connection:
             del self.connections[connection.client]
+            self.strangers.pop(connection.client, None)
             self.holed.pop(connection.client, None)
         self._forget(self, connection)
 
@@ -395,9 +401,11 @@ class Server:
             assert self.life is not None
             before = self.ledger.slot()
             endings.close(connection, closed_by, ("close",), silent_ns)
-            living = self._is_living(connection, silent_ns)
-            closing = (before, now_ns, self.ledger.source)
-            self.life.closing(*closing, is_broker=connection.beats, is_living=living, still_open=bool(idle.open))
+            burst = self.life.closing(
+                before, now_ns, self.ledger.source, is_broker=connection.beats, still_open=bool(idle.open)
+            )
+            if not burst.living:
+                burst.living += self._is_living(connection, silent_ns)
 
     def _active(self) -> None:
         """Note that the process does something: what should have been closed while it stood still is closed now."""

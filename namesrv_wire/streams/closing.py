@@ -36,7 +36,7 @@ class Idle:
     Those whose silence reached the limit are kept apart, as overdue.
     """
 
-    __slots__ = ("_added", "_in_order", "due_ns", "inactive", "limit_ns", "open", "overdue", "unheard", "unsigned")
+    __slots__ = ("_added", "_in_order", "_unheard", "due_ns", "inactive", "limit_ns", "open", "overdue", "unsigned")
 
     def __init__(self, idle_ms: int) -> None:
         self.limit_ns = idle_ms * 1_000_000
@@ -49,8 +49,8 @@ class Idle:
         """Of these, all that wait for the name server's next activity."""
         self.unsigned: list[Connection] = []
         """Likewise for any packet of its machine, which acknowledges while the process stands still."""
-        self.unheard: dict[str, Connection] = {}
-        """Connections with bytes of the client that were not acknowledged, and some whose were since."""
+        self._unheard: list[tuple[int, str]] = []
+        """Likewise a heap of those with bytes of the client that were not acknowledged: `taken_ns`, and the client."""
         self._added = 0
         self.due_ns = 0
         """No silence reaches the limit before this time; kept low rather than exact."""
@@ -71,16 +71,23 @@ class Idle:
 
     def not_acknowledged(self, connection: Connection) -> None:
         """Note that bytes of the client came that the name server's side may not get."""
-        self.unheard[connection.client] = connection
+        heappush(self._unheard, (connection.taken_ns, connection.client))
         self.due_ns = min(self.due_ns, connection.taken_ns + self.limit_ns)
+        if len(self._unheard) > 2 * len(self.open) + _FEW_STALE:
+            self._unheard = [each for each in self._unheard if self._unheard_since(*each) is not None]
+            heapify(self._unheard)
+
+    def _unheard_since(self, taken_ns: int, client: str) -> Connection | None:
+        connection = self.open.get(client)
+        return connection if connection is not None and connection.taken_ns == taken_ns else None
 
     def restore(self, connection: Connection) -> None:
         """Put back an open connection from an earlier capture, in the order given."""
         self.due_ns = 0
-        if connection.taken_ns:
-            self.unheard[connection.client] = connection
         if connection.idle_ns is None:
             self.open[connection.client] = connection
+            if connection.taken_ns:
+                self.not_acknowledged(connection)
         else:
             self._add_overdue(connection, connection.idle_ns)
 
@@ -103,7 +110,7 @@ class Idle:
 
     def forget(self, connection: Connection) -> None:
         """Stop watching a connection."""
-        for table in (self.open, self.overdue, self.unheard):
+        for table in (self.open, self.overdue):
             if table.get(connection.client) is connection:
                 del table[connection.client]
 
@@ -113,14 +120,14 @@ class Idle:
         They are overdue from now on. What a client has sent does not count where the name server's side never acknowledged it.
         """
         passed: list[Connection] = []
-        if self.unheard:
-            self.unheard = {name: c for name, c in self.unheard.items() if c.taken_ns and self.open.get(name) is c}
-            passed = [c for c in self.unheard.values() if c.taken_ns + self.limit_ns < time_ns]
-            passed.sort(key=lambda connection: connection.taken_ns)
-            for connection in passed:
-                del self.unheard[connection.client]
-                self._end_silence(connection, connection.taken_ns + self.limit_ns)
-        unheard_ns = [connection.taken_ns + self.limit_ns for connection in self.unheard.values()]
+        while self._unheard:
+            idle_ns, connection = self._unheard[0][0] + self.limit_ns, self._unheard_since(*self._unheard[0])
+            if connection is not None and idle_ns >= time_ns:
+                break
+            heappop(self._unheard)
+            if connection is not None:
+                self._end_silence(connection, idle_ns)
+                passed.append(connection)
         self.due_ns = time_ns
         while self.open:
             connection = next(iter(self.open.values()))
@@ -129,7 +136,8 @@ class Idle:
                 break
             self._end_silence(connection, self.due_ns)
             passed.append(connection)
-        self.due_ns = min([self.due_ns, *unheard_ns])
+        if self._unheard:
+            self.due_ns = min(self.due_ns, self._unheard[0][0] + self.limit_ns)
         return sorted(passed, key=lambda connection: connection.idle_ns or 0)
 
     def _end_silence(self, connection: Connection, idle_ns: int) -> None:

@@ -279,7 +279,7 @@ class FrameCutter:
         length = int.from_bytes(self.buffer[:4], "big", signed=True)
         if length < 4 or length > MAX_FRAME_BYTES:
             opening = opening_of(bytes(self.buffer)) if self.position == self.start else None
-            if isinstance(opening, Preamble):  # the first frame begins after a proxy's words
+            if isinstance(opening, Preamble) and not self.start:  # the first frame begins after a proxy's words
                 if not opening.size:
                     self.need = len(self.buffer) + 1
                     return None
@@ -288,7 +288,7 @@ class FrameCutter:
                 self.start = self.position
                 self.need = 4
                 return self._next()
-            if opening is not None:
+            if isinstance(opening, Stranger):
                 return self._stranger(bytes(self.buffer), *opening)
             # Everything up to the next plausible frame is refused with the length.
             reason = Reason.FRAME_TOO_LONG if length > MAX_FRAME_BYTES else Reason.BAD_FRAME_LENGTH

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import tracemalloc
 from collections.abc import Iterable, Iterator
 
@@ -96,3 +97,48 @@ def test_a_brokers_connection_outlives_strangers(monkeypatch: pytest.MonkeyPatch
     rows = rows_of([*opened, *connections(2_000), *broker.segments[len(opened) :]])
     closed = [row["channel_id"] for row in of_table(rows, "channel_events") if row["kind"] == "close"]
     assert [channel.partition("#")[0] for channel in closed] == [broker.client]
+
+
+def brokers(count: int) -> list[Talk]:
+    """Return conversations of so many brokers, a millisecond apart, each of which registers."""
+    named = {"brokerName": "b", "brokerAddr": "a:1", "brokerId": "0", "clusterName": "C"}
+    ends = (f"10.{number >> 8}.{number & 255}.2:20000" for number in range(count))
+    return [Talk(Talk().at_ns + at * MS_NS, end, gap_ns=1).open().exchange(103, named) for at, end in enumerate(ends)]
+
+
+@pytest.mark.parametrize("is_carried", [False, True])
+def test_of_more_brokers_than_are_watched_the_oldest_is_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+    is_carried: bool,  # noqa: FBT001
+) -> None:
+    """Each costs the same, however many there are; a stranger among them goes first, also behind the end of a capture."""
+    count = 3_000
+    monkeypatch.setattr("namesrv_wire.servers.server.MAX_CONNECTIONS", count)
+    transcript, talks = Transcript(namesrv=[NAMESRV]), brokers(2 * count)
+    stranger = Talk(talks[count // 2].at_ns, "192.0.2.1:4000", gap_ns=1).open()
+    began = time.process_time()
+    for number, talk in enumerate(talks):
+        for segment in [*talk.segments, *(stranger.segments if number == count // 2 else [])]:
+            transcript.feed(segment, "many.pcap")
+        if number == count - 2 and is_carried:
+            transcript = Transcript(namesrv=[NAMESRV], carry=transcript.carry())
+    (server,) = transcript._servers.values()
+    assert list(server.connections) == [talk.client for talk in talks[count:]]
+    assert time.process_time() - began < 5
+
+
+def test_a_stop_of_many_takes_no_longer() -> None:
+    """A name server that stops closes all its brokers' connections at once: each costs the same, however many there are."""
+    transcript, talks = Transcript(namesrv=[NAMESRV]), brokers(4_000)
+    for segment in (segment for talk in talks for segment in talk.segments):
+        transcript.feed(segment, "many.pcap")
+    began, stops_ns = time.process_time(), talks[-1].at_ns
+    for number, talk in enumerate(talks):
+        known, talk.at_ns = len(talk.segments), stops_ns + number * 1_000
+        for segment in talk.server_fin().segments[known:]:
+            transcript.feed(segment, "many.pcap")
+    (server,) = transcript._servers.values()
+    assert server.life is not None
+    assert server.life.burst is not None
+    assert (server.life.burst.count, server.life.burst.is_end) == (4_000, True)
+    assert time.process_time() - began < 1

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import gzip
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from namesrv_core.machine.profile import V4_9_7, V5_4_0, Namesrv, Profile
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import QueueData
 from namesrv_core.replay.take import take
+from namesrv_wire.errors import DecodeError
 from namesrv_wire.logs.log_lines import logged
 from namesrv_wire.logs.namesrv_log import OTHER_LINES, Told, is_fact, read_log, zone_of
 from namesrv_wire.rows import Row
@@ -228,3 +230,31 @@ def test_properties_are_messages() -> None:
         "register_broker",
         (events.LoggedRow("topic_queue", "a b", "broker-a", QueueData(8, 8, 6, 0), is_new=True),),
     )
+
+
+@pytest.mark.parametrize(
+    ("begins", "again"),
+    [
+        ("Register topic route:T, [", "QueueData [brokerName="),
+        ("Register topic route:", ", [QueueData "),
+        ("Topic route already exist.", ", {"),
+        ("Topic route already exist.T, {", "a=QueueData }"),
+    ],
+)
+def test_a_route_that_leads_on_takes_no_longer(begins: str, again: str) -> None:
+    """A client names its topics: a line of a megabyte, each part of which begins what never ends, is refused at once."""
+    began = time.process_time()
+    for end in ("]", "}", ""):
+        with pytest.raises(DecodeError):
+            logged(f"register_topic\n{begins}{again * (1_000_000 // len(again))}{end}")
+    assert time.process_time() - began < 20
+
+
+def test_a_route_that_was_there() -> None:
+    """Its queue data stand by broker; what the topic is called says nothing of where they begin."""
+    said = ", ".join(f"broker-{name}={QD.format(6).replace('broker-a', f'broker-{name}')}" for name in "ab")
+    _, rows = logged(f"register_topic\nTopic route already exist.a, [b, {{{said}}}")
+    assert [(row.one, row.other, row.is_new) for row in rows] == [
+        ("a, [b", "broker-a", False),
+        ("a, [b", "broker-b", False),
+    ]

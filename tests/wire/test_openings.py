@@ -178,3 +178,11 @@ def test_words_of_a_proxy_in_the_middle_are_none() -> None:
     rows = rows_of(Talk().open().ask(REGISTER).answer(response(3)).ask(V1 + request(104, BROKER, opaque=5)).segments)
     assert [reason for reason, _ in quarantine(rows)] == ["frame_too_long"]
     assert len(of_table(rows, "unregistrations")) == 1
+
+
+def test_a_second_preamble_is_none() -> None:
+    """A proxy says one: thousands in a row, as anybody can send them, are no frames, and the next frame is found."""
+    segments = Talk().open().ask(V1 * 2_000 + request(104, BROKER, opaque=5)).segments
+    (row,) = of_table(found := rows_of(segments), "quarantine")
+    assert (row["reason"], row["length"]) == ("frame_too_long", 1_999 * len(V1))
+    assert len(of_table(found, "unregistrations")) == 1
