@@ -36,7 +36,18 @@ class Idle:
     Those whose silence reached the limit are kept apart, as overdue.
     """
 
-    __slots__ = ("_added", "_in_order", "_unheard", "due_ns", "inactive", "limit_ns", "open", "overdue", "unsigned")
+    __slots__ = (
+        "_added",
+        "_in_order",
+        "_said",
+        "_unheard",
+        "due_ns",
+        "inactive",
+        "limit_ns",
+        "open",
+        "overdue",
+        "unsigned",
+    )
 
     def __init__(self, idle_ms: int) -> None:
         self.limit_ns = idle_ms * 1_000_000
@@ -49,8 +60,10 @@ class Idle:
         """Of these, all that wait for the name server's next activity."""
         self.unsigned: list[Connection] = []
         """Likewise for any packet of its machine, which acknowledges while the process stands still."""
+        self._said: set[str] = set()
+        """Clients that have said something since silence ended last: most of it is acknowledged by the next time."""
         self._unheard: list[tuple[int, str]] = []
-        """Likewise a heap of those with bytes of the client that were not acknowledged: `taken_ns`, and the client."""
+        """A heap of those with bytes of the client that were not acknowledged by then: `taken_ns`, and the client."""
         self._added = 0
         self.due_ns = 0
         """No silence reaches the limit before this time; kept low rather than exact."""
@@ -71,11 +84,8 @@ class Idle:
 
     def not_acknowledged(self, connection: Connection) -> None:
         """Note that bytes of the client came that the name server's side may not get."""
-        heappush(self._unheard, (connection.taken_ns, connection.client))
+        self._said.add(connection.client)
         self.due_ns = min(self.due_ns, connection.taken_ns + self.limit_ns)
-        if len(self._unheard) > 2 * len(self.open) + _FEW_STALE:
-            self._unheard = [each for each in self._unheard if self._unheard_since(*each) is not None]
-            heapify(self._unheard)
 
     def _unheard_since(self, taken_ns: int, client: str) -> Connection | None:
         connection = self.open.get(client)
@@ -120,6 +130,14 @@ class Idle:
         They are overdue from now on. What a client has sent does not count where the name server's side never acknowledged it.
         """
         passed: list[Connection] = []
+        for client in self._said:
+            said = self.open.get(client)
+            if said is not None and said.taken_ns:
+                heappush(self._unheard, (said.taken_ns, client))
+        self._said.clear()
+        if len(self._unheard) > 2 * len(self.open) + _FEW_STALE:
+            self._unheard = [each for each in self._unheard if self._unheard_since(*each) is not None]
+            heapify(self._unheard)
         while self._unheard:
             idle_ns, connection = self._unheard[0][0] + self.limit_ns, self._unheard_since(*self._unheard[0])
             if connection is not None and idle_ns >= time_ns:
