@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import Lateness, Times, times_of
 from namesrv_wire.logs.log_file import BLOCK_BYTES, Block, read_blocks
 from namesrv_wire.logs.namesrv_log import BROKER_LINES, OTHER_LINES, Told, is_fact, read_log
-from namesrv_wire.rows import QUARANTINE, AnyRow, FrameRow
+from namesrv_wire.rows import QUARANTINE, AnyRow, FrameRow, Values
 from schemas import bronze
 from schemas.times import US_PER_DAY, day_of
 
@@ -170,7 +170,6 @@ def again(part: Part, number: int) -> Iterator[tuple[int, AnyRow]]:
     yield from ((_number(row, block), row) for row in block.rows)
 
 
-Values = dict[str, Any]
 _WORTH_ASKING = 4 << 20
 """Bytes of files that are read sooner than others have been asked to."""
 _OF_A_BROKER = (
@@ -198,7 +197,6 @@ class Reading:
     ) -> None:
         self._warehouse, self._staging, self._lateness = warehouse, staging, lateness
         self._result, self._passes = result, passes
-        self._behind = 0
         self.open_streams: list[Values] = []
         self.stated: dict[str, str] = {}
         self.refused: dict[str, str] = {}
@@ -209,16 +207,10 @@ class Reading:
         """Read the files, which are in order of time; return those that are not refused as they were read."""
         noted = [*self._read_logs([source for source in sources if source.is_log])]
         noted += self._read_captures([source for source in sources if source.kind == "capture"])
+        self._result.errors += [read.row["error"] for read in noted if read.row["error"]]
+        self._result.sources += [read.source.path.name for read in noted]
         self._result.refused.update({reason.value: count for reason, count in self._lateness.refused.items()})
         return noted
-
-    def _noted(self, source: Source, row: Values) -> ReadSource:
-        """Return a file with the rows that were staged since the one before."""
-        first, self._behind = self._behind + 1, self._staging.count
-        if row["error"]:
-            self._result.errors.append(row["error"])
-        self._result.sources.append(source.path.name)
-        return ReadSource(source, row, range(first, self._behind + 1))
 
     def _runner(self, sources: Sequence[Source]) -> Passes:
         """Return who reads files: this process, if that takes less time than to ask others."""
@@ -246,12 +238,9 @@ class Reading:
             fresh = [files for files in points if files not in known]
             work = [Series(number + n, files, self._staging.run, before) for n, files in enumerate(fresh)]
             done = alone
-        noted = [each for series, found in done for each in self._taken(series, found)]
         order = {source: at for at, source in enumerate(sources)}
-        noted.sort(key=lambda read: order[read.source])
-        self._result.errors += [read.row["error"] for read in noted if read.row["error"]]
-        self._result.sources += [read.source.path.name for read in noted]
-        return noted
+        noted = [each for series, found in done for each in self._taken(series, found)]
+        return sorted(noted, key=lambda read: order[read.source])
 
     def _before(self) -> Before:
         warehouse, columns = self._warehouse, ["first_time", "last_time"]
@@ -301,9 +290,10 @@ class Reading:
         read = self._runner(sources).each(read_part, parts)
         of_path = groupby(zip(parts, read, strict=True), key=lambda pair: pair[0].path)
         for source, (_, some) in zip(sources, of_path, strict=True):
+            first = self._staging.count + 1
             row = self._read_log(source, list(some))
             if row is not None:
-                yield self._noted(source, row)
+                yield ReadSource(source, row, range(first, self._staging.count + 1))
 
     def _read_log(self, source: Source, parts: Sequence[tuple[Part, ReadPart]]) -> Values | None:
         """Take in the parts of one event log, which come in their order, unless it is refused."""

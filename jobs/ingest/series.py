@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import groupby, islice, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from namesrv_wire.packets.capture import SYN, Endpoints, Segment
 from namesrv_wire.packets.columns import DISORDER_NS, CaptureStats, Packets, read_capture, read_columns
 from namesrv_wire.packets.container import Position
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, told
-from namesrv_wire.rows import FRAME_TABLES, REVOKED, AnyRow, FrameRow, Row, Tally, gap_until, quarantine_row
+from namesrv_wire.rows import FRAME_TABLES, REVOKED, AnyRow, FrameRow, Row, Tally, Values, gap_until, quarantine_row
 from namesrv_wire.servers.transcript import Transcript
 from namesrv_wire.streams.tcp import Stream
 from schemas import bronze
@@ -58,12 +58,7 @@ class Bearing(Enum):
     STEPPED = "stepped"
 
 
-def peek(
-    path: Path,
-    vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS,
-    until_us: int | None = None,
-    most: int = _PEEKED_PACKETS,
-) -> list[Segment]:
+def peek(path: Path, vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS, until_us: int | None = None) -> list[Segment]:
     """Return the first segments of a capture; none if it cannot be read, since its reader says what is wrong with it.
 
     `until_us`: of those that do not lie after the clock of who reads.
@@ -71,7 +66,7 @@ def peek(
     last_ns = None if until_us is None else until_us * NS_PER_US
     try:
         recorded = (of for of in read_capture(path, None, vxlan_ports) if last_ns is None or of.time_ns <= last_ns)
-        return list(islice(recorded, most))
+        return list(islice(recorded, _PEEKED_PACKETS))
     except (CaptureError, OSError):
         return []
 
@@ -167,7 +162,6 @@ def until_ns(segment: Segment, last_ns: Mapping[str, int]) -> int:
     return last - OVERLAP_NS
 
 
-Values = dict[str, Any]
 _NS_PER_DAY = 86_400_000_000_000
 _NAMESRV_PORT = 9876
 """Source: both generations `NamesrvStartup`, `NettyServerConfig.listenPort`."""
