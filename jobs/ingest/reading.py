@@ -6,7 +6,7 @@ import datetime as dt
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, islice
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
@@ -164,12 +164,6 @@ def _placed(row: AnyRow, line: int) -> AnyRow:
     return row._replace(values={**values, "source_offset": max(line, 0)}) if "source_offset" in values else row
 
 
-def again(part: Part, number: int) -> Iterator[tuple[int, AnyRow]]:
-    """Yield all rows of a block, read once more, with the numbers of their lines from 0."""
-    block = next(islice(part.blocks(), number, None))
-    yield from ((_number(row, block), row) for row in block.rows)
-
-
 _WORTH_ASKING = 4 << 20
 """Bytes of files that are read sooner than others have been asked to."""
 _OF_A_BROKER = (
@@ -309,19 +303,23 @@ class Reading:
             self.refused[source.sha256] = why
             return None
         refused_before, line, ignored = lateness.refused[Reason.CLOCK_WENT_BACK], 1, Counter[str]()
-        for part, number, block in ((part, *each) for part, read in parts for each in enumerate(read.blocks)):
-            # `line`: the number that the first line of the block has in its file.
-            first = staging.reserve(block.numbers)
-            if lateness.all_in_order(block.times):
-                for files in (block.files, block.careful):
-                    staging.add_files(files, block.days, first - 1, line)
-            else:
-                for at, row in again(part, number):
-                    frame = None if _is_part(row, part) else first + at
-                    staging.add(lateness.judged(_placed(row, line + max(at, 0))), frame=frame, number=frame)
-            self.stated |= block.stated
-            line += block.count
-            ignored += block.ignored
+        for part, read in parts:
+            once_more = enumerate(part.blocks())  # as far as blocks are not in order
+            for number, block in enumerate(read.blocks):
+                # `line`: the number that the first line of the block has in its file.
+                first = staging.reserve(block.numbers)
+                if lateness.all_in_order(block.times):
+                    for files in (block.files, block.careful):
+                        staging.add_files(files, block.days, first - 1, line)
+                else:
+                    lines = next(lines for at, lines in once_more if at == number)
+                    for row in lines.rows:
+                        at = _number(row, lines)
+                        frame = None if _is_part(row, part) else first + at
+                        staging.add(lateness.judged(_placed(row, line + max(at, 0))), frame=frame, number=frame)
+                self.stated |= block.stated
+                line += block.count
+                ignored += block.ignored
         for fact in lateness.steps_back():
             staging.add(fact, frame=None)
         if backwards := lateness.refused[Reason.CLOCK_WENT_BACK] - refused_before:

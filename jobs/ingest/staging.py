@@ -198,13 +198,15 @@ class Staging(Collector):
 
 def together(pieces: Iterable[pa.Table], most_rows: int, most_bytes: int) -> Iterator[pa.Table]:
     """Yield the rows of all pieces, a table as soon as it has so many rows or bytes."""
-    held: list[pa.Table] = []
-    for rows in pieces:
-        held.append(rows)
-        if sum(map(len, held)) >= most_rows or sum(part.nbytes for part in held) >= most_bytes:
+    held, rows, size = list[pa.Table](), 0, 0
+    for piece in pieces:
+        held.append(piece)
+        rows, size = rows + len(piece), size + piece.nbytes
+        if rows >= most_rows or size >= most_bytes:
             yield pa.concat_tables(held)
-            held = []
-    yield from [pa.concat_tables(held)] if any(map(len, held)) else []
+            held, rows, size = [], 0, 0
+    if rows:
+        yield pa.concat_tables(held)
 
 
 def parts_of(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
