@@ -32,21 +32,11 @@ _ADDRESS = re.compile(
 _EXPECTED = "expected ip:port, as 10.0.0.1:9876 or [fd00::1]:9876"
 _SHARE, _PORTS = "share from 0 to 1", "list of ports"
 _OPTIONS = {
-    "ingest": {
-        "quarantine_share_max": ("quarantine_share_max", _SHARE),
-        "quarantine_frames_min": ("quarantine_frames_min", "number of frames"),
-        "vxlan_ports": ("vxlan_ports", _PORTS),
-    },
-    "late": {
-        "limit_days": ("late_limit_days", "number of days"),
-        "ahead_limit_minutes": ("ahead_limit_minutes", "number of minutes"),
-    },
-    "verify": {
-        "mismatched_share_max": ("mismatched_share_max", _SHARE),
-        "mismatched_min": ("mismatched_min", "number of answers"),
-    },
+    "ingest": {"quarantine_share_max": _SHARE, "quarantine_frames_min": "number of frames", "vxlan_ports": _PORTS},
+    "late": {"limit_days": "number of days", "ahead_limit_minutes": "number of minutes"},
+    "verify": {"mismatched_share_max": _SHARE, "mismatched_min": "number of answers"},
 }
-"""By table of the file and key: the name in `PipelineConf`, and what its value is."""
+"""By table of the file and key: what its value is. In `PipelineConf` it has the same name, but for the limit of days."""
 DEFAULT_CONF = Path(__file__).resolve().parent.parent / "conf" / "namesrv-history.toml"
 
 
@@ -140,18 +130,17 @@ def load_conf(
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfError(f"{path}: {error}") from error
-    _known(document, {*_OPTIONS, "findings", "namesrv", "log"}, str(path))
+    _table(document, str(path), {*_OPTIONS, "findings", "namesrv", "log"})
     said: dict[str, Any] = {}
     for section, options in _OPTIONS.items():
-        table, where = document.get(section, {}), f"{path} [{section}]"
-        _known(table, set(options), where)
-        for name, value in table.items():
-            field_name, what = options[name]
-            if not _is_fit(value, what):
-                raise ConfError(f"{where} {name}: {value!r} is not a {what}")
+        where = f"{path} [{section}]"
+        for name, value in _table(document.get(section, {}), where, set(options)).items():
+            if not _is_fit(value, options[name]):
+                raise ConfError(f"{where} {name}: {value!r} is not a {options[name]}")
+            field_name = "late_limit_days" if name == "limit_days" else name
             said[field_name] = frozenset(value) if isinstance(value, list) else value
     namesrvs: dict[str, NamesrvConf] = {}
-    for given, table in document.get("namesrv", {}).items():
+    for given, table in _table(document.get("namesrv", {}), f"{path} [namesrv]").items():
         where = f'{path} [namesrv."{given}"]'
         namesrvs[_address(given, where)] = _namesrv_conf(table, where)
     for option in namesrv_options:
@@ -170,16 +159,16 @@ def load_conf(
 def _is_fit(value: object, what: str) -> bool:
     """Return whether a value is what one of `_OPTIONS` must be."""
     if what == _SHARE:
-        return isinstance(value, (int, float)) and 0 <= value <= 1
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
     if what == _PORTS:
         return isinstance(value, list) and all(type(port) is int and 0 < port < 1 << 16 for port in value)
     return type(value) is int and value >= 0
 
 
-def _told(table: Mapping[str, Any], where: str, options: Mapping[str, str | None]) -> Told | None:
+def _told(table: object, where: str, options: Mapping[str, str | None]) -> Told | None:
     """Return what is said of name servers' logs, with options on top; None: not all that they leave open."""
-    _known(table, {"zone", "namesrv"}, where)
-    said = {name: options.get(name) or table.get(name) for name in ("namesrv", "zone")}
+    stated = _table(table, where, {"zone", "namesrv"})
+    said = {name: options.get(name) or stated.get(name) for name in ("namesrv", "zone")}
     if said["zone"] is not None:
         try:
             zone_of(str(said["zone"]))
@@ -221,23 +210,21 @@ def _address(text: object, where: str) -> str:
     return f"{shown}:{int(found['port'])}"
 
 
-def _thresholds(table: Mapping[str, Any], where: str) -> Thresholds:
-    _known(table, set(THRESHOLDS), where)
-    for name, value in table.items():
+def _thresholds(table: object, where: str) -> Thresholds:
+    stated = _table(table, where, set(THRESHOLDS))
+    for name, value in stated.items():
         if type(value) is not int or value < 0:
             raise ConfError(f"{where} {name}: {value!r} is not a whole number from 0 on")
-    return Thresholds(**{THRESHOLDS[name][0]: value * THRESHOLDS[name][1] for name, value in table.items()})
+    return Thresholds(**{THRESHOLDS[name][0]: value * THRESHOLDS[name][1] for name, value in stated.items()})
 
 
-def _namesrv_conf(table: Mapping[str, Any], where: str) -> NamesrvConf:
+def _namesrv_conf(table: object, where: str) -> NamesrvConf:
     types: dict[str, type] = {f.name: type(f.default) for f in dataclasses.fields(NamesrvConfig)}
     types["scan_period_ms"] = int
-    if not isinstance(table, dict):
-        raise ConfError(f"{where}: {table!r} is not a table of settings")
-    _known(table, {"version", "addresses", "apart", *types}, where)
+    stated = _table(table, where, {"version", "addresses", "apart", *types})
     values: dict[str, Any] = {}
     listed: dict[str, tuple[str, ...]] = {}
-    for key, value in table.items():
+    for key, value in stated.items():
         if key == "version":
             _check_version(value, where)
         elif key in ("addresses", "apart"):
@@ -248,7 +235,7 @@ def _namesrv_conf(table: Mapping[str, Any], where: str) -> NamesrvConf:
             raise ConfError(f"{where} {key}: {value!r} is not a {types[key].__name__}")
         else:
             values[key] = value
-    return NamesrvConf(table.get("version"), listed.get("addresses"), listed.get("apart", ()), values)
+    return NamesrvConf(stated.get("version"), listed.get("addresses"), listed.get("apart", ()), values)
 
 
 def _check_addresses(namesrvs: Mapping[str, NamesrvConf]) -> None:
@@ -266,10 +253,14 @@ def _check_addresses(namesrvs: Mapping[str, NamesrvConf]) -> None:
                 raise ConfError(f"namesrv {name}: {other} cannot be both its own and another one's")
 
 
-def _known(table: Mapping[str, Any], keys: set[str], where: str) -> None:
-    unknown = sorted(set(table) - keys)
+def _table(found: object, where: str, keys: set[str] | None = None) -> dict[str, Any]:
+    """Return a table of the file. Raises ConfError for what is none, and for other keys than `keys` in it."""
+    if not isinstance(found, dict):
+        raise ConfError(f"{where}: {found!r} is not a table of settings")
+    unknown = [] if keys is None else sorted(set(found) - keys)
     if unknown:
-        raise ConfError(f"{where}: unknown {', '.join(unknown)}; known are {', '.join(sorted(keys))}")
+        raise ConfError(f"{where}: unknown {', '.join(unknown)}; known are {', '.join(sorted(keys or ()))}")
+    return found
 
 
 def _check_version(version: object, where: str) -> None:

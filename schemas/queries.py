@@ -1,8 +1,9 @@
 """Saved queries: questions that people ask of a registry's history, each a file of `schemas/sql/queries`, in Spark's dialect.
 
 A file begins with comments: the question; `group:`; a line for each parameter, `parameter NAME TYPE: what it is`, with
-`= default` behind the type if it need not be given; a line for each column of the answer, `column NAME: what it is`; perhaps
-`unknown:`, what no source can tell. Parameters stand as `:name` in the statement.
+`= default` behind the type if it need not be given; a line for each column of the answer, `column NAME: what it is`, in its order;
+perhaps `unknown:`, what no source can tell. Of usual ones the names alone stand behind `parameters:` and `columns:`. Parameters
+stand as `:name` in the statement.
 """
 
 from __future__ import annotations
@@ -30,6 +31,29 @@ _PARAMETER = re.compile(
     r"parameter (?P<name>\w+) (?P<type>STRING|TIMESTAMP|INT)(?: = (?P<default>\S+))?: (?P<comment>.+)"
 )
 _COLUMN = re.compile(r"column (?P<name>\w+): (?P<comment>.+)")
+_USUAL = {
+    line.split(maxsplit=2)[1].rstrip(":"): line
+    for line in (
+        "parameter broker STRING = NULL: only this broker name",
+        "parameter since TIMESTAMP = NULL: start of the time range",
+        "parameter until TIMESTAMP = NULL: end of the time range, exclusive",
+        "column namesrv_id: name server",
+        "column topic: topic",
+        "column broker_name: broker name",
+        "column broker_addr: broker address",
+        "column effect_time: when",
+        "column from_time: start",
+        "column to_time: end, exclusive; NULL = not over",
+        "column lasted_ms: milliseconds; NULL = not over",
+        "column operation: what that event was",
+        "column outcome: what became of it",
+        "column event_id: event that did it",
+        "column closed_by: event that ended it",
+        "column source_file: file in which it is recorded; NULL for a scan",
+        "column source_offset: packet or line in that file",
+    )
+}
+"""The lines of parameters and columns that many queries have, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,14 +94,14 @@ def queries() -> dict[str, Query]:
 
 
 def _read(path: Path) -> Query:
-    """Raise ValueError for a header that is not as it should be."""
+    """Return the query of a file. Raises ValueError or KeyError for a header that is not as it should be."""
     lines = with_shared(path.read_text(encoding="utf-8")).splitlines()
     head = list(takewhile(lambda line: line.startswith("--"), lines))
     words: list[str] = []
     parameters: list[Parameter] = []
     columns: dict[str, str] = {}
     said: dict[str, str] = {}
-    for line in (text[2:].strip() for text in head):
+    for line in (one for text in head for one in _in_full(text[2:].strip())):
         parameter, column = _PARAMETER.fullmatch(line), _COLUMN.fullmatch(line)
         key, _, value = line.partition(": ")
         if parameter:
@@ -92,6 +116,12 @@ def _read(path: Path) -> Query:
         raise ValueError(f"{path.name}: the header lacks a question, a known group or columns")
     sql = "\n".join(lines[len(head) :]) + "\n"
     return Query(path.stem, " ".join(words), said["group"], tuple(parameters), columns, said.get("unknown"), sql)
+
+
+def _in_full(line: str) -> list[str]:
+    """Return a line of a header, or those for which it stands."""
+    kind, _, names = line.partition(": ")
+    return [_USUAL[name] for name in names.split(", ")] if kind in ("parameters", "columns") else [line]
 
 
 class Question(NamedTuple):

@@ -1,7 +1,7 @@
 """Statements that have a file of their own in `schemas/sql`: all that are longer than a few lines.
 
-What several of them share is an expression in `schemas/sql/shared`, in words that Spark and DuckDB both have: `{name(column)}` in a
-statement stands for the file `name`, of that column.
+What several of them share is a file of `schemas/sql/shared`, in words that Spark and DuckDB both have: `{name(column, other)}` in a
+statement stands for the file `name`, with these in place of the names in braces there, in the order in which it has them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from functools import cache
 from importlib.resources import files
 
-_SHARED = re.compile(r"\{(\w+)\((\w+(?:\.\w+)?)\)\}")
+_SHARED, _PLACE = re.compile(r"\{(\w+)\(([\w., ]*)\)\}"), re.compile(r"\{\w+\}")
 
 
 @cache
@@ -20,10 +20,13 @@ def query(name: str) -> str:
 
 
 def with_shared(sql: str) -> str:
-    """Return a statement with the shared expressions that it names."""
+    """Return a statement with what it shares with others. Raises ValueError where it gives that too little or too much."""
 
     def shared(found: re.Match[str]) -> str:
         lines = query(f"shared/{found[1]}").splitlines()
-        return "\n".join(line for line in lines if not line.startswith("--")).replace("{addr}", found[2])
+        text = "\n".join(line for line in lines if not line.startswith("--"))
+        places = dict.fromkeys(_PLACE.findall(text))
+        given = dict(zip(places, re.findall(r"[\w.]+", found[2]), strict=True))
+        return _PLACE.sub(lambda place: given[place[0]], text)
 
     return _SHARED.sub(shared, sql)

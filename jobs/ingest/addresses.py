@@ -20,10 +20,10 @@ from jobs.store.warehouse import Warehouse
 from namesrv_day.across import addresses
 from namesrv_day.across.addresses import PLACED
 from namesrv_day.arrow.rows import rows_of, table_of, with_columns
+from namesrv_wire.rows import Values
 from schemas import bronze
 from schemas.table import Table
 
-Values = dict[str, Any]
 _NAMED = (*bronze.RECORDED_TABLES, bronze.QUARANTINE)
 _LIFE = ("started", "stopped", "observed_from", "recording_gap")
 _ONE_DAY = dt.timedelta(days=1)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from jobs.store.places import unnamed
 from namesrv_core.machine.instants import NS_PER_US
-from namesrv_day.arrow.rows import derived_of, plain
+from namesrv_day.arrow.rows import derived_of, plain, with_columns
 from namesrv_day.arrow.sql import ask
 from namesrv_wire.rows import REVOKED, AnyRow, FrameRow, Values
 from schemas import bronze
@@ -178,11 +178,11 @@ def as_staged(rows: pa.RecordBatch, namesrv_of: Mapping[str, str]) -> pa.RecordB
         if namesrv_of:
             at = pc.index_in(addresses, value_set=pa.array(list(namesrv_of), STRING))
             names = pc.coalesce(pc.take(pa.array(list(namesrv_of.values()), STRING), at), names)
-        rows = _with(_with(rows, "namesrv_id", names), "namesrv_addr", addresses)
+        rows = with_columns(rows, namesrv_id=names, namesrv_addr=addresses)
     for rest, position, time in (("seq_rest", "seq", "effect_time"), ("request_rest", "request_seq", "event_time")):
         if rest in rows.schema.names:
             whole = pc.multiply(rows[time].cast(pa.int64()), NS_PER_US)
-            rows = _with(rows, rest, pc.subtract(rows[position], whole))
+            rows = with_columns(rows, **{rest: pc.subtract(rows[position], whole)})
     return rows
 
 
@@ -222,7 +222,7 @@ def columns_of(rows: Sequence[FrameRow], table: Table, **other: Any) -> pa.Recor
     following = _timed_ids(found, table)
     ids = pc.coalesce(found["event_id"], following)
     stated = pc.if_else(pc.equal(ids, following), pa.scalar(None, STRING), ids)
-    return _with(_with(found, "event_id", ids), "stated_id", stated)
+    return with_columns(found, event_id=ids, stated_id=stated)
 
 
 def _batch(
@@ -253,11 +253,6 @@ def _batch(
 
 def _timed_ids(rows: pa.RecordBatch, table: Table) -> pa.Array:
     """Return the ids that follow from beats and answers (`rows.timed_id`), which state none."""
-    met = _with(rows, "namesrv_addr", rows["namesrv_id"])
+    met = with_columns(rows, namesrv_addr=rows["namesrv_id"])
     made = ask(f"SELECT {derived_of(table)['event_id']} FROM met", {"met": pa.Table.from_batches([met])})  # noqa: S608
     return pa.concat_arrays(made[0].chunks)
-
-
-def _with(rows: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
-    at = rows.schema.get_field_index(name)
-    return rows.set_column(at, rows.schema.field(at), values.cast(rows.schema.field(at).type))

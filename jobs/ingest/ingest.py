@@ -39,7 +39,7 @@ from namesrv_day.arrow.rows import rows_of, table_of
 from namesrv_wire.errors import PIECES
 from namesrv_wire.lateness import Lateness
 from namesrv_wire.limits import RECORDING_GAP_NS, SMALL_HOLE_NS
-from namesrv_wire.rows import gap_end_ms, gap_until
+from namesrv_wire.rows import Values, gap_end_ms, gap_until
 from schemas import bronze, times
 from schemas.table import Table
 from schemas.times import day_of
@@ -116,7 +116,6 @@ def _left_of(gap: Mapping[str, Any], seen: list[int], taken: set[tuple[str, int]
     return rows
 
 
-Values = dict[str, Any]
 IN_ORDER = (*(table for table in bronze.TABLES if table is not bronze.SOURCES), bronze.SOURCES)
 """The tables that reading changes, in the order of their commits."""
 _PIECES = frozenset(reason.value for reason in PIECES)
@@ -175,7 +174,7 @@ def read(
             warehouse.discard()
     for source in fresh:
         if source.sha256 in left_out:
-            rows.append(source.unread(left_out[source.sha256], bronze.REFUSED))
+            rows.append({**source.row(error=left_out[source.sha256]), "verdict": bronze.REFUSED})
             result.errors.append(left_out[source.sha256])
             result.sources.append(source.path.name)
     if rows:

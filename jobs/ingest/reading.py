@@ -6,10 +6,10 @@ import datetime as dt
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, islice
+from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,7 @@ from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import Lateness, Times, times_of
 from namesrv_wire.logs.log_file import BLOCK_BYTES, Block, read_blocks
 from namesrv_wire.logs.namesrv_log import BROKER_LINES, OTHER_LINES, Told, is_fact, read_log
-from namesrv_wire.rows import QUARANTINE, AnyRow, FrameRow
+from namesrv_wire.rows import QUARANTINE, AnyRow, FrameRow, Values
 from schemas import bronze
 from schemas.times import US_PER_DAY, day_of
 
@@ -164,13 +164,6 @@ def _placed(row: AnyRow, line: int) -> AnyRow:
     return row._replace(values={**values, "source_offset": max(line, 0)}) if "source_offset" in values else row
 
 
-def again(part: Part, number: int) -> Iterator[tuple[int, AnyRow]]:
-    """Yield all rows of a block, read once more, with the numbers of their lines from 0."""
-    block = next(islice(part.blocks(), number, None))
-    yield from ((_number(row, block), row) for row in block.rows)
-
-
-Values = dict[str, Any]
 _WORTH_ASKING = 4 << 20
 """Bytes of files that are read sooner than others have been asked to."""
 _OF_A_BROKER = (
@@ -198,7 +191,6 @@ class Reading:
     ) -> None:
         self._warehouse, self._staging, self._lateness = warehouse, staging, lateness
         self._result, self._passes = result, passes
-        self._behind = 0
         self.open_streams: list[Values] = []
         self.stated: dict[str, str] = {}
         self.refused: dict[str, str] = {}
@@ -209,16 +201,10 @@ class Reading:
         """Read the files, which are in order of time; return those that are not refused as they were read."""
         noted = [*self._read_logs([source for source in sources if source.is_log])]
         noted += self._read_captures([source for source in sources if source.kind == "capture"])
+        self._result.errors += [read.row["error"] for read in noted if read.row["error"]]
+        self._result.sources += [read.source.path.name for read in noted]
         self._result.refused.update({reason.value: count for reason, count in self._lateness.refused.items()})
         return noted
-
-    def _noted(self, source: Source, row: Values) -> ReadSource:
-        """Return a file with the rows that were staged since the one before."""
-        first, self._behind = self._behind + 1, self._staging.count
-        if row["error"]:
-            self._result.errors.append(row["error"])
-        self._result.sources.append(source.path.name)
-        return ReadSource(source, row, range(first, self._behind + 1))
 
     def _runner(self, sources: Sequence[Source]) -> Passes:
         """Return who reads files: this process, if that takes less time than to ask others."""
@@ -246,12 +232,9 @@ class Reading:
             fresh = [files for files in points if files not in known]
             work = [Series(number + n, files, self._staging.run, before) for n, files in enumerate(fresh)]
             done = alone
-        noted = [each for series, found in done for each in self._taken(series, found)]
         order = {source: at for at, source in enumerate(sources)}
-        noted.sort(key=lambda read: order[read.source])
-        self._result.errors += [read.row["error"] for read in noted if read.row["error"]]
-        self._result.sources += [read.source.path.name for read in noted]
-        return noted
+        noted = [each for series, found in done for each in self._taken(series, found)]
+        return sorted(noted, key=lambda read: order[read.source])
 
     def _before(self) -> Before:
         warehouse, columns = self._warehouse, ["first_time", "last_time"]
@@ -301,9 +284,10 @@ class Reading:
         read = self._runner(sources).each(read_part, parts)
         of_path = groupby(zip(parts, read, strict=True), key=lambda pair: pair[0].path)
         for source, (_, some) in zip(sources, of_path, strict=True):
+            first = self._staging.count + 1
             row = self._read_log(source, list(some))
             if row is not None:
-                yield self._noted(source, row)
+                yield ReadSource(source, row, range(first, self._staging.count + 1))
 
     def _read_log(self, source: Source, parts: Sequence[tuple[Part, ReadPart]]) -> Values | None:
         """Take in the parts of one event log, which come in their order, unless it is refused."""
@@ -319,19 +303,23 @@ class Reading:
             self.refused[source.sha256] = why
             return None
         refused_before, line, ignored = lateness.refused[Reason.CLOCK_WENT_BACK], 1, Counter[str]()
-        for part, number, block in ((part, *each) for part, read in parts for each in enumerate(read.blocks)):
-            # `line`: the number that the first line of the block has in its file.
-            first = staging.reserve(block.numbers)
-            if lateness.all_in_order(block.times):
-                for files in (block.files, block.careful):
-                    staging.add_files(files, block.days, first - 1, line)
-            else:
-                for at, row in again(part, number):
-                    frame = None if _is_part(row, part) else first + at
-                    staging.add(lateness.judged(_placed(row, line + max(at, 0))), frame=frame, number=frame)
-            self.stated |= block.stated
-            line += block.count
-            ignored += block.ignored
+        for part, read in parts:
+            once_more = enumerate(part.blocks())  # as far as blocks are not in order
+            for number, block in enumerate(read.blocks):
+                # `line`: the number that the first line of the block has in its file.
+                first = staging.reserve(block.numbers)
+                if lateness.all_in_order(block.times):
+                    for files in (block.files, block.careful):
+                        staging.add_files(files, block.days, first - 1, line)
+                else:
+                    lines = next(lines for at, lines in once_more if at == number)
+                    for row in lines.rows:
+                        at = _number(row, lines)
+                        frame = None if _is_part(row, part) else first + at
+                        staging.add(lateness.judged(_placed(row, line + max(at, 0))), frame=frame, number=frame)
+                self.stated |= block.stated
+                line += block.count
+                ignored += block.ignored
         for fact in lateness.steps_back():
             staging.add(fact, frame=None)
         if backwards := lateness.refused[Reason.CLOCK_WENT_BACK] - refused_before:

@@ -9,11 +9,11 @@ import socket
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import groupby, islice, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from namesrv_wire.packets.capture import SYN, Endpoints, Segment
 from namesrv_wire.packets.columns import DISORDER_NS, CaptureStats, Packets, read_capture, read_columns
 from namesrv_wire.packets.container import Position
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, told
-from namesrv_wire.rows import FRAME_TABLES, REVOKED, AnyRow, FrameRow, Row, Tally, gap_until, quarantine_row
+from namesrv_wire.rows import FRAME_TABLES, REVOKED, AnyRow, FrameRow, Row, Tally, Values, gap_until, quarantine_row
 from namesrv_wire.servers.transcript import Transcript
 from namesrv_wire.streams.tcp import Stream
 from schemas import bronze
@@ -58,12 +58,7 @@ class Bearing(Enum):
     STEPPED = "stepped"
 
 
-def peek(
-    path: Path,
-    vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS,
-    until_us: int | None = None,
-    most: int = _PEEKED_PACKETS,
-) -> list[Segment]:
+def peek(path: Path, vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS, until_us: int | None = None) -> list[Segment]:
     """Return the first segments of a capture; none if it cannot be read, since its reader says what is wrong with it.
 
     `until_us`: of those that do not lie after the clock of who reads.
@@ -71,7 +66,7 @@ def peek(
     last_ns = None if until_us is None else until_us * NS_PER_US
     try:
         recorded = (of for of in read_capture(path, None, vxlan_ports) if last_ns is None or of.time_ns <= last_ns)
-        return list(islice(recorded, most))
+        return list(islice(recorded, _PEEKED_PACKETS))
     except (CaptureError, OSError):
         return []
 
@@ -167,7 +162,6 @@ def until_ns(segment: Segment, last_ns: Mapping[str, int]) -> int:
     return last - OVERLAP_NS
 
 
-Values = dict[str, Any]
 _NS_PER_DAY = 86_400_000_000_000
 _NAMESRV_PORT = 9876
 """Source: both generations `NamesrvStartup`, `NettyServerConfig.listenPort`."""
@@ -394,8 +388,7 @@ class _Reader:
         Of its end is held what the next one, which begins at `following_ns`, may have something to come between.
         """
         transcript = self._held_of
-        name, counts, limit_days = source.path.name, transcript.counts, self._lateness.limit_days
-        frames, packets, cut, behind = counts.frames, counts.packets, counts.cut_frames, counts.behind
+        name, before, limit_days = source.path.name, replace(transcript.counts), self._lateness.limit_days
         last_ns, reached = None, 0
         stats = self._stats[name] = CaptureStats()
         ahead, endpoints = _Ahead(self._before.until_us), Endpoints()
@@ -427,42 +420,37 @@ class _Reader:
         self._held += ((segment, name) for some in end for segment in some.segments(endpoints))
         last_ns = max([last_ns or 0, *(segment.time_ns for segment, of in self._held if of == name)]) or None
         self._feed_held(following_ns)
-        stopped = read.stopped
         self._found.pieces += len(ahead.rows)
         self._add(transcript, ahead.rows)
-        if stopped is not None:
+        if read.stopped is not None:
             transcript.pass_hole(name)
-        if isinstance(stopped, UnorderedError):
+        if isinstance(read.stopped, UnorderedError):
             self._found.unordered.append(name)
         counts = transcript.counts
-        frames, packets = counts.frames - frames, counts.packets - packets
-        cut, behind = counts.cut_frames - cut, counts.behind - behind
-        error = None if stopped is None else str(stopped)
-        if behind and error is None:
+        cut, behind = counts.cut_frames - before.cut_frames, counts.behind - before.behind
+        frames, packets = counts.frames - before.frames, counts.packets - before.packets
+        error = None
+        if read.stopped is not None:
+            error = str(read.stopped)
+        elif behind:
             error = (
                 f"{name}: the clock went back, and {behind:,} packets have times of which others were read: they have "
                 "no place (CLOCK_JUMP). With times set right it can be read again"
             )
-        if cut and error is None:
+        elif cut:
             error = (
                 f"{name}: {cut:,} frames were cut, since the capture has kept {stats.kept_bytes:,} bytes of a packet at most; "
                 f"a snapshot length of {stats.longest_bytes:,} would have been enough. What headers show was read: "
                 "connections, how they ended, when name servers were up"
             )
-        if ahead.packets and error is None:
+        elif ahead.packets:
             error = (
                 f"{name}: {ahead.packets:,} packets have times later than this run, by more than "
                 f"late.ahead_limit_minutes: see quarantine ({Reason.AHEAD_OF_CLOCK.value})"
             )
         row = source.row(frames, packets, last_ns, error)
         # Unread is a file of which most frames were cut, or of which reading stopped in the first half.
-        reached = source.bytes
-        if stopped is not None:
-            reached = min(position.bytes, source.bytes)
-            is_damage = isinstance(stopped, CaptureError) and not isinstance(stopped, UnorderedError)
-            if is_damage and not is_compressed(source.path):
-                reached = cast("CaptureError", stopped).offset
-        if 2 * cut > frames + cut or 2 * reached < source.bytes:
+        if 2 * cut > frames + cut or 2 * _reached(source, position, read.stopped) < source.bytes:
             row["verdict"] = bronze.UNREAD
         return row
 
@@ -549,6 +537,16 @@ class _Ahead:
             error, identity = DecodeError(Reason.AHEAD_OF_CLOCK, why), f"{us} {size}"
             self.rows.append(quarantine_row((None, None), place, error, bytes(piece), len(piece), identity))
         return packets.only(np.flatnonzero(~is_ahead).tolist())
+
+
+def _reached(source: Source, position: Position, stopped: Exception | None) -> int:
+    """Return up to which byte of a capture it was read."""
+    if stopped is None:
+        return source.bytes
+    is_disorder = isinstance(stopped, UnorderedError)
+    if isinstance(stopped, CaptureError) and not is_disorder and not is_compressed(source.path):
+        return stopped.offset
+    return min(position.bytes, source.bytes)
 
 
 def _but_its_end(found: UntilItStops[Packets], following_ns: int, end: list[Packets]) -> Iterator[Packets]:

@@ -87,10 +87,6 @@ class Source:
         is_same = now.st_mtime_ns == self.changed_ns
         return None if is_same else f"{self.path.name}: it changes while it is read: give it again"
 
-    def unread(self, why: str, verdict: str = bronze.UNREAD) -> dict[str, object]:
-        """Return its row for `sources` if nothing of it counts as read."""
-        return {**self.row(error=why), "verdict": verdict}
-
     def row(
         self, frames: int = 0, packets: int = 0, last_ns: int | None = None, error: str | None = None
     ) -> dict[str, object]:

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from jobs.ingest.collecting import STAGED, Collector, Run, staged_schema
 from jobs.store.files import DataFile
 from jobs.store.places import filesystem_of, local_path
+from namesrv_day.arrow.rows import with_columns
 
 ROWS_AT_A_TIME = 250_000
 """Rows of stored files that are in memory together."""
@@ -72,7 +73,8 @@ class _StagedFile(NamedTuple):
                     if first and column in rows.column_names:
                         # Below 0: no number of a line.
                         is_number = pc.greater_equal(rows[column], 0)
-                        rows = _with(rows, column, pc.if_else(is_number, pc.add(rows[column], first), rows[column]))
+                        moved = pc.if_else(is_number, pc.add(rows[column], first), rows[column])
+                        rows = with_columns(rows, **{column: moved})
                 yield rows
 
 
@@ -158,7 +160,7 @@ class Staging(Collector):
                 continue
             rows = rows.drop_columns(["_frame"]).append_column("_frames", pa.array(frames))
             if day is not None:
-                rows = _with(rows, "day", pa.repeat(pa.scalar(day), len(rows)))
+                rows = with_columns(rows, day=pa.repeat(pa.scalar(day), len(rows)))
             taken = np.zeros(len(rows), bool)
             moved = self.ask("FROM moved SEMI JOIN rows USING (_n)", rows=rows.select(["_n"])).to_pydict()
             if moved["_n"]:
@@ -166,7 +168,7 @@ class Staging(Collector):
                 order = np.argsort(numbers)
                 at = order[np.searchsorted(numbers, moved["_n"], sorter=order)]
                 seq[at], taken[at] = moved["seq"], moved["is_taken"]
-                rows = _with(rows, "seq", pa.array(seq))
+                rows = with_columns(rows, seq=pa.array(seq))
             yield rows.append_column("_seq_is_taken", pa.array(taken))
 
     def of_batch(self, rows: pa.Table, found: str) -> tuple[pa.Table, NDArray[np.int64]]:
@@ -196,13 +198,15 @@ class Staging(Collector):
 
 def together(pieces: Iterable[pa.Table], most_rows: int, most_bytes: int) -> Iterator[pa.Table]:
     """Yield the rows of all pieces, a table as soon as it has so many rows or bytes."""
-    held: list[pa.Table] = []
-    for rows in pieces:
-        held.append(rows)
-        if sum(map(len, held)) >= most_rows or sum(part.nbytes for part in held) >= most_bytes:
+    held, rows, size = list[pa.Table](), 0, 0
+    for piece in pieces:
+        held.append(piece)
+        rows, size = rows + len(piece), size + piece.nbytes
+        if rows >= most_rows or size >= most_bytes:
             yield pa.concat_tables(held)
-            held = []
-    yield from [pa.concat_tables(held)] if any(map(len, held)) else []
+            held, rows, size = [], 0, 0
+    if rows:
+        yield pa.concat_tables(held)
 
 
 def parts_of(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
@@ -210,7 +214,3 @@ def parts_of(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
     rows = accumulate(file.rows for file in files)
     for _, part in groupby(zip(rows, files, strict=True), key=lambda pair: pair[0] // ROWS_AT_A_TIME):
         yield [file for _, file in part]
-
-
-def _with(rows: pa.Table, name: str, values: pa.Array) -> pa.Table:
-    return rows.set_column(rows.schema.get_field_index(name), name, values) if name in rows.column_names else rows

@@ -7,7 +7,7 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +22,7 @@ from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.gate.rules import reasons
 from namesrv_wire.errors import Reason
 from namesrv_wire.limits import FIRST_BYTES
-from namesrv_wire.rows import DECODER_VERSION, REVOKED, Row
+from namesrv_wire.rows import DECODER_VERSION, REVOKED, Row, Values
 from schemas import bronze, times
 from schemas.bronze import BROKEN_RULE
 from schemas.sql_files import query
@@ -32,7 +32,6 @@ _BYTES_AT_A_TIME, _ROWS_PER_FILE = 48 << 20, 131_072
 _WHENCE = ("ingest_run", "source_file", "source_offset")
 # What is filled in, besides.
 _NOT_SAID = (*_WHENCE, "day", "nth", "stated_id", "seq_rest", "request_rest", "namesrv_addr")
-Values = Mapping[str, Any]
 
 
 def settle_staged(warehouse: Warehouse, staging: Staging, *, has_logs: bool) -> None:

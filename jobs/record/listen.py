@@ -13,7 +13,7 @@ from pathlib import Path
 
 from jobs.errors import EXIT_OK, UsageError
 from jobs.record.properties import properties_of
-from jobs.record.segments import finish_left_over, left_over, make_folder, say
+from jobs.record.segments import address_of, finish_left_over, left_over, make_folder, say
 from jobs.record.service import Service, kv_entries_in, kv_events_in
 from jobs.record.sockets import Files, Limits, Peer, Server
 from namesrv_core.machine.profile import profile_named
@@ -41,7 +41,7 @@ def record(arguments: argparse.Namespace) -> int:
     properties = properties_of(profile, config, (host, port), folder / _KV_FILE)
     for sentence in properties.said:
         say(sentence)
-    of = f"[{name[0]}]:{name[1]}" if ":" in name[0] else f"{name[0]}:{name[1]}"
+    of = address_of(*name)
     service = Service(properties, version, of, 0 if arguments.answers == "all" else 60)
     limits = Limits(arguments.connections, arguments.memory * MIB)
     files = Files(arguments.rotate, sync_s=arguments.sync)

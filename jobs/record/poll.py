@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 from jobs.errors import EXIT_OK, NotRecordedError, first_line
-from jobs.record.segments import Segment, finish_left_over, make_folder, say
+from jobs.record.segments import Segment, address_of, finish_left_over, make_folder, say
 from namesrv_core.asking.shown import ShownCluster, ShownRoute, ShownTopics, shown_by
 from namesrv_core.inference.configuration import shown_text
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
@@ -113,7 +113,7 @@ class Target:
 
     def __init__(self, address: tuple[str, int], polling: Polling) -> None:
         self.host, self.port = address
-        self.name = f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        self.name = address_of(*address)
         self.failed: str | None = None
         self.has_answered = False
         self._polling = polling
@@ -384,7 +384,7 @@ def _request(question: Question, opaque: int) -> bytes:
 def _named(end: tuple[Any, ...] | None) -> str:
     if end is None:
         raise NoAnswerError("it closes the connection")
-    return f"[{end[0]}]:{end[1]}" if ":" in end[0] else f"{end[0]}:{end[1]}"
+    return address_of(*end[:2])
 
 
 def _without_secrets(body: str | None) -> str | None:

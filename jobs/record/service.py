@@ -321,9 +321,11 @@ class Service:
     def _envelope(self, at_ns: int, identity: str, channel_id: str | None) -> Values:
         return envelope(self._id, at_ns, identity, channel_id, Place("", 0, at_ns))
 
-    def _fact(self, kind: str, at_ns: int, evidence: str, **more: Any) -> None:
+    def _fact(
+        self, kind: str, at_ns: int, evidence: str, *, version: int | None = None, properties: str | None = None
+    ) -> None:
         shared = self._envelope(at_ns, digest_id(self._id, kind, at_ns), None)
-        self._write(namesrv_row(shared, kind, more.get("version"), evidence, more.get("properties")))
+        self._write(namesrv_row(shared, kind, version, evidence, properties))
 
     def _observe(self, asked: Values, told: Answer, at_ns: int, channel_id: str | None) -> None:
         identity = timed_id(self._id, channel_id, asked["code"], at_ns // _NS_PER_US, 0)

@@ -15,7 +15,7 @@ from collections import Counter, OrderedDict
 from pathlib import Path
 from typing import NamedTuple
 
-from jobs.record.segments import Segment, say
+from jobs.record.segments import Segment, address_of, say
 from jobs.record.service import Channel, Service, write_kv
 from namesrv_wire.errors import DecodeError
 from namesrv_wire.limits import MAX_FRAME_BYTES, MIB
@@ -68,9 +68,8 @@ class Peer(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         transport.set_write_buffer_limits(high=self._server.limits.pending)
-        remote = transport.get_extra_info("peername")
-        host = f"[{remote[0]}]" if ":" in remote[0] else remote[0]
-        self.channel = Channel(f"{host}:{remote[1]}#{time.time_ns()}", f"{host}:{remote[1]}")
+        remote = address_of(*transport.get_extra_info("peername")[:2])
+        self.channel = Channel(f"{remote}#{time.time_ns()}", remote)
         self._server.opened(self)
 
     def data_received(self, data: bytes) -> None:

@@ -66,9 +66,10 @@ def conformed(rows: pa.Table, table: Table | pa.Schema, **same: Any) -> pa.Table
 
 
 def with_columns(rows: pa.Table, **columns: pa.ChunkedArray | pa.Array) -> pa.Table:
-    """Return rows with other values in columns that they have."""
+    """Return rows, a table or a batch, with other values, of the same types, in columns that they have."""
     for name, values in columns.items():
-        rows = rows.set_column(rows.schema.get_field_index(name), rows.schema.field(name), values)
+        field = rows.schema.field(name)
+        rows = rows.set_column(rows.schema.get_field_index(name), field, values.cast(field.type))
     return rows
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from jobs.cli.commands import export
+from jobs.conf import PipelineConf
 from jobs.ingest.ingest import ingest
 from jobs.passes import Processes
+from namesrv_wire.logs.log_file import Block, read_blocks
 from schemas import bronze
 from tests.compare_gold import tables_of
 from tests.ingest.given import BEAT, CAPTURE, START_MS, at, read_in, stored, warehouse_at, write
@@ -108,3 +110,27 @@ def test_a_clock_that_goes_back_is_seen_over_the_edges_of_parts(tmp_path: Path) 
         assert len(stored(tmp_path / f"w{width}", "heartbeats", "day")) == 601
     assert said(tmp_path / "w1") == said(tmp_path / "w2")
     assert stored(tmp_path / "w1", "heartbeats", "day")[-1] == (dt.date(2026, 1, 4),)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_blocks_that_are_late_are_read_once_more_and_no_oftener(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A packed log is one part; of one that is too late each block must be judged line by line: that is one reading more."""
+    read_in(tmp_path / "w", write(tmp_path / "first.jsonl", [at(20 * 24, BEAT)]))
+    long = {**BEAT, "broker_name": "b" * 1_000}
+    late = write(tmp_path / "late.jsonl", [at(1 + n / 3_600, long) for n in range(2_000)])
+    packed = tmp_path / "late.jsonl.gz"
+    packed.write_bytes(gzip.compress(late.read_bytes()))
+    taken: list[int] = []
+
+    def counted(path: Path, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+        for block in read_blocks(path, start, stop):
+            taken.append(block.count)
+            yield block
+
+    monkeypatch.setattr("jobs.ingest.reading.read_blocks", counted)
+    read = read_in(tmp_path / "w", packed, conf=PipelineConf(quarantine_share_max=1))
+    assert read.refused == {"too_late": 2_000}
+    assert len(taken) > 10
+    assert sum(taken) == 2 * 2_000

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from jobs.ingest.sources import Ingested
-from jobs.ingest.staging import staging_in
+from jobs.ingest.staging import staging_in, together
 from jobs.ingest.writing import settle_staged, write_staged
 from namesrv_day.audit.content import compare
 from namesrv_wire.rows import REVOKED, Row
@@ -115,3 +115,23 @@ def test_rows_do_not_depend_on_how_many_are_in_memory(tmp_path: Path, monkeypatc
     assert [str(one) for one in compare(*both, ignore=["fingerprint"]) if not one.is_equal] == []
     one_row_each = warehouse_at(tmp_path / "parts", "look").files(bronze.HEARTBEATS)
     assert {file.rows for file in one_row_each} == {1}
+
+
+def test_pieces_are_measured_once_each_however_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A year of small files has as many pieces: putting them together takes time with their number, not with its square."""
+    measured: list[int] = []
+
+    class Piece:
+        """One row."""
+
+        @property
+        def nbytes(self) -> int:
+            measured.append(1)
+            return 8
+
+        def __len__(self) -> int:
+            return 1
+
+    monkeypatch.setattr("jobs.ingest.staging.pa.concat_tables", list)
+    assert [len(some) for some in together((Piece() for _ in range(250)), 100, 1 << 20)] == [100, 100, 50]
+    assert len(measured) == 250

@@ -7,6 +7,7 @@ import pytest
 from schemas import bronze, gold
 from schemas.queries import queries
 from schemas.reference import text
+from schemas.sql_files import with_shared
 from schemas.table import type_name
 from schemas.views import functions, views
 
@@ -34,3 +35,22 @@ def test_types_are_spelled_as_spark_spells_them(table) -> None:
     for field in table.spark_schema:
         ours = type_name(table.schema.field(field.name).type).replace(" ", "").lower()
         assert ours == field.dataType.simpleString().lower()
+
+
+def test_usual_parameters_and_columns_stand_in_their_order_with_what_they_are() -> None:
+    """A saved query names those that many have, and says what its own are; the conditions on a time range are put in."""
+    query = queries()["no_writable_queue"]
+    assert [(each.name, each.default) for each in query.parameters] == [
+        (name, "NULL") for name in ("since", "until", "topic")
+    ]
+    assert list(query.columns)[4:8] == ["operation", "broker_name", "broker_addr", "event_id"]
+    assert query.columns["broker_addr"].startswith("its address; of a close")
+    assert query.columns["event_id"] == "event that did it"
+    assert "(:since IS NULL OR i.valid_to IS NULL OR i.valid_to > :since)" in query.sql
+
+
+@pytest.mark.parametrize("given", ["{within()}", "{within(a.b, c)}", "{overlaps(a)}"])
+def test_what_statements_share_is_told_all_that_it_needs(given: str) -> None:
+    """One name too few, or one too many, is an error where the statement is read, not in the SQL."""
+    with pytest.raises(ValueError, match="zip"):
+        with_shared(f"SELECT {given}")

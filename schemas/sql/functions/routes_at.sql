@@ -4,16 +4,7 @@ CREATE OR REPLACE TEMPORARY FUNCTION routes_at(
 RETURNS TABLE(
     namesrv_id STRING COMMENT 'Name server',
     topic STRING COMMENT 'Topic',
-    cluster_name STRING COMMENT 'Cluster of the group',
-    broker_name STRING COMMENT 'Broker name',
-    broker_addrs MAP<BIGINT, STRING> COMMENT 'Addresses by broker id, 0 = master; empty: a group without members',
-    read_queue_nums INT COMMENT 'Queues to read from',
-    write_queue_nums INT COMMENT 'Queues to write to',
-    perm STRING COMMENT 'Permission as mqadmin spells it: RW-',
-    perm_bits INT COMMENT 'Permission as a number: 4 read, 2 write, 1 inherit',
-    topic_sys_flag INT COMMENT 'System flag bits: 1 unit, 2 unit-sub',
-    order_topic_conf STRING COMMENT 'Order configuration as clients were answered: NULL while orderMessageEnable is false',
-    order_topic_conf_stored STRING COMMENT 'KV value of ORDER_TOPIC_CONFIG for the topic, whether it was served or not',
+{route_columns()}
     queues_opened_by STRING COMMENT 'event_id since which the queues and the permission have been so; NULL: no route, it says that others may be missing',
     known BOOLEAN COMMENT 'FALSE: the row is only believed',
     coverage STRING COMMENT 'What is known of the name server at t: in full, in part, or not recorded'

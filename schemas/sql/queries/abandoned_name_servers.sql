@@ -1,8 +1,7 @@
 -- Is a name server asked for routes in hours in which no broker sends it heartbeats any more?
 -- group: name servers that disagree
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
+-- parameters: since, until
+-- columns: namesrv_id
 -- column hour: hour
 -- column answers: answers that it gave
 -- column beats: heartbeats and registrations that it got
@@ -21,8 +20,7 @@ SELECT
     max(b.effect_time) AS last_beat_time, max_by(b.event_id, b.effect_time) AS event_id
 FROM answered AS a
 LEFT JOIN beats AS b ON b.namesrv_id = a.namesrv_id AND timestampdiff(SECOND, a.hour, b.effect_time) < 3600
-WHERE (:since IS NULL OR a.hour >= :since)
-    AND (:until IS NULL OR a.hour < :until)
+WHERE {within(a.hour)}
 GROUP BY a.namesrv_id, a.hour, a.answers
 HAVING count(IF(b.effect_time >= a.hour, 1, NULL)) = 0
 ORDER BY a.hour, a.namesrv_id

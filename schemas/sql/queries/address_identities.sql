@@ -1,16 +1,10 @@
 -- Did one address stand under two broker ids or two broker names at the same time?
 -- group: identity and roles
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
--- column broker_addr: broker address
+-- parameters: since, until
+-- columns: namesrv_id, broker_addr
 -- column first: broker name and id that it had
 -- column second: broker name and id that it got
--- column from_time: start
--- column to_time: end, exclusive; NULL = not over
--- column event_id: event that did it
--- column source_file: file in which it is recorded; NULL for a scan
--- column source_offset: packet or line in that file
+-- columns: from_time, to_time, event_id, source_file, source_offset
 SELECT
     a.namesrv_id, a.broker_addr, concat(a.broker_name, ' ', a.broker_id) AS first,
     concat(b.broker_name, ' ', b.broker_id) AS second, b.valid_from AS from_time,
@@ -22,6 +16,5 @@ JOIN broker_addr_history AS b
     AND (b.broker_name <> a.broker_name OR b.broker_id <> a.broker_id)
     AND (a.valid_to IS NULL OR a.valid_to > b.valid_from)
 LEFT JOIN causes AS c ON c.namesrv_id = b.namesrv_id AND c.event_id = b.opened_by
-WHERE (:since IS NULL OR b.valid_from >= :since)
-    AND (:until IS NULL OR b.valid_from < :until)
+WHERE {within(b.valid_from)}
 ORDER BY from_time, a.namesrv_id, a.broker_addr, first, second

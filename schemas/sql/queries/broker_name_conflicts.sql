@@ -1,17 +1,14 @@
 -- Which broker name is claimed by two clusters, or by two addresses in turn, and who overwrote whom when?
 -- group: identity and roles
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
+-- parameters: since, until
+-- columns: namesrv_id
 -- column what: two clusters, or address
--- column broker_name: broker name
+-- columns: broker_name
 -- column first: cluster or address that was there
 -- column second: cluster or address that came
--- column effect_time: when
+-- columns: effect_time
 -- column to_time: when it was over; NULL = not over, or an address, which is an instant
--- column event_id: event that did it
--- column source_file: file in which it is recorded; NULL for a scan
--- column source_offset: packet or line in that file
+-- columns: event_id, source_file, source_offset
 WITH conflicts AS (
     SELECT
         a.namesrv_id, 'two clusters' AS what, a.broker_name, a.cluster_name AS first, b.cluster_name AS second,
@@ -33,6 +30,5 @@ SELECT
     c.source_offset
 FROM conflicts AS x
 LEFT JOIN causes AS c ON c.namesrv_id = x.namesrv_id AND c.event_id = x.event_id
-WHERE (:since IS NULL OR x.effect_time >= :since)
-    AND (:until IS NULL OR x.effect_time < :until)
+WHERE {within(x.effect_time)}
 ORDER BY x.effect_time, x.namesrv_id, x.broker_name, x.what

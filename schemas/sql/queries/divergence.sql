@@ -1,8 +1,7 @@
 -- At t, which topics of which brokers do not all name servers know, or know with other queues or permissions, and since when?
 -- group: name servers that disagree
 -- parameter t TIMESTAMP: instant
--- column topic: topic
--- column broker_name: broker name
+-- columns: topic, broker_name
 -- column namesrv_id: name server that lacks it, or that has it otherwise than most, of as many than those that had it first
 -- column differs: missing, or what it has instead of what the others have
 -- column known_to: name servers that know it, or know it as most do

@@ -1,16 +1,12 @@
 -- Which registrations were rejected for an older state version, and which took the place of another master?
 -- group: identity and roles
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
+-- parameters: since, until
+-- columns: namesrv_id
 -- column what: rejected, or master replaced
--- column broker_name: broker name
+-- columns: broker_name
 -- column broker_addr: address that was rejected, or that took the place
 -- column held_by: address that held the place; NULL where that is not known
--- column effect_time: when
--- column event_id: event that did it
--- column source_file: file in which it is recorded; NULL for a scan
--- column source_offset: packet or line in that file
+-- columns: effect_time, event_id, source_file, source_offset
 WITH claims AS (
     SELECT
         o.namesrv_id, 'rejected' AS what, o.broker_name, o.broker_addr, max(h.broker_addr) AS held_by, o.effect_time,
@@ -30,6 +26,5 @@ SELECT
     x.namesrv_id, x.what, x.broker_name, x.broker_addr, x.held_by, x.effect_time, x.event_id, c.source_file, c.source_offset
 FROM claims AS x
 LEFT JOIN causes AS c ON c.namesrv_id = x.namesrv_id AND c.event_id = x.event_id
-WHERE (:since IS NULL OR x.effect_time >= :since)
-    AND (:until IS NULL OR x.effect_time < :until)
+WHERE {within(x.effect_time)}
 ORDER BY x.effect_time, x.namesrv_id, x.broker_name

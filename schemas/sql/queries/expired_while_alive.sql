@@ -1,11 +1,8 @@
 -- Which brokers were back within some seconds of their removal, which of them were alive meanwhile, and how long were they away?
 -- group: liveness
 -- parameter seconds INT = 60: back within so many seconds
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
--- column broker_name: broker name
--- column broker_addr: broker address
+-- parameters: since, until
+-- columns: namesrv_id, broker_name, broker_addr
 -- column cause: scan or idle_channel
 -- column removed_time: when it was removed
 -- column returned_time: when it was back
@@ -24,6 +21,6 @@ LEFT JOIN (
     ON b.broker_addr = x.broker_addr AND b.event_time > x.last_beat_time + INTERVAL 1 SECOND
     AND b.event_time <= x.removed_time
 WHERE timestampdiff(MILLISECOND, x.removed_time, x.returned_time) <= 1000 * :seconds
-    AND (:since IS NULL OR x.removed_time >= :since) AND (:until IS NULL OR x.removed_time < :until)
+    AND {within(x.removed_time)}
 GROUP BY x.namesrv_id, x.broker_name, x.broker_addr, x.cause, x.removed_time, x.returned_time, x.removed_by, x.returned_by
 ORDER BY x.removed_time, x.namesrv_id, x.broker_addr

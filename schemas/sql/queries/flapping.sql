@@ -1,11 +1,8 @@
 -- Which brokers come and go, three times and more within an hour, stops of the name server left out?
 -- group: liveness
 -- parameter times INT = 3: departures within an hour
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
--- column broker_name: broker name
--- column broker_addr: broker address
+-- parameters: since, until
+-- columns: namesrv_id, broker_name, broker_addr
 -- column first_time: first departure of the hour
 -- column last_time: last one
 -- column departures: how many
@@ -14,8 +11,7 @@
 WITH gone AS (
     SELECT *
     FROM broker_lives
-    WHERE left_by NOT IN ('namesrv_started', 'namesrv_stopped', 'recording_gap') AND (:since IS NULL OR to_time >= :since)
-    AND (:until IS NULL OR to_time < :until)
+    WHERE left_by NOT IN ('namesrv_started', 'namesrv_stopped', 'recording_gap') AND {within(to_time)}
 ), hours AS (
     SELECT
         g.namesrv_id, g.broker_name, g.broker_addr, g.to_time AS first_time, max(o.to_time) AS last_time,

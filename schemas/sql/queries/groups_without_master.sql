@@ -1,16 +1,10 @@
 -- Which groups had no master, for how long, and could a slave act as master?
 -- group: identity and roles
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
--- column broker_name: broker name
--- column from_time: start
--- column to_time: end, exclusive; NULL = not over
--- column lasted_ms: milliseconds; NULL = not over
+-- parameters: since, until
+-- columns: namesrv_id, broker_name, from_time, to_time, lasted_ms
 -- column members: ids and addresses that were left
 -- column may_act: the smallest id may act as master (5.x)
--- column operation: what that event was
--- column event_id: event that did it
+-- columns: operation, event_id
 -- column closed_by: event with which a master was there again
 WITH gone AS (
     SELECT
@@ -30,7 +24,6 @@ JOIN broker_addr_history AS s
     AND s.valid_from <= g.from_time AND (s.valid_to IS NULL OR s.valid_to > g.from_time)
 LEFT JOIN event_outcomes AS o ON o.namesrv_id = g.namesrv_id AND o.event_id = g.closed_by
 WHERE g.from_time IS NOT NULL AND (g.to_time IS NULL OR g.to_time > g.from_time)
-    AND (:until IS NULL OR g.from_time < :until)
-    AND (:since IS NULL OR g.to_time IS NULL OR g.to_time > :since)
+    AND {overlaps(g.from_time, g.to_time)}
 GROUP BY g.namesrv_id, g.broker_name, g.from_time, g.to_time, o.operation, g.closed_by, g.ended_by
 ORDER BY g.from_time, g.namesrv_id, g.broker_name

@@ -1,8 +1,7 @@
 -- How fast do topics, queue rows and brokers grow, and what does the route table weigh, day by day?
 -- group: versions, load and audit
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
+-- parameters: since, until
+-- columns: namesrv_id
 -- column day: day
 -- column topics: topics routed when the day ended, or ever that day
 -- column queue_rows: rows of topicQueueTable alive in the day

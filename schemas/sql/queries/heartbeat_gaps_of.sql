@@ -1,11 +1,7 @@
 -- What are the gaps between each broker's heartbeats (median, p99, longest) against its lease?
 -- group: liveness
--- parameter broker STRING = NULL: only this broker name
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
--- column broker_name: broker name
--- column broker_addr: broker address
+-- parameters: broker, since, until
+-- columns: namesrv_id, broker_name, broker_addr
 -- column beats: gaps between heartbeats
 -- column p50_ms: median gap in milliseconds
 -- column p99_ms: gap that one in a hundred exceeds
@@ -20,7 +16,6 @@ SELECT
     round(CAST(100 AS DOUBLE) * max(gap_ms) / min(lease_ms), 1) AS max_share,
     max_by(event_id, struct(gap_ms, event_id)) AS event_id
 FROM heartbeat_gaps
-WHERE (:broker IS NULL OR broker_name = :broker) AND (:since IS NULL OR after_time >= :since)
-    AND (:until IS NULL OR after_time < :until)
+WHERE (:broker IS NULL OR broker_name = :broker) AND {within(after_time)}
 GROUP BY namesrv_id, broker_name, broker_addr
 ORDER BY max_share DESC, namesrv_id, broker_addr, broker_name

@@ -2,17 +2,12 @@
 -- group: availability
 -- parameter topic STRING: topic
 -- parameter t TIMESTAMP: instant
--- column namesrv_id: name server
+-- columns: namesrv_id
 -- column state: routed, vanished, not yet seen or never seen; not known, not recorded: see coverage
 -- column changed_time: last change of its route at or before t
--- column operation: what that event was
--- column outcome: what became of it
--- column broker_name: broker name
--- column broker_addr: broker address
+-- columns: operation, outcome, broker_name, broker_addr
 -- column detail: in words
--- column event_id: event that did it
--- column source_file: file in which it is recorded; NULL for a scan
--- column source_offset: packet or line in that file
+-- columns: event_id, source_file, source_offset
 -- column next_time: first change after t
 -- column next_operation: what did that
 -- column next_event_id: event that did it

@@ -1,17 +1,10 @@
 -- Which brokers came (back) with a single topic, and how long did they stay partial, or were they refused?
 -- group: availability
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
--- column broker_name: broker name
--- column broker_addr: broker address
--- column effect_time: when
--- column outcome: what became of it
+-- parameters: since, until
+-- columns: namesrv_id, broker_name, broker_addr, effect_time, outcome
 -- column complete_time: first registration with more topics; NULL = none seen
 -- column partial_ms: milliseconds until then
--- column event_id: event that did it
--- column source_file: file in which it is recorded; NULL for a scan
--- column source_offset: packet or line in that file
+-- columns: event_id, source_file, source_offset
 WITH lone AS (
     SELECT r.*, coalesce(o.outcome, 'refreshed') AS outcome
     FROM registrations AS r
@@ -26,8 +19,7 @@ FROM lone AS p
 LEFT JOIN registrations AS more
     ON more.namesrv_id = p.namesrv_id AND more.broker_addr = p.broker_addr AND more.topic_count > 1
     AND more.effect_time > p.effect_time
-WHERE (:since IS NULL OR p.effect_time >= :since)
-    AND (:until IS NULL OR p.effect_time < :until)
+WHERE {within(p.effect_time)}
 GROUP BY
     p.namesrv_id, p.broker_name, p.broker_addr, p.effect_time, p.outcome, p.event_id, p.source_file, p.source_offset
 ORDER BY p.effect_time, p.namesrv_id

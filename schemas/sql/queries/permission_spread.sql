@@ -1,25 +1,21 @@
 -- Was a change of permission seen on every name server, and how late on each?
 -- group: permissions
 -- parameter topic STRING = NULL: only this topic
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column topic: topic
--- column broker_name: broker name
+-- parameters: since, until
+-- columns: topic, broker_name
 -- column perm_before: permission bits before
 -- column perm_after: after
--- column namesrv_id: name server
--- column effect_time: when
+-- columns: namesrv_id, effect_time
 -- column lag_ms: milliseconds after the first name server that had it
 -- column missing: name servers with that broker's topic that did not see it in the same turn
--- column event_id: event that did it
+-- columns: event_id
 WITH turns AS (
     SELECT
         q.*, row_number() OVER (
             PARTITION BY q.namesrv_id, q.topic, q.broker_name, q.perm_before, q.perm_after ORDER BY q.effect_time
         ) AS turn
     FROM queue_changes AS q
-    WHERE q.perm_before <> q.perm_after AND (:topic IS NULL OR q.topic = :topic) AND (:since IS NULL OR q.effect_time >= :since)
-    AND (:until IS NULL OR q.effect_time < :until)
+    WHERE q.perm_before <> q.perm_after AND (:topic IS NULL OR q.topic = :topic) AND {within(q.effect_time)}
 ), seen AS (
     SELECT
         topic, broker_name, perm_before, perm_after, turn, min(effect_time) AS first_time,

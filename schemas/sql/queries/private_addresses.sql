@@ -1,17 +1,15 @@
 -- Which registered addresses can other machines hardly reach: loopback, unspecified, link-local, a container's, without a port?
 -- group: identity and roles
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
+-- parameters: since, until
+-- columns: namesrv_id
 -- column cluster_name: cluster
--- column broker_name: broker name
+-- columns: broker_name
 -- column broker_id: broker id, 0 = master; NULL of a haServerAddr
--- column broker_addr: broker address
+-- columns: broker_addr
 -- column what: broker address or haServerAddr: which of the two it is about
 -- column ha_server_addr: its haServerAddr; NULL where it is about the broker address
 -- column kind: why: loopback, unspecified, link-local, container default, no port or no address
--- column from_time: start
--- column to_time: end, exclusive; NULL = not over
+-- columns: from_time, to_time
 -- column opened_by: event that began it
 SELECT
     namesrv_id, cluster_name, broker_name, broker_id, broker_addr, what, ha_server_addr, kind, from_time, to_time, opened_by
@@ -33,6 +31,5 @@ FROM (
         )
 ) AS found
 WHERE kind IS NOT NULL
-    AND (:until IS NULL OR from_time < :until)
-    AND (:since IS NULL OR to_time IS NULL OR to_time > :since)
+    AND {overlaps(from_time, to_time)}
 ORDER BY from_time, namesrv_id, broker_name, what, broker_id

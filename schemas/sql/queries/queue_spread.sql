@@ -3,8 +3,7 @@
 -- parameter topic STRING: topic
 -- parameter t TIMESTAMP: instant
 -- parameter before TIMESTAMP: earlier instant
--- column namesrv_id: name server
--- column broker_name: broker name
+-- columns: namesrv_id, broker_name
 -- column read_queue_nums: queues to read from at t; NULL = not there
 -- column write_queue_nums: queues to write to at t
 -- column write_share: share of the topic's writable queues at t

@@ -1,8 +1,7 @@
 -- After a name server started, how long until each broker and each topic was back, and which that it had before never came?
 -- group: availability
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
+-- parameters: since, until
+-- columns: namesrv_id
 -- column started_time: when it started
 -- column started_by: event that shows it
 -- column what: broker or topic
@@ -50,7 +49,6 @@ SELECT
     timestampdiff(MILLISECOND, effect_time, min(back_time)) AS lag_ms,
     coalesce(min_by(opened_by, back_time), min(gone_by)) AS event_id
 FROM wanted
-WHERE (:since IS NULL OR effect_time >= :since)
-    AND (:until IS NULL OR effect_time < :until)
+WHERE {within(effect_time)}
 GROUP BY namesrv_id, effect_time, wanted.event_id, what, name
 ORDER BY started_time, namesrv_id, what, back_time, name

@@ -1,10 +1,7 @@
 -- Which brokers' registrations come near the 16 MiB that a frame may have?
 -- group: versions, load and audit
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
--- column broker_name: broker name
--- column broker_addr: broker address
+-- parameters: since, until
+-- columns: namesrv_id, broker_name, broker_addr
 -- column registrations: how many
 -- column max_topics: most topics in one
 -- column max_bytes: longest body, on the wire
@@ -15,7 +12,6 @@ SELECT
     max(body_bytes) AS max_bytes, round(CAST(100 AS DOUBLE) * max(body_bytes) / 16777216, 3) AS frame_share,
     max_by(event_id, struct(body_bytes, seq)) AS event_id
 FROM registrations
-WHERE (:since IS NULL OR effect_time >= :since)
-    AND (:until IS NULL OR effect_time < :until)
+WHERE {within(effect_time)}
 GROUP BY namesrv_id, broker_name, broker_addr
 ORDER BY max_bytes DESC, namesrv_id, broker_addr

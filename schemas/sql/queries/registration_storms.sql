@@ -1,11 +1,8 @@
 -- Who sends full registrations in storms, more than some in a minute?
 -- group: versions, load and audit
 -- parameter times INT = 5: registrations in a minute
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
--- column broker_name: broker name
--- column broker_addr: broker address
+-- parameters: since, until
+-- columns: namesrv_id, broker_name, broker_addr
 -- column minute: minute
 -- column registrations: full registrations in it
 -- column changed: of them with other topics than the one before
@@ -21,8 +18,7 @@ FROM (
         ) <=> x.topic_config_digest, 0, 1) AS is_other
     FROM registrations AS x
 ) AS r
-WHERE (:since IS NULL OR effect_time >= :since)
-    AND (:until IS NULL OR effect_time < :until)
+WHERE {within(effect_time)}
 GROUP BY namesrv_id, broker_name, broker_addr, minute
 -- DuckDB takes what a macro is given for a column
 HAVING count(*) >= max(:times)

@@ -2,14 +2,13 @@
 -- group: versions, load and audit
 -- parameter t1 TIMESTAMP: first instant
 -- parameter t2 TIMESTAMP: second instant
--- column namesrv_id: name server
+-- columns: namesrv_id
 -- column table_name: table of the name server
 -- column row_key: key of the row
 -- column change: appeared, vanished or changed; not known: see coverage
 -- column before: value at the first instant
 -- column after: value at the second
--- column operation: what that event was
--- column event_id: event that did it
+-- columns: operation, event_id
 -- column coverage: what is known of the name server at both instants
 SELECT
     d.namesrv_id, d.table_name, d.row_key, d.change, d.before, d.after, o.operation, d.caused_by AS event_id, d.coverage

@@ -1,17 +1,12 @@
 -- How many brokers went with one event, and how many topics lost their routes with them?
 -- group: liveness
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
--- column effect_time: when
--- column operation: what that event was
+-- parameters: since, until
+-- columns: namesrv_id, effect_time, operation
 -- column brokers: live entries that went
 -- column broker_names: their broker names
 -- column topics_vanished: topics that lost their route
 -- column topics_changed: topics whose route changed
--- column event_id: event that did it
--- column source_file: file in which it is recorded; NULL for a scan
--- column source_offset: packet or line in that file
+-- columns: event_id, source_file, source_offset
 SELECT
     l.namesrv_id, l.to_time AS effect_time, c.operation, l.brokers, l.broker_names,
     coalesce(r.vanished, 0) AS topics_vanished, coalesce(r.changed, 0) AS topics_changed, l.closed_by AS event_id,
@@ -31,6 +26,5 @@ LEFT JOIN (
     GROUP BY namesrv_id, caused_by
 ) AS r ON r.namesrv_id = l.namesrv_id AND r.caused_by = l.closed_by
 LEFT JOIN causes AS c ON c.namesrv_id = l.namesrv_id AND c.event_id = l.closed_by
-WHERE (:since IS NULL OR l.to_time >= :since)
-    AND (:until IS NULL OR l.to_time < :until)
+WHERE {within(l.to_time)}
 ORDER BY l.brokers DESC, topics_vanished DESC, effect_time, l.namesrv_id

@@ -1,7 +1,7 @@
 -- What did a later run change in days that an earlier one had published, and because of which late events?
 -- group: versions, load and audit
 -- parameter day STRING = NULL: only this day, YYYY-MM-DD
--- column namesrv_id: name server
+-- columns: namesrv_id
 -- column day: day that was published before
 -- column table_name: table
 -- column run_id: run that changed it

@@ -1,17 +1,11 @@
 -- Which topics that an admin deleted came back, and who brought them?
 -- group: topics
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
--- column topic: topic
+-- parameters: since, until
+-- columns: namesrv_id, topic
 -- column deleted_time: when it was deleted
 -- column deleted_by: event that deleted it
 -- column back_time: when it was back
--- column operation: what that event was
--- column broker_name: broker name
--- column event_id: event that did it
--- column source_file: file in which it is recorded; NULL for a scan
--- column source_offset: packet or line in that file
+-- columns: operation, broker_name, event_id, source_file, source_offset
 WITH back AS (
     SELECT
         d.namesrv_id, d.topic, d.effect_time AS deleted_time, d.caused_by AS deleted_by, min(a.effect_time) AS back_time,
@@ -21,8 +15,7 @@ WITH back AS (
         ON o.namesrv_id = d.namesrv_id AND o.day = d.day AND o.event_id = d.caused_by AND o.operation = 'delete_topic'
     JOIN route_changes AS a
         ON a.namesrv_id = d.namesrv_id AND a.topic = d.topic AND a.seq > d.seq AND a.change = 'appeared'
-    WHERE d.change = 'vanished' AND (:since IS NULL OR d.effect_time >= :since)
-    AND (:until IS NULL OR d.effect_time < :until)
+    WHERE d.change = 'vanished' AND {within(d.effect_time)}
     GROUP BY d.namesrv_id, d.topic, d.effect_time, d.caused_by
 )
 SELECT

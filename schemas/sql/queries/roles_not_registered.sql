@@ -1,10 +1,7 @@
 -- Which brokers send heartbeats with another id than the registered one?
 -- group: identity and roles
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
--- column broker_name: broker name
--- column broker_addr: broker address
+-- parameters: since, until
+-- columns: namesrv_id, broker_name, broker_addr
 -- column claimed_id: broker id in its heartbeats
 -- column held_id: id under which the name server has the address
 -- column first_time: first such heartbeat
@@ -21,7 +18,6 @@ JOIN broker_addr_history AS h
     ON h.namesrv_id = b.namesrv_id AND h.broker_name = b.broker_name AND h.broker_addr = b.broker_addr
     AND h.valid_from <= b.effect_time AND (h.valid_to IS NULL OR h.valid_to > b.effect_time)
     AND h.broker_id <> b.broker_id
-WHERE (:since IS NULL OR b.effect_time >= :since)
-    AND (:until IS NULL OR b.effect_time < :until)
+WHERE {within(b.effect_time)}
 GROUP BY b.namesrv_id, b.broker_name, b.broker_addr, b.broker_id, h.broker_id, h.opened_by
 ORDER BY first_time, b.namesrv_id, b.broker_addr

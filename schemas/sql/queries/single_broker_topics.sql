@@ -1,11 +1,10 @@
 -- Which topics are on one broker at t though their cluster has more, and may automatic creation have put them there?
 -- group: availability
 -- parameter t TIMESTAMP: instant
--- column namesrv_id: name server
+-- columns: namesrv_id
 -- column cluster_name: cluster
 -- column brokers: brokers of the cluster
--- column topic: topic
--- column broker_name: broker name
+-- columns: topic, broker_name
 -- column write_queue_nums: queues to write to
 -- column since: since when it has been on that broker alone, and the cluster has had more
 -- column auto_create: the broker offered TBW102 when the topic came: it creates topics by itself

@@ -1,19 +1,12 @@
 -- Which registrations brought topics that were skipped because the name server had their version already?
 -- group: versions, load and audit
--- parameter broker STRING = NULL: only this broker name
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
--- column broker_name: broker name
--- column broker_addr: broker address
--- column effect_time: when
+-- parameters: broker, since, until
+-- columns: namesrv_id, broker_name, broker_addr, effect_time
 -- column topics: topics in it
 -- column skipped: topics in it that the name server did not hold like that afterwards
 -- column names: the first five of them
 -- column outcome: what became of it; refreshed: nothing but the lease
--- column event_id: event that did it
--- column source_file: file in which it is recorded; NULL for a scan
--- column source_offset: packet or line in that file
+-- columns: event_id, source_file, source_offset
 WITH skipped AS (
     SELECT r.*, coalesce(o.outcome, 'refreshed') AS outcome
     FROM (
@@ -27,8 +20,7 @@ WITH skipped AS (
     -- topics of slaves are never taken over
     WHERE r.version_before = r.data_version AND r.digest_before <> r.topic_config_digest AND r.broker_id = 0
         AND coalesce(o.outcome, 'refreshed') <> 'applied' AND (:broker IS NULL OR r.broker_name = :broker)
-        AND (:since IS NULL OR r.effect_time >= :since)
-    AND (:until IS NULL OR r.effect_time < :until)
+        AND {within(r.effect_time)}
 )
 SELECT
     s.namesrv_id, s.broker_name, s.broker_addr, s.effect_time, s.topic_count AS topics, count(*) AS skipped,

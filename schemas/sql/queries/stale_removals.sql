@@ -1,15 +1,12 @@
 -- Was a fresh registration wiped by a removal that had been decided before it?
 -- group: liveness
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
--- column broker_name: broker name
--- column broker_addr: broker address
+-- parameters: since, until
+-- columns: namesrv_id, broker_name, broker_addr
 -- column registered_time: when the fresh registration took effect
 -- column registered_by: that registration
 -- column decided_time: when what removed it had arrived
 -- column removed_time: when it took effect
--- column operation: what that event was
+-- columns: operation
 -- column removed_by: event that removed it
 -- column back_time: when the broker was back; NULL = not seen
 SELECT
@@ -23,7 +20,6 @@ JOIN registrations AS r
     AND r.event_time > e.event_time AND r.refusal IS NULL
 LEFT JOIN broker_lives AS back
     ON back.namesrv_id = l.namesrv_id AND back.broker_addr = l.broker_addr AND back.from_time >= l.to_time
-WHERE (:since IS NULL OR l.to_time >= :since)
-    AND (:until IS NULL OR l.to_time < :until)
+WHERE {within(l.to_time)}
 GROUP BY l.namesrv_id, l.broker_name, l.broker_addr, e.event_time, l.to_time, e.kind, l.closed_by
 ORDER BY removed_time, l.namesrv_id, l.broker_addr

@@ -1,9 +1,8 @@
 -- After a change of a topic's route, which clients kept using the old route, and for how long each?
 -- group: availability
 -- parameter topic STRING: topic
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
+-- parameters: since, until
+-- columns: namesrv_id
 -- column channel_id: connection of the client
 -- column answered_time: answer that it had before the change
 -- column changed_time: first change after that
@@ -28,7 +27,6 @@ FROM answered AS t
 JOIN route_changes AS c
     ON c.namesrv_id = t.namesrv_id AND c.topic = :topic AND c.effect_time >= t.answered_time
     AND (t.asked_time IS NULL OR c.effect_time < t.asked_time)
-WHERE (:since IS NULL OR c.effect_time >= :since)
-    AND (:until IS NULL OR c.effect_time < :until)
+WHERE {within(c.effect_time)}
 GROUP BY t.namesrv_id, t.channel_id, t.answered_time, t.asked_time, t.answer_id
 ORDER BY changed_time, stale_ms DESC, t.namesrv_id, t.channel_id

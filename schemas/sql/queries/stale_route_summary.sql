@@ -1,9 +1,8 @@
 -- After each change of a topic's route, how many clients kept using the old route, and for how long?
 -- group: availability
 -- parameter topic STRING: topic
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
+-- parameters: since, until
+-- columns: namesrv_id
 -- column changed_time: when the route changed
 -- column change: what it was
 -- column connections: connections of clients that had an older answer then
@@ -31,6 +30,6 @@ FROM route_changes AS c
 JOIN answered AS t
     ON t.namesrv_id = c.namesrv_id AND t.answered_time <= c.effect_time
     AND (t.asked_time IS NULL OR t.asked_time > c.effect_time)
-WHERE c.topic = :topic AND (:since IS NULL OR c.effect_time >= :since) AND (:until IS NULL OR c.effect_time < :until)
+WHERE c.topic = :topic AND {within(c.effect_time)}
 GROUP BY c.namesrv_id, c.effect_time, c.change, c.seq, c.caused_by
 ORDER BY changed_time, c.namesrv_id

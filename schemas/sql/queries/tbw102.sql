@@ -1,13 +1,10 @@
 -- Which brokers advertise TBW102, since when, and of which is it still routed though they report it no more?
 -- group: availability
--- parameter broker STRING = NULL: only this broker name
--- column namesrv_id: name server
--- column broker_name: broker name
--- column from_time: start
--- column to_time: end, exclusive; NULL = not over
+-- parameters: broker
+-- columns: namesrv_id, broker_name, from_time, to_time
 -- column unreported_since: since when the broker has not reported it any more; NULL = it does
 -- column opened_by: event that began it
--- column closed_by: event that ended it
+-- columns: closed_by
 SELECT
     h.namesrv_id, h.broker_name, h.valid_from AS from_time, h.valid_to AS to_time, min(i.valid_from) AS unreported_since,
     h.opened_by, h.closed_by

@@ -1,8 +1,7 @@
 -- Which topics did only one of several name servers know at t?
 -- group: name servers that disagree
 -- parameter t TIMESTAMP: instant
--- column topic: topic
--- column namesrv_id: name server
+-- columns: topic, namesrv_id
 -- column brokers: brokers that offer it
 -- column since: since when it has known it
 -- column event_id: event that taught it

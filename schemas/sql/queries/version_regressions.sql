@@ -1,12 +1,9 @@
 -- Where did a data version go backwards, or stay equal while the topics in the registration changed?
 -- group: versions, load and audit
--- parameter broker STRING = NULL: only this broker name
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
+-- parameters: broker, since, until
+-- columns: namesrv_id
 -- column what: went back, or same version, other topics
--- column broker_name: broker name
--- column broker_addr: broker address
+-- columns: broker_name, broker_addr
 -- column version_before: state version/timestamp/counter before
 -- column version_after: after
 -- column effect_time: when, the first time
@@ -58,6 +55,5 @@ FROM (
         event_id
     FROM changed
 ) AS found
-WHERE (:broker IS NULL OR broker_name = :broker) AND (:since IS NULL OR effect_time >= :since)
-    AND (:until IS NULL OR effect_time < :until)
+WHERE (:broker IS NULL OR broker_name = :broker) AND {within(effect_time)}
 ORDER BY effect_time, namesrv_id, broker_addr, what

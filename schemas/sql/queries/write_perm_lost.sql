@@ -1,17 +1,10 @@
 -- Which brokers' topics lost the permission to be written to, what took it, and did they get it back?
 -- group: permissions
--- parameter broker STRING = NULL: only this broker name
--- parameter since TIMESTAMP = NULL: start of the time range
--- parameter until TIMESTAMP = NULL: end of the time range, exclusive
--- column namesrv_id: name server
--- column topic: topic
--- column broker_name: broker name
+-- parameters: broker, since, until
+-- columns: namesrv_id, topic, broker_name
 -- column lost_time: when it was lost
 -- column back_time: when it was there again; NULL = it was not
--- column operation: what that event was
--- column event_id: event that did it
--- column source_file: file in which it is recorded; NULL for a scan
--- column source_offset: packet or line in that file
+-- columns: operation, event_id, source_file, source_offset
 SELECT
     q.namesrv_id, q.topic, q.broker_name, q.effect_time AS lost_time, min(back.valid_from) AS back_time, c.operation,
     q.event_id, c.source_file, c.source_offset
@@ -22,7 +15,6 @@ LEFT JOIN topic_queue_history AS back
     AND back.valid_from > q.effect_time AND back.perm & 2 <> 0
 LEFT JOIN causes AS c ON c.namesrv_id = q.namesrv_id AND c.event_id = q.event_id
 WHERE q.perm_before & 2 <> 0 AND q.perm_after & 2 = 0 AND (:broker IS NULL OR q.broker_name = :broker)
-    AND (:since IS NULL OR q.effect_time >= :since)
-    AND (:until IS NULL OR q.effect_time < :until)
+    AND {within(q.effect_time)}
 GROUP BY q.namesrv_id, q.topic, q.broker_name, q.effect_time, c.operation, q.event_id, c.source_file, c.source_offset
 ORDER BY lost_time, q.namesrv_id, q.broker_name, q.topic

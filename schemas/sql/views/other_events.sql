@@ -1,23 +1,5 @@
 CREATE OR REPLACE TEMPORARY VIEW other_events (
-    namesrv_id COMMENT 'Name server',
-    seq COMMENT 'Order within the name server: sort by namesrv_id, seq',
-    event_id COMMENT 'Deterministic id from content and position',
-    event_time COMMENT 'When the name server had received the last byte',
-    effect_time COMMENT 'When the event took effect',
-    channel_id COMMENT 'Connection; NULL where there is none',
-    kind COMMENT 'What it is, in the words of event_outcomes.operation',
-    code COMMENT 'Request code; NULL where it is no request',
-    response_code COMMENT 'Code of the response; NULL if none was seen',
-    cluster_name COMMENT 'Cluster in the request',
-    broker_name COMMENT 'Broker name in the request',
-    broker_addr COMMENT 'Broker address in the request',
-    broker_id COMMENT 'Broker id in the request, 0 = master',
-    topic COMMENT 'Topic in the request',
-    detail COMMENT 'Refusal, KV entry, who closed the connection, or evidence',
-    source_file COMMENT 'File the row was read from',
-    source_offset COMMENT 'Packet or line number in that file, from 1',
-    ingest_run COMMENT 'Run that read the row',
-    day COMMENT 'UTC date of effect_time'
+{event_columns()}
 )
 COMMENT 'All recorded events but plain beats, under the envelope of `events`'
 AS

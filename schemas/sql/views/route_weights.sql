@@ -6,7 +6,7 @@ CREATE OR REPLACE TEMPORARY VIEW route_weights (
     bytes COMMENT 'Length of the route as JSON',
     event_id COMMENT 'Event that made it so'
 )
-COMMENT 'What one route weighs from one change to the next: as JSON, and in rows of queues and of addresses'
+COMMENT 'What one route weighs from one change to the next, as JSON'
 AS
 SELECT
     c.namesrv_id, c.topic, c.effect_time,
