@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import groupby
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,7 +26,7 @@ import pyarrow.compute as pc
 from jobs.errors import TamperedError
 from jobs.night.work import Files, files_of, put_aside
 from jobs.passes import Passes
-from jobs.store.files import DataFile, read_files, reading, require_intact
+from jobs.store.files import DataFile, groups_of, read_files, reading, require_intact
 from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.digest import Digest, Rows, Slice, slices_of
@@ -129,6 +130,8 @@ T = TypeVar("T")
 _ONE_DAY = dt.timedelta(days=1)
 # So many pieces of work for each core: the last ones to end are small.
 _ROUNDS = 4
+# Reading so many bytes takes as long as asking; each file is a part of the statement.
+_WORTH_A_QUERY, _MOST_FILES = 1 << 20, 100
 _LEASES = ("namesrv_id", "broker_addr", "heartbeat_timeout_ms")
 
 
@@ -137,15 +140,25 @@ _LEASES = ("namesrv_id", "broker_addr", "heartbeat_timeout_ms")
 
 @dataclass(frozen=True)
 class Piece:
-    """One data file, by the name of its table."""
+    """Data files of a table, by its name, of one day: what is asked of them is asked once."""
 
     name: str
-    file: DataFile
+    files: tuple[DataFile, ...]
 
     @property
     def table(self) -> Table:
         """Return the table."""
         return TABLES[self.name]
+
+    @property
+    def day(self) -> dt.date | None:
+        """Return the day of the files."""
+        return self.files[0].day
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes there are to be read."""
+        return sum(file.size for file in self.files)
 
 
 @dataclass(frozen=True)
@@ -199,24 +212,37 @@ def condensed(
 ) -> Condensed:
     """Read what is recorded on `days`, and the gold slices of `starts`, once."""
     by_day = [table for table in bronze.TABLES if table.partition_by]
-    pieces = [Piece(table.name, file) for table in by_day for file in warehouse.files(table, days)]
+    files: dict[str, Sequence[DataFile]] = {table.name: warehouse.files(table, days) for table in by_day}
     if starts:
-        named = files_of(warehouse, (*gold.HISTORY_TABLES, *gold.REPORT_TABLES), starts).named
-        pieces += [Piece(name, file) for name, files in named.items() for file in files]
+        files |= files_of(warehouse, (*gold.HISTORY_TABLES, *gold.REPORT_TABLES), starts).named
     warehouse.hold([bronze.REGISTRATIONS], {day - _ONE_DAY for day in days} - {*days})
     leases = {day: tuple(_lease_pieces(warehouse, day, starts)) for day in days}
+    count = passes.width * _ROUNDS
     work = [
         CondenseWork(warehouse.path, tuple(some), leases, warehouse.staging)
-        for some in _shared_out(pieces, passes.width * _ROUNDS, lambda piece: piece.file.size)
+        for some in _shared_out(_pieces(files, count), count, lambda piece: piece.size)
     ]
     total = Condensed()
     for found in passes.each(condense_files, work):
         total.add(found)
-    files = files_of(warehouse, bronze.RECORDED_TABLES, days)
+    recorded = files_of(warehouse, bronze.RECORDED_TABLES, days)
     topics = files_of(warehouse, [bronze.TOPIC_CONFIGS_TABLE], None)
-    together = to_count(files.having(topics.named), total.rows, warehouse.staging)
+    together = to_count(recorded.having(topics.named), total.rows, warehouse.staging)
     total.to_count = [tuple(some) for some in _shared_out(together, passes.width, lambda one: one.rows)]
     return total
+
+
+def _pieces(files: Mapping[str, Sequence[DataFile]], count: int) -> Iterator[Piece]:
+    """Yield files of tables in pieces for so many tasks; small files of a day, as hourly runs leave them, are one."""
+    most = max(_WORTH_A_QUERY, sum(file.size for of in files.values() for file in of) // count)
+    for name, listed in files.items():
+        for _, of_day in groupby(sorted(listed, key=_day), _day):
+            for some in groups_of(of_day, most, _MOST_FILES):
+                yield Piece(name, tuple(some))
+
+
+def _day(file: DataFile) -> dt.date:
+    return file.day or dt.date.min
 
 
 def condense_files(work: CondenseWork) -> Condensed:
@@ -228,13 +254,13 @@ def condense_files(work: CondenseWork) -> Condensed:
 
 
 def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.Table]) -> Condensed:
-    day, is_bronze = piece.file.day, piece.table.layer == "bronze"
-    with reading(work.root, piece.table, [piece.file]) as rows:
+    day, is_bronze = piece.day, piece.table.layer == "bronze"
+    with reading(work.root, piece.table, piece.files) as rows:
         found = Condensed() if day is None or not is_bronze else _of_recorded(work, piece, day, rows, leases)
         found.digests = slices_of(piece.name, rows)
     found.rows = Counter({cut: digest.rows for cut, digest in found.digests.items()})
     try:
-        require_intact(work.root, piece.table, [piece.file])
+        require_intact(work.root, piece.table, piece.files)
     except TamperedError as error:
         found.damaged.append(error.said)
     return found
@@ -247,7 +273,7 @@ def _of_recorded(
     rows: duckdb.DuckDBPyRelation,
     leases: Callable[[dt.date], pa.Table],
 ) -> Condensed:
-    """Return what the rows of a file of a bronze table leave but the digests of its slices."""
+    """Return what the rows of a piece of a bronze table leave but the digests of its slices."""
     found = Condensed()
     if piece.table in bronze.RECORDED_TABLES:
         found.measurements = counted(rows, piece.name, row_rules(piece.name))
@@ -264,18 +290,18 @@ def _of_recorded(
 
 def _lease_pieces(warehouse: Warehouse, day: dt.date, starts: Iterable[dt.date]) -> Iterator[Piece]:
     """Yield the files that say for how long an address lives on `day`: who registered, then or on the day before, or was live."""
-    for file in warehouse.files(bronze.REGISTRATIONS, [day - _ONE_DAY, day]):
-        yield Piece(bronze.REGISTRATIONS.name, file)
+    if registered := warehouse.files(bronze.REGISTRATIONS, [day - _ONE_DAY, day]):
+        yield Piece(bronze.REGISTRATIONS.name, tuple(registered))
     last = max((start for start in starts if start < day), default=None)
     live = gold.BROKER_LIVE_HISTORY
-    for file in files_of(warehouse, [live], [last]).named[live.name] if last else ():
-        yield Piece(live.name, file)
+    if last and (files := files_of(warehouse, [live], [last]).named[live.name]):
+        yield Piece(live.name, files)
 
 
 def _leases(work: CondenseWork, day: dt.date) -> pa.Table:
     said = {}
     for table in (gold.BROKER_LIVE_HISTORY, bronze.REGISTRATIONS):
-        files = [piece.file for piece in work.leases[day] if piece.table is table]
+        files = [file for piece in work.leases[day] if piece.table is table for file in piece.files]
         is_open = alive(table, day - _ONE_DAY, still=True) if table.has_intervals else None
         said[table] = read_files(work.root, table, files, _LEASES, is_open)
     return condense.leases_from(said[gold.BROKER_LIVE_HISTORY], said[bronze.REGISTRATIONS])
