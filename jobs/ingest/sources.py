@@ -34,7 +34,7 @@ from namesrv_core.machine.instants import NS_PER_US
 from namesrv_wire.compression import is_packed
 from namesrv_wire.errors import CaptureError, Reason
 from namesrv_wire.limits import END_NS
-from namesrv_wire.logs.log_file import beginning_of, why_unreadable
+from namesrv_wire.logs.log_file import beginning_of, is_event_log
 from namesrv_wire.logs.namesrv_log import Told, is_log, time_of, zone_of
 from namesrv_wire.packets.container import PCAP, read_records
 from schemas import bronze
@@ -277,10 +277,11 @@ def source_of(path: Path, until_us: int | None = None, log: Told | None = None) 
         is_readable = False
     # What kind of input it is, by its first bytes, and the time of its first packet (0: there is none).
     head, kind, first_ns = beginning_of(path), "capture", 0
-    header = (head[:24] if head[:4] in PCAP else head[:4]).hex()
-    if head.lstrip().startswith(b"{") or why_unreadable(head) is not None:
+    is_capture = head[:4] in PCAP  # whose packets may have lines of logs in them
+    header = (head[:24] if is_capture else head[:4]).hex()
+    if not is_capture and is_event_log(head):
         kind, header = "event_log", ""
-    elif head[:4] not in PCAP and is_log(head):
+    elif not is_capture and is_log(head):
         kind, header, first_ns = "namesrv_log", "", 0 if log is None else time_of(head, zone_of(log.zone))
     else:
         last_ns = END_NS if until_us is None else until_us * NS_PER_US

@@ -6,6 +6,7 @@ import codecs
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
@@ -27,7 +28,9 @@ _READ_BYTES: Final = 256 << 10
 # A block ends before its bytes are read if it has so many lines, or so many that were read with care.
 _BLOCK_LINES, _BLOCK_ROWS = 1 << 17, 1 << 14
 _BOM: Final = codecs.BOM_UTF8
-_BEGINNING_BYTES: Final = 4_096
+_BEGINNING_BYTES: Final = 64 << 10
+# The first line may be the end of one, as where a log is cut by size.
+_LINE: Final = re.compile(rb'^[ \t]*\{.*"namesrv-event/', re.MULTILINE)
 _UNREADABLE: Final = (
     (re.compile(rb"\xff\xfe|\xfe\xff|[\[{]\0|\0+[\[{]"), "it is in UTF-16 or UTF-32: an event log is in UTF-8"),
     (re.compile(rb"\s*\[\s*[\[{\]\"]"), "it is a JSON array: an event log has one JSON object on each line"),
@@ -75,12 +78,19 @@ def read_blocks(path: Path, start: int = 0, stop: int | None = None) -> Iterator
 
 
 def beginning_of(path: Path) -> bytes:
-    """Return the first bytes of a file, unpacked, without a byte order mark; none of one that is damaged."""
-    try:
-        with path.open("rb") as raw:
-            return unpacked(raw).read1(_BEGINNING_BYTES).removeprefix(_BOM)
-    except OSError:
-        return b""
+    """Return the first bytes of a file, unpacked, without a byte order mark; of one that is damaged those in front of it."""
+    beginning = b""
+    with suppress(OSError), path.open("rb") as raw:
+        stream = unpacked(raw)
+        while piece := stream.read1(_BEGINNING_BYTES - len(beginning)):
+            beginning += piece
+    return beginning.removeprefix(_BOM)
+
+
+def is_event_log(beginning: bytes) -> bool:
+    """Return whether a text that begins like this is to be read as an event log, or refused as one."""
+    is_json = beginning.lstrip().startswith(b"{") or why_unreadable(beginning) is not None
+    return is_json or _LINE.search(beginning) is not None
 
 
 def why_unreadable(beginning: bytes) -> str | None:

@@ -39,6 +39,17 @@ def test_a_line_that_cannot_be_used_costs_itself(tmp_path: Path, wrong: Line) ->
     assert [len(stored(tmp_path / "w", table, "seq")) for table in ("registrations", "heartbeats")] == [1, 1]
 
 
+@pytest.mark.parametrize(
+    "before", [b"kind: registration}\n", b"# recorded on a host\n", b"\0" * 512 + b"\n", b"x" * 9_000 + b"\n"]
+)
+def test_a_log_may_begin_in_the_middle_of_a_line(tmp_path: Path, before: bytes) -> None:
+    """A log that was cut by size, or has a line of another program on top, loses that line alone."""
+    log = write(tmp_path / "a.jsonl", [at(1, broker("a", "xy", 1)), at(2, BEAT)])
+    log.write_bytes(before + log.read_bytes())
+    read = read_in(tmp_path / "w", log)
+    assert (read.events, read.quarantined, read.errors) == (2, 1, [])
+
+
 @pytest.mark.slow
 def test_gaps_that_lie_over_each_other_have_positions_of_their_own(tmp_path: Path) -> None:
     """What is left of two gaps behind one event begins at two positions: else no later night would be published."""
