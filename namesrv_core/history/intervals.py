@@ -194,7 +194,9 @@ class Histories:
         is_live = table == "broker_live"
         beat_ms = self._beats.pop(key, None) if is_live else None
         if old is not None:
-            closed = _beaten(old, beat_ms)._replace(valid_to_us=at_us, closed_by=event_id, closed_at=at)
+            # A clock that steps back may end an entry before its last beat.
+            last_ms = None if beat_ms is None else min(beat_ms, at_us // US_PER_MS)
+            closed = _beaten(old, last_ms)._replace(valid_to_us=at_us, closed_by=event_id, closed_at=at)
         if table in _NESTED and not (old is None and value is None):
             outer, members = self._outer.get((table, key[0]), (at, 0))
             members += (value is not None) - (old is not None)

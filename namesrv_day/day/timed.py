@@ -42,7 +42,7 @@ class Timed:
     def __init__(self, rows: pa.Table, topic_tables: Mapping[str, TopicTable]) -> None:
         """`rows` as of `day_events`; where they have a column `is_run`, it says which are runs. Raises as `codec.event_of`."""
         order = pc.sort_indices(rows, [("seq", "ascending"), ("event_id", "ascending")])
-        self._rows = rows.select(["seq", "event_id", "effect_us", "request_seq"]).take(order)
+        self._rows = _in_time(rows.take(order)).select(["seq", "event_id", "effect_us", "request_seq"])
         self.said, numbers = _distinct(rows.drop_columns([name for name in rows.column_names if name in _NOT_SAID]))
         self.numbers = numbers[order.to_numpy()]
         self.events: list[Event] = []
@@ -67,6 +67,19 @@ class Timed:
             if self._with_answers:
                 events = map(_asked_at, events, asked)
             yield from zip(numbers, map(TimedEvent, seqs, ids, times, events), strict=True)
+
+
+def _in_time(rows: pa.Table) -> pa.Table:
+    """Return rows, in their order, with times that do not run back: what follows a clock's step back is later all the same.
+
+    The time of a run is that of its last beat, and other events lie in between.
+    """
+    latest = rows["effect_us"]
+    if "is_run" in rows.column_names:
+        latest = pc.if_else(pc.fill_null(rows["is_run"], False), None, latest)
+    latest = pc.fill_null_forward(pc.cumulative_max(latest, skip_nulls=True))
+    at = rows.column_names.index("effect_us")
+    return rows.set_column(at, "effect_us", pc.max_element_wise(rows["effect_us"], latest))
 
 
 def _distinct(rows: pa.Table) -> tuple[pa.Table, npt.NDArray[np.int64]]:

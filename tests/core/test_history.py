@@ -99,6 +99,15 @@ def test_refresh_moves_the_last_update_only() -> None:
     assert (live.first_update_ms, live.last_update_ms, live.valid_from_us) == (1, 77, 1_000)
 
 
+def test_no_entry_is_updated_after_its_end() -> None:
+    """Where a clock stepped back before an entry was removed, its last update is not later than that."""
+    histories, key = Histories(), LiveKey(None, "a:1")
+    record(histories, 1, Change("broker_live_table", key, BrokerLiveInfo(None, 120_000, None, None)))
+    histories.refreshed(key, 77)
+    (closed,) = record(histories, 5, Change("broker_live_table", key, None))
+    assert (closed.last_update_ms, closed.valid_to_us) == (5, 5_000)
+
+
 def test_reported_versions_know_what_came_before() -> None:
     """A version that goes back is a regression; the same version again is nothing; null is a version too."""
     histories, key = Histories(), ("C", "broker-a", "a:1")

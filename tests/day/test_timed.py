@@ -58,6 +58,13 @@ def test_equal_contents_are_one_event() -> None:
     assert len({id(t.event) for t in found}) == 2
 
 
+def test_time_does_not_run_back_with_a_clock() -> None:
+    """What follows a step back is later all the same; a run, whose time is that of its last beat, holds up nothing else."""
+    times = [(100, False), (900, True), (40, False), (120, False), (90, True), (130, False)]
+    rows = rows_of(*({**query(), "effect_us": us, "is_run": of} for us, of in times), is_run=pa.bool_())
+    assert [t.effect_us for t in timed_events(rows, {})] == [100, 900, 100, 120, 120, 130]
+
+
 def test_rows_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """As objects rows take much memory; where they are cut changes nothing."""
     rows = rows_of(*(query(f"{n % 3}:1") for n in range(10)))

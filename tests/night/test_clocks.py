@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from jobs.night.nightly import Summary
+from schemas import gold
 from tests import pcap
-from tests.night.nights import ANSWERS, CAPTURE, night
+from tests.night.nights import ANSWERS, CAPTURE, night, rows
+from tests.night.three_days import DAYS, LOGS, MONTH_MS, beat, registration, write_log
 from tests.pcap import Record, records
 
 pytestmark = pytest.mark.slow
@@ -68,6 +70,33 @@ def test_a_step_back_within_a_file_is_a_gap(tmp_path: Path) -> None:
     assert said.findings["LOG_GAP"] == 1
     assert ANSWERS - 2_400 < said.verify["answers"] < ANSWERS
     assert ["have no place" in error for error in said.errors] == [True]
+
+
+def test_a_fast_clock_that_is_set_back_each_minute_costs_nothing(tmp_path: Path) -> None:
+    """By three seconds, as a timer sets it: what comes until it is where it was keeps its order, and no answer is wrong."""
+    data = gzip.decompress(CAPTURE.read_bytes())
+    packets = list(records(data))
+    started, minute = packets[0].time_us, 60_000_000
+
+    def shown(time_us: int) -> int:
+        minutes, us = divmod(time_us - started, minute)
+        return started + minutes * minute + us * 21 // 20
+
+    fast = (packet._replace(time_us=shown(packet.time_us)) for packet in packets)
+    (tmp_path / "fast.pcap").write_bytes(pcap.capture(data, fast))
+    said = night(tmp_path / "w", tmp_path / "fast.pcap")
+    assert (said.verify["matched"], said.verify["mismatched"]) == (ANSWERS, 0)
+
+
+def test_a_log_in_the_order_of_its_positions_may_have_times_that_run_back(tmp_path: Path) -> None:
+    """Positions say what came first: a broker that leaves by a clock set back by minutes leaves after its last heartbeat."""
+    leaves = {**beat("10:01:30"), "kind": "unregistration", "response_code": 0}
+    del leaves["code"], leaves["one_way"]
+    lines = [*LOGS[0], beat("10:03:00"), leaves, registration("broker-b", "10:01:40", "U", MONTH_MS)]
+    log = write_log(tmp_path, DAYS[0], [{**line, "seq": number} for number, line in enumerate(lines, 1)])
+    night(tmp_path / "w", log)
+    left, _ = sorted(rows(tmp_path / "w", gold.BROKER_LIVE_HISTORY), key=lambda row: row["valid_from"])
+    assert left["last_update_time"] == left["valid_to"] > left["valid_from"]
 
 
 @pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} names no folder of captures")
