@@ -60,7 +60,7 @@ def settle(given: SettleInput) -> Settled:
     of_day = {**given.today, bronze.CHANNEL_EVENTS.name: _ends(given, known, stood)}
     others = day_events(of_day, tables=OTHERS)
     return Settled(
-        settings_table(known, given.namesrv_id, given.day, given.addresses),
+        settings_table(known, given.namesrv_id, given.day, given.background.addresses),
         context,
         day_events(of_day, tables=OTHERS, with_answers=True) if context.has_unknown_past else others,
         may_race(given, others),

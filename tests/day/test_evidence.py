@@ -246,8 +246,7 @@ def test_what_a_day_tells(what: str, situation: Situation) -> None:
         rows["namesrv_events"] = [*START, *rows.get("namesrv_events", ())]
     carried = {table: of for table, of in situation.rows.items() if not isinstance(table, str)}
     settings, more = (dict(situation.rows.get(name, [])) for name in ("given", "input"))
-    earlier = {"namesrv_events": situation.rows.get("earlier", [])}
-    given = Given(rows, carried=carried, given=settings, earlier=earlier, **more)
+    given = Given(rows, carried=carried, given=settings, earlier=situation.rows.get("earlier", []), **more)
     expected = [line.split() for line in situation.found if not line.startswith("reads ")]
     found = [line.split() for line in told(what, given, situation)]
     assert [line[: len(of)] for line, of in zip(found, expected, strict=True)] == expected
