@@ -40,7 +40,7 @@ from namesrv_day.settle.settle import Settled, settle
 from namesrv_day.verify.map_capacities import map_capacities
 from namesrv_day.verify.verify import VerifyInput, verdicts
 from schemas import bronze, gold
-from schemas.table import TIMESTAMP, Table, words
+from schemas.table import Table, words
 from schemas.tables.event_outcomes import SYNTHETIC_OPERATIONS
 from schemas.times import day_start
 
@@ -124,7 +124,7 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
     """Return what is judged of one name server's day, and its slices."""
     frames = {table.name: work.today.rows(table, once=LONG_TEXTS & {*table.column_names}) for table in _OF_DAY}
     frames["hours"] = hours = work.condensed_beats()
-    extent, life = _extent(frames), {bronze.NAMESRV_EVENTS.name: frames[bronze.NAMESRV_EVENTS.name]}
+    extent, life = extent_of(frames), {bronze.NAMESRV_EVENTS.name: frames[bronze.NAMESRV_EVENTS.name]}
     capacities = work.before.rows(gold.MAP_CAPACITIES)
     slices, settled, events = _replayed(work, frames, capacities, tell)
     del frames  # with the day's answers
@@ -226,11 +226,6 @@ def ends_otherwise(new: Frames, old: Frames, what: Rows) -> bool:
         return digests_by(frame(frames, table).filter(what[table]).select(table.column_names))
 
     return any(digest(new, table) != digest(old, table) for table in what)
-
-
-def _extent(frames: Frames) -> Extent | None:
-    times = (frames[table.name]["effect_time"] for table in _OF_DAY)
-    return extent_of([*times, *(frames["hours"][name].cast(TIMESTAMP) for name in ("first_us", "last_us"))])
 
 
 def _compared(work: NamesrvWork, slices: Frames, recorded: Sequence[dict[str, Any]]) -> Compared:

@@ -17,11 +17,12 @@ from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.past import Fact, Past
 from namesrv_core.machine.profile import SCAN_DELAY_MS, Namesrv
 from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule, Stall
-from namesrv_day.arrow.rows import empty, rows_of, with_microseconds
-from namesrv_day.day.day_events import BEATS, Frames
+from namesrv_day.arrow.rows import empty, rows_of
+from namesrv_day.day.coverage import extent_of
+from namesrv_day.day.day_events import Frames
 from schemas import bronze, gold
 from schemas.table import STRING, TIMESTAMP, Table
-from schemas.times import day_start_seq
+from schemas.times import day_start_seq, instant_us
 
 BEGINNINGS = ("started", "observed_from")
 """Kinds of namesrv_events with which what is known of a process begins."""
@@ -133,20 +134,12 @@ class SettleInput:
     background: Background
 
 
-def known_until(given: SettleInput, last_beat_us: int | None) -> int:
-    """Return the end of what is known of the day: its last position, in whole microseconds, or the day's end if it goes on.
-
-    `last_beat_us`: when its last beat took effect.
-    """
+def _known_until(given: SettleInput) -> int:
+    """Return the end of what is known of the day: its last position, in whole microseconds, or the day's end if it goes on."""
     if given.background.going_on:
         return day_start_seq(given.day + dt.timedelta(days=1))
-    times = (
-        frame(given.today, table).select(["effect_time"]) for table in bronze.RECORDED_TABLES if table not in BEATS
-    )
-    last = [pc.max(with_microseconds(seen)["effect_time"]).as_py() for seen in times]
-    last.append(last_beat_us)
-    last_us = max((us for us in last if us is not None), default=None)
-    return day_start_seq(given.day) if last_us is None else last_us * NS_PER_US + _LAST_NS
+    extent = extent_of(given.today)
+    return day_start_seq(given.day) if extent is None else instant_us(extent.last) * NS_PER_US + _LAST_NS
 
 
 class Ticks(NamedTuple):
@@ -157,7 +150,7 @@ class Ticks(NamedTuple):
     stalls: Sequence[Stall] = ()
 
 
-def namesrv_day(given: SettleInput, namesrv: Namesrv, ticks: Ticks, until_seq: int) -> NamesrvDay:
+def namesrv_day(given: SettleInput, namesrv: Namesrv, ticks: Ticks) -> NamesrvDay:
     """Return the day of `namesrv`."""
     life = list(rows_of(given.life.select(["seq", "kind", "day"])))
     starts = sorted((row for row in life if row["kind"] in BEGINNINGS), key=_by_seq)
@@ -166,7 +159,7 @@ def namesrv_day(given: SettleInput, namesrv: Namesrv, ticks: Ticks, until_seq: i
         namesrv,
         ScanSchedule(_epochs(given, namesrv, starts, ticks.phases), namesrv.scan_period_ms, ticks.closes, ticks.stalls),
         day_start_seq(given.day),
-        until_seq,
+        _known_until(given),
         _is_halted(given.background.scan_life),
         _unknown_from_ms(starts, given.day, namesrv) if starts else _shown_from_ms(given),
         bool(frame(given.carried, gold.PAST_KNOWLEDGE).num_rows),
