@@ -34,7 +34,7 @@ from namesrv_day.arrow.rows import empty
 from namesrv_day.arrow.sql import apart
 from namesrv_day.day.alive import alive
 from namesrv_day.day.day_events import BEATS
-from namesrv_day.gate.rules import Measurement, counted, measure, row_rules
+from namesrv_day.gate.rules import Measurement, measure
 from namesrv_day.hours import answered, condense
 from schemas import bronze, gold
 from schemas.rules import RULES, TABLES
@@ -276,7 +276,7 @@ def _of_recorded(
     """Return what the rows of a piece of a bronze table leave but the digests of its slices."""
     found = Condensed()
     if piece.table in bronze.RECORDED_TABLES:
-        found.measurements = counted(rows, piece.name, row_rules(piece.name))
+        found.measurements = measure({piece.name: rows}, which=lambda rule: rule.kind == "row")
     if piece.table in BEATS:
         hours = condense.hours_from(rows, piece.name, leases(day))
         place = put_aside(work.staging, {"hours": hours})

@@ -21,7 +21,6 @@ from jobs.passes import tell
 from jobs.store.files import LONG_TEXTS, DataFile
 from jobs.store.intervals import Written, write_intervals
 from jobs.store.warehouse import DATA_TABLES
-from namesrv_core.inference.settings import namesrv_of
 from namesrv_core.machine.profile import Namesrv
 from namesrv_day.across.numbers import outcome_counts
 from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of
@@ -37,14 +36,13 @@ from namesrv_day.flags.flags import FlagInput, flag, unsettled_until_start
 from namesrv_day.flags.registered import Recorded
 from namesrv_day.gate.rules import Measurement, measure
 from namesrv_day.replay.replay import ReplayInput, replay
-from namesrv_day.settle.settings import settings_of
-from namesrv_day.settle.settle import settle
+from namesrv_day.settle.settle import Settled, settle
 from namesrv_day.verify.map_capacities import map_capacities
 from namesrv_day.verify.verify import VerifyInput, verdicts
 from schemas import bronze, gold
-from schemas.table import TIMESTAMP, Table, words
+from schemas.table import Table, words
 from schemas.tables.event_outcomes import SYNTHETIC_OPERATIONS
-from schemas.times import day_start, day_start_seq
+from schemas.times import day_start
 
 REPLAYED = (gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE)
 """The tables cut by day of which a replay writes the slice. Intervals are held against those there before they are written."""
@@ -126,13 +124,14 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
     """Return what is judged of one name server's day, and its slices."""
     frames = {table.name: work.today.rows(table, once=LONG_TEXTS & {*table.column_names}) for table in _OF_DAY}
     frames["hours"] = hours = work.condensed_beats()
-    extent, life = _extent(frames), {bronze.NAMESRV_EVENTS.name: frames[bronze.NAMESRV_EVENTS.name]}
-    slices, events, reconsidered_since = _replayed(work, frames, tell)
+    extent, life = extent_of(frames), {bronze.NAMESRV_EVENTS.name: frames[bronze.NAMESRV_EVENTS.name]}
+    capacities = work.before.rows(gold.MAP_CAPACITIES)
+    slices, settled, events = _replayed(work, frames, capacities, tell)
     del frames  # with the day's answers
     files = work.write({table: slices[table.name] for table in (*SETTLED, *REPLAYED)})
-    namesrv = namesrv_of(settings_of(slices[gold.NAMESRV_SETTINGS.name]), day_start_seq(work.day))
+    namesrv = settled.context.namesrv
     slices |= _flags(work, namesrv, {**slices, **life, "hours": hours}, extent)
-    slices |= _verdicts(work, namesrv, slices)
+    slices |= _verdicts(work, namesrv, slices, capacities)
     recorded = recorded_day(work.namesrv_id, work.day, {**slices, **life}, extent)
     # What closed on the day, and of what is open what is not there as it is.
     intervals = {
@@ -155,7 +154,7 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
         events,
         intervals,
         outcome_counts(slices),
-        reconsidered_since,
+        settled.reconsidered_since,
         _compared(work, slices, recorded),
         recorded,
     )
@@ -163,13 +162,13 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
 
 
 def _replayed(
-    work: NamesrvWork, frames: Frames, tell: Callable[[float], None]
-) -> tuple[dict[str, pa.Table], int, int | None]:
-    """Return the slices of a day that was settled and replayed, how many events the core took, and see `Judged`.
+    work: NamesrvWork, frames: Frames, capacities: pa.Table, tell: Callable[[float], None]
+) -> tuple[dict[str, pa.Table], Settled, int]:
+    """Return the slices of a day that was settled and replayed, what was settled of it, and how many events the core took.
 
-    `frames`: what is recorded of the day, its beats as `hours`.
+    `frames`: what is recorded of the day, its beats as `hours`; `capacities`: map_capacities of the day before.
     """
-    open_rows, before = work.open_rows([*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE]), work.capacities()
+    open_rows = work.open_rows([*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE])
     settled = settle(
         SettleInput(
             work.namesrv_id,
@@ -177,14 +176,9 @@ def _replayed(
             frames,
             work.raw_beats,
             work.topic_configs,
-            carried={**open_rows, gold.EVENT_OUTCOMES.name: work.scan_life},
-            ever={bronze.NAMESRV_EVENTS.name: work.ever.rows(bronze.NAMESRV_EVENTS)},
-            settings_before=work.settings_before,
-            settings_later=work.settings_later,
-            given=work.given,
-            first_seen_seq=work.first_seen_seq,
-            going_on=work.going_on,
-            addresses=work.addresses,
+            open_rows,
+            work.ever.rows(bronze.NAMESRV_EVENTS),
+            work.background,
         )
     )
     done = replay(
@@ -196,7 +190,7 @@ def _replayed(
             open_rows,
             work.topic_configs,
             partial(work.single_beats, with_answers=settled.context.has_unknown_past),
-            before,
+            capacities,
             frames[bronze.ROUTE_OBSERVATIONS.name] if settled.may_race else None,
             tell,
         )
@@ -205,9 +199,9 @@ def _replayed(
     found[gold.NAMESRV_SETTINGS.name] = conformed(settled.settings, gold.NAMESRV_SETTINGS)
     found |= {table.name: done.tables[table.name] for table in (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES)}
     found[gold.LAST_HEARTBEATS.name] = beats_of(work.day, found[gold.BROKER_LIVE_HISTORY.name])
-    namesrv = namesrv_of(settings_of(found[gold.NAMESRV_SETTINGS.name]), day_start_seq(work.day))
-    capacities = map_capacities(found, before, namesrv, work.namesrv_id, work.day)
-    return {**found, gold.MAP_CAPACITIES.name: capacities}, done.events, settled.reconsidered_since
+    namesrv = settled.context.namesrv
+    found[gold.MAP_CAPACITIES.name] = map_capacities(found, capacities, namesrv, work.namesrv_id, work.day)
+    return found, settled, done.events
 
 
 def _held_to(work: NamesrvWork, judged: Judged, slices: Frames, published: Files) -> Judged:
@@ -234,17 +228,12 @@ def ends_otherwise(new: Frames, old: Frames, what: Rows) -> bool:
     return any(digest(new, table) != digest(old, table) for table in what)
 
 
-def _extent(frames: Frames) -> Extent | None:
-    times = (frames[table.name]["effect_time"] for table in _OF_DAY)
-    return extent_of([*times, *(frames["hours"][name].cast(TIMESTAMP) for name in ("first_us", "last_us"))])
-
-
 def _compared(work: NamesrvWork, slices: Frames, recorded: Sequence[dict[str, Any]]) -> Compared:
     about = About(work.namesrv_id, work.day, work.thresholds)
     told = work.open_rows([gold.FINDINGS])[gold.FINDINGS.name]
     # What a log does not show may be there all the same: nothing is compared with it.
     is_log = is_logged(slices[gold.PAST_KNOWLEDGE.name])
-    goes_on = work.start == work.day - dt.timedelta(days=1) and work.settings_before.num_rows
+    goes_on = work.start == work.day - dt.timedelta(days=1) and work.background.settings_before.num_rows
     goes_on_from = day_start(work.day) if goes_on else None
     spans = [] if is_log else served(recorded, unsettled_until_start(slices), goes_on_from)
     return compared(slices, told, spans, work.topics_refused(), about)
@@ -264,7 +253,7 @@ def _flags(work: NamesrvWork, namesrv: Namesrv, slices: Frames, extent: Extent |
     return flag(FlagInput(work.namesrv_id, namesrv, work.day, today, recorded, before, work.thresholds, seen_until))
 
 
-def _verdicts(work: NamesrvWork, namesrv: Namesrv, slices: Frames) -> dict[str, pa.Table]:
+def _verdicts(work: NamesrvWork, namesrv: Namesrv, slices: Frames, capacities: pa.Table) -> dict[str, pa.Table]:
     return verdicts(
         VerifyInput(
             work.namesrv_id,
@@ -276,7 +265,7 @@ def _verdicts(work: NamesrvWork, namesrv: Namesrv, slices: Frames) -> dict[str, 
             work.raw_beats,
             slices,
             work.unread,
-            work.capacities(),
+            capacities,
             is_told_elsewhere=bool(work.suspected.num_rows),
         )
     )

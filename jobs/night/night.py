@@ -41,7 +41,7 @@ from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_day.arrow.digest import Digest, Slice
 from namesrv_day.arrow.rows import empty
 from namesrv_day.arrow.sql import ask, connection
-from namesrv_day.day.context import BEGINNINGS, IS_SCAN_LIFE
+from namesrv_day.day.context import BEGINNINGS, IS_SCAN_LIFE, Background
 from namesrv_day.flags.between import across, together
 from namesrv_day.flags.suspected import FRESH_NS, HEARD, REGISTERED, SUSPECTED, TOLD, suspected
 from namesrv_day.gate.rules import Measurement, merged
@@ -379,14 +379,16 @@ class Night:
                     {cut.table: digest for cut, digest in in_force.items() if cut.namesrv_id == name},
                     self.read.hours.get((day, name), ()),
                     self.read.answers.get((day, name), ()),
-                    settings.filter(own),
-                    later.filter(own),
-                    scan_life.filter(own),
-                    known_as,
+                    Background(
+                        settings.filter(own),
+                        later.filter(own),
+                        scan_life.filter(own),
+                        warehouse.conf.given([name, *known_as["namesrv_addr"].to_pylist()]),
+                        None if name in begun else self._first_seen(name),
+                        name in going_on,
+                        known_as,
+                    ),
                     suspected.filter(own),
-                    warehouse.conf.given([name, *known_as["namesrv_addr"].to_pylist()]),
-                    None if name in begun else self._first_seen(name),
-                    name in going_on,
                     tuple(unread.get(name, ())),
                     warehouse.conf.thresholds,
                 )

@@ -18,13 +18,12 @@ from jobs.errors import TamperedError
 from jobs.store.files import DataFile, read_files, reading, write_file
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.warehouse import Warehouse
-from namesrv_core.inference.settings import Value
 from namesrv_core.machine.codes import ResponseCode
 from namesrv_day.arrow.digest import Digest
 from namesrv_day.arrow.rows import derived_of, empty
 from namesrv_day.arrow.sql import ask, connection
 from namesrv_day.day.alive import alive, as_of, columns_for
-from namesrv_day.day.context import DURING, LOOKED_BACK_AT
+from namesrv_day.day.context import DURING, LOOKED_BACK_AT, Background
 from namesrv_day.day.day_events import BEATS, EVENTS, RESPONSE_COLUMNS, day_events
 from namesrv_day.day.timed import wrong_configs
 from namesrv_day.flags.between import REFUSED
@@ -211,7 +210,6 @@ class NamesrvWork:
     that were there on it or later; `ever`: namesrv_events up to the day; `told`: expired_brokers of days before.
     `published`: gold tables of the day as they were published; None: they never were; `opened`: of intervals that are published as
     open, and `open_digests` of these, by table. `hours`, `answers`: where hours of beats and of answers are stashed.
-    `settings_before`, `settings_later`, `scan_life`, `addresses`: rows of this name server, as `SettleInput` has them;
     `suspected`: as `flags.suspected.SUSPECTED`; `unread`: see `VerifyInput`.
     """
 
@@ -228,14 +226,8 @@ class NamesrvWork:
     open_digests: Mapping[str, Digest]
     hours: tuple[str, ...]
     answers: tuple[str, ...]
-    settings_before: pa.Table
-    settings_later: pa.Table
-    scan_life: pa.Table
-    addresses: pa.Table
+    background: Background
     suspected: pa.Table
-    given: Mapping[str, Value]
-    first_seen_seq: int | None
-    going_on: bool
     unread: tuple[tuple[int, int | None], ...]
     thresholds: Thresholds
 
@@ -260,10 +252,6 @@ class NamesrvWork:
             rows = self.before.having({table.name: tuple(closed)}).on(table, self.start, where=what)
             found[table.name] = rows.filter(what)
         return found
-
-    def capacities(self) -> pa.Table:
-        """Return map_capacities of the day before."""
-        return self.before.rows(gold.MAP_CAPACITIES)
 
     def condensed_beats(self) -> pa.Table:
         """Return the condensed beats: `condense.HOURS`."""

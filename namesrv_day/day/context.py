@@ -17,11 +17,12 @@ from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.past import Fact, Past
 from namesrv_core.machine.profile import SCAN_DELAY_MS, Namesrv
 from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule, Stall
-from namesrv_day.arrow.rows import empty, rows_of, with_microseconds
-from namesrv_day.day.day_events import BEATS, Frames
+from namesrv_day.arrow.rows import empty, rows_of
+from namesrv_day.day.coverage import extent_of
+from namesrv_day.day.day_events import Frames
 from schemas import bronze, gold
 from schemas.table import STRING, TIMESTAMP, Table
-from schemas.times import day_start_seq
+from schemas.times import day_start_seq, instant_us
 
 BEGINNINGS = ("started", "observed_from")
 """Kinds of namesrv_events with which what is known of a process begins."""
@@ -96,16 +97,31 @@ class BeatsDuring(Protocol):
 
 
 @dataclass(frozen=True)
+class Background:
+    """What is known of a name server beside what is recorded of it on a day.
+
+    `settings_before`: its namesrv_settings of the last day before; `settings_later`: those of days after; `scan_life`: its
+    event_outcomes of earlier days that `IS_SCAN_LIFE`; `given`: what conf/ says; `first_seen_seq`: the position of its first event
+    ever, if no start of it is recorded; `going_on`: something is recorded of it after the day; `addresses`: the rows of that table
+    that name it.
+    """
+
+    settings_before: pa.Table = field(default_factory=lambda: empty(gold.NAMESRV_SETTINGS))
+    settings_later: pa.Table = field(default_factory=lambda: empty(gold.NAMESRV_SETTINGS))
+    scan_life: pa.Table = field(default_factory=lambda: empty(gold.EVENT_OUTCOMES))
+    given: Mapping[str, Value] = field(default_factory=dict)
+    first_seen_seq: int | None = None
+    going_on: bool = False
+    addresses: pa.Table = field(default_factory=lambda: empty(bronze.ADDRESSES))
+
+
+@dataclass(frozen=True)
 class SettleInput:
     """One name server on one day, of which something is recorded on that day or settings are carried on.
 
     `today`: its rows of the event tables without heartbeats and registrations, of route_observations, and its `hours`. `carried`:
-    the rows open when the last day before ended, that day's past_knowledge, and event_outcomes of earlier days with outcome
-    scan_failed, started or stopped. `ever`: its namesrv_events up to the day. `first_seen_seq`: the position of its first event
-    ever, if `ever` has no start of it. A table that is missing has no rows.
-    `settings_before`: its namesrv_settings of the last day before; `settings_later`: those of days after. `given`: what
-    conf/ says. `going_on`: something is recorded of it after the day. `topic_configs` gives the tables of digests. `addresses`:
-    the rows of that table that name it.
+    the rows open when the last day before ended, and that day's past_knowledge; a table that is missing has no rows. `life`: its
+    namesrv_events up to the day. `topic_configs` gives the tables of digests.
     """
 
     namesrv_id: str
@@ -113,30 +129,17 @@ class SettleInput:
     today: Frames
     raw_beats: RawBeats
     topic_configs: Callable[[pa.ChunkedArray], pa.Table]
-    carried: Frames = field(default_factory=dict)
-    ever: Frames = field(default_factory=dict)
-    settings_before: pa.Table = field(default_factory=lambda: empty(gold.NAMESRV_SETTINGS))
-    settings_later: pa.Table = field(default_factory=lambda: empty(gold.NAMESRV_SETTINGS))
-    given: Mapping[str, Value] = field(default_factory=dict)
-    first_seen_seq: int | None = None
-    going_on: bool = False
-    addresses: pa.Table = field(default_factory=lambda: empty(bronze.ADDRESSES))
+    carried: Frames
+    life: pa.Table
+    background: Background
 
 
-def known_until(given: SettleInput, last_beat_us: int | None) -> int:
-    """Return the end of what is known of the day: its last position, in whole microseconds, or the day's end if it goes on.
-
-    `last_beat_us`: when its last beat took effect.
-    """
-    if given.going_on:
+def _known_until(given: SettleInput) -> int:
+    """Return the end of what is known of the day: its last position, in whole microseconds, or the day's end if it goes on."""
+    if given.background.going_on:
         return day_start_seq(given.day + dt.timedelta(days=1))
-    times = (
-        frame(given.today, table).select(["effect_time"]) for table in bronze.RECORDED_TABLES if table not in BEATS
-    )
-    last = [pc.max(with_microseconds(seen)["effect_time"]).as_py() for seen in times]
-    last.append(last_beat_us)
-    last_us = max((us for us in last if us is not None), default=None)
-    return day_start_seq(given.day) if last_us is None else last_us * NS_PER_US + _LAST_NS
+    extent = extent_of(given.today)
+    return day_start_seq(given.day) if extent is None else instant_us(extent.last) * NS_PER_US + _LAST_NS
 
 
 class Ticks(NamedTuple):
@@ -147,17 +150,17 @@ class Ticks(NamedTuple):
     stalls: Sequence[Stall] = ()
 
 
-def namesrv_day(given: SettleInput, namesrv: Namesrv, ticks: Ticks, until_seq: int) -> NamesrvDay:
+def namesrv_day(given: SettleInput, namesrv: Namesrv, ticks: Ticks) -> NamesrvDay:
     """Return the day of `namesrv`."""
-    life = list(rows_of(frame(given.ever, bronze.NAMESRV_EVENTS).select(["seq", "kind", "day"])))
+    life = list(rows_of(given.life.select(["seq", "kind", "day"])))
     starts = sorted((row for row in life if row["kind"] in BEGINNINGS), key=_by_seq)
     return NamesrvDay(
         given.namesrv_id,
         namesrv,
         ScanSchedule(_epochs(given, namesrv, starts, ticks.phases), namesrv.scan_period_ms, ticks.closes, ticks.stalls),
         day_start_seq(given.day),
-        until_seq,
-        _is_halted(frame(given.carried, gold.EVENT_OUTCOMES)),
+        _known_until(given),
+        _is_halted(given.background.scan_life),
         _unknown_from_ms(starts, given.day, namesrv) if starts else _shown_from_ms(given),
         bool(frame(given.carried, gold.PAST_KNOWLEDGE).num_rows),
         any(row["kind"] == "recording_gap" and row["day"] == given.day for row in life),
@@ -176,9 +179,10 @@ def _by_seq(row: Mapping[str, Any]) -> int:
 def _epochs(
     given: SettleInput, namesrv: Namesrv, starts: Sequence[Mapping[str, Any]], phases: Mapping[int, int]
 ) -> list[ScanEpoch]:
-    if not starts and given.first_seen_seq is not None:
+    first_seen_seq = given.background.first_seen_seq
+    if not starts and first_seen_seq is not None:
         # An event log need not say when the server started; then any phase is as good as another.
-        return [ScanEpoch(given.first_seen_seq, given.first_seen_seq, phases.get(0))]
+        return [ScanEpoch(first_seen_seq, first_seen_seq, phases.get(0))]
     epochs = []
     for row in starts:
         seq, now = row["seq"], namesrv.at(row["seq"])
@@ -200,13 +204,12 @@ def _shown_from_ms(given: SettleInput) -> int | None:
 
     It began empty with what is recorded first, unless an answer shows a route before anybody has registered.
     """
-    if given.settings_before.num_rows:
+    if given.background.settings_before.num_rows:
         return None  # it did not begin on the day
-    early, first_seqs = frame(given.today, bronze.ROUTE_OBSERVATIONS), [given.first_seen_seq]
-    if "hours" in given.today:
-        is_one = pc.field("kind") == bronze.REGISTRATIONS.name
-        registered_seq = pc.min(given.today["hours"].filter(is_one)["first_seq"]).as_py()
-        early = early if registered_seq is None else early.filter(pc.field("seq") < registered_seq)
+    early, first_seqs = frame(given.today, bronze.ROUTE_OBSERVATIONS), [given.background.first_seen_seq]
+    is_one = pc.field("kind") == bronze.REGISTRATIONS.name
+    registered_seq = pc.min(given.today["hours"].filter(is_one)["first_seq"]).as_py()
+    early = early if registered_seq is None else early.filter(pc.field("seq") < registered_seq)
     shows = [
         row["code"] == RequestCode.GET_ROUTEINFO_BY_TOPIC or '"brokerAddrs"' in (row["body"] or "")
         for row in rows_of(early.select(["code", "response_code", "body"]))

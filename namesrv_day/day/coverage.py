@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_day.arrow.sql import ask
-from namesrv_day.day.day_events import Frames
-from schemas.bronze import NAMESRV_EVENTS
+from namesrv_day.day.day_events import OTHERS, Frames
+from schemas.bronze import NAMESRV_EVENTS, ROUTE_OBSERVATIONS
 from schemas.gold import EVENT_OUTCOMES, FINDINGS, PAST_KNOWLEDGE
 from schemas.sql_files import query
+from schemas.table import TIMESTAMP
 
 _TABLES = (NAMESRV_EVENTS.name, EVENT_OUTCOMES.name, FINDINGS.name)
 
@@ -25,9 +25,12 @@ class Extent(NamedTuple):
     last: dt.datetime
 
 
-def extent_of(seen: Iterable[pa.ChunkedArray | pa.Array]) -> Extent | None:
-    """Return the first and the last of all instants at which something was recorded; None: nothing was."""
-    bounds = [pc.min_max(times) for times in seen]
+def extent_of(today: Frames) -> Extent | None:
+    """Return when something was recorded first and last; None: nothing was. `today`: as `SettleInput` has it."""
+    times = [today[table.name]["effect_time"] for table in (*OTHERS, ROUTE_OBSERVATIONS)]
+    bounds = [
+        pc.min_max(at) for at in (*times, *(today["hours"][name].cast(TIMESTAMP) for name in ("first_us", "last_us")))
+    ]
     first = min((at for of in bounds if (at := of["min"].as_py()) is not None), default=None)
     last = max((at for of in bounds if (at := of["max"].as_py()) is not None), default=None)
     return None if first is None or last is None else Extent(first, last)

@@ -12,7 +12,7 @@ from namesrv_core.asking.answers import STANDARD_JSON_SINCE, refusal_told
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.register import REGISTER_FAILED
-from namesrv_day.arrow.rows import with_columns, with_microseconds
+from namesrv_day.arrow.rows import conformed, with_columns, with_microseconds
 from schemas import bronze, codec
 from schemas.table import LONG, STRING, TEXT_ONCE, Table, struct_of
 
@@ -128,9 +128,7 @@ def topic_digests(events: pa.Table) -> pa.ChunkedArray:
 
 def as_events(rows: pa.Table, **columns: pa.ChunkedArray) -> pa.Table:
     """Return rows with the columns `EVENTS`: those given, else their own; NULL where there is neither."""
-    found = {name: rows[name] for name in rows.column_names} | columns
-    typed = [found[f.name].cast(f.type) if f.name in found else pa.nulls(rows.num_rows, f.type) for f in EVENTS]
-    return pa.table(typed, schema=EVENTS)
+    return conformed(pa.table({name: rows[name] for name in rows.column_names} | columns), EVENTS)
 
 
 def _events_of(rows: pa.Table, table: Table) -> pa.Table:

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,6 +20,7 @@ from schemas import codec
 # Columns that differ from row to row, and such as neither the core nor an outcome looks at.
 _NOT_SAID = {"namesrv_id", "seq", "event_id", "effect_us", "received_us", "arrival_us", "request_seq"}
 _NOT_SAID |= {"silent_ms", "pending_requests", "closed_by", "operation", "topic_count"}
+_KINDS = ("kind", "channel_kind")
 # As objects, rows take far more memory than as columns.
 _ROWS_AT_A_TIME = 20_000
 
@@ -35,21 +35,21 @@ class Report(NamedTuple):
 class Timed:
     """Events in the order in which they took effect.
 
-    `said`: what they say, one row for each distinct content; `events` and `reports`: the core's events of these, and the data
-    versions that some of them report. `numbers`: of each event, its content.
+    `said`: what they say, one row for each distinct content, without columns in which none says anything; `events` and `reports`:
+    the core's events of these, and the data versions that some of them report. `numbers`: of each event, its content.
     """
 
     def __init__(self, rows: pa.Table, topic_tables: Mapping[str, TopicTable]) -> None:
         """`rows` as of `day_events`; where they have a column `is_run`, it says which are runs. Raises as `codec.event_of`."""
         order = pc.sort_indices(rows, [("seq", "ascending"), ("event_id", "ascending")])
         self._rows = _in_time(rows.take(order)).select(["seq", "event_id", "effect_us", "request_seq"])
-        self.said, numbers = _distinct(rows.drop_columns([name for name in rows.column_names if name in _NOT_SAID]))
+        filled = (name for name in rows.column_names if name in _KINDS or rows[name].null_count < rows.num_rows)
+        self.said, numbers = distinct(rows, [name for name in filled if name not in _NOT_SAID])
         self.numbers = numbers[order.to_numpy()]
         self.events: list[Event] = []
         self.reports: list[Report | None] = []
-        filled = [name for name in self.said.column_names if self.said[name].null_count < self.said.num_rows]
         absent = dict.fromkeys(rows.column_names)
-        for row in rows_of(self.said.select(filled)):
+        for row in rows_of(self.said):
             event = codec.event_of({**absent, **row}, topic_tables)
             self.reports.append(_report_of(event, row))
             self.events.append(RefreshRun(event) if row.get("is_run") else event)  # type: ignore[arg-type]
@@ -80,15 +80,6 @@ def _in_time(rows: pa.Table) -> pa.Table:
     latest = pc.fill_null_forward(pc.cumulative_max(latest, skip_nulls=True))
     at = rows.column_names.index("effect_us")
     return rows.set_column(at, "effect_us", pc.max_element_wise(rows["effect_us"], latest))
-
-
-def _distinct(rows: pa.Table) -> tuple[pa.Table, npt.NDArray[np.int64]]:
-    """Return the distinct rows, and which of them each row is."""
-    filled = [name for name in rows.column_names if name == "kind" or rows[name].null_count < rows.num_rows]
-    found, numbers = distinct(rows, filled)
-    missing = [pa.nulls(found.num_rows, field.type) for field in rows.schema if field.name not in filled]
-    names = [name for name in rows.column_names if name not in filled]
-    return pa.table([*found.columns, *missing], names=[*filled, *names]), numbers
 
 
 def topic_tables_of(configs: pa.Table) -> dict[str, TopicTable]:

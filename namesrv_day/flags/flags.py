@@ -31,14 +31,11 @@ from namesrv_core.machine.rows import KvValue, LiveKey, QueueData, TopicQueueMap
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
 from namesrv_day.arrow.rows import conformed, empty, rows_of, table_of, with_columns, with_microseconds
 from namesrv_day.arrow.sql import ask
-from namesrv_day.day.context import BEGINNINGS, RawBeats, frame
-from namesrv_day.day.coverage import is_logged
+from namesrv_day.day.context import BEGINNINGS, frame
 from namesrv_day.day.day_events import Frames
 from namesrv_day.flags.expired import expired_brokers, heard_before
 from namesrv_day.flags.findings import About, Unsettled, findings
 from namesrv_day.flags.registered import Recorded, registered
-from namesrv_day.flags.suspected import SUSPECTED
-from namesrv_day.hours.condense import HOURS
 from schemas import bronze, gold
 from schemas.findings import Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, ROUTE_CHANGES
@@ -147,18 +144,6 @@ _REPORTING = (
 Strings = Collection[str | None]
 
 
-class Reports(NamedTuple):
-    """What brokers say of their topics on a day: condensed beats, single ones, and the topic tables of digests.
-
-    `refused`: event ids of registrations that the registry did not take.
-    """
-
-    hours: pa.Table
-    raw_beats: RawBeats
-    topic_configs: Callable[[pa.ChunkedArray], pa.Table]
-    refused: pa.ChunkedArray
-
-
 class Routes(NamedTuple):
     """What the sweep found: rows of `route_changes` and of `orphaned_topics`."""
 
@@ -167,31 +152,31 @@ class Routes(NamedTuple):
 
 
 def swept_routes(
-    slices: Frames, news: Frames, reports: Reports, orphans: pa.Table, namesrv: Namesrv, day: dt.date
+    today: Frames, news: Frames, recorded: Recorded, orphans: pa.Table, namesrv: Namesrv, day: dt.date
 ) -> Routes:
     """Return how one name server's routes changed on `day`, and when topics could not be served as their route looks.
 
-    `slices`: the day's histories, `namesrv_settings` and `namesrv_events`; `news`: rows of histories that were opened or closed
-    on the day; `orphans`: `orphaned_topics` that were open when it began; `namesrv`: what it was when the day began, and
-    became later. The rows found have no `namesrv_id`; a change that was only learned is not told from others.
+    `today`: as `FlagInput` has it; `news`: rows of histories that were opened or closed on the day; `orphans`: `orphaned_topics`
+    that were open when it began; `namesrv`: what it was when the day began, and became later. The rows found have no `namesrv_id`;
+    a change that was only learned is not told from others.
     """
     carried = open_orphans(orphans)
-    turns = _turns(slices, namesrv)
-    moved = {*_moved(slices, news), *_served_otherwise(slices, namesrv), *carried}
-    queues = slices[gold.TOPIC_QUEUE_HISTORY.name]
-    held = _among(queues, "topic", moved | _unlisted(queues, reports))
+    turns = _turns(today, namesrv)
+    moved = {*_moved(today, news), *_served_otherwise(today, namesrv), *carried}
+    queues = today[gold.TOPIC_QUEUE_HISTORY.name]
+    held = _among(queues, "topic", moved | _unlisted(today, recorded))
     if not held.num_rows:
         return Routes(empty(ROUTE_CHANGES), empty(ORPHANED_TOPICS))
-    reported = _reported(held, reports)
+    reported = _reported(held, today, recorded)
     unlisted = _values(reported.filter(pc.invert(reported["listed"])), "topic")
     held = _among(held, "topic", moved | unlisted)
     single = {*carried, *unlisted}
-    told = _of_topics(slices, held, _among(reported, "topic", single))
+    told = _of_topics(today, held, _among(reported, "topic", single))
     for _, rows in told[1:]:
         single |= _values(rows, "topic")
     classes = alike(held, single)
     found: list[tuple[str | None, RouteHistory]] = []
-    shared = route_parts(_of_brokers(slices, held))
+    shared = route_parts(_of_brokers(today, held))
     for topics in _some_at_a_time(classes):
         parts = shared.with_topics((table, _among(rows, "topic", topics)) for table, rows in told)
         for topic in topics:
@@ -316,16 +301,17 @@ def _of_all(
     return pa.concat_tables([swept.slice(0, 0), *made])
 
 
-def _unlisted(queues: pa.Table, reports: Reports) -> set[str | None]:
+def _unlisted(today: Frames, recorded: Recorded) -> set[str | None]:
     """Return the topics that a broker's master may have left out of a registration of the day; some too many."""
-    said = ask(query("flags/said"), {"hours": reports.hours})
+    said = ask(query("flags/said"), {"hours": today["hours"]})
     if not said.num_rows:
         return set()
-    tables = {"said": said, "configs": reports.topic_configs(pc.unique(said["topic_config_digest"])), "queues": queues}
+    configs = recorded.topic_configs(pc.unique(said["topic_config_digest"]))
+    tables = {"said": said, "configs": configs, "queues": today[gold.TOPIC_QUEUE_HISTORY.name]}
     return _values(ask(query("flags/unlisted"), tables), "topic")
 
 
-def _reported(held: pa.Table, reports: Reports) -> pa.Table:
+def _reported(held: pa.Table, today: Frames, recorded: Recorded) -> pa.Table:
     """Return whether the topics of `held` are listed by registrations of their brokers' masters, in order to be swept.
 
     Only accepted registrations count, and only those whose topics differ from the one before. A registration
@@ -333,10 +319,10 @@ def _reported(held: pa.Table, reports: Reports) -> pa.Table:
     data version, into which a broker may split its topics (5.x).
     """
     of_names = pc.field("broker_name").isin(pc.drop_null(pc.unique(held["broker_name"])))
-    registrations = reports.raw_beats(bronze.REGISTRATIONS.name, columns=_REPORTING, where=of_names)
-    configs = reports.topic_configs(pc.drop_null(pc.unique(registrations["topic_config_digest"])))
-    refused = pa.table({"event_id": reports.refused})
-    tables = {"registrations": registrations, "refused": refused, "held": held, "configs": configs}
+    registrations = recorded.raw_beats(bronze.REGISTRATIONS.name, columns=_REPORTING, where=of_names)
+    configs = recorded.topic_configs(pc.drop_null(pc.unique(registrations["topic_config_digest"])))
+    outcomes = today[gold.EVENT_OUTCOMES.name].select(["event_id", "outcome"])
+    tables = {"registrations": registrations, "outcomes": outcomes, "held": held, "configs": configs}
     return ask(query("flags/reported"), tables, last=_LAST_IN_STEP)
 
 
@@ -376,19 +362,14 @@ def _values(rows: pa.Table, column: str) -> set[str | None]:
     return set(pc.unique(rows[column]).to_pylist())
 
 
-_OF_THE_DAY = (
-    *(*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES, gold.PAST_KNOWLEDGE, gold.NAMESRV_SETTINGS, bronze.NAMESRV_EVENTS),
-)
-
-
 @dataclass(frozen=True)
 class FlagInput:
     """One name server on one day, as it was replayed.
 
     `today`: its slices of the histories, `event_outcomes`, `past_knowledge`, `namesrv_settings`, `namesrv_events`, its `hours`,
-    and what is `suspected` of it (`suspected.SUSPECTED`). A table that is missing has no rows. `recorded` is asked only where
-    something may have changed. `before`: `orphaned_topics` and `findings` that were open when the day began, and
-    `expired_brokers` of days before, as `findings.findings` takes them. `seen_until`: when something was recorded of it last.
+    and what is `suspected` of it (`suspected.SUSPECTED`). `recorded` is asked only where something may have changed. `before`:
+    `orphaned_topics` and `findings` that were open when the day began, and `expired_brokers` of days before, as
+    `findings.findings` takes them; a table that is missing has no rows. `seen_until`: when something was recorded of it last.
     """
 
     namesrv_id: str
@@ -403,60 +384,58 @@ class FlagInput:
 
 def flag(given: FlagInput) -> dict[str, pa.Table]:
     """Return the tables of the day that flags make (`gold.made_by`); of routes only those of stirred topics are swept."""
-    today = {table.name: frame(given.today, table) for table in _OF_THE_DAY}
-    outcomes = today[gold.EVENT_OUTCOMES.name]
-    refused = outcomes.filter(~pc.field("outcome").isin(["applied", "refreshed"]))["event_id"]
-    hours, recorded = given.today.get("hours", HOURS.empty_table()), given.recorded
-    reports = Reports(hours, recorded.raw_beats, recorded.topic_configs, refused)
-    orphans = frame(given.before, ORPHANED_TOPICS)
+    today, recorded, outcomes = given.today, given.recorded, given.today[gold.EVENT_OUTCOMES.name]
     news = {table.name: news_of(today[table.name], given.day) for table in gold.HISTORY_TABLES}
-    routes = swept_routes(today, news, reports, orphans, given.namesrv, given.day)
-    unsettled, hears = _unsettled(today[gold.PAST_KNOWLEDGE.name]), _hears(today[gold.PAST_KNOWLEDGE.name])
-    logged = is_logged(today[gold.PAST_KNOWLEDGE.name])
-    settled = _settled(routes.orphans, unsettled, given.day)
-    changes = routes.changes
+    before = frame(given.before, ORPHANED_TOPICS)
+    changes, orphans = swept_routes(today, news, recorded, before, given.namesrv, given.day)
+    past = _past(today)
+    hears, logged = past is None or past.hears, past is not None and bool(past.is_logged)
+    orphans = _settled(orphans, _unsettled(past), given.day)
     if logged:  # a route has brokers that no line shows
-        settled, changes = settled.slice(0, 0), changes.slice(0, 0)
+        orphans, changes = orphans.slice(0, 0), changes.slice(0, 0)
     elif not hears:
-        settled = settled.filter(pc.not_equal(settled["reason"], "no_live_broker"))
+        orphans = orphans.filter(pc.not_equal(orphans["reason"], "no_live_broker"))
     found = {
         ROUTE_CHANGES.name: _of(given.namesrv_id, _with_learned(changes, outcomes), ROUTE_CHANGES),
-        ORPHANED_TOPICS.name: _of(given.namesrv_id, settled, ORPHANED_TOPICS),
+        ORPHANED_TOPICS.name: _of(given.namesrv_id, orphans, ORPHANED_TOPICS),
         EXPIRED_BROKERS.name: expired_brokers(today),
-        **{table.name: _of_sql(table, table.sql, today) for table in gold.made_by("flags") if table.sql is not None},
+        **{
+            table.name: conformed(ask(table.sql, {name: today[name] for name in tables_in(table.sql)}), table)
+            for table in gold.made_by("flags")
+            if table.sql is not None
+        },
     }
     about = About(
         given.namesrv_id, given.day, given.thresholds, unsettled_until_start(today), hears, logged, given.seen_until
     )
-    seen = {"suspected": given.today.get("suspected", SUSPECTED.empty_table())}
-    seen |= {"heard": heard_before(found[EXPIRED_BROKERS.name], outcomes, recorded.beats_during)}
-    seen |= registered({**today, ROUTE_CHANGES.name: found[ROUTE_CHANGES.name]}, hours, recorded, given.day)
-    return {**found, FINDINGS.name: findings({**today, **found, **seen}, news, given.before, about)}
+    heard = heard_before(found[EXPIRED_BROKERS.name], outcomes, recorded.beats_during)
+    tables = {**today, **found, "heard": heard}
+    tables |= registered(tables, recorded, given.day)
+    return {**found, FINDINGS.name: findings(tables, news, given.before, about)}
 
 
-def _unsettled(past_knowledge: pa.Table) -> Unsettled | None:
+def _past(today: Frames) -> Past | None:
+    """Return what is known of the past in numbers, and of which keys beats were heard; None: everything was known."""
+    past_knowledge = today[gold.PAST_KNOWLEDGE.name]
+    told = past_knowledge.filter(pc.field("what").isin(["setting", "beat"]))
+    return Past.load(map(fact_of, rows_of(told))) if told.num_rows else None
+
+
+def _unsettled(past: Past | None) -> Unsettled | None:
     """Return while when something may have been missing only because it was not known yet; None: everything was known.
 
     It ends when every broker that is there has been heard, or a start has said who is there.
     """
-    settings = past_knowledge.filter(pc.field("what") == "setting")
-    number = dict(zip(settings["about"].to_pylist(), settings["number"].to_pylist(), strict=True))
-    if "from_ms" not in number:
+    if past is None:
         return None
-    heard_ms, complete_ms = number["from_ms"] + number["longest_lease_ms"], number["complete_ms"]
-    until_ms = min(heard_ms, complete_ms) if complete_ms > 0 else heard_ms
-    return Unsettled(number["from_ms"] * US_PER_MS, until_ms * US_PER_MS)
-
-
-def _hears(past_knowledge: pa.Table) -> bool:
-    """Return whether anything but answers was recorded, as `Past.hears`."""
-    told = past_knowledge.filter(pc.is_in(past_knowledge["what"], pa.array(["setting", "beat"])))
-    return not told.num_rows or Past.load(map(fact_of, rows_of(told))).hears
+    heard_ms = past.from_ms + past.longest_lease_ms
+    until_ms = min(heard_ms, past.complete_ms) if past.complete_ms > 0 else heard_ms
+    return Unsettled(past.from_ms * US_PER_MS, until_ms * US_PER_MS)
 
 
 def unsettled_until_start(today: Frames) -> Unsettled | None:
     """Return the same, over with the first start of the day: `past_knowledge` remembers only the last one."""
-    unsettled, outcomes = _unsettled(today[gold.PAST_KNOWLEDGE.name]), today[gold.EVENT_OUTCOMES.name]
+    unsettled, outcomes = _unsettled(_past(today)), today[gold.EVENT_OUTCOMES.name]
     if unsettled is None:
         return None
     starts = with_microseconds(outcomes.filter(pc.field("operation") == "namesrv_started"))["effect_time"].to_pylist()
@@ -478,11 +457,6 @@ def _with_learned(changes: pa.Table, outcomes: pa.Table) -> pa.Table:
     shown = outcomes.filter(pc.field("operation") == "observed_answer")["event_id"]
     kinds = pc.if_else(pc.is_in(changes["caused_by"], shown), "learned", changes["change"])
     return with_columns(changes, change=kinds)
-
-
-def _of_sql(table: Table, sql: str, today: Frames) -> pa.Table:
-    """Return the rows of a table that one statement makes of those of the day."""
-    return conformed(ask(sql, {name: today[name] for name in tables_in(sql)}), table)
 
 
 def _of(namesrv_id: str, rows: pa.Table, table: Table) -> pa.Table:

@@ -17,7 +17,7 @@ from namesrv_core.machine.codes import RequestCode
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import BeatsDuring, RawBeats
-from namesrv_day.day.day_events import BEATS
+from namesrv_day.day.day_events import BEATS, Frames
 from namesrv_day.flags.expired import during
 from namesrv_wire.codes import version_name
 from namesrv_wire.errors import Reason
@@ -106,27 +106,27 @@ class Recorded(NamedTuple):
     refused: Callable[[Reason], pa.Table]
 
 
-def registered(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded, day: dt.date) -> dict[str, pa.Table]:
+def registered(today: Frames, recorded: Recorded, day: dt.date) -> dict[str, pa.Table]:
     """Return the tables of `SEEN` of a name server's `day`, by names.
 
-    `today`: its histories, event_outcomes, route_changes and namesrv_settings.
+    `today`: its histories, event_outcomes, route_changes, namesrv_settings, and `hours`.
     """
     return {
-        "same_version": _same_version(today, hours, recorded, day),
+        "same_version": _same_version(today, recorded, day),
         "lone": _lone(today, recorded, day),
         "refused": _refused(today, recorded),
         "wiped": _wiped(today, recorded),
         "asked": _asked(today, recorded, day),
         "silent": _silent(today, recorded, day),
-        "read_only": _read_only(today, hours, recorded, day),
+        "read_only": _read_only(today, recorded, day),
         "deleting": _deleting(today, recorded),
         "too_long": _too_long(recorded),
-        "unmapped": _unmapped(today, hours, recorded),
+        "unmapped": _unmapped(today, recorded),
     }
 
 
-def _same_version(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded, day: dt.date) -> pa.Table:
-    versions = {"hours": hours, DATA_VERSION_HISTORY.name: today[DATA_VERSION_HISTORY.name]}
+def _same_version(today: Frames, recorded: Recorded, day: dt.date) -> pa.Table:
+    versions = {"hours": today["hours"], DATA_VERSION_HISTORY.name: today[DATA_VERSION_HISTORY.name]}
     said = ask(query("flags/versions"), versions, start=day_start(day))
     if not said.num_rows:
         return SAME_VERSION.empty_table()
@@ -144,7 +144,7 @@ def _said_in(said: pa.Table, recorded: Recorded) -> dict[str, pa.Table]:
     }
 
 
-def _lone(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> pa.Table:
+def _lone(today: Frames, recorded: Recorded, day: dt.date) -> pa.Table:
     refused = today[EVENT_OUTCOMES.name].filter(pc.field("outcome") == "refused_lone_topic")
     is_new = pc.field("valid_from") >= pa.scalar(day_start_us(day), TIMESTAMP)
     lives = today[BROKER_LIVE_HISTORY.name]
@@ -166,7 +166,7 @@ def _lone(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> pa
     return pa.concat_tables([conformed(part, LONE) for part in parts])
 
 
-def _refused(today: Mapping[str, pa.Table], recorded: Recorded) -> pa.Table:
+def _refused(today: Frames, recorded: Recorded) -> pa.Table:
     is_refused = (pc.field("operation") == "register_broker") & (pc.field("outcome") == "refused_request")
     refused = today[EVENT_OUTCOMES.name].filter(is_refused)
     if not refused.num_rows:
@@ -182,7 +182,7 @@ def _refused(today: Mapping[str, pa.Table], recorded: Recorded) -> pa.Table:
     return conformed(ask(_REFUSED, tables), REFUSED)
 
 
-def _wiped(today: Mapping[str, pa.Table], recorded: Recorded) -> pa.Table:
+def _wiped(today: Frames, recorded: Recorded) -> pa.Table:
     outcomes, lives = today[EVENT_OUTCOMES.name], today[BROKER_LIVE_HISTORY.name]
     removals = outcomes.filter(pc.field("operation").isin(_REMOVES))["event_id"].combine_chunks()
     gone = lives.filter(pc.field("closed_by").isin(removals))
@@ -197,7 +197,7 @@ def _wiped(today: Mapping[str, pa.Table], recorded: Recorded) -> pa.Table:
     return conformed(ask(query("flags/fresh"), {"late": late, "fresh": fresh}), WIPED)
 
 
-def _asked(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> pa.Table:
+def _asked(today: Frames, recorded: Recorded, day: dt.date) -> pa.Table:
     start_us = day_start_us(day)
     is_old = pc.field("valid_from") <= pa.scalar(start_us, TIMESTAMP)
     beats_on = pc.field("last_update_time") >= pa.scalar(start_us + US_PER_DAY - _LATE_US, TIMESTAMP)
@@ -206,7 +206,7 @@ def _asked(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> p
     return recorded.questions()
 
 
-def _silent(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> pa.Table:
+def _silent(today: Frames, recorded: Recorded, day: dt.date) -> pa.Table:
     members = today[BROKER_ADDR_HISTORY.name]
     shared = ask(_SHARED, {"members": members})["broker_addr"].combine_chunks()
     if not len(shared):
@@ -217,16 +217,16 @@ def _silent(today: Mapping[str, pa.Table], recorded: Recorded, day: dt.date) -> 
     return conformed(ask(query("flags/silent"), tables, start=day_start(day)), SILENT)
 
 
-def _read_only(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded, day: dt.date) -> pa.Table:
+def _read_only(today: Frames, recorded: Recorded, day: dt.date) -> pa.Table:
     wipes = today[EVENT_OUTCOMES.name].filter(pc.field("operation") == "wipe_write_perm")
     lost = ask(_LOST, {"queues": today[TOPIC_QUEUE_HISTORY.name], "wipes": wipes}, start=day_start(day))
-    said = ask(_SAID_SINCE, {"hours": hours, "lost": lost}) if lost.num_rows else lost
+    said = ask(_SAID_SINCE, {"hours": today["hours"], "lost": lost}) if lost.num_rows else lost
     if not said.num_rows:
         return READ_ONLY.empty_table()
     return conformed(ask(query("flags/read_only"), {"lost": lost, **_said_in(said, recorded)}), READ_ONLY)
 
 
-def _deleting(today: Mapping[str, pa.Table], recorded: Recorded) -> pa.Table:
+def _deleting(today: Frames, recorded: Recorded) -> pa.Table:
     vanished = today[ROUTE_CHANGES.name].filter(pc.field("change") == "vanished")["caused_by"].combine_chunks()
     is_one = (pc.field("operation") == "register_broker") & pc.field("event_id").isin(vanished)
     seqs = today[EVENT_OUTCOMES.name].filter(is_one)["seq"].combine_chunks()
@@ -263,11 +263,11 @@ FROM refused LEFT JOIN said USING (event_id)
 """
 
 
-def _unmapped(today: Mapping[str, pa.Table], hours: pa.Table, recorded: Recorded) -> pa.Table:
+def _unmapped(today: Frames, recorded: Recorded) -> pa.Table:
     mappings = today[TOPIC_QUEUE_MAPPING_HISTORY.name]
     if not mappings.num_rows:
         return UNMAPPED.empty_table()
-    said = ask(_TABLES_OF_MASTERS, {"hours": hours, TOPIC_QUEUE_MAPPING_HISTORY.name: mappings})
+    said = ask(_TABLES_OF_MASTERS, {"hours": today["hours"], TOPIC_QUEUE_MAPPING_HISTORY.name: mappings})
     if not said.num_rows:
         return UNMAPPED.empty_table()
     tables = {**_said_in(said, recorded), TOPIC_QUEUE_MAPPING_HISTORY.name: mappings}

@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, reduce
 
 import duckdb
 import numpy as np
@@ -43,9 +44,16 @@ class Measurement:
     missing: tuple[str, ...] = ()
 
 
-def measured(table: str, rule: Rule, rows: int | None, broken: int | None, sample: Sequence[str] = ()) -> Measurement:
+def measured(
+    table: str,
+    rule: Rule,
+    rows: int | None,
+    broken: int | None,
+    sample: Iterable[str] = (),
+    missing: tuple[str, ...] = (),
+) -> Measurement:
     """Return what was counted of `rule` of `table`."""
-    return Measurement(table, rule.name, rule.severity, rule.kind, rule.says, rows, broken, tuple(sample))
+    return Measurement(table, rule.name, rule.severity, rule.kind, rule.says, rows, broken, tuple(sample), missing)
 
 
 def measure(
@@ -91,16 +99,12 @@ def merged(parts: Iterable[Measurement], tables: Collection[str], rows: Mapping[
             missing=missing,
         )
     return [
-        found.get((name, rule.name)) or _uncounted(name, rule, is_empty=not rows.get(name))
+        found.get((name, rule.name))
+        or (measured(name, rule, None, None, missing=(name,)) if rows.get(name) else measured(name, rule, 0, 0))
         for name in RULES
         if name in tables
         for rule in RULES[name]
     ]
-
-
-def _uncounted(table: str, rule: Rule, *, is_empty: bool) -> Measurement:
-    found = measured(table, rule, 0, 0)
-    return found if is_empty else replace(found, rows=None, broken=None, missing=(table,))
 
 
 def reasons(rows: pa.Table, table: str) -> pa.ChunkedArray:
@@ -115,49 +119,10 @@ def reasons(rows: pa.Table, table: str) -> pa.ChunkedArray:
     return ask(f"SELECT list_filter([{named}], lambda name: name IS NOT NULL) AS reasons FROM rows", {"rows": rows})[0]
 
 
-def row_rules(table: str) -> list[Rule]:
-    """Return the rules of `table` that each row keeps or breaks by itself."""
-    return [rule for rule in RULES[table] if rule.kind == "row"]
-
-
-def counts_sql(rules: Iterable[Rule]) -> str:
-    """Return a select list: the number of rows, and of those that break each rule."""
-    return ", ".join(["count(*)", *(f"count_if({breaks(rule)})" for rule in rules)])
-
-
 @cache
 def breaks(rule: Rule) -> str:
     """Return the SQL boolean that a row breaks `rule`; never NULL."""
     return f"NOT coalesce({rule.holds}, FALSE)"
-
-
-def counted(rows: duckdb.DuckDBPyRelation, table: str, rules: Sequence[Rule]) -> list[Measurement]:
-    """Return what one pass over `rows` counts of `rules` of `table` that judge them, with samples of what is broken."""
-    [counts] = rows.aggregate(counts_sql(rules)).fetchall()
-    return told(counts, partial(samples, rows, table), table, rules)
-
-
-def told(
-    counts: Sequence[int | None], samples_of: Callable[[Rule], Sequence[str]], table: str, rules: Sequence[Rule]
-) -> list[Measurement]:
-    """Return `counts` (`counts_sql`) of `rules` as measurements; of those that are broken, `samples_of` shows some rows."""
-    return [
-        measured(table, rule, counts[0], broken or 0, samples_of(rule) if broken else ())
-        for rule, broken in zip(rules, counts[1:], strict=True)
-    ]
-
-
-def samples(rows: duckdb.DuckDBPyRelation, table: str, rule: Rule) -> list[str]:
-    """Return up to SAMPLES of the `rows` that `rule` of `table` judges and that break it, as JSON without line breaks."""
-    cut = _sample_sql(table, rule, rows.columns)
-    found = rows.filter(breaks(rule)).project(cut).order("sample").limit(SAMPLES)
-    return [sample for (sample,) in found.fetchall()]
-
-
-def _sample_sql(table: str, rule: Rule, columns: Sequence[str]) -> str:
-    """Return what is shown of a row that `rule` of `table` judges: of the table's own the key, of a query's all `columns`."""
-    shown = ", ".join(f"'{name}': {name}" for name in (TABLES[table].key if rule.over is None else columns))
-    return f"substr(CAST(to_json({{{shown}}}) AS VARCHAR), 1, {SAMPLE_CHARS}) AS sample"
 
 
 def _measure_table(
@@ -173,24 +138,29 @@ def _measure_table(
         missing = tuple(name for name in rule.needs if name not in frames)
         # Rules judge rows of the tables that they read: where there are none, nothing need be asked.
         judged = (table,) if rule.kind == "reference" else (table, *rule.needs)
-        found[rule.name] = measured(table, rule, 0, 0)
-        if missing:
-            found[rule.name] = replace(found[rule.name], rows=None, broken=None, missing=missing)
-        elif any(name in frames and _may_have_rows(frames[name]) for name in judged):
+        count = None if missing else 0
+        found[rule.name] = measured(table, rule, count, count, missing=missing)
+        if not missing and any(name in frames and _may_have_rows(frames[name]) for name in judged):
             passes.setdefault(rule.over, []).append(rule)
     for over, together in passes.items():
         read, others = {name: frames[name] for name in ((table,) if over is None else together[0].needs)}, 0
         if together[0].kind == "unique" and any(isinstance(rows, duckdb.DuckDBPyRelation) for rows in read.values()):
             read, others = _repeated(read, together[0], part)
-        rows = f"FROM ({over or f'FROM {table}'})"
-        if days is not None and "day" in (_columns(rows, read) if over else _names(frames[table])):
+        rows = f"FROM ({over or f'FROM {table}'}) AS judged"
+        if days is not None and (over is None or _DAY.search(over)):
             # A table: with the days in its text each day's statement would be planned anew.
             read = {**read, "days": pa.table({"judged": pa.array(sorted(days), pa.date32())})}
             rows += " WHERE day IN (SELECT judged FROM days)"
-        count, *broken = (count[0].as_py() for count in _asked(f"SELECT {counts_sql(together)} {rows}", read).columns)
-        counts = [count + others, *broken]
-        found |= {m.rule: m for m in told(counts, partial(_samples_of, rows, read, table), table, together)}
+        counts = ", ".join(["count(*)", *(f"count_if({breaks(rule)})" for rule in together)])
+        count, *numbers = (number[0].as_py() for number in _asked(f"SELECT {counts} {rows}", read).columns)
+        for rule, broken in zip(together, numbers, strict=True):
+            sample = _samples(rows, read, table, rule) if broken else []
+            found[rule.name] = measured(table, rule, count + others, broken or 0, sample)
     return [found[rule.name] for rule in rules]
+
+
+_DAY = re.compile(r"\bday\b")
+"""What the statement of a rule has whose rows are of a day."""
 
 
 def _may_have_rows(rows: Rows) -> bool:
@@ -208,13 +178,12 @@ def _repeated(read: Mapping[str, Rows], rule: Rule, part: tuple[int, int]) -> tu
     printed = {name: rows.project(f"*, {_print(name, rule)} AS print") for name, rows in given.items()}
     if parts > 1:
         printed = {name: rows.filter(f"print % {parts} = {number}") for name, rows in printed.items()}
-    prints: Mapping[str, Rows] = {name: rows.project("print") for name, rows in printed.items()}
-    every = " UNION ALL ".join(f"FROM {name}" for name in prints)
-    _asked(f"SELECT print FROM ({every}) GROUP BY print HAVING count(*) > 1", prints, into="repeated")
+    prints = reduce(duckdb.DuckDBPyRelation.union, (rows.project("print") for rows in printed.values()))
+    repeated = prints.aggregate("print, count(*) AS copies", "print").filter("copies > 1").to_arrow_table()
     count = 0 if number else sum(rows.count("*").fetchall()[0][0] for rows in given.values())
-    if not con.table("repeated").limit(1).fetchall():
+    if not repeated.num_rows:
         return {name: TABLES[name].schema.empty_table() for name in read}, count
-    found = {name: rows.join(con.table("repeated"), "print", how="semi") for name, rows in printed.items()}
+    found = {name: rows.join(con.from_arrow(repeated), "print", how="semi") for name, rows in printed.items()}
     return {**found}, count - sum(rows.count("*").fetchall()[0][0] for rows in found.values())
 
 
@@ -229,42 +198,27 @@ _TIMED = {bronze.HEARTBEATS.name: "event_time", bronze.ROUTE_OBSERVATIONS.name: 
 """The tables with rows from which their ids follow, and the instant of which such an id is made, among others."""
 
 
-def _asked(query: str, read: Mapping[str, Rows], into: str | None = None) -> pa.Table:
-    """Return what a statement gives of tables at hand or of relations, by their names; with `into`, it is left in that table."""
-    if into is None and all(isinstance(rows, pa.Table) for rows in read.values()):
+def _asked(query: str, read: Mapping[str, Rows]) -> pa.Table:
+    """Return what a statement gives of tables at hand or of relations, by their names."""
+    if all(isinstance(rows, pa.Table) for rows in read.values()):
         return ask(query, read)
     con = connection()
     for name, rows in read.items():
         (con.from_arrow(rows) if isinstance(rows, pa.Table) else rows).create_view(name, replace=True)
     try:
-        return (
-            con.sql(query).to_arrow_table()
-            if into is None
-            else con.execute(f"CREATE OR REPLACE TABLE {into} AS {query}")
-        )
+        return con.sql(query).to_arrow_table()
     finally:
         for name in read:
             con.execute(f"DROP VIEW {name}")
 
 
-def _samples_of(rows: str, read: Mapping[str, Rows], table: str, rule: Rule) -> list[str]:
-    """Return the `samples` of a query's rows."""
-    cut = _sample_sql(table, rule, _columns(rows, read))
-    broken = f"SELECT {cut} FROM (SELECT * {rows}) WHERE {breaks(rule)} ORDER BY sample LIMIT {SAMPLES}"
+def _samples(rows: str, read: Mapping[str, Rows], table: str, rule: Rule) -> list[str]:
+    """Return up to SAMPLES of the rows of a query that break `rule` of `table`, as JSON without line breaks.
+
+    Of the table's own rows their key is shown, of others all.
+    """
+    keys = ", ".join(f"'{name}': {name}" for name in TABLES[table].key)
+    shown = f"substr(CAST(to_json({f'{{{keys}}}' if rule.over is None else 'judged'}) AS VARCHAR), 1, {SAMPLE_CHARS})"
+    broken = f"SELECT {shown} AS sample FROM (SELECT * {rows}) AS judged WHERE {breaks(rule)} ORDER BY sample LIMIT {SAMPLES}"
     found: list[str] = _asked(broken, read)["sample"].to_pylist()
     return found
-
-
-def _names(rows: Rows) -> list[str]:
-    names: list[str] = rows.column_names if isinstance(rows, pa.Table) else rows.columns
-    return names
-
-
-_known_columns: dict[str, list[str]] = {}
-
-
-def _columns(rows: str, read: Mapping[str, Rows]) -> list[str]:
-    """Return the columns of a query; they do not depend on its rows, and to find them takes milliseconds."""
-    if rows not in _known_columns:
-        _known_columns[rows] = _asked(f"SELECT * {rows} LIMIT 0", read).column_names
-    return _known_columns[rows]

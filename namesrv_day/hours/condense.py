@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
+from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask, connection
 from namesrv_day.day.day_events import BEATS
 from schemas.bronze import HEARTBEATS, REGISTRATIONS
@@ -122,10 +123,7 @@ def hours_from(beats: duckdb.DuckDBPyRelation, kind: str, leases: pa.Table) -> p
         "min(seq) AS first_seq",
         "max(seq) AS last_seq",
     ]
-    found = beats.aggregate(", ".join(columns)).to_arrow_table()
-    given = {name: found[name] for name in found.column_names} | {"kind": pa.repeat(kind, found.num_rows)}
-    typed = [given[f.name].cast(f.type) if f.name in given else pa.nulls(found.num_rows, f.type) for f in HOURS]
-    return pa.table(typed, schema=HOURS)
+    return conformed(beats.aggregate(", ".join(columns)).to_arrow_table(), HOURS, kind=kind)
 
 
 @cache

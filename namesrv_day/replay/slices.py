@@ -8,15 +8,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from namesrv_core.history.intervals import Interval, Position
+from namesrv_core.history.intervals import Interval
 from namesrv_core.machine.events import RefreshRun, ScanNotActiveBroker
-from namesrv_day.arrow.rows import conformed, plain
+from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.timed import Timed
 from namesrv_day.replay.notes import OutcomeOf, Refreshes
 from schemas import gold
-from schemas.codec import POSITIONS, columns_of
-from schemas.table import BOOLEAN, LONG, Table
+from schemas.codec import columns_of
+from schemas.table import LONG, Table
 from schemas.tables.event_outcomes import operation_of
 
 _SCAN = ScanNotActiveBroker()
@@ -25,7 +25,7 @@ _SAID = ("cluster_name", "broker_name", "broker_addr", "topic", "channel_id")
 
 def history_rows(table: Table, intervals: Sequence[Interval], same: Mapping[str, Any]) -> pa.Table:
     """Return the rows of a history table that intervals make; `same`: columns with one value in all rows."""
-    return _table_of(table, columns_of(table.name, intervals), len(intervals), same)
+    return _table_of(table, columns_of(table.name, intervals), same)
 
 
 def outcome_rows(outcomes: Sequence[OutcomeOf], timed: Timed, same: Mapping[str, Any]) -> pa.Table:
@@ -35,12 +35,12 @@ def outcome_rows(outcomes: Sequence[OutcomeOf], timed: Timed, same: Mapping[str,
     """
     columns: dict[str, Any] = _columns(outcomes, OutcomeOf._fields)
     numbers = pa.array(columns["number"], LONG)
-    columns |= {name: timed.said[name].take(numbers) for name in _SAID}
+    columns |= {name: timed.said[name].take(numbers) for name in _SAID if name in timed.said.column_names}
     kinds = timed.said["channel_kind"].take(numbers).to_pylist()
     of_numbers = (_SCAN if number is None else timed.events[number] for number in columns["number"])
     of_numbers = (event.beat if isinstance(event, RefreshRun) else event for event in of_numbers)
     columns["operation"] = list(map(operation_of, of_numbers, kinds))
-    rows = _table_of(gold.EVENT_OUTCOMES, columns, len(outcomes), same)
+    rows = _table_of(gold.EVENT_OUTCOMES, columns, same)
     return conformed(ask(_OUTCOMES, {"outcomes": rows}), gold.EVENT_OUTCOMES)
 
 
@@ -55,36 +55,19 @@ SELECT * REPLACE (
 
 def refresh_rows(refreshes: Sequence[Refreshes], same: Mapping[str, Any]) -> pa.Table:
     """Return the rows of refreshes_hourly; `same`: as above."""
-    return _table_of(gold.REFRESHES_HOURLY, _columns(refreshes, Refreshes._fields), len(refreshes), same)
+    return _table_of(gold.REFRESHES_HOURLY, _columns(refreshes, Refreshes._fields), same)
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], names: Sequence[str]) -> dict[str, list[Any]]:
     return {name: list(map(itemgetter(number), rows)) for number, name in enumerate(names)}
 
 
-def _table_of(table: Table, columns: Mapping[str, Any], count: int, same: Mapping[str, Any]) -> pa.Table:
-    """Return columns as `table` has them; one that is not given is NULL."""
-    schema = plain(table.schema)
-    arrays = []
-    for field in schema:
-        values = columns.get(field.name)
-        if field.name in same:
-            arrays.append(pa.repeat(pa.scalar(same[field.name], field.type), count))
-        elif values is None:
-            arrays.append(pa.nulls(count, field.type))
-        elif field.name in POSITIONS:
-            arrays.append(_positions(values, field.type))
-        elif isinstance(values, list):
-            arrays.append(pa.array(values, field.type))
-        else:
-            arrays.append(values.cast(field.type))
-    return pa.table(arrays, schema=schema)
-
-
-def _positions(values: Sequence[Position | None], struct: pa.StructType) -> pa.Array:
-    missing = pa.array([value is None for value in values], BOOLEAN)
-    parts = [
-        pa.array([None if value is None else value[number] for value in values], struct.field(number).type)
-        for number in range(struct.num_fields)
-    ]
-    return pa.StructArray.from_arrays(parts, fields=list(struct), mask=missing)
+def _table_of(table: Table, columns: Mapping[str, Any], same: Mapping[str, Any]) -> pa.Table:
+    """Return columns, lists or arrays, as `table` has them; one that is not given is NULL."""
+    types = {field.name: field.type for field in table.schema}
+    arrays = {
+        name: pa.array(values, types[name]) if isinstance(values, list) else values
+        for name, values in columns.items()
+        if name in types
+    }
+    return conformed(pa.table(arrays), table, **same)

@@ -44,13 +44,14 @@ Facts = Sequence[Mapping[str, Any]]
 def known_settings(given: SettleInput) -> Known:
     """Return what is known of the name server's settings without its answers and closes."""
     facts = sorted([*rows_of(frame(given.today, bronze.NAMESRV_EVENTS)), *_changes(given)], key=_in_order)
-    before = {setting.name: setting for setting in settings_of(given.settings_before)}
+    background = given.background
+    before = {setting.name: setting for setting in settings_of(background.settings_before)}
     known = Known(
         _lives(facts, before, frame(given.today, bronze.ROUTE_OBSERVATIONS)),
         _statements(facts),
-        given=given.given,
+        given=background.given,
         before=before,
-        hindsight=_hindsight(given.settings_later),
+        hindsight=_hindsight(background.settings_later),
     )
     last = before.get(VERSION)
     is_carried = last is not None and last.source is not Source.GIVEN
@@ -74,9 +75,9 @@ def phases_of(settings: Iterable[Setting]) -> dict[int, int]:
     return {setting.life_seq: int(setting.value or 0) for setting in settings if setting.name == SCAN_PHASE}
 
 
-def settings_table(known: Known, namesrv_id: str, day: dt.date, addresses: pa.Table | None = None) -> pa.Table:
+def settings_table(known: Known, namesrv_id: str, day: dt.date, addresses: pa.Table) -> pa.Table:
     """Return the rows of `namesrv_settings`. `addresses`: rows of that table that name it; several addresses are one row."""
-    settings = [*settle(known), *(() if addresses is None else _addresses(addresses, namesrv_id))]
+    settings = [*settle(known), *_addresses(addresses, namesrv_id)]
     return table_of(setting_rows(settings, namesrv_id), gold.NAMESRV_SETTINGS, day=day)
 
 

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from namesrv_core.inference.evidence import tally
 from namesrv_core.inference.settings import Known, Votes
 from namesrv_core.inference.settle import reconsidered
 from namesrv_core.inference.settle import settle as settled_of
 from namesrv_core.machine.schedule import Stall
-from namesrv_day.day.context import NamesrvDay, SettleInput, Ticks, frame, known_until, namesrv_day
+from namesrv_day.day.context import NamesrvDay, SettleInput, Ticks, frame, namesrv_day
 from namesrv_day.day.day_events import OTHERS, day_events
 from namesrv_day.settle import evidence
 from namesrv_day.settle.races import may_race
@@ -60,7 +59,7 @@ def settle(given: SettleInput) -> Settled:
     of_day = {**given.today, bronze.CHANNEL_EVENTS.name: _ends(given, known, stood)}
     others = day_events(of_day, tables=OTHERS)
     return Settled(
-        settings_table(known, given.namesrv_id, given.day, given.addresses),
+        settings_table(known, given.namesrv_id, given.day, given.background.addresses),
         context,
         day_events(of_day, tables=OTHERS, with_answers=True) if context.has_unknown_past else others,
         may_race(given, others),
@@ -71,9 +70,8 @@ def settle(given: SettleInput) -> Settled:
 def _context(given: SettleInput, known: Known, scans: evidence.Scans) -> NamesrvDay:
     """Return the day as what is known has it."""
     phases = phases_of(settled_of(known))
-    until_seq = known_until(given, pc.max(given.today["hours"]["last_us"]).as_py())
     ticks = Ticks(phases, scans.closes, scans.stalls)
-    return namesrv_day(given, namesrv_on(known, given.day), ticks, until_seq)
+    return namesrv_day(given, namesrv_on(known, given.day), ticks)
 
 
 def _ends(given: SettleInput, known: Known, stood: Sequence[Stall]) -> pa.Table:

@@ -64,7 +64,7 @@ PAST_KNOWLEDGE = Table(
     "one thing that is known, or in doubt, of a name server whose recording began in the middle of its life",
     columns("""
         namesrv_id
-        what* STRING: known, doubted, listed, beat, channel or setting
+        what* STRING: known, doubted, listed, beat or setting
         about* STRING: History table (without _history), or what has no rows of its own
         one STRING: First part of the key: topic, broker name, cluster ...
         other STRING: Second part of the key
@@ -76,8 +76,8 @@ PAST_KNOWLEDGE = Table(
     key=("day", "namesrv_id", "what", "about", "one", "other", "any_one", "any_other"),
     made_by="replay",
     rules=rules(f"""
-        what_is_named: what is known, doubted, listed, beat, channel or setting.
-            {is_one_of("what", ("known", "doubted", "listed", "beat", "channel", "setting"))}
+        what_is_named: what is known, doubted, listed, beat or setting.
+            {is_one_of("what", ("known", "doubted", "listed", "beat", "setting"))}
         any_has_no_part: What holds for every part of a key names none.
             NOT (any_one AND one IS NOT NULL) AND NOT (any_other AND other IS NOT NULL)
     """),

@@ -13,6 +13,7 @@ from namesrv_day.arrow.rows import empty, table_of
 from namesrv_day.arrow.sql import connection
 from namesrv_day.day.context import BeatsDuring
 from namesrv_day.flags.registered import ASKED, Recorded
+from namesrv_day.flags.suspected import SUSPECTED
 from namesrv_day.hours.condense import HOURS, hours_from, leases_from
 from schemas import bronze, gold
 from schemas.table import Table
@@ -92,13 +93,12 @@ def outcome(of: Event, operation: str, **values: Any) -> Row:
 def tables(rows: dict[Table, list[Row]]) -> dict[str, pa.Table]:
     """Return all tables that flags read, by name; what a row does not say is NULL."""
     read = (*gold.TABLES, bronze.NAMESRV_EVENTS)
-    return {table.name: table_of(rows[table], table) if table in rows else empty(table) for table in read}
+    found = {table.name: table_of(rows[table], table) if table in rows else empty(table) for table in read}
+    return {**found, "hours": HOURS.empty_table(), "suspected": SUSPECTED.empty_table()}
 
 
 def hours_of(registrations: Iterable[Row]) -> pa.Table:
     rows = table_of(registrations, bronze.REGISTRATIONS)
-    if not rows.num_rows:
-        return HOURS.empty_table()
     leases = leases_from(empty(gold.BROKER_LIVE_HISTORY), rows)
     return hours_from(connection().from_arrow(rows), bronze.REGISTRATIONS.name, leases)
 

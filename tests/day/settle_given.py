@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.arrow.sql import connection
-from namesrv_day.day.context import SettleInput
+from namesrv_day.day.context import Background, SettleInput
 from namesrv_day.day.day_events import BEATS, day_events
 from namesrv_day.hours.condense import hours_from, leases_from
 from namesrv_day.replay.replay import Replayed, ReplayInput, replay
@@ -98,10 +98,10 @@ class Given:
         *,
         day: dt.date = DAY,
         carried: Mapping[Table, Sequence[Row]] | None = None,
-        earlier: Mapping[str, Sequence[Row]] | None = None,
-        **settle_input: Any,
+        earlier: Sequence[Row] = (),
+        **background: Any,
     ) -> None:
-        """`earlier`: rows of days before, as `ever` has them beside those of the day; `settle_input`: as it is."""
+        """`earlier`: namesrv_events of days before; `background`: fields of it; `carried` has its `scan_life`, too."""
         of_day = {name: table_of(rows.get(name, ()), table) for name, table in _TABLES.items()}
         open_rows = {table.name: table_of(rows, table, namesrv_id=NAMESRV) for table, rows in (carried or {}).items()}
         self.beats = {name: of_day.pop(name) for name in _BEATS}
@@ -110,19 +110,18 @@ class Given:
         live = open_rows.get("broker_live_history", table_of((), gold.BROKER_LIVE_HISTORY))
         leases = leases_from(live, self.beats["registrations"])
         hours = [hours_from(connection().from_arrow(self.beats[name]), name, leases) for name in _BEATS]
-        ever = {
-            name: pa.concat_tables([table_of((earlier or {}).get(name, ()), _TABLES[name]), of_day[name]])
-            for name in ("namesrv_events",)
-        }
+        if gold.EVENT_OUTCOMES.name in open_rows:
+            background["scan_life"] = open_rows.pop(gold.EVENT_OUTCOMES.name)
+        life = pa.concat_tables([table_of(earlier, bronze.NAMESRV_EVENTS), of_day["namesrv_events"]])
         self.input = SettleInput(
             NAMESRV,
             day,
             {**of_day, "hours": pa.concat_tables(hours)},
             self._read,
             lambda digests: self._configs.filter(pc.is_in(self._configs["topic_config_digest"], value_set=digests)),
-            carried=open_rows,
-            ever=ever,
-            **settle_input,
+            open_rows,
+            life,
+            Background(**background),
         )
 
     def _read(self, kind: str, *, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:

@@ -14,7 +14,7 @@ import pytest
 from namesrv_core import V4_9_7, Namesrv, NamesrvConfig
 from namesrv_core.inference.settings import Known, Life, Statement, Votes
 from namesrv_core.machine.schedule import Stall
-from namesrv_day.day.context import NamesrvDay, Ticks, known_until, namesrv_day
+from namesrv_day.day.context import NamesrvDay, Ticks, namesrv_day
 from namesrv_day.day.day_events import OTHERS, day_events
 from namesrv_day.settle.evidence import scans, votes
 from namesrv_day.settle.races import may_race
@@ -217,8 +217,7 @@ def told(what: str, given: Given, situation: Situation) -> list[str]:
         rows = ends.sort_by("seq").to_pylist()
         return [f"{r['event_id']} {r['kind']} {r['closed_by']} {in_ms(r['seq'])} {r['silent_ms']}" for r in rows]
     if what in OF_CONTEXT:
-        until = known_until(given.input, max(given.input.today["hours"]["last_us"].to_pylist(), default=None))
-        day = namesrv_day(given.input, Namesrv(V4_9_7, *situation.rows.get("namesrv", [])), Ticks(), until)
+        day = namesrv_day(given.input, Namesrv(V4_9_7, *situation.rows.get("namesrv", [])), Ticks())
         return OF_CONTEXT[what](day, [seq_at(float(word)) for word in situation.asked])
     if what == "races":
         return ["raced"] * may_race(given.input, day_events(given.input.today, tables=OTHERS))
@@ -246,8 +245,7 @@ def test_what_a_day_tells(what: str, situation: Situation) -> None:
         rows["namesrv_events"] = [*START, *rows.get("namesrv_events", ())]
     carried = {table: of for table, of in situation.rows.items() if not isinstance(table, str)}
     settings, more = (dict(situation.rows.get(name, [])) for name in ("given", "input"))
-    earlier = {"namesrv_events": situation.rows.get("earlier", [])}
-    given = Given(rows, carried=carried, given=settings, earlier=earlier, **more)
+    given = Given(rows, carried=carried, given=settings, earlier=situation.rows.get("earlier", []), **more)
     expected = [line.split() for line in situation.found if not line.startswith("reads ")]
     found = [line.split() for line in told(what, given, situation)]
     assert [line[: len(of)] for line, of in zip(found, expected, strict=True)] == expected

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
 from namesrv_core import V4_9_7, Namesrv
 from namesrv_day.arrow.rows import empty
-from namesrv_day.flags.flags import Reports, Routes, alike, news_of, swept_routes
+from namesrv_day.flags.flags import Routes, alike, news_of, swept_routes
 from schemas import gold
 from schemas.table import Table
 from tests.day.flag_rows import (
@@ -17,8 +15,10 @@ from tests.day.flag_rows import (
     hours_of,
     live,
     member,
+    outcome,
     queues,
     reading,
+    recorded,
     registration,
     tables,
     topic_configs,
@@ -44,11 +44,11 @@ def swept(
     refused: tuple[str, ...] = (),
 ) -> Routes:
     """Return what the day's sweep finds, without anything that was orphaned before."""
-    slices = tables(rows)
-    news = {table.name: news_of(slices[table.name], DAY) for table in gold.HISTORY_TABLES}
-    refused_ids = pa.chunked_array([pa.array(refused, pa.string())])
-    reports = Reports(hours_of(registrations), reading(registrations, asked), CONFIGS, refused_ids)
-    return swept_routes(slices, news, reports, empty(gold.ORPHANED_TOPICS), Namesrv(V4_9_7), DAY)
+    outcomes = [outcome(event(name, "23:00"), "register_broker", outcome="rejected_state_version") for name in refused]
+    today = {**tables({**rows, gold.EVENT_OUTCOMES: outcomes}), "hours": hours_of(registrations)}
+    news = {table.name: news_of(today[table.name], DAY) for table in gold.HISTORY_TABLES}
+    of_day = recorded(registrations, CONFIGS)._replace(raw_beats=reading(registrations, asked))
+    return swept_routes(today, news, of_day, empty(gold.ORPHANED_TOPICS), Namesrv(V4_9_7), DAY)
 
 
 def residual(found: Routes) -> list[tuple[str, str, str, str | None]]:

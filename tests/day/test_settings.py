@@ -9,7 +9,7 @@ import pytest
 
 from namesrv_core.inference.settings import Known, Life, Setting, Source, Statement, Votes
 from namesrv_core.inference.settle import settle
-from namesrv_day.arrow.rows import table_of
+from namesrv_day.arrow.rows import empty, table_of
 from namesrv_day.settle.settings import (
     is_open,
     known_settings,
@@ -17,7 +17,7 @@ from namesrv_day.settle.settings import (
     settings_of,
     settings_table,
 )
-from schemas import gold
+from schemas import bronze, gold
 from tests.day.settle_given import DAY, NAMESRV, Given, asked_to, life, registered, seq_at
 
 YESTERDAY, TOMORROW = DAY - dt.timedelta(days=1), DAY + dt.timedelta(days=1)
@@ -31,7 +31,7 @@ def setting(known: Known, name: str) -> Setting:
 
 
 def written(known: Known, day: dt.date) -> pa.Table:
-    return settings_table(known, NAMESRV, day)
+    return settings_table(known, NAMESRV, day, empty(bronze.ADDRESSES))
 
 
 def test_processes_are_told_by_their_starts_and_versions_by_their_first_answers() -> None:

@@ -235,10 +235,10 @@ def test_the_phase_of_scans_is_handed_on_by_process() -> None:
     before = {
         "settings_before": table_of([said], gold.NAMESRV_SETTINGS, namesrv_id=NAMESRV, day=DAY - dt.timedelta(days=1))
     }
-    settled = settle(Given(rows, earlier={"namesrv_events": [begun]}, **before).input)
+    settled = settle(Given(rows, earlier=[begun], **before).input)
     assert settled.context.schedule.first_tick(seq_at(0), 0) == seq_at(1_234.567) - 1
     rows["namesrv_events"] = [life(60_000, "c", "started")]
-    settled = settle(Given(rows, earlier={"namesrv_events": [begun]}, **before).input)
+    settled = settle(Given(rows, earlier=[begun], **before).input)
     assert settled.context.schedule.first_tick(seq_at(60_000), 0) == seq_at(65_000) - START_BEFORE_FIRST_ACCEPT_NS
 
 

@@ -18,7 +18,7 @@ from jobs.store.files import DataFile, digests_of, reading, write_file
 from namesrv_day.arrow.digest import Slice
 from namesrv_day.arrow.rows import with_derived
 from namesrv_day.arrow.sql import ask
-from namesrv_day.gate.rules import Measurement, counted, measure, merged, row_rules
+from namesrv_day.gate.rules import Measurement, measure, merged
 from schemas import bronze
 from schemas.rules import TABLES
 from tests.day.good_rows import frames, row
@@ -47,7 +47,7 @@ def gate(root: Path, files: Written) -> dict[tuple[str, str], Measurement]:
     found: list[Measurement] = []
     for name, file in ((table, file) for table in RECORDED for file in files.get(table, ())):
         with reading(str(root), TABLES[name], [file]) as of:
-            found += counted(of, name, row_rules(name))
+            found += measure({name: of}, which=lambda rule: rule.kind == "row")
         for cut, digest in digests_of(str(root), TABLES[name], [file]).items():
             rows[cut] = rows.get(cut, 0) + digest.rows
     given = Files(str(root), {name: tuple(of) for name, of in files.items()})

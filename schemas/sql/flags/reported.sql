@@ -13,7 +13,9 @@ accepted AS (
             PARTITION BY broker_name, data_version, CASE WHEN data_version IS NULL THEN event_id END
         ) AS parts
     FROM registrations
-    WHERE broker_id = 0 AND refusal IS NULL AND topic_count > 0 AND event_id NOT IN (SELECT event_id FROM refused)
+    WHERE broker_id = 0 AND refusal IS NULL AND topic_count > 0 AND event_id NOT IN (
+        SELECT event_id FROM outcomes WHERE outcome NOT IN ('applied', 'refreshed')
+    )
 ),
 
 whole AS (
