@@ -52,6 +52,8 @@ class Server:
         """Connections of which the capture has lost something that the other side has got: given up in time."""
         self._forget = forget
         self._purge_ns = 0
+        self._stalled = 0, False
+        """Of which burst of closings it is known whether the process had stood still before."""
 
     def begin(self, time_ns: int, source: tuple[str, int]) -> bool:
         """Open a packet: note time and place, and let timers pass that ran out before it.
@@ -398,14 +400,14 @@ class Server:
                 before, now_ns, self.ledger.source, is_broker=connection.beats, still_open=bool(idle.open)
             )
             if not burst.living:
-                burst.living += self._is_living(connection, silent_ns)
+                burst.living += self._is_living(connection, silent_ns, burst)
 
     def _active(self) -> None:
         """Note that the process does something: what should have been closed while it stood still is closed now."""
         for connection in self.idle.active(self.ledger.time_ns):
             connection.idle_seq = self.ledger.reserve(self.ledger.time_ns)
 
-    def _is_living(self, connection: Connection, silent_ns: int) -> bool:
+    def _is_living(self, connection: Connection, silent_ns: int, burst: Burst) -> bool:
         """Return whether a name server that goes on has no reason to close a connection: its scan takes brokers alone.
 
         One that stood still takes those too that have beaten meanwhile.
@@ -414,10 +416,11 @@ class Server:
             return connection.from_server.stream.position > 0
         if connection.lease_ms is None or silent_ns >= connection.lease_ms * 1_000_000:
             return False
-        before_ns = self.ledger.time_ns - STALL_NS
-        return not any(
-            pending.time_ns <= before_ns for each in self.connections.values() for pending in each.pending.values()
-        )
+        if self._stalled[0] != burst.seq:
+            before_ns = self.ledger.time_ns - STALL_NS
+            waiting = (pending for each in self.connections.values() for pending in each.pending.values())
+            self._stalled = burst.seq, any(pending.time_ns <= before_ns for pending in waiting)
+        return not self._stalled[1]
 
     def _up(self, evidence: str) -> None:
         """Note that the name server is up. Since now if connections were refused before, else since nobody knows when."""
