@@ -19,7 +19,8 @@ from namesrv_core.machine.rows import DataVersion, QueueData
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.limits import MAX_JSON_DEPTH, MAX_JSON_ITEMS, MAX_JSON_NODES, MAX_NAME_CHARS
 
-_STRUCTURE = re.compile(rb'"(?:[^"\\]|\\.)*"|([{\[])|([}\]])', re.DOTALL)
+# A string without an end takes the rest: else each quote in it would be tried as the beginning of one.
+_STRUCTURE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|([{\[])|([}\]])', re.DOTALL)
 _BARE_KEYS = re.compile(r'"currIdMap"\s*:\s*\{[-\d\s:,]*\}')
 _BARE_KEY = re.compile(r"([{,]\s*)(-?\d+)(?=\s*:)")
 _NO_JSON = re.compile(rb"x[\x01\x5e\x9c\xda]|[^{}\[/\"']{8}|[^{}\[/\"']*\Z")

@@ -15,8 +15,8 @@ SECRET_KEYS: Final = frozenset(
 Source: both generations `SessionCredentials`, and names that other authentication hooks use.
 """
 
-# What is looked ahead at is not tried otherwise: in what was cut off inside a string each quote would be, up to the end.
-_JSON_STRING = re.compile(rb'"(?=([^"\\]*(?:\\.[^"\\]*)*))\1"')
+# Up to the end of what was cut off: else each quote inside would be tried as the beginning of one, up to the end.
+_JSON_STRING = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)("|\\?\Z)', re.DOTALL)
 _COLON = re.compile(rb"\s*:\s*")
 _WHOLE_ESCAPES = re.compile(rb"(?:[^\\]|\\(?:u[0-9a-fA-F]{4}|[^u]))*", re.DOTALL)
 _PARTIAL_ESCAPE = re.compile(rb"\\(?:u[0-9a-fA-F]{0,3})?\Z")
@@ -34,8 +34,10 @@ _WORDS = (
     b"signature",
     b"token",
 )
+# Each name is looked at from its beginning alone.
 _PROPERTY = re.compile(
-    rb"[\w.-]*(?:access\.?key|credential|passw(?:or)?d|secret|token)[\w.-]*[ \t]*[=:][ \t]*([^\r\n]*)", re.IGNORECASE
+    rb"(?<![\w.-])(?=[\w.-]*(?:access\.?key|credential|passw(?:or)?d|secret|token))[\w.-]+[ \t]*[=:][ \t]*([^\r\n]*)",
+    re.IGNORECASE,
 )
 """A property of a configuration, as UPDATE_NAMESRV_CONFIG has it in its body, and answers that show it."""
 _NUMBER = re.compile(rb"[^,}\]\s]*")
@@ -55,17 +57,18 @@ def blot(data: bytes) -> bytes:
     lower = data.lower()
     if b"\\u" not in lower and not any(word in lower for word in _WORDS):
         return data
-    hidden = bytearray(data)
+    hidden, at = bytearray(data), 0
     for found in _BINARY_KEY.finditer(data):  # a value follows its key, which has its length in two bytes before it
         start, end = found.span()
-        if start < 2 or int.from_bytes(data[start - 2 : start], "big") != end - start or len(data) < end + 4:
+        is_key = start >= 2 and int.from_bytes(data[start - 2 : start], "big") == end - start
+        if start < at or not is_key or len(data) < end + 4:
             continue
         (size,) = struct.unpack_from(">i", data, end)
-        stop = min(len(data), end + 4 + max(size, 0))
-        hidden[end + 4 : stop] = _BLOT * (stop - end - 4)
+        at = min(len(data), end + 4 + max(size, 0))
+        hidden[end + 4 : at] = _BLOT * (at - end - 4)
     # The string or number behind each secret JSON key, whatever escapes the key is written with.
     at = 0
-    while (token := _JSON_STRING.search(data, at)) is not None:
+    while (token := _JSON_STRING.search(data, at)) is not None and token[2] == b'"':
         at = token.end()
         colon = _COLON.match(data, at)
         if colon is None or not _names_secret(token[1]):
@@ -73,7 +76,7 @@ def blot(data: bytes) -> bytes:
         start = colon.end()
         if data[start : start + 1] == b'"':
             value = _JSON_STRING.match(data, start)
-            if value is not None:
+            if value is not None and value[2] == b'"':
                 first, last, at = start + 1, value.end() - 1, value.end()
             else:
                 # Cut off: an escape that is unfinished at its end stays.

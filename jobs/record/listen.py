@@ -13,12 +13,13 @@ from pathlib import Path
 
 from jobs.errors import EXIT_OK, UsageError
 from jobs.record.properties import properties_of
-from jobs.record.segments import address_of, finish_left_over, left_over, make_folder, say
+from jobs.record.segments import finish_left_over, left_over, make_folder, say
 from jobs.record.service import Service, kv_entries_in, kv_events_in
 from jobs.record.sockets import Files, Limits, Peer, Server
 from namesrv_core.machine.profile import profile_named
 from namesrv_wire.codes import VERSION_NAMES
 from namesrv_wire.limits import MIB
+from namesrv_wire.packets.capture import address_of
 
 _KV_FILE = ".kvConfig.json"
 

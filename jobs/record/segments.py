@@ -70,11 +70,6 @@ def say(sentence: str) -> None:
     sys.stderr.flush()
 
 
-def address_of(host: str, port: int) -> str:
-    """Return an address as captures show it."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def safe_name(of: str) -> str:
     """Return a text as a part of a file's name."""
     return _UNSAFE.sub("_", of)

@@ -15,10 +15,11 @@ from collections import Counter, OrderedDict
 from pathlib import Path
 from typing import NamedTuple
 
-from jobs.record.segments import Segment, address_of, say
+from jobs.record.segments import Segment, say
 from jobs.record.service import Channel, Service, write_kv
 from namesrv_wire.errors import DecodeError
 from namesrv_wire.limits import MAX_FRAME_BYTES, MIB
+from namesrv_wire.packets.capture import address_of
 
 _FRAMES_AT_ONCE = 64
 _SAY_AGAIN_S = 60.0

@@ -41,6 +41,10 @@ def _kind(operation: str, prefix: str, rest: str, rows: Callable[[Match[str]], R
     return Kind(prefix, re.compile(re.escape(prefix) + rest, re.DOTALL), operation, rows, begins)
 
 
+_MAX_MESSAGE: Final = 8_192
+MAX_ROUTE: Final = 1 << 20
+"""How long messages may be: those with a topic's whole route, whose forms are made for it, and all others."""
+
 _QUEUES: Final = re.compile(
     rf"QueueData \[brokerName=(.{{0,{MAX_NAME_CHARS}}}?), readQueueNums=(-?\d{{1,10}}), writeQueueNums=(-?\d{{1,10}}),"
     r" perm=(-?\d{1,10}), topicS(?:yn|ys)Flag=(-?\d{1,10})\]",
@@ -236,6 +240,14 @@ def kind_of(message: str) -> Kind | None:
     return None if found is None else KINDS[(found.lastindex or 1) - 1]
 
 
+def require_bounded(message: str) -> str:
+    """Return a message that is no longer than one is. Raises `DecodeError` for another one."""
+    most = MAX_ROUTE if "opic route" in message[:24] else _MAX_MESSAGE
+    if len(message) > most:
+        raise DecodeError(Reason.LINE_TOO_LONG, f"{len(message)} characters, at most {most}")
+    return message
+
+
 def rows_of(kind: Kind, message: str) -> tuple[Match[str], Rows]:
     """Return what a message of a kind says. Raises `DecodeError` if it is cut, or is none of its kind after all."""
     found = kind.form.fullmatch(message)
@@ -253,7 +265,7 @@ def logged(properties: str | None) -> tuple[str, tuple[LoggedRow, ...]]:
     operation, *messages = (properties or "").split("\n")
     rows = Rows()
     for message in messages:
-        kind = kind_of(message)
+        kind = kind_of(require_bounded(message))
         if kind is None:
             raise DecodeError(Reason.BAD_LINE, f"{message[:60]!r}: it says nothing of a table")
         rows += rows_of(kind, message)[1]

@@ -21,14 +21,23 @@ from zoneinfo import ZoneInfo
 from namesrv_core.machine.logged import LEASE_ENDED
 from namesrv_wire.codes import VERSION_NAMES
 from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.limits import FIRST_BYTES
+from namesrv_wire.limits import FIRST_BYTES, MAX_LINE_BYTES
 from namesrv_wire.logs.event_log import SCHEMA, Positions, rows_of_line
 from namesrv_wire.logs.log_file import Block, texts
-from namesrv_wire.logs.log_lines import ANY_CALL, UNREGISTERED, UNREGISTERED_5X, Kind, kind_of, rows_of
+from namesrv_wire.logs.log_lines import (
+    ANY_CALL,
+    MAX_ROUTE,
+    UNREGISTERED,
+    UNREGISTERED_5X,
+    Kind,
+    kind_of,
+    require_bounded,
+    rows_of,
+)
 from namesrv_wire.rows import AnyRow, Row, digest_id, quarantine_row
 
 LINE: Final = re.compile(
-    rb"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))? +(?:TRACE|DEBUG|INFO|WARN|ERROR) +(\S.*?) +- (.*)",
+    rb"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))? +(?:TRACE|DEBUG|INFO|WARN|ERROR) +(\S.*?) - (.*)",
     re.DOTALL,
 )
 """A line: date and time, thread, message."""
@@ -66,7 +75,6 @@ _OF_A_BROKER: Final = (
 )
 """How lines of brokers' logs begin that are about name servers (4.9.7 and 5.x BrokerOuterAPI, BrokerStartup)."""
 _MULTILINE: Final = (*_ADMIN[:3], "configTable NS: ")
-_MAX_MESSAGE, _MAX_ROUTE = 8_192, 1 << 20
 _BLOCK_LINES: Final = 1 << 17
 _MAX_CONNECTIONS: Final = 1 << 16
 _NS_PER_S: Final = 1_000_000_000
@@ -128,18 +136,15 @@ def read_log(path: Path, told: Told) -> Iterator[Block]:
     reader, number = _Log(path.name, told), 1
     block = Block(number)
     for text in texts(path):
-        if text.content is None:
-            continue
-        lines = text.content[text.start : text.end].split(b"\n")
+        lines = [] if text.content is None else text.content[text.start : text.end].split(b"\n")
         for at, line in enumerate(lines):
             is_cut = text.is_cut and at == len(lines) - 1
             said = line.removesuffix(b"\r").removeprefix(BOM_UTF8)
             reader.read(number, said, is_cut=is_cut, is_long=text.beyond > 0)
             number += 1
-        if number - block.first >= _BLOCK_LINES:
+        if text.ends_block or number - block.first >= _BLOCK_LINES:
             yield reader.ended(block, number)
             block = Block(number)
-    yield reader.ended(block, number)
 
 
 def is_fact(row: AnyRow) -> bool:
@@ -165,7 +170,7 @@ class _Log:
         self._found: list[tuple[int, dict[str, Any]]] = []
         self._rows: list[tuple[int, Row]] = []
         self._count, self._ignored = 0, Counter[str]()
-        self._held: tuple[int, Match[bytes], bytes] | None = None
+        self._held: tuple[int, Match[bytes], bytearray] | None = None
         """A KV line, whose value may go on in the next line."""
         self._calls: dict[str, _Call] = {}
         self._expired: dict[str, None] = {}
@@ -181,30 +186,24 @@ class _Log:
         """Read a line. `is_cut`: nothing ends it: its writer may not be done; `is_long`: it goes on beyond what is here."""
         self._count += bool(line.strip())
         found = LINE.fullmatch(line)
-        if self._held is not None:
-            first, head, text = self._held
-            if found is None and not is_cut and len(text) + len(line) < _MAX_ROUTE:
-                self._held = first, head, text + b"\n" + line
-                self._ignored[_MERGED_LINES] += bool(line.strip())
-                return
-            self._held = None
-            self._read_message(first, head, text)
+        if self._held is not None and found is None and not is_cut and len(self._held[2]) + len(line) < MAX_ROUTE:
+            self._held[2].extend(b"\n" + line)
+            self._ignored[_MERGED_LINES] += bool(line.strip())
+            return
+        self._end_held()
         if found is None:
             self._ignored[OTHER_LINES] += bool(line.strip())
         elif is_cut or is_long:
-            why = "half a line: nothing ends it" if is_cut else f"longer than {_MAX_ROUTE} bytes"
+            why = "half a line: nothing ends it" if is_cut else f"longer than {MAX_LINE_BYTES} bytes"
             self._refuse_known(number, found[9], DecodeError(Reason.BAD_LINE, why))
         elif found[9].startswith(tuple(map(str.encode, _MULTILINE))):
-            self._held = number, found, found[9]
+            self._held = number, found, bytearray(found[9])
         else:
             self._read_message(number, found, found[9])
 
     def ended(self, block: Block, number: int) -> Block:
         """Return the block of all lines before `number`, with the rows of those that were read since the last one."""
-        if self._held is not None:
-            first, head, text = self._held
-            self._held = None
-            self._read_message(first, head, text)
+        self._end_held()
         for thread in [*self._calls]:
             self._end_call(thread)
         self._rows += [row for found in self._found for row in self._rows_of(*found, block.first)]
@@ -216,6 +215,12 @@ class _Log:
         self._found, self._rows, self._count, self._ignored = [], [], 0, Counter()
         self._ends = {}
         return block
+
+    def _end_held(self) -> None:
+        if self._held is not None:
+            number, found, text = self._held
+            self._held = None
+            self._read_message(number, found, bytes(text))
 
     def _rows_of(self, at: int, value: dict[str, Any], first: int) -> list[tuple[int, Row]]:
         line = json.dumps(value).encode()
@@ -259,11 +264,11 @@ class _Log:
             if not known:
                 self._read_other(number, at_ns, text.decode("utf-8", "replace"))
                 return
-            message = _short(text.decode("utf-8"))
+            message = require_bounded(text.decode("utf-8"))
             if message.startswith(_ADMIN):
                 self._read_admin(number, at_ns, message)
             else:
-                self._read_change(number, at_ns, found[8].decode("utf-8", "replace"), message)
+                self._read_change(number, at_ns, found[8].decode("utf-8", "replace").rstrip(" "), message)
         except UnicodeDecodeError as error:
             self._refuse(number, text, DecodeError(Reason.BAD_LINE, f"it is not in UTF-8: {error.reason}"))
         except DecodeError as error:
@@ -424,14 +429,6 @@ class _Log:
     def _refusal(self, number: int, text: bytes, error: DecodeError) -> Row:
         whose, place = (self._told.namesrv_id, None), (self._file, number, None)
         return quarantine_row(whose, place, error, text, len(text), digest_id(content=text))
-
-
-def _short(message: str) -> str:
-    """Return a message that is no longer than one can be. Raises `DecodeError` for another one."""
-    most = _MAX_ROUTE if "opic route" in message[:24] else _MAX_MESSAGE
-    if len(message) > most:
-        raise DecodeError(Reason.LINE_TOO_LONG, f"{len(message)} characters, at most {most}")
-    return message
 
 
 def _local(found: Match[bytes]) -> datetime:

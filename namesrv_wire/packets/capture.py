@@ -33,6 +33,17 @@ class Segment(NamedTuple):
     interface: int = 0
 
 
+def address_of(host: str, port: int) -> str:
+    """Return ip:port, or [v6]:port, as rows have it."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def packed_address(host: bytes, port: bytes) -> str:
+    """Return the same of an address and a port as packets have them."""
+    family = socket.AF_INET if len(host) == 4 else socket.AF_INET6
+    return address_of(socket.inet_ntop(family, host), int.from_bytes(port, "big"))
+
+
 class Endpoints:
     """The written forms of addresses and ports; kept, since captures repeat the same few."""
 
@@ -51,15 +62,9 @@ class Endpoints:
             if len(self._pairs) >= _MAX_PAIRS:
                 self._pairs.clear()
             size = (len(key) - 4) // 2
-            found = self._pairs[key] = (_endpoint(key[:size], key[-4:-2]), _endpoint(key[size : 2 * size], key[-2:]))
+            source, target = packed_address(key[:size], key[-4:-2]), packed_address(key[size : 2 * size], key[-2:])
+            found = self._pairs[key] = source, target
         return found
-
-
-def _endpoint(address: bytes, port: bytes) -> str:
-    number = int.from_bytes(port, "big")
-    if len(address) == 4:
-        return f"{address[0]}.{address[1]}.{address[2]}.{address[3]}:{number}"
-    return f"[{socket.inet_ntop(socket.AF_INET6, address)}]:{number}"
 
 
 @dataclass(slots=True)

@@ -98,7 +98,7 @@ def _restored(server: Server, state: dict[str, Any]) -> list[Connection]:
         for described in state[name]:
             connection = Connection.load(described)
             connections.append(connection)
-            server.connections[connection.client] = server.strangers[connection.client] = connection
+            server.connections[connection.client] = connection
             if name == "closed":
                 server.endings.lingering[connection.client] = connection
             else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -20,6 +19,8 @@ from namesrv_wire.streams.sightings import Attempts, is_elsewhere, place_of
 from namesrv_wire.streams.tcp import MASK, Stream
 
 _PURGE_NS: Final = LINGER_NS // 8
+_MADE_AT_ONCE: Final = 64
+"""Where more connections come than are watched, this part of them is forgotten at once: all are looked at for it."""
 
 Flow: TypeAlias = "tuple[Server, Connection, bool | None, Stream, Stream, FrameCutter]"
 """A direction of a connection. Whether the server sent it, or (None) it is of another sighting of the connection; the streams
@@ -41,10 +42,7 @@ class Server:
         self.id, self.ledger = namesrv_id, Ledger(namesrv_id, confirmed=confirmed)
         self.tally = self.ledger.tally
         self.exchange = Exchange(self.ledger, frames)
-        # Not a dict: of that the first item is the slower to find, the more in front of it were taken out.
-        self.connections: OrderedDict[str, Connection] = OrderedDict()
-        self.strangers: OrderedDict[str, Connection] = OrderedDict()
-        """Of these all that are no broker's, and some that have become one's since they were opened."""
+        self.connections: dict[str, Connection] = {}
         self.idle = Idle(idle_ms)
         self.life: Life | None = None
         self.attempts = Attempts()
@@ -54,6 +52,8 @@ class Server:
         """Connections of which the capture has lost something that the other side has got: given up in time."""
         self._forget = forget
         self._purge_ns = 0
+        self._stalled = 0, False
+        """Of which burst of closings it is known whether the process had stood still before."""
 
     def begin(self, time_ns: int, source: tuple[str, int]) -> bool:
         """Open a packet: note time and place, and let timers pass that ran out before it.
@@ -300,26 +300,21 @@ class Server:
     def _add(self, connection: Connection) -> None:
         if len(self.connections) >= MAX_CONNECTIONS:
             self._make_room()
-        self.connections[connection.client] = self.strangers[connection.client] = connection
+        self.connections[connection.client] = connection
         self.idle.heard(connection, self.ledger.time_ns)
 
     def _make_room(self) -> None:
-        """Forget the oldest connection that is no broker's, since strangers may be many; if all are, the oldest."""
-        oldest = next(iter(self.connections.values()))
-        while self.strangers:
-            _, stranger = self.strangers.popitem(last=False)
-            if not stranger.beats:
-                oldest = stranger
-                break
-        self._drop(oldest)
-        self.recording.whole_since_ns = self.ledger.time_ns  # it may be used again
+        """Forget some of the oldest connections at once, those of no broker first, since strangers may be many."""
+        in_order = sorted(self.connections.values(), key=lambda connection: connection.beats)
+        for connection in in_order[: 1 + len(in_order) // _MADE_AT_ONCE]:
+            self._drop(connection)
+        self.recording.whole_since_ns = self.ledger.time_ns  # they may be used again
 
     def _drop(self, connection: Connection) -> None:
         self.idle.forget(connection)
         self.endings.lingering.pop(connection.client, None)
         if self.connections.get(connection.client) is connection:
             del self.connections[connection.client]
-            self.strangers.pop(connection.client, None)
             self.holed.pop(connection.client, None)
         self._forget(self, connection)
 
@@ -405,14 +400,14 @@ class Server:
                 before, now_ns, self.ledger.source, is_broker=connection.beats, still_open=bool(idle.open)
             )
             if not burst.living:
-                burst.living += self._is_living(connection, silent_ns)
+                burst.living += self._is_living(connection, silent_ns, burst)
 
     def _active(self) -> None:
         """Note that the process does something: what should have been closed while it stood still is closed now."""
         for connection in self.idle.active(self.ledger.time_ns):
             connection.idle_seq = self.ledger.reserve(self.ledger.time_ns)
 
-    def _is_living(self, connection: Connection, silent_ns: int) -> bool:
+    def _is_living(self, connection: Connection, silent_ns: int, burst: Burst) -> bool:
         """Return whether a name server that goes on has no reason to close a connection: its scan takes brokers alone.
 
         One that stood still takes those too that have beaten meanwhile.
@@ -421,10 +416,11 @@ class Server:
             return connection.from_server.stream.position > 0
         if connection.lease_ms is None or silent_ns >= connection.lease_ms * 1_000_000:
             return False
-        before_ns = self.ledger.time_ns - STALL_NS
-        return not any(
-            pending.time_ns <= before_ns for each in self.connections.values() for pending in each.pending.values()
-        )
+        if self._stalled[0] != burst.seq:
+            before_ns = self.ledger.time_ns - STALL_NS
+            waiting = (pending for each in self.connections.values() for pending in each.pending.values())
+            self._stalled = burst.seq, any(pending.time_ns <= before_ns for pending in waiting)
+        return not self._stalled[1]
 
     def _up(self, evidence: str) -> None:
         """Note that the name server is up. Since now if connections were refused before, else since nobody knows when."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 import socket
-from ipaddress import ip_address
 from typing import Final, NamedTuple
 
 from namesrv_wire.codes import REQUEST_NAMES
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.limits import MAX_FRAME_BYTES, MAX_RESYNC_BYTES, MAX_RESYNC_HEADER_BYTES, MIN_BINARY_HEADER_BYTES
+from namesrv_wire.packets.capture import packed_address
 from namesrv_wire.protocol.frames import FIXED, JSON, ONE_WAY, RESPONSE, ROCKETMQ, decode_frame
 
 _TLS_HANDSHAKE: Final = 0x16
@@ -23,7 +23,8 @@ _METHODS: Final = frozenset({b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI
 _PROXY_1, _PROXY_2 = b"PROXY ", b"\r\n\r\n\x00\r\nQUIT\n"
 _MAX_PROXY_1: Final = 107
 _TEXT_ADDRESSES: Final = {"TCP4": socket.AF_INET, "TCP6": socket.AF_INET6}
-_BINARY_ADDRESSES: Final = {0x11: (socket.AF_INET, 4), 0x21: (socket.AF_INET6, 16)}
+_BINARY_ADDRESSES: Final = {0x11: 4, 0x21: 16}
+"""Bytes of an address, by family."""
 
 
 class Preamble(NamedTuple):
@@ -78,13 +79,13 @@ def _version_1(data: bytes) -> Preamble | Stranger:
         return Preamble(end + 2, None)
     try:
         family, source, _, port, _ = words[1:]
-        socket.inet_pton(_TEXT_ADDRESSES[family], source)
+        packed = socket.inet_pton(_TEXT_ADDRESSES[family], source)
         is_port = port.isascii() and port.isdigit() and int(port) <= 0xFFFF
     except (ValueError, KeyError, OSError):
         is_port = False
     if not is_port:
         return _bad("a line that names no two addresses and ports")
-    return Preamble(end + 2, _endpoint(source, int(port)))
+    return Preamble(end + 2, packed_address(packed, int(port).to_bytes(2, "big")))
 
 
 def _version_2(data: bytes) -> Preamble | Stranger:
@@ -93,20 +94,14 @@ def _version_2(data: bytes) -> Preamble | Stranger:
     command, family, size = data[12], data[13], int.from_bytes(data[14:16], "big")
     if command not in (0x20, 0x21):
         return _bad(f"version and command {command:#04x}")
-    kind, width = _BINARY_ADDRESSES.get(family, (None, 0))
-    if command == 0x21 and kind is not None and size < 2 * width + 4:
+    width = _BINARY_ADDRESSES.get(family)
+    if command == 0x21 and width and size < 2 * width + 4:
         return _bad(f"{size} bytes for two addresses of {width} bytes and two ports")
     if len(data) < 16 + size:
         return Preamble(0, None)
-    if command == 0x20 or kind is None:
+    if command == 0x20 or width is None:
         return Preamble(16 + size, None)
-    port = int.from_bytes(data[16 + 2 * width : 18 + 2 * width], "big")
-    return Preamble(16 + size, _endpoint(socket.inet_ntop(kind, data[16 : 16 + width]), port))
-
-
-def _endpoint(address: str, port: int) -> str:
-    text = str(ip_address(address))
-    return f"[{text}]:{port}" if ":" in text else f"{text}:{port}"
+    return Preamble(16 + size, packed_address(data[16 : 16 + width], data[16 + 2 * width : 18 + 2 * width]))
 
 
 def _bad(what: str) -> Stranger:

@@ -155,6 +155,8 @@ def test_too_many_ext_fields_are_refused_in_both_serializations() -> None:
         (b"}", Reason.AMBIGUOUS_JSON),
         (b"[1]", Reason.AMBIGUOUS_JSON),
         (b'{"code":', Reason.AMBIGUOUS_JSON),
+        (b"{}" * 65 + b'"' + b'\\"' * 500_000, Reason.AMBIGUOUS_JSON),
+        (b"{}" * 65 + b'"' + b'\\"' * 500_000 + b"\\", Reason.AMBIGUOUS_JSON),
         (b"null", Reason.BAD_HEADER),
         (b"", Reason.BAD_JSON),
         (b"no JSON at all", Reason.BAD_JSON),

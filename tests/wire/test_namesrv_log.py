@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from namesrv_core.machine.profile import V4_9_7, V5_4_0, Namesrv, Profile
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import QueueData
 from namesrv_core.replay.take import take
-from namesrv_wire.errors import DecodeError
+from namesrv_wire.errors import CaptureError, DecodeError
+from namesrv_wire.logs.log_file import Block
 from namesrv_wire.logs.log_lines import logged
 from namesrv_wire.logs.namesrv_log import OTHER_LINES, Told, is_fact, read_log, zone_of
 from namesrv_wire.rows import Row
@@ -175,6 +177,27 @@ def test_half_a_line(tmp_path: Path) -> None:
     assert counts[1] == 1
 
 
+def test_lines_that_lead_on_take_no_longer(tmp_path: Path) -> None:
+    """A megabyte of spaces where a message may begin, or of empty lines where a value may go on, is read at once."""
+    began = time.process_time()
+    at = "2026-11-21 08:00:00 INFO x"
+    rows, counts = read(
+        tmp_path, f"{at}{' ' * 1_000_000}\n{at}   - putKVConfig update config item, {chr(10) * 1_000_000}"
+    )
+    assert [row.values["reason"] for row in rows] == ["line_too_long"]
+    assert counts == [2, 1, 0]
+    assert time.process_time() - began < 20
+
+
+def test_what_stands_in_front_of_damage_is_read(tmp_path: Path) -> None:
+    """Of a compressed log that ends early: what it lacks is an error, and what it has are rows."""
+    path, found = tmp_path / "namesrv.log.gz", list[Block]()
+    path.write_bytes(gzip.compress(FOURS.encode() + os.urandom(50_000))[:-5_000])
+    with pytest.raises(CaptureError, match="cannot be read further"):
+        found.extend(iter(read_log(path, TOLD)))
+    assert {row.table for block in found for row in block.rows} >= {"admin_events", "channel_events", "namesrv_events"}
+
+
 def test_copies_say_the_same(tmp_path: Path) -> None:
     """Equal lines have equal ids in a file that begins elsewhere, and compressed; equal lines of one instant are several."""
     whole, _ = read(tmp_path, FIVES)
@@ -239,9 +262,12 @@ def test_properties_are_messages() -> None:
         ("Register topic route:", ", [QueueData "),
         ("Topic route already exist.", ", {"),
         ("Topic route already exist.T, {", "a=QueueData }"),
+        ("cluster [", "] brokerName ["),
+        ("topic changed, ", " OLD: QueueData [brokerName=] NEW: QueueData [brokerName="),
+        ("configTable NS: ", " Key: "),
     ],
 )
-def test_a_route_that_leads_on_takes_no_longer(begins: str, again: str) -> None:
+def test_a_message_that_leads_on_takes_no_longer(begins: str, again: str) -> None:
     """A client names its topics: a line of a megabyte, each part of which begins what never ends, is refused at once."""
     began = time.process_time()
     for end in ("]", "}", ""):

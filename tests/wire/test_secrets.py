@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from namesrv_wire.secrets import SECRET_KEYS, blot
@@ -62,3 +64,24 @@ def test_properties_named_like_secrets_are_blotted_also_when_cut_off(cut: int) -
     assert blot(whole) == whole.replace(SECRET, b"x" * len(SECRET))
     end = whole.index(SECRET) + cut
     assert blot(whole[:end]) == whole[: end - cut] + b"x" * cut
+
+
+@pytest.mark.parametrize(
+    "again", [b"token", b"a", b'\\"', b" ", b"token=", b'"token":', b"\0\x08password\x7f\xff\xff\xff"], ids=repr
+)
+def test_a_secret_that_never_ends_takes_no_longer(again: bytes) -> None:
+    """Anybody can send a frame: half a megabyte of one, each part of which begins what never ends, is blotted at once."""
+    began = time.process_time()
+    for begins in (b"secret", b'"password":"', b"password = ", b'secret"'):
+        hostile = begins + again * (500_000 // len(again))
+        assert len(blot(hostile)) == len(hostile)
+    assert time.process_time() - began < 10
+
+
+def test_a_property_whose_name_has_a_secret_anywhere_is_blotted() -> None:
+    """At its beginning, in its midst or at its end; what follows on another line is another property."""
+    told = b"a=1 my.token.x = " + SECRET + b" b=2\n\ttokens:" + SECRET + b"\nnotok=" + SECRET
+    hidden = (
+        b"a=1 my.token.x = " + b"x" * (len(SECRET) + 4) + b"\n\ttokens:" + b"x" * len(SECRET) + b"\nnotok=" + SECRET
+    )
+    assert blot(told) == hidden
