@@ -163,11 +163,7 @@ def test_real_brokers_and_clients_have_no_other(tmp_path: Path) -> None:
     (tmp_path / "p").write_text(_SETTINGS, encoding="utf-8")
     with recording(tmp_path / "out", "--config", str(tmp_path / "p"), "--answers", "all") as ours:
         at, client = f"127.0.0.1:{ours.port}", Client(ours.port)
-
-        def admin(*words: str) -> str:
-            return mqadmin(tmp_path / "admin", at, *words)
-
-        with _brokers(tmp_path, [at]) as brokers:
+        with mqadmin(tmp_path / "admin", at) as admin, _brokers(tmp_path, [at]) as brokers:
             _until(lambda: _addrs(client) == {"broker-a": ["0", "1"], "broker-b": ["0"]}, lambda: _addrs(client))
             assert "create topic to" in admin("updateTopic", "-c", "C", "-t", "Made", "-r", "4", "-w", "4")
             _until(lambda: _route(client, "Made").keys() == {"broker-a", "broker-b"}, lambda: _route(client, "Made"))
@@ -299,7 +295,8 @@ def test_beside_a_real_one_it_answers_the_same(tmp_path: Path) -> None:
                     lambda: [*map(_addrs, clients), *(broker.said() for broker in brokers.values())],
                 )
                 compare(5)
-                mqadmin(tmp_path / "admin", both[1], "updateTopic", "-c", "C", "-t", "Made", "-r", "4", "-w", "4")
+                with mqadmin(tmp_path / "admin", both[1]) as admin:
+                    assert "create topic to" in admin("updateTopic", "-c", "C", "-t", "Made", "-r", "4", "-w", "4")
                 compare(5)
                 brokers["a1"].kill()
                 compare(5)
