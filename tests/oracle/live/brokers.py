@@ -82,6 +82,6 @@ def mqadmin(home: Path, namesrv: str) -> Iterator[Callable[..., str]]:
     (home / "conf" / "logback_tools.xml").write_text(_LOGBACK, encoding="utf-8")
     libraries = jars("org.apache.rocketmq:rocketmq-tools:5.4.0")
     classes = compiled([_JAVA / "common", _JAVA / "admin"], libraries)
-    options = ("-Xmx300m", *BRIEF, f"-Drocketmq.home.dir={home}", f"-Duser.home={home}")
+    options = ("-Xmx300m", f"-Drocketmq.home.dir={home}", f"-Duser.home={home}")
     with closing(Jvm("org.apache.rocketmq.tools.command.Admin", [classes, *libraries], options=options)) as jvm:
         yield lambda *words: jvm.ask(["\t".join([*words, "-n", namesrv])])[0]
