@@ -31,7 +31,7 @@ from tests.oracle.request_makers import CHANNELS, Made, Maker
 from tests.record.recording import Answered, Client, free_port, recording
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
-REQUESTS = 1_500
+REQUESTS = 3_000
 _BROKER = ("clusterName", "brokerName", "brokerAddr", "brokerId")
 _OWN = ("kvConfigPath", "configStorePath", "listenPort", "bindAddress", "rocketmqHome")
 
@@ -83,14 +83,13 @@ def _told(answered: Answered | None, theirs: Answered | None) -> object:
     return answered.raw
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("version", ["4.9.7", "5.4.0"])
-def test_it_answers_as_a_real_one_does(version: str, seed: int, tmp_path: Path) -> None:
+def test_it_answers_as_a_real_one_does(version: str, tmp_path: Path) -> None:
     """Random requests of both serializations over several connections: every answer is equal, byte for byte."""
     conf = {"orderMessageEnable": "true"}
     if version == "5.4.0":
         conf |= {"supportActingMaster": "true"}
-    maker, chance, asked = Maker(seed), random.Random(seed), 0
+    maker, chance, asked = Maker(0), random.Random(0), 0
     with real(tmp_path / "real", version, conf) as server:
         options = ("--profile", version, "--config", str(tmp_path / "real" / "namesrv.conf"))
         text = (tmp_path / "real" / "namesrv.conf").read_text(encoding="utf-8")
