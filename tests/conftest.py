@@ -61,9 +61,9 @@ _NIGHTS = frozenset({"read_in", "whole", "nights"})
 _LONGEST = (
     "spark",
     *(f"tests/{name}.py" for name in (
-        "night/test_register", "night/test_pages_in_spark", "wire/test_fuzz", "oracle/test_oracle", "oracle/test_live_record",
-        "torture/test_torture", "oracle/test_dispatch", "oracle/test_decode", "env/test_package", "oracle/test_live_polls",
-        "night/test_wrong_files", "night/test_late", "night/test_intervals", "night/test_captures", "wire/test_real_capture",
+        "torture/test_torture", "oracle/test_live_record", "night/test_pages_in_spark", "night/test_register",
+        "oracle/test_oracle", "night/test_wrong_files", "night/test_late", "wire/test_fuzz", "night/test_captures",
+        "night/test_intervals", "env/test_package", "night/test_gaps", "night/test_nights", "oracle/test_live_polls",
     )),
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ import pytest
 
 from jobs.cli import commands, pages
 from jobs.cli.commands import export
+from jobs.conf import PipelineConf
 from jobs.ingest.ingest import ingest
 from jobs.night import gate
 from tests.night.nights import ANSWERS, CAPTURE, Capture, Nights, counted, night, warehouse_at
@@ -53,6 +54,17 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Capture:
         return Capture(folder / "w", night(folder / "w", CAPTURE))
 
     return made_once(tmp_path_factory, whole_capture)
+
+
+@pytest.fixture(scope="session")
+def v5_lifecycle(tmp_path_factory: pytest.TempPathFactory) -> Capture:
+    """Return a warehouse that holds a capture of 5.4.0, from the folder that NAMESRV_CAPTURES names."""
+
+    def v5_capture(folder: Path) -> Capture:
+        file = Path(os.environ["NAMESRV_CAPTURES"], "v5-lifecycle", "capture.pcap.gz")
+        return Capture(folder / "w", night(folder / "w", file, conf=PipelineConf(join_addresses=True)))
+
+    return made_once(tmp_path_factory, v5_capture)
 
 
 @pytest.fixture(scope="session")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import io
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -25,7 +23,6 @@ from tests.night.three_days import DAYS
 COUNT = "SELECT count(*) AS n FROM {}"
 # Rows are counted without opening a file: their log tells.
 READ = "SELECT sum(perm) AS n FROM topic_queue_history"
-CHECKOUT = Path(__file__).parents[2]
 CLOSED = f"SELECT count(*) AS n FROM topic_queue_history WHERE closed_month = '{DAYS[0]:%Y-%m}'"
 
 
@@ -100,17 +97,3 @@ def test_values_rewritten_in_place_are_found_by_whoever_verifies(spark: SparkSes
             asked(spark, copied, COUNT.format("findings"))
     finally:
         spark.conf.unset(VERIFIED)
-
-
-@pytest.mark.jvm
-def test_a_command_says_it_in_a_sentence(copied: Path) -> None:
-    """A process of its own, whose log is the user's: a task that fails behind a shuffle ends in one sentence, and 8."""
-    path = data_of(copied, QUEUES, DAYS[-1])
-    path.unlink()
-    query = "SELECT sum(length(topic)) FROM topic_queue_history"
-    command = [sys.executable, str(CHECKOUT / "jobs" / "__main__.py"), "sql", query, "--warehouse", str(copied)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = [line for line in ran.stderr.splitlines() if "incubator modules" not in line]
-    assert (ran.returncode, ran.stdout) == (8, "")
-    (line,) = said
-    assert line.startswith(f"namesrv-history: topic_queue_history: cannot be read: {path}: it is not there")

@@ -17,7 +17,7 @@ from namesrv_wire.logs.namesrv_log import Told
 from schemas import bronze, gold
 from schemas.table import Table
 from tests.compare_gold import tables_of
-from tests.night.nights import CAPTURE, findings_of, night, nightly, rows
+from tests.night.nights import findings_of, night, nightly, rows
 from tests.wire.test_namesrv_log import ADDR, FIVES, FOURS
 
 VARIABLE = "NAMESRV_CAPTURES"
@@ -58,10 +58,9 @@ def test_rotated_files_and_copies(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("text", [FOURS, FIVES])
-def test_a_broker_that_lives_when_a_day_ends(text: str, tmp_path: Path) -> None:
+def test_a_broker_that_lives_when_a_day_ends(tmp_path: Path) -> None:
     """It goes on the day after, in a night of its own or the same; a line that is cut at the end is all that is not read."""
-    lines = text.splitlines(keepends=True)
+    lines = FIVES.splitlines(keepends=True)
     end = next(number for number, line in enumerate(lines) if " WARN " in line)
     (tmp_path / "a.log").write_text("".join(lines[:end]) + lines[end][:-10], encoding="utf-8")
     rest = [line.replace("2026-11-21", "2026-11-22") for line in lines[end:]]
@@ -153,23 +152,28 @@ SHOWN = (
 
 @pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} names no folder of captures")
 @pytest.mark.parametrize(
-    ("name", "addr", "begun_and_ended"),
+    ("name", "addr", "known", "begun_and_ended"),
     [
-        ("v4-lifecycle", "127.0.0.1:9876", [(76, 76), (9, 9), (7, 7), (9, 9), (5, 3)]),
-        ("v5-lifecycle", "127.0.0.1:9886", [(94, 94), (0, 0), (0, 0), (9, 9), (5, 3)]),
+        ("v4-lifecycle", "127.0.0.1:9876", "whole", [(76, 76), (9, 9), (7, 7), (9, 9), (5, 3)]),
+        ("v5-lifecycle", "127.0.0.1:9886", "v5_lifecycle", [(94, 94), (0, 0), (0, 0), (9, 9), (5, 3)]),
     ],
 )
 def test_a_log_agrees_with_the_capture(
-    name: str, addr: str, begun_and_ended: list[tuple[int, int]], tmp_path: Path
+    name: str,
+    addr: str,
+    known: str,
+    begun_and_ended: list[tuple[int, int]],
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
 ) -> None:
     """Whatever the log's night has, the capture's has at the same time: begun, held and ended. How much that is, docs tell."""
     folder = Path(os.environ[VARIABLE], name)
     night(tmp_path / "log", folder / "namesrv.log.gz", conf=PipelineConf(log=Told(addr, "UTC")))
-    night(tmp_path / "capture", folder / "capture.pcap.gz" if name != "v4-lifecycle" else CAPTURE)
-    end_us = max(row["valid_from"] for row in rows(tmp_path / "capture", gold.TOPIC_QUEUE_HISTORY))
+    captured: Path = request.getfixturevalue(known).path
+    end_us = max(row["valid_from"] for row in rows(captured, gold.TOPIC_QUEUE_HISTORY))
     shown = []
     for table, key, said in SHOWN:
-        log, capture = (intervals(tmp_path / of, table, key, said) for of in ("log", "capture"))
+        log, capture = (intervals(path, table, key, said) for path in (tmp_path / "log", captured))
         wrong, begun, ended = [], 0, 0
         for of, spans in log.items():
             for first, last in spans:
@@ -181,5 +185,5 @@ def test_a_log_agrees_with_the_capture(
         assert wrong == []
         shown.append((begun, ended))
     assert shown == begun_and_ended
-    told, known = findings_of(tmp_path / "log"), findings_of(tmp_path / "capture")
-    assert set(told) <= {*known, "EXPIRED_BROKER"}
+    told, found = findings_of(tmp_path / "log"), findings_of(captured)
+    assert set(told) <= {*found, "EXPIRED_BROKER"}

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -114,26 +115,36 @@ def shown(row: Row, outcomes: dict[str, str]) -> str:
     return f"{row['code']} {row['namesrv_id']} {row['severity']} {row['subject']}: {span} {names} by {told}; {row['detail']}"
 
 
+@pytest.fixture(scope="module")
+def night_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return what gives the warehouse that has read a situation."""
+
+    @cache
+    def told(block: str) -> Path:
+        folder = tmp_path_factory.mktemp("situation")
+        night(folder / "w", write(folder / "all.jsonl", lines_of(block)))
+        return folder / "w"
+
+    return told
+
+
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.splitlines()[0].removeprefix("# ")[:60])
-def test_a_situation_is_told(block: str, tmp_path: Path) -> None:
+def test_a_situation_is_told(block: str, night_of: Callable[[str], Path]) -> None:
     """Findings are those below the situation, no more and no fewer."""
-    night(tmp_path / "w", write(tmp_path / "all.jsonl", lines_of(block)))
-    outcomes = {
-        row["event_id"]: f"{row['operation']} {row['outcome']}" for row in rows(tmp_path / "w", gold.EVENT_OUTCOMES)
-    }
-    found = [shown(row, outcomes) for of_code in findings_of(tmp_path / "w").values() for row in of_code]
+    path = night_of(block)
+    outcomes = {row["event_id"]: f"{row['operation']} {row['outcome']}" for row in rows(path, gold.EVENT_OUTCOMES)}
+    found = [shown(row, outcomes) for of_code in findings_of(path).values() for row in of_code]
     assert sorted(found) == block.partition("----\n")[2].splitlines()
 
 
 @pytest.mark.parametrize(("block", "second"), [(BLOCKS[0], 200), (BLOCKS[1], 175)], ids=["seven", "split"])
-def test_midnight_parts_no_situation(block: str, second: int, tmp_path: Path) -> None:
+def test_midnight_parts_no_situation(block: str, second: int, night_of: Callable[[str], Path], tmp_path: Path) -> None:
     """Two masters, a ghost, a restart, less than before, flapping, no broker, refusals, a split: in two days as in one."""
-    found = []
-    for moved_ms in (0, (16 * 3_600 - second) * 1_000):
-        lines = [{**line, "time": line["time"] + moved_ms} for line in lines_of(block)]
-        (tmp_path / str(moved_ms)).mkdir()
-        night(tmp_path / str(moved_ms) / "w", write(tmp_path / f"{moved_ms}.jsonl", lines))
-        by_code = findings_of(tmp_path / str(moved_ms) / "w")
+    later_ms, found = (16 * 3_600 - second) * 1_000, []
+    lines = [{**line, "time": line["time"] + later_ms} for line in lines_of(block)]
+    night(tmp_path / "w", write(tmp_path / "all.jsonl", lines))
+    for moved_ms, path in ((0, night_of(block)), (later_ms, tmp_path / "w")):
+        by_code = findings_of(path)
         told = [
             (code, row["namesrv_id"], row["subject"], lasts(row)) for code in MIDNIGHT for row in by_code.get(code, [])
         ]

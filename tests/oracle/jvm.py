@@ -87,12 +87,16 @@ def compiled(folders: Sequence[Path], classpath: Sequence[Path]) -> Path:
 class Jvm:
     """A JVM whose main class answers lines: `ask` sends some and returns one answer for each.
 
-    The other side is `LineServer` in the folder java/common. `contextlib.closing` ends the JVM with a block.
+    The other side is `LineServer` in the folder java/common. `contextlib.closing` ends the JVM with a block. One that is not
+    `is_brief` works for so long that to optimize pays.
     """
 
-    def __init__(self, main: str, classpath: Sequence[Path], *arguments: str, options: Sequence[str] = ()) -> None:
+    def __init__(
+        self, main: str, classpath: Sequence[Path], *arguments: str, options: Sequence[str] = (), is_brief: bool = True
+    ) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed with the JVM
-        command = [_java(), "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=4", *options, "-cp", _joined(classpath), main]
+        how = BRIEF if is_brief else ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=4")
+        command = [_java(), *how, *options, "-cp", _joined(classpath), main]
         self._process = subprocess.Popen(
             [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
         )

@@ -26,14 +26,14 @@ class Oracle:
     Raises JvmUnavailableError without Java, or without a network the first time.
     """
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, version: str, *, is_brief: bool = False) -> None:
         released = jvm.jars(f"org.apache.rocketmq:rocketmq-namesrv:{version}")
         classpath = [*released, jvm.pyspark_jar("xbean-asm9-shaded")]
         classes = jvm.compiled([_JAVA / "common", _JAVA / "shared", _JAVA / f"v{version[0]}"], classpath)
         self._home = tempfile.TemporaryDirectory(prefix="oracle")  # of log files and of the KV table
         folders = ("user.home", "java.io.tmpdir", "rocketmq.home.dir")
         options = [f"-D{name}={self._home.name}" for name in folders]
-        self._jvm = jvm.Jvm("oracle.Main", [classes, *classpath], options=options)
+        self._jvm = jvm.Jvm("oracle.Main", [classes, *classpath], options=options, is_brief=is_brief)
         self.version = version
 
     def take(self, events: Iterable[Mapping[str, Any]], *, states: bool = False) -> list[Json]:

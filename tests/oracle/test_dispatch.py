@@ -36,7 +36,7 @@ CONFIGS: dict[str, list[str]] = {
 @pytest.fixture(scope="module", params=VERSIONS)
 def oracle(request: pytest.FixtureRequest) -> Iterator[Oracle]:
     try:
-        real = Oracle(request.param)
+        real = Oracle(request.param, is_brief=True)
     except JvmUnavailableError as error:
         pytest.skip(str(error))
     with closing(real):

@@ -31,7 +31,7 @@ from tests.oracle.request_makers import CHANNELS, Made, Maker
 from tests.record.recording import Answered, Client, free_port, recording
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
-REQUESTS = 1_500
+REQUESTS = 3_000
 _BROKER = ("clusterName", "brokerName", "brokerAddr", "brokerId")
 _OWN = ("kvConfigPath", "configStorePath", "listenPort", "bindAddress", "rocketmqHome")
 
@@ -83,14 +83,13 @@ def _told(answered: Answered | None, theirs: Answered | None) -> object:
     return answered.raw
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("version", ["4.9.7", "5.4.0"])
-def test_it_answers_as_a_real_one_does(version: str, seed: int, tmp_path: Path) -> None:
+def test_it_answers_as_a_real_one_does(version: str, tmp_path: Path) -> None:
     """Random requests of both serializations over several connections: every answer is equal, byte for byte."""
     conf = {"orderMessageEnable": "true"}
     if version == "5.4.0":
         conf |= {"supportActingMaster": "true"}
-    maker, chance, asked = Maker(seed), random.Random(seed), 0
+    maker, chance, asked = Maker(0), random.Random(0), 0
     with real(tmp_path / "real", version, conf) as server:
         options = ("--profile", version, "--config", str(tmp_path / "real" / "namesrv.conf"))
         text = (tmp_path / "real" / "namesrv.conf").read_text(encoding="utf-8")
@@ -163,11 +162,7 @@ def test_real_brokers_and_clients_have_no_other(tmp_path: Path) -> None:
     (tmp_path / "p").write_text(_SETTINGS, encoding="utf-8")
     with recording(tmp_path / "out", "--config", str(tmp_path / "p"), "--answers", "all") as ours:
         at, client = f"127.0.0.1:{ours.port}", Client(ours.port)
-
-        def admin(*words: str) -> str:
-            return mqadmin(tmp_path / "admin", at, *words)
-
-        with _brokers(tmp_path, [at]) as brokers:
+        with mqadmin(tmp_path / "admin", at) as admin, _brokers(tmp_path, [at]) as brokers:
             _until(lambda: _addrs(client) == {"broker-a": ["0", "1"], "broker-b": ["0"]}, lambda: _addrs(client))
             assert "create topic to" in admin("updateTopic", "-c", "C", "-t", "Made", "-r", "4", "-w", "4")
             _until(lambda: _route(client, "Made").keys() == {"broker-a", "broker-b"}, lambda: _route(client, "Made"))
@@ -299,7 +294,8 @@ def test_beside_a_real_one_it_answers_the_same(tmp_path: Path) -> None:
                     lambda: [*map(_addrs, clients), *(broker.said() for broker in brokers.values())],
                 )
                 compare(5)
-                mqadmin(tmp_path / "admin", both[1], "updateTopic", "-c", "C", "-t", "Made", "-r", "4", "-w", "4")
+                with mqadmin(tmp_path / "admin", both[1]) as admin:
+                    assert "create topic to" in admin("updateTopic", "-c", "C", "-t", "Made", "-r", "4", "-w", "4")
                 compare(5)
                 brokers["a1"].kill()
                 compare(5)

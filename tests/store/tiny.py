@@ -13,10 +13,11 @@ import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
 from jobs.conf import PipelineConf
-from jobs.store.files import DataFile, digests_of, write_file
+from jobs.store.files import DataFile, read_files, write_file
 from jobs.store.ledger import as_rows
 from jobs.store.places import table_path
 from jobs.store.warehouse import DATA_TABLES, Warehouse
+from namesrv_day.arrow.digest import slices_of
 from namesrv_day.arrow.rows import table_of
 from schemas import bronze, gold
 from schemas.table import DATE, LONG, STRING, Column, Table
@@ -102,8 +103,12 @@ def publish(warehouse: Warehouse, days: Iterable[dt.date], **said: Any) -> None:
     """Write the run's row as a night does."""
     listed = sorted(days)
     tables = (HEARTBEATS, *DATA_TABLES)
-    found = {table.name: digests_of(warehouse.path, table, warehouse.files(table, listed)) for table in tables}
-    read = as_rows(found.pop(HEARTBEATS.name))
+    found = {
+        table.name: slices_of(table.name, read_files(warehouse.path, table, files))
+        for table in tables
+        if (files := warehouse.files(table, listed))
+    }
+    read = as_rows(found.pop(HEARTBEATS.name, {}))
     written = as_rows({cut: digest for of in found.values() for cut, digest in of.items()})
     runs = [source.ingest_run for source in warehouse.recorded() if source.ingest_run not in warehouse.ledger().covered]
     row = {

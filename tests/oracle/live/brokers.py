@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.oracle.jvm import BRIEF, jars
+from tests.oracle.jvm import BRIEF, Jvm, compiled, jars
 from tests.record.recording import free_port
 
+_JAVA = Path(__file__).parents[1] / "java"
 _LOGBACK = '<configuration><root level="OFF"/></configuration>'
 
 
@@ -72,14 +75,13 @@ class RealBroker:
         self.process.wait()
 
 
-def mqadmin(home: Path, namesrv: str, *words: str, version: str = "5.4.0") -> str:
-    """Return what mqadmin says to a command."""
-    (home / "conf").mkdir(parents=True, exist_ok=True)
+@contextmanager
+def mqadmin(home: Path, namesrv: str) -> Iterator[Callable[..., str]]:
+    """Give what mqadmin of 5.4.0 says to the words of a command, asked of a name server; one process runs all commands."""
+    (home / "conf").mkdir(parents=True)
     (home / "conf" / "logback_tools.xml").write_text(_LOGBACK, encoding="utf-8")
-    classpath = ":".join(map(str, jars(f"org.apache.rocketmq:rocketmq-tools:{version}")))
-    java = ("java", "-Xmx300m", *BRIEF, f"-Drocketmq.home.dir={home}", f"-Duser.home={home}")
-    command = [*java, "-cp", classpath, "org.apache.rocketmq.tools.command.MQAdminStartup", *words, "-n", namesrv]
-    environment = {**os.environ, "ROCKETMQ_HOME": str(home)}
-    return subprocess.run(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=120, env=environment
-    ).stdout
+    libraries = jars("org.apache.rocketmq:rocketmq-tools:5.4.0")
+    classes = compiled([_JAVA / "common", _JAVA / "admin"], libraries)
+    options = ("-Xmx300m", f"-Drocketmq.home.dir={home}", f"-Duser.home={home}")
+    with closing(Jvm("org.apache.rocketmq.tools.command.Admin", [classes, *libraries], options=options)) as jvm:
+        yield lambda *words: jvm.ask(["\t".join([*words, "-n", namesrv])])[0]
