@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from jobs.errors import TamperedError
 from jobs.night.work import Files, files_of, put_aside
 from jobs.passes import Passes
-from jobs.store.files import DataFile, groups_of, read_files, reading, require_intact
+from jobs.store.files import ASKED_FILES, DataFile, groups_of, reading, require_intact
 from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.digest import Digest, Rows, Slice, slices_of
@@ -130,8 +130,8 @@ T = TypeVar("T")
 _ONE_DAY = dt.timedelta(days=1)
 # So many pieces of work for each core: the last ones to end are small.
 _ROUNDS = 4
-# Reading so many bytes takes as long as asking; each file is a part of the statement.
-_WORTH_A_QUERY, _MOST_FILES = 1 << 20, 100
+# Reading so many bytes takes as long as asking.
+_WORTH_A_QUERY = 1 << 20
 _LEASES = ("namesrv_id", "broker_addr", "heartbeat_timeout_ms")
 
 
@@ -170,7 +170,7 @@ class CondenseWork:
 
     root: str
     pieces: tuple[Piece, ...]
-    leases: dict[dt.date, tuple[Piece, ...]]
+    leases: dict[dt.date, Files]
     staging: str
 
 
@@ -216,7 +216,7 @@ def condensed(
     if starts:
         files |= files_of(warehouse, (*gold.HISTORY_TABLES, *gold.REPORT_TABLES), starts).named
     warehouse.hold([bronze.REGISTRATIONS], {day - _ONE_DAY for day in days} - {*days})
-    leases = {day: tuple(_lease_pieces(warehouse, day, starts)) for day in days}
+    leases = {day: _lease_files(warehouse, day, starts) for day in days}
     count = passes.width * _ROUNDS
     work = [
         CondenseWork(warehouse.path, tuple(some), leases, warehouse.staging)
@@ -237,7 +237,7 @@ def _pieces(files: Mapping[str, Sequence[DataFile]], count: int) -> Iterator[Pie
     most = max(_WORTH_A_QUERY, sum(file.size for of in files.values() for file in of) // count)
     for name, listed in files.items():
         for _, of_day in groupby(sorted(listed, key=_day), _day):
-            for some in groups_of(of_day, most, _MOST_FILES):
+            for some in groups_of(of_day, most, ASKED_FILES):
                 yield Piece(name, tuple(some))
 
 
@@ -288,23 +288,17 @@ def _of_recorded(
     return found
 
 
-def _lease_pieces(warehouse: Warehouse, day: dt.date, starts: Iterable[dt.date]) -> Iterator[Piece]:
-    """Yield the files that say for how long an address lives on `day`: who registered, then or on the day before, or was live."""
-    if registered := warehouse.files(bronze.REGISTRATIONS, [day - _ONE_DAY, day]):
-        yield Piece(bronze.REGISTRATIONS.name, tuple(registered))
-    last = max((start for start in starts if start < day), default=None)
-    live = gold.BROKER_LIVE_HISTORY
-    if last and (files := files_of(warehouse, [live], [last]).named[live.name]):
-        yield Piece(live.name, files)
+def _lease_files(warehouse: Warehouse, day: dt.date, starts: Iterable[dt.date]) -> Files:
+    """Return the files that say for how long an address lives on `day`: who registered, then or on the day before, or was live."""
+    registered = files_of(warehouse, [bronze.REGISTRATIONS], [day - _ONE_DAY, day])
+    last = [max(before)] if (before := [start for start in starts if start < day]) else []
+    return registered.having(files_of(warehouse, [gold.BROKER_LIVE_HISTORY], last).named)
 
 
 def _leases(work: CondenseWork, day: dt.date) -> pa.Table:
-    said = {}
-    for table in (gold.BROKER_LIVE_HISTORY, bronze.REGISTRATIONS):
-        files = [file for piece in work.leases[day] if piece.table is table for file in piece.files]
-        is_open = alive(table, day - _ONE_DAY, still=True) if table.has_intervals else None
-        said[table] = read_files(work.root, table, files, _LEASES, is_open)
-    return condense.leases_from(said[gold.BROKER_LIVE_HISTORY], said[bronze.REGISTRATIONS])
+    files, is_open = work.leases[day], alive(gold.BROKER_LIVE_HISTORY, day - _ONE_DAY, still=True)
+    live = files.rows(gold.BROKER_LIVE_HISTORY, _LEASES, is_open)
+    return condense.leases_from(live, files.rows(bronze.REGISTRATIONS, _LEASES))
 
 
 def _shared_out(pieces: Iterable[T], count: int, weight: Callable[[T], int]) -> list[list[T]]:

@@ -57,8 +57,10 @@ _STATS_CHARS = 32
 _MS = dt.timedelta(milliseconds=1)
 _SHA256 = re.compile(r"-([0-9a-f]{64})\.zstd\.parquet$")
 _CHUNK = 4 << 20
-# To ask of one file takes longer than to read a small one; each is a part of the statement.
-_ASKED_BYTES, _ASKED_FILES = 16 << 20, 100
+# To ask of one file takes longer than to read a small one.
+_ASKED_BYTES = 16 << 20
+ASKED_FILES = 100
+"""Files of which is asked at once: each is a part of the statement."""
 _PIECES: Final = b"pieces"
 Pieces = tuple[tuple[int, str], ...]
 """What a file holds, as it was first written: rows that lie one after the other, and the Merkle root of each such piece."""
@@ -433,7 +435,7 @@ def require_intact(root: str, table: Table, files: Iterable[DataFile]) -> None:
 def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice, Digest]:
     """Return the digest of each slice that the rows of data files make up. Raises as `read_files`."""
     found: dict[Slice, Digest] = {}
-    for group in groups_of(files, _ASKED_BYTES, _ASKED_FILES):
+    for group in groups_of(files, _ASKED_BYTES, ASKED_FILES):
         with reading(root, table, group) as rows:
             for cut, digest in slices_of(table.name, rows).items():
                 found[cut] = found.get(cut, Digest()) + digest
@@ -443,7 +445,7 @@ def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice
 def digest_of(root: str, table: Table, files: Iterable[DataFile]) -> Digest:
     """Return the digest of all rows of data files. Raises as `read_files`."""
     found = Digest()
-    for group in groups_of(files, _ASKED_BYTES, _ASKED_FILES):
+    for group in groups_of(files, _ASKED_BYTES, ASKED_FILES):
         with reading(root, table, group) as rows:
             found += sum_of(digests_by(rows).values())
     return found

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from namesrv_core.machine.events import AnswerObserved, Event, QueryDataVersion, RefreshRun, RegisterBroker
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicQueueMappingInfo, TopicTable
 from namesrv_core.replay.loop import TimedEvent
-from namesrv_day.arrow.rows import distinct, rows_of
+from namesrv_day.arrow.rows import distinct, rows_of, with_columns
 from namesrv_wire.protocol.bodies import content_digest
 from schemas import codec
 
@@ -42,7 +42,9 @@ class Timed:
     def __init__(self, rows: pa.Table, topic_tables: Mapping[str, TopicTable]) -> None:
         """`rows` as of `day_events`; where they have a column `is_run`, it says which are runs. Raises as `codec.event_of`."""
         order = pc.sort_indices(rows, [("seq", "ascending"), ("event_id", "ascending")])
-        self._rows = _in_time(rows.take(order)).select(["seq", "event_id", "effect_us", "request_seq"])
+        is_run = [name for name in rows.column_names if name == "is_run"]
+        placed = rows.select(["seq", "event_id", "effect_us", "request_seq", *is_run]).take(order)
+        self._rows = _in_time(placed).drop_columns(is_run)
         filled = (name for name in rows.column_names if name in _KINDS or rows[name].null_count < rows.num_rows)
         self.said, numbers = distinct(rows, [name for name in filled if name not in _NOT_SAID])
         self.numbers = numbers[order.to_numpy()]
@@ -78,8 +80,7 @@ def _in_time(rows: pa.Table) -> pa.Table:
     if "is_run" in rows.column_names:
         latest = pc.if_else(pc.fill_null(rows["is_run"], False), None, latest)
     latest = pc.fill_null_forward(pc.cumulative_max(latest, skip_nulls=True))
-    at = rows.column_names.index("effect_us")
-    return rows.set_column(at, "effect_us", pc.max_element_wise(rows["effect_us"], latest))
+    return with_columns(rows, effect_us=pc.max_element_wise(rows["effect_us"], latest))
 
 
 def topic_tables_of(configs: pa.Table) -> dict[str, TopicTable]:
