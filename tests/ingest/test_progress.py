@@ -25,7 +25,7 @@ def test_the_share_of_all_files_is_told(tmp_path: Path, monkeypatch: pytest.Monk
     packed.write_bytes(gzip.compress(piece(tmp_path / "later", 3_000, 9_000).read_bytes()))
     log = write(tmp_path / "c.jsonl", [at(hour / 1_000, BEAT) for hour in range(2_000)])
     passes, told = InProcess(), list[float]()
-    passes.share = lambda done, of: told.append(done / of)
+    passes.share = lambda done, of: told.append(done / max(of, 1))
     assert not ingest(warehouse_at(tmp_path / "log", "run"), [str(log)], passes).errors
     told.clear()
     assert not ingest(warehouse_at(tmp_path / "w", "run"), [str(plain), str(packed)], passes).errors
