@@ -273,11 +273,12 @@ class _Reading:
         for name in shown.queue_datas if is_whole else names:
             if is_whole:
                 yield ("topic_queue", self.topic, name)
-            if name in pieces:
+            group = self._true_group(name, shown)
+            if name in pieces and (group is not None or name not in shown.groups):
                 yield (GROUP, name, ANY)
                 if not self._may_act(name, shown):
                     yield ("broker_addr", name, ANY)
-                yield from self._known_members(name, name, self._true_group(name, shown))
+                yield from self._known_members(name, name, group)
         yield from (("filter_server", *key) for key in self._keys_of(shown, names))
         if is_whole and shown.queue_datas:
             yield ("topic_queue_mapping", self.topic, ANY)
@@ -331,6 +332,8 @@ class _Reading:
             as_text(d.entity.one) for d in differences if d.entity.kind in ("broker_addr", GROUP)
         ):
             group = self._true_group(name, shown) if isinstance(shown, ShownRoute) else shown.groups.get(name)
+            if group is None and name not in self.registry.broker_addr_table:
+                continue
             yield Change("broker_addr_table", (name,), group)
             for topic in self.registry.topic_queue_table.topics_of_name(name) if group is None else ():
                 yield Change("topic_queue_table", (topic, name), None)
@@ -358,14 +361,18 @@ class _Reading:
         )
 
     def _true_group(self, name: str | None, shown: ShownRoute) -> BrokerData | None:
-        """Return the group as far as a route shows it; of an acting master, only the registry can know the id."""
+        """Return the group as far as a route shows it; of an acting master, only the registry can know the id.
+
+        None also where that is the only member shown, and the registry has no such group.
+        """
         group = shown.groups.get(name)
         if group is None or not self._may_act(name, shown):
             return group
         held = self.registry.broker_addr_table.get(name)
         acting = group.addr_of[MASTER_ID]
         believed = () if held is None else tuple(member for member in held.broker_addrs if member[1] == acting)
-        return group._replace(broker_addrs=(*believed, *(m for m in group.broker_addrs if m[0] != MASTER_ID)))
+        members = (*believed, *(member for member in group.broker_addrs if member[0] != MASTER_ID))
+        return group._replace(broker_addrs=members) if members or held is not None else None
 
     def _as_routed(self, name: str | None, group: BrokerData, shown: ShownRoute) -> BrokerData:
         """Return the group as a route shows it that has the queue data of `shown`."""
