@@ -208,7 +208,8 @@ class _Reading:
         if held is not None and self.belief.knows_members(name):
             yield from _group_pairs(name, self._as_routed(name, held, shown), group)
             return
-        yield from _group_pairs(name, held, self._true_group(name, shown))
+        if (true := self._true_group(name, shown)) is not None:
+            yield from _group_pairs(name, held, true)
         acting = group.addr_of[MASTER_ID]
         if held is None or acting not in held.addr_of.values():
             yield Difference(Entity("broker_addr", name, ANY), None, acting)
@@ -332,7 +333,7 @@ class _Reading:
             as_text(d.entity.one) for d in differences if d.entity.kind in ("broker_addr", GROUP)
         ):
             group = self._true_group(name, shown) if isinstance(shown, ShownRoute) else shown.groups.get(name)
-            if group is None and name not in self.registry.broker_addr_table:
+            if group is None and name in shown.groups:
                 continue
             yield Change("broker_addr_table", (name,), group)
             for topic in self.registry.topic_queue_table.topics_of_name(name) if group is None else ():
@@ -363,7 +364,7 @@ class _Reading:
     def _true_group(self, name: str | None, shown: ShownRoute) -> BrokerData | None:
         """Return the group as far as a route shows it; of an acting master, only the registry can know the id.
 
-        None also where that is the only member shown, and the registry has no such group.
+        None also where it does not know it, and no other member is shown.
         """
         group = shown.groups.get(name)
         if group is None or not self._may_act(name, shown):
@@ -372,7 +373,7 @@ class _Reading:
         acting = group.addr_of[MASTER_ID]
         believed = () if held is None else tuple(member for member in held.broker_addrs if member[1] == acting)
         members = (*believed, *(member for member in group.broker_addrs if member[0] != MASTER_ID))
-        return group._replace(broker_addrs=members) if members or held is not None else None
+        return group._replace(broker_addrs=members) if members else None
 
     def _as_routed(self, name: str | None, group: BrokerData, shown: ShownRoute) -> BrokerData:
         """Return the group as a route shows it that has the queue data of `shown`."""
