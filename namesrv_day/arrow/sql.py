@@ -30,7 +30,9 @@ def connection() -> duckdb.DuckDBPyConnection:
     """Return this thread's database: one thread, as a task has one core; times are UTC."""
     if not hasattr(_local, "connection"):
         _local.connection = duckdb.connect(config={"threads": 1})
-        _local.connection.execute("SET TimeZone = 'UTC'")
+        # Of plans, too. How many rows a table of theirs will have is not known: none is taken for so few that a loop will do.
+        for setting in ("TimeZone = 'UTC'", "nested_loop_join_threshold = 0"):
+            _local.connection.execute(f"SET GLOBAL {setting}")
     found: duckdb.DuckDBPyConnection = _local.connection
     return found
 
@@ -88,8 +90,6 @@ class _Planned:
 
     def __init__(self, query: str, tables: Tables) -> None:
         self._con = connection().cursor()
-        self._con.execute("SET TimeZone = 'UTC'")
-        self._con.execute("SET nested_loop_join_threshold = 0")
         self._given = {name: _Given(table) for name, table in tables.items()}
         for name, given in self._given.items():
             self._con.register(name, given)

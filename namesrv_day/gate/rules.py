@@ -179,7 +179,9 @@ def _repeated(read: Mapping[str, Rows], rule: Rule, part: tuple[int, int]) -> tu
         printed = {name: rows.filter(f"print % {parts} = {number}") for name, rows in printed.items()}
     prints = reduce(duckdb.DuckDBPyRelation.union, (rows.project("print") for rows in printed.values()))
     copies = prints.aggregate("print, count(*) AS copies", "print")
-    found = copies.aggregate("count_if(copies = 1) AS others, list(print) FILTER (copies > 1) AS prints").to_arrow_table()
+    found = copies.aggregate(
+        "count_if(copies = 1) AS others, list(print) FILTER (copies > 1) AS prints"
+    ).to_arrow_table()
     others, repeated = found["others"][0].as_py(), found["prints"].combine_chunks().flatten()
     if not len(repeated):
         return {name: TABLES[name].schema.empty_table() for name in read}, others
