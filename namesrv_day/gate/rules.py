@@ -168,7 +168,7 @@ def _may_have_rows(rows: Rows) -> bool:
 
 
 def _repeated(read: Mapping[str, Rows], rule: Rule, part: tuple[int, int]) -> tuple[dict[str, Rows], int]:
-    """Return of a part of the hashes of keys the rows whose key may be there twice, since its hash is, and how many others there are.
+    """Return the rows whose key may be there twice, since its hash is, and how many others there are: of a part of the hashes.
 
     Numbers are grouped several times as fast as texts, and an id that follows from its row need not be made for it.
     """
