@@ -22,7 +22,7 @@ _FEW_IN_ORDER = 2_000
 _VALUE = re.compile(r"\$(\w+)")
 # A night of a day asks some two hundred. A plan takes a third of a MiB: of a statement that has the day in it there are few.
 _MOST_PLANNED, _MOST_OF_ONE = 500, 2
-# Of a planned statement there is no other way; what few rows give is small.
+# What a statement gives is asked of its connection: a relation of it would be bound twice.
 warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)
 
 
@@ -140,7 +140,7 @@ def _asked_once(query: str, tables: Tables, values: Mapping[str, Any]) -> pa.Tab
     for name, table in tables.items():
         con.register(name, table)
     try:
-        return con.sql(query, params=dict(values)).to_arrow_table()
+        return con.execute(query, values or None).to_arrow_table()
     finally:
         for name in tables:
             con.unregister(name)

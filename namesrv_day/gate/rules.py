@@ -208,7 +208,7 @@ def _asked(query: str, read: Mapping[str, Rows]) -> pa.Table:
     for name, rows in read.items():
         (con.from_arrow(rows) if isinstance(rows, pa.Table) else rows).create_view(name, replace=True)
     try:
-        return con.sql(query).to_arrow_table()
+        return con.execute(query).to_arrow_table()
     finally:
         for name in read:
             con.execute(f"DROP VIEW {name}")
