@@ -53,8 +53,11 @@ def _of_days(sources: pa.Table, days: Collection[dt.date], run_id: str) -> pa.Ta
 
 
 def require_sound(warehouse: Warehouse, measurements: Sequence[Measurement]) -> list[str]:
-    """Judge what was counted, and write the Data Docs; return warnings. Raises GateError if a critical rule is broken."""
-    verdict = judge(measurements, docs_dir(warehouse))
+    """Judge what was counted, and write the Data Docs; return warnings. Raises GateError if a critical rule is broken.
+
+    Rules that had no rows before them say nothing, and cost as much to be judged as others.
+    """
+    verdict = judge([one for one in measurements if one.rows != 0], docs_dir(warehouse))
     broken = [*verdict.critical, *(f"{rule} (not judged)" for rule in verdict.skipped)]
     if broken:
         raise GateError(f"{'; '.join(broken)}; see {verdict.docs_path}", is_of_files=are_of_files(measurements))

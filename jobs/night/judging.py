@@ -74,9 +74,9 @@ class Judged:
 
     Files that were written, and what became of its intervals; `events` that the core took, and those by outcome;
     `reconsidered_since`: from that position on earlier days were replayed with a value that turns out wrong; what is compared
-    with other name servers, None if nothing is; what is recorded of it (`coverage.recorded_day`). Of a day that was published:
-    the findings that it had; whether it hands on to the next day something else, and whether that is other at which any later day
-    may look, or the intervals that are open at its end. Others had no end before.
+    with other name servers, None if nothing is; what is recorded of it (`coverage.recorded_day`). Of a day that was published
+    and is not the last: the findings that it had; whether it hands on to the next day something else, and whether that is other at
+    which any later day may look, or the intervals that are open at its end.
     """
 
     namesrv_id: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate
@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from duckdb import DuckDBPyRelation
 
 from jobs.errors import TamperedError
 from jobs.night.condensing import Condensed, condensed, count_together
@@ -101,19 +100,10 @@ def told_together(
 
 def suspected_on(warehouse: Warehouse, day: dt.date, hours: Sequence[str]) -> pa.Table:
     """Return what a day tells of name servers being one, or several, as `SUSPECTED`; `hours`: where beats are stashed."""
-
-    def bodies(rows: DuckDBPyRelation) -> pa.Table:
+    with reading(warehouse.path, bronze.ROUTE_OBSERVATIONS, warehouse.files(bronze.ROUTE_OBSERVATIONS, [day])) as rows:
         whole = rows.filter("code = 106 AND response_code = 0 AND body IS NOT NULL")
-        return whole.aggregate("namesrv_id, body, list({'seq': seq, 'event_id': event_id}) AS answers").to_arrow_table()
-
-    def of_files(table: Table, ask_one: Callable[[DuckDBPyRelation], pa.Table], schema: pa.Schema) -> pa.Table:
-        found = [schema.empty_table()]
-        for file in warehouse.files(table, [day]):
-            with reading(warehouse.path, table, [file]) as rows:
-                found.append(ask_one(rows).cast(schema))
-        return pa.concat_tables(found)
-
-    answered = of_files(bronze.ROUTE_OBSERVATIONS, bodies, _BODIES)
+        bodies = whole.aggregate("namesrv_id, body, list({'seq': seq, 'event_id': event_id}) AS answers")
+        answered = bodies.to_arrow_table().cast(_BODIES)
     told = ask(query("flags/whole"), {"bodies": answered}, most=_MOST).cast(TOLD)
     if not told.num_rows:
         return SUSPECTED.empty_table()
@@ -128,15 +118,11 @@ def suspected_on(warehouse: Warehouse, day: dt.date, hours: Sequence[str]) -> pa
 
     def registered() -> pa.Table:
         near = ask(_NEAR, {"told": told}, fresh_ns=FRESH_NS)
-
-        def of_file(rows: DuckDBPyRelation) -> pa.Table:
+        with reading(warehouse.path, bronze.REGISTRATIONS, warehouse.files(bronze.REGISTRATIONS, [day])) as rows:
             accepted = rows.filter("response_code = 0 AND refusal IS NULL AND broker_addr IS NOT NULL")
             found = accepted.project(f"{_REGISTERING}, seq // {FRESH_NS} AS near")
-            return (
-                found.join(connection().from_arrow(near), "near", how="semi").to_arrow_table().select(REGISTERED.names)
-            )
-
-        return of_files(bronze.REGISTRATIONS, of_file, REGISTERED)
+            near_told = found.join(connection().from_arrow(near), "near", how="semi")
+            return near_told.to_arrow_table().select(REGISTERED.names).cast(REGISTERED)
 
     return suspected(ask(_HEARD, {"beats": beats}).cast(HEARD), told, registered, apart, warehouse.conf.namesrvs)
 
@@ -449,15 +435,17 @@ class Night:
         return min((seq for seqs in rows if (seq := pc.min(seqs).as_py()) is not None), default=None)
 
     def _published(self, day: dt.date) -> Files | None:
-        """Return the files of a day's gold tables as they were published; None if they never were.
+        """Return the files of a day's gold tables as they were published; None if they never were, or no day takes over from them.
 
         Damaged ones are refused, unless the day was asked for: so they are made anew.
         """
-        if day not in self._warehouse.ledger().days:
-            return None
-        if day not in self._asked:
+        published = self._warehouse.ledger().days
+        if day in published and day not in self._asked:
             self._warehouse.hold(DATA_TABLES, [day])
-        return files_of(self._warehouse, DATA_TABLES, [day], published=True)
+        is_last = day == max({*published, *days_of(self._warehouse.recorded())})
+        return (
+            None if is_last or day not in published else files_of(self._warehouse, DATA_TABLES, [day], published=True)
+        )
 
     def _note_intervals(self, day: dt.date, judged: Sequence[Judged], *, is_other: bool) -> None:
         """Have tables hold what closed on a day, and end with it, unless they go on behind it as they were published.

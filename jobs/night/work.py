@@ -208,9 +208,9 @@ class NamesrvWork:
 
     `today`: bronze tables of the day, and topic_configs; `start`: the last day before, and `before` its tables, with the intervals
     that were there on it or later; `ever`: namesrv_events up to the day; `told`: expired_brokers of days before.
-    `published`: gold tables of the day as they were published; None: they never were; `opened`: of intervals that are published as
-    open, and `open_digests` of these, by table. `hours`, `answers`: where hours of beats and of answers are stashed.
-    `suspected`: as `flags.suspected.SUSPECTED`; `unread`: see `VerifyInput`.
+    `published`: gold tables of the day as they were published; None: they never were, or it is the last; `opened`: of intervals
+    that are published as open, and `open_digests` of these, by table. `hours`, `answers`: where hours of beats and of answers are
+    stashed. `suspected`: as `flags.suspected.SUSPECTED`; `unread`: see `VerifyInput`.
     """
 
     namesrv_id: str

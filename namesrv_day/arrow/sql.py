@@ -22,7 +22,7 @@ _FEW_IN_ORDER = 2_000
 _VALUE = re.compile(r"\$(\w+)")
 # A night of a day asks some two hundred. A plan takes a third of a MiB: of a statement that has the day in it there are few.
 _MOST_PLANNED, _MOST_OF_ONE = 500, 2
-# Of a planned statement there is no other way; what few rows give is small.
+# What a statement gives is asked of its connection: a relation of it would be bound twice.
 warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)
 
 
@@ -30,7 +30,9 @@ def connection() -> duckdb.DuckDBPyConnection:
     """Return this thread's database: one thread, as a task has one core; times are UTC."""
     if not hasattr(_local, "connection"):
         _local.connection = duckdb.connect(config={"threads": 1})
-        _local.connection.execute("SET TimeZone = 'UTC'")
+        # Of plans, too. How many rows a table of theirs will have is not known: none is taken for so few that a loop will do.
+        for setting in ("TimeZone = 'UTC'", "nested_loop_join_threshold = 0"):
+            _local.connection.execute(f"SET GLOBAL {setting}")
     found: duckdb.DuckDBPyConnection = _local.connection
     return found
 
@@ -88,8 +90,6 @@ class _Planned:
 
     def __init__(self, query: str, tables: Tables) -> None:
         self._con = connection().cursor()
-        self._con.execute("SET TimeZone = 'UTC'")
-        self._con.execute("SET nested_loop_join_threshold = 0")
         self._given = {name: _Given(table) for name, table in tables.items()}
         for name, given in self._given.items():
             self._con.register(name, given)
@@ -140,7 +140,7 @@ def _asked_once(query: str, tables: Tables, values: Mapping[str, Any]) -> pa.Tab
     for name, table in tables.items():
         con.register(name, table)
     try:
-        return con.sql(query, params=dict(values)).to_arrow_table()
+        return con.execute(query, values or None).to_arrow_table()
     finally:
         for name in tables:
             con.unregister(name)

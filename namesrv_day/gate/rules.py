@@ -168,10 +168,9 @@ def _may_have_rows(rows: Rows) -> bool:
 
 
 def _repeated(read: Mapping[str, Rows], rule: Rule, part: tuple[int, int]) -> tuple[dict[str, Rows], int]:
-    """Return the rows whose key may be there twice, since its hash is, and of a part of the hashes; and how many others there are.
+    """Return the rows whose key may be there twice, since its hash is, and how many others there are: of a part of the hashes.
 
-    The first part counts the others of all. Numbers are grouped several times as fast as texts, and an id that follows from its
-    row need not be made for it.
+    Numbers are grouped several times as fast as texts, and an id that follows from its row need not be made for it.
     """
     con, (number, parts) = connection(), part
     given = {name: con.from_arrow(rows) if isinstance(rows, pa.Table) else rows for name, rows in read.items()}
@@ -179,12 +178,15 @@ def _repeated(read: Mapping[str, Rows], rule: Rule, part: tuple[int, int]) -> tu
     if parts > 1:
         printed = {name: rows.filter(f"print % {parts} = {number}") for name, rows in printed.items()}
     prints = reduce(duckdb.DuckDBPyRelation.union, (rows.project("print") for rows in printed.values()))
-    repeated = prints.aggregate("print, count(*) AS copies", "print").filter("copies > 1").to_arrow_table()
-    count = 0 if number else sum(rows.count("*").fetchall()[0][0] for rows in given.values())
-    if not repeated.num_rows:
-        return {name: TABLES[name].schema.empty_table() for name in read}, count
-    found = {name: rows.join(con.from_arrow(repeated), "print", how="semi") for name, rows in printed.items()}
-    return {**found}, count - sum(rows.count("*").fetchall()[0][0] for rows in found.values())
+    copies = prints.aggregate("print, count(*) AS copies", "print")
+    found = copies.aggregate(
+        "count_if(copies = 1) AS others, list(print) FILTER (copies > 1) AS prints"
+    ).to_arrow_table()
+    others, repeated = found["others"][0].as_py(), found["prints"].combine_chunks().flatten()
+    if not len(repeated):
+        return {name: TABLES[name].schema.empty_table() for name in read}, others
+    known = con.from_arrow(pa.table({"print": repeated}))
+    return {name: rows.join(known, "print", how="semi") for name, rows in printed.items()}, others
 
 
 def _print(table: str, rule: Rule) -> str:
@@ -206,7 +208,7 @@ def _asked(query: str, read: Mapping[str, Rows]) -> pa.Table:
     for name, rows in read.items():
         (con.from_arrow(rows) if isinstance(rows, pa.Table) else rows).create_view(name, replace=True)
     try:
-        return con.sql(query).to_arrow_table()
+        return con.execute(query).to_arrow_table()
     finally:
         for name in read:
             con.execute(f"DROP VIEW {name}")
