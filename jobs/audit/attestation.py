@@ -64,11 +64,7 @@ Json = dict[str, Any]
 
 
 def attest(
-    answers: Answers,
-    warehouse: Warehouse,
-    at: tuple[str, dt.datetime] | None,
-    tables: Sequence[str],
-    console: Shows,
+    answers: Answers, warehouse: Warehouse, at: tuple[str, dt.datetime] | None, tables: Sequence[str], console: Shows
 ) -> Json:
     """Prove what is published and return the attestation.
 

@@ -182,12 +182,7 @@ class Reading:
     """
 
     def __init__(
-        self,
-        warehouse: Warehouse,
-        staging: Staging,
-        lateness: Lateness,
-        result: Ingested,
-        passes: Passes,
+        self, warehouse: Warehouse, staging: Staging, lateness: Lateness, result: Ingested, passes: Passes
     ) -> None:
         self._warehouse, self._staging, self._lateness = warehouse, staging, lateness
         self._result, self._passes = result, passes

@@ -128,11 +128,7 @@ def _all(path: Path, vxlan_ports: Collection[int]) -> Iterator[Segment]:
 
 
 def _places(
-    segments: Iterable[Segment],
-    transcript: Transcript,
-    begun: Mapping[tuple[str, str], Stream],
-    *,
-    is_early: bool,
+    segments: Iterable[Segment], transcript: Transcript, begun: Mapping[tuple[str, str], Stream], *, is_early: bool
 ) -> Counter[Bearing]:
     """Return how many directions of known connections are behind what is known of them, in it, or before.
 

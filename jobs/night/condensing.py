@@ -205,10 +205,7 @@ class Condensed:
 
 
 def condensed(
-    warehouse: Warehouse,
-    passes: Passes,
-    days: Sequence[dt.date],
-    starts: Collection[dt.date] = (),
+    warehouse: Warehouse, passes: Passes, days: Sequence[dt.date], starts: Collection[dt.date] = ()
 ) -> Condensed:
     """Read what is recorded on `days`, and the gold slices of `starts`, once."""
     by_day = [table for table in bronze.TABLES if table.partition_by]
@@ -267,11 +264,7 @@ def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.
 
 
 def _of_recorded(
-    work: CondenseWork,
-    piece: Piece,
-    day: dt.date,
-    rows: duckdb.DuckDBPyRelation,
-    leases: Callable[[dt.date], pa.Table],
+    work: CondenseWork, piece: Piece, day: dt.date, rows: duckdb.DuckDBPyRelation, leases: Callable[[dt.date], pa.Table]
 ) -> Condensed:
     """Return what the rows of a piece of a bronze table leave but the digests of its slices."""
     found = Condensed()

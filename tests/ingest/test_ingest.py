@@ -23,7 +23,7 @@ from jobs.ingest.collecting import Collector, Run
 from jobs.ingest.ingest import ingest
 from jobs.ingest.reading import Part, read_part
 from jobs.ingest.sources import Ingested
-from jobs.ingest.writing import write_staged
+from jobs.ingest.staging import write_staged
 from namesrv_wire.packets.columns import read_columns
 from schemas import bronze
 from schemas.bronze import BROKEN_RULE

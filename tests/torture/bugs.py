@@ -63,7 +63,7 @@ BUGS = (
     ),
     Bug(
         "a quota that is used up is no full disk",
-        "jobs/store/disk.py",
+        "jobs/errors.py",
         "if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):",
         "if isinstance(error, OSError) and error.errno == errno.ENOSPC:",
         "tests/store/test_lock.py::test_a_full_disk_is_told_from_other_failures",
