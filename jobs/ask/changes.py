@@ -28,6 +28,7 @@ from jobs.errors import (
     first_line,
 )
 from jobs.printable import nobody
+from jobs.store.coverage import text_of
 from schemas import asked
 
 COLUMNS: Final = ["change_id", "run_id", "published_time", "table_name", "change", "namesrv_id", "at", "row", "before"]
@@ -94,7 +95,7 @@ def changes(
 def lines(found: Answer) -> Iterator[str]:
     """Yield changes as JSON, an object a line."""
     for said in objects(found):
-        yield json.dumps(said, ensure_ascii=False, default=_iso) + "\n"
+        yield json.dumps(said, ensure_ascii=False, default=text_of) + "\n"
 
 
 def objects(found: Answer) -> Iterator[dict[str, Any]]:
@@ -102,10 +103,6 @@ def objects(found: Answer) -> Iterator[dict[str, Any]]:
     for row in found.rows:
         said = dict(zip(found.names, row, strict=True))
         yield said | {name: None if said[name] is None else json.loads(said[name]) for name in ("row", "before")}
-
-
-def _iso(at: dt.datetime) -> str:
-    return f"{at.astimezone(dt.timezone.utc).replace(tzinfo=None).isoformat()}Z"
 
 
 def _told(

@@ -134,18 +134,6 @@ def publish(
     return report, gold_digests(digests), warnings, len(restated)
 
 
-def note_refused(
-    warehouse: Warehouse,
-    days: Sequence[dt.date],
-    error: GateError,
-    counts: Mapping[str, int],
-    seconds: Mapping[str, float],
-) -> None:
-    """Note in the ledger that the gate refused a run."""
-    warehouse.discard()
-    warehouse.note_run(days, {"status": "refused", "gate": str(error), "counts": counts, "seconds": seconds})
-
-
 def gold_digests(digests: Mapping[str, Digest]) -> dict[str, str]:
     """Return the printed digests of the gold tables."""
     return {table.name: str(digests.get(table.name, Digest())) for table in sorted(DATA_TABLES, key=lambda t: t.name)}
@@ -285,27 +273,24 @@ class _Nightly:
     def run(self) -> None:
         """Run the night, and fill in its summary."""
         warehouse, summary = self._warehouse, self._summary
+        given, ingested = Given(), Ingested()
         with ExitStack() as held:
-            with self._step("ingest"):
-                warehouse.start_from_published()
-                require_whole(warehouse)
-                given = held.enter_context(given_files(warehouse, self._asked.inputs, self._passes))
-                ingested, failed = Ingested(), None
-                try:
-                    ingested = self._read(given, {})
-                except OF_FILES as error:
-                    failed = error
             try:
-                if failed is not None:
-                    raise failed
+                with self._step("ingest"):
+                    warehouse.start_from_published()
+                    require_whole(warehouse)
+                    given = held.enter_context(given_files(warehouse, self._asked.inputs, self._passes))
+                    ingested = self._read(given, {})
                 self._publish(ingested)
             except OF_FILES as error:
                 refused = self._refused(given, error)
                 if refused is None:
                     if not isinstance(error, GateError):
                         raise
-                    note_refused(warehouse, self._replayed, error, ingested.counts, summary.seconds)
                     summary.status, summary.gate = "refused", str(error)
+                    said = {"status": "refused", "gate": summary.gate}
+                    warehouse.discard()
+                    warehouse.note_run(self._replayed, {**said, "counts": ingested.counts, "seconds": summary.seconds})
                     return
                 with self._step("ingest"):
                     ingested = self._read(given, refused)

@@ -143,7 +143,7 @@ def joins_of(root: str, table: Table, file: DataFile) -> list[int]:
 def pieces_of(root: str, table: Table, file: DataFile) -> Pieces:
     """Return the pieces of a file, of its rows as they lie there. Raises TamperedError."""
     names = stored_schema(table).names
-    leaves = [leaf for rows in _batches(root, table, file) for leaf in leaves_of(rows.select(names))]
+    leaves = [leaf for rows in batches_of(root, table, [file]) for leaf in leaves_of(rows.select(names))]
     return _pieces(leaves, joins_of(root, table, file))
 
 
@@ -252,16 +252,14 @@ def batches_of(root: str, table: Table, files: Iterable[DataFile]) -> Iterator[p
 
     Raises as `read_files`.
     """
-    for file in files:
-        yield from _batches(root, table, file)
-
-
-def _batches(root: str, table: Table, file: DataFile) -> Iterator[pa.Table]:
+    path = ""
     try:
-        for batch in dataset_of(root, table, [file]).to_batches(batch_readahead=1, fragment_readahead=0):
-            yield pa.Table.from_batches([batch])
+        for file in files:
+            path = file.path
+            for batch in dataset_of(root, table, [file]).to_batches(batch_readahead=1, fragment_readahead=0):
+                yield pa.Table.from_batches([batch])
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise unreadable(root, table, file.path, error) from error
+        raise unreadable(root, table, path, error) from error
 
 
 def dataset_of(root: str, table: Table, files: Sequence[DataFile], once: Collection[str] = ()) -> ds.FileSystemDataset:
