@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from jobs.ingest.collecting import STAGED, WRITTEN, Collector, Run, staged_schema
 from jobs.ingest.sources import Ingested
-from jobs.store.files import DataFile, read_files, write_file
+from jobs.store.files import DataFile, read_files, together, write_file
 from jobs.store.places import filesystem_of, local_path
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.instants import NS_PER_US
@@ -213,19 +213,6 @@ class Staging(Collector):
         finally:
             for name in tables:
                 self._con.unregister(name)
-
-
-def together(pieces: Iterable[pa.Table], most_rows: int, most_bytes: int) -> Iterator[pa.Table]:
-    """Yield the rows of all pieces, a table as soon as it has so many rows or bytes."""
-    held, rows, size = list[pa.Table](), 0, 0
-    for piece in pieces:
-        held.append(piece)
-        rows, size = rows + len(piece), size + piece.nbytes
-        if rows >= most_rows or size >= most_bytes:
-            yield pa.concat_tables(held)
-            held, rows, size = [], 0, 0
-    if rows:
-        yield pa.concat_tables(held)
 
 
 def parts_of(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:

@@ -246,10 +246,7 @@ class Night:
     @property
     def outcomes(self) -> Counter[str]:
         """Return how many events came to what."""
-        total: Counter[str] = Counter()
-        for of in self.judged:
-            total.update(of.outcomes)
-        return total
+        return sum((of.outcomes for of in self.judged), Counter[str]())
 
     @property
     def outputs(self) -> dict[Slice, Digest]:

@@ -6,6 +6,7 @@ import datetime as dt
 import fcntl
 import gzip
 import json
+import mmap
 import os
 import re
 import shutil
@@ -104,16 +105,14 @@ def finish_left_over(folder: Path, of: str) -> list[str]:
 def _cut_torn_lines(file: int) -> int:
     """Cut what stands behind the last line that is whole; return how many bytes those were."""
     size = end = os.fstat(file).st_size
-    while end > 0:
-        begin, line_feed = end, -1
-        while begin > 0 and line_feed < 0:  # of the line in front
-            stop, begin = begin, max(0, begin - (1 << 16))
-            line_feed = os.pread(file, min(stop, end - 1) - begin, begin).rfind(b"\n")
-        begin = begin + line_feed + 1 if line_feed >= 0 else 0
-        line = os.pread(file, end - begin, begin)
-        if line.endswith(b"\n") and _is_object(line):
-            break
-        end = begin
+    if size:  # nothing cannot be mapped
+        with mmap.mmap(file, size, access=mmap.ACCESS_READ) as data:
+            while end > 0:
+                begin = data.rfind(b"\n", 0, end - 1) + 1
+                line = data[begin:end]
+                if line.endswith(b"\n") and _is_object(line):
+                    break
+                end = begin
     os.ftruncate(file, end)
     return size - end
 

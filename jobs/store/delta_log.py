@@ -31,7 +31,7 @@ LOG: Final = "_delta_log"
 KEPT_DAYS: Final = 400
 WRITER: Final = "namesrv-history"
 """First word of what every commit of ours says of itself; the second is the run."""
-_ENTRY = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet)")
+ENTRY: Final = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet)")
 # To find a version, the log is read from the last checkpoint on.
 _COMMITS_A_CHECKPOINT = "20"
 
@@ -114,7 +114,7 @@ def log_of(root: str, table: Table) -> dict[str, tuple[int, str]]:
     for info in found:
         if info.is_file and info.size == 0 and info.extension == "json":
             raise BrokenLogError(f"{table.name}: cannot be read: {info.path}: it is empty")
-    entries = ((info.base_name, _ENTRY.fullmatch(info.base_name)) for info in found)
+    entries = ((info.base_name, ENTRY.fullmatch(info.base_name)) for info in found)
     return {name: (int(entry[1]), entry[2]) for name, entry in entries if entry}
 
 

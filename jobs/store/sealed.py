@@ -26,7 +26,7 @@ from deltalake import Schema
 
 from jobs.errors import TamperedError, first_line
 from jobs.store import delta_log
-from jobs.store.chain import LOG, Entry, Link, root_of_files
+from jobs.store.chain import LOG, Entry, Link, last_commits, root_of_files
 from jobs.store.files import NO_VALUE, DataFile, batches_of, described, is_rooted, pieces_of, sha256_at
 from jobs.store.ledger import Run
 from jobs.store.places import filesystem_of, table_path
@@ -36,7 +36,6 @@ from namesrv_day.arrow.sql import connection
 from schemas import bronze, gold
 from schemas.table import Table
 
-_ENTRY: Final = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet)")
 # What writers that died have left, and Hadoop's checksums, no reader looks at.
 _BESIDE: Final = re.compile(r"_last_checkpoint|\..*|.*\.tmp|.*#\d+")
 _MS: Final = dt.timedelta(milliseconds=1)
@@ -49,7 +48,7 @@ class Sealed:
     def __init__(self, warehouse: Warehouse, last: Run, damaged: set[str]) -> None:
         self._warehouse, self._last, self._damaged = warehouse, last, damaged
         self.chain = warehouse.chain()
-        self._now, self._commits = self.chain.files(), self.chain.last_commits()
+        self._now, self._commits = self.chain.files(), last_commits(warehouse.rows(gold.RUNS, columns=["files"]))
         runs = warehouse.rows(gold.RUNS, columns=["run_id", "days", "ingest_runs", "versions"])
         self._runs = {row["run_id"]: row for row in runs.to_pylist()}
         ledger = delta_log.open_version(warehouse.path, gold.RUNS, delta_log.head_of(warehouse.path, gold.RUNS))
@@ -258,7 +257,7 @@ class _Log:
         self._system, self._folder = filesystem_of(f"{self.where}/_delta_log")
         found = self._system.get_file_info(pafs.FileSelector(self._folder, allow_not_found=True))
         self._names = [(info.base_name, info.is_file) for info in found]
-        entries = [entry for name, _ in self._names if (entry := _ENTRY.fullmatch(name))]
+        entries = [entry for name, _ in self._names if (entry := delta_log.ENTRY.fullmatch(name))]
         self._numbers = {kind: {int(of[1]) for of in entries if of[2] == kind} for kind in ("json", "crc", _CHECKPOINT)}
         self.wrong: list[str] = []
         self.files: dict[str, Json] = {}
@@ -268,7 +267,7 @@ class _Log:
     def strange(self) -> Iterator[str]:
         """Yield a sentence for each entry that readers may take in the place of commits, and that none of ours is like."""
         for name, is_file in self._names:
-            if not is_file or not (_ENTRY.fullmatch(name) or _BESIDE.fullmatch(name)):
+            if not is_file or not (delta_log.ENTRY.fullmatch(name) or _BESIDE.fullmatch(name)):
                 yield f"{self._table.name}: {self._folder}/{name} is no commit or checkpoint as they are written here"
 
     def versions(self, sealed: str) -> Iterator[int]:
@@ -416,29 +415,23 @@ def _false_bounds(rows: pa.Table, stats: Json) -> bool:
     """Return whether least or greatest values, or counts of NULL, of columns are not those of the rows."""
     while any(pa.types.is_struct(field.type) for field in rows.schema):
         rows = rows.flatten()
-    for of, is_so in (
-        ("minValues", lambda said, low, _: said <= low),
-        ("maxValues", lambda said, _, high: said >= high),
-        ("nullCount", None),
-    ):
-        for name, said in _flat(stats.get(of) or {}):
-            if name not in rows.column_names:
-                return True
-            column = rows[name]
-            if is_so is None:
-                if said is not None and said != column.null_count:
-                    return True
-            elif said is not None and column.null_count < len(column):
-                try:
-                    bounds = pc.min_max(column).as_py()
-                    value = said if isinstance(said, type(bounds["min"])) else pa.scalar(said).cast(column.type).as_py()
-                    if isinstance(value, dt.datetime) and of == "maxValues":
-                        value += _MS  # whole milliseconds are said
-                    if not is_so(value, bounds["min"], bounds["max"]):
-                        return True
-                except (pa.ArrowException, TypeError):
-                    return True
-    return False
+    told = [(of, *one) for of in ("minValues", "maxValues", "nullCount") for one in _flat(stats.get(of) or {})]
+    return any(name not in rows.column_names or _is_false(of, said, rows[name]) for of, name, said in told)
+
+
+def _is_false(of: str, said: Any, column: pa.ChunkedArray) -> bool:
+    if said is None or of == "nullCount":
+        return said is not None and bool(said != column.null_count)
+    if column.null_count == len(column):
+        return False
+    try:
+        low, high = pc.min_max(column).as_py().values()
+        value = said if isinstance(said, type(low)) else pa.scalar(said).cast(column.type).as_py()
+        if of == "minValues":
+            return not value <= low
+        return not (value + _MS if isinstance(value, dt.datetime) else value) >= high  # whole milliseconds are said
+    except (pa.ArrowException, TypeError):
+        return True
 
 
 def _flat(values: Json, before: str = "") -> Iterator[tuple[str, Any]]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from jobs.ingest.sources import Ingested
-from jobs.ingest.staging import settle_staged, staging_in, together, write_staged
+from jobs.ingest.staging import settle_staged, staging_in, write_staged
+from jobs.store.files import together
 from namesrv_day.audit.content import compare
 from namesrv_wire.rows import REVOKED, Row
 from schemas import bronze
