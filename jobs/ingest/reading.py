@@ -256,9 +256,9 @@ class Reading:
         self._staging.add_files(found.files, found.days, first - 1, 0)
         self._lateness.add(found.latest_us, found.refused)
         result.frames += tally.frames
-        result.pieces += tally.pieces + found.pieces
-        result.packets += tally.packets + found.sightings
-        result.sightings += tally.sightings + found.sightings
+        result.pieces += tally.pieces
+        result.packets += tally.packets
+        result.sightings += tally.sightings
         result.ignored.update(tally.ignored)
         if tally.dropped_rows:
             result.ignored["before_known_as_namesrv"] += tally.dropped_rows

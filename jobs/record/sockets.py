@@ -389,20 +389,12 @@ def record(arguments: argparse.Namespace) -> int:
         say(sentence)
     of = address_of(*name)
     service = Service(properties, version, of, 0 if arguments.answers == "all" else 60)
+    return asyncio.run(_serve(service, properties.kv_path, of, arguments))
+
+
+async def _serve(service: Service, kv_path: Path, of: str, arguments: argparse.Namespace) -> int:
+    folder, (host, port) = Path(arguments.output), arguments.listen
     limits = Limits(arguments.connections, arguments.memory * MIB)
-    files = Files(arguments.rotate, sync_s=arguments.sync)
-    return asyncio.run(_serve(service, properties.kv_path, (folder, of, host, port), limits, files, arguments.for_s))
-
-
-async def _serve(
-    service: Service,
-    kv_path: Path,
-    place: tuple[Path, str, str, int],
-    limits: Limits,
-    files: Files,
-    for_s: float | None,
-) -> int:
-    folder, of, host, port = place
     loop, stop = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
@@ -411,14 +403,9 @@ async def _serve(
     if wanted > most != resource.RLIM_INFINITY:
         raise UsageError(f"--connections {limits.connections:,}: this process may open {most:,} files (ulimit -Hn)")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[0]), most))
-    server: Server | None = None
-
-    def accepted() -> Peer:
-        assert server is not None
-        return Peer(server)
-
+    server: Server  # there when it begins to serve
     try:
-        listening = await loop.create_server(accepted, host, port, backlog=1_024, start_serving=False)
+        listening = await loop.create_server(lambda: Peer(server), host, port, backlog=1_024, start_serving=False)
     except OSError as error:
         raise UsageError(f"--listen {host}:{port}: {os.strerror(error.errno or 0).lower()}") from error
     try:
@@ -428,7 +415,7 @@ async def _serve(
     for path in left_over(folder, of):  # what a process that was killed has written here, and maybe not there
         with path.open("rb") as lines:
             entries += kv_events_in(lines)
-    server = Server(service, folder, of, kv_path, limits, files)
+    server = Server(service, folder, of, kv_path, limits, Files(arguments.rotate, sync_s=arguments.sync))
     service.start(entries, namespaces)
     server.keep()
     for sentence in finish_left_over(folder, of):
@@ -439,7 +426,7 @@ async def _serve(
     stopped = asyncio.ensure_future(stop.wait())
     ends = [stopped, server.failure, *tasks]
     try:
-        await asyncio.wait(ends, timeout=for_s, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(ends, timeout=arguments.for_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
         listening.close()
         for task in ends:

@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -85,14 +86,15 @@ def maintain(
         for table in _ALL_TABLES
         if (head := delta_log.head_of(root, table)) >= 0
     }
-    pinned = pinned_by(warehouse.rows(gold.RUNS, columns=["status", "finished_time", "versions"]))
+    runs = warehouse.rows(gold.RUNS, columns=["finished_time", "versions"], filter=pc.field("status") == "published")
+    pinned = [(row["finished_time"], dict(row["versions"] or ())) for row in runs.to_pylist()]
     oldest = oldest_versions(pinned, warehouse.started - dt.timedelta(days=retain_days))
     if gold.RUNS.name in existing:
         # What an earlier maintenance with a shorter retention has deleted stays deleted.
         gone = oldest_kept(existing[gold.RUNS.name].delta)
         oldest = {name: max(oldest.get(name, 0), gone.get(name, 0)) for name in {**gone, **oldest}}
     crowded = {name: _crowded(version) for name, version in existing.items()}
-    done = Maintained({}, _staging(root), sum(is_readable(run.versions, oldest) for run in pinned), len(pinned))
+    done = Maintained({}, _staging(root), sum(is_readable(versions, oldest) for _, versions in pinned), len(pinned))
     before = {name: _files(root, version.table) for name, version in existing.items()}
     if not dry_run:
         for number, (name, version) in enumerate(existing.items()):
@@ -100,9 +102,9 @@ def maintain(
             compacted = _compacted(warehouse, version, crowded[name])
             delta_log.set_properties(compacted, delta_log.properties(retain_days), warehouse.run_id)
         if gold.RUNS.name in existing:
-            runs = delta_log.open_version(root, gold.RUNS, delta_log.head_of(root, gold.RUNS))
+            ledger = delta_log.open_version(root, gold.RUNS, delta_log.head_of(root, gold.RUNS))
             # Only these versions, and later ones, are readable from now on.
-            delta_log.set_properties(runs, {OLDEST: json.dumps(oldest, sort_keys=True)}, warehouse.run_id)
+            delta_log.set_properties(ledger, {OLDEST: json.dumps(oldest, sort_keys=True)}, warehouse.run_id)
         warehouse.clear_staging()
         # It names files of the ledger's tables that are as good as deleted now.
         warehouse.write_history()
@@ -120,25 +122,16 @@ def maintain(
 # -- which versions must stay readable -------------------------------------------------------------------------------
 
 
-class Pinned(NamedTuple):
-    """The versions that a published run has pinned, by table, and when it was published."""
-
-    finished_time: dt.datetime
-    versions: Mapping[str, int]
-
-
-def pinned_by(runs: pa.Table) -> list[Pinned]:
-    """Return what the published runs of the ledger have pinned; `runs` has status, finished_time and versions."""
-    published = runs.filter(pc.field("status") == "published")
-    return [Pinned(row["finished_time"], dict(row["versions"] or ())) for row in published.to_pylist()]
+Pinned = tuple[dt.datetime, Mapping[str, int]]
+"""When a run was published, and the versions that it has pinned, by table."""
 
 
 def oldest_versions(pinned: Iterable[Pinned], since: dt.datetime) -> dict[str, int]:
     """Return for each table the oldest version that a run published `since` has pinned; the last run always counts."""
-    runs = sorted(pinned, key=lambda run: run.finished_time)
-    kept = [run for run in runs if run.finished_time >= since] or runs[-1:]
-    tables = sorted({table for run in kept for table in run.versions})
-    return {table: min(run.versions[table] for run in kept if table in run.versions) for table in tables}
+    runs = sorted(pinned, key=itemgetter(0))
+    kept = [versions for at, versions in runs if at >= since] or [versions for _, versions in runs[-1:]]
+    tables = sorted({table for versions in kept for table in versions})
+    return {table: min(versions[table] for versions in kept if table in versions) for table in tables}
 
 
 def is_readable(versions: Mapping[str, int], oldest: Mapping[str, int]) -> bool:

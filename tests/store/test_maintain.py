@@ -14,7 +14,7 @@ from jobs.store import maintain as maintenance
 from jobs.store.delta_log import commits_of, head_of, open_version
 from jobs.store.files import read_files
 from jobs.store.ledger import Run
-from jobs.store.maintain import Pinned, is_readable, log_before, maintain, oldest_versions
+from jobs.store.maintain import is_readable, log_before, maintain, oldest_versions
 from jobs.store.places import table_path
 from jobs.store.published import require_kept
 from namesrv_day.arrow.digest import Digest, digests_by, sum_of
@@ -232,9 +232,9 @@ def test_a_log_with_a_hole_is_refused(tmp_path: Path) -> None:
 def test_the_oldest_version_to_keep_is_that_of_the_oldest_kept_run_table_by_table() -> None:
     """A run within the retention keeps all its versions; without one, the last published keeps its own."""
     runs = [
-        Pinned(NOW - dt.timedelta(days=90), {"a": 1, "b": 1}),
-        Pinned(NOW - dt.timedelta(days=30), {"a": 7, "b": 2}),
-        Pinned(NOW - dt.timedelta(days=1), {"a": 9, "b": 2, "c": 0}),
+        (NOW - dt.timedelta(days=90), {"a": 1, "b": 1}),
+        (NOW - dt.timedelta(days=30), {"a": 7, "b": 2}),
+        (NOW - dt.timedelta(days=1), {"a": 9, "b": 2, "c": 0}),
     ]
     assert oldest_versions(runs, NOW - dt.timedelta(days=31)) == {"a": 7, "b": 2, "c": 0}
     assert oldest_versions(reversed(runs), NOW) == {"a": 9, "b": 2, "c": 0}
