@@ -81,12 +81,11 @@ def left_over(folder: Path, of: str) -> Iterable[Path]:
     return sorted(folder.glob(f".{safe_name(of)}-*{_LIVE}"))
 
 
-def finish_left_over(folder: Path, of: str) -> list[str]:
-    """Finish the files of `of` that somebody who is no more has left; return a sentence about each that ended in half a line.
+def finish_left_over(folder: Path, of: str) -> None:
+    """Finish the files of `of` that somebody who is no more has left; say so of each that ended in half a line.
 
     What stands behind the last line feed goes, and so do lines at the end that are none, which a machine without power leaves.
     """
-    said = []
     for path in left_over(folder, of):
         with path.open("rb+") as file:
             try:
@@ -96,10 +95,7 @@ def finish_left_over(folder: Path, of: str) -> list[str]:
             cut = _cut_torn_lines(file.fileno())
             _finish(path)
         if cut:
-            said.append(
-                f"{path.name}: {cut:,} bytes at its end are no whole line: cut, nobody was told of what they say"
-            )
-    return said
+            say(f"{path.name}: {cut:,} bytes at its end are no whole line: cut, nobody was told of what they say")
 
 
 def _cut_torn_lines(file: int) -> int:

@@ -418,8 +418,7 @@ async def _serve(service: Service, kv_path: Path, of: str, arguments: argparse.N
     server = Server(service, folder, of, kv_path, limits, Files(arguments.rotate, sync_s=arguments.sync))
     service.start(entries, namespaces)
     server.keep()
-    for sentence in finish_left_over(folder, of):
-        say(sentence)
+    finish_left_over(folder, of)
     await listening.start_serving()
     say(f"listening on {host}:{port} as {of}, a {service.namesrv.profile.name}; it writes to {folder}")
     tasks = [asyncio.ensure_future(each) for each in (server.scans(), server.silences(), server.files())]
