@@ -114,10 +114,6 @@ class LedgerBehindError(TamperedError):
     """The ledger lacks a published run, or differs from `last_run.json`."""
 
 
-class CompactionError(TamperedError):
-    """Compaction has changed rows."""
-
-
 class LayoutError(JobError):
     """The warehouse has the layout of another version of this software."""
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
-from jobs.errors import CompactionError
+from jobs.errors import TamperedError
 from jobs.printable import nobody
 from jobs.store import delta_log
 from jobs.store.delta_log import LOG, Version
@@ -73,7 +73,7 @@ def maintain(
     """Compact, then delete what no run published in the last `retain_days` days, nor the last published one, needs.
 
     To be called under the lock. With `dry_run` nothing is changed, and files that compaction would replace count as they
-    are. `share` is told how many tables are done, of how many. Raises CompactionError before anything is deleted, BrokenLogError
+    are. `share` is told how many tables are done, of how many. Raises TamperedError before anything is deleted, BrokenLogError
     for a log with a hole, LayoutError.
     """
     warehouse.require_ledger()  # another layout, or a ledger that was taken back, is refused before anything is changed
@@ -174,7 +174,7 @@ def _compacted(warehouse: Warehouse, version: Version, crowded: Mapping[dt.date 
         for _ in _digested(batches_of(root, table, [add[-1]]), written):
             pass
         if sum_of(read) != sum_of(written):
-            raise CompactionError(f"compaction has changed rows of {table.name}; nothing was deleted", "Run `check`")
+            raise TamperedError(f"compaction has changed rows of {table.name}; nothing was deleted", "Run `check`")
     remove = [file for group in groups for file in group]
     number = delta_log.commit(version, add, remove, warehouse.run_id, rows_change=False)
     return delta_log.open_version(warehouse.path, table, number)

@@ -39,6 +39,7 @@ from schemas.table import Table
 # What writers that died have left, and Hadoop's checksums, no reader looks at.
 _BESIDE: Final = re.compile(r"_last_checkpoint|\..*|.*\.tmp|.*#\d+")
 _MS: Final = dt.timedelta(milliseconds=1)
+_SAID: Final = ("size", "parts", "vector", "stats")
 Json = dict[str, Any]
 
 
@@ -335,7 +336,8 @@ class _Log:
             name, (adds, meta) = f"{number:020d}.checkpoint.parquet", self._checkpoint(number)
             found = {add["path"]: add for add in adds}
             is_same = found.keys() == self.files.keys() and _columns_of(meta) == said
-            if not is_same or any(_differ(add, self.files[path]) for path, add in found.items()):
+            pairs = ((add, self.files[path]) for path, add in found.items()) if is_same else ()
+            if not is_same or any(add[of] != here[of] for add, here in pairs for of in _SAID):
                 self._note(name, "says other things than the commits up to it")
             for add in found.values():
                 if "parsed" in add:
@@ -379,10 +381,6 @@ def _said(add: Json) -> Json:
         "stats": json.loads(stats) if stats else {},
     }
     return {**said, "parsed": parsed} if parsed else said
-
-
-def _differ(one: Json, other: Json) -> bool:
-    return any(one[name] != other[name] for name in ("size", "parts", "vector", "stats"))
 
 
 def _columns_of(meta: Mapping[str, Any]) -> tuple[Any, Any, Any]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from jobs.errors import BrokenLogError, CompactionError, NoLongerReadableError, TamperedError
+from jobs.errors import BrokenLogError, NoLongerReadableError, TamperedError
 from jobs.store import maintain as maintenance
 from jobs.store.delta_log import commits_of, head_of, open_version
 from jobs.store.files import read_files
@@ -202,7 +202,7 @@ def test_compaction_that_changes_rows_is_refused(tmp_path: Path, monkeypatch: py
     numbers = iter(range(1_000))
     monkeypatch.setattr(maintenance, "digests_by", lambda _: {(): Digest(next(numbers), 0, 0)})
     files = sorted(tmp_path.rglob("*.json"))
-    with pytest.raises(CompactionError, match="rows of notes"):
+    with pytest.raises(TamperedError, match="compaction has changed rows of notes"):
         maintain(warehouse_at(tmp_path, "care", NOW), retain_days=45)
     assert sorted(tmp_path.rglob("*.json")) == files
 
