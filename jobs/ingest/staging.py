@@ -337,12 +337,12 @@ def _write_new(warehouse: Warehouse, staging: Staging, table: Table) -> Values:
     # Neither a piece of quarantine nor a topic table has one day on which it would be found again.
     files = warehouse.files(table, staging.days if has_rules else None)
     for part in parts_of(files):
-        keys = (read_files(warehouse.path, table, [file], [key]).rename_columns(["key"]) for file in part)
-        numbered = (some.append_column("file", pa.repeat(number, len(some))) for number, some in enumerate(keys))
+        keys = read_files(warehouse.path, table, part, [key]).rename_columns(["key"])  # file after file
+        numbers = pa.array(np.repeat(np.arange(len(part)), [file.rows for file in part]))
         met = staging.ask(
             f"""SELECT file, list(key) AS keys FROM keys
             SEMI JOIN (SELECT {key} AS key FROM kept_{table.name}) USING (key) GROUP BY file""",
-            keys=pa.concat_tables(numbered),
+            keys=keys.append_column("file", numbers),
         )
         found = (
             read_files(warehouse.path, table, [part[of["file"]]], filter=pc.field(key).isin(of["keys"]))

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
-from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake import CommitProperties, Schema
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
@@ -51,9 +51,14 @@ class Commit(NamedTuple):
 class Version:
     """A version of a table: its number and its data files."""
 
-    def __init__(self, root: str, table: Table, delta: DeltaTable) -> None:
-        self.root, self.table, self.delta = root, table, delta
-        self.number: int = delta.version()
+    def __init__(self, root: str, table: Table, number: int | None = None) -> None:
+        """Open one that was committed; None: the newest.
+
+        Raises BrokenLogError if the log cannot be read, TableFeatureError if the table is more than its files.
+        """
+        self.root, self.table = root, table
+        self.delta = delta_table(table_path(root, table), table.name, table.partition_by, number)
+        self.number: int = self.delta.version()
 
     @cached_property
     def _found(self) -> pa.Table:
@@ -92,15 +97,6 @@ class Version:
 def _day_of(value: dt.date | None) -> dt.date | None:
     """Return the day of an instant, or a day, of a log's statistics."""
     return value.astimezone(dt.timezone.utc).date() if isinstance(value, dt.datetime) else value
-
-
-def open_version(root: str, table: Table, number: int) -> Version:
-    """Return a version of `table` that was committed.
-
-    Raises BrokenLogError if the log cannot be read, TableFeatureError if the table is more than its files.
-    """
-    delta = delta_table(table_path(root, table), table.name, table.partition_by, number)
-    return Version(root, table, delta)
 
 
 # -- commits that there are ------------------------------------------------------------------------------------------

@@ -82,9 +82,7 @@ def maintain(
     for table in WRITTEN_TABLES:
         warehouse.published_files(table)
     existing = {
-        table.name: delta_log.open_version(root, table, head)
-        for table in _ALL_TABLES
-        if (head := delta_log.head_of(root, table)) >= 0
+        table.name: Version(root, table, head) for table in _ALL_TABLES if (head := delta_log.head_of(root, table)) >= 0
     }
     runs = warehouse.rows(gold.RUNS, columns=["finished_time", "versions"], filter=pc.field("status") == "published")
     pinned = [(row["finished_time"], dict(row["versions"] or ())) for row in runs.to_pylist()]
@@ -102,7 +100,7 @@ def maintain(
             compacted = _compacted(warehouse, version, crowded[name])
             delta_log.set_properties(compacted, delta_log.properties(retain_days), warehouse.run_id)
         if gold.RUNS.name in existing:
-            ledger = delta_log.open_version(root, gold.RUNS, delta_log.head_of(root, gold.RUNS))
+            ledger = Version(root, gold.RUNS)
             # Only these versions, and later ones, are readable from now on.
             delta_log.set_properties(ledger, {OLDEST: json.dumps(oldest, sort_keys=True)}, warehouse.run_id)
         warehouse.clear_staging()
@@ -177,7 +175,7 @@ def _compacted(warehouse: Warehouse, version: Version, crowded: Mapping[dt.date 
             raise TamperedError(f"compaction has changed rows of {table.name}; nothing was deleted", "Run `check`")
     remove = [file for group in groups for file in group]
     number = delta_log.commit(version, add, remove, warehouse.run_id, rows_change=False)
-    return delta_log.open_version(warehouse.path, table, number)
+    return Version(warehouse.path, table, number)
 
 
 def _digested(parts: Iterable[pa.Table], digests: list[Digest]) -> Iterator[pa.Table]:
@@ -194,7 +192,7 @@ def _cleaned(root: str, table: Table, oldest: int, *, dry_run: bool) -> dict[str
     """Delete the files that no version from `oldest` on needs; return those that are left, with their bytes."""
     files, log = _files(root, table), delta_log.log_of(root, table)
     head = delta_log.head_of(root, table)
-    needed = {file.path for file in delta_log.open_version(root, table, head).files()}
+    needed = {file.path for file in Version(root, table, head).files()}
     for commit in delta_log.commits_of(root, table, oldest, head):
         needed.update(commit.removed)
     # Spark's checksums on a local disk stay as long as their files; names with an underscore are Delta's own.

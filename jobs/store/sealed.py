@@ -52,7 +52,7 @@ class Sealed:
         self._now, self._commits = self.chain.files(), last_commits(warehouse.rows(gold.RUNS, columns=["files"]))
         runs = warehouse.rows(gold.RUNS, columns=["run_id", "days", "ingest_runs", "versions"])
         self._runs = {row["run_id"]: row for row in runs.to_pylist()}
-        ledger = delta_log.open_version(warehouse.path, gold.RUNS, delta_log.head_of(warehouse.path, gold.RUNS))
+        ledger = delta_log.Version(warehouse.path, gold.RUNS)
         self._oldest = oldest_kept(ledger.delta)
         self.replaced: list[str] = []
 
@@ -161,7 +161,7 @@ class Sealed:
             number, count = self._warehouse.rearranged(table), Counter[str]()
             if number == self._last.versions.get(table.name, -1) or table.name in self._damaged:
                 continue
-            for file in delta_log.open_version(self._warehouse.path, table, number).files():
+            for file in delta_log.Version(self._warehouse.path, table, number).files():
                 if (table.name, file.path) not in self._now:
                     pieces = pieces_of(self._warehouse.path, table, file) if is_rooted(table) else ()
                     entry = Entry(table.name, file.path, "", pieces)
