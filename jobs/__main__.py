@@ -1,12 +1,4 @@
-"""Command line of the jobs.
-
-Exit codes: 0 done; 1 unexpected failure; 2 usage or configuration; 3 some input could not be read (everything else was published);
-4 the quality gate refused, nothing was published; 5 another run is writing to the warehouse; 6 nothing has been published yet;
-7 nothing is recorded on a day that was asked for; 8 rows on disk are not those that a run published or read; 9 the warehouse is
-of another layout; 10 a disk is full; 11 all there was to read were captures without order in time; 12 an incident is ongoing
-(`ask incidents --fail-on`); 13 an input folder has no file in it; 14 published, but more answers do not match than allowed.
-Whatever the code, what was published before stays as it was.
-"""
+"""Command line of the jobs: `--help` tells what each exit code says. Whatever it is, what was published before stays as it was."""
 
 from __future__ import annotations
 
@@ -23,6 +15,7 @@ if not __package__:
 
 from jobs.cli.arguments import parser
 from jobs.cli.output import Guarded
+from jobs.errors import known_failure
 from jobs.processes import end, rarely_collected
 
 
@@ -36,8 +29,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _run(arguments)
     except Exception as error:
-        from jobs.store.disk import known_failure  # noqa: PLC0415  what goes well does not wait for it
-
         known = known_failure(error, getattr(arguments, "warehouse", getattr(arguments, "output", None)))
         if known is None:
             raise
@@ -52,7 +43,7 @@ def _run(arguments: argparse.Namespace) -> int:
         return run_pack(Path(arguments.output), sys.stdout)
     if arguments.job == "record":
         if arguments.listen is not None:
-            from jobs.record.listen import record  # noqa: PLC0415  as above
+            from jobs.record.sockets import record  # noqa: PLC0415  as above
         else:
             from jobs.record.poll import record  # noqa: PLC0415  as above
         return record(arguments)

@@ -35,8 +35,9 @@ _OPTIONS = {
     "ingest": {"quarantine_share_max": _SHARE, "quarantine_frames_min": "number of frames", "vxlan_ports": _PORTS},
     "late": {"limit_days": "number of days", "ahead_limit_minutes": "number of minutes"},
     "verify": {"mismatched_share_max": _SHARE, "mismatched_min": "number of answers"},
+    "findings": dict.fromkeys(THRESHOLDS, "whole number from 0 on"),
 }
-"""By table of the file and key: what its value is. In `PipelineConf` it has the same name, but for the limit of days."""
+"""By table of the file and key: what its value is."""
 DEFAULT_CONF = Path(__file__).resolve().parent.parent / "conf" / "namesrv-history.toml"
 
 
@@ -130,15 +131,20 @@ def load_conf(
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfError(f"{path}: {error}") from error
-    _table(document, str(path), {*_OPTIONS, "findings", "namesrv", "log"})
+    _table(document, str(path), {*_OPTIONS, "namesrv", "log"})
     said: dict[str, Any] = {}
+    thresholds: dict[str, int] = {}
     for section, options in _OPTIONS.items():
         where = f"{path} [{section}]"
         for name, value in _table(document.get(section, {}), where, set(options)).items():
             if not _is_fit(value, options[name]):
                 raise ConfError(f"{where} {name}: {value!r} is not a {options[name]}")
-            field_name = "late_limit_days" if name == "limit_days" else name
-            said[field_name] = frozenset(value) if isinstance(value, list) else value
+            if section == "findings":
+                field_name, factor = THRESHOLDS[name]
+                thresholds[field_name] = value * factor
+            else:
+                field_name = "late_limit_days" if name == "limit_days" else name
+                said[field_name] = frozenset(value) if isinstance(value, list) else value
     namesrvs: dict[str, NamesrvConf] = {}
     for given, table in _table(document.get("namesrv", {}), f"{path} [namesrv]").items():
         where = f'{path} [namesrv."{given}"]'
@@ -148,7 +154,7 @@ def load_conf(
     _check_addresses(namesrvs)
     return PipelineConf(
         **said,
-        thresholds=_thresholds(document.get("findings", {}), f"{path} [findings]"),
+        thresholds=Thresholds(**thresholds),
         namesrvs=namesrvs,
         join_addresses=join_addresses,
         series=series,
@@ -208,14 +214,6 @@ def _address(text: object, where: str) -> str:
     except ValueError as error:
         raise ConfError(f"{where}: {text!r} is no address of a name server ({error}), {_EXPECTED}") from error
     return f"{shown}:{int(found['port'])}"
-
-
-def _thresholds(table: object, where: str) -> Thresholds:
-    stated = _table(table, where, set(THRESHOLDS))
-    for name, value in stated.items():
-        if type(value) is not int or value < 0:
-            raise ConfError(f"{where} {name}: {value!r} is not a whole number from 0 on")
-    return Thresholds(**{THRESHOLDS[name][0]: value * THRESHOLDS[name][1] for name, value in stated.items()})
 
 
 def _namesrv_conf(table: object, where: str) -> NamesrvConf:

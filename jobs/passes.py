@@ -37,12 +37,7 @@ if TYPE_CHECKING:  # who works without it has none perhaps
 
 P = TypeVar("P")
 R = TypeVar("R")
-_PRELOADED = (
-    "jobs.ingest.series",
-    "jobs.ingest.reading",
-    "jobs.night.condensing",
-    "jobs.night.judging",
-)
+_PRELOADED = ("jobs.ingest.series", "jobs.ingest.reading", "jobs.night.condensing", "jobs.night.judging")
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _DONE = pa.schema([("number", pa.int64()), ("done", pa.binary())])
 # Pieces of work are much alike, and all go to each task.

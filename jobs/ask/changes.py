@@ -13,12 +13,12 @@ import json
 import os
 import shlex
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from jobs.ask.engine import Answer, Answers
+from jobs.ask.engine import Answer, Answers, Known
 from jobs.errors import (
     EXIT_UNTOLD,
     NoLongerReadableError,
@@ -28,6 +28,7 @@ from jobs.errors import (
     first_line,
 )
 from jobs.printable import nobody
+from jobs.store.coverage import text_of
 from schemas import asked
 
 COLUMNS: Final = ["change_id", "run_id", "published_time", "table_name", "change", "namesrv_id", "at", "row", "before"]
@@ -35,7 +36,7 @@ COLUMNS: Final = ["change_id", "run_id", "published_time", "table_name", "change
 NOTHING: Final = "none"
 """The cursor in front of the first run."""
 _RUNS = """
-    SELECT run_id, finished_time, versions FROM runs_committed WHERE status = 'published' AND finished_time <= $until
+    SELECT run_id, finished_time, versions, digests FROM runs_committed WHERE status = 'published' AND finished_time <= $until
     ORDER BY finished_time, run_id"""
 # Of rows with the same key one is in either run at most.
 _CHANGES: Final = """
@@ -59,12 +60,6 @@ _CHANGES: Final = """
     ORDER BY "at", table_name, change DESC, change_id"""
 
 
-class _Run(NamedTuple):
-    run_id: str
-    finished_time: dt.datetime
-    versions: Mapping[str, int]
-
-
 def changes(
     answers: Answers, since: str | dt.datetime, share: Callable[[int, int], None] = nobody
 ) -> tuple[str, Answer]:
@@ -75,7 +70,7 @@ def changes(
     Of runs between that maintenance no longer keeps readable, the next readable one tells. Raises NothingPublishedError for a run
     that is none; NoLongerReadableError if the first one is not kept.
     """
-    runs = [_Run(*row) for row in answers.ask(_RUNS, until=answers.known.finished_time).rows]
+    runs = [Known(*row) for row in answers.ask(_RUNS, until=answers.known.finished_time).rows]
     if isinstance(since, dt.datetime):
         behind = [run for run in runs if run.finished_time > since]
     elif since == NOTHING:
@@ -94,7 +89,7 @@ def changes(
 def lines(found: Answer) -> Iterator[str]:
     """Yield changes as JSON, an object a line."""
     for said in objects(found):
-        yield json.dumps(said, ensure_ascii=False, default=_iso) + "\n"
+        yield json.dumps(said, ensure_ascii=False, default=text_of) + "\n"
 
 
 def objects(found: Answer) -> Iterator[dict[str, Any]]:
@@ -104,12 +99,8 @@ def objects(found: Answer) -> Iterator[dict[str, Any]]:
         yield said | {name: None if said[name] is None else json.loads(said[name]) for name in ("row", "before")}
 
 
-def _iso(at: dt.datetime) -> str:
-    return f"{at.astimezone(dt.timezone.utc).replace(tzinfo=None).isoformat()}Z"
-
-
 def _told(
-    answers: Answers, before: _Run | None, behind: Sequence[_Run], share: Callable[[int, int], None]
+    answers: Answers, before: Known | None, behind: Sequence[Known], share: Callable[[int, int], None]
 ) -> Iterator[tuple[Any, ...]]:
     for number, run in enumerate(behind):
         share(number, len(behind))
@@ -122,7 +113,7 @@ def _told(
             before = run
 
 
-def _parts(answers: Answers, name: str, before: _Run | None, run: _Run) -> Iterator[str]:
+def _parts(answers: Answers, name: str, before: Known | None, run: Known) -> Iterator[str]:
     """Yield the statement that gives the rows of a table that one of two runs has more often than the other, if any."""
     was, now = (None if of is None else of.versions.get(name) for of in (before, run))
     if was == now:

@@ -30,7 +30,7 @@ from jobs.night.nightly import Asked, Shows
 from jobs.passes import InProcess
 from jobs.printable import nobody
 from jobs.store.check import Holder
-from jobs.store.coverage import require_covered
+from jobs.store.coverage import require_covered, text_of
 from jobs.store.files import read_files
 from jobs.store.places import table_path
 from jobs.store.published import sha256_of_file
@@ -64,11 +64,7 @@ Json = dict[str, Any]
 
 
 def attest(
-    answers: Answers,
-    warehouse: Warehouse,
-    at: tuple[str, dt.datetime] | None,
-    tables: Sequence[str],
-    console: Shows,
+    answers: Answers, warehouse: Warehouse, at: tuple[str, dt.datetime] | None, tables: Sequence[str], console: Shows
 ) -> Json:
     """Prove what is published and return the attestation.
 
@@ -92,8 +88,8 @@ def attest(
     differing = answers_differing(again, known)
     body = {
         "format": FORMAT,
-        "asked": None if at is None else {"namesrv_id": at[0], "at": _text(at[1]), "tables": list(tables)},
-        "made_at": _text(dt.datetime.now(dt.timezone.utc).replace(microsecond=0)),
+        "asked": None if at is None else {"namesrv_id": at[0], "at": text_of(at[1]), "tables": list(tables)},
+        "made_at": text_of(dt.datetime.now(dt.timezone.utc).replace(microsecond=0)),
         "code": {"version": __version__, "sha256": _code_sha256(), "python": sys.version.partition(" ")[0]},
         "run": run,
         "config_sha256": conf.sha256,
@@ -138,10 +134,6 @@ def _code_sha256() -> str:
     """Return the SHA-256 over the names and bytes of all that this code is made of."""
     code = (path for package in _CODE for path in (_CHECKOUT / package).rglob("*") if path.suffix in _SUFFIXES)
     return sha256_of((str(path.relative_to(_CHECKOUT)), path.read_bytes().hex()) for path in sorted(code))
-
-
-def _text(at: dt.datetime) -> str:
-    return at.astimezone(dt.timezone.utc).isoformat().replace("+00:00", "Z")
 
 
 def _rows(answers: Answers, name: str, namesrv_id: str, at: dt.datetime) -> Rows:

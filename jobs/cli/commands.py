@@ -32,6 +32,7 @@ from jobs.errors import (
     EXIT_NO_INPUT,
     EXIT_OK,
     FROM_BACKUP,
+    PUBLISHED,
     GateError,
     JobError,
     MissingDayError,
@@ -39,6 +40,7 @@ from jobs.errors import (
     PublishedError,
     TamperedError,
     UsageError,
+    known_failure,
 )
 from jobs.ingest.ingest import ingest
 from jobs.night import nightly
@@ -50,7 +52,6 @@ from jobs.processes import cores
 from jobs.session import CHECKOUT, SessionLater, for_questions
 from jobs.store.check import check, require_whole
 from jobs.store.coverage import require_within, summary
-from jobs.store.disk import PUBLISHED, known_failure
 from jobs.store.ledger import ReadFile, days_of
 from jobs.store.maintain import maintain
 from jobs.store.places import locked, read_locked
@@ -237,7 +238,7 @@ def _check(command: Command) -> int:
 
 def _prove(command: Command, against: Noted | None) -> int:
     """Print proofs alone: what is printed goes to somebody else."""
-    from jobs.audit.proof import proofs  # noqa: PLC0415  as above
+    from jobs.audit.checkpoint import proofs  # noqa: PLC0415  as above
 
     warehouse, (table, *values) = command.warehouse, command.arguments.prove
     pairs = dict(value.partition("=")[::2] for value in values)

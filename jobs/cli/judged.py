@@ -41,10 +41,7 @@ def judge(arguments: argparse.Namespace) -> None:
     from jobs.conf import DEFAULT_CONF, load_conf  # noqa: PLC0415  it knows the settings of a name server
 
     conf_file, namesrvs = Path(given.get("conf_file") or DEFAULT_CONF), given.get("namesrv") or ()
-    joins, log = (
-        given.get("join_addresses", False),
-        {"zone": given.get("log_zone"), "namesrv": given.get("log_namesrv")},
-    )
+    log, joins = {name: given.get(f"log_{name}") for name in ("zone", "namesrv")}, given.get("join_addresses", False)
     given["conf"] = load_conf(conf_file, namesrvs, join_addresses=joins, series=series, log=log)
 
 

@@ -64,7 +64,9 @@ class Server:
             if self._history is None or run != self._run:
                 self._history, self._run = History(self._warehouse), run
                 self._kept.cache_clear()
-                self._of_run = _said_of_run(self._history)
+                known, spans = self._history.known, self._history.answers.ask("SELECT * FROM coverage ORDER BY ALL")
+                said = {"run_id": known.run_id, "published": plain(known.finished_time)}
+                self._of_run = {"known": said, "coverage": [plain(span) for span in spans.dicts()[:_SPANS]]}
             found = self._found if name == "sql" else self._kept
             return found(self._history, name, json.dumps(arguments), max(1, min(limit, MOST_ROWS)))
 
@@ -109,15 +111,6 @@ def _asked(
         _require_names(history, sql)
     names, rows = history.answers.ask(sql, **values)
     return names, (dict(zip(names, row, strict=True)) for row in rows), values
-
-
-def _said_of_run(history: History) -> dict[str, Any]:
-    """Return what is said with every answer as of a run."""
-    known, spans = history.known, history.answers.ask("SELECT * FROM coverage ORDER BY ALL").dicts()
-    return {
-        "known": {"run_id": known.run_id, "published": plain(known.finished_time)},
-        "coverage": [plain(span) for span in spans[:_SPANS]],
-    }
 
 
 def serve(given: argparse.Namespace) -> int:

@@ -40,11 +40,7 @@ def asked(spark: SparkSession, statement: str, values: Mapping[str, Value]) -> D
 
 
 def show_sql(
-    spark: SparkSession,
-    statements: Sequence[str],
-    views: Views,
-    arguments: argparse.Namespace,
-    console: Console,
+    spark: SparkSession, statements: Sequence[str], views: Views, arguments: argparse.Namespace, console: Console
 ) -> None:
     """Run statements, with the values of a saved one's parameters, and write their rows.
 

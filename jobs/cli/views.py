@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from jobs.errors import UsageError, first_line
 from jobs.store.check import Holder, require_all, require_readable
 from jobs.store.coverage import Covered, span_rows
-from jobs.store.delta_log import Version, head_of, open_version
+from jobs.store.delta_log import Version, head_of
 from jobs.store.files import folder_of
 from jobs.store.ledger import Run
 from jobs.store.places import local_path, table_path
@@ -105,7 +105,7 @@ class Views:
         version = self._version_of(table)
         if version is None:
             return self.spark.createDataFrame([], table.spark_schema)
-        opened = open_version(self._warehouse.path, table, version)
+        opened = Version(self._warehouse.path, table, version)
         self._opened[table.name] = version
         if table.name in self._run.versions:
             require_all(self._warehouse.path, self._run, table, opened.files())
@@ -168,7 +168,7 @@ def _named_files(version: Version) -> list[str]:
     for file in version.files():
         path = f"{folder}/{file.path}"
         name = posixpath.basename(path)
-        is_placed = file.path == f"{folder_of(version.table, file)}{name}"
+        is_placed = file.path == f"{folder_of(version.table, file.closed[0] if file.closed else file.day)}{name}"
         if not is_placed or name.startswith(("_", ".")):
             return []
         try:
@@ -218,7 +218,7 @@ def run_in_force(warehouse: Warehouse, as_known_at: str | dt.datetime | None) ->
     """
     known = warehouse.published_run(run_id_in_force(warehouse.path, warehouse.ledger().runs, as_known_at))
     if as_known_at is not None:
-        runs = open_version(warehouse.path, gold.RUNS, head_of(warehouse.path, gold.RUNS))
+        runs = Version(warehouse.path, gold.RUNS)
         require_kept(runs.delta, known.run_id, known.versions)
     return known
 
@@ -254,7 +254,7 @@ class PermanentViews(Views):
             columns = (f"CAST(NULL AS {of.dataType.simpleString()}) AS {of.name}" for of in table.spark_schema)
             self._view(name, f"SELECT {', '.join(columns)} WHERE FALSE")
             return
-        fields = open_version(self._warehouse.path, table, version).delta.schema().fields
+        fields = Version(self._warehouse.path, table, version).delta.schema().fields
         heads = (f"`{of.name}` COMMENT {comment_of(str(of.metadata.get('comment', '')))}" for of in fields)
         path = self._path_of(table).replace("`", "``")
         self._view(f"{name} ({', '.join(heads)})", f"SELECT * FROM delta.`{path}@v{version}`")  # noqa: S608  quoted

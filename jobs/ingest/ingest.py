@@ -26,8 +26,7 @@ from jobs.errors import ClockError, GateError
 from jobs.ingest.addresses import Addresses, note_renamed
 from jobs.ingest.reading import Reading
 from jobs.ingest.sources import Given, Ingested, Quarantined, ReadSource, Source, given_files
-from jobs.ingest.staging import Staging, staging_in
-from jobs.ingest.writing import settle_staged, write_staged
+from jobs.ingest.staging import Staging, settle_staged, staging_in, write_staged
 from jobs.passes import InProcess, Passes, Processes
 from jobs.processes import cores, given_back, rarely_collected
 from jobs.store.files import read_files
@@ -121,11 +120,7 @@ IN_ORDER = (*(table for table in bronze.TABLES if table is not bronze.SOURCES), 
 _PIECES = frozenset(reason.value for reason in PIECES)
 
 
-def ingest(
-    warehouse: Warehouse,
-    inputs: Sequence[str],
-    passes: Passes | None = None,
-) -> Ingested:
+def ingest(warehouse: Warehouse, inputs: Sequence[str], passes: Passes | None = None) -> Ingested:
     """Read `inputs`, files, folders or URLs, into the bronze tables of the warehouse; return what was read.
 
     `passes`: who calls the tasks that read and write; None: this process.

@@ -75,14 +75,6 @@ class ReadBlock:
     refused: Quarantined = field(default_factory=Quarantined)
 
 
-@dataclass(slots=True)
-class ReadPart:
-    """The blocks of a part, in their order, and why it was not read to its end."""
-
-    blocks: list[ReadBlock] = field(default_factory=list)
-    error: str | None = None
-
-
 def parts_of_logs(sources: Sequence[Source], run: Run, told: Told | None) -> Iterator[Part]:
     """Yield the parts of logs, file after file: of an event log that is not compressed each block is one."""
     for number, source in enumerate(sources):
@@ -96,13 +88,11 @@ def parts_of_logs(sources: Sequence[Source], run: Run, told: Told | None) -> Ite
             yield Part(source.path, start, stop, f"log-{number}-{start}", run)
 
 
-def read_part(part: Part) -> ReadPart:
-    """Read a part of an event log and write what its lines say."""
-    found, blocks = ReadPart(), UntilItStops(part.blocks())
-    for number, block in enumerate(blocks):
-        found.blocks.append(_written(part, f"{part.name}-{number}", block))
-    found.error = None if blocks.stopped is None else str(blocks.stopped)
-    return found
+def read_part(part: Part) -> tuple[list[ReadBlock], str | None]:
+    """Write what the lines of a part of an event log say; return its blocks, in order, and why it was not read to its end."""
+    blocks = UntilItStops(part.blocks())
+    found = [_written(part, f"{part.name}-{number}", block) for number, block in enumerate(blocks)]
+    return found, None if blocks.stopped is None else str(blocks.stopped)
 
 
 def _written(part: Part, name: str, block: Block) -> ReadBlock:
@@ -182,12 +172,7 @@ class Reading:
     """
 
     def __init__(
-        self,
-        warehouse: Warehouse,
-        staging: Staging,
-        lateness: Lateness,
-        result: Ingested,
-        passes: Passes,
+        self, warehouse: Warehouse, staging: Staging, lateness: Lateness, result: Ingested, passes: Passes
     ) -> None:
         self._warehouse, self._staging, self._lateness = warehouse, staging, lateness
         self._result, self._passes = result, passes
@@ -261,9 +246,9 @@ class Reading:
         self._staging.add_files(found.files, found.days, first - 1, 0)
         self._lateness.add(found.latest_us, found.refused)
         result.frames += tally.frames
-        result.pieces += tally.pieces + found.pieces
-        result.packets += tally.packets + found.sightings
-        result.sightings += tally.sightings + found.sightings
+        result.pieces += tally.pieces
+        result.packets += tally.packets
+        result.sightings += tally.sightings
         result.ignored.update(tally.ignored)
         if tally.dropped_rows:
             result.ignored["before_known_as_namesrv"] += tally.dropped_rows
@@ -285,27 +270,26 @@ class Reading:
         of_path = groupby(zip(parts, read, strict=True), key=lambda pair: pair[0].path)
         for source, (_, some) in zip(sources, of_path, strict=True):
             first = self._staging.count + 1
-            row = self._read_log(source, list(some))
+            row = self._read_log(source, [(part, *of_part) for part, of_part in some])
             if row is not None:
                 yield ReadSource(source, row, range(first, self._staging.count + 1))
 
-    def _read_log(self, source: Source, parts: Sequence[tuple[Part, ReadPart]]) -> Values | None:
+    def _read_log(self, source: Source, parts: Sequence[tuple[Part, list[ReadBlock], str | None]]) -> Values | None:
         """Take in the parts of one event log, which come in their order, unless it is refused."""
         lateness, staging, name = self._lateness, self._staging, source.path.name
         lateness.begin_file()
-        found, line, frames, error = Quarantined(), 1, 0, None
-        for _, read in parts:
-            for block in read.blocks:
-                found.add_behind(block.refused, line)
-                line, frames = line + block.count, frames + block.frames
-            error = error or read.error
+        found, line, frames = Quarantined(), 1, 0
+        for block in (block for _, blocks, _ in parts for block in blocks):
+            found.add_behind(block.refused, line)
+            line, frames = line + block.count, frames + block.frames
+        error = next((why for *_, why in parts if why), None)
         if (why := found.refusal(self._warehouse.conf, name, frames)) is not None:
             self.refused[source.sha256] = why
             return None
         refused_before, line, ignored = lateness.refused[Reason.CLOCK_WENT_BACK], 1, Counter[str]()
-        for part, read in parts:
+        for part, blocks, _ in parts:
             once_more = enumerate(part.blocks())  # as far as blocks are not in order
-            for number, block in enumerate(read.blocks):
+            for number, block in enumerate(blocks):
                 # `line`: the number that the first line of the block has in its file.
                 first = staging.reserve(block.numbers)
                 if lateness.all_in_order(block.times):

@@ -128,11 +128,7 @@ def _all(path: Path, vxlan_ports: Collection[int]) -> Iterator[Segment]:
 
 
 def _places(
-    segments: Iterable[Segment],
-    transcript: Transcript,
-    begun: Mapping[tuple[str, str], Stream],
-    *,
-    is_early: bool,
+    segments: Iterable[Segment], transcript: Transcript, begun: Mapping[tuple[str, str], Stream], *, is_early: bool
 ) -> Counter[Bearing]:
     """Return how many directions of known connections are behind what is known of them, in it, or before.
 
@@ -211,8 +207,6 @@ class ReadSeries:
     rows: list[tuple[Values, int]] = field(default_factory=list)
     namesrvs: set[str] = field(default_factory=set)
     tally: Tally = field(default_factory=Tally)
-    sightings: int = 0
-    pieces: int = 0
     unordered: list[str] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
     unused: set[str] = field(default_factory=set)
@@ -410,7 +404,8 @@ class _Reader:
                 for segment in some.segments(endpoints):
                     last_ns = segment.time_ns
                     if last_ns < until_ns(segment, read_until):
-                        self._found.sightings += 1
+                        self._found.tally.packets += 1
+                        self._found.tally.sightings += 1
                     else:
                         rows += transcript.feed(segment, name)
             else:
@@ -420,7 +415,7 @@ class _Reader:
         self._held += ((segment, name) for some in end for segment in some.segments(endpoints))
         last_ns = max([last_ns or 0, *(segment.time_ns for segment, of in self._held if of == name)]) or None
         self._feed_held(following_ns)
-        self._found.pieces += len(ahead.rows)
+        self._found.tally.pieces += len(ahead.rows)
         self._add(transcript, ahead.rows)
         if read.stopped is not None:
             transcript.pass_hole(name)

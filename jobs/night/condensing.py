@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import duckdb
 import pyarrow as pa
@@ -30,7 +30,6 @@ from jobs.store.files import ASKED_FILES, DataFile, groups_of, reading, require_
 from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.digest import Digest, Rows, Slice, slices_of
-from namesrv_day.arrow.rows import empty
 from namesrv_day.arrow.sql import apart
 from namesrv_day.day.alive import alive
 from namesrv_day.day.day_events import BEATS
@@ -66,13 +65,13 @@ class TogetherWork:
     staging: str
 
 
-def to_count(files: Files, rows: Mapping[Slice, int], staging: str) -> Iterator[TogetherWork]:
-    """Yield what is to be counted of the recorded tables in `files`, with topic_configs; `rows` of each slice."""
+def to_count(files: Files, digests: Mapping[Slice, Digest], staging: str) -> Iterator[TogetherWork]:
+    """Yield what is to be counted of the recorded tables in `files`, with topic_configs; `digests` of each slice."""
     of_table, of_namesrv = Counter[str](), Counter[str]()
-    for cut, count in rows.items():
+    for cut, digest in digests.items():
         if cut.table in _RECORDED and cut.namesrv_id is not None:
-            of_table[cut.table] += count
-            of_namesrv[cut.namesrv_id] += count
+            of_table[cut.table] += digest.rows
+            of_namesrv[cut.namesrv_id] += digest.rows
     for table, count in of_table.items():
         needed = {name: files.named.get(name, ()) for name in _needed([table], "table")}
         for part in _parts(count):
@@ -113,11 +112,8 @@ def _needed(tables: Sequence[str], scope: Scope) -> list[str]:
 def _counted(work: TogetherWork) -> list[Measurement]:
     """Count a piece of work. Raises TamperedError if a file cannot be read."""
     with ExitStack() as opened:
-        rows: dict[str, Rows] = {}
-        for name in _needed(work.tables, work.scope):
-            is_there = work.files.named.get(name)
-            rows[name] = opened.enter_context(work.files.reading(TABLES[name])) if is_there else empty(TABLES[name])
-        is_first = work.part[0] == 0
+        names, is_first = _needed(work.tables, work.scope), work.part[0] == 0
+        rows: dict[str, Rows] = {name: opened.enter_context(work.files.reading(TABLES[name])) for name in names}
         return measure(
             rows,
             work.tables,
@@ -138,8 +134,7 @@ _LEASES = ("namesrv_id", "broker_addr", "heartbeat_timeout_ms")
 # -- the pass ----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(NamedTuple):
     """Data files of a table, by its name, of one day: what is asked of them is asked once."""
 
     name: str
@@ -149,16 +144,6 @@ class Piece:
     def table(self) -> Table:
         """Return the table."""
         return TABLES[self.name]
-
-    @property
-    def day(self) -> dt.date | None:
-        """Return the day of the files."""
-        return self.files[0].day
-
-    @property
-    def size(self) -> int:
-        """Return how many bytes there are to be read."""
-        return sum(file.size for file in self.files)
 
 
 @dataclass(frozen=True)
@@ -178,12 +163,11 @@ class CondenseWork:
 class Condensed:
     """What the pass has found.
 
-    How many rows each slice has, and its digest; where hours of beats, and of answers, of a name server's day are stashed; rules,
+    The digest of each slice; where hours of beats, and of answers, of a name server's day are stashed; rules,
     counted in parts; what is still `to_count` of rules about several rows, a task each. `damaged`:
     what is to be said of files that have not the bytes that were written, whatever their rows are.
     """
 
-    rows: Counter[Slice] = field(default_factory=Counter)
     digests: dict[Slice, Digest] = field(default_factory=dict)
     hours: dict[tuple[dt.date, str], tuple[str, ...]] = field(default_factory=dict)
     answers: dict[tuple[dt.date, str], tuple[str, ...]] = field(default_factory=dict)
@@ -193,7 +177,6 @@ class Condensed:
 
     def add(self, other: Condensed) -> None:
         """Add what another task, or an earlier pass, has found."""
-        self.rows += other.rows
         for cut, digest in other.digests.items():
             self.digests[cut] = self.digests.get(cut, Digest()) + digest
         for mine, others in ((self.hours, other.hours), (self.answers, other.answers)):
@@ -205,10 +188,7 @@ class Condensed:
 
 
 def condensed(
-    warehouse: Warehouse,
-    passes: Passes,
-    days: Sequence[dt.date],
-    starts: Collection[dt.date] = (),
+    warehouse: Warehouse, passes: Passes, days: Sequence[dt.date], starts: Collection[dt.date] = ()
 ) -> Condensed:
     """Read what is recorded on `days`, and the gold slices of `starts`, once."""
     by_day = [table for table in bronze.TABLES if table.partition_by]
@@ -220,14 +200,14 @@ def condensed(
     count = passes.width * _ROUNDS
     work = [
         CondenseWork(warehouse.path, tuple(some), leases, warehouse.staging)
-        for some in _shared_out(_pieces(files, count), count, lambda piece: piece.size)
+        for some in _shared_out(_pieces(files, count), count, lambda piece: sum(file.size for file in piece.files))
     ]
     total = Condensed()
     for found in passes.each(condense_files, work):
         total.add(found)
     recorded = files_of(warehouse, bronze.RECORDED_TABLES, days)
     topics = files_of(warehouse, [bronze.TOPIC_CONFIGS_TABLE], None)
-    together = to_count(recorded.having(topics.named), total.rows, warehouse.staging)
+    together = to_count(recorded.having(topics.named), total.digests, warehouse.staging)
     total.to_count = [tuple(some) for some in _shared_out(together, passes.width, lambda one: one.rows)]
     return total
 
@@ -254,11 +234,10 @@ def condense_files(work: CondenseWork) -> Condensed:
 
 
 def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.Table]) -> Condensed:
-    day, is_bronze = piece.day, piece.table.layer == "bronze"
+    day, is_bronze = piece.files[0].day, piece.table.layer == "bronze"
     with reading(work.root, piece.table, piece.files) as rows:
         found = Condensed() if day is None or not is_bronze else _of_recorded(work, piece, day, rows, leases)
         found.digests = slices_of(piece.name, rows)
-    found.rows = Counter({cut: digest.rows for cut, digest in found.digests.items()})
     try:
         require_intact(work.root, piece.table, piece.files)
     except TamperedError as error:
@@ -267,11 +246,7 @@ def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.
 
 
 def _of_recorded(
-    work: CondenseWork,
-    piece: Piece,
-    day: dt.date,
-    rows: duckdb.DuckDBPyRelation,
-    leases: Callable[[dt.date], pa.Table],
+    work: CondenseWork, piece: Piece, day: dt.date, rows: duckdb.DuckDBPyRelation, leases: Callable[[dt.date], pa.Table]
 ) -> Condensed:
     """Return what the rows of a piece of a bronze table leave but the digests of its slices."""
     found = Condensed()

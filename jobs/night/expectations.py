@@ -108,11 +108,6 @@ def _suite(table: str, measurements: Sequence[Measurement]) -> Any:
     expectations = []
     for m in measurements:
         judged = f"not judged, needs {', '.join(m.missing)}" if m.missing else f"{m.rows:,} judged"
-        expectations.append(
-            ExpectNoBrokenRow(
-                column=m.rule,
-                description=f"{m.says} ({m.severity}; {judged})",
-                severity="info" if m.missing else m.severity,
-            )
-        )
+        says, severity = f"{m.says} ({m.severity}; {judged})", "info" if m.missing else m.severity
+        expectations.append(ExpectNoBrokenRow(column=m.rule, description=says, severity=severity))
     return gx.ExpectationSuite(name=table, expectations=expectations)

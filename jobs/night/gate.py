@@ -41,15 +41,11 @@ def measured_small(warehouse: Warehouse, days: Collection[dt.date]) -> list[Meas
     """Return the rules of the tables that are not cut by day, and of what is rare on `days`, counted."""
     frames = {table.name: warehouse.rows(table) for table in SMALL}
     frames[bronze.QUARANTINE.name] = warehouse.rows(bronze.QUARANTINE, days)  # of which a day has few rows
-    frames[bronze.SOURCES.name] = _of_days(frames[bronze.SOURCES.name], days, warehouse.run_id)
-    return measure(frames)
-
-
-def _of_days(sources: pa.Table, days: Collection[dt.date], run_id: str) -> pa.Table:
-    """Return the files of which the run that read them has rows on `days`, and those that this run was given."""
-    wanted, of_run = set(days), pc.equal(sources["ingest_run"], run_id)
+    # The files of which the run that read them has rows on these days, and those that this run was given.
+    sources, wanted = frames[bronze.SOURCES.name], set(days)
     on_days = pa.array([not wanted.isdisjoint(of) for of in sources["days"].to_pylist()], pa.bool_())
-    return sources.filter(pc.or_(on_days, of_run))
+    frames[bronze.SOURCES.name] = sources.filter(pc.or_(on_days, pc.equal(sources["ingest_run"], warehouse.run_id)))
+    return measure(frames)
 
 
 def require_sound(warehouse: Warehouse, measurements: Sequence[Measurement]) -> list[str]:

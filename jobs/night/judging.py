@@ -123,7 +123,7 @@ def replay_namesrvs(work: Sequence[NamesrvWork]) -> JudgedTogether:
 def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, dict[str, pa.Table]]:
     """Return what is judged of one name server's day, and its slices."""
     frames = {table.name: work.today.rows(table, once=LONG_TEXTS & {*table.column_names}) for table in _OF_DAY}
-    frames["hours"] = hours = work.condensed_beats()
+    frames["hours"] = hours = work.stashed("hours")
     extent, life = extent_of(frames), {bronze.NAMESRV_EVENTS.name: frames[bronze.NAMESRV_EVENTS.name]}
     capacities = work.before.rows(gold.MAP_CAPACITIES)
     slices, settled, events = _replayed(work, frames, capacities, tell)
@@ -259,7 +259,7 @@ def _verdicts(work: NamesrvWork, namesrv: Namesrv, slices: Frames, capacities: p
             work.namesrv_id,
             work.day,
             namesrv,
-            work.condensed_answers(),
+            work.stashed("answers"),
             work.single_answers,
             {table.name: work.today.rows(table) for table in (bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)},
             work.raw_beats,

@@ -232,10 +232,7 @@ class Night:
     @property
     def outcomes(self) -> Counter[str]:
         """Return how many events came to what."""
-        total: Counter[str] = Counter()
-        for of in self.judged:
-            total.update(of.outcomes)
-        return total
+        return sum((of.outcomes for of in self.judged), Counter[str]())
 
     @property
     def outputs(self) -> dict[Slice, Digest]:
@@ -384,9 +381,9 @@ class Night:
     def _heard(self, day: dt.date) -> Counter[str]:
         """Return how many rows are recorded of each name server on a day."""
         found: Counter[str] = Counter()
-        for cut, count in self.read.rows.items():
+        for cut, digest in self.read.digests.items():
             if cut.day == day and cut.table in _RECORDED and cut.namesrv_id is not None:
-                found[cut.namesrv_id] += count
+                found[cut.namesrv_id] += digest.rows
         return found
 
     def start_of(self, day: dt.date) -> dt.date | None:
@@ -427,7 +424,7 @@ class Night:
 
     def _first_seen(self, name: str) -> int | None:
         """Return the position of a name server's first recorded event."""
-        cuts = {*self._warehouse.slices_in_force(), *self.read.rows}
+        cuts = {*self._warehouse.slices_in_force(), *self.read.digests}
         days = {cut.day for cut in cuts if cut.namesrv_id == name and cut.table in _EVENTS and cut.day is not None}
         own, first = pc.field("namesrv_id") == name, [min(days)] if days else []
         self._hold(bronze.EVENT_TABLES, first)

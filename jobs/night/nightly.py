@@ -25,7 +25,6 @@ from jobs.night.days import Days, asked_days, days_to_do, holes
 from jobs.night.gate import SMALL, docs_dir, measured_small, require_sound, require_unbroken
 from jobs.night.night import Night
 from jobs.passes import OF_ROWS, Passes, for_files
-from jobs.printable import nobody
 from jobs.store.check import require_whole
 from jobs.store.files import digest_of
 from jobs.store.ledger import as_rows
@@ -69,15 +68,14 @@ def publish(
     night: Night,
     days: Days,
     counts: Mapping[str, int],
-    seconds: Mapping[str, float],
-    share: Callable[[float, int], None] = nobody,
-) -> tuple[dict[str, Any], dict[str, str], list[str], int]:
+    summary: Summary,
+    share: Callable[[float, int], None],
+) -> None:
     """Check what the night made and, if it passes, commit it and write the run into the ledger: from then on readers see it.
 
-    Return what the ledger's row reports, the printed digests of all gold tables, warnings, and how many published slices are others
-    now. `counts`: frames read, by what became of them; `seconds` by step; `share` is told how far it is. Raises
-    GateError if a critical rule is broken; TamperedError if rows of a published day, to which nothing was added, are not those
-    that its run read.
+    `counts`: frames read, by what became of them; `summary` gets what there is to be said of it; `share` is told how far it is.
+    Raises GateError if a critical rule is broken; TamperedError if rows of a published day, to which nothing was added, are not
+    those that its run read.
     """
     done = sorted(night.replayed)
     inputs = {cut: digest for cut, digest in night.read.digests.items() if cut.table in _BRONZE}
@@ -126,24 +124,13 @@ def publish(
             "coverage": [row for judged in night.judged for row in judged.coverage],
             "digests": {name: str(digest) for name, digest in digests.items()},
             "counts": {**counts, **{f"outcome.{name}": count for name, count in night.outcomes.items()}},
-            "seconds": seconds,
+            "seconds": summary.seconds,
             "report": json.dumps(report, sort_keys=True),
         },
     )
-    warnings += holes(inputs, warehouse.slices_in_force)
-    return report, gold_digests(digests), warnings, len(restated)
-
-
-def note_refused(
-    warehouse: Warehouse,
-    days: Sequence[dt.date],
-    error: GateError,
-    counts: Mapping[str, int],
-    seconds: Mapping[str, float],
-) -> None:
-    """Note in the ledger that the gate refused a run."""
-    warehouse.discard()
-    warehouse.note_run(days, {"status": "refused", "gate": str(error), "counts": counts, "seconds": seconds})
+    summary.warnings = [*warnings, *holes(inputs, warehouse.slices_in_force)]
+    summary.digests, summary.restated = gold_digests(digests), len(restated)
+    summary.note_report(report)
 
 
 def gold_digests(digests: Mapping[str, Digest]) -> dict[str, str]:
@@ -285,27 +272,24 @@ class _Nightly:
     def run(self) -> None:
         """Run the night, and fill in its summary."""
         warehouse, summary = self._warehouse, self._summary
+        given, ingested = Given(), Ingested()
         with ExitStack() as held:
-            with self._step("ingest"):
-                warehouse.start_from_published()
-                require_whole(warehouse)
-                given = held.enter_context(given_files(warehouse, self._asked.inputs, self._passes))
-                ingested, failed = Ingested(), None
-                try:
-                    ingested = self._read(given, {})
-                except OF_FILES as error:
-                    failed = error
             try:
-                if failed is not None:
-                    raise failed
+                with self._step("ingest"):
+                    warehouse.start_from_published()
+                    require_whole(warehouse)
+                    given = held.enter_context(given_files(warehouse, self._asked.inputs, self._passes))
+                    ingested = self._read(given, {})
                 self._publish(ingested)
             except OF_FILES as error:
                 refused = self._refused(given, error)
                 if refused is None:
                     if not isinstance(error, GateError):
                         raise
-                    note_refused(warehouse, self._replayed, error, ingested.counts, summary.seconds)
                     summary.status, summary.gate = "refused", str(error)
+                    said = {"status": "refused", "gate": summary.gate}
+                    warehouse.discard()
+                    warehouse.note_run(self._replayed, {**said, "counts": ingested.counts, "seconds": summary.seconds})
                     return
                 with self._step("ingest"):
                     ingested = self._read(given, refused)
@@ -377,10 +361,8 @@ class _Nightly:
                 night.replay_days(days.wanted, days.recorded)
             self._replayed = sorted(night.replayed)
             with self._step("publish"):
-                done = publish(warehouse, night, days, ingested.counts, summary.seconds, self._console.share)
-                report, summary.digests, summary.warnings, summary.restated = done
+                publish(warehouse, night, days, ingested.counts, summary, self._console.share)
             summary.status, summary.days = "published", [day.isoformat() for day in self._replayed]
-            summary.note_report(report)
             return
         commit_read(warehouse, ingested)
         if any(source.verdict != bronze.ACCEPTED for source in warehouse.recorded()):

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -143,7 +144,7 @@ class Files:
 
     @contextmanager
     def reading(self, table: Table, *, with_keys: bool = True) -> Iterator[DuckDBPyRelation]:
-        """Give the rows of a table to be asked within, as `store.relations.reading`."""
+        """Give the rows of a table to be asked within, as `store.files.reading`."""
         files = self.files(table)
         with reading(self.root, table, files, with_keys=with_keys) as rows:
             # Each step of a relation is bound anew.
@@ -253,13 +254,13 @@ class NamesrvWork:
             found[table.name] = rows.filter(what)
         return found
 
-    def condensed_beats(self) -> pa.Table:
-        """Return the condensed beats: `condense.HOURS`."""
-        return self._stashed(self.hours, "hours", HOURS)
-
-    def condensed_answers(self) -> pa.Table:
-        """Return the condensed answers: `answered.HOURS`."""
-        return self._stashed(self.answers, "answers", ANSWERS)
+    def stashed(self, name: Literal["hours", "answers"], columns: pa.Schema | None = None) -> pa.Table:
+        """Return the condensed beats (`condense.HOURS`), or answers (`answered.HOURS`), all columns or some."""
+        places, whole = (self.hours, HOURS) if name == "hours" else (self.answers, ANSWERS)
+        wanted = columns or whole
+        if not places:
+            return wanted.empty_table()
+        return taken_from(places, name, pc.field("namesrv_id") == self.namesrv_id, wanted.names)
 
     def questions(self) -> pa.Table:
         """Return the questions for routes, the first and the last of each hour: `ASKED`."""
@@ -275,7 +276,7 @@ class NamesrvWork:
 
     def topics_refused(self) -> pa.Table:
         """Return the topics that clients were refused because there are none: `REFUSED`."""
-        codes = self._stashed(self.answers, "answers", pa.schema([ANSWERS.field("response_code")]))["response_code"]
+        codes = self.stashed("answers", pa.schema([ANSWERS.field("response_code")]))["response_code"]
         if not pc.any(pc.equal(codes, ResponseCode.TOPIC_NOT_EXIST.value)).as_py():
             return REFUSED.empty_table()
         with self.today.reading(bronze.ROUTE_OBSERVATIONS) as rows:
@@ -330,12 +331,6 @@ class NamesrvWork:
             columns = [name for name in table.column_names if name in said]
             frames[table.name] = self.beats_during(table.name, columns, during, "effect_time")
         return day_events(frames, tables=BEATS, with_answers=with_answers)
-
-    def _stashed(self, places: Sequence[str], name: str, columns: pa.Schema) -> pa.Table:
-        """Return its rows that were stashed; nowhere is anything where nobody has told any on that day."""
-        if not places:
-            return columns.empty_table()
-        return taken_from(places, name, pc.field("namesrv_id") == self.namesrv_id, columns.names)
 
 
 def require_configs(root: str, configs: pa.Table, digests: Collection[str | None] = ()) -> None:

@@ -329,8 +329,7 @@ async def poll(addresses: list[tuple[str, int]], polling: Polling, for_s: float 
     """Ask name servers at these addresses until SIGINT or SIGTERM, or for so many seconds; return the exit code."""
     targets = [Target(address, polling) for address in addresses]
     for target in targets:
-        for sentence in finish_left_over(polling.folder, target.name):
-            say(sentence)
+        finish_left_over(polling.folder, target.name)
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)

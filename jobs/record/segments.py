@@ -6,6 +6,7 @@ import datetime as dt
 import fcntl
 import gzip
 import json
+import mmap
 import os
 import re
 import shutil
@@ -80,12 +81,11 @@ def left_over(folder: Path, of: str) -> Iterable[Path]:
     return sorted(folder.glob(f".{safe_name(of)}-*{_LIVE}"))
 
 
-def finish_left_over(folder: Path, of: str) -> list[str]:
-    """Finish the files of `of` that somebody who is no more has left; return a sentence about each that ended in half a line.
+def finish_left_over(folder: Path, of: str) -> None:
+    """Finish the files of `of` that somebody who is no more has left; say so of each that ended in half a line.
 
     What stands behind the last line feed goes, and so do lines at the end that are none, which a machine without power leaves.
     """
-    said = []
     for path in left_over(folder, of):
         with path.open("rb+") as file:
             try:
@@ -95,25 +95,20 @@ def finish_left_over(folder: Path, of: str) -> list[str]:
             cut = _cut_torn_lines(file.fileno())
             _finish(path)
         if cut:
-            said.append(
-                f"{path.name}: {cut:,} bytes at its end are no whole line: cut, nobody was told of what they say"
-            )
-    return said
+            say(f"{path.name}: {cut:,} bytes at its end are no whole line: cut, nobody was told of what they say")
 
 
 def _cut_torn_lines(file: int) -> int:
     """Cut what stands behind the last line that is whole; return how many bytes those were."""
     size = end = os.fstat(file).st_size
-    while end > 0:
-        begin, line_feed = end, -1
-        while begin > 0 and line_feed < 0:  # of the line in front
-            stop, begin = begin, max(0, begin - (1 << 16))
-            line_feed = os.pread(file, min(stop, end - 1) - begin, begin).rfind(b"\n")
-        begin = begin + line_feed + 1 if line_feed >= 0 else 0
-        line = os.pread(file, end - begin, begin)
-        if line.endswith(b"\n") and _is_object(line):
-            break
-        end = begin
+    if size:  # nothing cannot be mapped
+        with mmap.mmap(file, size, access=mmap.ACCESS_READ) as data:
+            while end > 0:
+                begin = data.rfind(b"\n", 0, end - 1) + 1
+                line = data[begin:end]
+                if line.endswith(b"\n") and _is_object(line):
+                    break
+                end = begin
     os.ftruncate(file, end)
     return size - end
 

@@ -113,13 +113,8 @@ class Service:
         self._fact("configured", self._slot(), "it says so itself", properties=shown_text(self._properties.text))
         for name in self.registry.kv_config_table:
             body = kv_list_json(self.registry, name, self.namesrv)
-            asked: Values = {
-                "code": int(RequestCode.GET_KVLIST_BY_NAMESPACE),
-                "subject": name,
-                "scope": None,
-                "standard_json": False,
-            }
-            asked |= {"request_version": self._version, "language": None}
+            asked: Values = {"code": int(RequestCode.GET_KVLIST_BY_NAMESPACE), "subject": name, "scope": None}
+            asked |= {"standard_json": False, "request_version": self._version, "language": None}
             self._observe(asked, Answer(ResponseCode.SUCCESS, body), self._slot(), None)
         self._start_ms = at_ns // NS_PER_MS
         first_ns = at_ns - START_BEFORE_FIRST_ACCEPT_NS + self.namesrv.profile.scan_delay_ms * NS_PER_MS

@@ -1,4 +1,4 @@
-"""The sockets of a name server that writes down all that it is asked and answers, and the files of its event log.
+"""`record --listen`: be a name server that writes down all that it is asked and answers. Its sockets, and its event log's files.
 
 No peer can take more than its share: of frames, connections, memory and time there are limits (`Limits`), and whoever reaches one
 loses its own connection.
@@ -8,20 +8,30 @@ Source: RocketMQ 4.9.7 and 5.3.3 NettyRemotingServer, NettyDecoder, NettyConnect
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
+import ipaddress
+import os
+import resource
+import signal
 import time
 from collections import Counter, OrderedDict
 from pathlib import Path
 from typing import NamedTuple
 
-from jobs.record.segments import Segment, say
-from jobs.record.service import Channel, Service, write_kv
+from jobs.errors import EXIT_OK, UsageError
+from jobs.record.properties import properties_of
+from jobs.record.segments import Segment, finish_left_over, left_over, make_folder, say
+from jobs.record.service import Channel, Service, kv_entries_in, kv_events_in, write_kv
+from namesrv_core.machine.profile import profile_named
+from namesrv_wire.codes import VERSION_NAMES
 from namesrv_wire.errors import DecodeError
 from namesrv_wire.limits import MAX_FRAME_BYTES, MIB
 from namesrv_wire.packets.capture import address_of
 
 _FRAMES_AT_ONCE = 64
+_KV_FILE = ".kvConfig.json"
 _SAY_AGAIN_S = 60.0
 _WHY = {
     "connections": "no more than {0:,} at once (--connections)",
@@ -353,3 +363,83 @@ async def _notify(to: str, data: bytes) -> None:
         writer.write(data)
         await asyncio.wait_for(writer.drain(), 3)
         writer.close()
+
+
+# -- from its options to its end ---------------------------------------------------------------------------------------
+
+
+def record(arguments: argparse.Namespace) -> int:
+    """Be a name server until a signal, or for a time; return the exit code. Raises UsageError."""
+    folder, (host, port) = Path(arguments.output), arguments.listen
+    name = arguments.name or (host, port)
+    try:
+        profile = profile_named(arguments.profile)
+        version = VERSION_NAMES.index(arguments.profile)
+    except ValueError:
+        raise UsageError(f"profile {arguments.profile}: a release of RocketMQ expected, as 4.9.7 or 5.4.0") from None
+    make_folder(folder)
+    here, named = _ip_of(host), _ip_of(name[0])
+    if host != "localhost" and not (here and here.is_loopback):
+        say(f"{host} is not this machine's own: whoever reaches it may register brokers, and delete topics")
+    if named and named.is_unspecified:
+        raise UsageError(f"--listen {host}: say by --name host:port where brokers find it")
+    config = None if arguments.config is None else Path(arguments.config)
+    properties = properties_of(profile, config, (host, port), folder / _KV_FILE)
+    for sentence in properties.said:
+        say(sentence)
+    of = address_of(*name)
+    service = Service(properties, version, of, 0 if arguments.answers == "all" else 60)
+    return asyncio.run(_serve(service, properties.kv_path, of, arguments))
+
+
+async def _serve(service: Service, kv_path: Path, of: str, arguments: argparse.Namespace) -> int:
+    folder, (host, port) = Path(arguments.output), arguments.listen
+    limits = Limits(arguments.connections, arguments.memory * MIB)
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    wanted = limits.connections + 256
+    if wanted > most != resource.RLIM_INFINITY:
+        raise UsageError(f"--connections {limits.connections:,}: this process may open {most:,} files (ulimit -Hn)")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(wanted, resource.getrlimit(resource.RLIMIT_NOFILE)[0]), most))
+    server: Server  # there when it begins to serve
+    try:
+        listening = await loop.create_server(lambda: Peer(server), host, port, backlog=1_024, start_serving=False)
+    except OSError as error:
+        raise UsageError(f"--listen {host}:{port}: {os.strerror(error.errno or 0).lower()}") from error
+    try:
+        entries, namespaces = kv_entries_in(kv_path)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{kv_path}: {error}") from error
+    for path in left_over(folder, of):  # what a process that was killed has written here, and maybe not there
+        with path.open("rb") as lines:
+            entries += kv_events_in(lines)
+    server = Server(service, folder, of, kv_path, limits, Files(arguments.rotate, sync_s=arguments.sync))
+    service.start(entries, namespaces)
+    server.keep()
+    finish_left_over(folder, of)
+    await listening.start_serving()
+    say(f"listening on {host}:{port} as {of}, a {service.namesrv.profile.name}; it writes to {folder}")
+    tasks = [asyncio.ensure_future(each) for each in (server.scans(), server.silences(), server.files())]
+    stopped = asyncio.ensure_future(stop.wait())
+    ends = [stopped, server.failure, *tasks]
+    try:
+        await asyncio.wait(ends, timeout=arguments.for_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        listening.close()
+        for task in ends:
+            if task.done() and not task.cancelled() and task.exception() is not None:
+                failed = task.exception()
+                if isinstance(failed, OSError):
+                    raise OSError(failed.errno, failed.strerror, str(folder)) from failed
+                raise failed or RuntimeError
+            task.cancel()
+    server.finish()
+    return EXIT_OK
+
+
+def _ip_of(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host)
+    return None

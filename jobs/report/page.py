@@ -275,13 +275,7 @@ def _brokers_of(facts: Facts, namesrv: Row, place: int) -> dict[str, Any]:
         "chart": _drawn(facts, timeline, shown, f"stays{place}", label, _STAY_LEGEND),
         "quiet": [f"{row['broker_name']} {row['broker_addr']}" for row in quiet],
         "cut": len({_key(row) for row in own}) - len({_key(row) for row in shown}) - len(quiet),
-        "gone": {
-            "name": f"gone{place}",
-            "caption": f"Departures from {namesrv['namesrv_id']}",
-            "heads": heads,
-            "rows": rows,
-            "of": len(gone),
-        },
+        "gone": _table(f"gone{place}", f"Departures from {namesrv['namesrv_id']}", heads, rows, len(gone)),
     }
 
 
@@ -325,13 +319,7 @@ def _routes(facts: Facts) -> Section:
     legend = {word: ("■", colour) for word, colour in charts.CHANGES.items()}
     chart = _drawn(facts, charts.changes, facts.changes, "changes", "Route changes", legend)
     heads = ("Time", "Name server", "Cause", "Routes", "Recorded in")
-    table = {
-        "name": "changed",
-        "caption": "Events that changed routes",
-        "heads": heads,
-        "rows": rows,
-        "of": len(facts.changes),
-    }
+    table = _table("changed", "Events that changed routes", heads, rows, len(facts.changes))
     return Section(name, heading, chart=chart, table=table)
 
 
@@ -372,13 +360,8 @@ def _divergence(facts: Facts) -> Section:
     ]
     chart = _drawn(facts, charts.divergence, drawn, "apart", "Disagreement of name servers", legend)
     heads = ("From", "To", "Broker", "Topics", "Known to", "Began with")
-    return Section(
-        name,
-        heading,
-        chart=chart,
-        note=note,
-        table={"name": "apart", "caption": "Intervals", "heads": heads, "rows": rows, "of": len(apart)},
-    )
+    table = _table("apart", "Intervals", heads, rows, len(apart))
+    return Section(name, heading, chart=chart, note=note, table=table)
 
 
 def _heartbeats(facts: Facts) -> Section:
@@ -402,12 +385,7 @@ def _heartbeats(facts: Facts) -> Section:
     ]
     chart = _drawn(facts, charts.silences, facts.gaps, "gaps", "Silences as shares of the lease", _GAP_LEGEND)
     heads = ("Of the lease", "Broker", "Address", "Name server", "Silent for", "Since", "Ended")
-    table = {
-        "name": "silent",
-        "caption": "Silences of more than half the lease, longest first",
-        "heads": heads,
-        "rows": rows,
-    }
+    table = _table("silent", "Silences of more than half the lease, longest first", heads, rows)
     return Section(name, heading, chart=chart, table=table)
 
 
@@ -424,13 +402,12 @@ def _source(facts: Facts) -> Section:
         "<code>ask explain TOPIC TIME --capture FILE</code>; "
         "proof of an instant: <code>audit --at TIME --namesrv ADDR</code>.</p>"
     ).format(code(facts.known["run_id"]), time(facts.known["finished_time"]).html, facts.beats, __version__)
-    table = {
-        "name": "checks",
-        "caption": "Answers that the name servers gave, checked against the tables",
-        "heads": heads,
-        "rows": rows,
-    }
+    table = _table("checks", "Answers that the name servers gave, checked against the tables", heads, rows)
     return Section("source", "Sources", note=note, table=table)
+
+
+def _table(name: str, caption: str, heads: Sequence[str], rows: Sequence[Any], of: int = 0) -> Table:
+    return {"name": name, "caption": caption, "heads": heads, "rows": rows, "of": of}
 
 
 def _drawn(

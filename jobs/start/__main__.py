@@ -27,19 +27,7 @@ from jobs.start.options import CommandLine, command_line
 
 JOB = str(Path(__file__).resolve().parents[1] / "__main__.py")
 DEVELOPERS = frozenset(
-    {
-        "bench",
-        "coverage",
-        "dependencies",
-        "fuzz",
-        "lint",
-        "mutate",
-        "oracle",
-        "simulate",
-        "test",
-        "torture",
-        "trace",
-    }
+    {"bench", "coverage", "dependencies", "fuzz", "lint", "mutate", "oracle", "simulate", "test", "torture", "trace"}
 )
 _SPARK = frozenset({"demo", "nightly", "register", "sql"})
 _EXPORTED = (

@@ -99,10 +99,6 @@ class Chain:
         """Return the data files that were there after a row; None: after the last."""
         return files_after(self._runs if run_id is None else self._runs.slice(0, self._place(run_id) + 1))
 
-    def last_commits(self) -> dict[str, str]:
-        """Return the last commit of each table, by the name of its file."""
-        return last_commits(self._runs)
-
     def _place(self, run_id: str) -> int:
         return [link.run_id for link in self._links].index(run_id)
 

@@ -103,7 +103,7 @@ def require_readable(root: str, versions: Mapping[str, int], said: str, *, deep:
     it is to go `deep` all, are read.
     """
     for name, number in versions.items():
-        files = delta_log.open_version(root, TABLES[name], number).files()
+        files = delta_log.Version(root, TABLES[name], number).files()
         require_files(root, TABLES[name], files, said, deep=deep)
 
 

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
-from deltalake import CommitProperties, DeltaTable, Schema
+from deltalake import CommitProperties, Schema
 from deltalake.exceptions import CommitFailedError
 from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
@@ -31,7 +31,7 @@ LOG: Final = "_delta_log"
 KEPT_DAYS: Final = 400
 WRITER: Final = "namesrv-history"
 """First word of what every commit of ours says of itself; the second is the run."""
-_ENTRY = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet)")
+ENTRY: Final = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet)")
 # To find a version, the log is read from the last checkpoint on.
 _COMMITS_A_CHECKPOINT = "20"
 
@@ -51,9 +51,14 @@ class Commit(NamedTuple):
 class Version:
     """A version of a table: its number and its data files."""
 
-    def __init__(self, root: str, table: Table, delta: DeltaTable) -> None:
-        self.root, self.table, self.delta = root, table, delta
-        self.number: int = delta.version()
+    def __init__(self, root: str, table: Table, number: int | None = None) -> None:
+        """Open one that was committed; None: the newest.
+
+        Raises BrokenLogError if the log cannot be read, TableFeatureError if the table is more than its files.
+        """
+        self.root, self.table = root, table
+        self.delta = delta_table(table_path(root, table), table.name, table.partition_by, number)
+        self.number: int = self.delta.version()
 
     @cached_property
     def _found(self) -> pa.Table:
@@ -94,15 +99,6 @@ def _day_of(value: dt.date | None) -> dt.date | None:
     return value.astimezone(dt.timezone.utc).date() if isinstance(value, dt.datetime) else value
 
 
-def open_version(root: str, table: Table, number: int) -> Version:
-    """Return a version of `table` that was committed.
-
-    Raises BrokenLogError if the log cannot be read, TableFeatureError if the table is more than its files.
-    """
-    delta = delta_table(table_path(root, table), table.name, table.partition_by, number)
-    return Version(root, table, delta)
-
-
 # -- commits that there are ------------------------------------------------------------------------------------------
 
 
@@ -114,7 +110,7 @@ def log_of(root: str, table: Table) -> dict[str, tuple[int, str]]:
     for info in found:
         if info.is_file and info.size == 0 and info.extension == "json":
             raise BrokenLogError(f"{table.name}: cannot be read: {info.path}: it is empty")
-    entries = ((info.base_name, _ENTRY.fullmatch(info.base_name)) for info in found)
+    entries = ((info.base_name, ENTRY.fullmatch(info.base_name)) for info in found)
     return {name: (int(entry[1]), entry[2]) for name, entry in entries if entry}
 
 

@@ -90,7 +90,7 @@ class DataFile(NamedTuple):
 
 
 def write_file(
-    rows: pa.Table | Iterable[pa.Table | pa.RecordBatch],
+    rows: pa.Table | Iterable[pa.Table],
     root: str,
     table: Table,
     day: dt.date | None,
@@ -111,14 +111,15 @@ def write_file(
     given = pa.schema([field.with_type(texts.get(field.name, field.type)) for field in schema])
     sink, leaves = pa.BufferOutputStream(), list[bytes]()
     with pq.ParquetWriter(sink, given, **_encodings(schema)) as writer:
-        for group in _groups([rows] if isinstance(rows, pa.Table) else rows, given):
+        parts = [rows] if isinstance(rows, pa.Table) else rows
+        for group in together((conformed(part, given) for part in parts), _ROWS_PER_GROUP):
             writer.write_table(group, _ROWS_PER_GROUP)
             leaves += leaves_of(group) if is_rooted(table) else []
         if joins:
             writer.add_key_value_metadata({_PIECES: ",".join(map(str, joins)).encode()})
     data, footer = sink.getvalue(), writer.writer.metadata
     unique = f"{uuid.uuid4().hex[:12]}-{hashlib.sha256(data).hexdigest()}"
-    path = f"{_folder(table, day)}{name}-{unique}.zstd.parquet"
+    path = f"{folder_of(table, day)}{name}-{unique}.zstd.parquet"
     system, folder = filesystem_of(table_path(root, table))
     if isinstance(system, pafs.LocalFileSystem):
         system.create_dir(posixpath.dirname(f"{folder}/{path}"))
@@ -143,7 +144,7 @@ def joins_of(root: str, table: Table, file: DataFile) -> list[int]:
 def pieces_of(root: str, table: Table, file: DataFile) -> Pieces:
     """Return the pieces of a file, of its rows as they lie there. Raises TamperedError."""
     names = stored_schema(table).names
-    leaves = [leaf for rows in _batches(root, table, file) for leaf in leaves_of(rows.select(names))]
+    leaves = [leaf for rows in batches_of(root, table, [file]) for leaf in leaves_of(rows.select(names))]
     return _pieces(leaves, joins_of(root, table, file))
 
 
@@ -152,13 +153,8 @@ def _pieces(leaves: Sequence[bytes], joins: Sequence[int]) -> Pieces:
     return tuple((end - start, root_of(leaves[start:end])) for start, end in pairwise([0, *ends]) if end > start)
 
 
-def folder_of(table: Table, file: DataFile) -> str:
-    """Return the folder of the partition in which a file lies, below that of the table."""
-    return _folder(table, file.day if file.closed is None else file.closed[0])
-
-
-def _folder(table: Table, day: dt.date | None) -> str:
-    """Return the folder of a partition as Hive calls it."""
+def folder_of(table: Table, day: dt.date | None) -> str:
+    """Return the folder of a partition, below that of the table, as Hive calls it."""
     if table.has_intervals:
         return f"{CLOSED_MONTH}={NO_VALUE if day is None else month_of(day)}/"
     return "" if day is None else f"day={day}/"
@@ -252,16 +248,14 @@ def batches_of(root: str, table: Table, files: Iterable[DataFile]) -> Iterator[p
 
     Raises as `read_files`.
     """
-    for file in files:
-        yield from _batches(root, table, file)
-
-
-def _batches(root: str, table: Table, file: DataFile) -> Iterator[pa.Table]:
+    path = ""
     try:
-        for batch in dataset_of(root, table, [file]).to_batches(batch_readahead=1, fragment_readahead=0):
-            yield pa.Table.from_batches([batch])
+        for file in files:
+            path = file.path
+            for batch in dataset_of(root, table, [file]).to_batches(batch_readahead=1, fragment_readahead=0):
+                yield pa.Table.from_batches([batch])
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise unreadable(root, table, file.path, error) from error
+        raise unreadable(root, table, path, error) from error
 
 
 def dataset_of(root: str, table: Table, files: Sequence[DataFile], once: Collection[str] = ()) -> ds.FileSystemDataset:
@@ -301,20 +295,17 @@ def stored_schema(table: Table) -> pa.Schema:
     return pa.schema([field for field in plain(table.stored_schema) if field.name not in table.partition_by])
 
 
-def _groups(parts: Iterable[pa.Table | pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield rows, however small the parts are in which they come, so many at a time as lie together in a file.
-
-    They have the columns of `schema`; what is missing is NULL.
-    """
-    waiting: list[pa.Table] = []
-    for part in parts:
-        rows = part if isinstance(part, pa.Table) else pa.Table.from_batches([part])
-        waiting.append(conformed(rows, schema))
-        if sum(rows.num_rows for rows in waiting) >= _ROWS_PER_GROUP:
-            yield pa.concat_tables(waiting)
-            waiting = []
-    if waiting:
-        yield pa.concat_tables(waiting)
+def together(pieces: Iterable[pa.Table], most_rows: int, most_bytes: int | None = None) -> Iterator[pa.Table]:
+    """Yield the rows of all pieces, a table as soon as it has so many rows or bytes."""
+    held, rows, size = list[pa.Table](), 0, 0
+    for piece in pieces:
+        held.append(piece)
+        rows, size = rows + len(piece), size + (0 if most_bytes is None else piece.nbytes)
+        if rows >= most_rows or (most_bytes is not None and size >= most_bytes):
+            yield pa.concat_tables(held)
+            held, rows, size = [], 0, 0
+    if rows:
+        yield pa.concat_tables(held)
 
 
 @cache

@@ -14,13 +14,14 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
-from jobs.errors import CompactionError
+from jobs.errors import TamperedError
 from jobs.printable import nobody
 from jobs.store import delta_log
 from jobs.store.delta_log import LOG, Version
@@ -72,7 +73,7 @@ def maintain(
     """Compact, then delete what no run published in the last `retain_days` days, nor the last published one, needs.
 
     To be called under the lock. With `dry_run` nothing is changed, and files that compaction would replace count as they
-    are. `share` is told how many tables are done, of how many. Raises CompactionError before anything is deleted, BrokenLogError
+    are. `share` is told how many tables are done, of how many. Raises TamperedError before anything is deleted, BrokenLogError
     for a log with a hole, LayoutError.
     """
     warehouse.require_ledger()  # another layout, or a ledger that was taken back, is refused before anything is changed
@@ -81,18 +82,17 @@ def maintain(
     for table in WRITTEN_TABLES:
         warehouse.published_files(table)
     existing = {
-        table.name: delta_log.open_version(root, table, head)
-        for table in _ALL_TABLES
-        if (head := delta_log.head_of(root, table)) >= 0
+        table.name: Version(root, table, head) for table in _ALL_TABLES if (head := delta_log.head_of(root, table)) >= 0
     }
-    pinned = pinned_by(warehouse.rows(gold.RUNS, columns=["status", "finished_time", "versions"]))
+    runs = warehouse.rows(gold.RUNS, columns=["finished_time", "versions"], filter=pc.field("status") == "published")
+    pinned = [(row["finished_time"], dict(row["versions"] or ())) for row in runs.to_pylist()]
     oldest = oldest_versions(pinned, warehouse.started - dt.timedelta(days=retain_days))
     if gold.RUNS.name in existing:
         # What an earlier maintenance with a shorter retention has deleted stays deleted.
         gone = oldest_kept(existing[gold.RUNS.name].delta)
         oldest = {name: max(oldest.get(name, 0), gone.get(name, 0)) for name in {**gone, **oldest}}
     crowded = {name: _crowded(version) for name, version in existing.items()}
-    done = Maintained({}, _staging(root), sum(is_readable(run.versions, oldest) for run in pinned), len(pinned))
+    done = Maintained({}, _staging(root), sum(is_readable(versions, oldest) for _, versions in pinned), len(pinned))
     before = {name: _files(root, version.table) for name, version in existing.items()}
     if not dry_run:
         for number, (name, version) in enumerate(existing.items()):
@@ -100,9 +100,9 @@ def maintain(
             compacted = _compacted(warehouse, version, crowded[name])
             delta_log.set_properties(compacted, delta_log.properties(retain_days), warehouse.run_id)
         if gold.RUNS.name in existing:
-            runs = delta_log.open_version(root, gold.RUNS, delta_log.head_of(root, gold.RUNS))
+            ledger = Version(root, gold.RUNS)
             # Only these versions, and later ones, are readable from now on.
-            delta_log.set_properties(runs, {OLDEST: json.dumps(oldest, sort_keys=True)}, warehouse.run_id)
+            delta_log.set_properties(ledger, {OLDEST: json.dumps(oldest, sort_keys=True)}, warehouse.run_id)
         warehouse.clear_staging()
         # It names files of the ledger's tables that are as good as deleted now.
         warehouse.write_history()
@@ -120,25 +120,16 @@ def maintain(
 # -- which versions must stay readable -------------------------------------------------------------------------------
 
 
-class Pinned(NamedTuple):
-    """The versions that a published run has pinned, by table, and when it was published."""
-
-    finished_time: dt.datetime
-    versions: Mapping[str, int]
-
-
-def pinned_by(runs: pa.Table) -> list[Pinned]:
-    """Return what the published runs of the ledger have pinned; `runs` has status, finished_time and versions."""
-    published = runs.filter(pc.field("status") == "published")
-    return [Pinned(row["finished_time"], dict(row["versions"] or ())) for row in published.to_pylist()]
+Pinned = tuple[dt.datetime, Mapping[str, int]]
+"""When a run was published, and the versions that it has pinned, by table."""
 
 
 def oldest_versions(pinned: Iterable[Pinned], since: dt.datetime) -> dict[str, int]:
     """Return for each table the oldest version that a run published `since` has pinned; the last run always counts."""
-    runs = sorted(pinned, key=lambda run: run.finished_time)
-    kept = [run for run in runs if run.finished_time >= since] or runs[-1:]
-    tables = sorted({table for run in kept for table in run.versions})
-    return {table: min(run.versions[table] for run in kept if table in run.versions) for table in tables}
+    runs = sorted(pinned, key=itemgetter(0))
+    kept = [versions for at, versions in runs if at >= since] or [versions for _, versions in runs[-1:]]
+    tables = sorted({table for versions in kept for table in versions})
+    return {table: min(versions[table] for versions in kept if table in versions) for table in tables}
 
 
 def is_readable(versions: Mapping[str, int], oldest: Mapping[str, int]) -> bool:
@@ -181,10 +172,10 @@ def _compacted(warehouse: Warehouse, version: Version, crowded: Mapping[dt.date 
         for _ in _digested(batches_of(root, table, [add[-1]]), written):
             pass
         if sum_of(read) != sum_of(written):
-            raise CompactionError(f"compaction has changed rows of {table.name}; nothing was deleted", "Run `check`")
+            raise TamperedError(f"compaction has changed rows of {table.name}; nothing was deleted", "Run `check`")
     remove = [file for group in groups for file in group]
     number = delta_log.commit(version, add, remove, warehouse.run_id, rows_change=False)
-    return delta_log.open_version(warehouse.path, table, number)
+    return Version(warehouse.path, table, number)
 
 
 def _digested(parts: Iterable[pa.Table], digests: list[Digest]) -> Iterator[pa.Table]:
@@ -201,7 +192,7 @@ def _cleaned(root: str, table: Table, oldest: int, *, dry_run: bool) -> dict[str
     """Delete the files that no version from `oldest` on needs; return those that are left, with their bytes."""
     files, log = _files(root, table), delta_log.log_of(root, table)
     head = delta_log.head_of(root, table)
-    needed = {file.path for file in delta_log.open_version(root, table, head).files()}
+    needed = {file.path for file in Version(root, table, head).files()}
     for commit in delta_log.commits_of(root, table, oldest, head):
         needed.update(commit.removed)
     # Spark's checksums on a local disk stay as long as their files; names with an underscore are Delta's own.

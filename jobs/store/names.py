@@ -130,7 +130,7 @@ def made_with() -> str:
 
 def touched(text: str) -> list[str]:
     """Return the names that a text may touch, what others are made of first."""
-    return asked.needed(text, _all(), _made_by)
+    return asked.needed(text, _all(), lambda name: _OF_LEDGER.get(name, asked.statement(name) or ""))
 
 
 @cache
@@ -169,8 +169,3 @@ def _literal(value: Any) -> str:
     if isinstance(value, str):
         return "'{}'".format(value.replace("'", "''"))
     return f"[{', '.join(map(_literal, value))}]"
-
-
-def _made_by(name: str) -> str:
-    """Return the text of what a name is made of."""
-    return _OF_LEDGER.get(name, asked.statement(name) or "")

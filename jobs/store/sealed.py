@@ -26,7 +26,7 @@ from deltalake import Schema
 
 from jobs.errors import TamperedError, first_line
 from jobs.store import delta_log
-from jobs.store.chain import LOG, Entry, Link, root_of_files
+from jobs.store.chain import LOG, Entry, Link, last_commits, root_of_files
 from jobs.store.files import NO_VALUE, DataFile, batches_of, described, is_rooted, pieces_of, sha256_at
 from jobs.store.ledger import Run
 from jobs.store.places import filesystem_of, table_path
@@ -36,10 +36,10 @@ from namesrv_day.arrow.sql import connection
 from schemas import bronze, gold
 from schemas.table import Table
 
-_ENTRY: Final = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet)")
 # What writers that died have left, and Hadoop's checksums, no reader looks at.
 _BESIDE: Final = re.compile(r"_last_checkpoint|\..*|.*\.tmp|.*#\d+")
 _MS: Final = dt.timedelta(milliseconds=1)
+_SAID: Final = ("size", "parts", "vector", "stats")
 Json = dict[str, Any]
 
 
@@ -49,10 +49,10 @@ class Sealed:
     def __init__(self, warehouse: Warehouse, last: Run, damaged: set[str]) -> None:
         self._warehouse, self._last, self._damaged = warehouse, last, damaged
         self.chain = warehouse.chain()
-        self._now, self._commits = self.chain.files(), self.chain.last_commits()
+        self._now, self._commits = self.chain.files(), last_commits(warehouse.rows(gold.RUNS, columns=["files"]))
         runs = warehouse.rows(gold.RUNS, columns=["run_id", "days", "ingest_runs", "versions"])
         self._runs = {row["run_id"]: row for row in runs.to_pylist()}
-        ledger = delta_log.open_version(warehouse.path, gold.RUNS, delta_log.head_of(warehouse.path, gold.RUNS))
+        ledger = delta_log.Version(warehouse.path, gold.RUNS)
         self._oldest = oldest_kept(ledger.delta)
         self.replaced: list[str] = []
 
@@ -161,7 +161,7 @@ class Sealed:
             number, count = self._warehouse.rearranged(table), Counter[str]()
             if number == self._last.versions.get(table.name, -1) or table.name in self._damaged:
                 continue
-            for file in delta_log.open_version(self._warehouse.path, table, number).files():
+            for file in delta_log.Version(self._warehouse.path, table, number).files():
                 if (table.name, file.path) not in self._now:
                     pieces = pieces_of(self._warehouse.path, table, file) if is_rooted(table) else ()
                     entry = Entry(table.name, file.path, "", pieces)
@@ -258,7 +258,7 @@ class _Log:
         self._system, self._folder = filesystem_of(f"{self.where}/_delta_log")
         found = self._system.get_file_info(pafs.FileSelector(self._folder, allow_not_found=True))
         self._names = [(info.base_name, info.is_file) for info in found]
-        entries = [entry for name, _ in self._names if (entry := _ENTRY.fullmatch(name))]
+        entries = [entry for name, _ in self._names if (entry := delta_log.ENTRY.fullmatch(name))]
         self._numbers = {kind: {int(of[1]) for of in entries if of[2] == kind} for kind in ("json", "crc", _CHECKPOINT)}
         self.wrong: list[str] = []
         self.files: dict[str, Json] = {}
@@ -268,7 +268,7 @@ class _Log:
     def strange(self) -> Iterator[str]:
         """Yield a sentence for each entry that readers may take in the place of commits, and that none of ours is like."""
         for name, is_file in self._names:
-            if not is_file or not (_ENTRY.fullmatch(name) or _BESIDE.fullmatch(name)):
+            if not is_file or not (delta_log.ENTRY.fullmatch(name) or _BESIDE.fullmatch(name)):
                 yield f"{self._table.name}: {self._folder}/{name} is no commit or checkpoint as they are written here"
 
     def versions(self, sealed: str) -> Iterator[int]:
@@ -336,7 +336,8 @@ class _Log:
             name, (adds, meta) = f"{number:020d}.checkpoint.parquet", self._checkpoint(number)
             found = {add["path"]: add for add in adds}
             is_same = found.keys() == self.files.keys() and _columns_of(meta) == said
-            if not is_same or any(_differ(add, self.files[path]) for path, add in found.items()):
+            pairs = ((add, self.files[path]) for path, add in found.items()) if is_same else ()
+            if not is_same or any(add[of] != here[of] for add, here in pairs for of in _SAID):
                 self._note(name, "says other things than the commits up to it")
             for add in found.values():
                 if "parsed" in add:
@@ -382,10 +383,6 @@ def _said(add: Json) -> Json:
     return {**said, "parsed": parsed} if parsed else said
 
 
-def _differ(one: Json, other: Json) -> bool:
-    return any(one[name] != other[name] for name in ("size", "parts", "vector", "stats"))
-
-
 def _columns_of(meta: Mapping[str, Any]) -> tuple[Any, Any, Any]:
     """Return the columns, the partition's, and how columns are mapped, of what a log says of its table."""
     configuration = dict(meta.get("configuration") or ())
@@ -416,29 +413,23 @@ def _false_bounds(rows: pa.Table, stats: Json) -> bool:
     """Return whether least or greatest values, or counts of NULL, of columns are not those of the rows."""
     while any(pa.types.is_struct(field.type) for field in rows.schema):
         rows = rows.flatten()
-    for of, is_so in (
-        ("minValues", lambda said, low, _: said <= low),
-        ("maxValues", lambda said, _, high: said >= high),
-        ("nullCount", None),
-    ):
-        for name, said in _flat(stats.get(of) or {}):
-            if name not in rows.column_names:
-                return True
-            column = rows[name]
-            if is_so is None:
-                if said is not None and said != column.null_count:
-                    return True
-            elif said is not None and column.null_count < len(column):
-                try:
-                    bounds = pc.min_max(column).as_py()
-                    value = said if isinstance(said, type(bounds["min"])) else pa.scalar(said).cast(column.type).as_py()
-                    if isinstance(value, dt.datetime) and of == "maxValues":
-                        value += _MS  # whole milliseconds are said
-                    if not is_so(value, bounds["min"], bounds["max"]):
-                        return True
-                except (pa.ArrowException, TypeError):
-                    return True
-    return False
+    told = [(of, *one) for of in ("minValues", "maxValues", "nullCount") for one in _flat(stats.get(of) or {})]
+    return any(name not in rows.column_names or _is_false(of, said, rows[name]) for of, name, said in told)
+
+
+def _is_false(of: str, said: Any, column: pa.ChunkedArray) -> bool:
+    if said is None or of == "nullCount":
+        return said is not None and bool(said != column.null_count)
+    if column.null_count == len(column):
+        return False
+    try:
+        low, high = pc.min_max(column).as_py().values()
+        value = said if isinstance(said, type(low)) else pa.scalar(said).cast(column.type).as_py()
+        if of == "minValues":
+            return not value <= low
+        return not (value + _MS if isinstance(value, dt.datetime) else value) >= high  # whole milliseconds are said
+    except (pa.ArrowException, TypeError):
+        return True
 
 
 def _flat(values: Json, before: str = "") -> Iterator[tuple[str, Any]]:

@@ -186,7 +186,7 @@ class Warehouse:
 
     def _version(self, table: Table, number: int) -> Version:
         if (table.name, number) not in self._versions:
-            self._versions[table.name, number] = delta_log.open_version(self.path, table, number)
+            self._versions[table.name, number] = Version(self.path, table, number)
         return self._versions[table.name, number]
 
     # -- where a run starts --------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from jobs.ask.engine import Answers
-from jobs.cli.explain import explain
+from jobs.cli.ask import explain
 from jobs.cli.views import register_views
 from jobs.session import for_questions
 from schemas import bronze, gold

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from jobs.ask.engine import Answer
-from jobs.cli.ask import ask
-from jobs.cli.explain import explain
+from jobs.cli.ask import ask, explain
 from jobs.cli.output import Console, Guarded, opened, waiting, write_lines, write_rows
 from jobs.errors import UsageError
 from jobs.printable import printable
@@ -143,7 +142,7 @@ def test_an_explanation_and_the_list_of_queries_fit_40_columns(tmp_path: Path, m
     monkeypatch.setenv("COLUMNS", "40")
     recorded = tmp_path / "events.jsonl"
     recorded.write_bytes(bytes(range(97, 123)) + b"\n")
-    monkeypatch.setattr("jobs.cli.explain.sha256_of_file", lambda _: "d" * 64)
+    monkeypatch.setattr("jobs.cli.ask.sha256_of_file", lambda _: "d" * 64)
     out = Terminal()
     explain(Answered("b" * 200), {"topic": "T", "t": AT}, [recorded], "table", out)  # type: ignore[arg-type]
     monkeypatch.setattr("sys.stdout", listed := Terminal())

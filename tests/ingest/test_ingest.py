@@ -23,7 +23,7 @@ from jobs.ingest.collecting import Collector, Run
 from jobs.ingest.ingest import ingest
 from jobs.ingest.reading import Part, read_part
 from jobs.ingest.sources import Ingested
-from jobs.ingest.writing import write_staged
+from jobs.ingest.staging import write_staged
 from namesrv_wire.packets.columns import read_columns
 from schemas import bronze
 from schemas.bronze import BROKEN_RULE
@@ -272,7 +272,7 @@ def test_what_cannot_be_written_is_no_fault_of_the_log_that_is_read(tmp_path: Pa
     nowhere, log = Run(str(tmp_path / "none"), "run", FIRST, {}), write(tmp_path / "a.jsonl", [at(1, BEAT)])
     with pytest.raises(FileNotFoundError, match="none"):
         read_part(Part(log, 0, None, "log", nowhere))
-    assert "gone" in str(read_part(Part(tmp_path / "gone.jsonl", 0, None, "log", nowhere)).error)
+    assert "gone" in str(read_part(Part(tmp_path / "gone.jsonl", 0, None, "log", nowhere))[1])
 
 
 def test_a_disk_that_is_full_while_a_capture_is_read_is_no_fault_of_it(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from jobs.ingest.sources import Ingested
-from jobs.ingest.staging import staging_in, together
-from jobs.ingest.writing import settle_staged, write_staged
+from jobs.ingest.staging import settle_staged, staging_in, write_staged
+from jobs.store.files import together
 from namesrv_day.audit.content import compare
 from namesrv_wire.rows import REVOKED, Row
 from schemas import bronze
@@ -107,7 +107,7 @@ def test_rows_do_not_depend_on_how_many_are_in_memory(tmp_path: Path, monkeypatc
             monkeypatch.setattr("jobs.ingest.collecting._PENDING_BYTES", 1)
             monkeypatch.setattr("jobs.ingest.staging.ROWS_AT_A_TIME", 1)
             monkeypatch.setattr("jobs.ingest.staging._ROWS_ASKED", 1)
-            monkeypatch.setattr("jobs.ingest.writing._ROWS_PER_FILE", 1)
+            monkeypatch.setattr("jobs.ingest.staging._ROWS_PER_FILE", 1)
         counted[name] = [read_in(tmp_path / name, *paths) for paths in zip(logs, captures, strict=True)]
     assert counted["parts"] == counted["whole"]
     assert all(read.events and read.quarantined and read.duplicates for read in counted["whole"])

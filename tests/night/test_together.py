@@ -15,7 +15,7 @@ from jobs.night import condensing
 from jobs.night.condensing import count_together, to_count
 from jobs.night.work import Files
 from jobs.store.files import DataFile, digests_of, reading, write_file
-from namesrv_day.arrow.digest import Slice
+from namesrv_day.arrow.digest import Digest, Slice
 from namesrv_day.arrow.rows import with_derived
 from namesrv_day.arrow.sql import ask
 from namesrv_day.gate.rules import Measurement, measure, merged
@@ -43,16 +43,16 @@ def written(root: Path, parts: Iterable[tuple[str, pa.Table]]) -> dict[str, list
 
 def gate(root: Path, files: Written) -> dict[tuple[str, str], Measurement]:
     """Return what is counted of each rule of the recorded tables, single rows file by file, the others of all files."""
-    rows: dict[Slice, int] = {}
+    digests: dict[Slice, Digest] = {}
     found: list[Measurement] = []
     for name, file in ((table, file) for table in RECORDED for file in files.get(table, ())):
         with reading(str(root), TABLES[name], [file]) as of:
             found += measure({name: of}, which=lambda rule: rule.kind == "row")
         for cut, digest in digests_of(str(root), TABLES[name], [file]).items():
-            rows[cut] = rows.get(cut, 0) + digest.rows
+            digests[cut] = digests.get(cut, Digest()) + digest
     given = Files(str(root), {name: tuple(of) for name, of in files.items()})
-    found += count_together(to_count(given, rows, str(root / "staging")))
-    return {(m.table, m.rule): m for m in merged(found, RECORDED, {cut.table: 1 for cut in rows})}
+    found += count_together(to_count(given, digests, str(root / "staging")))
+    return {(m.table, m.rule): m for m in merged(found, RECORDED, {cut.table: 1 for cut in digests})}
 
 
 def stored(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:

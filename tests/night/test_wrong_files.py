@@ -14,7 +14,7 @@ import pytest
 from jobs.__main__ import main
 from jobs.conf import PipelineConf
 from jobs.errors import EXIT_INPUT, EXIT_NO_INPUT, EXIT_OK, EXIT_USAGE
-from jobs.ingest import sources, writing
+from jobs.ingest import sources, staging
 from jobs.ingest.ingest import ingest
 from jobs.passes import InProcess
 from jobs.store.check import check
@@ -134,14 +134,14 @@ def test_a_file_that_cannot_be_put_into_tables_is_left_out(
     alone: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What nobody has foreseen while rows are written costs its file, too."""
-    written = writing._refused
+    written = staging._refused
 
     def refused(staging: Any, table: Any, rows: Any) -> Any:
         if BAD in str(rows.to_pylist()):
             raise OverflowError("too large")
         return written(staging, table, rows)
 
-    monkeypatch.setattr(writing, "_refused", refused)
+    monkeypatch.setattr(staging, "_refused", refused)
     monkeypatch.setattr("jobs.passes.cores", lambda: 1)
     good = some_days(tmp_path)
     wrong = write_log(tmp_path, DAYS[1], [registration(BAD, "10:30:00", "X", MONTH_MS)], "-x")

@@ -26,8 +26,10 @@ from jobs.errors import (
     GateError,
     UsageError,
     WarehouseBusyError,
+    full_disk,
+    known_failure,
+    not_allowed,
 )
-from jobs.store.disk import full_disk, known_failure, not_allowed
 from jobs.store.places import locked, read_locked
 from tests.store.tiny import DAY, NUMBERS, put, warehouse_at
 

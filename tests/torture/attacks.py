@@ -223,7 +223,7 @@ def other_schema_in_log(path: Path) -> None:
 
 def column_mapping(path: Path) -> None:
     """Have a table's columns mapped to others, in a commit that is not ours."""
-    said = delta_log.open_version(str(path), TOPICS, 0).delta.metadata()
+    said = delta_log.Version(str(path), TOPICS, 0).delta.metadata()
     schema = DeltaTable(table_path(str(path), TOPICS)).schema().to_json()
     meta = {"id": str(said.id), "format": {"provider": "parquet", "options": {}}, "schemaString": schema}
     more = {"partitionColumns": ["closed_month"], "configuration": {"delta.columnMapping.mode": "name"}}
@@ -283,7 +283,7 @@ def only_a_checkpoint(path: Path) -> None:
         if log.name < f"{3:020d}":
             log.unlink()
     warehouse = later(path)
-    ledger = delta_log.open_version(str(path), gold.RUNS, delta_log.head_of(str(path), gold.RUNS))
+    ledger = delta_log.Version(str(path), gold.RUNS, delta_log.head_of(str(path), gold.RUNS))
     delta_log.set_properties(ledger, {OLDEST: json.dumps({TOPICS.name: 3})}, warehouse.run_id)
 
 

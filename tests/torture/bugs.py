@@ -63,7 +63,7 @@ BUGS = (
     ),
     Bug(
         "a quota that is used up is no full disk",
-        "jobs/store/disk.py",
+        "jobs/errors.py",
         "if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):",
         "if isinstance(error, OSError) and error.errno == errno.ENOSPC:",
         "tests/store/test_lock.py::test_a_full_disk_is_told_from_other_failures",
@@ -71,11 +71,10 @@ BUGS = (
     Bug(
         "a disk that is full while a log is read has it refused for ever",
         "jobs/ingest/reading.py",
-        """        found.blocks.append(_written(part, f"{part.name}-{number}", block))""",
-        """        try:
-            found.blocks.append(_written(part, f"{part.name}-{number}", block))
-        except OSError as stopped:
-            blocks.stopped = stopped""",
+        """    found = [_written(part, f"{part.name}-{number}", block) for number, block in enumerate(blocks)]""",
+        """    written = UntilItStops(_written(part, f"{part.name}-{number}", block) for number, block in enumerate(blocks))
+    found = [*written]
+    blocks.stopped = blocks.stopped or written.stopped""",
         "tests/ingest/test_ingest.py::test_what_cannot_be_written_is_no_fault_of_the_log_that_is_read",
     ),
     Bug(

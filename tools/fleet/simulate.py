@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.ingest.sources import Ingested
-from jobs.ingest.staging import staging_in
-from jobs.ingest.writing import settle_staged, write_staged
+from jobs.ingest.staging import settle_staged, staging_in, write_staged
 from jobs.night.work import put_aside, taken_from
 from jobs.passes import Passes
 from jobs.store.files import DataFile, write_file
