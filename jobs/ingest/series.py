@@ -8,7 +8,7 @@ import re
 import socket
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import groupby, islice, pairwise
@@ -38,6 +38,8 @@ from schemas import bronze
 
 _PEEKED_PACKETS = 2_000
 """Packets of a capture in which its name servers show up; brokers and clients ask at least every 30 seconds."""
+_QUIET_NS = 30_000_000_000
+"""Nothing to be recorded for longer is a hole between captures, for the same reason."""
 OVERLAP_NS = 1_000_000_000
 """Captures that follow each other may overlap by this much: what is there twice is known by its numbers."""
 _ADJACENT = 1 << 16
@@ -49,12 +51,14 @@ _NEAR = 64 << 20
 class Bearing(Enum):
     """Where a capture lies. AGAIN: it begins with what was read and goes on; EARLIER: its connections are those of then.
 
+    BETWEEN: earlier, too, and of connections that were read before or behind it: what lies in times that were read comes again.
     STEPPED: its connections say that it was recorded behind what was read, or before, and its times the opposite.
     """
 
     BEHIND = "behind"
     AGAIN = "again"
     EARLIER = "earlier"
+    BETWEEN = "between"
     STEPPED = "stepped"
 
 
@@ -115,9 +119,20 @@ def bearing_of(
     is_read = any(first <= first_ns <= last for first, last in read)
     if behind and behind >= again + before:
         return Bearing.STEPPED if first_ns < min((first for first, _ in read), default=0) else Bearing.BEHIND
-    if before > again:
-        return Bearing.STEPPED if is_read else Bearing.EARLIER
-    return Bearing.AGAIN if again and is_read else Bearing.EARLIER
+    if before > again and is_read:
+        return Bearing.STEPPED
+    if again and is_read and _read_from(first_ns, read) >= max(last for _, last in read):
+        return Bearing.AGAIN
+    return Bearing.BETWEEN if read and again + before else Bearing.EARLIER
+
+
+def _read_from(first_ns: int, read: Iterable[tuple[int, int]]) -> int:
+    """Return until when everything from `first_ns` on was read: a capture that comes late may fill a hole behind that."""
+    until = first_ns
+    for first, last in sorted(read):
+        if first <= until + _QUIET_NS:
+            until = max(until, last)
+    return until
 
 
 def _all(path: Path, vxlan_ports: Collection[int]) -> Iterator[Segment]:
@@ -343,7 +358,7 @@ class _Reader:
         name, vxlan_ports = source.path.name, self._conf.vxlan_ports
         endpoints = {end for segment in peeked for end in (segment.src, segment.dst)}
         bearing = bearing_of(peeked, self._transcript, self._ranges, source.path, self._begun, vxlan_ports)
-        is_apart = bearing in (Bearing.EARLIER, Bearing.STEPPED)
+        is_apart = bearing in (Bearing.EARLIER, Bearing.BETWEEN, Bearing.STEPPED)
         transcript = self._earlier if is_apart else self._transcript
         transcript.go_on_in(name, peeked)
         last_ns = self._transcript.last_time_ns()
@@ -355,7 +370,13 @@ class _Reader:
         if self._held and (transcript is not self._held_of or bearing is Bearing.AGAIN):
             self._feed_held()
         self._held_of = transcript
-        row = self._read_capture(source, last_ns if bearing is Bearing.AGAIN else {}, following_ns)
+        is_known: Callable[[Segment], bool] | None = None
+        if bearing is Bearing.AGAIN:
+            is_known = lambda segment: segment.time_ns < until_ns(segment, last_ns)  # noqa: E731
+        elif bearing is Bearing.BETWEEN:
+            ranges = list(self._ranges)  # their ends are told in microseconds
+            is_known = lambda segment: any(first <= segment.time_ns < last + NS_PER_US for first, last in ranges)  # noqa: E731
+        row = self._read_capture(source, is_known, following_ns)
         if bearing is Bearing.STEPPED:
             # The clock went back between the capture and what was read: what has the earlier times came later.
             first_ns = min(first for first, _ in self._ranges)
@@ -376,8 +397,8 @@ class _Reader:
         fed = held[: len(held) - len(self._held)]
         self._add(self._held_of, [row for segment, name in fed for row in self._held_of.feed(segment, name)])
 
-    def _read_capture(self, source: Source, read_until: Mapping[str, int], following_ns: int) -> Values:
-        """Read a capture but for what its name servers have shown already, up to `read_until` of each.
+    def _read_capture(self, source: Source, is_known: Callable[[Segment], bool] | None, following_ns: int) -> Values:
+        """Read a capture but for what its name servers have shown already, if there is such: `is_known`.
 
         Of its end is held what the next one, which begins at `following_ns`, may have something to come between.
         """
@@ -389,7 +410,7 @@ class _Reader:
         position = Position()
         columns = read_columns(source.path, position, stats, self._conf.vxlan_ports)
         read, end = UntilItStops(_in_order(columns, source.path, limit_days, ahead)), list[Packets]()
-        for some in _but_its_end(read, 0 if read_until else following_ns, end):
+        for some in _but_its_end(read, 0 if is_known else following_ns, end):
             if self._held:
                 first = bisect_right(some.time_ns, max(segment.time_ns for segment, _ in self._held))
                 self._held += ((segment, name) for segment in some.only(range(first)).segments(endpoints))
@@ -399,11 +420,11 @@ class _Reader:
                 some = some.only(range(first, len(some.time_ns)))  # noqa: PLW2901
             reached = max(reached, min(position.bytes, source.bytes))
             tell((self._behind + reached) / self._all)
-            if read_until:
+            if is_known:
                 rows = list[AnyRow]()
                 for segment in some.segments(endpoints):
                     last_ns = segment.time_ns
-                    if last_ns < until_ns(segment, read_until):
+                    if is_known(segment):
                         self._found.tally.packets += 1
                         self._found.tally.sightings += 1
                     else:

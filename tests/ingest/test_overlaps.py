@@ -55,6 +55,26 @@ def test_two_captures_that_overlap_are_one(
     assert content(tmp_path / "w") == first_packets(14_000)
 
 
+def test_a_capture_that_comes_late_fills_the_hole_that_it_overlaps(
+    tmp_path: Path, first_packets: Callable[[int], Content]
+) -> None:
+    """What lies in times that were read counts once, and all between them is read, but for what an edge cuts apart."""
+    around = [piece(tmp_path / "a.pcap", 0, 4_000), piece(tmp_path / "c.pcap", 10_000, 14_000)]
+    read_in(tmp_path / "w", *around)
+    late = read_in(tmp_path / "w", piece(tmp_path / "b.pcap", 3_800, 10_200))
+    assert (late.sources, late.errors) == (["b.pcap"], [])
+    for table in ("registrations", "route_observations", "channel_events"):
+        assert len({seq for (seq,) in stored(tmp_path / "w", table, "seq")}) == len(
+            stored(tmp_path / "w", table, "seq")
+        )
+    times = [
+        {row[2] for table in ("registrations", "route_observations") for row in of[table]}
+        for of in (content(tmp_path / "w"), first_packets(14_000))
+    ]
+    assert times[0] <= times[1]
+    assert len(times[1] - times[0]) <= 2
+
+
 def test_packets_out_of_order_are_read_in_that_of_their_times(
     tmp_path: Path, first_packets: Callable[[int], Content]
 ) -> None:
