@@ -9,7 +9,14 @@ from typing import Any, Final, NamedTuple
 
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.lateness import STEP_BACK_NS, stepped
-from namesrv_wire.limits import MAX_LINGERING, MISSED_WITHIN_NS, RECORDING_GAP_NS, SILENCE_NS, SMALL_HOLE_NS
+from namesrv_wire.limits import (
+    MAX_LINGERING,
+    MISSED_WITHIN_NS,
+    RECORDING_GAP_NS,
+    SILENCE_NS,
+    SLOWEST_BEAT_NS,
+    SMALL_HOLE_NS,
+)
 from namesrv_wire.rows import Place, Row, channel_row, gap_until
 from namesrv_wire.servers.exchange import Exchange, Ledger
 from namesrv_wire.streams.closing import Idle
@@ -188,11 +195,24 @@ class Recording:
         ):
             self._exchange.doubt(f"{connection.channel_id} goes on behind what nobody saw")
             return
+        self._end_silence(silence, connections, f"{connection.channel_id} goes on behind what nobody saw")
+
+    def pass_refused(self, connections: Collection[Connection]) -> None:
+        """Note that connections are refused: if brokers' are open, and silent for longer than any broker is, they ended unseen."""
+        silence = self.silence
+        if silence is None or silence.end_ns - silence.begin_ns <= SLOWEST_BEAT_NS:
+            return
+        open_now = [*self._idle.open.values()]
+        if any(each.beats for each in open_now) and all(each.last_byte_ns <= silence.begin_ns for each in open_now):
+            self._end_silence(silence, connections, "connections are refused, though brokers' are open")
+            self.hole_end_ns = self._ledger.time_ns
+
+    def _end_silence(self, silence: Silence, connections: Collection[Connection], why: str) -> None:
+        """Note that nothing was recorded in a silence, as something shows (`why`)."""
         self.silence = None
         quiet = [each for each in connections if each.closed_ns is None and each.last_byte_ns <= silence.begin_ns]
         self._lose_track(quiet)
-        lasted = (silence.end_ns - silence.begin_ns) / 1e9
-        evidence = f"no packet for {lasted:.3f} s, and {connection.channel_id} goes on behind what nobody saw"
+        evidence = f"no packet for {(silence.end_ns - silence.begin_ns) / 1e9:.3f} s, and {why}"
         self._note_gap(silence.seq, silence.begin_ns, silence.end_ns, evidence)
         for each in quiet:
             each.taken_ns = 0

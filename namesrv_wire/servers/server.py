@@ -223,6 +223,7 @@ class Server:
         burst = life.burst
         if life.state != UP:
             return
+        self.recording.pass_refused(self.connections.values())
         # What has not been heard since a hole may have ended in it.
         open_now = [each for each in self.idle.open.values() if each.last_byte_ns > self.recording.hole_end_ns]
         ends_all = burst is not None and burst.ends_all(broker_is_open=any(each.beats for each in open_now))
