@@ -91,8 +91,8 @@ every 30 s, and the server itself would have closed the connections of dead ones
 SILENCE_NS = 1_000_000_000
 """Silence of a whole name server behind which connections may show that it was not recorded: one goes on behind bytes of both
 sides that nobody saw, which is more than a packet lost, or is in use though nobody saw it begin."""
-SLOWEST_BEAT_NS = 70_000_000_000
-"""A broker that lives registers at least once in 60 s, whatever its configuration says (BrokerController.start): with room."""
+BEAT_NS = 31_000_000_000
+"""A broker that lives registers within this time, unless its configuration says otherwise (registerNameServerPeriod)."""
 MISSED_WITHIN_NS = 60_000_000_000
 """They show it within this time, or what they lack was lost since."""
 SMALL_HOLE_NS = 1_000_000

@@ -9,14 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.lateness import STEP_BACK_NS, stepped
-from namesrv_wire.limits import (
-    MAX_LINGERING,
-    MISSED_WITHIN_NS,
-    RECORDING_GAP_NS,
-    SILENCE_NS,
-    SLOWEST_BEAT_NS,
-    SMALL_HOLE_NS,
-)
+from namesrv_wire.limits import BEAT_NS, MAX_LINGERING, MISSED_WITHIN_NS, RECORDING_GAP_NS, SILENCE_NS, SMALL_HOLE_NS
 from namesrv_wire.rows import Place, Row, channel_row, gap_until
 from namesrv_wire.servers.exchange import Exchange, Ledger
 from namesrv_wire.streams.closing import Idle
@@ -200,7 +193,7 @@ class Recording:
     def pass_refused(self, connections: Collection[Connection]) -> None:
         """Note that connections are refused: if brokers' are open, and silent for longer than any broker is, they ended unseen."""
         silence = self.silence
-        if silence is None or silence.end_ns - silence.begin_ns <= SLOWEST_BEAT_NS:
+        if silence is None or silence.end_ns - silence.begin_ns <= BEAT_NS:
             return
         open_now = [*self._idle.open.values()]
         if any(each.beats for each in open_now) and all(each.last_byte_ns <= silence.begin_ns for each in open_now):
