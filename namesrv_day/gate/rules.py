@@ -180,7 +180,7 @@ def _repeated(read: Mapping[str, Rows], rule: Rule, part: tuple[int, int]) -> tu
     prints = reduce(duckdb.DuckDBPyRelation.union, (rows.project("print") for rows in printed.values()))
     copies = prints.aggregate("print, count(*) AS copies", "print")
     found = copies.aggregate(
-        "count_if(copies = 1) AS others, list(print) FILTER (copies > 1) AS prints"
+        "count(*) FILTER (copies = 1) AS others, list(print) FILTER (copies > 1) AS prints"
     ).to_arrow_table()
     others, repeated = found["others"][0].as_py(), found["prints"].combine_chunks().flatten()
     if not len(repeated):
