@@ -168,7 +168,7 @@ def _named_files(version: Version) -> list[str]:
     for file in version.files():
         path = f"{folder}/{file.path}"
         name = posixpath.basename(path)
-        is_placed = file.path == f"{folder_of(version.table, file.closed[0] if file.closed else file.day)}{name}"
+        is_placed = file.path == f"{folder_of(version.table, file.partition_day)}{name}"
         if not is_placed or name.startswith(("_", ".")):
             return []
         try:

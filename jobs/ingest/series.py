@@ -370,13 +370,7 @@ class _Reader:
         if self._held and (transcript is not self._held_of or bearing is Bearing.AGAIN):
             self._feed_held()
         self._held_of = transcript
-        is_known: Callable[[Segment], bool] | None = None
-        if bearing is Bearing.AGAIN:
-            is_known = lambda segment: segment.time_ns < until_ns(segment, last_ns)  # noqa: E731
-        elif bearing is Bearing.BETWEEN:
-            ranges = list(self._ranges)  # their ends are told in microseconds
-            is_known = lambda segment: any(first <= segment.time_ns < last + NS_PER_US for first, last in ranges)  # noqa: E731
-        row = self._read_capture(source, is_known, following_ns)
+        row = self._read_capture(source, self._known(bearing, last_ns), following_ns)
         if bearing is Bearing.STEPPED:
             # The clock went back between the capture and what was read: what has the earlier times came later.
             first_ns = min(first for first, _ in self._ranges)
@@ -396,6 +390,15 @@ class _Reader:
         self._held = [of for of in held if is_disordered and of[0].time_ns > until_ns]
         fed = held[: len(held) - len(self._held)]
         self._add(self._held_of, [row for segment, name in fed for row in self._held_of.feed(segment, name)])
+
+    def _known(self, bearing: Bearing, read_until: Mapping[str, int]) -> Callable[[Segment], bool] | None:
+        """Return what tells whether a segment of a capture that lies there was read before; None: none was."""
+        if bearing is Bearing.AGAIN:
+            return lambda segment: segment.time_ns < until_ns(segment, read_until)
+        if bearing is Bearing.BETWEEN:
+            ranges = list(self._ranges)  # their ends are told in microseconds
+            return lambda segment: any(first <= segment.time_ns < last + NS_PER_US for first, last in ranges)
+        return None
 
     def _read_capture(self, source: Source, is_known: Callable[[Segment], bool] | None, following_ns: int) -> Values:
         """Read a capture but for what its name servers have shown already, if there is such: `is_known`.

@@ -337,7 +337,7 @@ class Night:
         ever = self._held([bronze.NAMESRV_EVENTS], [d for d in recorded if d <= day])
         begun = set(ever.rows(bronze.NAMESRV_EVENTS, ["namesrv_id"], _IS_BEGINNING)["namesrv_id"].to_pylist())
         told = self._held([gold.EXPIRED_BROKERS], [d for d in recorded if d < day][-_WAITED_DAYS:])
-        unread, published = self._unread(), self._published(day)
+        unread, published = self._unread(), self._published(day, recorded)
         opened = files_of(warehouse, gold.INTERVAL_TABLES, [dt.date.max], published=True)
         in_force = warehouse.slices_in_force({None})
         # The last ones to end are small.
@@ -431,7 +431,7 @@ class Night:
         rows = (self._warehouse.rows(table, first, ["seq"], own)["seq"] for table in bronze.EVENT_TABLES)
         return min((seq for seqs in rows if (seq := pc.min(seqs).as_py()) is not None), default=None)
 
-    def _published(self, day: dt.date) -> Files | None:
+    def _published(self, day: dt.date, recorded: Iterable[dt.date]) -> Files | None:
         """Return the files of a day's gold tables as they were published; None if they never were, or no day takes over from them.
 
         Damaged ones are refused, unless the day was asked for: so they are made anew.
@@ -439,10 +439,9 @@ class Night:
         published = self._warehouse.ledger().days
         if day in published and day not in self._asked:
             self._warehouse.hold(DATA_TABLES, [day])
-        is_last = day == max({*published, *days_of(self._warehouse.recorded())})
-        return (
-            None if is_last or day not in published else files_of(self._warehouse, DATA_TABLES, [day], published=True)
-        )
+        if day not in published or day == max({*published, *recorded}):
+            return None
+        return files_of(self._warehouse, DATA_TABLES, [day], published=True)
 
     def _note_intervals(self, day: dt.date, judged: Sequence[Judged], *, is_other: bool) -> None:
         """Have tables hold what closed on a day, and end with it, unless they go on behind it as they were published.

@@ -83,6 +83,11 @@ class DataFile(NamedTuple):
     stats: str = ""
     pieces: Pieces = ()
 
+    @property
+    def partition_day(self) -> dt.date | None:
+        """Return the day by which it lies in its partition: that of its rows, or the first on which its intervals closed."""
+        return self.closed[0] if self.closed else self.day
+
     def may_be_of(self, names: Iterable[str]) -> bool:
         """Return whether there may be rows of one of these name servers in it."""
         low, high = self.namesrvs

@@ -164,7 +164,7 @@ def _compacted(warehouse: Warehouse, version: Version, crowded: Mapping[dt.date 
         return version
     root, table, add = warehouse.path, version.table, list[DataFile]()
     for group in groups:
-        day = group[0].closed[0] if group[0].closed else group[0].day
+        day = group[0].partition_day
         joins = [rows for file in group for rows in joins_of(root, table, file)]
         read, written = list[Digest](), list[Digest]()
         rows = _digested(batches_of(root, table, group), read)

@@ -274,8 +274,10 @@ class _Reading:
         for name in shown.queue_datas if is_whole else names:
             if is_whole:
                 yield ("topic_queue", self.topic, name)
+            if name not in pieces:
+                continue
             group = self._true_group(name, shown)
-            if name in pieces and (group is not None or name not in shown.groups):
+            if group is not None or name not in shown.groups:
                 yield (GROUP, name, ANY)
                 if not self._may_act(name, shown):
                     yield ("broker_addr", name, ANY)
