@@ -19,6 +19,8 @@ from namesrv_core.machine.profile import Namesrv
 
 Numbers = npt.NDArray[np.int64]
 REMOVAL, ONE_WAY = "removal_under_way", "one_way_under_way"
+IN_PARTS = "changes_under_way"
+"""Of an answer among several changes: each broker as it was at some instant in between, not all as at the same."""
 # Measured on busy machines: 53 ms behind a scan's packet, 45 ms behind a one-way request, behind the end of a connection 36 ms to
 # an answer and 73 ms to the name server's log; 3 ms else, and behind an unregistration.
 _LIMIT_NS: Final = 100 * NS_PER_MS

@@ -20,7 +20,16 @@ import pyarrow.compute as pc
 
 from namesrv_core.asking.answers import refusal_told
 from namesrv_core.history.intervals import restored, timeline_of
-from namesrv_core.history.verification import Concerns, Judged, Observed, Verdict, chosen, judged, verify
+from namesrv_core.history.verification import (
+    Concerns,
+    Judged,
+    Observed,
+    Verdict,
+    chosen,
+    judged,
+    right_in_parts,
+    verify,
+)
 from namesrv_core.machine.codes import Question
 from namesrv_core.machine.events import Event
 from namesrv_core.machine.instants import NS_PER_US
@@ -34,7 +43,7 @@ from namesrv_day.day.day_events import BEATS, Frames
 from namesrv_day.day.start import capacities_in, intervals_in
 from namesrv_day.hours.answered import ASKED, SINGLES, TOLD
 from namesrv_day.verify.configured import ABOUT_CONFIGURATION, compared
-from namesrv_day.verify.under_way import UnderWay
+from namesrv_day.verify.under_way import IN_PARTS, UnderWay
 from namesrv_day.verify.unseen import EVER, unseen
 from schemas import bronze, codec, gold
 from schemas.sql_files import query
@@ -238,6 +247,9 @@ class _Judge:
             for verdict in again
             if verdict.matched
         }
+        odd = [one.observed for one in ordered if not one.matched and one.observed.event_id not in late]
+        in_parts = right_in_parts(self._registry(), self._timeline, odd, namesrv, starts=starts) if odd else []
+        late |= dict.fromkeys(in_parts, IN_PARTS)
         columns = {name: pa.array([getattr(verdict, name) for verdict in ordered], BOOLEAN) for name in _FLAGS}
         columns["unseen"] = unseen(ordered, self._given.unread, self._given.raw_beats, self._given.replayed)
         columns["is_open"] = pa.repeat(False, len(observed))
