@@ -161,7 +161,7 @@ def namesrv_day(given: SettleInput, namesrv: Namesrv, ticks: Ticks) -> NamesrvDa
         day_start_seq(given.day),
         _known_until(given),
         _is_halted(given.background.scan_life),
-        _unknown_from_ms(starts, given.day, namesrv) if starts else _shown_from_ms(given),
+        _unknown_from_ms(given, starts, namesrv) if starts else _shown_from_ms(given),
         bool(frame(given.carried, gold.PAST_KNOWLEDGE).num_rows),
         any(row["kind"] == "recording_gap" and row["day"] == given.day for row in life),
     )
@@ -219,14 +219,30 @@ def _shown_from_ms(given: SettleInput) -> int | None:
     return min(seq for seq in first_seqs if seq is not None) // NS_PER_MS if any(shows) else None
 
 
-def _unknown_from_ms(known: Sequence[Mapping[str, Any]], day: dt.date, namesrv: Namesrv) -> int | None:
-    """Return since when something is unknown of a name server of which `known` tells in order; None: not since `day`.
+def _unknown_from_ms(given: SettleInput, known: Sequence[Mapping[str, Any]], namesrv: Namesrv) -> int | None:
+    """Return since when something is unknown of a name server of which `known` tells in order; None: not since the day.
 
-    A process that starts has its KV table from a file; only with orderMessageEnable do its answers depend on that, or those of
-    a process that has the file after it.
+    A process that starts has its KV table from a file: what it shows of that before anybody has put an entry, or shows of it in
+    routes, with orderMessageEnable.
     """
-    if not known or known[0]["day"] != day:
+    if not known or known[0]["day"] != given.day:
         return None
     serves_orders = any(one.config.order_message_enable for one in (namesrv, *(later for _, later in namesrv.later)))
-    unknown = known[0]["kind"] != "started" or serves_orders
+    unknown = known[0]["kind"] != "started" or serves_orders or _shows_entries(given)
     return int(known[0]["seq"] // NS_PER_MS) if unknown else None
+
+
+def _shows_entries(given: SettleInput) -> bool:
+    put = frame(given.today, bronze.ADMIN_EVENTS).filter(pc.field("code") == RequestCode.PUT_KV_CONFIG.value)
+    body, early = (
+        "response_body",
+        pc.field("seq") < (pc.min(put["seq"]).as_py() or day_start_seq(given.day + dt.timedelta(1))),
+    )
+    lists = [RequestCode.GET_KVLIST_BY_NAMESPACE.value, RequestCode.GET_KV_CONFIG.value]
+    answers = frame(given.today, bronze.ROUTE_OBSERVATIONS)
+    shown = answers.filter(early & pc.field("code").isin(lists) & (pc.field("response_code") == 0))
+    # Of 4.x, and with returnOrderTopicConfigToBroker, the answer to each registration has them.
+    has_rows = pc.match_substring_regex(pc.field(body), r'"table":\s*\{\s*"')
+    return bool(
+        shown.num_rows or given.raw_beats(bronze.REGISTRATIONS.name, columns=[body], where=early & has_rows).num_rows
+    )
