@@ -25,18 +25,6 @@ class CrashError(BaseException):
     """Stands for the end of the process."""
 
 
-class Dying:
-    """Raises CrashError at one boundary: `point`, if there is one."""
-
-    def __init__(self, patched: pytest.MonkeyPatch) -> None:
-        self.point = ""
-        at_commits(patched, self._passed)
-
-    def _passed(self, point: str) -> None:
-        if point == self.point:
-            raise CrashError
-
-
 def killed_at(point: str) -> None:
     """Have this process killed at a boundary, as a power cut would end it."""
 

@@ -61,8 +61,8 @@ _NIGHTS = frozenset({"read_in", "whole", "nights"})
 _LONGEST = (
     "spark",
     *(f"tests/{name}.py" for name in (
-        "torture/test_torture", "oracle/test_live_record", "night/test_pages_in_spark", "night/test_register",
-        "oracle/test_oracle", "night/test_wrong_files", "night/test_late", "wire/test_fuzz", "night/test_captures",
+        "torture/test_torture", "night/test_pages_in_spark", "night/test_register", "night/test_wrong_files",
+        "night/test_late", "wire/test_fuzz", "oracle/test_live_record", "oracle/test_oracle", "night/test_captures",
         "night/test_intervals", "env/test_package", "night/test_gaps", "night/test_nights", "oracle/test_live_polls",
     )),
 )  # fmt: skip

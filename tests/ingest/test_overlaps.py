@@ -14,9 +14,8 @@ import pytest
 
 from jobs.ingest.series import Bearing
 from namesrv_wire.logs.log_file import Block, read_blocks
-from tests.ingest.given import BEAT, CAPTURE, at, content, packets, piece, read_in, stored, write
+from tests.ingest.given import BEAT, CAPTURE, at, content, piece, read_in, stored, write
 from tests.ingest.test_networks import written
-from tests.pcap import capture, records
 from tests.wire.forge import MS_NS, SECOND_NS, Talk, merged
 
 pytestmark = pytest.mark.slow
@@ -73,24 +72,6 @@ def test_a_capture_that_comes_late_fills_the_hole_that_it_overlaps(
     ]
     assert times[0] <= times[1]
     assert len(times[1] - times[0]) <= 2
-
-
-def test_packets_out_of_order_are_read_in_that_of_their_times(
-    tmp_path: Path, first_packets: Callable[[int], Content]
-) -> None:
-    """Several queues, or interfaces, of a recorder: what was written some milliseconds late is no later, and nothing is lost."""
-    data, dice = packets(0, 6_000), random.Random(5)
-    late = {place: one.time_us + dice.randrange(40_000) for place, one in enumerate(records(data))}
-    mixed = [one for _, one in sorted(enumerate(records(data)), key=lambda each: late[each[0]])]
-    assert [one.time_us for one in mixed] != sorted(late.values())
-    (tmp_path / "mixed.pcap").write_bytes(capture(data, mixed))
-    read_in(tmp_path / "w", tmp_path / "mixed.pcap")
-    # Of packets of one microsecond nothing tells which came first.
-    times = [
-        {table: sorted(row[2] for row in rows) for table, rows in of.items()}
-        for of in (content(tmp_path / "w"), first_packets(6_000))
-    ]
-    assert times[0] == times[1]
 
 
 @pytest.mark.parametrize(("back_s", "without_place"), [(5, 0), (10, 36)])

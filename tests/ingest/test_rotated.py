@@ -1,4 +1,4 @@
-"""A night in many rotated files, of very many connections, or of one with very many frames: one capture's rows."""
+"""A night in many rotated files: one capture's rows."""
 
 from __future__ import annotations
 
@@ -12,17 +12,13 @@ import pytest
 
 from jobs.ingest.ingest import ingest
 from jobs.ingest.sources import Ingested
-from namesrv_wire import Segment
 from tests.examples import more
-from tests.ingest.given import content, read_in, stored, warehouse_at
-from tests.ingest.test_networks import written
-from tests.wire.forge import EPOCH_NS, SECOND_NS, Talk
+from tests.ingest.given import content, warehouse_at
 from tests.wire.test_columns import HEAD, WHOLE
-from tests.wire.test_many import connections, frames
 
 pytestmark = pytest.mark.slow
 
-_FILES, _NIGHTS, _FRAMES = 24, 8, 2_000
+_FILES, _NIGHTS = 24, 8
 
 
 class One(NamedTuple):
@@ -102,25 +98,3 @@ def test_nights_out_of_order_lose_and_double_no_frame(tmp_path: Path, one: One) 
         assert len({row[0] for row in kept[table]}) == len(kept[table])
         # What was asked in one file and answered in the next one, of which the first came later, has lost the other half.
         assert len(rows) - len(kept[table]) <= 3 * _NIGHTS
-
-
-def somebody_else() -> list[Segment]:
-    """Return a question of another client, whose answer shows who the name server is."""
-    return Talk(EPOCH_NS + SECOND_NS, "10.0.0.7:40000").open().exchange(105, {"topic": "T"}).segments
-
-
-def test_very_many_connections_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More than are watched: each that asked has its answer, and nothing is there twice."""
-    monkeypatch.setattr("namesrv_wire.servers.server.MAX_CONNECTIONS", 500)
-    read = read_in(tmp_path / "w", written(tmp_path / "many.pcap", [*connections(2_000)]))
-    assert (read.observations, read.frames, read.errors) == (200, 400, [])
-
-
-@pytest.mark.parametrize("answered", [True, False])
-def test_very_many_frames_of_a_connection_are_read(tmp_path: Path, answered: bool) -> None:  # noqa: FBT001
-    """Each answer is a row, in its order; what was never answered is counted."""
-    path = written(tmp_path / "one.pcap", [*frames(_FRAMES, answered=answered), *somebody_else()])
-    read = read_in(tmp_path / "w", path)
-    assert (read.observations, read.frames) == (_FRAMES * answered + 1, _FRAMES * (1 + answered) + 2)
-    seqs = stored(tmp_path / "w", "route_observations", "seq")
-    assert len(set(seqs)) == len(seqs) == read.observations

@@ -17,8 +17,9 @@ from jobs.cli.commands import export
 from jobs.conf import PipelineConf
 from jobs.ingest.ingest import ingest
 from jobs.night import gate
+from jobs.night.nightly import Summary
 from tests.night.nights import ANSWERS, CAPTURE, Capture, Nights, counted, night, warehouse_at
-from tests.night.three_days import DAYS, LOGS, write_log
+from tests.night.three_days import DAYS, FOURTH, LOGS, beat, write_log
 
 T = TypeVar("T")
 
@@ -81,6 +82,17 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
         return Nights(folder / "w", logs, [night(folder / "w", log) for log in logs])
 
     return made_once(tmp_path_factory, three_nights)
+
+
+@pytest.fixture(scope="session")
+def fourth(nights: Nights, tmp_path_factory: pytest.TempPathFactory) -> Summary:
+    """Return what a night says that goes on from the three: on the fourth day broker-a beats at noon."""
+
+    def fourth_night(folder: Path) -> Summary:
+        shutil.copytree(nights.path, folder / "w", copy_function=os.link)
+        return night(folder / "w", write_log(folder, FOURTH, [beat("12:00:00")]))
+
+    return made_once(tmp_path_factory, fourth_night)
 
 
 @pytest.fixture

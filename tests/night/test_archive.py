@@ -13,7 +13,7 @@ import pytest
 from pyspark import cloudpickle
 
 from jobs.passes import InProcess
-from tests.night.nights import CAPTURE, CHECKOUT, Capture, night
+from tests.night.nights import CHECKOUT, Nights, night
 
 pytestmark = pytest.mark.slow
 
@@ -45,12 +45,12 @@ class InArchive(InProcess):
         return list(cloudpickle.loads(done.stdout))
 
 
-def test_tasks_run_from_an_archive_of_the_packages(whole: Capture, tmp_path: Path) -> None:
+def test_tasks_run_from_an_archive_of_the_packages(nights: Nights, tmp_path: Path) -> None:
     """A night whose tasks have the packages as a cluster's executors have them gives the tables of one whose tasks have folders."""
     archive = tmp_path / "packages.zip"
     with zipfile.ZipFile(archive, "w") as packed:
         for path in (path for name in _SHIPPED for path in (CHECKOUT / name).rglob("*")):
             if path.is_file() and path.suffix != ".pyc":
                 packed.write(path, path.relative_to(CHECKOUT))
-    found = night(tmp_path / "warehouse", CAPTURE, passes=InArchive(archive))
-    assert found.digests == whole.summary.digests
+    found = night(tmp_path / "warehouse", nights.logs[0], passes=InArchive(archive))
+    assert found.digests == nights.summaries[0].digests

@@ -17,11 +17,10 @@ from pathlib import Path
 import pytest
 
 from jobs.__main__ import main
-from jobs.ask.engine import Answers
 from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_UNPUBLISHED, EXIT_USAGE
 from schemas import gold
 from schemas.queries import queries
-from tests.night.nights import CAPTURE, Capture, Nights, rows, warehouse_at
+from tests.night.nights import CAPTURE, Capture, Nights, rows
 
 pytestmark = pytest.mark.slow
 
@@ -296,16 +295,6 @@ def test_who_reads_needs_no_right_to_write(nights: Nights, tmp_path: Path) -> No
     refused = f"namesrv-history: output {warehouse}/page.html: cannot be written: Permission denied\n"
     assert done.stderr.endswith(refused)
     assert page.stat().st_size > 0
-
-
-def test_only_what_is_published_is_seen(nights: Nights, tmp_path: Path) -> None:
-    """Rows that nobody published, in a newer version of a table, are not there."""
-    shutil.copytree(nights.path, tmp_path / "w")
-    before = list(Answers(str(tmp_path / "w")).ask("SELECT count(*) FROM event_outcomes").rows)
-    warehouse = warehouse_at(tmp_path / "w", "somebody")
-    warehouse.replace(gold.EVENT_OUTCOMES, None, [])
-    warehouse.commit()
-    assert list(Answers(str(tmp_path / "w")).ask("SELECT count(*) FROM event_outcomes").rows) == before
 
 
 def test_nothing_published_and_a_damaged_file_have_their_exit_codes(

@@ -11,13 +11,9 @@ import pytest
 
 from jobs.night import night as nights
 from schemas import gold
-from tests.ingest.given import piece
 from tests.night.nights import ANSWERS, FRAMES, Capture, Counting, night, rows
 
 pytestmark = pytest.mark.slow
-
-MIDDLE, END = 21_111, 40_000
-"""A packet in the middle of connections, and one behind the last."""
 
 
 @pytest.fixture
@@ -58,15 +54,6 @@ def test_the_cause_of_a_silent_brokers_removal_is_the_real_one(whole: Capture) -
 
 
 # -- the same tables however the work is cut -------------------------------------------------------------------------------
-
-
-def test_two_halves_give_the_tables_of_the_whole(whole: Capture, tmp_path: Path) -> None:
-    """A capture cut in two, read in two nights, gives the same gold tables as in one piece."""
-    halves = [piece(tmp_path / f"{n}.pcap", *cut) for n, cut in enumerate([(0, MIDDLE), (MIDDLE, END)])]
-    before, after = (night(tmp_path / "w", half) for half in halves)
-    assert before.frames + after.frames == FRAMES
-    assert (before.verify["mismatched"], after.restated) == (0, 0)
-    assert after.digests == whole.summary.digests
 
 
 def test_the_number_of_tasks_does_not_matter(whole: Capture, copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:

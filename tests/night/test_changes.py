@@ -115,7 +115,7 @@ def test_whatever_ends_a_hook_is_made_good(
 
     into, script, out = tmp_path / "into.jsonl", tmp_path / "take.sh", tmp_path / "out.jsonl"
     first, _ = told(copied, NOTHING)
-    for topic, of, method in (("v", Hook, "tell"), ("w", os, "fsync"), ("z", os, "fsync")):
+    for topic, of, method in (("v", Hook, "tell"), ("w", os, "fsync")):
         with monkeypatch.context() as patched:
             patched.setattr(of, method, killed)
             with pytest.raises(Killed):

@@ -1,10 +1,11 @@
 """A night may die anywhere: readers see nothing of it, and the next one gives what it would have given.
 
-Here a night raises; one that is killed by SIGKILL: `torture kill`.
+One that is killed by SIGKILL: `torture kill`; several that die one after the other: `torture simulation`.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -14,10 +15,10 @@ import pytest
 
 from jobs.night.nightly import Summary
 from jobs.store.check import check
-from jobs.store.published import HISTORY
+from jobs.store.published import HISTORY, LAST_RUN
 from jobs.store.warehouse import DATA_TABLES
 from schemas import bronze, gold
-from tests.boundaries import CrashError, at_commits, at_steps
+from tests.boundaries import at_steps
 from tests.night.nights import Nights, night, restatements, rows, topics, warehouse_at
 from tests.night.stock import run_of
 from tests.night.three_days import DAYS, MONTH_MS, registration, write_log
@@ -113,28 +114,10 @@ def test_a_night_after_a_crash_gives_the_same_tables(deaths: Deaths, point: str)
 
 @pytest.mark.parametrize("point", PUBLISHED)
 def test_once_its_row_is_in_the_ledger_a_night_is_published(deaths: Deaths, point: str) -> None:
-    """What dies then has nothing left to do but the file for everybody with DuckDB, if that is not made yet."""
+    """Nothing is left to do but the file for everybody with DuckDB, and the note of the last run, where these are not made yet."""
     path = deaths.disks[point]
-    assert topics(path, AT) == NEW
+    assert (topics(path, AT), check(warehouse_at(path)).wrong) == (NEW, [])
     again = night(path, deaths.late)
     assert (again.status, again.digests) == ("nothing_to_do", deaths.undisturbed.digests)
-    assert run_of(path) == deaths.undisturbed.run_id
-
-
-def test_nights_that_die_one_after_the_other_leave_no_more_than_one(
-    deaths: Deaths, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second starts from what the first has left, and dies a little later; the third does the rest."""
-
-    def die(point: str) -> None:
-        if point == "ledger:before":
-            raise CrashError
-
-    path = deaths.disks["sources:before"]
-    with monkeypatch.context() as dying:
-        at_commits(dying, die)
-        with pytest.raises(CrashError):
-            night(path, deaths.late)
-    assert topics(path, AT) == KNOWN
-    assert night(path, deaths.late).digests == deaths.undisturbed.digests
-    assert check(warehouse_at(path)).wrong == []
+    noted = json.loads((path / LAST_RUN).read_text(encoding="utf-8"))["run_id"]
+    assert run_of(path) == noted == deaths.undisturbed.run_id

@@ -23,8 +23,7 @@ from jobs.store.places import table_path
 from jobs.store.published import LAST_RUN
 from schemas import bronze, gold
 from schemas.table import Table
-from tests.boundaries import CrashError, Dying
-from tests.night.nights import Nights, heads, night, rows, warehouse_at
+from tests.night.nights import Nights, heads, night, warehouse_at
 from tests.night.three_days import DAYS, beat, write_log
 
 QUEUES, CONFIGS, SOURCES = gold.TOPIC_QUEUE_HISTORY, bronze.TOPIC_CONFIGS_TABLE, bronze.SOURCES
@@ -234,22 +233,6 @@ def test_a_ledger_with_other_rows_is_found(copied: Path, more: Path, capsys: pyt
         code, line = said(capsys, copied, *words)
         is_said = "gold/runs: its rows are not those that were published" in line or "its bytes are not those" in line
         assert (code, "gold/runs" in line, is_said) == (EXIT_TAMPERED, True, True), words
-
-
-def test_a_crash_between_the_ledger_and_its_note_harms_nobody(
-    nights: Nights, copied: Path, more: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The note then names the run before the last one: readers see the last, and the next run, whatever it does, notes it."""
-    before = last_run(copied)
-    with monkeypatch.context() as patched:
-        Dying(patched).point = "runs:after"
-        with pytest.raises(CrashError):
-            night(copied, more)
-    assert (last_run(copied), len(rows(copied, gold.RUNS))) == (before, 4)
-    assert check(warehouse_at(copied)).wrong == []
-    assert said(capsys, copied, *TOUCHING) == (EXIT_OK, "")
-    assert night(copied, nights.logs[0]).status == "nothing_to_do"
-    assert json.loads(last_run(copied) or "")["run_id"] == str(max(run["run_id"] for run in rows(copied, gold.RUNS)))
 
 
 def test_a_note_that_nobody_has_written_is_refused(copied: Path) -> None:

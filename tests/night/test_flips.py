@@ -1,4 +1,7 @@
-"""One bit of a published file is another one: whatever the file, nothing that follows is published, and `check` names it."""
+"""One bit of a published file is another one: whatever the file, nothing that follows is published, and `check` names it.
+
+Files that maintenance has put together are among those of `torture flip`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ import pytest
 
 from jobs.errors import TamperedError
 from jobs.store.check import check
-from jobs.store.maintain import maintain
 from jobs.store.places import table_path
 from jobs.store.published import LAST_RUN
 from jobs.store.warehouse import WRITTEN_TABLES
@@ -106,27 +108,6 @@ def test_a_name_with_another_letter_is_refused_with_its_table_and_day(
         path.write_bytes(whole)
     assert changed
     assert night(copied, late).status == "published"
-
-
-def test_a_flip_in_a_compacted_file_is_refused(copied: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Maintenance has put files together, and the next night starts from these: they hold what was published, or it is refused."""
-    monkeypatch.setattr("jobs.store.maintain._CROWD", 2)
-    maintain(warehouse_at(copied, "care"))
-    (path,) = Path(table_path(str(copied), bronze.SOURCES)).rglob("compacted-*.parquet")
-    whole = path.read_bytes()
-    log = write_log(tmp_path, DAYS[-1], [beat("17:00:00")], "-17")
-    before = (copied / LAST_RUN).read_text(encoding="utf-8")
-    # In rows, and in the footer, of which little is asked.
-    for place in range(0, len(whole), len(whole) // 20):
-        flipped(path, place, 0)
-        with pytest.raises(TamperedError, match="sources"):
-            night(copied, log)
-        assert (copied / LAST_RUN).read_text(encoding="utf-8") == before
-        path.write_bytes(whole)
-    flipped(path, len(whole) // 2, 0)
-    assert any(sentence.startswith("sources") for sentence in check(warehouse_at(copied)).wrong)
-    path.write_bytes(whole)
-    assert night(copied, log).status == "published"
 
 
 def test_a_footer_over_which_arrow_ends_the_process_is_named(copied: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -202,7 +202,7 @@ def test_what_cannot_be_made_is_made_by_the_next_command(
 
 
 def test_rows_of_dead_runs_are_not_in_it(copied: Path) -> None:
-    """What somebody has committed beyond the last run is not named."""
+    """What somebody has committed beyond the last run is not named; `ask` does not see it either."""
     warehouse = warehouse_at(copied, "somebody")
     warehouse.replace(gold.EVENT_OUTCOMES, None, [])
     warehouse.commit()
@@ -210,4 +210,5 @@ def test_rows_of_dead_runs_are_not_in_it(copied: Path) -> None:
     warehouse_at(copied, "next").note_last()
     with stock(copied) as connection:
         ((count,),) = connection.execute("SELECT count(*) FROM event_outcomes").fetchall()
+    assert list(Answers(str(copied)).ask("SELECT count(*) FROM event_outcomes").rows) == [(count,)]
     assert count > 0

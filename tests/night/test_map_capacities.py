@@ -22,16 +22,16 @@ QUESTIONS = [(105, "T"), (105, "U"), (106, None), (206, None), (304, None), (224
 
 
 class Grown(Server):
-    """A name server that goes on over midnight, from which seconds count; it answers all questions after each event."""
+    """A name server that goes on over midnight, from which seconds count; then it answers all questions after each event."""
 
     def __init__(self, profile: Profile) -> None:
         super().__init__(Namesrv(profile), MIDNIGHT_MS)
         self.starts(-100)
 
     def take(self, at_s: float, event: events.Event, kind: str, /, **fields: object) -> None:
-        """Take an event, and answer all questions then."""
+        """Take an event, and on the second day answer all questions then."""
         super().take(at_s, event, kind, **fields)
-        for number, (code, subject) in enumerate(QUESTIONS):
+        for number, (code, subject) in enumerate(QUESTIONS if at_s > 0 else ()):
             self.asks(at_s + (number + 1) / 1_000, code, subject, nth=len(self.lines))
 
     def leaves(self, at_s: float, name: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import shutil
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from jobs.conf import NamesrvConf, PipelineConf
 from jobs.errors import MissingDayError
 from jobs.night import days as days_module
 from jobs.night.days import holes
-from jobs.night.nightly import gold_digests
+from jobs.night.nightly import Summary, gold_digests
 from jobs.store.check import check
 from jobs.store.maintain import maintain
 from jobs.store.published import LAYOUT
@@ -20,10 +19,7 @@ from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.arrow.digest import Slice
 from schemas import bronze, gold
 from tests.night.nights import Nights, digests, heads, night, restatements, rows, topics, warehouse_at
-from tests.night.three_days import DAYS, LOGS, NAMESRV, beat, write_log
-
-FOURTH = DAYS[-1] + dt.timedelta(days=1)
-
+from tests.night.three_days import DAYS, FOURTH, LOGS, NAMESRV, beat, write_log
 
 # -- cost and result do not depend on the cut --------------------------------------------------------------------------
 
@@ -128,17 +124,17 @@ def test_readers_see_what_an_earlier_run_said(nights: Nights) -> None:
     assert [len(rows(nights.path, bronze.HEARTBEATS, run)) for run in (second.run_id, third.run_id)] == [2, 3]
 
 
-def test_what_earlier_runs_said_is_kept_as_long_as_is_asked(nights: Nights, copied: Path, tmp_path: Path) -> None:
+def test_what_earlier_runs_said_is_kept_as_long_as_is_asked(
+    nights: Nights, fourth: Summary, copied: Path, tmp_path: Path
+) -> None:
     """Maintenance changes no row that a run has pinned within its retention, and the next night goes on from what it left."""
     before = {said.run_id: topics(copied, "2026-03-02 23:59:59", said.run_id) for said in nights.summaries[1:]}
     done = maintain(warehouse_at(copied, "care"))
     assert (done.readable, done.runs) == (3, 3)
     assert {run: topics(copied, "2026-03-02 23:59:59", run) for run in before} == before
     assert check(warehouse_at(copied)).wrong == []
-    log = write_log(tmp_path, FOURTH, [beat("12:00:00")])
-    again = night(copied, log)
-    assert again.days == [FOURTH.isoformat()]
-    assert again.digests == night(Path(shutil.copytree(nights.path, tmp_path / "w")), log).digests
+    again = night(copied, write_log(tmp_path, FOURTH, [beat("12:00:00")]))
+    assert (again.days, again.digests) == ([FOURTH.isoformat()], fourth.digests)
     maintain(warehouse_at(copied, "more-care"), 0)
     assert check(warehouse_at(copied)).wrong == []
 

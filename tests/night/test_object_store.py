@@ -23,12 +23,13 @@ from jobs.__main__ import main
 from jobs.cli.views import register_views
 from jobs.errors import UsageError
 from jobs.ingest.ingest import ingest
+from jobs.night import gate, nightly
+from jobs.night.nightly import Asked
 from jobs.passes import OnSpark
 from jobs.store import places
 from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_day.arrow.digest import slices_of, sum_of
-from schemas import bronze
-from tests.night.nights import CHECKOUT, capture_in_two, digests, night, warehouse_at
+from tests.night.nights import capture_in_two, counted, digests, night, silent, warehouse_at
 
 pytestmark = pytest.mark.slow
 
@@ -126,8 +127,8 @@ def test_nights_in_a_store_give_the_same_tables(store: Any, local: Path, tmp_pat
         register_views(spark, opened(WAREHOUSE), texts=["findings"])
 
 
-def opened(url: str) -> Warehouse:
-    warehouse = warehouse_at(Path("unused"))
+def opened(url: str, run_id: str = "look") -> Warehouse:
+    warehouse = warehouse_at(Path("unused"), run_id)
     warehouse.path = url
     return warehouse
 
@@ -186,37 +187,24 @@ def test_credentials_in_a_url_are_refused_and_not_repeated(url: str, tmp_path: P
     assert run("ingest", "--input", url, "--warehouse", str(tmp_path / "wh"))[0] == 2
 
 
-@pytest.mark.jvm
-@pytest.mark.usefixtures("store")
-def test_tasks_of_spark_read_and_write_in_a_store(local: Path, tmp_path: Path) -> None:
-    """Spark carries the work and needs no reader of its own."""
-    command = [
-        str(CHECKOUT / "spark-submit.sh"),
-        "nightly",
-        "--input",
-        "s3://bucket/in",
-        "--warehouse",
-        "s3://bucket/spark",
-    ]
-    environment = {**os.environ, "NAMESRV_VENV": os.environ["VIRTUAL_ENV"]}
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert SECRET not in done.stdout + done.stderr
-    assert digests_in("s3://bucket/spark") == digests(local / "wh", DATA_TABLES)
-
-
 @pytest.mark.usefixtures("store", "elsewhere")
-def test_objects_are_opened_by_tasks_alone(local: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession) -> None:
-    """On a cluster the driver, where nothing of a store can be opened here, lists what there is, and tasks read it."""
-    monkeypatch.setattr("jobs.ingest.reading._WORTH_ASKING", 0)
-    monkeypatch.setattr("jobs.ingest.reading.is_meant_for_cluster", lambda: True)
-    monkeypatch.setattr(places.Stored, "open", None)
+def test_tasks_of_spark_read_and_write_in_a_store(
+    local: Path, monkeypatch: pytest.MonkeyPatch, spark: SparkSession, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Spark carries the work and needs no reader of its own: the digests of a local warehouse.
+
+    On a cluster the driver, where nothing of a store can be opened here, lists what there is, and tasks read it.
+    """
     for name in (name for name in os.environ if name.startswith("AWS_")):
         monkeypatch.setitem(spark.sparkContext.environment, name, os.environ[name])
-    url = "s3://bucket/by-tasks"
-    found = ingest(opened(url), ["s3://bucket/in"], OnSpark(lambda: spark))
+    url, passes = "s3://bucket/by-tasks", OnSpark(lambda: spark)
+    with monkeypatch.context() as on_a_cluster:
+        on_a_cluster.setattr("jobs.ingest.reading._WORTH_ASKING", 0)
+        on_a_cluster.setattr("jobs.ingest.reading.is_meant_for_cluster", lambda: True)
+        on_a_cluster.setattr(places.Stored, "open", None)
+        found = ingest(opened(url), ["s3://bucket/in"], passes)
     assert (found.sources, found.errors) == (list(HALVES), [])
-    there, here = opened(url), warehouse_at(local / "wh")
-    for table in bronze.RECORDED_TABLES:
-        assert there.rows(table).num_rows == here.published_rows(table).num_rows
-    assert there.rows(bronze.ROUTE_OBSERVATIONS).num_rows > 0
+    monkeypatch.setattr(gate, "judge", counted)
+    assert nightly.run(opened(url, "run"), passes, Asked([]), silent()).status == "published"
+    assert digests_in(url) == digests(local / "wh", DATA_TABLES)
+    assert SECRET not in "".join(capfd.readouterr())

@@ -16,15 +16,15 @@ from jobs.conf import PipelineConf
 from jobs.errors import EXIT_INPUT, EXIT_NO_INPUT, EXIT_OK, EXIT_USAGE
 from jobs.ingest import sources, staging
 from jobs.ingest.ingest import ingest
+from jobs.night.nightly import Summary
 from jobs.passes import InProcess
 from jobs.store.check import check
 from schemas import bronze, gold
 from schemas.rules import RULES
 from schemas.table import Rule
 from tests.night.nights import Capture, Nights, night, nightly, rows, warehouse_at
-from tests.night.three_days import DAYS, MONTH_MS, beat, registration, write_log
+from tests.night.three_days import DAYS, FOURTH, MONTH_MS, beat, registration, write_log
 
-FOURTH = DAYS[-1].replace(day=4)
 BAD = "broker-x"
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ungated")]
 
@@ -170,7 +170,7 @@ def test_what_was_refused_can_be_looked_at_forgotten_and_given_again(
 
 
 @pytest.mark.usefixtures("_no_broker_x")
-def test_what_was_read_by_hand_can_be_taken_back(copied: Path, tmp_path: Path, nights: Nights) -> None:
+def test_what_was_read_by_hand_can_be_taken_back(copied: Path, tmp_path: Path, fourth: Summary) -> None:
     """A night that is refused for what `ingest` has left says so (4), until that is taken back."""
     wrong = write_log(tmp_path, FOURTH, [registration(BAD, "11:30:00", "X", MONTH_MS)])
     warehouse = warehouse_at(copied, "by-hand")
@@ -181,8 +181,7 @@ def test_what_was_read_by_hand_can_be_taken_back(copied: Path, tmp_path: Path, n
         assert (said.status, said.gate.split(";")[0]) == ("refused", "broker_addr_history.is_not_x")
     assert main(["refused", "--warehouse", str(copied), "--unpublished"]) == EXIT_OK
     good = write_log(tmp_path, FOURTH, [beat("12:00:00")], "-good")
-    path = Path(shutil.copytree(nights.path, tmp_path / "alone"))
-    assert night(copied, good).digests == night(path, good).digests
+    assert night(copied, good).digests == fourth.digests
     assert check(warehouse_at(copied)).wrong == []
 
 

@@ -15,6 +15,7 @@ from typing import Any
 Line = dict[str, Any]
 NAMESRV = "10.0.0.1:9876"
 DAYS = [dt.date(2026, 3, day) for day in (1, 2, 3)]
+FOURTH = DAYS[-1] + dt.timedelta(days=1)
 HOUR_MS = 3_600_000
 MONTH_MS = 30 * 24 * HOUR_MS
 

@@ -2,7 +2,8 @@
 
 Nothing has to be installed but a Java runtime: Ivy comes with PySpark, and where there is no `javac` the Eclipse
 compiler is fetched like any other JAR. What is fetched and compiled stays in the project's Ivy folder, so that a network
-is needed only once. A machine's own `~/.ivy2/ivysettings.xml` (mirrors, credentials) and `~/.m2` are respected.
+is needed only once: `python -m tests.oracle.jvm` fetches all that tests run, which takes minutes. A machine's own
+`~/.ivy2/ivysettings.xml` (mirrors, credentials) and `~/.m2` are respected.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import importlib.util
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,6 +24,10 @@ _HERE = Path(__file__).resolve().parent
 _IVY = Path(os.environ.get("NAMESRV_IVY", _HERE.parents[1] / ".ivy2")) / "oracle"
 _SETTINGS = _HERE / "ivysettings.xml"
 _ECLIPSE_COMPILER = "org.eclipse.jdt:ecj:3.33.0"
+_RUN_BY_TESTS = (
+    *("namesrv:4.9.7", "client:4.9.7", "broker:4.9.7"),
+    *("namesrv:5.4.0", "client:5.4.0", "broker:5.4.0", "tools:5.4.0"),
+)
 # For a process that lasts for seconds, of which one would go into verifying and optimizing.
 BRIEF = (
     *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"),
@@ -54,10 +60,17 @@ def jars(coordinates: str) -> list[Path]:
     Raises JvmUnavailableError where that fails, as without a network.
     """
     listed = _IVY / f"{coordinates.replace(':', '_')}.classpath"
-    with _locked():
-        if not _all_there(listed):
-            _fetch(coordinates, listed)
-        return _paths(listed)
+    if not _all_there(listed):
+        with _locked():
+            if not _all_there(listed):
+                _fetch(coordinates, listed)
+    return _paths(listed)
+
+
+def fetch_all() -> None:
+    """Fetch what tests run and is not here yet. Raises JvmUnavailableError where that fails."""
+    for module in _RUN_BY_TESTS:
+        jars(f"org.apache.rocketmq:rocketmq-{module}")
 
 
 def compiled(folders: Sequence[Path], classpath: Sequence[Path]) -> Path:
@@ -143,22 +156,29 @@ class Jvm:
 def _fetch(coordinates: str, listed: Path) -> None:
     own_settings = Path.home() / ".ivy2" / "ivysettings.xml"
     settings = own_settings if own_settings.is_file() else _SETTINGS
-    partly, cache = listed.with_suffix(".part"), _IVY / "cache" / listed.stem
-    # What Ivy noted when it failed, or when JARs lay elsewhere, would be believed.
-    shutil.rmtree(cache, ignore_errors=True)
+    partly, cache = listed.with_suffix(".part"), _IVY / "cache"
+    if listed.exists():
+        _forget_notes(cache)
     done = _run(
         [
-            _java(), "-jar", str(pyspark_jar("ivy")), "-settings", str(settings), "-cache", str(cache),
+            _java(), *BRIEF, "-jar", str(pyspark_jar("ivy")), "-settings", str(settings), "-cache", str(cache),
             "-dependency", *coordinates.split(":"), "-confs", "default", "-cachepath", str(partly),
         ]
     )  # fmt: skip
     if done.returncode or not _all_there(partly):
+        _forget_notes(cache)
         reasons = [line.strip() for line in done.stdout.splitlines() if "::" in line or "rror" in line]
         raise JvmUnavailableError(
             f"{coordinates} could not be fetched; a network is needed the first time "
             f"(proxies: JAVA_TOOL_OPTIONS, mirrors: ~/.ivy2/ivysettings.xml)\n" + "\n".join(reasons[-12:])
         )
     partly.rename(listed)
+
+
+def _forget_notes(cache: Path) -> None:
+    """Have Ivy look for everything anew: what it noted when it failed, or when JARs lay elsewhere, it would believe."""
+    for noted in cache.rglob("ivydata-*.properties"):
+        noted.unlink()
 
 
 def _all_there(listed: Path) -> bool:
@@ -198,3 +218,10 @@ def _locked() -> Iterator[None]:
     with (_IVY / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+if __name__ == "__main__":
+    try:
+        fetch_all()
+    except JvmUnavailableError as error:
+        sys.exit(f"namesrv-history: {error}")

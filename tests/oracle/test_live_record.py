@@ -22,7 +22,7 @@ from schemas import gold, recorded
 from schemas.table import Table
 from tests.night.nights import CHECKOUT, night, rows
 from tests.night.test_logs import SHOWN
-from tests.oracle.jvm import JvmUnavailableError, jars
+from tests.oracle.jvm import JvmUnavailableError, fetch_all
 from tests.oracle.live.brokers import RealBroker, mqadmin
 from tests.oracle.live.looks import differences
 from tests.oracle.live.namesrv import NameServer
@@ -36,15 +36,11 @@ _BROKER = ("clusterName", "brokerName", "brokerAddr", "brokerId")
 _OWN = ("kvConfigPath", "configStorePath", "listenPort", "bindAddress", "rocketmqHome")
 
 
-_RUN_HERE = ("namesrv:4.9.7", "namesrv:5.4.0", "broker:4.9.7", "broker:5.4.0", "tools:5.4.0")
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _all_downloaded() -> None:
     """Fetch what runs here first: a connection that waits for that for two minutes is closed as idle."""
     try:
-        for name in _RUN_HERE:
-            jars(f"org.apache.rocketmq:rocketmq-{name}")
+        fetch_all()
     except JvmUnavailableError as error:
         pytest.skip(str(error))
 
