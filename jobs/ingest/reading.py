@@ -205,7 +205,9 @@ class Reading:
             yield from self._read_logs(logs)
             return
         for source in logs:
-            self.foreign[source.sha256] = f"{source.path.name}: not read, since captures show {told.namesrv_id}, and more of it"
+            self.foreign[source.sha256] = (
+                f"{source.path.name}: not read, since captures show {told.namesrv_id}, and more of it"
+            )
             yield ReadSource(source, source.row(), range(self._staging.count + 1, self._staging.count + 1))
 
     # -- captures ------------------------------------------------------------------------------------------------------
