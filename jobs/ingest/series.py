@@ -393,29 +393,33 @@ class _Reader:
         if covered:
             count, told_of = self._again.get(name, 0), " and ".join(sorted(covered))
             self._found.left_out.append(
-                f"{name}: {count:,} packets of one client's host and {told_of}, of which another capture of that time shows more"
+                f"{name}: {count:,} packets of {told_of}, of whose clients another capture of that time shows more"
             )
         return row
 
     def _covered(self, source: Source, peeked: Sequence[Segment]) -> frozenset[str]:
-        """Return the name servers of which a capture has one host's connections alone, and another one at that time more.
+        """Return the name servers of which another capture has the connections of twice as many hosts at that time, or more.
 
-        It was recorded on that host, before an address translation maybe, and the other one where the name server is.
+        This one was recorded near some of these, before an address translation maybe, the other one where the name server is.
         """
-        last_ns = peeked[-1].time_ns if peeked else 0
+        # Of rotated files the next one may begin a little before the end of the one before.
+        middle_ns, last_ns = (peeked[at].time_ns if peeked else 0 for at in (len(peeked) // 2, -1))
         beside = [
             other
             for other in self._series.sources
             if other is not source
-            and (source.first_time_ns <= other.first_time_ns <= last_ns
-            or other.first_time_ns <= source.first_time_ns <= self._ends.get(other.path, 0))
-        ]  # fmt: skip
+            and (
+                source.first_time_ns <= other.first_time_ns <= last_ns
+                or other.first_time_ns <= source.first_time_ns <= middle_ns <= self._ends.get(other.path, 0)
+            )
+        ]
         if not beside:
             return frozenset()
         run, before = self._series.run, self._before
-        seen = [_clients_in(self._peek(other), run, before) for other in beside]
-        own = {of for of, hosts in _clients_in(peeked, run, before).items() if len(hosts) == 1}
-        return frozenset(of for of in own if any(len(other.get(of, ())) > 1 for other in seen))
+        meanwhile = ([one for one in self._peek(other) if one.time_ns <= last_ns] for other in beside)
+        seen = [_clients_in(segments, run, before) for segments in meanwhile]
+        own = _clients_in(peeked, run, before)
+        return frozenset(of for of in own if any(len(other.get(of, ())) >= 2 * max(1, len(own[of])) for other in seen))
 
     def _feed_held(self, until_ns: int = 0) -> None:
         """Feed what is held in the order of its times: all of it, or what does not lie behind `until_ns` by a little."""
