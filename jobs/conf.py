@@ -30,10 +30,10 @@ _ADDRESS = re.compile(
     r"(\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?)):(?P<port>[0-9]{1,5})"
 )
 _EXPECTED = "expected ip:port, as 10.0.0.1:9876 or [fd00::1]:9876"
-_SHARE, _PORTS = "share from 0 to 1", "list of ports"
+_SHARE, _PORTS, _DAYS = "share from 0 to 1", "list of ports", "number of days"
 _OPTIONS = {
     "ingest": {"quarantine_share_max": _SHARE, "quarantine_frames_min": "number of frames", "vxlan_ports": _PORTS},
-    "late": {"limit_days": "number of days", "ahead_limit_minutes": "number of minutes"},
+    "late": {"limit_days": _DAYS, "ahead_limit_minutes": "number of minutes"},
     "verify": {"mismatched_share_max": _SHARE, "mismatched_min": "number of answers"},
     "findings": dict.fromkeys(THRESHOLDS, "whole number from 0 on"),
 }
@@ -128,7 +128,7 @@ def load_conf(
     Addresses of one name server are `ip:port,ip:port=version`, several of these with `/` between them are not one.
     """
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfError(f"{path}: {error}") from error
     _table(document, str(path), {*_OPTIONS, "namesrv", "log"})
@@ -168,7 +168,8 @@ def _is_fit(value: object, what: str) -> bool:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
     if what == _PORTS:
         return isinstance(value, list) and all(type(port) is int and 0 < port < 1 << 16 for port in value)
-    return type(value) is int and value >= 0
+    # Dates go no further than that.
+    return type(value) is int and 0 <= value < (100_000 if what == _DAYS else 1 << 31)
 
 
 def _told(table: object, where: str, options: Mapping[str, str | None]) -> Told | None:

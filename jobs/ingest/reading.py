@@ -184,8 +184,9 @@ class Reading:
 
     def read(self, sources: Sequence[Source]) -> list[ReadSource]:
         """Read the files, which are in order of time; return those that are not refused as they were read."""
-        noted = [*self._read_logs([source for source in sources if source.is_log])]
+        noted = [*self._read_logs([source for source in sources if source.kind == "event_log"])]
         noted += self._read_captures([source for source in sources if source.kind == "capture"])
+        noted += self._beside_captures([source for source in sources if source.kind == "namesrv_log"])
         self._result.errors += [read.row["error"] for read in noted if read.row["error"]]
         self._result.sources += [read.source.path.name for read in noted]
         self._result.refused.update({reason.value: count for reason, count in self._lateness.refused.items()})
@@ -194,6 +195,20 @@ class Reading:
     def _runner(self, sources: Sequence[Source]) -> Passes:
         """Return who reads files: this process, if that takes less time than to ask others."""
         return self._passes if sum(source.bytes for source in sources) >= _WORTH_ASKING else InProcess()
+
+    def _beside_captures(self, logs: Sequence[Source]) -> Iterator[ReadSource]:
+        """Read a name server's own logs, unless captures show it, and so more: of what a log tells, silence ends nothing."""
+        told, namesrv_of = self._warehouse.conf.log, self._staging.run.namesrv_of
+        streams = [*self.open_streams, *rows_of(self._warehouse.rows(bronze.OPEN_STREAMS, columns=["namesrv_addr"]))]
+        captured = {namesrv_of.get(row["namesrv_addr"], row["namesrv_addr"]) for row in streams} if logs else set()
+        if told is None or namesrv_of.get(told.namesrv_id, told.namesrv_id) not in captured:
+            yield from self._read_logs(logs)
+            return
+        for source in logs:
+            self.foreign[source.sha256] = (
+                f"{source.path.name}: not read, since captures show {told.namesrv_id}, and more of it"
+            )
+            yield ReadSource(source, source.row(), range(self._staging.count + 1, self._staging.count + 1))
 
     # -- captures ------------------------------------------------------------------------------------------------------
 

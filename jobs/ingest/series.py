@@ -243,7 +243,8 @@ def series_in(sources: Sequence[Source], run: Run, before: Before) -> list[Serie
 
     points = [list(some) for _, some in groupby(sorted(sources, key=point), key=point)]
     if len(points) > 1:
-        points = joined_by(points, [_namesrvs_in(files[0], run, before) for files in points])
+        peeked = [peek(files[0].path, before.conf.vxlan_ports, before.until_us) for files in points]
+        points = joined_by(points, [set(_clients_in(segments, run, before)) for segments in peeked])
     return [Series(number, files, run, before) for number, files in enumerate(points)]
 
 
@@ -259,12 +260,12 @@ def joined_by(points: Sequence[Sequence[Source]], namesrvs: Sequence[set[str]]) 
     return [files for files, _ in found]
 
 
-def _namesrvs_in(source: Source, run: Run, before: Before) -> set[str]:
-    """Return the addresses of the name servers that the first packets of a capture show."""
+def _clients_in(peeked: Iterable[Segment], run: Run, before: Before) -> dict[str, set[str]]:
+    """Return the addresses of the name servers that the first packets of a capture show, and the hosts of their clients."""
     transcript = Transcript(*_known(before.conf, run.namesrv_of))
-    for segment in peek(source.path, before.conf.vxlan_ports, before.until_us):
-        transcript.feed(segment, source.path.name)
-    return transcript.shown()
+    for segment in peeked:
+        transcript.feed(segment, "its first packets")
+    return transcript.clients()
 
 
 def read_series(series: Series) -> ReadSeries:
@@ -295,8 +296,12 @@ class _Reader:
         self._ranges = list(before.ranges)
         self._held_of, self._held = self._transcript, list[tuple[Segment, str]]()
         """The end of the capture before, between which the beginning of the next may belong, and the transcript of both."""
+        self._ends: dict[Path, int] = {}
+        """When the captures that were read end."""
         self._stats: dict[str, CaptureStats] = {}
         """What was met in each capture."""
+        self._again: dict[str, int] = {}
+        """How many packets of each were read from another one."""
         self._begun: dict[tuple[str, str], Stream] = {}
         self._all, self._behind = max(1, sum(source.bytes for source in series.sources)), 0
         """Bytes of all files, and of those that are read."""
@@ -356,6 +361,8 @@ class _Reader:
         """
         self._lateness.begin_file()
         name, vxlan_ports = source.path.name, self._conf.vxlan_ports
+        covered = self._covered(source, peeked)
+        peeked = [segment for segment in peeked if covered.isdisjoint((segment.src, segment.dst))]
         endpoints = {end for segment in peeked for end in (segment.src, segment.dst)}
         bearing = bearing_of(peeked, self._transcript, self._ranges, source.path, self._begun, vxlan_ports)
         is_apart = bearing in (Bearing.EARLIER, Bearing.BETWEEN, Bearing.STEPPED)
@@ -370,7 +377,7 @@ class _Reader:
         if self._held and (transcript is not self._held_of or bearing is Bearing.AGAIN):
             self._feed_held()
         self._held_of = transcript
-        row = self._read_capture(source, self._known(bearing, last_ns), following_ns)
+        row = self._read_capture(source, self._known(bearing, last_ns, covered), following_ns)
         if bearing is Bearing.STEPPED:
             # The clock went back between the capture and what was read: what has the earlier times came later.
             first_ns = min(first for first, _ in self._ranges)
@@ -380,8 +387,39 @@ class _Reader:
             self._transcript.taken_until(self._earlier.last_time_ns())
         self._begun |= beginnings(peeked)
         if row["last_time"] is not None:
-            self._ranges.append((source.first_time_ns, round(row["last_time"].timestamp() * 1e9)))
+            self._ends[source.path] = round(row["last_time"].timestamp() * 1e9)
+            if not covered:
+                self._ranges.append((source.first_time_ns, self._ends[source.path]))
+        if covered:
+            count, told_of = self._again.get(name, 0), " and ".join(sorted(covered))
+            self._found.left_out.append(
+                f"{name}: {count:,} packets of {told_of}, of whose clients another capture of that time shows more"
+            )
         return row
+
+    def _covered(self, source: Source, peeked: Sequence[Segment]) -> frozenset[str]:
+        """Return the name servers of which another capture has the connections of twice as many hosts at that time, or more.
+
+        This one was recorded near some of these, before an address translation maybe, the other one where the name server is.
+        """
+        # Of rotated files the next one may begin a little before the end of the one before.
+        middle_ns, last_ns = (peeked[at].time_ns if peeked else 0 for at in (len(peeked) // 2, -1))
+        beside = [
+            other
+            for other in self._series.sources
+            if other is not source
+            and (
+                source.first_time_ns <= other.first_time_ns <= last_ns
+                or other.first_time_ns <= source.first_time_ns <= middle_ns <= self._ends.get(other.path, 0)
+            )
+        ]
+        if not beside:
+            return frozenset()
+        run, before = self._series.run, self._before
+        meanwhile = ([one for one in self._peek(other) if one.time_ns <= last_ns] for other in beside)
+        seen = [_clients_in(segments, run, before) for segments in meanwhile]
+        own = _clients_in(peeked, run, before)
+        return frozenset(of for of in own if any(len(other.get(of, ())) >= 2 * max(1, len(own[of])) for other in seen))
 
     def _feed_held(self, until_ns: int = 0) -> None:
         """Feed what is held in the order of its times: all of it, or what does not lie behind `until_ns` by a little."""
@@ -391,8 +429,12 @@ class _Reader:
         fed = held[: len(held) - len(self._held)]
         self._add(self._held_of, [row for segment, name in fed for row in self._held_of.feed(segment, name)])
 
-    def _known(self, bearing: Bearing, read_until: Mapping[str, int]) -> Callable[[Segment], bool] | None:
-        """Return what tells whether a segment of a capture that lies there was read before; None: none was."""
+    def _known(
+        self, bearing: Bearing, read_until: Mapping[str, int], covered: frozenset[str]
+    ) -> Callable[[Segment], bool] | None:
+        """Return what tells whether a segment of a capture that lies there was read before, or another one has it; None: none."""
+        if covered:
+            return lambda segment: not covered.isdisjoint((segment.src, segment.dst))
         if bearing is Bearing.AGAIN:
             return lambda segment: segment.time_ns < until_ns(segment, read_until)
         if bearing is Bearing.BETWEEN:
@@ -430,6 +472,7 @@ class _Reader:
                     if is_known(segment):
                         self._found.tally.packets += 1
                         self._found.tally.sightings += 1
+                        self._again[name] = self._again.get(name, 0) + 1
                     else:
                         rows += transcript.feed(segment, name)
             else:
@@ -508,7 +551,7 @@ class _Reader:
     def _tell_left_out(self, source: Source, row: Values) -> None:
         """Tell what was left out of a capture; note as an error if it may be of a name server, or if nothing else is."""
         stats, name = self._stats[source.path.name], source.path.name
-        has_namesrv = name in self._transcript.files() | self._earlier.files()
+        has_namesrv = name in self._transcript.files() | self._earlier.files() | self._again.keys()
         if stats.left_out:
             self._found.left_out.append(f"{name}: of {stats.packets:,} packets {told(stats.left_out)}")
         ports = {_NAMESRV_PORT, *(int(end.rpartition(":")[2]) for end in self._transcript.last_time_ns())}

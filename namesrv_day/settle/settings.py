@@ -163,8 +163,9 @@ def _lives(facts: Facts, before: Mapping[str, Setting], answers: pa.Table) -> li
     if before:
         starts = [max(setting.life_seq for setting in before.values()), *starts]
     else:
+        # Another recorder of it may have begun behind a start.
         observed = [fact["seq"] for fact in facts if fact["kind"] == "observed_from"]
-        starts = [*observed[:1], *starts] or [0]
+        starts = [*[seq for seq in observed[:1] if seq < min(starts, default=seq + 1)], *starts] or [0]
     identified = [fact for fact in facts if fact["kind"] == "identified"]
     lives = []
     for number, (start, until) in enumerate(zip(starts, [*starts[1:], None], strict=True)):

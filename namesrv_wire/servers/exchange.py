@@ -101,7 +101,8 @@ class Exchange:
         if reason in (Reason.TRUNCATED_PACKET, Reason.LOST_SEGMENT):
             head = head_of(cut.data)
             self._unread(connection, head, from_server=from_server)
-            if head is None and connection.beats and not from_server:
+            is_first = not (cut.position or cut.data)
+            if head is None and (connection.beats or is_first) and not from_server:
                 self.doubt(f"bytes of {connection.channel_id} are missing")
         if reason is Reason.TRUNCATED_PACKET:
             tally.cut_frames += 1
@@ -192,7 +193,10 @@ class Exchange:
                 self._digests.clear()
             self._digests.add(topics.digest)
             ledger.emit(topic_configs_row(topics))
-        seq, at_us, channel, nth, identity = ledger.slot(), time_ns // 1_000, connection.channel_id, None, None
+        # One that waited behind a hole was there when it was answered.
+        early = connection.early.pop(opaque, None) if cut.is_late else None
+        at_us = time_ns // 1_000 if early is None else early[1]
+        seq, channel, nth, identity = ledger.slot(), connection.channel_id, None, None
         if table == "heartbeats":
             nth = connection.nth_at(frame.code, at_us)
         else:
@@ -201,7 +205,7 @@ class Exchange:
         own = (table, ledger.id, seq, identity, at_us, at_us, channel, connection.proxied, *ledger.source)
         row = FrameRow(*own, columns, NOTHING, nth=nth)
         if frame.flag & 2 or cut.is_late:
-            ledger.emit(row)
+            ledger.emit(row if early is None else row.answered_at(*early))
         else:
             self._await(connection, opaque, Pending(frame.code, seq, time_ns, row, None))
 
@@ -227,6 +231,10 @@ class Exchange:
             is_first = connection.syn_seq is None and not connection.from_client.stream.position
             if not (is_first or frame.code or frame.body or "value" in frame.ext):
                 self.doubt(f"{connection.channel_id} is told that something is done, and what was not seen")
+            if not connection.from_client.stream.chunks:
+                connection.early.clear()
+            elif len(connection.early) < MAX_PENDING:
+                connection.early[opaque] = ledger.slot(), ledger.time_ns // 1_000, known.answer()
             return
         if connection.lost_ns:
             self._lost(connection, pending.time_ns)

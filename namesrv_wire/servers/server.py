@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from namesrv_core.machine.schedule import STALL_NS
+from namesrv_wire.codes import EVENT_TABLES
 from namesrv_wire.limits import GAP_ACKED_NS, LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, MAX_REORDER_CHUNKS, SILENCE_NS
 from namesrv_wire.packets.capture import ACK, FIN, RST, Segment
 from namesrv_wire.protocol.requests import KnownFrames
@@ -14,7 +15,7 @@ from namesrv_wire.servers.exchange import Exchange, Ledger
 from namesrv_wire.servers.recording import DOWN, HIDDEN, UP, Burst, Endings, Life, Recording
 from namesrv_wire.streams.closing import Idle
 from namesrv_wire.streams.connection import Connection
-from namesrv_wire.streams.cutting import FrameCutter
+from namesrv_wire.streams.cutting import FrameCutter, head_of
 from namesrv_wire.streams.sightings import Attempts, is_elsewhere, place_of
 from namesrv_wire.streams.tcp import MASK, Stream
 
@@ -152,12 +153,15 @@ class Server:
     def _acknowledged(self, connection: Connection, segment: Segment, *, from_server: bool) -> None:
         """Note an acknowledgement.
 
-        If the server has bytes of a broker that nobody saw, or answers to what may have been its first ones, it may know more.
+        If the server has bytes of a broker that nobody saw, the end of a change that begins, or answers to what may have been the
+        first ones, it may know more.
         """
         stream = connection.from_client.stream
         # One byte may be the client's FIN.
         is_unseen = from_server and stream.ahead(segment.ack) > 1
-        if is_unseen and (connection.beats or (segment.payload and not stream.position)):
+        head = head_of(connection.from_client.cutter.buffer) if is_unseen else None
+        is_change = connection.beats or (head is not None and head.code in EVENT_TABLES)
+        if is_unseen and (is_change or (segment.payload and not stream.position)):
             self.exchange.doubt(f"bytes of {connection.channel_id} are acknowledged, and were not seen")
         connection.note_ack(segment.ack, from_server=from_server)
 

@@ -302,6 +302,13 @@ class Transcript:
         """Return the name servers of which packets were fed."""
         return {server.id for server in self._servers.values() if server.ledger.confirmed and server.ledger.files}
 
+    def clients(self) -> dict[str, set[str]]:
+        """Return the hosts that connections of name servers have come from, as far as these are remembered."""
+        return {
+            namesrv_id: {client.rpartition(":")[0] for client in self._servers[namesrv_id].connections}
+            for namesrv_id in self.shown()
+        }
+
     def place_of(self, segment: Segment) -> tuple[int, int, int] | None:
         """Return how far a segment with bytes lies ahead of the first byte that its connection has shown, and of the last.
 

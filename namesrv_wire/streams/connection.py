@@ -89,7 +89,8 @@ class Pending:
 _NOT_AS_IT_IS: Final = frozenset(
     {
         *("client", "opened_ns", "channel_id", "syn_seq", "last_source", "handshake", "sighted_in", "client_seen"),
-        *("from_client", "from_server", "pending", "orphans", "reverse", "times", "unasked", "others", "elsewhere"),
+        *("from_client", "from_server", "pending", "early", "orphans", "reverse", "times", "unasked", "others"),
+        "elsewhere",
     }
 )
 """What a dump leaves out, or writes in its own way."""
@@ -119,6 +120,8 @@ class Connection:
     acks: list[int | None] = field(default_factory=lambda: [None, None])
     """Last acknowledgement of the client's and of the server's bytes."""
     pending: dict[int, Pending] = field(default_factory=dict)
+    early: dict[int, tuple[int, int, Values]] = field(default_factory=dict)
+    """Answers to what waits behind a hole of the capture, by opaque: position, time in microseconds, what was answered."""
     orphans: list[Pending] = field(default_factory=list)
     """Requests whose opaque was used again before they were answered."""
     reverse: dict[int, int] = field(default_factory=dict)
@@ -280,6 +283,7 @@ class Connection:
             state |= _ENDED
         state["from_client"], state["from_server"] = self.from_client.dump(), self.from_server.dump()
         state["pending"] = [[opaque, *pending.dump()] for opaque, pending in self.pending.items()]
+        state["early"] = [[opaque, *answered] for opaque, answered in self.early.items()]
         state["orphans"] = [pending.dump() for pending in self.orphans]
         state["reverse"] = list(self.reverse.items())
         # None of an earlier microsecond can come again.
@@ -298,6 +302,7 @@ class Connection:
         connection.client_seen = set(state["client_seen"])
         connection.from_client, connection.from_server = map(Half.load, (state["from_client"], state["from_server"]))
         connection.pending = {opaque: Pending.load(rest) for opaque, *rest in state["pending"]}
+        connection.early = {opaque: (seq, at_us, answered) for opaque, seq, at_us, answered in state["early"]}
         connection.orphans = [Pending.load(rest) for rest in state["orphans"]]
         connection.reverse = dict(state["reverse"])
         connection.others = [(client, server) for client, server in state["others"]]

@@ -57,6 +57,7 @@ def test_what_is_not_said_is_not_given(tmp_path: Path) -> None:
         ("[late]\nlimit = 1\n", "unknown limit"),
         ("[late]\nlimit_days = -1\n", "not a number of days"),
         ("[late]\nlimit_days = 1.5\n", "not a number of days"),
+        (f"[late]\nlimit_days = {10**5}\n", "not a number of days"),
         ("[late]\nahead_limit_minutes = -1\n", "not a number of minutes"),
         ("[verify]\nmismatched_share_max = 2\n", "not a share"),
         ("[verify]\nmismatched_min = 0.5\n", "not a number of answers"),
@@ -82,7 +83,7 @@ def test_the_digest_follows_the_settings(tmp_path: Path) -> None:
 
 def test_what_may_come_late_is_no_reason_to_replay(tmp_path: Path) -> None:
     """The limit decides what is stored; another one leaves the digest on which published days hang as it is."""
-    changed = conf_of(tmp_path, "[late]\nlimit_days = 40\n")
+    changed = conf_of(tmp_path, "\ufeff[late]\nlimit_days = 40\n")  # as some editors begin a file
     assert changed.late_limit_days == 40
     assert changed.sha256 == PipelineConf().sha256
 

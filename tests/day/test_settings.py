@@ -48,9 +48,18 @@ def test_processes_are_told_by_their_starts_and_versions_by_their_first_answers(
 
 
 def test_a_recording_that_begins_in_mid_life_has_a_process_since_it_was_first_seen() -> None:
-    """And one of which nothing tells the start, since ever."""
-    seen = known_settings(Given({"namesrv_events": [life(5_000, "a", "observed_from")]}).input)
-    assert seen.lives == [Life(seq_at(5_000))]
+    """And one of which nothing tells the start, since ever. A further recorder begins no process."""
+    first, further, start = (
+        life(ms, f"{ms}", kind) for ms, kind in ((5_000, "observed_from"), (7_000, "observed_from"), (6_000, "started"))
+    )
+    for facts, begun in (
+        ([first], [5_000]),
+        ([first, further], [5_000]),
+        ([start, further], [6_000]),
+        ([first, start], [5_000, 6_000]),
+    ):
+        seen = known_settings(Given({"namesrv_events": facts}).input)
+        assert seen.lives == [Life(seq_at(ms)) for ms in begun]
     assert known_settings(Given({"registrations": [registered(5_000, "a")]}).input).lives == [Life(0)]
 
 

@@ -13,8 +13,8 @@ from namesrv_wire import Segment
 from namesrv_wire.packets.capture import ACK, FIN, RST, SYN
 from tests.ingest.given import content, read_in, stored
 from tests.wire.capture_files import pcap
-from tests.wire.forge import BROKER, REGISTER, SECOND_NS, Talk, request, response
-from tests.wire.test_sightings import brokers, by_router, numbered
+from tests.wire.forge import BROKER, MS_NS, REGISTER, SECOND_NS, Talk, request, response
+from tests.wire.test_sightings import INNER, OUTER, brokers, by_router, numbered
 
 pytestmark = pytest.mark.slow
 
@@ -51,6 +51,31 @@ def test_rotated_captures_of_a_router_take_one_side(tmp_path: Path, beat: int, i
     for some in [paths] if is_one_run else [[path] for path in paths]:
         read_in(tmp_path / "w", *some)
     assert content(tmp_path / "w") == content(tmp_path / "whole")
+
+
+@pytest.mark.parametrize("ahead_ms", [-3_000, -4, 4])
+@pytest.mark.parametrize("is_translated", [True, False], ids=["behind NAT", "plain"])
+def test_what_a_broker_records_beside_the_name_server_is_there_once(
+    tmp_path: Path,
+    is_translated: bool,  # noqa: FBT001
+    ahead_ms: int,
+) -> None:
+    """However its clock goes, which file is read first, and as whom the name server knows it: nothing twice, nothing lost."""
+    seen = brokers()
+    own, names = (OUTER, {OUTER: INNER}) if is_translated else ("10.0.0.3:40000", {})
+    sighted = [
+        one._replace(
+            src=names.get(one.src, one.src), dst=names.get(one.dst, one.dst), time_ns=one.time_ns + ahead_ms * MS_NS
+        )
+        for one in seen
+        if own in (one.src, one.dst)
+    ]
+    (tmp_path / "broker").mkdir()
+    whole, beside = written(tmp_path / "whole.pcap", seen), written(tmp_path / "broker" / "own.pcap", sighted)
+    read_in(tmp_path / "alone", whole)
+    read = read_in(tmp_path / "w", whole, beside)
+    assert content(tmp_path / "w") == content(tmp_path / "alone")
+    assert (read.sightings, read.errors, len(read.left_out)) == (len(sighted), [], 1)
 
 
 @pytest.mark.parametrize("stated", [200, 262_144])

@@ -17,6 +17,7 @@ from namesrv_wire.logs.namesrv_log import Told
 from schemas import bronze, gold
 from schemas.table import Table
 from tests.compare_gold import tables_of
+from tests.ingest.given import piece
 from tests.night.nights import findings_of, night, nightly, rows
 from tests.wire.test_namesrv_log import ADDR, FIVES, FOURS
 
@@ -88,6 +89,21 @@ def test_what_a_log_does_not_say_is_asked_for(tmp_path: Path, capsys: pytest.Cap
     (tmp_path / "events.jsonl").write_text(event + "\n", encoding="utf-8")
     assert nightly(tmp_path / "w", "--input", tmp_path / "events.jsonl", "--input", log) == EXIT_INPUT
     assert [row["namesrv_id"] for row in rows(tmp_path / "w", bronze.NAMESRV_EVENTS)] == ["1.2.3.4:1"]
+
+
+def test_a_log_of_a_name_server_that_captures_show_is_left_out(tmp_path: Path) -> None:
+    """In the same run, and in one behind it: else nothing would be told of what is not there, since logs do not show that."""
+    capture, log = piece(tmp_path / "a.pcap", 0, 3_000), tmp_path / "namesrv.log"
+    conf = PipelineConf(log=Told("127.0.0.1:9876", "UTC"))
+    night(tmp_path / "alone", capture, conf=conf)
+    for lines, inputs in ((FOURS, (capture, log)), (FOURS + FOURS.splitlines()[0], (capture, log))):
+        log.write_text(lines, encoding="utf-8")
+        said = night(tmp_path / "w", *inputs, conf=conf)
+        assert said.left_out == ["namesrv.log: not read, since captures show 127.0.0.1:9876, and more of it"]
+        assert said.errors == []
+    assert [row["event_id"] for row in rows(tmp_path / "w", bronze.NAMESRV_EVENTS)] == [
+        row["event_id"] for row in rows(tmp_path / "alone", bronze.NAMESRV_EVENTS)
+    ]
 
 
 BROKER = """\

@@ -36,6 +36,8 @@ BLOCKS = re.split(r"\n\n+", re.sub(r"(?m)^#.*\n", "", TEXT).strip())
 FACTS = ("started", "stopped", "recording_gap", "clock_went_back", "idle_limit_outlasted")
 SAID = {
     "register": REGISTER,
+    "begun": REGISTER[:300],
+    "rest": REGISTER[300:],
     "beat": request(904, BROKER, flag=ONE_WAY),
     "query": request(322, BROKER, b'{"counter":1,"timestamp":1}', opaque=4),
     "leave": request(104, BROKER, opaque=9),
