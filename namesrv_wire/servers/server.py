@@ -277,6 +277,8 @@ class Server:
             self.recording.silence = silence._replace(
                 begin_ns=silence.begin_ns + 1_000, seq=self.ledger.reserve(silence.begin_ns + 1_000)
             )
+            # No connection is older than its process.
+            self.recording.whole_since_ns = silence.begin_ns - self.idle.limit_ns
         self._up("traffic on a connection opened before the first packet")
         connection = Connection(client, self.ledger.time_ns, None, self.ledger.source)
         self._add(connection)
