@@ -236,9 +236,12 @@ def _list_votes(name: str, codes: Sequence[int], given: SettleInput) -> Iterable
 
 def _order_message_votes(given: SettleInput) -> Iterable[evidence.Vote]:
     """Read the topics' order configurations, and the routes of such topics or with an order configuration."""
-    kept = frame(given.carried, gold.KV_CONFIG_HISTORY)
-    requests = frame(given.today, bronze.ADMIN_EVENTS)
-    confs = ask(query("settle/order_confs"), {"requests": requests, "kept": kept}, namespace=ORDER_TOPIC_CONFIG)
+    tables = {
+        "kept": frame(given.carried, gold.KV_CONFIG_HISTORY),
+        "requests": frame(given.today, bronze.ADMIN_EVENTS),
+        "life": frame(given.today, bronze.NAMESRV_EVENTS),
+    }
+    confs = ask(query("settle/order_confs"), tables, namespace=ORDER_TOPIC_CONFIG)
     answers = _routes(given, """contains(text, '"orderTopicConf"')""", confs)
     return evidence.order_message_votes(answers, (evidence.OrderConf(**row) for row in rows_of(confs)))
 
