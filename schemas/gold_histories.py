@@ -100,7 +100,7 @@ TOPIC_QUEUE_HISTORY = _history(
         query(
             "broker_has_a_group",
             "covered",
-            "Queue data exist only while their broker name is in broker_addr_history, unless only a log or an answer tells of them.",
+            "Queue data exist only while their broker name is in broker_addr_history, unless only a log or an answer tells so.",
             _covered("topic_queue_history", "broker_addr_history", "broker_name", where=_IS_RECORDED),
         ),
     ),

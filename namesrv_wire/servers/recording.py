@@ -21,6 +21,7 @@ BURST_NS: Final = 100_000_000
 
 UNKNOWN, UP, DOWN, HIDDEN = "unknown", "up", "down", "hidden"
 """Hidden: it was down, and may have started since, in a hole of the recording."""
+STARTED_IN_A_HOLE: Final = "it was stopped in front of a hole in the recording, and behind it runs: it started in it"
 
 
 @dataclass(slots=True)
@@ -127,6 +128,14 @@ class Silence(NamedTuple):
     seq: int
 
 
+class Start(NamedTuple):
+    """A start that is not written yet, since it may have been in the silence before; where it stands otherwise."""
+
+    seq: int
+    evidence: str
+    place: Place
+
+
 class Recording:
     """How far a name server's recording has come, and the gaps in it: nobody's silence counts in them."""
 
@@ -141,6 +150,8 @@ class Recording:
         """Until when the last gap was that a hole has left: what was open before may have ended in it."""
         self.silence: Silence | None = None
         """The longest of late, of which connections may yet show that it was not recorded."""
+        self.start: Start | None = None
+        """The name server started behind `silence`, or in it."""
         self.whole_since_ns = 0
         """Since when the beginning of each connection was recorded."""
         self.is_behind = False
@@ -167,9 +178,24 @@ class Recording:
                 self._gap(begin_ns, time_ns, evidence)
                 return
         if self.silence is not None and time_ns - self.silence.end_ns > MISSED_WITHIN_NS:
-            self.silence = None
+            self.pass_silence()
         if silent_ns > SILENCE_NS and (self.silence is None or silent_ns > self.silence.end_ns - self.silence.begin_ns):
+            self.pass_silence()
             self.silence = Silence(self.last_packet_ns, time_ns, self._ledger.reserve(self.last_packet_ns))
+
+    def pass_silence(self) -> None:
+        """Note that nothing has shown the last silence not to have been recorded, or can show it any more."""
+        self.silence = None
+        if self.start is not None:
+            start, self.start = self.start, None
+            self._ledger.fact("started", start.evidence, seq=start.seq, place=start.place)
+
+    def pass_start(self, evidence: str) -> None:
+        """Note that the name server has started: now, unless the silence before turns out not to have been recorded."""
+        self.start = Start(self._ledger.slot(), evidence, self._ledger.place)
+        if self.silence is None:
+            self.pass_silence()
+        self.whole_since_ns = self._ledger.time_ns - self._idle.limit_ns  # no connection is older than its process
 
     def pass_unrecorded(self, connection: Connection, connections: Collection[Connection], *, is_new: bool) -> None:
         """Note that something was not recorded, as a connection shows: the last silence, if that may have been it.
@@ -192,24 +218,50 @@ class Recording:
 
     def pass_refused(self, connections: Collection[Connection]) -> None:
         """Note that connections are refused: if brokers' are open, and silent for longer than any broker is, they ended unseen."""
-        silence = self.silence
-        if silence is None or silence.end_ns - silence.begin_ns <= BEAT_NS:
-            return
-        open_now = [*self._idle.open.values()]
-        if any(each.beats for each in open_now) and all(each.last_byte_ns <= silence.begin_ns for each in open_now):
-            self._end_silence(silence, connections, "connections are refused, though brokers' are open")
+        if self.silence is not None and self._is_too_long(self.silence):
+            self._end_silence(self.silence, connections, "connections are refused, though brokers' are open")
             self.hole_end_ns = self._ledger.time_ns
 
+    def pass_anew(self, connection: Connection, connections: Collection[Connection], *, is_new: bool) -> None:
+        """Note that a broker registers on a connection for the first time. If it has another one, that has ended: it uses one.
+
+        Nobody saw that end. If nobody saw this one begin either (new), something was not recorded; else a silence was not in which
+        no broker beat.
+        """
+        others = (each for each in self._idle.open.values() if each is not connection)
+        if not any(each.broker_addr == connection.broker_addr for each in others):
+            return
+        why = f"{connection.channel_id} is of a broker that has another one open"
+        if self.silence is not None and (is_new or self._is_too_long(self.silence)):
+            self._end_silence(self.silence, connections, why)
+        elif is_new:
+            self._exchange.doubt(why)
+
+    def _is_too_long(self, silence: Silence) -> bool:
+        """Return whether brokers are silent for less, and nothing was heard since on what was open before."""
+        before = [each for each in self._idle.open.values() if each.opened_ns <= silence.begin_ns]
+        is_quiet = all(each.last_byte_ns <= silence.begin_ns for each in before)
+        return silence.end_ns - silence.begin_ns > BEAT_NS and is_quiet and any(each.beats for each in before)
+
     def _end_silence(self, silence: Silence, connections: Collection[Connection], why: str) -> None:
-        """Note that nothing was recorded in a silence, as something shows (`why`)."""
+        """Note that nothing was recorded in a silence, as something shows (`why`): what began behind a stop began in it."""
         self.silence = None
+        if self.start is not None:
+            self.start, begin_ns = None, silence.begin_ns + 1_000
+            place = Place(*self._ledger.source, silence.begin_ns)
+            self._ledger.fact("started", STARTED_IN_A_HOLE, seq=silence.seq, place=place)
+            silence = silence._replace(begin_ns=begin_ns, seq=self._ledger.reserve(begin_ns))
         quiet = [each for each in connections if each.closed_ns is None and each.last_byte_ns <= silence.begin_ns]
         self._lose_track(quiet)
         evidence = f"no packet for {(silence.end_ns - silence.begin_ns) / 1e9:.3f} s, and {why}"
         self._note_gap(silence.seq, silence.begin_ns, silence.end_ns, evidence)
+        self._may_have_ended(quiet, self._ledger.time_ns)
+
+    def _may_have_ended(self, quiet: Collection[Connection], until_ns: int) -> None:
+        """Note connections that may have ended in a gap: their silence counts from `until_ns` on."""
         for each in quiet:
-            each.taken_ns = 0
-            self._idle.heard(each, self._ledger.time_ns)
+            each.taken_ns, each.broker_addr = 0, None
+            self._idle.heard(each, until_ns)
 
     def _lose_track(self, connections: Collection[Connection]) -> None:
         """Take what stands behind holes of connections: what is missing there never comes, and a gap tells of it."""
@@ -297,9 +349,7 @@ class Recording:
 
     def _gap(self, begin_ns: int, end_ns: int, evidence: str) -> None:
         self._note_gap(self._ledger.reserve(begin_ns), begin_ns, end_ns, evidence)
-        for connection in [*self._idle.open.values()]:
-            connection.taken_ns = 0
-            self._idle.heard(connection, end_ns)
+        self._may_have_ended([*self._idle.open.values()], end_ns)
 
     def _note_gap(self, seq: int, begin_ns: int, end_ns: int, evidence: str) -> None:
         self.whole_since_ns = max(self.whole_since_ns, end_ns)
