@@ -121,7 +121,7 @@ class Hole(NamedTuple):
 
 
 class Silence(NamedTuple):
-    """A time in which nothing came from or to a name server, and a free position at its beginning."""
+    """A time in which nothing came from or to a name server, and the first of two free positions at its beginning."""
 
     begin_ns: int
     end_ns: int
@@ -247,10 +247,9 @@ class Recording:
         """Note that nothing was recorded in a silence, as something shows (`why`): what began behind a stop began in it."""
         self.silence = None
         if self.start is not None:
-            self.start, begin_ns = None, silence.begin_ns + 1_000
-            place = Place(*self._ledger.source, silence.begin_ns)
+            self.start, place = None, Place(*self._ledger.source, silence.begin_ns)
             self._ledger.fact("started", STARTED_IN_A_HOLE, seq=silence.seq, place=place)
-            silence = silence._replace(begin_ns=begin_ns, seq=self._ledger.reserve(begin_ns))
+            silence = silence._replace(seq=silence.seq + 1)
         quiet = [each for each in connections if each.closed_ns is None and each.last_byte_ns <= silence.begin_ns]
         self._lose_track(quiet)
         evidence = f"no packet for {(silence.end_ns - silence.begin_ns) / 1e9:.3f} s, and {why}"
