@@ -16,7 +16,7 @@ from namesrv_wire.streams.connection import Connection
 
 CARRY_SCHEMA: Final = "namesrv-carry/7"
 _OF_LEDGER: Final = ("confirmed", "time_ns", "written_ns", "doubted_ns", "last_slot", "version", "provisional")
-_OF_RECORDING: Final = ("last_packet_ns", "hole", "hole_end_ns", "silence", "start", "whole_since_ns", "is_behind")
+_OF_RECORDING: Final = ("last_packet_ns", "hole", "hole_end_ns", "silences", "start", "whole_since_ns", "is_behind")
 
 
 def end_rows(server: Server) -> list[AnyRow]:
@@ -91,7 +91,7 @@ def _restored(server: Server, state: dict[str, Any]) -> list[Connection]:
             setattr(of, name, state["ledger" if of is ledger else "recording"][name])
     ledger.confirmed |= confirmed
     recording.hole = recording.hole and Hole(*recording.hole)
-    recording.silence = recording.silence and Silence(*recording.silence)
+    recording.silences = [Silence(*silence) for silence in recording.silences]
     recording.start = recording.start and Start(*recording.start[:2], Place(*recording.start[2]))
     server.will_purge_after(recording.last_packet_ns)
     server.life = state["life"] and Life.load(state["life"])

@@ -148,10 +148,10 @@ class Recording:
         """What could not be read since the last packet."""
         self.hole_end_ns = 0
         """Until when the last gap was that a hole has left: what was open before may have ended in it."""
-        self.silence: Silence | None = None
-        """The longest of late, of which connections may yet show that it was not recorded."""
+        self.silences: list[Silence] = []
+        """Those of late, of which connections may yet show that one was not recorded."""
         self.start: Start | None = None
-        """The name server started behind `silence`, or in it."""
+        """The name server started behind some of `silences`, or in one."""
         self.whole_since_ns = 0
         """Since when the beginning of each connection was recorded."""
         self.is_behind = False
@@ -177,28 +177,27 @@ class Recording:
                 evidence = f"no packet for {silent_ns / 1e9:.3f} s with {len(open_now)} connections open"
                 self._gap(begin_ns, time_ns, evidence)
                 return
-        if self.silence is not None and time_ns - self.silence.end_ns > MISSED_WITHIN_NS:
-            self.pass_silence()
-        if silent_ns > SILENCE_NS and (self.silence is None or silent_ns > self.silence.end_ns - self.silence.begin_ns):
-            self.pass_silence()
-            self.silence = Silence(self.last_packet_ns, time_ns, self._ledger.reserve(self.last_packet_ns))
+        if self.silences and time_ns - self.silences[0].end_ns > MISSED_WITHIN_NS:
+            self.pass_silences(self.silences[0].end_ns)
+        if silent_ns > SILENCE_NS:
+            begin_ns = self.last_packet_ns
+            self.silences.append(Silence(begin_ns, time_ns, self._ledger.reserve(begin_ns)))
 
-    def pass_silence(self) -> None:
-        """Note that nothing has shown the last silence not to have been recorded, or can show it any more."""
-        self.silence = None
-        if self.start is not None:
+    def pass_silences(self, until_ns: int) -> None:
+        """Note that nothing has shown those until a time not to have been recorded, or can show it any more."""
+        self.silences = [silence for silence in self.silences if silence.begin_ns >= until_ns]
+        if self.start is not None and self._silence(0, self.start.place.time_ns) is None:
             start, self.start = self.start, None
             self._ledger.fact("started", start.evidence, seq=start.seq, place=start.place)
 
     def pass_start(self, evidence: str) -> None:
-        """Note that the name server has started: now, unless the silence before turns out not to have been recorded."""
+        """Note that the name server has started: now, unless a silence before turns out not to have been recorded."""
         self.start = Start(self._ledger.slot(), evidence, self._ledger.place)
-        if self.silence is None:
-            self.pass_silence()
+        self.pass_silences(0)
         self.whole_since_ns = self._ledger.time_ns - self._idle.limit_ns  # no connection is older than its process
 
     def pass_unrecorded(self, connection: Connection, connections: Collection[Connection], *, is_new: bool) -> None:
-        """Note that something was not recorded, as a connection shows: the last silence, if that may have been it.
+        """Note that something was not recorded, as a connection shows: the longest silence that may have been it.
 
         It goes on behind bytes of both sides that nobody saw, in the silence or later; or (new) it is in use, its beginning was not
         seen, and it was not open before all that was recorded: such a one is used, or closed, within the idle limit.
@@ -206,20 +205,16 @@ class Recording:
         What was not heard since the silence may have been used in it: its own counts from now on, and what comes next on it does
         not wait for what was lost.
         """
-        silence = self.silence
         if is_new and connection.opened_ns < self.whole_since_ns + self._idle.limit_ns:
             return
-        if silence is None or (
-            connection.opened_ns < silence.end_ns if is_new else connection.last_byte_ns > silence.begin_ns
-        ):
-            self._exchange.doubt(f"{connection.channel_id} goes on behind what nobody saw")
-            return
-        self._end_silence(silence, connections, f"{connection.channel_id} goes on behind what nobody saw")
+        between = (0, connection.opened_ns) if is_new else (connection.last_byte_ns, self._ledger.time_ns)
+        self._missed(self._silence(*between), connections, f"{connection.channel_id} goes on behind what nobody saw")
 
     def pass_refused(self, connections: Collection[Connection]) -> None:
         """Note that connections are refused: if brokers' are open, and silent for longer than any broker is, they ended unseen."""
-        if self.silence is not None and self._is_too_long(self.silence):
-            self._end_silence(self.silence, connections, "connections are refused, though brokers' are open")
+        silence = self._silence(0, self._ledger.time_ns)
+        if silence is not None and self._is_too_long(silence):
+            self._end_silence(silence, connections, "connections are refused, though brokers' are open")
             self.hole_end_ns = self._ledger.time_ns
 
     def pass_anew(self, connection: Connection, connections: Collection[Connection], *, is_new: bool) -> None:
@@ -229,13 +224,15 @@ class Recording:
         no broker beat.
         """
         others = (each for each in self._idle.open.values() if each is not connection)
-        if not any(each.broker_addr == connection.broker_addr for each in others):
-            return
-        why = f"{connection.channel_id} is of a broker that has another one open"
-        if self.silence is not None and (is_new or self._is_too_long(self.silence)):
-            self._end_silence(self.silence, connections, why)
-        elif is_new:
-            self._exchange.doubt(why)
+        last_ns = [each.last_byte_ns for each in others if each.broker_addr == connection.broker_addr]
+        silence = self._silence(max(last_ns), connection.opened_ns) if last_ns else None
+        if last_ns and (is_new or (silence is not None and self._is_too_long(silence))):
+            self._missed(silence, connections, f"{connection.channel_id} is of a broker that has another one open")
+
+    def _silence(self, since_ns: int, until_ns: int) -> Silence | None:
+        """Return the longest silence of late between two times."""
+        between = (one for one in self.silences if since_ns <= one.begin_ns and one.end_ns <= until_ns)
+        return max(between, key=lambda one: one.end_ns - one.begin_ns, default=None)
 
     def _is_too_long(self, silence: Silence) -> bool:
         """Return whether brokers are silent for less, and nothing was heard since on what was open before."""
@@ -243,13 +240,20 @@ class Recording:
         is_quiet = all(each.last_byte_ns <= silence.begin_ns for each in before)
         return silence.end_ns - silence.begin_ns > BEAT_NS and is_quiet and any(each.beats for each in before)
 
+    def _missed(self, silence: Silence | None, connections: Collection[Connection], why: str) -> None:
+        """Note that something was not recorded: in a silence, or (none) nobody knows when, so that nothing is known from now on."""
+        if silence is None:
+            self._exchange.doubt(why)
+        else:
+            self._end_silence(silence, connections, why)
+
     def _end_silence(self, silence: Silence, connections: Collection[Connection], why: str) -> None:
         """Note that nothing was recorded in a silence, as something shows (`why`): what began behind a stop began in it."""
-        self.silence = None
-        if self.start is not None:
+        if self.start is not None and silence.end_ns <= self.start.place.time_ns:
             self.start, place = None, Place(*self._ledger.source, silence.begin_ns)
             self._ledger.fact("started", STARTED_IN_A_HOLE, seq=silence.seq, place=place)
             silence = silence._replace(seq=silence.seq + 1)
+        self.pass_silences(silence.end_ns)
         quiet = [each for each in connections if each.closed_ns is None and each.last_byte_ns <= silence.begin_ns]
         self._lose_track(quiet)
         evidence = f"no packet for {(silence.end_ns - silence.begin_ns) / 1e9:.3f} s, and {why}"

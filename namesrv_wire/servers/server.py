@@ -230,7 +230,7 @@ class Server:
         life.refused += 1
         burst = life.burst
         if life.state != UP:
-            self.recording.pass_silence()
+            self.recording.pass_silences(self.ledger.time_ns)
             return
         self.recording.pass_refused(self.connections.values())
         # What has not been heard since a hole may have ended in it.
@@ -246,7 +246,7 @@ class Server:
             self.endings.by_timer(connection)
         for connection in [*self.idle.open.values()]:
             self.endings.close(connection, "namesrv", ("close",), self.ledger.time_ns - connection.last_byte_ns)
-        self.recording.pass_silence()
+        self.recording.pass_silences(self.ledger.time_ns)
         life.burst = None
         life.state = DOWN
 
@@ -259,8 +259,7 @@ class Server:
         life = self.life
         if life.state == UP and life.burst is not None and life.burst.is_end:
             self._stopped(life.burst)
-            if self.recording.silence is not None and self.recording.silence.begin_ns < life.burst.last_ns:
-                self.recording.pass_silence()
+            self.recording.pass_silences(life.burst.last_ns)
             life.state = DOWN
         self._up("accepts connections and none was refused before")
         life.alive()
