@@ -390,7 +390,7 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
     changes, orphans = swept_routes(today, news, recorded, before, given.namesrv, given.day)
     past = _past(today)
     hears, logged = past is None or past.hears, past is not None and bool(past.is_logged)
-    orphans = _settled(orphans, _unsettled(past), given.day)
+    orphans = _settled(orphans, [*filter(None, [_unsettled(past)]), *_behind_gaps(past, outcomes)], given.day)
     if logged:  # a route has brokers that no line shows
         orphans, changes = orphans.slice(0, 0), changes.slice(0, 0)
     elif not hears:
@@ -442,14 +442,25 @@ def unsettled_until_start(today: Frames) -> Unsettled | None:
     return unsettled._replace(until_us=min([unsettled.until_us, *(us for us in starts if us >= unsettled.since_us)]))
 
 
-def _settled(orphans: pa.Table, unsettled: Unsettled | None, day: dt.date) -> pa.Table:
-    """Return the intervals without those of the day that ended while the name server's state was not settled."""
-    if unsettled is None:
-        return orphans
-    begins, ends = (with_microseconds(orphans)[name] for name in ("valid_from", "valid_to"))
-    kept = pc.or_(pc.greater(ends, unsettled.until_us), pc.less_equal(ends, unsettled.since_us))
-    kept = pc.or_(kept, pc.less(begins, day_start_us(day)))
-    return orphans.filter(pc.fill_null(kept, fill_value=True))
+def _behind_gaps(past: Past | None, outcomes: pa.Table) -> list[Unsettled]:
+    """Return the same of each gap of the day; of a millisecond's, which one event leaves, all is as it was."""
+    if past is None:
+        return []
+    told = with_microseconds(outcomes.filter(pc.field("operation").isin(["recording_gap", "namesrv_started"])))
+    at_us, ends_ms = told["effect_time"].to_pylist(), [int(detail or 0) for detail in told["detail"].to_pylist()]
+    starts = [us for us, end_ms in zip(at_us, ends_ms, strict=True) if not end_ms]
+    lease_us = past.longest_lease_ms * US_PER_MS
+    ends = (end_ms * US_PER_MS for us, end_ms in zip(at_us, ends_ms, strict=True) if end_ms > us // US_PER_MS + 1)
+    return [Unsettled(end, min([end + lease_us, *(us for us in starts if us >= end)])) for end in ends]
+
+
+def _settled(orphans: pa.Table, unsettled: Iterable[Unsettled], day: dt.date) -> pa.Table:
+    """Return the intervals without those of the day that began and ended while the name server's state was not settled."""
+    for since_us, until_us in unsettled:
+        begins, ends = (with_microseconds(orphans)[name] for name in ("valid_from", "valid_to"))
+        kept = pc.or_(pc.greater(ends, until_us), pc.less(begins, max(since_us, day_start_us(day))))
+        orphans = orphans.filter(pc.fill_null(kept, fill_value=True))
+    return orphans
 
 
 def _with_learned(changes: pa.Table, outcomes: pa.Table) -> pa.Table:

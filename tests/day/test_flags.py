@@ -311,6 +311,21 @@ def test_what_only_was_not_known_is_not_told() -> None:
     assert "NO_MASTER" in restarted["findings"]["code"].to_pylist()
 
 
+@pytest.mark.parametrize(("began", "until", "told"), [("10:49", "10:50", False), ("11:00:01", "11:00:02", True)])
+def test_nor_is_it_behind_a_gap_before_the_last(began: str, until: str, told: bool) -> None:  # noqa: FBT001
+    """An orphan behind a gap that ended before every broker had been heard again is not told; what began before it is."""
+    about = {"from_ms": seq_ms("20:00"), "longest_lease_ms": 3_600_000, "complete_ms": 0}
+    settings = [
+        {"namesrv_id": NS, "what": "setting", "about": name, "number": number, "day": DAY}
+        for name, number in about.items()
+    ]
+    gap = outcome(event("gap", began), "recording_gap", outcome="unrecorded", detail=str(seq_ms(until)), changes=0)
+    rows = {**LIVES, gold.EVENT_OUTCOMES: [*LIVES[gold.EVENT_OUTCOMES], gap], gold.PAST_KNOWLEDGE: settings}
+    of_day = given(DAY)
+    found = flag(replace(of_day, today={**sliced(rows, DAY, NS), "hours": of_day.today["hours"]}))
+    assert ("scan" in found["orphaned_topics"]["opened_by"].to_pylist()) is told
+
+
 def seq_ms(time: str) -> int:
     return int(clock(time).timestamp() * 1_000)
 
