@@ -245,6 +245,7 @@ class Server:
         for connection in [*self.idle.overdue.values()]:
             self.endings.by_timer(connection)
         for connection in [*self.idle.open.values()]:
+            connection.lost_ns = self.ledger.time_ns  # what it has got, it took before it stopped
             self.endings.close(connection, "namesrv", ("close",), self.ledger.time_ns - connection.last_byte_ns)
         self.recording.pass_silences(self.ledger.time_ns)
         life.burst = None
