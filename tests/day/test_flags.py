@@ -21,6 +21,7 @@ from namesrv_core.history.route_history import RouteHistory, sweep_route
 from namesrv_day.arrow.rows import plain, table_of
 from namesrv_day.flags import flags
 from namesrv_day.flags.flags import FlagInput, flag
+from namesrv_day.flags.registered import registered
 from schemas import gold
 from schemas.table import Table
 from tests.day.flag_rows import (
@@ -324,6 +325,28 @@ def test_nor_is_it_behind_a_gap_before_the_last(began: str, until: str, told: bo
     of_day = given(DAY)
     found = flag(replace(of_day, today={**sliced(rows, DAY, NS), "hours": of_day.today["hours"]}))
     assert ("scan" in found["orphaned_topics"]["opened_by"].to_pylist()) is told
+
+
+def test_a_broker_that_shares_its_address_is_not_silent_in_a_gap() -> None:
+    """Of two names at one address one was heard before a gap and behind it: its silence is that up to the gap, and from its end."""
+    before, gap, behind = event("before", "10:00"), event("gap", "10:01"), event("behind", "10:30")
+    rows: dict[Table, list[Row]] = {
+        gold.BROKER_ADDR_HISTORY: [member(name, 0, MASTER, event("up", "09:00")) for name in ("broker-a", "broker-b")],
+        gold.BROKER_LIVE_HISTORY: [live(MASTER, event("up", "09:00"))],
+        gold.EVENT_OUTCOMES: [outcome(gap, "recording_gap", detail=str(seq_ms("10:29")))],
+    }
+    told = [registration(at, "broker-a", "d", 1, broker_addr=MASTER) for at in (before, behind)]
+    today = {**sliced(rows, DAY, NS), "hours": hours_of(told)}
+    silent = registered(today, recorded(told), DAY)["silent"].filter(pc.field("broker_name") == "broker-a")
+    assert silent.select(["event_id", "since", "until"]).to_pylist() == [
+        {"event_id": of, "since": clock(since), "until": until and clock(until)}
+        for of, since, until in (
+            ("up", "09:00", "10:00"),
+            ("before", "10:00", "10:01"),
+            ("gap", "10:29", "10:30"),
+            ("behind", "10:30", None),
+        )
+    ]
 
 
 def seq_ms(time: str) -> int:
