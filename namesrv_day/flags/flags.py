@@ -390,7 +390,8 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
     changes, orphans = swept_routes(today, news, recorded, before, given.namesrv, given.day)
     past = _past(today)
     hears, logged = past is None or past.hears, past is not None and bool(past.is_logged)
-    orphans = _settled(orphans, [*filter(None, [_unsettled(past)]), *_behind_gaps(past, outcomes)], given.day)
+    unsettled = [*filter(None, [_unsettled(past)]), *_unsettled_before(past, today)]
+    orphans = _settled(orphans, unsettled, given.day)
     if logged:  # a route has brokers that no line shows
         orphans, changes = orphans.slice(0, 0), changes.slice(0, 0)
     elif not hears:
@@ -442,16 +443,21 @@ def unsettled_until_start(today: Frames) -> Unsettled | None:
     return unsettled._replace(until_us=min([unsettled.until_us, *(us for us in starts if us >= unsettled.since_us)]))
 
 
-def _behind_gaps(past: Past | None, outcomes: pa.Table) -> list[Unsettled]:
-    """Return the same of each gap of the day; of a millisecond's, which one event leaves, all is as it was."""
+def _unsettled_before(past: Past | None, today: Frames) -> list[Unsettled]:
+    """Return the same behind the beginning of the recording and each gap of the day, of which `past` has the last.
+
+    Behind a gap of a millisecond, which one event leaves, all is as it was.
+    """
     if past is None:
         return []
-    told = with_microseconds(outcomes.filter(pc.field("operation").isin(["recording_gap", "namesrv_started"])))
-    at_us, ends_ms = told["effect_time"].to_pylist(), [int(detail or 0) for detail in told["detail"].to_pylist()]
-    starts = [us for us, end_ms in zip(at_us, ends_ms, strict=True) if not end_ms]
+    outcomes, life = (with_microseconds(today[name]) for name in (gold.EVENT_OUTCOMES.name, bronze.NAMESRV_EVENTS.name))
+    of = {kind: outcomes.filter(pc.field("operation") == kind) for kind in ("recording_gap", "namesrv_started")}
+    starts = of["namesrv_started"]["effect_time"].to_pylist()
+    gaps = zip(*(of["recording_gap"][name].to_pylist() for name in ("effect_time", "detail")), strict=True)
+    since = life.filter(pc.field("kind") == "observed_from")["event_time"].to_pylist()
+    since += [int(end_ms) * US_PER_MS for us, end_ms in gaps if int(end_ms) > us // US_PER_MS + 1]
     lease_us = past.longest_lease_ms * US_PER_MS
-    ends = (end_ms * US_PER_MS for us, end_ms in zip(at_us, ends_ms, strict=True) if end_ms > us // US_PER_MS + 1)
-    return [Unsettled(end, min([end + lease_us, *(us for us in starts if us >= end)])) for end in ends]
+    return [Unsettled(us, min([us + lease_us, *(start for start in starts if start >= us)])) for us in since]
 
 
 def _settled(orphans: pa.Table, unsettled: Iterable[Unsettled], day: dt.date) -> pa.Table:
