@@ -78,10 +78,10 @@ def _covered(table: str, by: str, match: str, *, where: str = "TRUE", by_where: 
         LEFT JOIN spans ON {same} AND spans.starts <= judged.starts AND spans.ends >= judged.ends"""
 
 
-# A name server's own log tells of queue data, and mostly not of whose they are.
-_IS_RECORDED = (
-    "(day, namesrv_id) NOT IN (SELECT (day, namesrv_id) FROM past_knowledge WHERE about = 'is_logged' AND number <> 0)"
-)
+# A name server's own log tells of queue data, and mostly not of whose they are. So does a route of an acting master, whose id it
+# does not show.
+_IS_RECORDED = """beginning_seen
+    AND (day, namesrv_id) NOT IN (SELECT (day, namesrv_id) FROM past_knowledge WHERE about = 'is_logged' AND number <> 0)"""
 TOPIC_QUEUE_HISTORY = _history(
     "topic_queue_history",
     "one interval in which a broker name offered a topic with the same queues and permission (topicQueueTable)",
@@ -100,7 +100,7 @@ TOPIC_QUEUE_HISTORY = _history(
         query(
             "broker_has_a_group",
             "covered",
-            "Queue data exist only while their broker name is in broker_addr_history, unless only a log tells of them.",
+            "Queue data exist only while their broker name is in broker_addr_history, unless only a log or an answer tells so.",
             _covered("topic_queue_history", "broker_addr_history", "broker_name", where=_IS_RECORDED),
         ),
     ),

@@ -52,7 +52,7 @@ class RouteAnswer(NamedTuple):
 
 
 class OrderConf(NamedTuple):
-    """ORDER_TOPIC_CONFIG of a topic is set (`present`) or removed: the request's arrival, and its effect."""
+    """ORDER_TOPIC_CONFIG of a topic is certainly set (`present`) from a request's effect on, or may be removed; and its arrival."""
 
     topic: str | None
     arrival_seq: int

@@ -390,7 +390,8 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
     changes, orphans = swept_routes(today, news, recorded, before, given.namesrv, given.day)
     past = _past(today)
     hears, logged = past is None or past.hears, past is not None and bool(past.is_logged)
-    orphans = _settled(orphans, _unsettled(past), given.day)
+    unsettled = [*filter(None, [_unsettled(past)]), *_unsettled_before(past, today)]
+    orphans = _settled(orphans, unsettled, given.day)
     if logged:  # a route has brokers that no line shows
         orphans, changes = orphans.slice(0, 0), changes.slice(0, 0)
     elif not hears:
@@ -442,14 +443,30 @@ def unsettled_until_start(today: Frames) -> Unsettled | None:
     return unsettled._replace(until_us=min([unsettled.until_us, *(us for us in starts if us >= unsettled.since_us)]))
 
 
-def _settled(orphans: pa.Table, unsettled: Unsettled | None, day: dt.date) -> pa.Table:
-    """Return the intervals without those of the day that ended while the name server's state was not settled."""
-    if unsettled is None:
-        return orphans
-    begins, ends = (with_microseconds(orphans)[name] for name in ("valid_from", "valid_to"))
-    kept = pc.or_(pc.greater(ends, unsettled.until_us), pc.less_equal(ends, unsettled.since_us))
-    kept = pc.or_(kept, pc.less(begins, day_start_us(day)))
-    return orphans.filter(pc.fill_null(kept, fill_value=True))
+def _unsettled_before(past: Past | None, today: Frames) -> list[Unsettled]:
+    """Return the same behind the beginning of the recording and each gap of the day, of which `past` has the last.
+
+    Behind a gap of a millisecond, which one event leaves, all is as it was.
+    """
+    if past is None:
+        return []
+    outcomes, life = (with_microseconds(today[name]) for name in (gold.EVENT_OUTCOMES.name, bronze.NAMESRV_EVENTS.name))
+    of = {kind: outcomes.filter(pc.field("operation") == kind) for kind in ("recording_gap", "namesrv_started")}
+    starts = of["namesrv_started"]["effect_time"].to_pylist()
+    gaps = zip(*(of["recording_gap"][name].to_pylist() for name in ("effect_time", "detail")), strict=True)
+    since = life.filter(pc.field("kind") == "observed_from")["event_time"].to_pylist()
+    since += [int(end_ms) * US_PER_MS for us, end_ms in gaps if int(end_ms) > us // US_PER_MS + 1]
+    lease_us = past.longest_lease_ms * US_PER_MS
+    return [Unsettled(us, min([us + lease_us, *(start for start in starts if start >= us)])) for us in since]
+
+
+def _settled(orphans: pa.Table, unsettled: Iterable[Unsettled], day: dt.date) -> pa.Table:
+    """Return the intervals without those of the day that began and ended while the name server's state was not settled."""
+    for since_us, until_us in unsettled:
+        begins, ends = (with_microseconds(orphans)[name] for name in ("valid_from", "valid_to"))
+        kept = pc.or_(pc.greater(ends, until_us), pc.less(begins, max(since_us, day_start_us(day))))
+        orphans = orphans.filter(pc.fill_null(kept, fill_value=True))
+    return orphans
 
 
 def _with_learned(changes: pa.Table, outcomes: pa.Table) -> pa.Table:

@@ -214,6 +214,7 @@ def _silent(today: Frames, recorded: Recorded, day: dt.date) -> pa.Table:
     columns, where = ["broker_name", "broker_addr", "effect_time", "event_id"], pc.field("broker_addr").isin(shared)
     beats = [recorded.raw_beats(table.name, columns=columns, where=where) for table in BEATS]
     tables = {"members": members, "live": today[BROKER_LIVE_HISTORY.name], "beats": pa.concat_tables(beats)}
+    tables["outcomes"] = today[EVENT_OUTCOMES.name]
     return conformed(ask(query("flags/silent"), tables, start=day_start(day)), SILENT)
 
 

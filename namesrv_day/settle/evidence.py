@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from namesrv_core.asking.shown import ShownCluster, shown_by
 from namesrv_core.inference import evidence
 from namesrv_core.inference.races import REMOVAL_LAG_NS
 from namesrv_core.inference.settings import SCAN_PHASE, VERSION, Known, Votes
 from namesrv_core.inference.settle import settle
-from namesrv_core.machine.codes import RequestCode
+from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, CHANNEL_MAX_IDLE_MS, Namesrv, Profile, profile_named
 from namesrv_core.machine.schedule import TICK_LATE_NS, Stall, Timer
@@ -236,22 +237,43 @@ def _list_votes(name: str, codes: Sequence[int], given: SettleInput) -> Iterable
 
 def _order_message_votes(given: SettleInput) -> Iterable[evidence.Vote]:
     """Read the topics' order configurations, and the routes of such topics or with an order configuration."""
-    kept = frame(given.carried, gold.KV_CONFIG_HISTORY)
-    requests = frame(given.today, bronze.ADMIN_EVENTS)
-    confs = ask(query("settle/order_confs"), {"requests": requests, "kept": kept}, namespace=ORDER_TOPIC_CONFIG)
+    tables = {
+        "kept": frame(given.carried, gold.KV_CONFIG_HISTORY),
+        "requests": frame(given.today, bronze.ADMIN_EVENTS),
+        "life": frame(given.today, bronze.NAMESRV_EVENTS),
+    }
+    confs = ask(query("settle/order_confs"), tables, namespace=ORDER_TOPIC_CONFIG)
     answers = _routes(given, """contains(text, '"orderTopicConf"')""", confs)
     return evidence.order_message_votes(answers, (evidence.OrderConf(**row) for row in rows_of(confs)))
 
 
 def _acting_master_votes(given: SettleInput) -> Iterable[evidence.Vote]:
-    """Read routes of groups that allow acting masters, without a write bit, and who is a member of such a group."""
+    """Read routes of groups that allow acting masters, without a write bit, and who is a member, or stands as one in clusters."""
     which = """contains(text, '"enableActingMaster":true') AND regexp_matches(text, '"perm":[0145][,}]')"""
     answers = _routes(given, which, _TOPICS.empty_table())
     if not answers:
         return ()
     kept = frame(given.carried, gold.BROKER_ADDR_HISTORY)
     members = ask(query("settle/members"), {"hours": given.today["hours"], "kept": kept})
-    return evidence.acting_master_votes(answers, [evidence.Membership(**row) for row in rows_of(members)])
+    told = [evidence.Membership(**row) for row in rows_of(members)]
+    return evidence.acting_master_votes(answers, [*told, *_members_shown(given)])
+
+
+def _members_shown(given: SettleInput) -> Iterable[evidence.Membership]:
+    """Yield the members of groups that allow acting masters as lists of clusters show them, since when each such list does."""
+    lists = ask(
+        """
+        SELECT min(seq) AS seq, text FROM answers JOIN bodies ON body = number
+        WHERE code = $code AND response_code = 0 AND contains(text, '"enableActingMaster":true') GROUP BY text
+        """,
+        _answers(given),
+        code=RequestCode.GET_BROKER_CLUSTER_INFO.value,
+    )
+    for row in rows_of(lists):
+        shown = shown_by(Question(RequestCode.GET_BROKER_CLUSTER_INFO), Answer(ResponseCode.SUCCESS, row["text"]))
+        for name, group in shown.groups.items() if isinstance(shown, ShownCluster) else ():
+            for broker_id, addr in group.broker_addrs if group.enable_acting_master else ():
+                yield evidence.Membership(row["seq"], name, addr, broker_id)
 
 
 def _routes(given: SettleInput, which: str, others: pa.Table) -> list[evidence.RouteAnswer]:

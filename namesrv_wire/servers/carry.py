@@ -9,14 +9,14 @@ from typing import Any, Final
 from namesrv_wire.errors import WireError
 from namesrv_wire.json_text import canonical_json
 from namesrv_wire.rows import REVOKED, AnyRow, FrameRow, Place, Row, Tally
-from namesrv_wire.servers.recording import UP, Hole, Life, Silence
+from namesrv_wire.servers.recording import UP, Hole, Life, Silence, Start
 from namesrv_wire.servers.server import Server
 from namesrv_wire.streams.closing import LATE_NS
 from namesrv_wire.streams.connection import Connection
 
-CARRY_SCHEMA: Final = "namesrv-carry/6"
+CARRY_SCHEMA: Final = "namesrv-carry/7"
 _OF_LEDGER: Final = ("confirmed", "time_ns", "written_ns", "doubted_ns", "last_slot", "version", "provisional")
-_OF_RECORDING: Final = ("last_packet_ns", "hole", "hole_end_ns", "silence", "whole_since_ns", "is_behind")
+_OF_RECORDING: Final = ("last_packet_ns", "hole", "hole_end_ns", "silences", "start", "whole_since_ns", "is_behind")
 
 
 def end_rows(server: Server) -> list[AnyRow]:
@@ -25,7 +25,8 @@ def end_rows(server: Server) -> list[AnyRow]:
     Earlier such rows that no longer hold are revoked.
 
     Unanswered requests of open connections take effect at their arrival; connections silent beyond the idle
-    limit are closed by its timer; a name server that closed all its connections at once has stopped.
+    limit are closed by its timer; a name server that closed all its connections at once has stopped; one that started behind a
+    silence has not started in it.
     """
     rows: list[AnyRow] = []
     for connection in server.connections.values():
@@ -34,6 +35,9 @@ def end_rows(server: Server) -> list[AnyRow]:
         rows += [pending.row for pending in connection.waiting if pending.row is not None]
         if connection.idle_ns is not None and server.recording.last_packet_ns > connection.idle_ns + LATE_NS:
             rows += server.endings.timer_rows(connection)
+    start = server.recording.start
+    if start is not None:
+        rows.append(server.ledger.fact_row("started", start.evidence, start.seq, start.place))
     burst = None if server.life is None else server.life.burst
     if burst is not None and burst.complete and burst.count >= 2 and server.life and server.life.state == UP:
         place = Place(*burst.source, burst.first_ns)
@@ -87,7 +91,8 @@ def _restored(server: Server, state: dict[str, Any]) -> list[Connection]:
             setattr(of, name, state["ledger" if of is ledger else "recording"][name])
     ledger.confirmed |= confirmed
     recording.hole = recording.hole and Hole(*recording.hole)
-    recording.silence = recording.silence and Silence(*recording.silence)
+    recording.silences = [Silence(*silence) for silence in recording.silences]
+    recording.start = recording.start and Start(*recording.start[:2], Place(*recording.start[2]))
     server.will_purge_after(recording.last_packet_ns)
     server.life = state["life"] and Life.load(state["life"])
     server.attempts.syns.update(state["syns"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final
 
 from namesrv_core.inference.configuration import shown_text
@@ -37,9 +38,10 @@ NOTIFY_MIN_BROKER_ID_CHANGE: Final = 905
 class Exchange:
     """Decodes frames; a request takes effect with its answer, an answer to a question is an observation."""
 
-    def __init__(self, ledger: Ledger, frames: KnownFrames) -> None:
+    def __init__(self, ledger: Ledger, frames: KnownFrames, registers: Callable[[Connection], None]) -> None:
+        """`registers` is called where a broker registers on a connection for the first time."""
         self.ledger = ledger
-        self._frames = frames
+        self._frames, self._registers = frames, registers
         self._digests: set[str] = set()
 
     def frame(self, connection: Connection, cut: Cut, *, from_server: bool) -> None:
@@ -188,6 +190,9 @@ class Exchange:
         if table == "registrations":
             lease_ms = columns.get("heartbeat_timeout_ms")
             connection.lease_ms = BROKER_CHANNEL_EXPIRED_MS if lease_ms is None else lease_ms
+            if connection.broker_addr is None:
+                connection.broker_addr = columns["broker_addr"]
+                self._registers(connection)
         if topics is not None and topics.digest not in self._digests:
             if len(self._digests) >= MAX_DIGESTS:
                 self._digests.clear()

@@ -21,6 +21,7 @@ BURST_NS: Final = 100_000_000
 
 UNKNOWN, UP, DOWN, HIDDEN = "unknown", "up", "down", "hidden"
 """Hidden: it was down, and may have started since, in a hole of the recording."""
+STARTED_IN_A_HOLE: Final = "it was stopped in front of a hole in the recording, and behind it runs: it started in it"
 
 
 @dataclass(slots=True)
@@ -120,11 +121,19 @@ class Hole(NamedTuple):
 
 
 class Silence(NamedTuple):
-    """A time in which nothing came from or to a name server, and a free position at its beginning."""
+    """A time in which nothing came from or to a name server, and the first of two free positions at its beginning."""
 
     begin_ns: int
     end_ns: int
     seq: int
+
+
+class Start(NamedTuple):
+    """A start that is not written yet, since it may have been in the silence before; where it stands otherwise."""
+
+    seq: int
+    evidence: str
+    place: Place
 
 
 class Recording:
@@ -139,8 +148,10 @@ class Recording:
         """What could not be read since the last packet."""
         self.hole_end_ns = 0
         """Until when the last gap was that a hole has left: what was open before may have ended in it."""
-        self.silence: Silence | None = None
-        """The longest of late, of which connections may yet show that it was not recorded."""
+        self.silences: list[Silence] = []
+        """Those of late, of which connections may yet show that one was not recorded."""
+        self.start: Start | None = None
+        """The name server started behind some of `silences`, or in one."""
         self.whole_since_ns = 0
         """Since when the beginning of each connection was recorded."""
         self.is_behind = False
@@ -166,13 +177,27 @@ class Recording:
                 evidence = f"no packet for {silent_ns / 1e9:.3f} s with {len(open_now)} connections open"
                 self._gap(begin_ns, time_ns, evidence)
                 return
-        if self.silence is not None and time_ns - self.silence.end_ns > MISSED_WITHIN_NS:
-            self.silence = None
-        if silent_ns > SILENCE_NS and (self.silence is None or silent_ns > self.silence.end_ns - self.silence.begin_ns):
-            self.silence = Silence(self.last_packet_ns, time_ns, self._ledger.reserve(self.last_packet_ns))
+        if self.silences and time_ns - self.silences[0].end_ns > MISSED_WITHIN_NS:
+            self.pass_silences(self.silences[0].end_ns)
+        if silent_ns > SILENCE_NS:
+            begin_ns = self.last_packet_ns
+            self.silences.append(Silence(begin_ns, time_ns, self._ledger.reserve(begin_ns)))
+
+    def pass_silences(self, until_ns: int) -> None:
+        """Note that nothing has shown those until a time not to have been recorded, or can show it any more."""
+        self.silences = [silence for silence in self.silences if silence.begin_ns >= until_ns]
+        if self.start is not None and self._silence(0, self.start.place.time_ns) is None:
+            start, self.start = self.start, None
+            self._ledger.fact("started", start.evidence, seq=start.seq, place=start.place)
+
+    def pass_start(self, evidence: str) -> None:
+        """Note that the name server has started: now, unless a silence before turns out not to have been recorded."""
+        self.start = Start(self._ledger.slot(), evidence, self._ledger.place)
+        self.pass_silences(0)
+        self.whole_since_ns = self._ledger.time_ns - self._idle.limit_ns  # no connection is older than its process
 
     def pass_unrecorded(self, connection: Connection, connections: Collection[Connection], *, is_new: bool) -> None:
-        """Note that something was not recorded, as a connection shows: the last silence, if that may have been it.
+        """Note that something was not recorded, as a connection shows: the longest silence that may have been it.
 
         It goes on behind bytes of both sides that nobody saw, in the silence or later; or (new) it is in use, its beginning was not
         seen, and it was not open before all that was recorded: such a one is used, or closed, within the idle limit.
@@ -180,36 +205,66 @@ class Recording:
         What was not heard since the silence may have been used in it: its own counts from now on, and what comes next on it does
         not wait for what was lost.
         """
-        silence = self.silence
         if is_new and connection.opened_ns < self.whole_since_ns + self._idle.limit_ns:
             return
-        if silence is None or (
-            connection.opened_ns < silence.end_ns if is_new else connection.last_byte_ns > silence.begin_ns
-        ):
-            self._exchange.doubt(f"{connection.channel_id} goes on behind what nobody saw")
-            return
-        self._end_silence(silence, connections, f"{connection.channel_id} goes on behind what nobody saw")
+        between = (0, connection.opened_ns) if is_new else (connection.last_byte_ns, self._ledger.time_ns)
+        self._missed(self._silence(*between), connections, f"{connection.channel_id} goes on behind what nobody saw")
 
     def pass_refused(self, connections: Collection[Connection]) -> None:
         """Note that connections are refused: if brokers' are open, and silent for longer than any broker is, they ended unseen."""
-        silence = self.silence
-        if silence is None or silence.end_ns - silence.begin_ns <= BEAT_NS:
-            return
-        open_now = [*self._idle.open.values()]
-        if any(each.beats for each in open_now) and all(each.last_byte_ns <= silence.begin_ns for each in open_now):
+        silence = self._silence(0, self._ledger.time_ns)
+        if silence is not None and self._is_too_long(silence):
             self._end_silence(silence, connections, "connections are refused, though brokers' are open")
             self.hole_end_ns = self._ledger.time_ns
 
+    def pass_anew(self, connection: Connection, connections: Collection[Connection], *, is_new: bool) -> None:
+        """Note that a broker registers on a connection for the first time. If it has another one, that has ended: it uses one.
+
+        Nobody saw that end. If nobody saw this one begin either (new), something was not recorded; else a silence was not in which
+        no broker beat.
+        """
+        others = (each for each in self._idle.open.values() if each is not connection)
+        last_ns = [each.last_byte_ns for each in others if each.broker_addr == connection.broker_addr]
+        silence = self._silence(max(last_ns), connection.opened_ns) if last_ns else None
+        if last_ns and (is_new or (silence is not None and self._is_too_long(silence))):
+            self._missed(silence, connections, f"{connection.channel_id} is of a broker that has another one open")
+
+    def _silence(self, since_ns: int, until_ns: int) -> Silence | None:
+        """Return the longest silence of late between two times."""
+        between = (one for one in self.silences if since_ns <= one.begin_ns and one.end_ns <= until_ns)
+        return max(between, key=lambda one: one.end_ns - one.begin_ns, default=None)
+
+    def _is_too_long(self, silence: Silence) -> bool:
+        """Return whether brokers are silent for less, and nothing was heard since on what was open before."""
+        before = [each for each in self._idle.open.values() if each.opened_ns <= silence.begin_ns]
+        is_quiet = all(each.last_byte_ns <= silence.begin_ns for each in before)
+        return silence.end_ns - silence.begin_ns > BEAT_NS and is_quiet and any(each.beats for each in before)
+
+    def _missed(self, silence: Silence | None, connections: Collection[Connection], why: str) -> None:
+        """Note that something was not recorded: in a silence, or (none) nobody knows when, so that nothing is known from now on."""
+        if silence is None:
+            self._exchange.doubt(why)
+        else:
+            self._end_silence(silence, connections, why)
+
     def _end_silence(self, silence: Silence, connections: Collection[Connection], why: str) -> None:
-        """Note that nothing was recorded in a silence, as something shows (`why`)."""
-        self.silence = None
+        """Note that nothing was recorded in a silence, as something shows (`why`): what began behind a stop began in it."""
+        if self.start is not None and silence.end_ns <= self.start.place.time_ns:
+            self.start, place = None, Place(*self._ledger.source, silence.begin_ns)
+            self._ledger.fact("started", STARTED_IN_A_HOLE, seq=silence.seq, place=place)
+            silence = silence._replace(seq=silence.seq + 1)
+        self.pass_silences(silence.end_ns)
         quiet = [each for each in connections if each.closed_ns is None and each.last_byte_ns <= silence.begin_ns]
         self._lose_track(quiet)
         evidence = f"no packet for {(silence.end_ns - silence.begin_ns) / 1e9:.3f} s, and {why}"
         self._note_gap(silence.seq, silence.begin_ns, silence.end_ns, evidence)
+        self._may_have_ended(quiet, self._ledger.time_ns)
+
+    def _may_have_ended(self, quiet: Collection[Connection], until_ns: int) -> None:
+        """Note connections that may have ended in a gap: their silence counts from `until_ns` on."""
         for each in quiet:
-            each.taken_ns = 0
-            self._idle.heard(each, self._ledger.time_ns)
+            each.taken_ns, each.broker_addr = 0, None
+            self._idle.heard(each, until_ns)
 
     def _lose_track(self, connections: Collection[Connection]) -> None:
         """Take what stands behind holes of connections: what is missing there never comes, and a gap tells of it."""
@@ -297,9 +352,7 @@ class Recording:
 
     def _gap(self, begin_ns: int, end_ns: int, evidence: str) -> None:
         self._note_gap(self._ledger.reserve(begin_ns), begin_ns, end_ns, evidence)
-        for connection in [*self._idle.open.values()]:
-            connection.taken_ns = 0
-            self._idle.heard(connection, end_ns)
+        self._may_have_ended([*self._idle.open.values()], end_ns)
 
     def _note_gap(self, seq: int, begin_ns: int, end_ns: int, evidence: str) -> None:
         self.whole_since_ns = max(self.whole_since_ns, end_ns)

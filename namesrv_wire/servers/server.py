@@ -12,7 +12,7 @@ from namesrv_wire.packets.capture import ACK, FIN, RST, Segment
 from namesrv_wire.protocol.requests import KnownFrames
 from namesrv_wire.rows import Place
 from namesrv_wire.servers.exchange import Exchange, Ledger
-from namesrv_wire.servers.recording import DOWN, HIDDEN, UP, Burst, Endings, Life, Recording
+from namesrv_wire.servers.recording import DOWN, HIDDEN, STARTED_IN_A_HOLE, UP, Burst, Endings, Life, Recording
 from namesrv_wire.streams.closing import Idle
 from namesrv_wire.streams.connection import Connection
 from namesrv_wire.streams.cutting import FrameCutter, head_of
@@ -42,7 +42,7 @@ class Server:
     ) -> None:
         self.id, self.ledger = namesrv_id, Ledger(namesrv_id, confirmed=confirmed)
         self.tally = self.ledger.tally
-        self.exchange = Exchange(self.ledger, frames)
+        self.exchange = Exchange(self.ledger, frames, self._registers)
         self.connections: dict[str, Connection] = {}
         self.idle = Idle(idle_ms)
         self.life: Life | None = None
@@ -139,7 +139,7 @@ class Server:
             if advanced:
                 self.heard(connection, from_server=from_server)
                 is_used = not before and connection.half(from_server=not from_server).stream.position > 0
-                if is_used and connection.syn_seq is None and connection.client not in self.attempts.syns:
+                if is_used and self._is_new(connection):
                     recording.pass_unrecorded(connection, others, is_new=True)
             for cut in cuts:
                 self.exchange.frame(connection, cut, from_server=from_server)
@@ -149,6 +149,14 @@ class Server:
             silent_ns = 0 if advanced else time_ns - silent_since
             self._ends(connection, segment, silent_ns, from_server=from_server)
         return True
+
+    def _is_new(self, connection: Connection) -> bool:
+        """Return whether nobody saw a connection begin: it did so before the recording, or in what was not recorded."""
+        return connection.syn_seq is None and connection.client not in self.attempts.syns
+
+    def _registers(self, connection: Connection) -> None:
+        """Note that a broker registers on a connection for the first time."""
+        self.recording.pass_anew(connection, self.connections.values(), is_new=self._is_new(connection))
 
     def _acknowledged(self, connection: Connection, segment: Segment, *, from_server: bool) -> None:
         """Note an acknowledgement.
@@ -226,6 +234,7 @@ class Server:
         life.refused += 1
         burst = life.burst
         if life.state != UP:
+            self.recording.pass_silences(self.ledger.time_ns)
             return
         self.recording.pass_refused(self.connections.values())
         # What has not been heard since a hole may have ended in it.
@@ -240,7 +249,9 @@ class Server:
         for connection in [*self.idle.overdue.values()]:
             self.endings.by_timer(connection)
         for connection in [*self.idle.open.values()]:
+            connection.lost_ns = self.ledger.time_ns  # what it has got, it took before it stopped
             self.endings.close(connection, "namesrv", ("close",), self.ledger.time_ns - connection.last_byte_ns)
+        self.recording.pass_silences(self.ledger.time_ns)
         life.burst = None
         life.state = DOWN
 
@@ -253,6 +264,7 @@ class Server:
         life = self.life
         if life.state == UP and life.burst is not None and life.burst.is_end:
             self._stopped(life.burst)
+            self.recording.pass_silences(life.burst.last_ns)
             life.state = DOWN
         self._up("accepts connections and none was refused before")
         life.alive()
@@ -274,13 +286,6 @@ class Server:
 
     def joined(self, client: str) -> Connection:
         """Note traffic on a connection that was open before the capture began, or that has begun in a silence not recorded."""
-        assert self.life is not None
-        silence = self.recording.silence
-        if self.life.state == DOWN and silence is not None and client not in self.attempts.syns:
-            self.life.hide(silence.seq, silence.begin_ns, self.ledger.source)
-            self.recording.silence = silence._replace(
-                begin_ns=silence.begin_ns + 1_000, seq=self.ledger.reserve(silence.begin_ns + 1_000)
-            )
         self._up("traffic on a connection opened before the first packet")
         connection = Connection(client, self.ledger.time_ns, None, self.ledger.source)
         self._add(connection)
@@ -436,12 +441,9 @@ class Server:
         seq, time_ns, file, packet_no = life.first
         place = Place(file, packet_no, time_ns)
         if life.state == HIDDEN and not life.refused:
-            text = "it was stopped in front of a hole in the recording, and behind it runs: it started in it"
-            self.ledger.fact("started", text, seq=seq, place=place)
+            self.ledger.fact("started", STARTED_IN_A_HOLE, seq=seq, place=place)
         elif life.state in (DOWN, HIDDEN) or life.refused:
-            self.ledger.fact("started", f"first accepted connection after {life.refused} refused")
-            # No connection is older than its process.
-            self.recording.whole_since_ns = self.ledger.time_ns - self.idle.limit_ns
+            self.recording.pass_start(f"first accepted connection after {life.refused} refused")
         else:
             self.ledger.fact("observed_from", evidence, seq=seq, place=place)
         life.state = UP

@@ -130,6 +130,8 @@ class Connection:
     """A broker has registered or beaten on it."""
     lease_ms: int | None = None
     """How long a broker that has registered on it may be silent; None: none has."""
+    broker_addr: str | None = None
+    """The first broker that has registered on it, since it last was where it may have ended unseen."""
     times: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Of its last heartbeat, by code, the microsecond, and how many there were in that before."""
     taken_ns: int = 0

@@ -47,6 +47,13 @@ def group(addrs: dict[str, str], perm: int = 4, name: str = "broker-a") -> str:
     return json.dumps({"brokerDatas": [data], "queueDatas": [queue]}, separators=(",", ":"))
 
 
+def clusters(addrs: dict[str, str]) -> str:
+    """Return a list of clusters as it is sent, with one group, which allows acting masters."""
+    data = {"brokerName": "broker-a", "brokerAddrs": addrs, "cluster": "C", "enableActingMaster": True}
+    shown = {"brokerAddrTable": {"broker-a": data}, "clusterAddrTable": {"C": ["broker-a"]}}
+    return json.dumps(shown, separators=(",", ":"))
+
+
 def order_conf(ms: float, code: int, **values: Any) -> Row:
     """Return an order configuration of T, put (100) or deleted (102)."""
     entry: Row = {
@@ -157,6 +164,7 @@ LANGUAGE = Language(
     {
         "ROUTE": json.dumps({"queueDatas": [], "brokerDatas": []}),
         "ORDERED": json.dumps({"orderTopicConf": "broker-a:4"}),
+        "CLUSTERS": clusters({"1": "10.0.0.2:10911"}),
         "ACTING": group({"0": "10.0.0.2:10911"}),
         "SLAVE_ALONE": group({"1": "10.0.0.2:10911"}),
         "WRITABLE": group({"0": "10.0.0.2:10911"}, perm=6),

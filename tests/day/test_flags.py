@@ -21,7 +21,8 @@ from namesrv_core.history.route_history import RouteHistory, sweep_route
 from namesrv_day.arrow.rows import plain, table_of
 from namesrv_day.flags import flags
 from namesrv_day.flags.flags import FlagInput, flag
-from schemas import gold
+from namesrv_day.flags.registered import registered
+from schemas import bronze, gold
 from schemas.table import Table
 from tests.day.flag_rows import (
     DAY,
@@ -290,6 +291,15 @@ def test_there_is_one_row_for_each_key(flagged: Flagged) -> None:
             assert len(rows) == len(set(rows))
 
 
+def seq_ms(time: str) -> int:
+    return int(clock(time).timestamp() * 1_000)
+
+
+def gap_of(began: str, until: str) -> Row:
+    """Return the outcome of a gap."""
+    return outcome(event("gap", began), "recording_gap", outcome="unrecorded", detail=str(seq_ms(until)), changes=0)
+
+
 @pytest.mark.slow
 def test_what_only_was_not_known_is_not_told() -> None:
     """Nothing is told that ended before every broker had been heard; a start that says who is there settles it at once."""
@@ -311,8 +321,48 @@ def test_what_only_was_not_known_is_not_told() -> None:
     assert "NO_MASTER" in restarted["findings"]["code"].to_pylist()
 
 
-def seq_ms(time: str) -> int:
-    return int(clock(time).timestamp() * 1_000)
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ({gold.EVENT_OUTCOMES: [gap_of("10:49", "10:50")]}, False),
+        ({gold.EVENT_OUTCOMES: [gap_of("11:00:01", "11:00:02")]}, True),
+        ({bronze.NAMESRV_EVENTS: [{"kind": "observed_from", "event_time": clock("10:50"), "day": DAY}]}, False),
+    ],
+)
+def test_nor_is_it_behind_what_was_not_recorded_before(rows: dict[Table, list[Row]], told: bool) -> None:  # noqa: FBT001
+    """An orphan behind a beginning or a gap that ended before every broker had been heard is not told; what began before is."""
+    about = {"from_ms": seq_ms("20:00"), "longest_lease_ms": 3_600_000, "complete_ms": 0}
+    settings = [
+        {"namesrv_id": NS, "what": "setting", "about": name, "number": number, "day": DAY}
+        for name, number in about.items()
+    ]
+    more = {table: [*LIVES.get(table, ()), *of] for table, of in rows.items()}
+    of_day = given(DAY)
+    today = {**sliced({**LIVES, **more, gold.PAST_KNOWLEDGE: settings}, DAY, NS), "hours": of_day.today["hours"]}
+    found = flag(replace(of_day, today=today))
+    assert ("scan" in found["orphaned_topics"]["opened_by"].to_pylist()) is told
+
+
+def test_a_broker_that_shares_its_address_is_not_silent_in_a_gap() -> None:
+    """Of two names at one address one was heard before a gap and behind it: its silence is that up to the gap, and from its end."""
+    before, behind = event("before", "10:00"), event("behind", "10:30")
+    rows: dict[Table, list[Row]] = {
+        gold.BROKER_ADDR_HISTORY: [member(name, 0, MASTER, event("up", "09:00")) for name in ("broker-a", "broker-b")],
+        gold.BROKER_LIVE_HISTORY: [live(MASTER, event("up", "09:00"))],
+        gold.EVENT_OUTCOMES: [gap_of("10:01", "10:29")],
+    }
+    told = [registration(at, "broker-a", "d", 1, broker_addr=MASTER) for at in (before, behind)]
+    today = {**sliced(rows, DAY, NS), "hours": hours_of(told)}
+    silent = registered(today, recorded(told), DAY)["silent"].filter(pc.field("broker_name") == "broker-a")
+    assert silent.select(["event_id", "since", "until"]).to_pylist() == [
+        {"event_id": of, "since": clock(since), "until": until and clock(until)}
+        for of, since, until in (
+            ("up", "09:00", "10:00"),
+            ("before", "10:00", "10:01"),
+            ("gap", "10:29", "10:30"),
+            ("behind", "10:30", None),
+        )
+    ]
 
 
 def test_what_a_broker_tells_with_one_version_is_compared_from_one_registration_to_the_next() -> None:

@@ -67,6 +67,17 @@ def test_only_rows_of_the_days_are_judged():
     assert judged["required_columns_present"] == judged["does_not_overlap"] == 2
 
 
+def test_queue_data_that_an_answer_shows_need_no_group():
+    """A route does not show which id an acting master has: nothing is known of its group until something else shows it."""
+    rows = good_rows()
+    shown = row("topic_queue_history", topic="shown", broker_name="nobody", beginning_seen=False)
+    rows["topic_queue_history"] = [shown, row("topic_queue_history", topic="seen", broker_name="nobody")]
+
+    judged = {m.rule: m.broken for m in measure(frames(rows), ["topic_queue_history"])}
+
+    assert judged["broker_has_a_group"] == 1
+
+
 @pytest.mark.slow
 def test_name_servers_judged_apart_add_up():
     """All rules but those of scope `table` give the same when the rows of some name servers are judged by themselves."""

@@ -18,7 +18,6 @@ from tests.wire.forge import (
     EPOCH_NS,
     MS_NS,
     NAMESRV,
-    REGISTER,
     SECOND_NS,
     Talk,
     facts,
@@ -26,6 +25,7 @@ from tests.wire.forge import (
     in_parts,
     merged,
     of_table,
+    register_json,
     request,
     response,
     rows_of,
@@ -35,9 +35,6 @@ TEXT = Path(__file__).with_name("conversations.txt").read_text(encoding="utf-8")
 BLOCKS = re.split(r"\n\n+", re.sub(r"(?m)^#.*\n", "", TEXT).strip())
 FACTS = ("started", "stopped", "recording_gap", "clock_went_back", "idle_limit_outlasted")
 SAID = {
-    "register": REGISTER,
-    "begun": REGISTER[:300],
-    "rest": REGISTER[300:],
     "beat": request(904, BROKER, flag=ONE_WAY),
     "query": request(322, BROKER, b'{"counter":1,"timestamp":1}', opaque=4),
     "leave": request(104, BROKER, opaque=9),
@@ -48,12 +45,21 @@ SAID = {
 }
 
 
+def host_of(name: str) -> str:
+    return f"10.0.0.{ord(name) - ord('a') + 2}"
+
+
+def registration_of(name: str) -> bytes:
+    """Return the registration of the broker on a client's host."""
+    return request(103, BROKER | {"brokerAddr": f"{host_of(name)}:10911"}, register_json({"T": 4}), opaque=3)
+
+
 class Line(Talk):
     """A connection that is told in words, of whose segments some were not recorded."""
 
     def __init__(self, name: str, number: int) -> None:
         again = int(name[1:] or 0) * 5_000_000
-        client = f"10.0.0.{ord(name[0]) - ord('a') + 2}:40000"
+        client, self.register = f"{host_of(name[0])}:40000", registration_of(name[0])
         super().__init__(EPOCH_NS + number * MS_NS // 4, client, client_seq=1_000 + again, server_seq=9_000 + again)
         self.opaque = 20
 
@@ -77,8 +83,12 @@ class Line(Talk):
             self.at_ns = EPOCH_NS + round(float(word[1:]) * 1_000) * MS_NS
         elif word in SAID:
             self.ask(SAID[word])
+        elif word.startswith("of-"):
+            self.register = registration_of(word[3:])
+        elif word in ("register", "begun", "rest"):
+            self.ask({"begun": self.register[:300], "rest": self.register[300:]}.get(word, self.register))
         elif word == "registered":
-            self.ask(REGISTER).answer(response(3))
+            self.ask(self.register).answer(response(3))
         elif word == "route":
             self.opaque += 1
             self.exchange(105, {"topic": "T"}, opaque=self.opaque)

@@ -1,5 +1,6 @@
 -- While when nothing came of a broker name whose address another one has, too: the live entry of the address, which both renew,
--- does not tell. From one beat to the next, or to the end of the live entry, or of the place in the group.
+-- does not tell. From one beat to the next, or to the end of the live entry, or of the place in the group; not in a gap, behind
+-- which silence counts anew.
 WITH shared AS (
     SELECT DISTINCT
         a.broker_name, a.broker_id, a.broker_addr, greatest(a.valid_from, $start) AS begun, a.opened_by, a.valid_to, a.closed_by
@@ -16,10 +17,19 @@ gone AS (
     WHERE l.closed_by IS NOT NULL
 ),
 
+gaps AS (
+    SELECT effect_time AS since, make_timestamptz(detail::BIGINT * 1000) AS until, event_id
+    FROM outcomes WHERE operation = 'recording_gap'
+),
+
 points AS (
-    SELECT *, begun AS since, opened_by AS event_id FROM shared
+    SELECT *, begun AS since, opened_by AS event_id, FALSE AS is_gap FROM shared
     UNION ALL
-    SELECT s.*, b.effect_time, b.event_id
+    SELECT s.*, unnest([g.since, g.until]), g.event_id, unnest([TRUE, FALSE])
+    FROM shared AS s
+    JOIN gaps AS g ON g.since > s.begun AND coalesce(g.until < s.valid_to, TRUE)
+    UNION ALL
+    SELECT s.*, b.effect_time, b.event_id, FALSE
     FROM shared AS s
     JOIN beats AS b
         ON b.broker_name = s.broker_name AND b.broker_addr = s.broker_addr AND b.effect_time > s.begun
@@ -43,4 +53,4 @@ cut AS (
 SELECT
     broker_name, broker_id, broker_addr, since, event_id, least(until, gone_time) AS until,
     if(gone_time < until OR until IS NULL, gone_by, ended_by) AS ended_by
-FROM cut
+FROM cut WHERE NOT is_gap
