@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
@@ -14,13 +13,6 @@ from schemas.queries import queries
 from schemas.table import Table
 from schemas.views import Statement, statements, stored_tables
 
-_HEAD = re.compile(
-    r"CREATE OR REPLACE TEMPORARY (?P<kind>VIEW|FUNCTION) (?P<name>\w+)\s*(?:\((?P<first>.*?)\n\)\n)?"
-    r"(?:RETURNS TABLE\((?P<returned>.*?)\n\)\n)?(?:COMMENT '(?P<comment>(?:[^']|'')*)'\n)?(?:AS|RETURN)\n(?P<body>.*)",
-    re.DOTALL,
-)
-_DECLARED = re.compile(r"^\s+(\w+) (\w+)", re.MULTILINE)
-_COMMENTED = re.compile(r"^\s+(\w+) COMMENT '((?:[^']|'')*)'", re.MULTILINE)
 # An instant that a function is given, perhaps as text: without a zone, or an offset, it is UTC, whatever zone the session has.
 _UTC = """CREATE OR REPLACE MACRO utc(_t) AS CASE
     WHEN typeof(_t) = 'TIMESTAMP WITH TIME ZONE' THEN CAST(_t AS TIMESTAMPTZ)
@@ -42,17 +34,12 @@ _PRIMITIVES = {
 
 def duckdb_statement(statement: Statement) -> tuple[str, str]:
     """Return the statement that makes the same view or function in DuckDB, and those that give it its comments."""
-    found = _HEAD.fullmatch(statement.sql)
-    assert found is not None, statement.name
-    name, first, comment = found["name"], found["first"] or "", found["comment"] or ""
-    is_view = found["kind"] == "VIEW"
-    parameters = {} if is_view else dict(_DECLARED.findall(first))
-    body = duckdb_body(found["body"], name, parameters)
-    columns = [column for column, _ in _DECLARED.findall((found["returned"] or "") if parameters else first)]
-    if columns:
-        body = f"SELECT * FROM (\n{body}\n) AS made({', '.join(columns)})"  # noqa: S608  text of ours
-    if is_view:
-        comments = _commented(name, "VIEW", comment, dict(_COMMENTED.findall(first)))
+    name, parameters = statement.name, {one.name: one.type for one in statement.parameters}
+    body, comment = duckdb_body(statement.body, name, parameters), _quoted(statement.comment)
+    if statement.columns:
+        body = f"SELECT * FROM (\n{body}\n) AS made({', '.join(of.name for of in statement.columns)})"  # noqa: S608  text of ours
+    if not parameters:
+        comments = _commented(name, "VIEW", comment, {of.name: _quoted(of.comment) for of in statement.columns})
         return f"CREATE OR REPLACE VIEW {name} AS\n{body}\n", comments
     given = ", ".join(f"_{parameter}" for parameter in parameters)
     made = f"CREATE OR REPLACE MACRO {name}({given}) AS TABLE\n{body}\n"
