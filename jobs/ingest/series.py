@@ -19,8 +19,8 @@ import numpy as np
 
 from jobs.conf import PipelineConf
 from jobs.errors import UsageError
-from jobs.ingest.collecting import STAGED, Collector, Run
 from jobs.ingest.sources import Source, UntilItStops, instant, is_compressed
+from jobs.ingest.staging import STAGED, Collector, Run
 from jobs.passes import tell
 from jobs.store.files import DataFile, read_files
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US

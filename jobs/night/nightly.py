@@ -21,9 +21,8 @@ from jobs import __version__
 from jobs.errors import GateError, MissingDayError, first_line
 from jobs.ingest.ingest import IN_ORDER, commit_read, join_addresses, read
 from jobs.ingest.sources import Given, Ingested, Read, given_files
-from jobs.night.days import Days, asked_days, days_to_do, holes
 from jobs.night.gate import SMALL, docs_dir, measured_small, require_sound, require_unbroken
-from jobs.night.night import Night
+from jobs.night.night import Days, Night, asked_days, days_to_do, holes
 from jobs.passes import OF_ROWS, Passes, for_files
 from jobs.store.check import require_whole
 from jobs.store.files import digest_of
@@ -33,10 +32,9 @@ from jobs.store.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
 from namesrv_day.across.numbers import report_of
 from namesrv_day.arrow.digest import Digest, Slice, sum_of
 from schemas import bronze, gold
+from schemas.rules import TABLES
 
-_BRONZE = frozenset(table.name for table in bronze.TABLES)
 _RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
-_DATA = frozenset(table.name for table in DATA_TABLES)
 _REPORTED = {
     gold.FINDINGS: ["code", "told_on", "ended_on"],
     gold.ANSWER_CHECKS: None,
@@ -78,7 +76,7 @@ def publish(
     those that its run read.
     """
     done = sorted(night.replayed)
-    inputs = {cut: digest for cut, digest in night.read.digests.items() if cut.table in _BRONZE}
+    inputs = {cut: digest for cut, digest in night.read.digests.items() if TABLES[cut.table].layer == "bronze"}
     known = warehouse.slices_in_force({None, *done})
     night.require_as_published(days)
     warnings = require_sound(warehouse, [*measured_small(warehouse, done), *night.measurements])
@@ -93,7 +91,7 @@ def publish(
         for cut in {**known, **now}
         if now.get(cut, none) != known.get(cut, none)
     }
-    restated = [cut for cut in others if cut.table in _DATA and cut.day in were.intersection(done)]
+    restated = [cut for cut in others if TABLES[cut.table].layer != "bronze" and cut.day in were.intersection(done)]
     if last is not None and (last.config_sha256, last.code_version) == (warehouse.conf.sha256, __version__):
         more = {cut: rows for cut, rows in others.items() if cut.table in _RECORDED and cut.day == max(were)}
         gone_on = {cut.namesrv_id for cut in more} - {cut.namesrv_id for cut, rows in more.items() if rows < 0}

@@ -21,13 +21,12 @@ from jobs.conf import PipelineConf
 from jobs.errors import LedgerBehindError, TamperedError
 from jobs.printable import nobody
 from jobs.store import delta_log
-from jobs.store.chain import LOG, Chain, Entry, files_after, last_commits, root_of_files
+from jobs.store.chain import LOG, Chain, Entry, Pieces, files_after, last_commits, root_of_files
 from jobs.store.chain import Files as Sealed
 from jobs.store.coverage import RECORDED, Covered, covered_of
 from jobs.store.delta_log import Version
 from jobs.store.files import (
     DataFile,
-    Pieces,
     batches_of,
     digest_of,
     digests_of,
@@ -72,8 +71,6 @@ WRITTEN_TABLES: Final = (*bronze.TABLES, *DATA_TABLES)
 """The tables of which a run pins the versions."""
 TABLES: Final = {table.name: table for table in (*WRITTEN_TABLES, gold.RUNS)}
 """The tables that readers meet, by name."""
-_DATA = frozenset(table.name for table in DATA_TABLES)
-_PINNED = frozenset(table.name for table in WRITTEN_TABLES)
 _MANY, _SMALL_BYTES = 16, 16 << 20
 # A file each run, a few rows each: what a run asks of them it asks several times.
 _KEPT = (gold.RUNS, bronze.SOURCES)
@@ -208,7 +205,7 @@ class Warehouse:
             base = self._base(table)
             self.require_published(table)
             if base != self._heads[table.name]:
-                reason = "no run has published it" if table.name in _DATA else "the run that wrote it noted no file"
+                reason = "no run has published it" if table.layer != "bronze" else "the run that wrote it noted no file"
                 log.warning("taken back, since %s: %s", reason, table.name)
 
     def require_published(self, table: Table) -> None:
@@ -232,7 +229,7 @@ class Warehouse:
         days: set[dt.date] | None = set(self.ledger().days)
         if table.has_intervals:
             days = None
-        elif table.name not in _DATA:
+        elif table.layer == "bronze":
             covered = self.ledger().covered
             days = set(self.ledger().days) - {
                 day for source in self.recorded() if source.ingest_run not in covered for day in source.days
@@ -327,12 +324,12 @@ class Warehouse:
         return self._bases[table.name]
 
     def _found_base(self, table: Table, head: int) -> int:
-        if table.name not in _PINNED:
+        if table is gold.RUNS:
             return head
         pinned = self._pinned(table)
         if head < pinned:
             raise TamperedError(f"{table.name}: the ledger pins version {pinned}, but the table is at {head}")
-        is_gold = table.name in _DATA
+        is_gold = table.layer != "bronze"
         if table is bronze.SOURCES or (is_gold and not self._from_published):
             return head
         finished = set() if is_gold else {source.ingest_run for source in self.recorded()}
@@ -622,7 +619,7 @@ class Warehouse:
 
         def files_of(stored: asked.Stored) -> Files:
             table = TABLES[stored.table]
-            newest = self.rearranged(table) if table.name in _PINNED else delta_log.head_of(self.path, table)
+            newest = self.rearranged(table) if table is not gold.RUNS else delta_log.head_of(self.path, table)
             files = self._files_at(table, newest, None)
             paths = [f"{table.layer}/{table.name}/{file.path}" for file in files]
             return Files(paths, {"day": [file.day for file in files]} if table.is_by_day else {})
