@@ -10,8 +10,8 @@ import pyarrow as pa
 from schemas import gold
 from schemas.dialect import duckdb_body
 from schemas.queries import queries
-from schemas.table import Table
-from schemas.views import Statement, statements, stored_tables
+from schemas.table import Table, type_of
+from schemas.views import COVERAGE_SPANS, Statement, statements, stored_tables
 
 # An instant that a function is given, perhaps as text: without a zone, or an offset, it is UTC, whatever zone the session has.
 _UTC = """CREATE OR REPLACE MACRO utc(_t) AS CASE
@@ -76,6 +76,8 @@ def texts() -> Iterator[tuple[str, str]]:
     for table in stored_tables().values():
         for column in table.derived:
             yield f"column.{table.name}.{column.name}", duckdb_body(f"SELECT {column.derived}")[7:] + "\n"
+    spans = pa.struct({name: type_of(kind) for name, kind in COVERAGE_SPANS.items()}.items())
+    yield "column.coverage_spans.said", json.dumps([_type(spans)])  # as what is read from JSON
     yield "tables", json.dumps(tables, indent=1) + "\n"
     yield "utc", _UTC
     for name, statement in statements().items():

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from importlib.resources import files
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from schemas import bronze, gold
 from schemas.findings import CATALOGUE, THRESHOLDS, Thresholds
 from schemas.sql_files import Said, headed, query
-from schemas.table import BOOLEAN, STRING, TIMESTAMP, Table, type_name, type_of, words
+from schemas.table import Table, type_name, words
 
 # Functions that return the rows of a history table which were in force at an instant, columns and comments as there;
 # broker_live_table_at has a statement of its own, since a row's lastUpdateTimestamp moves within its interval.
@@ -30,19 +28,15 @@ _TABLES_AT = {
     "filter_server_table_at": (gold.FILTER_SERVER_HISTORY, "filterServerTable as every name server held it at t"),
     "kv_config_table_at": (gold.KV_CONFIG_HISTORY, "The KV configuration as every name server held it at t"),
 }
-COVERAGE_SPANS = pa.schema(
-    {
-        "from_time": TIMESTAMP,
-        "until": TIMESTAMP,
-        "nowhere": BOOLEAN,
-        "recorded": STRING,
-        "said": type_of(
-            "ARRAY<STRUCT<namesrv_id: STRING, is_covered: BOOLEAN, recorded: BOOLEAN, running: BOOLEAN, known: BOOLEAN, "
-            "known_since: TIMESTAMP, coverage: STRING, nothing: STRING>>"
-        ),
-    }
-)
-"""Columns of `coverage_spans`, a row for each name server and time in which the same is to be said of it.
+COVERAGE_SPANS = {
+    "from_time": "TIMESTAMP",
+    "until": "TIMESTAMP",
+    "nowhere": "BOOLEAN",
+    "recorded": "STRING",
+    "said": "ARRAY<STRUCT<namesrv_id: STRING, is_covered: BOOLEAN, recorded: BOOLEAN, running: BOOLEAN, known: BOOLEAN, "
+    "known_since: TIMESTAMP, coverage: STRING, nothing: STRING>>",
+}
+"""Columns of `coverage_spans` with their types, a row for each name server and time in which the same is to be said of it.
 
 `from_time` NULL: since ever; `until` NULL: for ever. `nowhere`: no name server is recorded then; `recorded`: in words, what is;
 `said`: what `coverage_at` returns, in a list of one.
