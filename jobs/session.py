@@ -91,11 +91,11 @@ def spark_session(app_name: str, *, brief: bool = False, metastore: bool = False
 class SessionLater:
     """A session that starts beside other work: a JVM takes seconds, in which files can be read."""
 
-    def __init__(self, app_name: str, *, brief: bool = False, metastore: bool = False, bars: bool = False) -> None:
-        """Start it, as `spark_session` does."""
+    def __init__(self, app_name: str, *, metastore: bool = False, bars: bool = False) -> None:
+        """Start it, as `spark_session` does, for a short time."""
         self._pool = ThreadPoolExecutor(max_workers=1)
         self._starting: Future[SparkSession] = self._pool.submit(
-            spark_session, app_name, brief=brief, metastore=metastore, bars=bars
+            spark_session, app_name, brief=True, metastore=metastore, bars=bars
         )
         self._stopping: Future[None] | None = None
 

@@ -266,22 +266,13 @@ class Command:
         run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
         self.warehouse = Warehouse(path, arguments.conf, run_id, started)
         self.started = session
-        self.part: float | None = None
-
-    def share(self, done: int, of: int) -> None:
-        """Note how many of some equal parts are done."""
-        self.part = done / of
-
-    def waiting(self) -> contextlib.AbstractContextManager[None]:
-        """Return what shows a person who waits for long how far the command is."""
-        return waiting(self.arguments.job, lambda: self.part)
 
     @property
     def session(self) -> SessionLater:
         """Return the Spark session; unless it was given it begins to start now."""
         if self.started is None:
             job = self.arguments.job
-            self.started = SessionLater(f"namesrv-history {job}", brief=True, metastore=job == "register", bars=True)
+            self.started = SessionLater(f"namesrv-history {job}", metastore=job == "register", bars=True)
         return self.started
 
 
@@ -385,8 +376,8 @@ def _check(command: Command) -> int:
     against = None if given.against is None else kept_checkpoint(given.against)
     if given.prove:
         return _prove(command, against)
-    with read_locked(warehouse.path), command.waiting():
-        checked, now = check(warehouse, against, command.share), warehouse.checkpoint()
+    with read_locked(warehouse.path), waiting("check") as share:
+        checked, now = check(warehouse, against, share), warehouse.checkpoint()
     for sentence in (*checked.wrong, *checked.replaced):
         command.console.line(sentence)
     command.console.line(
@@ -441,8 +432,8 @@ def _refused(command: Command) -> int:
 
 def _maintain(command: Command) -> int:
     given = command.arguments
-    with locked(command.warehouse.path), command.waiting():
-        done = maintain(command.warehouse, given.retain_days, command.share, dry_run=given.dry_run)
+    with locked(command.warehouse.path), waiting("maintain") as share:
+        done = maintain(command.warehouse, given.retain_days, share, dry_run=given.dry_run)
     show_maintained(done, command.console, dry_run=given.dry_run)
     return EXIT_OK
 
@@ -561,8 +552,8 @@ def export(warehouse: Warehouse, output: Path, share: Callable[[int, int], None]
 
 
 def _export(command: Command) -> int:
-    with command.waiting():
-        lines = export(command.warehouse, Path(command.arguments.output), command.share)
+    with waiting("export") as share:
+        lines = export(command.warehouse, Path(command.arguments.output), share)
     command.console.line(f"{command.arguments.output}: {lines:,} lines; {summary(command.warehouse.coverage())}")
     return EXIT_OK
 

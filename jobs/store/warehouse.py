@@ -43,16 +43,15 @@ from jobs.store.files import (
 from jobs.store.history import Shown, is_as_made, write_history
 from jobs.store.ledger import (
     COLUMNS,
+    IN_FORCE,
     Ledger,
     ReadFile,
     Run,
     days_of,
-    digests_in,
     finished_after,
+    last_of,
     read_ledger,
     require_same,
-    run_of,
-    slices_in_force,
 )
 from jobs.store.names import Files
 from jobs.store.places import filesystem_of, local_path, read_text, table_path, write_text
@@ -154,10 +153,11 @@ class Warehouse:
 
     def published_run(self, run_id: str) -> Run:
         """Return the published run with this id. Raises TamperedError if the ledger lacks it."""
-        run = run_of(self.rows(gold.RUNS), run_id)
-        if run is None:
+        is_it = (pc.field("status") == "published") & (pc.field("run_id") == run_id)
+        found = self.rows(gold.RUNS, filter=is_it)
+        if not found.num_rows:
             raise TamperedError(f"{table_path(self.path, gold.RUNS)}: run {run_id} is not in it any more")
-        return run
+        return last_of(found)
 
     def files_of(self, run: Run, table: Table, days: Collection[dt.date] | None = None) -> list[DataFile]:
         """Return the data files of `table` as a published run left it."""
@@ -526,13 +526,22 @@ class Warehouse:
     def slices_in_force(
         self, days: Collection[dt.date | None] | None = None, known_at: Run | None = None, table: str | None = None
     ) -> dict[Slice, Digest]:
-        """Return the digest of each slice as the ledger has it, now or as of `known_at`; see `digests_in`."""
-        columns = ["run_id", "status", "finished_time", "days", "inputs", "outputs"]
-        if known_at is not None:
-            return digests_in(slices_in_force(self._runs(columns, known_at)), days, table)
-        if self._in_force is None:
-            self._in_force = slices_in_force(self._runs(columns))
-        return digests_in(self._in_force, days, table)
+        """Return the digest of each slice as the ledger has it, now or as of `known_at`, or of some days or one table.
+
+        None among the days stands for what is of no day, the intervals that are open.
+        """
+        slices = self._in_force if known_at is None else None
+        if slices is None:
+            columns = ["run_id", "status", "finished_time", "days", "inputs", "outputs"]
+            slices = ask(IN_FORCE, {"runs": self._runs(columns, known_at)})
+            self._in_force = slices if known_at is None else self._in_force
+        if days is not None:
+            slices = slices.filter(pc.field("day").isin(pa.array([*days], pa.date32())))
+        if table is not None:
+            slices = slices.filter(pc.field("table") == table)
+        return {
+            Slice(of["table"], of["day"], of["namesrv_id"]): Digest.parse(of["digest"]) for of in slices.to_pylist()
+        }
 
     def coverage(self, known_at: Run | None = None) -> list[Covered]:
         """Return what is recorded of each name server, as the ledger has it, now or as of the run `known_at`."""
