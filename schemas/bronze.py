@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.profile import COMPARED
@@ -154,10 +155,15 @@ def events(
     return Table(name, "bronze", grain, tuple(made), key=("event_id",), rules=(*shared, *rules))
 
 
-HEARTBEATS = events(
+def requests(name: str, grain: str, *columns: Column, rules: tuple[Rule, ...] = (), **more: Any) -> Table:
+    """Return a table of requests: of events with what all of them have, and a broker where `columns` have one."""
+    shared = (*REQUEST_RULES, FIELDS_ARE_READ, *(BROKER_RULES if BROKER[-1] in columns else ()), code_of(name))
+    return events(name, grain, *REQUEST, *columns, rules=(*shared, *rules), **more)
+
+
+HEARTBEATS = requests(
     "heartbeats",
     "one QUERY_DATA_VERSION (322) or BROKER_HEARTBEAT (904)",
-    *REQUEST,
     *BROKER,
     *columns("""
         data_version DATA_VERSION: Version sent; NULL for 904
@@ -165,22 +171,15 @@ HEARTBEATS = events(
     """),
     STATED_ID,
     derived={"event_id": FOLLOWING_ID.format(time="event_time")},
-    rules=(
-        *REQUEST_RULES,
-        FIELDS_ARE_READ,
-        *BROKER_RULES,
-        code_of("heartbeats"),
-        *rules(f"""
-            light_heartbeat_has_no_version: Only code 322 sends a version.
-                {is_code("code", [322])} OR data_version IS NULL
-        """),
-    ),
+    rules=rules(f"""
+        light_heartbeat_has_no_version: Only code 322 sends a version.
+            {is_code("code", [322])} OR data_version IS NULL
+    """),
 )
 """Ids of beats are not stored: tens of millions of digests a day would be most of all bytes (`namesrv_wire.rows.timed_id`)."""
-REGISTRATIONS = events(
+REGISTRATIONS = requests(
     "registrations",
     "one REGISTER_BROKER (103); its topics are in topic_configs under topic_config_digest",
-    *REQUEST,
     *BROKER,
     *columns("""
         ha_server_addr STRING: haServerAddr of the header
@@ -197,10 +196,6 @@ REGISTRATIONS = events(
         refusal STRING: Why it was refused: a flaw of the request, or what its answer says; NULL if it was not
     """),
     rules=(
-        *REQUEST_RULES,
-        FIELDS_ARE_READ,
-        *BROKER_RULES,
-        code_of("registrations"),
         *rules("""
             topic_count_has_topics: Counted topics are stored under a digest.
                 topic_config_digest IS NOT NULL OR coalesce(topic_count, 0) = 0
@@ -223,13 +218,7 @@ REGISTRATIONS = events(
         ),
     ),
 )
-UNREGISTRATIONS = events(
-    "unregistrations",
-    "one UNREGISTER_BROKER (104)",
-    *REQUEST,
-    *BROKER,
-    rules=(*REQUEST_RULES, FIELDS_ARE_READ, *BROKER_RULES, code_of("unregistrations")),
-)
+UNREGISTRATIONS = requests("unregistrations", "one UNREGISTER_BROKER (104)", *BROKER)
 CHANNEL_EVENTS = events(
     "channel_events",
     "one end of a connection as the name server met it; an idle close or an exception is followed by its close",
@@ -266,10 +255,9 @@ CHANNEL_EVENTS = events(
     ),
 )
 _NAMES_BY_CODE = " ".join(f"WHEN {code} THEN '{REQUEST_NAMES[code]}'" for code in sorted(TABLE_OF_CODE))
-ADMIN_EVENTS = events(
+ADMIN_EVENTS = requests(
     "admin_events",
     "one administrative request that changes the registry or the configuration",
-    *REQUEST,
     *columns("""
         operation* STRING: Name of the request code, lower case
         broker_name STRING: 205, 327: broker whose queues change
@@ -282,9 +270,6 @@ ADMIN_EVENTS = events(
         config_value STRING: 100: KV value; 318: what is kept of the properties (docs/auditors.md), one name=value a line
     """),
     rules=(
-        *REQUEST_RULES,
-        FIELDS_ARE_READ,
-        code_of("admin_events"),
         *rules(f"""
             operation_is_of_its_code: operation is the name of the request code.
                 operation = CASE code {_NAMES_BY_CODE} ELSE operation END
