@@ -1,7 +1,7 @@
-"""Saved queries: questions that people ask of a registry's history, each a file of `schemas/sql/queries`, in Spark's dialect.
+"""Saved queries: questions that people ask of a registry's history, in Spark's dialect.
 
-Their heads (`schemas.sql_files`) have two facts: `group:`, and perhaps `unknown:`, what no source can tell. Parameters stand as
-`:name` in the statement.
+Each is a file of `schemas/sql/queries`, in the folder of its group, with a head as `schemas.sql_files` has it: what it asks, its
+parameters, which stand as `:name` in the statement, the columns of its answer.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from typing import NamedTuple
 from schemas.sql_files import Said, headed, with_shared
 
 FOLDER = Path(__file__).parent / "sql" / "queries"
-GROUPS = (
-    "availability",
-    "liveness",
-    "name servers that disagree",
-    "identity and roles",
-    "permissions",
-    "topics",
-    "versions, load and audit",
-)
+GROUPS = {
+    "availability": "availability",
+    "liveness": "liveness",
+    "disagreement": "name servers that disagree",
+    "identity": "identity and roles",
+    "permissions": "permissions",
+    "topics": "topics",
+    "versions": "versions, load and audit",
+}
+"""What groups are called, by folder, in their order."""
 
 
 class Query(NamedTuple):
@@ -32,25 +33,22 @@ class Query(NamedTuple):
     group: str
     parameters: tuple[Said, ...]
     columns: dict[str, str]
-    unknown: str | None
     sql: str
 
 
 @cache
 def queries() -> dict[str, Query]:
-    """Return all queries by name, in the order of their groups."""
-    found = [_read(path) for path in sorted(FOLDER.glob("*.sql"))]
-    return {query.name: query for query in sorted(found, key=lambda one: (GROUPS.index(one.group), one.name))}
+    """Return all queries by name, by group. Raises ValueError or KeyError for a head that is not as it should be."""
+    found = [_read(path, group) for folder, group in GROUPS.items() for path in sorted((FOLDER / folder).glob("*.sql"))]
+    return {query.name: query for query in found}
 
 
-def _read(path: Path) -> Query:
-    """Return the query of a file. Raises ValueError or KeyError for a header that is not as it should be."""
+def _read(path: Path, group: str) -> Query:
     found = headed(with_shared(path.read_text(encoding="utf-8")))
-    if found.facts.get("group") not in GROUPS or not found.words or not found.columns:
-        raise ValueError(f"{path.name}: the header lacks a question, a known group or columns")
+    if not found.words or not found.columns:
+        raise ValueError(f"{path.name}: the head lacks a question, or columns")
     columns = {column.name: column.comment for column in found.columns}
-    facts = found.facts
-    return Query(path.stem, found.words, facts["group"], found.parameters, columns, facts.get("unknown"), found.sql)
+    return Query(path.stem, found.words, group, found.parameters, columns, found.sql)
 
 
 class Question(NamedTuple):

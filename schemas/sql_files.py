@@ -2,8 +2,8 @@
 
 One that readers meet, a view, a function or a saved query, begins with comments: what it shows, or asks; a line for each
 parameter, `parameter NAME TYPE: what it is`, with `= default` behind the type if it need not be given; a line for each column,
-`column NAME TYPE: what it is`, in its order, without the type where an engine finds that; further facts, `name: what`. Of usual
-ones the names alone stand behind `parameters:` and `columns:`.
+`column NAME TYPE: what it is`, in its order, without the type where an engine finds that. Of usual ones the names alone stand
+behind `parameters:` and `columns:`.
 
 What several of them share is a file of `schemas/sql/shared`, in words that Spark and DuckDB both have: `{name(column, other)}` in a
 statement stands for the file `name`, with these in place of the names in braces there, in the order in which it has them.
@@ -21,7 +21,6 @@ _SHARED, _PLACE = re.compile(r"\{(\w+)\(([\w., ]*)\)\}"), re.compile(r"\{\w+\}")
 _SAID = re.compile(
     r"(?P<kind>parameter|column) (?P<name>\w+)(?: (?P<type>[A-Z]+(?:<.*?>(?=: ))?))?(?: = (?P<default>\S+))?: (?P<comment>.+)"
 )
-_FACT = re.compile(r"(group|unknown): (.+)")
 
 
 class Said(NamedTuple):
@@ -44,12 +43,11 @@ class Said(NamedTuple):
 
 
 class Headed(NamedTuple):
-    """A statement with what its head says: in words what it shows or asks, its parameters and columns, and facts by name."""
+    """A statement with what its head says: in words what it shows or asks, its parameters and columns."""
 
     words: str
     parameters: tuple[Said, ...]
     columns: tuple[Said, ...]
-    facts: dict[str, str]
     sql: str
 
 
@@ -76,7 +74,7 @@ def headed(text: str, *, in_capitals: bool = False) -> Headed:
     """Return a statement parted from its head; comments of usual ones begin `in_capitals`. Raises KeyError for one that is none."""
     lines = text.splitlines()
     head = [line[2:].strip() for line in takewhile(lambda line: line.startswith("--"), lines)]
-    words, facts = list[str](), dict[str, str]()
+    words = list[str]()
     said: dict[str, list[Said]] = {"parameter": [], "column": []}
     for line in head:
         kind, _, names = line.partition("s: ")
@@ -87,12 +85,10 @@ def headed(text: str, *, in_capitals: bool = False) -> Headed:
             )
         elif found := _SAID.fullmatch(line):
             said[found["kind"]].append(_said(found))
-        elif fact := _FACT.fullmatch(line):
-            facts[fact[1]] = fact[2]
         elif line:
             words.append(line)
     sql = "\n".join(lines[len(head) :]) + "\n"
-    return Headed(" ".join(words), tuple(said["parameter"]), tuple(said["column"]), facts, sql)
+    return Headed(" ".join(words), tuple(said["parameter"]), tuple(said["column"]), sql)
 
 
 def _said(found: re.Match[str]) -> Said:
