@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-import pyarrow as pa
-
 from schemas import gold
-from schemas.dialect import duckdb_body
+from schemas.dialect import duckdb_body, duckdb_type
 from schemas.queries import queries
-from schemas.table import Table, type_of
+from schemas.table import Table, type_name
 from schemas.views import COVERAGE_SPANS, Statement, statements, stored_tables
 
 # An instant that a function is given, perhaps as text: without a zone, or an offset, it is UTC, whatever zone the session has.
@@ -21,15 +19,6 @@ _UTC = """CREATE OR REPLACE MACRO utc(_t) AS CASE
     ELSE timezone('UTC', CAST(_t AS TIMESTAMP))
 END
 """
-_PRIMITIVES = {
-    pa.string(): "TEXT",
-    pa.int32(): "INT",
-    pa.int64(): "BIGINT",
-    pa.bool_(): "BOOLEAN",
-    pa.float64(): "DOUBLE",
-    pa.timestamp("us", tz="UTC"): "TIMESTAMPTZ",
-    pa.date32(): "DATE",
-}
 
 
 def duckdb_statement(statement: Statement) -> tuple[str, str]:
@@ -65,7 +54,7 @@ def texts() -> Iterator[tuple[str, str]]:
         name: {
             "table": table.name,
             "layer": table.layer,
-            "columns": {column.name: _type(column.type) for column in table.delta_schema},
+            "columns": {column.name: duckdb_type(type_name(column.type)) for column in table.delta_schema},
             "cut": table.partition_by,
             "key": table.key,
             "ends": table.span[1],
@@ -76,8 +65,8 @@ def texts() -> Iterator[tuple[str, str]]:
     for table in stored_tables().values():
         for column in table.derived:
             yield f"column.{table.name}.{column.name}", duckdb_body(f"SELECT {column.derived}")[7:] + "\n"
-    spans = pa.struct({name: type_of(kind) for name, kind in COVERAGE_SPANS.items()}.items())
-    yield "column.coverage_spans.said", json.dumps([_type(spans)])  # as what is read from JSON
+    spans = ", ".join(f"{name}: {kind}" for name, kind in COVERAGE_SPANS.items())
+    yield "column.coverage_spans.said", json.dumps([duckdb_type(f"STRUCT<{spans}>")])  # as what is read from JSON
     yield "tables", json.dumps(tables, indent=1) + "\n"
     yield "utc", _UTC
     for name, statement in statements().items():
@@ -94,14 +83,3 @@ def texts() -> Iterator[tuple[str, str]]:
 
 def _quoted(text: str) -> str:
     return text.replace("'", "''")
-
-
-def _type(of: pa.DataType) -> str:
-    if pa.types.is_struct(of):
-        fields = (f'"{field.name}" {_type(field.type)}' for field in of)
-        return f"STRUCT({', '.join(fields)})"
-    if pa.types.is_list(of):
-        return f"{_type(of.value_type)}[]"
-    if pa.types.is_map(of):
-        return f"MAP({_type(of.key_type)}, {_type(of.item_type)})"
-    return _PRIMITIVES[of]
