@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -40,6 +42,11 @@ _EXPECTED = {
 }
 
 
+def is_local(master: str | None) -> bool:
+    """Return whether a master is threads of the driver's own JVM."""
+    return master is None or master == "local" or master.startswith("local[")
+
+
 class CommandLine:
     """`job`: its name and options. `spark`: options to hand on. `given`: values by option, of those that we must know."""
 
@@ -56,7 +63,7 @@ class CommandLine:
             text = Path(file).read_text(encoding="utf-8")
             masters = re.findall(r"^\s*spark\.master[\s=:]+(\S+)", text, re.MULTILINE)
             master = masters[-1] if masters else None
-        return master is None or master == "local" or master.startswith("local[")
+        return is_local(master)
 
 
 def command_line(arguments: Sequence[str]) -> CommandLine:
@@ -84,6 +91,11 @@ def command_line(arguments: Sequence[str]) -> CommandLine:
             if option not in ("--jars", "--py-files", "--archives"):  # ours are added to these
                 line.spark += [option, given]
     return line
+
+
+def is_meant_for_cluster() -> bool:
+    """Return whether what the session will start with has a master elsewhere. No JVM is started for it."""
+    return not command_line(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))).is_local
 
 
 def _require_possible(option: str, value: str) -> None:
