@@ -162,8 +162,8 @@ def read(
             result = Ingested(empty=list(given.empty), errors=list(given.errors))
             fresh = _fresh_sources(warehouse, given, result, waiting)
             wanted = [source for source in fresh if source.sha256 not in left_out]
-            rows, wrong = _read(warehouse, wanted, result, runner)
-            left_out |= wrong
+            rows, wrong, no_logs = _read(warehouse, wanted, result, runner)
+            left_out |= wrong | no_logs
             if not wrong:
                 break
             warehouse.discard()
@@ -183,13 +183,16 @@ def read(
 
 def _read(
     warehouse: Warehouse, sources: Sequence[Source], result: Ingested, passes: Passes
-) -> tuple[list[Values], dict[str, str]]:
-    """Read files; return their rows for `sources`, and the digests of those that may not stay, with reasons."""
+) -> tuple[list[Values], dict[str, str], dict[str, str]]:
+    """Read files; return their rows for `sources`, and digests with reasons: of those that may not stay, and of refused logs.
+
+    Of the first something was written, of the second nothing.
+    """
     addresses = Addresses(warehouse)
     if not sources:
         if addresses.are_new and (days := addresses.apply(())):
             note_renamed(warehouse, addresses, days)
-        return [], {}
+        return [], {}, {}
     watermarks = {row["namesrv_id"]: row["latest_time"] for row in rows_of(warehouse.rows(bronze.WATERMARKS))}
     namesrv_of = addresses.namesrv_of
     of_addresses = {addr: watermarks[name] for addr, name in namesrv_of.items() if name in watermarks}
@@ -210,7 +213,7 @@ def _read(
         write_staged(warehouse, staging, result, last_day)
         wrong = _refused(warehouse, staging, files, result)
     if wrong:
-        return rows, wrong
+        return rows, wrong, reading.refused
     if (
         len(reading.foreign) == len(files) and not result.known_sources
     ):  # beside others, as in a folder of logs, it is no error
@@ -236,7 +239,7 @@ def _read(
     _upsert(warehouse, bronze.WATERMARKS, moved)
     met = lateness.latest_us.keys() | watermarks.keys() | namesrv_of.keys()
     result.never_met = sorted(warehouse.conf.named - met)
-    return [row for row in rows if row["content_sha256"] not in reading.unused], {}
+    return [row for row in rows if row["content_sha256"] not in reading.unused], {}, reading.refused
 
 
 def _refused(warehouse: Warehouse, staging: Staging, files: Sequence[ReadSource], result: Ingested) -> dict[str, str]:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.ingest.series import Before, ReadSeries, Series, joined_by, read_series, series_in
-from jobs.ingest.sources import Ingested, ReadSource, Source, UntilItStops, is_compressed
+from jobs.ingest.sources import Ingested, Quarantined, ReadSource, Source, UntilItStops, is_compressed
 from jobs.ingest.staging import WRITTEN, Collector, Run, Staging, as_staged, columns_of
 from jobs.passes import InProcess, Passes
 from jobs.spark_options import is_meant_for_cluster
@@ -28,7 +28,7 @@ from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import Lateness, Times, times_of
 from namesrv_wire.logs.log_file import BLOCK_BYTES, Block, read_blocks
 from namesrv_wire.logs.namesrv_log import BROKER_LINES, OTHER_LINES, Told, is_fact, read_log
-from namesrv_wire.rows import AnyRow, FrameRow, Values
+from namesrv_wire.rows import QUARANTINE, AnyRow, FrameRow, Values
 from schemas import bronze
 from schemas.times import US_PER_DAY, day_of
 
@@ -59,7 +59,7 @@ class ReadBlock:
 
     `count`: of lines, whose numbers count from 0; `numbers`: of rows and lines together, from 1. `ignored`: as of its `Block`.
     `times`: of the effects of its rows. `days`: on which something was received or took effect. `stated`: addresses that are said
-    to be another one of a name server.
+    to be another one of a name server. `refused`: lines that are no events.
     """
 
     count: int
@@ -71,6 +71,7 @@ class ReadBlock:
     times: dict[str, Times] = field(default_factory=dict)
     days: set[dt.date] = field(default_factory=set)
     stated: dict[str, str] = field(default_factory=dict)
+    refused: Quarantined = field(default_factory=Quarantined)
 
 
 def parts_of_logs(sources: Sequence[Source], run: Run, told: Told | None) -> Iterator[Part]:
@@ -110,6 +111,8 @@ def _written(part: Part, name: str, block: Block) -> ReadBlock:
             met[values["namesrv_id"]].append(values["effect_time"])
         if (address := values.get("namesrv_addr")) not in (None, values.get("namesrv_id")):
             found.stated[address] = values["namesrv_id"]
+        if row.table == QUARANTINE:
+            found.refused.add(values["reason"], at, values["detail"] or "")
     found.times = {of: times_of(np.array(us)) for of, us in sorted(met.items())}
     for table, rows in known.items():
         numbers = np.array([row.source_offset for row in rows]) - block.first
@@ -162,8 +165,9 @@ class Reading:
     """Reads files of one run, series of captures and parts of event logs by tasks: their rows go into the staging area.
 
     Afterwards `open_streams` has the rows that say where reading stopped in each address's connections, `stated` whose addresses
-    event logs say that some are, `unused` the digests of the files that show no name server, which may be given again, and
-    `foreign` those of logs that nobody asked for, and what they are.
+    event logs say that some are, `unused` the digests of the files that show no name server, which may be given again,
+    `foreign` those of logs that nobody asked for, and what they are, and `refused` those of event logs of which too much is no
+    event, and why: of them nothing is staged.
     """
 
     def __init__(
@@ -173,11 +177,12 @@ class Reading:
         self._result, self._passes = result, passes
         self.open_streams: list[Values] = []
         self.stated: dict[str, str] = {}
+        self.refused: dict[str, str] = {}
         self.unused: set[str] = set()
         self.foreign: dict[str, str] = {}
 
     def read(self, sources: Sequence[Source]) -> list[ReadSource]:
-        """Read the files, which are in order of time; return them as they were read."""
+        """Read the files, which are in order of time; return those that are not refused as they were read."""
         noted = [*self._read_logs([source for source in sources if source.is_log])]
         noted += self._read_captures([source for source in sources if source.kind == "capture"])
         self._result.errors += [read.row["error"] for read in noted if read.row["error"]]
@@ -258,21 +263,29 @@ class Reading:
     # -- event logs ----------------------------------------------------------------------------------------
 
     def _read_logs(self, sources: Sequence[Source]) -> Iterator[ReadSource]:
-        """Read event logs, parts of them by tasks; yield them."""
+        """Read event logs, parts of them by tasks; yield those that are not refused."""
         parts = list(parts_of_logs(sources, self._staging.run, self._warehouse.conf.log))
         read = self._runner(sources).each(read_part, parts)
         of_path = groupby(zip(parts, read, strict=True), key=lambda pair: pair[0].path)
         for source, (_, some) in zip(sources, of_path, strict=True):
             first = self._staging.count + 1
             row = self._read_log(source, [(part, *of_part) for part, of_part in some])
-            yield ReadSource(source, row, range(first, self._staging.count + 1))
+            if row is not None:
+                yield ReadSource(source, row, range(first, self._staging.count + 1))
 
-    def _read_log(self, source: Source, parts: Sequence[tuple[Part, list[ReadBlock], str | None]]) -> Values:
-        """Take in the parts of one event log, which come in their order."""
+    def _read_log(self, source: Source, parts: Sequence[tuple[Part, list[ReadBlock], str | None]]) -> Values | None:
+        """Take in the parts of one event log, which come in their order, unless it is refused."""
         lateness, staging, name = self._lateness, self._staging, source.path.name
         lateness.begin_file()
+        found, line, frames = Quarantined(), 1, 0
+        for block in (block for _, blocks, _ in parts for block in blocks):
+            found.add_behind(block.refused, line)
+            line, frames = line + block.count, frames + block.frames
         error = next((why for *_, why in parts if why), None)
-        refused_before, line, frames, ignored = lateness.refused[Reason.CLOCK_WENT_BACK], 1, 0, Counter[str]()
+        if (why := found.refusal(self._warehouse.conf, name, frames)) is not None:
+            self.refused[source.sha256] = why
+            return None
+        refused_before, line, ignored = lateness.refused[Reason.CLOCK_WENT_BACK], 1, Counter[str]()
         for part, blocks, _ in parts:
             once_more = enumerate(part.blocks())  # as far as blocks are not in order
             for number, block in enumerate(blocks):
@@ -288,7 +301,7 @@ class Reading:
                         frame = None if _is_part(row, part) else first + at
                         staging.add(lateness.judged(_placed(row, line + max(at, 0))), frame=frame, number=frame)
                 self.stated |= block.stated
-                line, frames = line + block.count, frames + block.frames
+                line += block.count
                 ignored += block.ignored
         for fact in lateness.steps_back():
             staging.add(fact, frame=None)

@@ -415,6 +415,12 @@ class Quarantined:
             self.first = offset, detail
         self.counts[reason] += 1
 
+    def add_behind(self, other: Quarantined, line: int) -> None:
+        """Add those of lines that begin at `line`."""
+        if other.counts and not self.counts:
+            self.first = line + other.first[0], other.first[1]
+        self.counts.update(other.counts)
+
     def told(self, name: str, frames: int) -> str:
         """Return in words how many of a file's frames or lines that is."""
         shown = ", ".join(f"{reason} {of:,}" for reason, of in sorted(self.counts.items()))
