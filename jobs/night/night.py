@@ -171,13 +171,13 @@ def starting_slices(warehouse: Warehouse, days: Days) -> dict[Slice, Digest]:
     if not starts:
         return {}
     in_force = warehouse.slices_in_force({None, *(day for day in published if day >= min(starts))})
-    return {
-        cut: digest for cut, digest in in_force.items() if TABLES[cut.table].layer != "bronze" and is_start(cut, starts)
-    }
+    return {cut: digest for cut, digest in in_force.items() if is_start(cut, starts)}
 
 
 def is_start(cut: Slice, starts: Collection[dt.date]) -> bool:
-    """Return whether a gold slice tells how one of some days ended: of intervals what was there on it, or later."""
+    """Return whether a slice is gold and tells how one of some days ended: of intervals what was there on it, or later."""
+    if TABLES[cut.table].layer == "bronze":
+        return False
     if TABLES[cut.table].has_intervals:
         return cut.day is None or cut.day >= min(starts)
     return cut.day in starts
@@ -332,11 +332,7 @@ class Night:
         expected = starting_slices(self._warehouse, days)
         starts = {cut.day for cut in expected if cut.day is not None and not TABLES[cut.table].has_intervals}
         found = self.condense(days.wanted, starts).digests
-        self.starts = {
-            cut: digest
-            for cut, digest in found.items()
-            if starts and TABLES[cut.table].layer != "bronze" and is_start(cut, starts)
-        }
+        self.starts = {cut: digest for cut, digest in found.items() if starts and is_start(cut, starts)}
         require_same(self.starts, expected)
         self.require_as_published(days)
         self._warehouse.note_held(DATA_TABLES, starts)
@@ -392,11 +388,6 @@ class Night:
         for cut, digest in {**self.read.digests, **self.outputs}.items():
             rows[cut.table] += digest.rows
         return merged(parts, [table.name for table in (*bronze.RECORDED_TABLES, *DATA_TABLES)], rows)
-
-    @property
-    def outcomes(self) -> Counter[str]:
-        """Return how many events came to what."""
-        return sum((of.outcomes for of in self.judged), Counter[str]())
 
     @property
     def outputs(self) -> dict[Slice, Digest]:

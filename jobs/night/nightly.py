@@ -81,7 +81,7 @@ def publish(
     night.require_as_published(days)
     warnings = require_sound(warehouse, [*measured_small(warehouse, done), *night.measurements])
     share(1, 3)
-    outputs = night.outputs
+    outputs, outcomes = night.outputs, sum((of.outcomes for of in night.judged), Counter[str]())
     were = warehouse.ledger().days
     late = _late(warehouse, max(were), days.ingest_runs) if were and max(were) in done else set[str]()
     digests = _digests(warehouse, known, {**inputs, **outputs})
@@ -104,7 +104,7 @@ def publish(
             "outputs": as_rows(outputs),
             "coverage": [row for judged in night.judged for row in judged.coverage],
             "digests": {name: str(digest) for name, digest in digests.items()},
-            "counts": {**counts, **{f"outcome.{name}": count for name, count in night.outcomes.items()}},
+            "counts": {**counts, **{f"outcome.{name}": count for name, count in outcomes.items()}},
             "seconds": summary.seconds,
             "report": json.dumps(report, sort_keys=True),
         },
