@@ -69,7 +69,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.job in ("demo", "nightly") and not getattr(arguments, "in_process", False):
         from jobs.session import SessionLater  # noqa: PLC0415  a JVM starts while the rest is imported
 
-        session = SessionLater(f"namesrv-history {arguments.job}", brief=True)
+        session = SessionLater(f"namesrv-history {arguments.job}")
     from jobs.cli.commands import run_command  # noqa: PLC0415  --help must not wait for Spark
 
     return run_command(arguments, session)

@@ -29,7 +29,7 @@ import pyarrow as pa
 from jobs.errors import JobError, UsageError
 from jobs.printable import nobody
 from jobs.processes import cores, give_back, rarely_collected
-from jobs.session import is_local, is_meant_for_cluster
+from jobs.spark_options import is_local, is_meant_for_cluster
 from jobs.store.places import local_path, write_text
 
 if TYPE_CHECKING:  # who works without it has none perhaps

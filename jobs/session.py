@@ -7,7 +7,6 @@ import shlex
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,26 +29,6 @@ ASKING = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
     "spark.sql.sources.ignoreDataLocality": "true",
 }
-
-
-def is_local(master: str | None) -> bool:
-    """Return whether a master is threads of the driver's own JVM."""
-    return master is None or master == "local" or master.startswith("local[")
-
-
-def is_meant_for_cluster() -> bool:
-    """Return whether the command line, or a file of settings that it names, has a master elsewhere. No JVM is started for it."""
-    given = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
-    master = "local"
-    for option, value in pairwise([*given, ""]):
-        if option == "--master":
-            return not is_local(value)
-        if option == "--conf" and value.startswith("spark.master="):
-            master = value.partition("=")[2]
-        elif option == "--properties-file" and master == "local" and Path(value).is_file():
-            lines = (line.split(None, 1) for line in Path(value).read_text(encoding="utf-8").splitlines())
-            master = next((line[1].strip() for line in lines if line[:1] == ["spark.master"] and line[1:]), master)
-    return not is_local(master)
 
 
 def for_questions(spark: SparkSession) -> SparkSession:
@@ -91,11 +70,11 @@ def spark_session(app_name: str, *, brief: bool = False, metastore: bool = False
 class SessionLater:
     """A session that starts beside other work: a JVM takes seconds, in which files can be read."""
 
-    def __init__(self, app_name: str, *, brief: bool = False, metastore: bool = False, bars: bool = False) -> None:
-        """Start it, as `spark_session` does."""
+    def __init__(self, app_name: str, *, metastore: bool = False, bars: bool = False) -> None:
+        """Start it, as `spark_session` does, for a short time."""
         self._pool = ThreadPoolExecutor(max_workers=1)
         self._starting: Future[SparkSession] = self._pool.submit(
-            spark_session, app_name, brief=brief, metastore=metastore, bars=bars
+            spark_session, app_name, brief=True, metastore=metastore, bars=bars
         )
         self._stopping: Future[None] | None = None
 

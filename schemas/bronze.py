@@ -2,26 +2,384 @@
 
 One envelope for all events. `event_time` is when the name server had received the event's last byte; `effect_time` and
 `seq` are when it took effect: a request with its response, a request without response when it arrived (or just before
-its connection closed), a close when the name server handled it. Tables of events and answers are in `schemas.recorded`.
+its connection closed), a close when the name server handled it. Those of events and answers come first.
 """
 
 # ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from namesrv_core.machine.instants import NS_PER_US
+from namesrv_core.machine.profile import COMPARED
+from namesrv_wire.codes import EVENT_TABLES as TABLE_OF_CODE
+from namesrv_wire.codes import OBSERVED, REQUEST_NAMES, VERSION_NAMES
 from namesrv_wire.errors import PIECES, Reason
-from schemas.recorded import (
-    ADDRESS_SAYS,
-    EVENT_TABLES,
-    IS_ADDRESS,
-    RECORDED_TABLES,
-    REQUEST,
-    ROUTE_OBSERVATIONS,
-    SOURCE,
-    SOURCE_RULES,
-    is_object,
+from namesrv_wire.logs.event_fields import NAMESRV_KINDS
+from namesrv_wire.rows import UNTIL_MS
+from schemas.table import (
+    DATE,
+    DAY_OF_EFFECT,
+    STRING,
+    Column,
+    Rule,
+    Table,
+    columns,
+    each,
+    has_form,
+    is_code,
+    is_hex,
+    is_one_of,
+    queues,
+    reference,
+    required,
+    rules,
+    told_apart,
+    union,
+    warn,
+    words,
 )
-from schemas.table import DATE, Rule, Table, columns, each, has_form, is_hex, is_one_of, queues, required, rules, warn
+
+SOURCE = columns("""
+    source_file* STRING: Name of the file the row was read from, without its folder
+    source_offset* BIGINT: Packet number (capture) or line number (event log) in that file, from 1
+    ingest_run* STRING: Run that read the row
+""")
+DAY = required("day", DATE, "UTC date of effect_time; partition")
+ENVELOPE = columns("""
+    namesrv_id
+    seq* BIGINT: Order within the name server: effect time in ns since the epoch, made unique
+    event_id* STRING: Deterministic id from content and position, 32 hex digits
+    event_time* TIMESTAMP: When the name server had received the event's last byte
+    effect_time* TIMESTAMP: When the event took effect (a request: with its response)
+    channel_id STRING: Connection: remote ip:port, '#', opening time in ns; NULL where there is none
+    proxied_addr STRING: Client's ip:port, as a PROXY preamble on the connection named it; NULL without one
+    namesrv_addr
+""")
+REQUEST = columns("""
+    code* INT: Request code
+    one_way* BOOLEAN: Sent one-way: no response was asked for
+    request_version* INT: Protocol version in the request header
+    response_code INT: Code of the response; NULL if none was seen
+    response_remark STRING: Remark of the response
+    response_fields STRING: Header fields of the response (masterAddr, changed ...) as JSON; NULL if none
+    response_body STRING: Body of the response as text; NULL if empty
+""")
+BROKER = columns("""
+    cluster_name STRING: clusterName of the header; NULL if absent
+    broker_name STRING: brokerName of the header; NULL if absent
+    broker_addr STRING: brokerAddr of the header; NULL if absent
+    broker_id BIGINT: brokerId of the header, 0 = master; NULL if absent
+""")
+FOLLOWING_ID = """coalesce(stated_id, md5(concat_ws('|', namesrv_addr, channel_id, CAST(code AS STRING),
+CAST(unix_micros({time}) AS STRING), CAST(nth AS STRING))))"""
+STATED_ID = Column("stated_id", STRING, "event_id as its source states it; NULL where that follows from the row")
+SOURCE_RULES = rules("""
+    source_file_is_a_name: source_file is a name without a folder.
+        NOT contains(source_file, '/')
+    source_offset_counts_from_1: Packets and lines are counted from 1.
+        source_offset >= 1
+""")
+IS_ADDRESS, ADDRESS_SAYS = has_form("namesrv_id", ".+:[0-9]{1,5}"), "namesrv_id looks like host:port."
+
+
+# Of `seq`: a product takes less than a quotient.
+_ORDER_RULES = rules("""
+    effect_follows_arrival?: An event takes effect after it arrived; otherwise the recording clock went back.
+        effect_time >= event_time
+    seq_is_effect_time?: seq lies within a second of effect_time.
+        seq BETWEEN (epoch_us(effect_time) - 1000000) * 1000 AND (epoch_us(effect_time) + 1000000) * 1000 + 999
+""")
+_CHANNEL_FORM = f"channel_id IS NULL OR {has_form('channel_id', '.+#[0-9]+')}"
+_CHANNEL_SAYS = "channel_id is the remote address, '#', and the opening time."
+USUAL_CODES = (0, 1, 2, 3, 17, 22)
+ARE_USUAL = "The answer is SUCCESS, SYSTEM_ERROR, BUSY, NOT_SUPPORTED, TOPIC_NOT_EXIST or QUERY_NOT_FOUND."
+
+
+def is_object(text: str, values: str, keys: str | None = None) -> str:
+    """Return the SQL condition that `text` is a JSON object whose values (`v`) and keys (`k`) are as they should be."""
+    flat = f"len(list_filter(json_extract({text}, '$.*'), lambda v: NOT coalesce({values}, FALSE))) = 0"
+    named = f" AND len(list_filter(json_keys({text}), lambda k: NOT coalesce({keys}, FALSE))) = 0" if keys else ""
+    return f"CASE WHEN json_valid({text}) THEN json_type({text}) = 'OBJECT' AND {flat}{named} END"
+
+
+FIELDS_ARE_READ = warn(
+    "response_fields_are_read",
+    # Most answers have none.
+    "response_fields IS NULL OR response_fields = '{}' OR "
+    + is_object("response_fields", "json_type(v) NOT IN ('OBJECT', 'ARRAY')"),
+    "response_fields is a JSON object of texts.",
+)
+REQUEST_RULES = rules(f"""
+    one_way_has_no_response: A one-way request has no response.
+        NOT one_way OR response_code IS NULL
+    remark_needs_response: There is no remark without a response.
+        response_remark IS NULL OR response_code IS NOT NULL
+    response_code_is_usual?: {ARE_USUAL}
+        response_code IS NULL OR {is_code("response_code", USUAL_CODES)}
+""")
+# QUERY_DATA_VERSION has no broker id in 5.x; brokers leave it out of BROKER_HEARTBEAT, which may have one.
+BROKER_RULES = rules("""
+    broker_is_named?: A broker gives its cluster, name and address.
+        cluster_name <> '' AND broker_name <> '' AND broker_addr <> ''
+    broker_id_is_not_negative?: A broker id is 0 or more; only QUERY_DATA_VERSION (322) and BROKER_HEARTBEAT (904) may have none.
+        broker_id >= 0 OR (broker_id IS NULL AND code IN (322, 904))
+""")
+
+
+def code_of(table: str) -> Rule:
+    """Return the rule that a table has the request codes of its own alone."""
+    codes = sorted(code for code, name in TABLE_OF_CODE.items() if name == table)
+    return Rule("code_belongs_here", is_code("code", codes), f"Request codes of this table: {words(codes)}.")
+
+
+def events(
+    name: str, grain: str, *columns: Column, rules: tuple[Rule, ...], derived: Mapping[str, str] | None = None
+) -> Table:
+    """Return a table of events: the envelope, `columns`, and the source; `derived`: SQL of those that are not stored."""
+    follow = derived or {}
+    made = [replace(column, derived=follow.get(column.name)) for column in (*ENVELOPE, *columns, *SOURCE, DAY)]
+    # Millions of events come over a few thousand connections: each of these has its form once.
+    connections = f"SELECT DISTINCT namesrv_id, channel_id FROM {name}"
+    # An id that follows from its row has its form: it is not made for it.
+    is_digest = f"stated_id IS NULL OR {is_hex('stated_id', 32)}" if "event_id" in follow else is_hex("event_id", 32)
+    shared = (
+        Rule("event_id_is_a_digest", is_digest, "event_id is 32 hex digits."),
+        *(DAY_OF_EFFECT, *SOURCE_RULES, *_ORDER_RULES),
+        warn("namesrv_id_is_an_address", IS_ADDRESS, ADDRESS_SAYS, over=connections),
+        warn("channel_id_has_its_form", _CHANNEL_FORM, _CHANNEL_SAYS, over=connections),
+    )
+    return Table(name, "bronze", grain, tuple(made), key=("event_id",), rules=(*shared, *rules))
+
+
+def requests(name: str, grain: str, *columns: Column, rules: tuple[Rule, ...] = (), **more: Any) -> Table:
+    """Return a table of requests: of events with what all of them have, and a broker where `columns` have one."""
+    shared = (*REQUEST_RULES, FIELDS_ARE_READ, *(BROKER_RULES if BROKER[-1] in columns else ()), code_of(name))
+    return events(name, grain, *REQUEST, *columns, rules=(*shared, *rules), **more)
+
+
+HEARTBEATS = requests(
+    "heartbeats",
+    "one QUERY_DATA_VERSION (322) or BROKER_HEARTBEAT (904)",
+    *BROKER,
+    *columns("""
+        data_version DATA_VERSION: Version sent; NULL for 904
+        nth* INT: Number among its connection's heartbeats with the same code and event_time, from 0
+    """),
+    STATED_ID,
+    derived={"event_id": FOLLOWING_ID.format(time="event_time")},
+    rules=rules(f"""
+        light_heartbeat_has_no_version: Only code 322 sends a version.
+            {is_code("code", [322])} OR data_version IS NULL
+    """),
+)
+"""Ids of beats are not stored: tens of millions of digests a day would be most of all bytes (`namesrv_wire.rows.timed_id`)."""
+REGISTRATIONS = requests(
+    "registrations",
+    "one REGISTER_BROKER (103); its topics are in topic_configs under topic_config_digest",
+    *BROKER,
+    *columns("""
+        ha_server_addr STRING: haServerAddr of the header
+        enable_acting_master BOOLEAN: enableActingMaster of the header; NULL if absent (4.x)
+        heartbeat_timeout_ms BIGINT: heartbeatTimeoutMillis of the header; NULL if absent
+        zone_name STRING: __ZONE_NAME of the header
+        data_version DATA_VERSION: dataVersion of the body; NULL if the
+            body says null
+        topic_config_digest STRING: Key into topic_configs; NULL if the topic table is null
+        topic_count INT: Topics in the body
+        filter_servers ARRAY<STRING>: filterServerList; NULL leaves the stored list, empty removes it
+        compressed* BOOLEAN: The body was compressed
+        body_bytes* BIGINT: Size of the body on the wire
+        refusal STRING: Why it was refused: a flaw of the request, or what its answer says; NULL if it was not
+    """),
+    rules=(
+        *rules("""
+            topic_count_has_topics: Counted topics are stored under a digest.
+                topic_config_digest IS NOT NULL OR coalesce(topic_count, 0) = 0
+            body_fits_a_frame: A body is no longer than the longest frame, 16 MiB.
+                body_bytes BETWEEN 0 AND 16777216
+            lease_is_not_negative?: A lease is 0 ms or more.
+                heartbeat_timeout_ms IS NULL OR heartbeat_timeout_ms >= 0
+            refusal_is_answered_so?: What the request layer refused was not answered with SUCCESS.
+                refusal IS NULL OR response_code IS NULL OR response_code <> 0
+        """),
+        reference(
+            "topics_are_stored",
+            "Every topic_config_digest is in topic_configs.",
+            """
+            SELECT DISTINCT r.topic_config_digest, t.topic_config_digest AS known
+            FROM registrations AS r
+            LEFT JOIN topic_configs AS t ON t.topic_config_digest = r.topic_config_digest
+            WHERE r.topic_config_digest IS NOT NULL""",
+            scope="table",
+        ),
+    ),
+)
+UNREGISTRATIONS = requests("unregistrations", "one UNREGISTER_BROKER (104)", *BROKER)
+CHANNEL_EVENTS = events(
+    "channel_events",
+    "one end of a connection as the name server met it; an idle close or an exception is followed by its close",
+    *columns("""
+        kind* STRING: close, exception, idle, or late_close (the packet that ended a connection after its idle limit)
+        closed_by* STRING: client, namesrv, or timer (idle close without a packet)
+        remote_addr* STRING: Remote ip:port
+        silent_ms BIGINT: Milliseconds since the last byte on the connection, either direction
+        pending_requests* INT: Requests on the connection that had no response when it ended
+    """),
+    rules=(
+        *rules("""
+            kind_is_known: kind is close, exception, idle or late_close.
+                kind IN ('close', 'exception', 'idle', 'late_close')
+            closed_by_is_known: closed_by is client, namesrv or timer.
+                closed_by IN ('client', 'namesrv', 'timer')
+            has_a_channel: A channel event names its connection.
+                channel_id IS NOT NULL
+            pending_is_not_negative: pending_requests is 0 or more.
+                pending_requests >= 0
+            silence_is_not_negative?: silent_ms is 0 or more.
+                silent_ms IS NULL OR silent_ms >= 0
+            channel_is_of_its_remote?: channel_id begins with remote_addr.
+                channel_id IS NULL OR starts_with(channel_id, remote_addr || '#')
+        """),
+        warn(
+            "channel_closes_once",
+            "closes <= 1",
+            "A connection is closed once.",
+            over="""
+                SELECT namesrv_id, channel_id, count_if(kind = 'close') AS closes
+                FROM channel_events GROUP BY namesrv_id, channel_id""",
+        ),
+    ),
+)
+_NAMES_BY_CODE = " ".join(f"WHEN {code} THEN '{REQUEST_NAMES[code]}'" for code in sorted(TABLE_OF_CODE))
+ADMIN_EVENTS = requests(
+    "admin_events",
+    "one administrative request that changes the registry or the configuration",
+    *columns("""
+        operation* STRING: Name of the request code, lower case
+        broker_name STRING: 205, 327: broker whose queues change
+        cluster_name STRING: 216: cluster, NULL or empty = the whole topic
+        topic STRING: 216, 217: topic
+        queue_datas ARRAY<STRUCT<broker_name: STRING, read_queue_nums: INT, write_queue_nums: INT, perm: INT,
+            topic_sys_flag: INT>>: 217: queue data to store; NULL if the list is null
+        namespace STRING: 100, 102: KV namespace
+        config_key STRING: 100, 102: KV key
+        config_value STRING: 100: KV value; 318: what is kept of the properties (docs/auditors.md), one name=value a line
+    """),
+    rules=(
+        *rules(f"""
+            operation_is_of_its_code: operation is the name of the request code.
+                operation = CASE code {_NAMES_BY_CODE} ELSE operation END
+        """),
+        *queues("queue_datas"),
+    ),
+)
+REQUESTS = ("heartbeats", "registrations", "unregistrations", "admin_events")
+_EVENTS = (*REQUESTS, "channel_events", "namesrv_events")
+NAMESRV_EVENTS = events(
+    "namesrv_events",
+    "one fact about a name server's life",
+    *columns("""
+        kind* STRING: started, stopped (routes are lost), observed_from (first packet), identified (version), configured
+            (its answer about its configuration), idle_limit_outlasted (a silent connection was not closed),
+            min_broker_id_notified (it told a broker of its group's smallest id, 905), recording_gap (nothing was recorded
+            of it from then on for a while), logged (lines of its log that one call wrote), clock_went_back (by more than five
+            seconds, from one record to a later one);
+            address_started, address_stopped, address_observed_from, address_recording_gap: what one of its addresses shows,
+            and another row says of it, or denies
+        version INT: identified: protocol version in its responses, e.g. 407 = 4.9.7, 493 = 5.4.0
+        evidence* STRING: What in the source says so
+        properties STRING: configured: what is kept of its properties, one name=value a line; recording gaps: until_ms=, the
+            end; logged: what it was, and behind it the lines' messages
+    """),
+    rules=(
+        *rules(f"""
+            kind_is_known: kind is one of {", ".join(sorted(NAMESRV_KINDS))}.
+                {is_one_of("kind", sorted(NAMESRV_KINDS))}
+            properties_if_configured: configured and logged rows and recording gaps, and only they, have properties.
+                (kind IN ('configured', 'recording_gap', 'address_recording_gap', 'logged')) = (properties IS NOT NULL)
+            gap_has_an_end: A gap in the recording ends after it began.
+                kind NOT IN ('recording_gap', 'address_recording_gap') OR ({has_form("properties", UNTIL_MS + "[0-9]{1,15}")} AND
+                try_cast(substring(properties, {len(UNTIL_MS) + 1}) AS BIGINT) >= epoch_ms(effect_time))
+            version_if_identified: identified rows, and only they, have a version.
+                (kind = 'identified') = (version IS NOT NULL)
+            version_is_tried?: Its release is one whose rules were compared (docs/versions.md); others get those of the one before.
+                version IS NULL OR {is_code("version", map(VERSION_NAMES.index, COMPARED))}
+        """),
+        told_apart(
+            "seq_is_unique_in_all_events",
+            ("namesrv_id", "seq"),
+            _EVENTS,
+            "No two events of a name server have the same seq, whatever their tables.",
+        ),
+        warn(
+            "clock_does_not_go_back",
+            "first_time = earliest AND last_time = latest AND (before IS NULL OR before <= first_time)",
+            "Requests are recorded in order of time, looked at per thousand packets or lines of a file.",
+            over=f"""
+                SELECT *, lag(last_time) OVER (PARTITION BY namesrv_id, source_file ORDER BY bucket) AS before
+                FROM (
+                  SELECT namesrv_id, source_file, source_offset // 1000 AS bucket,
+                         min(event_time) AS earliest, min_by(event_time, source_offset) AS first_time,
+                         max(event_time) AS latest, max_by(event_time, source_offset) AS last_time
+                  FROM ({union(REQUESTS, "namesrv_id, source_file, source_offset, event_time")})
+                  GROUP BY ALL)""",
+        ),
+    ),
+)
+ROUTE_OBSERVATIONS = events(
+    "route_observations",
+    "one answer that a name server gave to a question about what it holds",
+    *columns("""
+        code* INT: Request code: 105 route, 106 cluster info, 206 topic list, 224/304/311/312/313 other lists, 101/219 KV
+            value/list, 319 configuration, 901 member group
+        subject STRING: 105: topic; 224: cluster; 101: key; 219: namespace; 901: broker name; NULL otherwise
+        scope STRING: 105: zone; 101: namespace of the key; 901: cluster; NULL otherwise
+        request_seq* BIGINT: Position of the request's last byte, on the scale of seq
+        standard_json* BOOLEAN: 105: the asker accepts standard JSON only
+        request_version* INT: Protocol version in the request header
+        language STRING: Language in the request header
+        response_code* INT: Code of the answer; 17 = TOPIC_NOT_EXIST
+        response_version* INT: Protocol version in the answer's header
+        remark STRING: Remark of the answer
+        response_fields STRING: Header fields of the answer (101: value) as JSON; NULL if none
+        body STRING: Body of the answer as text, 319: what is kept of it; NULL if empty
+        nth* INT: Of its connection's answers with its code and effect_time the first is 0
+    """),
+    STATED_ID,
+    *columns("""
+        seq_rest* BIGINT: What seq is beyond effect_time in ns
+        request_rest* BIGINT: What request_seq is beyond event_time in ns
+    """),
+    derived={
+        "event_id": FOLLOWING_ID.format(time="effect_time"),
+        "seq": f"unix_micros(effect_time) * {NS_PER_US} + seq_rest",
+        "request_seq": f"unix_micros(event_time) * {NS_PER_US} + request_rest",
+    },
+    rules=(
+        FIELDS_ARE_READ,
+        *rules(f"""
+            code_belongs_here: Request codes of this table: {words(sorted(OBSERVED))}.
+                {is_code("code", sorted(OBSERVED))}
+            subject_is_of_its_code: Only questions about a topic, a cluster, a KV key or namespace, or a group have a subject.
+                code IN (101, 105, 219, 224, 901) OR subject IS NULL
+            answer_follows_question?: An answer comes after its question.
+                request_seq <= seq
+            response_code_is_usual?: {ARE_USUAL}
+                {is_code("response_code", USUAL_CODES)}
+            route_has_a_body?: A route that was found has a body.
+                code <> 105 OR response_code <> 0 OR body IS NOT NULL
+        """),
+    ),
+)
+"""Of an answer nothing is stored that follows from its row; texts are there once among many rows (`jobs.store.files`)."""
+EVENT_TABLES = (HEARTBEATS, REGISTRATIONS, UNREGISTRATIONS, CHANNEL_EVENTS, ADMIN_EVENTS, NAMESRV_EVENTS)
+RECORDED_TABLES = (*EVENT_TABLES, ROUTE_OBSERVATIONS)
+"""What happened, and what was answered."""
+
 
 __all__ = ("EVENT_TABLES", "RECORDED_TABLES", "REQUEST", "ROUTE_OBSERVATIONS", "TABLES")
 

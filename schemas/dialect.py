@@ -60,6 +60,11 @@ def duckdb_body(sql: str, function: str = "", parameters: Mapping[str, str] | No
     return _written(_by_twos(_in_utc(_bound(tree, function, parameters or {}))), pretty=True)
 
 
+def duckdb_type(name: str) -> str:
+    """Return DuckDB's name of a type that Spark's SQL names."""
+    return exp.DataType.build(name, dialect=_Spark4).sql("duckdb", identify=True)
+
+
 def _written(tree: exp.Expr, *, pretty: bool = False) -> str:
     return tree.transform(_adapted).sql("duckdb", pretty=pretty, unsupported_level=ErrorLevel.RAISE)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from schemas import bronze, gold
-from schemas.gold_histories import of_history
+from schemas.gold import of_history
 from schemas.table import Rule, present, unique
 
 TABLES: Final = {table.name: table for table in (*bronze.TABLES, *gold.TABLES)}

@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 
-import pyarrow as pa
-
 from schemas import gold
-from schemas.dialect import duckdb_body
+from schemas.dialect import duckdb_body, duckdb_type
 from schemas.queries import queries
-from schemas.table import Table
-from schemas.views import Statement, statements, stored_tables
+from schemas.table import Table, type_name
+from schemas.views import COVERAGE_SPANS, Statement, statements, stored_tables
 
-_HEAD = re.compile(
-    r"CREATE OR REPLACE TEMPORARY (?P<kind>VIEW|FUNCTION) (?P<name>\w+)\s*(?:\((?P<first>.*?)\n\)\n)?"
-    r"(?:RETURNS TABLE\((?P<returned>.*?)\n\)\n)?(?:COMMENT '(?P<comment>(?:[^']|'')*)'\n)?(?:AS|RETURN)\n(?P<body>.*)",
-    re.DOTALL,
-)
-_DECLARED = re.compile(r"^\s+(\w+) (\w+)", re.MULTILINE)
-_COMMENTED = re.compile(r"^\s+(\w+) COMMENT '((?:[^']|'')*)'", re.MULTILINE)
 # An instant that a function is given, perhaps as text: without a zone, or an offset, it is UTC, whatever zone the session has.
 _UTC = """CREATE OR REPLACE MACRO utc(_t) AS CASE
     WHEN typeof(_t) = 'TIMESTAMP WITH TIME ZONE' THEN CAST(_t AS TIMESTAMPTZ)
@@ -29,30 +19,16 @@ _UTC = """CREATE OR REPLACE MACRO utc(_t) AS CASE
     ELSE timezone('UTC', CAST(_t AS TIMESTAMP))
 END
 """
-_PRIMITIVES = {
-    pa.string(): "TEXT",
-    pa.int32(): "INT",
-    pa.int64(): "BIGINT",
-    pa.bool_(): "BOOLEAN",
-    pa.float64(): "DOUBLE",
-    pa.timestamp("us", tz="UTC"): "TIMESTAMPTZ",
-    pa.date32(): "DATE",
-}
 
 
 def duckdb_statement(statement: Statement) -> tuple[str, str]:
     """Return the statement that makes the same view or function in DuckDB, and those that give it its comments."""
-    found = _HEAD.fullmatch(statement.sql)
-    assert found is not None, statement.name
-    name, first, comment = found["name"], found["first"] or "", found["comment"] or ""
-    is_view = found["kind"] == "VIEW"
-    parameters = {} if is_view else dict(_DECLARED.findall(first))
-    body = duckdb_body(found["body"], name, parameters)
-    columns = [column for column, _ in _DECLARED.findall((found["returned"] or "") if parameters else first)]
-    if columns:
-        body = f"SELECT * FROM (\n{body}\n) AS made({', '.join(columns)})"  # noqa: S608  text of ours
-    if is_view:
-        comments = _commented(name, "VIEW", comment, dict(_COMMENTED.findall(first)))
+    name, parameters = statement.name, {one.name: one.type for one in statement.parameters}
+    body, comment = duckdb_body(statement.body, name, parameters), _quoted(statement.comment)
+    if statement.columns:
+        body = f"SELECT * FROM (\n{body}\n) AS made({', '.join(of.name for of in statement.columns)})"  # noqa: S608  text of ours
+    if not parameters:
+        comments = _commented(name, "VIEW", comment, {of.name: _quoted(of.comment) for of in statement.columns})
         return f"CREATE OR REPLACE VIEW {name} AS\n{body}\n", comments
     given = ", ".join(f"_{parameter}" for parameter in parameters)
     made = f"CREATE OR REPLACE MACRO {name}({given}) AS TABLE\n{body}\n"
@@ -78,7 +54,7 @@ def texts() -> Iterator[tuple[str, str]]:
         name: {
             "table": table.name,
             "layer": table.layer,
-            "columns": {column.name: _type(column.type) for column in table.delta_schema},
+            "columns": {column.name: duckdb_type(type_name(column.type)) for column in table.delta_schema},
             "cut": table.partition_by,
             "key": table.key,
             "ends": table.span[1],
@@ -89,6 +65,8 @@ def texts() -> Iterator[tuple[str, str]]:
     for table in stored_tables().values():
         for column in table.derived:
             yield f"column.{table.name}.{column.name}", duckdb_body(f"SELECT {column.derived}")[7:] + "\n"
+    spans = ", ".join(f"{name}: {kind}" for name, kind in COVERAGE_SPANS.items())
+    yield "column.coverage_spans.said", json.dumps([duckdb_type(f"STRUCT<{spans}>")])  # as what is read from JSON
     yield "tables", json.dumps(tables, indent=1) + "\n"
     yield "utc", _UTC
     for name, statement in statements().items():
@@ -105,14 +83,3 @@ def texts() -> Iterator[tuple[str, str]]:
 
 def _quoted(text: str) -> str:
     return text.replace("'", "''")
-
-
-def _type(of: pa.DataType) -> str:
-    if pa.types.is_struct(of):
-        fields = (f'"{field.name}" {_type(field.type)}' for field in of)
-        return f"STRUCT({', '.join(fields)})"
-    if pa.types.is_list(of):
-        return f"{_type(of.value_type)}[]"
-    if pa.types.is_map(of):
-        return f"MAP({_type(of.key_type)}, {_type(of.item_type)})"
-    return _PRIMITIVES[of]

@@ -7,38 +7,15 @@ recorded, and so to be said of each instant).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import pyarrow as pa
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import NamedTuple
 
 from schemas import bronze, gold
 from schemas.findings import CATALOGUE, THRESHOLDS, Thresholds
-from schemas.sql_files import query
-from schemas.table import BOOLEAN, STRING, TIMESTAMP, Table, type_name, type_of, words
+from schemas.sql_files import Said, headed, query
+from schemas.table import Table, type_name, words
 
-VIEW_NAMES = (
-    *(
-        "coverage",
-        "other_events",
-        "events",
-        "live_refreshes",
-        "whole_routes",
-        "client_routes",
-        "cause_events",
-        "causes",
-    ),
-    *("broker_lives", "queue_changes", "address_changes", "heartbeat_gaps", "route_weights", "registry_rows"),
-    "between_answers",
-    *("finding_codes", "incidents", "namesrv_divergence", "restatements"),
-)
-FUNCTION_NAMES = (
-    *("coverage_at", "coverage_between"),
-    *("topic_queue_rows_at", "broker_addr_rows_at", "cluster_addr_rows_at", "filter_server_rows_at"),
-    *("kv_config_rows_at", "topic_queue_table_at", "broker_addr_table_at", "cluster_addr_table_at"),
-    *("broker_live_table_at", "filter_server_table_at", "kv_config_table_at"),
-    *("routes_rows_at", "routes_at", "route_at", "route_text_rows_at", "route_cause_rows_between"),
-    *("route_diff", "registry_diff", "client_queues_at", "publish_info_at", "subscribe_info_at", "why"),
-)
 # Functions that return the rows of a history table which were in force at an instant, columns and comments as there;
 # broker_live_table_at has a statement of its own, since a row's lastUpdateTimestamp moves within its interval.
 _TABLES_AT = {
@@ -51,31 +28,46 @@ _TABLES_AT = {
     "filter_server_table_at": (gold.FILTER_SERVER_HISTORY, "filterServerTable as every name server held it at t"),
     "kv_config_table_at": (gold.KV_CONFIG_HISTORY, "The KV configuration as every name server held it at t"),
 }
-COVERAGE_SPANS = pa.schema(
-    {
-        "from_time": TIMESTAMP,
-        "until": TIMESTAMP,
-        "nowhere": BOOLEAN,
-        "recorded": STRING,
-        "said": type_of(
-            "ARRAY<STRUCT<namesrv_id: STRING, is_covered: BOOLEAN, recorded: BOOLEAN, running: BOOLEAN, known: BOOLEAN, "
-            "known_since: TIMESTAMP, coverage: STRING, nothing: STRING>>"
-        ),
-    }
-)
-"""Columns of `coverage_spans`, a row for each name server and time in which the same is to be said of it.
+COVERAGE_SPANS = {
+    "from_time": "TIMESTAMP",
+    "until": "TIMESTAMP",
+    "nowhere": "BOOLEAN",
+    "recorded": "STRING",
+    "said": "ARRAY<STRUCT<namesrv_id: STRING, is_covered: BOOLEAN, recorded: BOOLEAN, running: BOOLEAN, known: BOOLEAN, "
+    "known_since: TIMESTAMP, coverage: STRING, nothing: STRING>>",
+}
+"""Columns of `coverage_spans` with their types, a row for each name server and time in which the same is to be said of it.
 
 `from_time` NULL: since ever; `until` NULL: for ever. `nowhere`: no name server is recorded then; `recorded`: in words, what is;
 `said`: what `coverage_at` returns, in a list of one.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A SQL statement and the name of what it makes or asks."""
+class Statement(NamedTuple):
+    """A view or, with parameters, a table function: what it shows, the columns that it declares, and its query.
+
+    `columns`: with the type of each, if it is a function.
+    """
 
     name: str
-    sql: str
+    comment: str
+    parameters: tuple[Said, ...]
+    columns: tuple[Said, ...]
+    body: str
+
+    @property
+    def sql(self) -> str:
+        """Return the statement that makes it for a session of Spark."""
+        comment = f"COMMENT {_quoted(self.comment)}"
+        if not self.parameters:
+            return f"CREATE OR REPLACE TEMPORARY VIEW {self.name}{_declared(self.columns)}\n{comment}\nAS\n{self.body}"
+        head = f"FUNCTION {self.name}{_declared(self.parameters)}\nRETURNS TABLE{_declared(self.columns)}"
+        return f"CREATE OR REPLACE TEMPORARY {head}\n{comment}\nRETURN\n{self.body}"
+
+
+def _declared(columns: Sequence[Said]) -> str:
+    said = (f"{of.name} {of.type} COMMENT {_quoted(of.comment)}" for of in columns)
+    return f" ({', '.join(said)})" if columns else ""
 
 
 def stored_tables() -> dict[str, Table]:
@@ -87,36 +79,41 @@ def stored_tables() -> dict[str, Table]:
 
 
 def statements() -> dict[str, Statement]:
-    """Return every statement by the name of what it makes, those first that others use."""
+    """Return every statement by the name of what it makes."""
+    known = "SELECT r.* FROM runs_committed AS r WHERE r.finished_time <= (SELECT finished_time FROM known_run)"
     made = [
-        Statement("runs", query("ledger/runs")),
-        *(Statement(table.name, _with_derived(table)) for table in bronze.TABLES if table.derived),
+        Statement("runs", "The ledger, up to the run as of which is read", (), (), known),
+        *(_with_derived(table) for table in bronze.TABLES if table.derived),
         *views(),
         *functions(),
     ]
     return {one.name: one for one in made}
 
 
-def views() -> tuple[Statement, ...]:
-    """Return the views over the bronze and gold views, in the order in which they can be made."""
-    made = {
-        "finding_codes": _finding_codes(),
-        "restatements": query("views/restatements").format(recorded=words(of.name for of in bronze.RECORDED_TABLES)),
-        "whole_routes": query("views/whole_routes").replace("{route_text}", _route_text("parts")),
+def views() -> list[Statement]:
+    """Return the views over the bronze and gold views."""
+    values = {
+        "finding_codes": {"codes": _finding_codes()},
+        "restatements": {"recorded": words(of.name for of in bronze.RECORDED_TABLES)},
     }
-    return tuple(Statement(name, made.get(name) or query(f"views/{name}")) for name in VIEW_NAMES)
+    texts = {name: query(f"views/{name}") for name in _names_in("views")}
+    return [_made(name, text.format(**values[name]) if name in values else text) for name, text in texts.items()]
 
 
-def functions() -> tuple[Statement, ...]:
-    """Return the table functions, in the order in which they can be made."""
-    made = {name: sql for table in _TABLES_AT for name, sql in _at(table, *_TABLES_AT[table]).items()}
-    made["why"] = query("functions/why").replace("{route_text}", _route_text("p"))
-    return tuple(Statement(name, made.get(name) or query(f"functions/{name}")) for name in FUNCTION_NAMES)
+def functions() -> list[Statement]:
+    """Return the table functions."""
+    own = (_made(name, query(f"functions/{name}")) for name in _names_in("functions"))
+    return [*own, *(made for name in _TABLES_AT for made in _at(name, *_TABLES_AT[name]))]
 
 
-def _route_text(parts: str) -> str:
-    """Return what makes a route of its parts, a sorted list of (part, name, text)."""
-    return query("views/route_text").replace("{parts}", parts).strip()
+def _names_in(folder: str) -> list[str]:
+    return sorted(file.name.removesuffix(".sql") for file in (files("schemas") / "sql" / folder).iterdir())
+
+
+def _made(name: str, text: str) -> Statement:
+    said = headed(text, in_capitals=True)
+    columns = said.columns if said.parameters else tuple(of._replace(type="") for of in said.columns)
+    return Statement(name, said.words, said.parameters, columns, said.sql)
 
 
 def _finding_codes() -> str:
@@ -130,17 +127,16 @@ def _finding_codes() -> str:
         texts = (_quoted(text) for text in (finding.code, said["meaning"], said["severity"]))
         of_code = (*texts, threshold, _quoted(said["remedy"]), str(finding.is_static).upper())
         rows.append(f"({', '.join(of_code)})")
-    return query("views/finding_codes").format(codes=",\n    ".join(rows))
+    return ",\n    ".join(rows)
 
 
-def _with_derived(table: Table) -> str:
-    made = (f"{of.derived} AS {of.name}" if of.derived else of.name for of in table.columns)
-    declared = ",\n    ".join(f"{column.name} COMMENT {_quoted(column.comment)}" for column in table.columns)
-    sql, grain = query("views/with_derived"), _quoted(table.grain)
-    return sql.format(table=table.name, grain=grain, declared=declared, columns=", ".join(made))
+def _with_derived(table: Table) -> Statement:
+    made = ", ".join(f"{of.derived} AS {of.name}" if of.derived else of.name for of in table.columns)
+    columns = tuple(Said(of.name, "", of.comment) for of in table.columns)
+    return Statement(table.name, table.grain, (), columns, f"SELECT {made} FROM {table.name}_stored")  # noqa: S608  names of ours
 
 
-def _at(function: str, history: Table, comment: str) -> dict[str, str]:
+def _at(function: str, history: Table, comment: str) -> tuple[Statement, ...]:
     """Return the statements of a function that returns a table at an instant, and of that which it calls for the rows."""
     columns = [column for column in history.columns if column not in gold.INTERVAL]
     types = {column.name: type_name(column.type) for column in history.columns}
@@ -157,11 +153,13 @@ def _at(function: str, history: Table, comment: str) -> dict[str, str]:
         "rows": rows,
         "history": history.name,
         "comment": comment,
-        "declared": ",\n    ".join(f"{of.name} {types[of.name]} COMMENT {_quoted(of.comment)}" for of in columns),
+        "declared": "\n".join(f"-- column {of.name} {types[of.name]}: {of.comment}" for of in columns),
         "columns": ", ".join(f"r.{column.name}" for column in columns),
         "nothing": ", ".join(nothing(types[column.name]) for column in columns[1:]),
     }
-    return {rows: query("functions/rows_at").format(**said), function: query("functions/table_at").format(**said)}
+    return tuple(
+        _made(name, query(f"at/{kind}").format(**said)) for name, kind in ((rows, "rows"), (function, "table"))
+    )
 
 
 def _quoted(text: str) -> str:

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Sequence
 
 from jobs.processes import cores
+from jobs.spark_options import CommandLine
 from jobs.start.java import CHECKOUT, Java, plain_python
-from jobs.start.options import CommandLine
 
 _QUICK = ("-m", "not slow and not jvm")
 _NEED_JAVA = frozenset({"oracle", "bench"})

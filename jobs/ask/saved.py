@@ -27,7 +27,7 @@ def described(query: Query, how: str = "") -> str:
     lines = [query.question, "", *([f"parameters{how}:"] if query.parameters else [])]
     lines += [f"  {one.name} {one.type}: {one.described}" for one in query.parameters]
     lines += ["columns:", *(f"  {name}: {comment}" for name, comment in query.columns.items())]
-    return "\n".join([*lines, *([f"not known: {query.unknown}"] if query.unknown else [])])
+    return "\n".join(lines)
 
 
 def texts_of(query: Query, given: Sequence[str]) -> dict[str, str]:

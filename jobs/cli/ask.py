@@ -122,9 +122,6 @@ def _write_changes(answers: Answers, given: argparse.Namespace, out: TextIO) -> 
     """Write the changes since a run, and say on standard error from which one to go on."""
     from jobs.ask.changes import changes, lines  # noqa: PLC0415  as above
 
-    part: list[float] = []
-    cursor, told = changes(answers, known_at(given.since), lambda done, of: part.append(done / of))
-
     def is_cut() -> bool:
         if given.format != "json":
             return write_rows(out, given.format, *told, given.limit)
@@ -132,7 +129,8 @@ def _write_changes(answers: Answers, given: argparse.Namespace, out: TextIO) -> 
         out.writelines(islice(said, given.limit))
         return next(said, None) is not None
 
-    with waiting("ask", lambda: part[-1] if part else None):
+    with waiting("ask") as share:
+        cursor, told = changes(answers, known_at(given.since), share)
         # A terminal would show both at once; what a file gets may be more than memory holds.
         told = told._replace(rows=iter(list(told.rows))) if out.isatty() else told
         left_out = None if out.isatty() else is_cut()

@@ -9,10 +9,12 @@ import json
 import logging
 import shutil
 import sys
+import textwrap
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,9 +25,8 @@ from jobs.ask.engine import FUNCTIONS, Answers
 from jobs.ask.instants import instant
 from jobs.ask.saved import time_of
 from jobs.audit.attestation import attest, differing, read_attestation
-from jobs.cli import report
 from jobs.cli.ask import table_named
-from jobs.cli.output import Console, opened, waiting
+from jobs.cli.output import Console, opened, waiting, write_rows, write_table
 from jobs.errors import (
     EXIT_INPUT,
     EXIT_MISMATCHED,
@@ -43,8 +44,10 @@ from jobs.errors import (
     known_failure,
 )
 from jobs.ingest.ingest import ingest
+from jobs.ingest.sources import Ingested, Read
 from jobs.night import nightly
 from jobs.night.gate import are_too_many, prepare
+from jobs.night.nightly import Summary
 from jobs.night.work import require_configs
 from jobs.passes import InProcess, OnSpark, Passes, Processes
 from jobs.printable import nobody
@@ -53,14 +56,177 @@ from jobs.session import CHECKOUT, SessionLater, for_questions
 from jobs.store.check import check, require_whole
 from jobs.store.coverage import require_within, summary
 from jobs.store.ledger import ReadFile, days_of
-from jobs.store.maintain import maintain
+from jobs.store.maintain import Maintained, maintain
 from jobs.store.places import locked, read_locked
 from jobs.store.published import LAST_RUN, Noted
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import rows_of
+from namesrv_wire.errors import Reason
 from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.rows import Row
 from schemas import bronze
+from schemas.queries import QUESTIONS
+
+_EXPLANATIONS = {
+    "order_decision": "explained by another order than the one taken",
+    "other_address": "are at an address that shows what was registered at others, or is several name servers' (see findings)",
+    "unseen_broker": "show brokers that nobody registered: there were connections that cannot be read (TLS)",
+    "removal_under_way": "show a broker whose removal had begun just before the question",
+    "changes_under_way": "show each broker as it was between question and answer, though not all as at one instant",
+    "one_way_under_way": "show what was before a one-way request that had come just before the question",
+    "unknown_past": "differ only in what was not known yet: the recording began after the name server had started",
+}
+_REFUSALS = {
+    Reason.TOO_LATE.value: "that came later than late.limit_days allows",
+    Reason.AHEAD_OF_CLOCK.value: "later than the run by more than late.ahead_limit_minutes",
+    Reason.CLOCK_WENT_BACK.value: "whose clock jumps back by more than late.limit_days within a file",
+}
+
+
+def show_run(summary: Summary, console: Console) -> None:
+    """Show a night: what was read, what the tables hold, what was found, and whether the answers agree."""
+    line = console.line
+    line()
+    if summary.status == "nothing_to_do":
+        if summary.empty and not (summary.sources or summary.known_sources):
+            why = "No input: the folders that were given hold no files."
+        elif summary.errors:
+            why = "Nothing usable: what could be read of the input adds nothing (see NOT READ below)."
+        elif summary.last_run:
+            why = f"Nothing new since run {summary.last_run}."
+        else:
+            why = "No input, and nothing recorded yet."
+        line(f"{why} Tables and answers below are those of the last run." if summary.last_run else why)
+    servers = ", ".join(f"{name} ({version})" for name, version in sorted(summary.namesrvs.items()))
+    known = [f"(read before: {', '.join(summary.known_sources)})"] if summary.known_sources else []
+    line(f"Read         {' '.join([', '.join(summary.sources) or 'nothing new', *known])}")
+    line(f"Name servers {servers or 'none'}")
+    for name, values in sorted(summary.settings.items()):
+        # Those that something speaks for, then those that are only assumed.
+        for setting, held in values.items():
+            if setting != "version" and held["source"] != "default":
+                counts = f"{held['answers_for']:,} for, {held['answers_against']:,} against"
+                line(f"             {name}: {setting} = {held['value']} ({held['source']}; {counts})")
+        if assumed := [setting for setting, held in values.items() if held["source"] == "default"]:
+            line(f"             {name}: default, for want of evidence: {', '.join(assumed)}")
+
+    line(f"Frames       {_balance(summary)}")
+    for title, by_kind in (("ignored", summary.ignored), ("quarantined", summary.reasons)):
+        if by_kind:
+            line(f"             {title}: {', '.join(f'{name} {count:,}' for name, count in by_kind.items())}")
+    if summary.sightings:
+        where = "on another interface, or on the other side of an address translation"
+        line(f"             {summary.sightings:,} of {summary.packets:,} packets were captured twice: {where}")
+    for reason, count in summary.refused.items():
+        line(f"REFUSED      {count:,} {_REFUSALS[reason]} ({reason}): see quarantine")
+    if summary.restated:
+        line(f"Restated     {summary.restated:,} published partitions of tables were changed: see restatements")
+    _show_not_read(summary, console)
+    line()
+    console.counts("Tables (rows)", summary.tables)
+    line()
+    console.counts("Findings", dict(sorted(summary.findings.items())) or {"none": 0})
+    line()
+    _show_verify(summary.verify, console)
+    line()
+    for warning in summary.warnings:
+        line(f"Warning      {warning}")
+    line(f"Data Docs    {Path(summary.data_docs).parent / 'index.html'}")
+
+
+def _show_not_read(read: Read, console: Console) -> None:
+    """Show what was left out, and what could not be read."""
+    for left_out in read.left_out:
+        console.line(f"Left out     {left_out}")
+    for what, sentences in (("NOT READ", read.errors), ("NO INPUT", read.empty)):
+        for sentence in sentences:
+            console.line(f"{what:<12} {sentence}")
+    for address in read.never_met:
+        console.line(
+            f"Warning      {address} is configured as a name server's address, but does not appear in what was read"
+        )
+
+
+def _balance(read: Read) -> str:
+    """Return the law of conservation in figures."""
+    incomplete = f" (+{read.pieces:,} incomplete)" if read.pieces else ""
+    return (
+        f"{read.frames:,}{incomplete}: {read.events:,} events, {read.observations:,} answers, {read.duplicates:,} duplicates, "
+        f"{sum(read.ignored.values()):,} ignored by rule, {read.quarantined:,} quarantined"
+    )
+
+
+def _show_verify(numbers: Mapping[str, Any], console: Console) -> None:
+    """Show the match rate against the answers that the name servers really gave."""
+    if not numbers.get("answers"):
+        console.line("Answers      none recorded, nothing to compare with")
+        return
+    answers, matched = numbers["answers"], numbers["matched"]
+    console.line(f"Answers      {matched:,} of {answers:,} match the replayed registry ({matched / answers:.4%})")
+    console.line(f"             {numbers['same_order']:,} in list order too, {numbers['same_bytes']:,} byte for byte")
+    for name, other in numbers["others"].items():
+        console.line(f"             {other['matched']:,} of {other['answers']:,} responses to {name} too")
+    for name, count in numbers["explained"].items():
+        console.line(f"             {count:,} {_EXPLANATIONS[name]} ({name})")
+    console.line(
+        f"             {numbers['mismatched']:,} mismatched; {numbers['order_decisions']:,} order decision(s), see order_decisions"
+    )
+    for sentence in numbers.get("first_mismatched", ()):
+        console.line(f"MISMATCHED   {sentence}")
+
+
+def show_ingested(ingested: Ingested, console: Console) -> None:
+    """Show what was read."""
+    console.line(f"Frames {_balance(ingested)}")
+    _show_not_read(ingested, console)
+
+
+def show_questions(warehouse: Warehouse, console: Console) -> None:
+    """Show the demo's questions with their SQL and their answers."""
+    from schemas.dialect import duckdb_queries  # noqa: PLC0415  only a demo waits for the translator
+
+    answers = Answers(warehouse.path)
+    for number, question in enumerate(QUESTIONS, start=1):
+        console.line()
+        console.line(f"Question {number}. {question.text}")
+        for line in textwrap.dedent(question.sql).strip().splitlines():
+            console.line(f"    {line}")
+        (sql,) = duckdb_queries(question.sql)
+        write_rows(console.out, "table", *answers.ask(sql), limit=20)
+
+
+def show_maintained(done: Maintained, console: Console, *, dry_run: bool) -> None:
+    """Show what maintenance did, or would do, to each table that it touched, and to all together."""
+    rows = []
+    for name, (days, files, files_after, size, size_after) in [*done.by_table.items(), ("all tables", done.total)]:
+        if days or files != files_after or size != size_after or name == "all tables":
+            rows.append((name, days, files, files_after, f"{size:,}", f"{size_after:,}"))
+    write_table(console.out, ("table", "compacted", "files", "files after", "bytes", "bytes after"), rows)
+    console.line(f"Readable     {done.readable} of {done.runs} published runs")
+    if done.staging:
+        console.line(f"Left over    {', '.join(done.staging)} in _staging, of runs that crashed")
+    if dry_run:
+        console.line("Nothing was changed (--dry-run).")
+
+
+def show_attested(made: Mapping[str, Any], console: Console) -> None:
+    """Show an attestation in a few lines."""
+    asked, answers, contents = made["asked"], made["answers"], made["contents"]
+    where = "" if asked is None else f"{asked['namesrv_id']} at {asked['at']}, "
+    console.line(f"{where}as run {made['run']['run_id']} published it")
+    counted = ", ".join(f"{answers[name]:,} {name}" for name in ("matched", "explained", "unknown_past", "mismatched"))
+    verdict = f"{len(answers['differing'])} counts differ" if answers["differing"] else "as published"
+    console.line(f"  answers       {answers['answers']:,} asked of the published tables: {counted}; {verdict}")
+    other = [name for name, of in contents.items() if of["only_published"] or of["only_replayed"]]
+    rows = sum(of["same"] for of in contents.values())
+    verdict = f"{', '.join(other)} differ" if other else "as published"
+    console.line(f"  events        replayed from nothing: {rows:,} rows of {len(contents)} tables, {verdict}")
+    for source in made["sources"]:
+        console.line(f"  recorded in   {source['source_file']}, SHA-256 {source['content_sha256']}")
+    for name, table in made["tables"].items():
+        differs = f"{table['only_replayed']} only replayed, {table['only_published']} only published"
+        verdict = "as published" if table["sha256"] == table["published_sha256"] else differs
+        console.line(f"  {name:<17} {len(table['rows']):,} rows, {verdict}, SHA-256 {table['sha256']}")
 
 
 def told(warehouse: Warehouse) -> list[ReadFile]:
@@ -101,22 +267,13 @@ class Command:
         run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
         self.warehouse = Warehouse(path, arguments.conf, run_id, started)
         self.started = session
-        self.part: float | None = None
-
-    def share(self, done: int, of: int) -> None:
-        """Note how many of some equal parts are done."""
-        self.part = done / of
-
-    def waiting(self) -> contextlib.AbstractContextManager[None]:
-        """Return what shows a person who waits for long how far the command is."""
-        return waiting(self.arguments.job, lambda: self.part)
 
     @property
     def session(self) -> SessionLater:
         """Return the Spark session; unless it was given it begins to start now."""
         if self.started is None:
             job = self.arguments.job
-            self.started = SessionLater(f"namesrv-history {job}", brief=True, metastore=job == "register", bars=True)
+            self.started = SessionLater(f"namesrv-history {job}", metastore=job == "register", bars=True)
         return self.started
 
 
@@ -159,7 +316,7 @@ def _nightly(command: Command) -> int:
         session.stop_soon()  # while what was found is shown
     if given.summary:
         summary.write(Path(given.summary))
-    report.show_run(summary, command.console)
+    show_run(summary, command.console)
     if summary.status == "refused":
         raise GateError(summary.gate)
     from jobs.cli.pages import write_pages  # noqa: PLC0415  only who writes pages waits for their templates
@@ -193,7 +350,7 @@ def _demo(command: Command) -> int:
                     path.unlink()
     command.arguments.input = [str(DEMO_CAPTURE)]
     code = _nightly(command)
-    report.show_questions(command.warehouse, command.console)
+    show_questions(command.warehouse, command.console)
     return code
 
 
@@ -206,7 +363,7 @@ def _ingest(command: Command) -> int:
         require_whole(warehouse)
         ingested = ingest(warehouse, given.input, passes)
         warehouse.clear_staging()
-    report.show_ingested(ingested, command.console)
+    show_ingested(ingested, command.console)
     return EXIT_NO_INPUT if ingested.empty else EXIT_INPUT if ingested.errors else EXIT_OK
 
 
@@ -220,8 +377,8 @@ def _check(command: Command) -> int:
     against = None if given.against is None else kept_checkpoint(given.against)
     if given.prove:
         return _prove(command, against)
-    with read_locked(warehouse.path), command.waiting():
-        checked, now = check(warehouse, against, command.share), warehouse.checkpoint()
+    with read_locked(warehouse.path), waiting("check") as share:
+        checked, now = check(warehouse, against, share), warehouse.checkpoint()
     for sentence in (*checked.wrong, *checked.replaced):
         command.console.line(sentence)
     command.console.line(
@@ -276,9 +433,9 @@ def _refused(command: Command) -> int:
 
 def _maintain(command: Command) -> int:
     given = command.arguments
-    with locked(command.warehouse.path), command.waiting():
-        done = maintain(command.warehouse, given.retain_days, command.share, dry_run=given.dry_run)
-    report.show_maintained(done, command.console, dry_run=given.dry_run)
+    with locked(command.warehouse.path), waiting("maintain") as share:
+        done = maintain(command.warehouse, given.retain_days, share, dry_run=given.dry_run)
+    show_maintained(done, command.console, dry_run=given.dry_run)
     return EXIT_OK
 
 
@@ -343,7 +500,7 @@ def _audit(command: Command) -> int:
     with opened(Path(given.output)) if given.output else contextlib.nullcontext(sys.stdout) as out:
         out.write(json.dumps(made, indent=1, ensure_ascii=False) + "\n")
     if given.output:
-        report.show_attested(made, command.console)
+        show_attested(made, command.console)
     if made["wrong"]:
         raise TamperedError("; ".join(made["wrong"]))
     return EXIT_OK
@@ -356,7 +513,7 @@ def _check_attestation(command: Command) -> int:
     at = None if asked is None else (asked["namesrv_id"], instant(asked["at"]))
     tables = [] if asked is None else asked["tables"]
     again = attest(Answers(warehouse.path, told["run"]["run_id"]), warehouse, at, tables, command.console)
-    report.show_attested(told, command.console)
+    show_attested(told, command.console)
     if told["code"]["sha256"] != again["code"]["sha256"]:
         command.console.line(f"  other code    attested by {told['code']['version']} ({told['code']['sha256'][:16]})")
     if wrong := differing(told, again):
@@ -396,8 +553,8 @@ def export(warehouse: Warehouse, output: Path, share: Callable[[int, int], None]
 
 
 def _export(command: Command) -> int:
-    with command.waiting():
-        lines = export(command.warehouse, Path(command.arguments.output), command.share)
+    with waiting("export") as share:
+        lines = export(command.warehouse, Path(command.arguments.output), share)
     command.console.line(f"{command.arguments.output}: {lines:,} lines; {summary(command.warehouse.coverage())}")
     return EXIT_OK
 

@@ -107,11 +107,20 @@ class Console:
 
 
 @contextmanager
-def waiting(what: str, share: Callable[[], float | None], err: TextIO | None = None) -> Iterator[None]:
-    """Show at a terminal, after two seconds, how far something is (`share`, 0 to 1; None: not known), and how long it will take."""
-    err = err or sys.stderr
+def waiting(
+    what: str, share: Callable[[], float | None] | None = None, err: TextIO | None = None
+) -> Iterator[Callable[[int, int], None]]:
+    """Show at a terminal, after two seconds, how far something is, and how long it will take.
+
+    That is asked of `share`, 0 to 1 (None: not known), or told to what is given: how many of some equal parts are done.
+    """
+    err, parts = err or sys.stderr, list[float]()
+
+    def note(done: int, of: int) -> None:
+        parts[:] = [done / of]
+
     if not err.isatty():
-        yield
+        yield note
         return
     from threading import Event, Thread  # noqa: PLC0415  who waits for nothing does not wait for it
 
@@ -128,13 +137,13 @@ def waiting(what: str, share: Callable[[], float | None], err: TextIO | None = N
         with Progress(*columns, TimeRemainingColumn(), console=screen, transient=True) as shown:
             task = shown.add_task(what, total=None)
             while not over.wait(0.2):
-                done = share()
+                done = share() if share is not None else next(iter(parts), None)
                 shown.update(task, total=None if done is None else 1.0, completed=done or 0)
 
     thread = Thread(target=show, daemon=True)
     thread.start()
     try:
-        yield
+        yield note
     finally:
         over.set()
         thread.join()

@@ -35,9 +35,8 @@ _A_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 def report(given: argparse.Namespace) -> int:
     """Write the report of a stretch of time and return the exit code."""
     answers = answers_of(given)
-    part: list[float] = []
-    with waiting("report", lambda: part[-1] if part else None):
-        html = page_of(facts_of(answers, _scope(answers, given), lambda done, of: part.append(done / of)))
+    with waiting("report") as share:
+        html = page_of(facts_of(answers, _scope(answers, given), share))
     with opened(Path(given.output)) as file:
         file.write(html)
     sys.stdout.write(f"{given.output}\n")

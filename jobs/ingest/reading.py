@@ -15,12 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.ingest.collecting import WRITTEN, Collector, Run, as_staged, columns_of
 from jobs.ingest.series import Before, ReadSeries, Series, joined_by, read_series, series_in
 from jobs.ingest.sources import Ingested, Quarantined, ReadSource, Source, UntilItStops, is_compressed
-from jobs.ingest.staging import Staging
+from jobs.ingest.staging import WRITTEN, Collector, Run, Staging, as_staged, columns_of
 from jobs.passes import InProcess, Passes
-from jobs.session import is_meant_for_cluster
+from jobs.spark_options import is_meant_for_cluster
 from jobs.store.places import unnamed
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.instants import NS_PER_US

@@ -19,14 +19,15 @@ import numpy as np
 
 from jobs.conf import PipelineConf
 from jobs.errors import UsageError
-from jobs.ingest.collecting import STAGED, Collector, Run
 from jobs.ingest.sources import Source, UntilItStops, instant, is_compressed
+from jobs.ingest.staging import STAGED, Collector, Run
 from jobs.passes import tell
 from jobs.store.files import DataFile, read_files
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_day.arrow.rows import rows_of
 from namesrv_wire.errors import CaptureError, DecodeError, Reason, UnorderedError
 from namesrv_wire.lateness import Lateness, ahead_of_clock
+from namesrv_wire.limits import BEAT_NS
 from namesrv_wire.packets.capture import SYN, Endpoints, Segment
 from namesrv_wire.packets.columns import DISORDER_NS, CaptureStats, Packets, read_capture, read_columns
 from namesrv_wire.packets.container import Position
@@ -38,8 +39,6 @@ from schemas import bronze
 
 _PEEKED_PACKETS = 2_000
 """Packets of a capture in which its name servers show up; brokers and clients ask at least every 30 seconds."""
-_QUIET_NS = 30_000_000_000
-"""Nothing to be recorded for longer is a hole between captures, for the same reason."""
 OVERLAP_NS = 1_000_000_000
 """Captures that follow each other may overlap by this much: what is there twice is known by its numbers."""
 _ADJACENT = 1 << 16
@@ -130,7 +129,7 @@ def _read_from(first_ns: int, read: Iterable[tuple[int, int]]) -> int:
     """Return until when everything from `first_ns` on was read: a capture that comes late may fill a hole behind that."""
     until = first_ns
     for first, last in sorted(read):
-        if first <= until + _QUIET_NS:
+        if first <= until + BEAT_NS:
             until = max(until, last)
     return until
 

@@ -26,13 +26,13 @@ from jobs.store.places import local_path, write_text
 from jobs.store.warehouse import Warehouse
 from namesrv_day.gate.rules import Measurement, measure
 from schemas import bronze
+from schemas.rules import TABLES
 
 SMALL = tuple(table for table in bronze.TABLES if not table.partition_by)
 """The tables that are not cut by day: the driver judges them."""
 KEPT_RESULTS = 10
 """Judgements that Data Docs keep, as `results/<time>.json`, by table as Great Expectations has it; `index.html` shows the last."""
 
-_BRONZE = frozenset(table.name for table in bronze.TABLES)
 _TIME = "%Y%m%dT%H%M%S.%fZ"
 _log = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ def are_of_files(measurements: Iterable[Measurement]) -> bool:
     No row that was read breaks a rule about recorded rows by itself: such a row was brought by somebody else.
     """
     broken = filter(_is_shut, measurements)
-    return not any(one.missing or (one.table in _BRONZE and one.kind == "row") for one in broken)
+    return not any(one.missing or (TABLES[one.table].layer == "bronze" and one.kind == "row") for one in broken)
 
 
 def are_too_many(verify: Mapping[str, Any], conf: PipelineConf) -> bool:

@@ -8,9 +8,10 @@ A name server's day is settled, replayed and judged in one task, and the days of
 from __future__ import annotations
 
 import datetime as dt
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from typing import Any, TypeVar
@@ -18,9 +19,9 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs.errors import TamperedError
+from jobs import __version__
+from jobs.errors import MissingDayError, TamperedError
 from jobs.night.condensing import Condensed, condensed, count_together
-from jobs.night.days import Days, is_start, starting_slices
 from jobs.night.judging import (
     HELD,
     JUDGED,
@@ -35,10 +36,11 @@ from jobs.night.work import Files, NamesrvWork, files_of, taken_from
 from jobs.passes import Passes, call, for_files
 from jobs.store.files import read_files, reading
 from jobs.store.intervals import end_with, go_on_as_published, replace_closed, write_intervals
-from jobs.store.ledger import days_of, require_same
+from jobs.store.ledger import ReadFile, days_of, require_same
 from jobs.store.warehouse import DATA_TABLES, Warehouse
+from namesrv_core.machine.instants import US_PER_MS
 from namesrv_day.arrow.digest import Digest, Slice
-from namesrv_day.arrow.rows import empty
+from namesrv_day.arrow.rows import empty, rows_of
 from namesrv_day.arrow.sql import ask, connection
 from namesrv_day.day.context import BEGINNINGS, IS_SCAN_LIFE, Background
 from namesrv_day.flags.between import across, together
@@ -46,9 +48,170 @@ from namesrv_day.flags.suspected import FRESH_NS, HEARD, REGISTERED, SUSPECTED, 
 from namesrv_day.gate.rules import Measurement, merged
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold
+from schemas.rules import TABLES
 from schemas.sql_files import query
 from schemas.table import LONG, STRING, Table
-from schemas.times import day_of
+from schemas.times import day_of, day_start_us
+
+_ONE_DAY = dt.timedelta(days=1)
+_RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
+# No lease of a broker is meant to be longer than thirty years.
+_LONGEST_LEASE_MS = 10**12
+
+
+@dataclass(frozen=True, slots=True)
+class Days:
+    """What a night has to do: `wanted` days of all that are `recorded`, and what it will be the first to cover.
+
+    `touched`: those of the days with rows that no published run covers; `asked`: those that somebody asked for.
+    """
+
+    wanted: list[dt.date]
+    recorded: list[dt.date]
+    touched: frozenset[dt.date]
+    ingest_runs: list[str]
+    sources: list[str]
+    asked: frozenset[dt.date] = frozenset()
+
+
+def days_to_do(warehouse: Warehouse, asked: Collection[dt.date] = ()) -> Days:
+    """Return what is to be done: nothing, if every source is covered and no day was asked for.
+
+    With another configuration or version of this software than last time, every day is recomputed.
+    """
+    read, ledger = warehouse.recorded(), warehouse.ledger()
+    left = [source for source in read if source.ingest_run not in ledger.covered]
+    recorded = days_of(read)
+    touched = frozenset(day for source in left for day in source.days)
+    last = ledger.last
+    changed = last is not None and (last.config_sha256, last.code_version) != (warehouse.conf.sha256, __version__)
+    wanted = set(recorded) if changed else touched | set(asked)
+    ingest_runs = sorted({source.ingest_run for source in left})
+    wanted |= _rescheduled(warehouse, touched, ingest_runs, recorded)
+    wanted |= _reopened(warehouse, sorted(wanted), recorded)
+    sources = sorted(source.sha256 for source in left)
+    return Days(sorted(wanted), recorded, touched, ingest_runs, sources, frozenset(asked))
+
+
+def asked_days(read: Iterable[ReadFile], first: dt.date | None, last: dt.date | None) -> list[dt.date]:
+    """Return the recorded days from `first` to `last`. Raises MissingDayError if one of these has no rows, or none has."""
+    days = days_of(read)
+    missing = [day.isoformat() for day in (first, last) if day is not None and day not in days]
+    if missing or not days:
+        known = f"recorded are {len(days)} day(s), {days[0]} to {days[-1]}" if days else "nothing is recorded at all"
+        raise MissingDayError(f"nothing is recorded on {' and on '.join(missing) or 'any day'}; {known}")
+    return [day for day in days if (first is None or day >= first) and (last is None or day <= last)]
+
+
+def before(day: dt.date, recorded: Sequence[dt.date]) -> dt.date | None:
+    """Return the last recorded day before `day`; `recorded` are in order."""
+    place = bisect_left(recorded, day)
+    return recorded[place - 1] if place else None
+
+
+def _rescheduled(
+    warehouse: Warehouse, touched: Collection[dt.date], ingest_runs: Collection[str], recorded: Sequence[dt.date]
+) -> set[dt.date]:
+    """Return the days after late events that tell when scans tick on them: that is not seen in the rows which days hand on.
+
+    Those are starts of a name server, and its first events. A phase that closes tell is handed on.
+    """
+    published = warehouse.ledger().days
+    late = [day for day in touched if published and day < max(published)]
+    if not late:
+        return set()
+    is_late = pc.field("ingest_run").isin(sorted(ingest_runs))
+    first: dict[str, dt.date] = {}
+    for name, day in heard_in(warehouse.slices_in_force()):
+        first[name] = min(day, first.get(name, day))
+    telling: set[dt.date] = set()
+    for table in bronze.RECORDED_TABLES:
+        rows = warehouse.rows(table, late, ["namesrv_id", "day"], is_late)
+        for row in rows_of(rows.group_by(["namesrv_id", "day"]).aggregate([])):
+            if table is bronze.NAMESRV_EVENTS or row["day"] <= first.get(row["namesrv_id"], dt.date.max):
+                telling.add(row["day"])
+    return {day for day in recorded if telling and day > min(telling)}
+
+
+def _reopened(warehouse: Warehouse, wanted: Sequence[dt.date], recorded: Sequence[dt.date]) -> set[dt.date]:
+    """Return published days that end otherwise, now that it is known that their name servers went on.
+
+    A lease that ended after the last event of a day was left open: nobody knew whether a scan followed.
+    """
+    ends = {end for day in wanted if (end := before(day, recorded)) is not None and end not in wanted}
+    # By name server the day on which the first lease ended that had run out when one of `ends` was over.
+    overdue: dict[str, dt.date] = {}
+    columns = ["namesrv_id", "last_update_time", "heartbeat_timeout_ms"]
+    tables = (gold.BROKER_LIVE_HISTORY, gold.LAST_HEARTBEATS)
+    warehouse.hold(tables, ends)
+    for day in sorted(ends):
+        live = files_of(warehouse, tables, [day], published=True).on(gold.BROKER_LIVE_HISTORY, day, columns, still=True)
+        for row in rows_of(live.filter(pc.field("heartbeat_timeout_ms").is_valid())):
+            end = row["last_update_time"] + min(row["heartbeat_timeout_ms"], _LONGEST_LEASE_MS) * US_PER_MS
+            if end < day_start_us(day + _ONE_DAY):
+                overdue[row["namesrv_id"]] = min(day_of(end), overdue.get(row["namesrv_id"], dt.date.max))
+    if not overdue:
+        return set()
+    heard = heard_in(warehouse.slices_in_force())
+    went_on = {name for day in wanted for name in warehouse.namesrvs_on(day)}
+    reopened: set[dt.date] = set()
+    for name, since in overdue.items():
+        if name in went_on:
+            # While a name server was heard of later, scans ran to the end of each day.
+            last = max((day for of, day in heard if of == name and day <= max(ends)), default=max(ends))
+            reopened |= {day for day in recorded if max(since, last) <= day <= max(ends)}
+    return reopened - set(wanted)
+
+
+def starting_slices(warehouse: Warehouse, days: Days) -> dict[Slice, Digest]:
+    """Return the gold slices from which the night starts, as the ledger has them."""
+    starts = {start for day in days.wanted if (start := before(day, days.recorded)) is not None} - set(days.wanted)
+    published = warehouse.ledger().days
+    starts &= published
+    if not starts:
+        return {}
+    in_force = warehouse.slices_in_force({None, *(day for day in published if day >= min(starts))})
+    return {cut: digest for cut, digest in in_force.items() if is_start(cut, starts)}
+
+
+def is_start(cut: Slice, starts: Collection[dt.date]) -> bool:
+    """Return whether a slice is gold and tells how one of some days ended: of intervals what was there on it, or later."""
+    if TABLES[cut.table].layer == "bronze":
+        return False
+    if TABLES[cut.table].has_intervals:
+        return cut.day is None or cut.day >= min(starts)
+    return cut.day in starts
+
+
+# -- holes -----------------------------------------------------------------------------------------------------------
+
+
+def holes(inputs: Iterable[Slice], known: Callable[[Collection[dt.date] | None], Iterable[Slice]]) -> list[str]:
+    """Return a sentence for each stretch of days on which nothing of a name server is recorded, between days that are.
+
+    `inputs`: bronze slices that a run read; `known`: gives those that the ledger has of some days, or of all (None).
+    """
+    fresh = heard_in(inputs)
+    eves = {(namesrv_id, day - _ONE_DAY) for namesrv_id, day in fresh} - fresh
+    if not eves - heard_in(known({day for _, day in eves})):
+        return []
+    seen = fresh | heard_in(known(None))
+    found = []
+    for namesrv_id, eve in sorted(eves - seen):
+        earlier = max((day for name, day in seen if name == namesrv_id and day < eve), default=None)
+        if earlier is not None:
+            first = earlier + _ONE_DAY
+            stretch = f"{eve}" if first == eve else f"{first} to {eve}"
+            found.append(
+                f"hole: nothing of {namesrv_id} is recorded on {stretch}, but on {earlier} and {eve + _ONE_DAY}"
+            )
+    return found
+
+
+def heard_in(cuts: Iterable[Slice]) -> set[tuple[str, dt.date]]:
+    """Return the name servers and days that slices of recorded events show."""
+    return {(cut.namesrv_id, cut.day) for cut in cuts if cut.table in _RECORDED and cut.namesrv_id and cut.day}
+
 
 _COMPARED = ("namesrv_id", "broker_name", "topic", "valid_from", "valid_to", "opened_by", "closed_by")
 _EACH = gold.FINDINGS
@@ -128,7 +291,6 @@ def suspected_on(warehouse: Warehouse, day: dt.date, hours: Sequence[str]) -> pa
 
 
 T = TypeVar("T")
-_ONE_DAY = dt.timedelta(days=1)
 # What fewer rows cost is a task, and what is asked of a group at once.
 _ROWS_PER_TASK = 20_000
 
@@ -139,10 +301,6 @@ _UNREAD = """
 SELECT namesrv_id, epoch_us(min(seen.event_time)) AS from_us, epoch_us(min(ends.event_time)) AS until_us
 FROM seen LEFT JOIN ends USING (channel_id) GROUP BY namesrv_id, channel_id ORDER BY from_us
 """
-_BRONZE = frozenset(table.name for table in bronze.TABLES)
-_INTERVALS = frozenset(table.name for table in gold.INTERVAL_TABLES)
-_DATA = frozenset(table.name for table in DATA_TABLES)
-_RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
 _EVENTS = frozenset(table.name for table in bronze.EVENT_TABLES)
 _IS_BEGINNING = pc.field("kind").isin(BEGINNINGS)
 
@@ -172,11 +330,9 @@ class Night:
         self._asked = days.asked
         self._warehouse.hold((table for table in bronze.TABLES if table.partition_by), days.touched)
         expected = starting_slices(self._warehouse, days)
-        starts = {cut.day for cut in expected if cut.day is not None and cut.table not in _INTERVALS}
+        starts = {cut.day for cut in expected if cut.day is not None and not TABLES[cut.table].has_intervals}
         found = self.condense(days.wanted, starts).digests
-        self.starts = {
-            cut: digest for cut, digest in found.items() if starts and cut.table in _DATA and is_start(cut, starts)
-        }
+        self.starts = {cut: digest for cut, digest in found.items() if starts and is_start(cut, starts)}
         require_same(self.starts, expected)
         self.require_as_published(days)
         self._warehouse.note_held(DATA_TABLES, starts)
@@ -184,9 +340,13 @@ class Night:
     def require_as_published(self, days: Days) -> None:
         """Raise TamperedError unless what was read of published days without new rows is what their runs read, in whole files."""
         untouched = self._warehouse.ledger().days - days.touched
-        read = {cut: of for cut, of in self.read.digests.items() if cut.table in _BRONZE and cut.day in untouched}
+        read = {
+            cut: of
+            for cut, of in self.read.digests.items()
+            if TABLES[cut.table].layer == "bronze" and cut.day in untouched
+        }
         known = self._warehouse.slices_in_force(untouched & self._condensed)
-        require_same(read, {cut: of for cut, of in known.items() if cut.table in _BRONZE})
+        require_same(read, {cut: of for cut, of in known.items() if TABLES[cut.table].layer == "bronze"})
         for sentence in self.read.damaged:
             raise TamperedError(f"{sentence}. Nothing was published")
 
@@ -228,11 +388,6 @@ class Night:
         for cut, digest in {**self.read.digests, **self.outputs}.items():
             rows[cut.table] += digest.rows
         return merged(parts, [table.name for table in (*bronze.RECORDED_TABLES, *DATA_TABLES)], rows)
-
-    @property
-    def outcomes(self) -> Counter[str]:
-        """Return how many events came to what."""
-        return sum((of.outcomes for of in self.judged), Counter[str]())
 
     @property
     def outputs(self) -> dict[Slice, Digest]:
@@ -415,7 +570,7 @@ class Night:
         What intervals there were when a day ended is theirs that this run has replayed, too.
         """
         for table in tables:
-            self._warehouse.hold([table], {*days} - (self.replayed if table.name in _DATA else set()))
+            self._warehouse.hold([table], {*days} - (self.replayed if table.layer != "bronze" else set()))
 
     def _held(self, tables: Sequence[Table], days: Collection[dt.date]) -> Files:
         """Return the files of other days than the one that is replayed."""
@@ -462,7 +617,7 @@ class Night:
         """Return whether the day had slices of name servers of which it has none: other addresses of one that is there."""
         if day not in self._warehouse.ledger().days:
             return False
-        then = {cut.namesrv_id for cut in self._warehouse.slices_in_force([day]) if cut.table in _DATA}
+        then = {cut.namesrv_id for cut in self._warehouse.slices_in_force([day]) if TABLES[cut.table].layer != "bronze"}
         return bool(then - {None, *(one.namesrv_id for one in work)})
 
     def _unread(self) -> dict[str, list[tuple[int, int | None]]]:

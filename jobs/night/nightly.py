@@ -17,13 +17,11 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from jobs import __version__
 from jobs.errors import GateError, MissingDayError, first_line
 from jobs.ingest.ingest import IN_ORDER, commit_read, join_addresses, read
 from jobs.ingest.sources import Given, Ingested, Read, given_files
-from jobs.night.days import Days, asked_days, days_to_do, holes
 from jobs.night.gate import SMALL, docs_dir, measured_small, require_sound, require_unbroken
-from jobs.night.night import Night
+from jobs.night.night import Days, Night, asked_days, days_to_do, holes
 from jobs.passes import OF_ROWS, Passes, for_files
 from jobs.store.check import require_whole
 from jobs.store.files import digest_of
@@ -32,11 +30,11 @@ from jobs.store.places import locked
 from jobs.store.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
 from namesrv_day.across.numbers import report_of
 from namesrv_day.arrow.digest import Digest, Slice, sum_of
+from namesrv_day.arrow.sql import ask
 from schemas import bronze, gold
+from schemas.asked import statement
+from schemas.rules import TABLES
 
-_BRONZE = frozenset(table.name for table in bronze.TABLES)
-_RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
-_DATA = frozenset(table.name for table in DATA_TABLES)
 _REPORTED = {
     gold.FINDINGS: ["code", "told_on", "ended_on"],
     gold.ANSWER_CHECKS: None,
@@ -78,32 +76,15 @@ def publish(
     those that its run read.
     """
     done = sorted(night.replayed)
-    inputs = {cut: digest for cut, digest in night.read.digests.items() if cut.table in _BRONZE}
+    inputs = {cut: digest for cut, digest in night.read.digests.items() if TABLES[cut.table].layer == "bronze"}
     known = warehouse.slices_in_force({None, *done})
     night.require_as_published(days)
     warnings = require_sound(warehouse, [*measured_small(warehouse, done), *night.measurements])
     share(1, 3)
-    outputs = night.outputs
-    # As the view `restatements` tells them: a last day that goes on is none.
-    last, were = warehouse.ledger().last, warehouse.ledger().days
+    outputs, outcomes = night.outputs, sum((of.outcomes for of in night.judged), Counter[str]())
+    were = warehouse.ledger().days
     late = _late(warehouse, max(were), days.ingest_runs) if were and max(were) in done else set[str]()
-    now, none = {**inputs, **outputs}, Digest()
-    others = {
-        cut: now.get(cut, none).rows - known.get(cut, none).rows
-        for cut in {**known, **now}
-        if now.get(cut, none) != known.get(cut, none)
-    }
-    restated = [cut for cut in others if cut.table in _DATA and cut.day in were.intersection(done)]
-    if last is not None and (last.config_sha256, last.code_version) == (warehouse.conf.sha256, __version__):
-        more = {cut: rows for cut, rows in others.items() if cut.table in _RECORDED and cut.day == max(were)}
-        gone_on = {cut.namesrv_id for cut in more} - {cut.namesrv_id for cut, rows in more.items() if rows < 0}
-        is_behind = max(done) > max(were)
-        restated = [
-            cut
-            for cut in restated
-            if cut.day != max(were) or cut.namesrv_id in late or not (is_behind or cut.namesrv_id in gone_on)
-        ]
-    digests = _digests(warehouse, known, now)
+    digests = _digests(warehouse, known, {**inputs, **outputs})
     rows = {table.name: warehouse.rows(table, done, columns) for table, columns in _REPORTED.items()}
     told = pc.field("told_on").isin(done) | pc.field("ended_on").isin(done)
     rows[gold.FINDINGS.name] = rows[gold.FINDINGS.name].filter(told)
@@ -123,13 +104,17 @@ def publish(
             "outputs": as_rows(outputs),
             "coverage": [row for judged in night.judged for row in judged.coverage],
             "digests": {name: str(digest) for name, digest in digests.items()},
-            "counts": {**counts, **{f"outcome.{name}": count for name, count in night.outcomes.items()}},
+            "counts": {**counts, **{f"outcome.{name}": count for name, count in outcomes.items()}},
             "seconds": summary.seconds,
             "report": json.dumps(report, sort_keys=True),
         },
     )
     summary.warnings = [*warnings, *holes(inputs, warehouse.slices_in_force)]
-    summary.digests, summary.restated = gold_digests(digests), len(restated)
+    summary.digests = gold_digests(digests)
+    if were.intersection(done):
+        _, _, restatements = (statement("restatements") or "").partition(" AS\n")
+        told = ask(f"SELECT run_id FROM ({restatements})", {"runs": warehouse.rows(gold.RUNS)})  # noqa: S608  a view of ours
+        summary.restated = told["run_id"].to_pylist().count(warehouse.run_id)
     summary.note_report(report)
 
 

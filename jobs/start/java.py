@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 
 from jobs.errors import JobError, UsageError
-from jobs.start.options import CommandLine
+from jobs.spark_options import CommandLine
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CONF = CHECKOUT / "conf"

@@ -23,7 +23,7 @@ from packaging.requirements import Requirement
 
 from jobs import IS_INSTALLED
 from jobs.errors import UsageError
-from jobs.start.options import CommandLine
+from jobs.spark_options import CommandLine
 from schemas import asked
 
 if sys.version_info >= (3, 11):

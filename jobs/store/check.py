@@ -6,23 +6,48 @@ Also what another engine fails at or would not notice: files that it could not r
 from __future__ import annotations
 
 import datetime as dt
+import json
 import posixpath
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final
+from urllib.parse import unquote
 
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.fs as pafs
+import pyarrow.parquet as pq
+from deltalake import Schema
 
 from jobs.conf import PipelineConf
-from jobs.errors import NothingPublishedError, TamperedError
+from jobs.errors import NothingPublishedError, TamperedError, first_line
 from jobs.printable import nobody
 from jobs.store import delta_log
-from jobs.store.files import DataFile, batches_of, digest_of, digests_of, require_intact, unreadable
+from jobs.store.chain import LOG, Entry, Link, last_commits, root_of_files
+from jobs.store.files import (
+    NO_VALUE,
+    DataFile,
+    batches_of,
+    described,
+    digest_of,
+    digests_of,
+    is_rooted,
+    pieces_of,
+    require_intact,
+    sha256_at,
+    unreadable,
+)
 from jobs.store.ledger import Run, differing
 from jobs.store.places import filesystem_of, table_path
-from jobs.store.published import HISTORY, Noted, require_rows
-from jobs.store.sealed import Sealed
+from jobs.store.published import HISTORY, Noted, oldest_kept, require_rows
 from jobs.store.warehouse import TABLES, WRITTEN_TABLES, Warehouse
 from namesrv_day.arrow.digest import Digest, Slice
+from namesrv_day.arrow.sql import connection
 from schemas import bronze, gold
 from schemas.table import Table
 
@@ -191,3 +216,429 @@ class Holder:
             more = f" ({len(wrong) - 1} more partitions differ)" if len(wrong) > 1 else ""
             raise TamperedError(f"{wrong[0]}{more}")
         self._held.add(name)
+
+
+# What writers that died have left, and Hadoop's checksums, no reader looks at.
+_BESIDE: Final = re.compile(r"_last_checkpoint|\..*|.*\.tmp|.*#\d+")
+_MS: Final = dt.timedelta(milliseconds=1)
+_SAID: Final = ("size", "parts", "vector", "stats")
+Json = dict[str, Any]
+
+
+class Sealed:
+    """The files that the chain names, and those that there are. Of tables that are `damaged` enough is said."""
+
+    def __init__(self, warehouse: Warehouse, last: Run, damaged: set[str]) -> None:
+        self._warehouse, self._last, self._damaged = warehouse, last, damaged
+        self.chain = warehouse.chain()
+        self._now, self._commits = self.chain.files(), last_commits(warehouse.rows(gold.RUNS, columns=["files"]))
+        runs = warehouse.rows(gold.RUNS, columns=["run_id", "days", "ingest_runs", "versions"])
+        self._runs = {row["run_id"]: row for row in runs.to_pylist()}
+        ledger = delta_log.Version(warehouse.path, gold.RUNS)
+        self._oldest = oldest_kept(ledger.delta)
+        self.replaced: list[str] = []
+
+    def wrong(self) -> Iterator[str]:
+        """Yield a sentence for each file that is not as the chain has it; files that no readable run needs may be gone."""
+        ever = {(one.table, one.path): one for _, added, _ in self.chain.changes() for one in added}
+        for key, entry in ever.items():
+            if entry.table in self._damaged:
+                continue
+            where = f"{entry.table}: {table_path(self._warehouse.path, TABLES[entry.table])}/{entry.path}"
+            try:
+                if sha256_at(self._warehouse.path, TABLES[entry.table], entry.path) != entry.sha256:
+                    yield f"{where} has not the bytes that were published"
+            except TamperedError:
+                is_needed = key in self._now or entry.path.startswith(LOG)
+                if is_needed and not self._may_be_gone(entry):
+                    yield f"{where} is gone"
+        for table in (*WRITTEN_TABLES, gold.RUNS):
+            if table.name not in self._damaged:
+                yield from self._misnamed(table)
+        if root_of_files(self._now) != self.chain.root(self._last.run_id):
+            yield f"runs: the files that are listed up to run {self._last.run_id} are not those of its root"
+
+    def wrong_since(self, run_id: str) -> Iterator[str]:
+        """Yield a sentence for what is not as a run left it and no later run has replaced; note in `replaced` what one has."""
+        then = self.chain.files(run_id)
+        if root_of_files(then) != self.chain.root(run_id):
+            yield f"runs: the files that are listed up to run {run_id} are not those of its root"
+        days, ingested = self._known_by(run_id)
+        kept, old = _pieces_in(self._now.values()), _pieces_in(then.values())
+        counted = (Counter(piece for entry in of.values() for piece in _set_of(entry)) for of in (self._now, then))
+        for table, folder in sorted({piece[:2] for piece in next(counted) - next(counted) if piece in old}):
+            yield f"{table}: rows that were published lie twice in {table_path(self._warehouse.path, TABLES[table])}/{folder}"
+        is_later, count = False, Counter[tuple[str, str, str, str]]()
+        for link, added, gone in self.chain.changes():
+            if is_later:
+                for entry in (then[key] for key in gone if key in then):
+                    if not _is_in(entry, kept):
+                        count[link.run_id, "replaced", "of", _folder(entry)] += 1
+                for entry in added:
+                    # Rows that were published before lie in a new file: they must be those.
+                    if not _set_of(entry).isdisjoint(old) and (entry.table, entry.path) in self._now:
+                        yield from self._other_rows(entry)
+                    if not entry.path.startswith(LOG) and self._is_of_the_past(entry, old, days):
+                        count[link.run_id, "added", "to", _folder(entry)] += 1
+                    yield from self._of_earlier_runs(link, entry, old, ingested)
+            is_later = is_later or link.run_id == run_id
+        self.replaced = [
+            f"run {run} has {done} {files} file(s) {how} {folder}" for (run, done, how, folder), files in count.items()
+        ]
+        self.replaced += [*self._published_again(run_id, days), *self._rearranged(kept)]
+
+    # -- what later runs did ---------------------------------------------------------------------------------------------
+
+    def _known_by(self, run_id: str) -> tuple[set[dt.date], set[str]]:
+        """Return the days that were published up to a run, and the runs that had read what it knew."""
+        links = [*self.chain.links.values()]
+        until = links[: links.index(self.chain.links[run_id]) + 1]
+        rows = [self._runs[link.run_id] for link in until if link.is_published]
+        return {day for row in rows for day in row["days"]}, {run for row in rows for run in row["ingest_runs"]}
+
+    def _published_again(self, run_id: str, days: set[dt.date]) -> Iterator[str]:
+        """Yield a sentence for each later run that has published days anew: it says what is known of them."""
+        links = [*self.chain.links.values()]
+        for link in links[links.index(self.chain.links[run_id]) + 1 :]:
+            if link.is_published and (again := days.intersection(self._runs[link.run_id]["days"])):
+                yield f"run {link.run_id} has published again: {', '.join(map(str, sorted(again)))}"
+
+    def _is_of_the_past(self, entry: Entry, old: set[tuple[str, str, Any]], days: set[dt.date]) -> bool:
+        """Return whether a later run's file has rows of days that were published, which no file had there."""
+        table = TABLES[entry.table]
+        if not table.partition_by or _is_in(entry, old):
+            return False
+        if not table.has_intervals:
+            return dt.date.fromisoformat(entry.path.partition("=")[2].partition("/")[0]) in days
+        try:
+            stats = json.loads(described(self._warehouse.path, table, entry.path, None).stats)
+        except TamperedError:
+            return False  # it is gone, and told as such if it is needed
+        begins = stats["minValues"].get(table.span[0])
+        return begins is None or dt.date.fromisoformat(begins[:10]) <= max(days, default=dt.date.min)
+
+    def _of_earlier_runs(
+        self, link: Link, entry: Entry, old: set[tuple[str, str, Any]], ingested: set[str]
+    ) -> Iterator[str]:
+        """Yield a sentence if a later run has added rows that an earlier one has read, as they say, to a table that is not cut."""
+        table = TABLES[entry.table]
+        if table not in bronze.TABLES or table.partition_by or entry.path.startswith(LOG):
+            return
+        start, found = 0, set[str]()
+        try:
+            parts = [*batches_of(self._warehouse.path, table, [DataFile(entry.path, 0, 0, None)])]
+        except TamperedError:
+            return
+        runs = pa.concat_tables(parts)["ingest_run"]
+        for rows, root in entry.pieces:
+            if (entry.table, "", (rows, root)) not in old:
+                found.update(ingested.intersection(runs.slice(start, rows).to_pylist()))
+            start += rows
+        if found:
+            yield f"{table.name}: run {link.run_id} has added rows that run {min(found)} had read, as they say: {entry.path}"
+
+    def _rearranged(self, kept: set[tuple[str, str, Any]]) -> Iterator[str]:
+        """Yield a sentence for files in the place of published ones that nothing proves to have their rows."""
+        for table in WRITTEN_TABLES:
+            number, count = self._warehouse.rearranged(table), Counter[str]()
+            if number == self._last.versions.get(table.name, -1) or table.name in self._damaged:
+                continue
+            for file in delta_log.Version(self._warehouse.path, table, number).files():
+                if (table.name, file.path) not in self._now:
+                    pieces = pieces_of(self._warehouse.path, table, file) if is_rooted(table) else ()
+                    entry = Entry(table.name, file.path, "", pieces)
+                    count[_folder(entry)] += not _is_in(entry, kept)
+            yield from (
+                f"somebody has replaced files of {folder}: {files} new" for folder, files in count.items() if files
+            )
+
+    def _other_rows(self, entry: Entry) -> Iterator[str]:
+        table = TABLES[entry.table]
+        if pieces_of(self._warehouse.path, table, DataFile(entry.path, 0, 0, None)) != entry.pieces:
+            where = f"{table_path(self._warehouse.path, table)}/{entry.path}"
+            yield f"{entry.table}: {where} has not the rows that were published before they were put together"
+
+    # -- logs ------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _steps(self) -> dict[str, list[tuple[str, int, set[str], set[str]]]]:
+        """Return for each table which run pins which version, with the files that are new, and gone, since the one before."""
+        found: dict[str, list[tuple[str, int, set[str], set[str]]]] = defaultdict(list)
+        for link, added, gone in self.chain.changes():
+            if not link.is_published:
+                continue
+            new, old = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+            for entry in added:
+                new[entry.table].add(entry.path)
+            for name, path in gone:
+                old[name].add(path)
+            pinned = dict(self._runs[link.run_id]["versions"])
+            for table in WRITTEN_TABLES:
+                name = table.name
+                files = ({path for path in of[name] if not path.startswith(LOG)} for of in (new, old))
+                found[name].append((link.run_id, pinned.get(name, -1), *files))
+        return found
+
+    def _misnamed(self, table: Table) -> Iterator[str]:
+        """Yield a sentence for each entry of a log by which readers would see other files, or fewer rows of one."""
+        log = _Log(self._warehouse.path, table)
+        yield from log.strange()
+        steps, number, files = iter(self._steps.get(table.name, ())), -1, set[str]()
+        step = next(steps, None)
+        try:
+            for number in log.versions(self._commits.get(table.name, "")):
+                while step is not None and step[1] <= number:
+                    run_id, pinned, new, gone = step
+                    files -= gone
+                    files |= new
+                    if pinned == number and files != log.files.keys():
+                        yield f"{table.name}: the log of {log.where} names other files than run {run_id} published"
+                    if pinned < number and files and number != log.first and (new or gone or pinned < 0):
+                        yield f"{table.name}: run {run_id} pins version {pinned}, which is not that of its files"
+                    step = next(steps, None)
+        except TamperedError as error:
+            yield error.said
+        yield from log.wrong
+        if step is not None and step[1] > number:
+            yield f"{table.name}: the log of {log.where} ends with version {number}, run {step[0]} pins {step[1]}"
+        # The ledger's own files no run pins.
+        for path in sorted(log.files) if table is gold.RUNS else ():
+            if (why := _twisted(self._warehouse.path, table, path)) is not None:
+                yield f"{table.name}: {log.where}/{path}: {why}"
+
+    def _may_be_gone(self, entry: Entry) -> bool:
+        number = entry.path.removeprefix(LOG).removesuffix(".json")
+        return number.isdigit() and int(number) < self._oldest.get(entry.table, 0)
+
+
+def _folder(entry: Entry) -> str:
+    folder = posixpath.dirname(entry.path)
+    return f"{entry.table}{f', {folder}' if folder else ''}"
+
+
+def _set_of(entry: Entry) -> set[tuple[str, str, Any]]:
+    """Return a file's pieces with where they lie: a row says nothing of the day by which its table is cut."""
+    return {(entry.table, posixpath.dirname(entry.path), piece) for piece in entry.pieces}
+
+
+def _pieces_in(entries: Iterable[Entry]) -> set[tuple[str, str, Any]]:
+    return {piece for entry in entries for piece in _set_of(entry)}
+
+
+def _is_in(entry: Entry, pieces: set[tuple[str, str, Any]]) -> bool:
+    return bool(entry.pieces) and pieces >= _set_of(entry)
+
+
+# -- what a log says -----------------------------------------------------------------------------------------------------
+
+
+class _Log:
+    """A table's log, gone through commit by commit; `wrong`: what was found on the way, `files`: those of a version, by path."""
+
+    def __init__(self, root: str, table: Table) -> None:
+        self._root, self._table, self.where = root, table, table_path(root, table)
+        self._system, self._folder = filesystem_of(f"{self.where}/_delta_log")
+        found = self._system.get_file_info(pafs.FileSelector(self._folder, allow_not_found=True))
+        self._names = [(info.base_name, info.is_file) for info in found]
+        entries = [entry for name, _ in self._names if (entry := delta_log.ENTRY.fullmatch(name))]
+        self._numbers = {kind: {int(of[1]) for of in entries if of[2] == kind} for kind in ("json", "crc", _CHECKPOINT)}
+        self.wrong: list[str] = []
+        self.files: dict[str, Json] = {}
+        self._meta: Json = {}
+        self.first = -1
+
+    def strange(self) -> Iterator[str]:
+        """Yield a sentence for each entry that readers may take in the place of commits, and that none of ours is like."""
+        for name, is_file in self._names:
+            if not is_file or not (delta_log.ENTRY.fullmatch(name) or _BESIDE.fullmatch(name)):
+                yield f"{self._table.name}: {self._folder}/{name} is no commit or checkpoint as they are written here"
+
+    def versions(self, sealed: str) -> Iterator[int]:
+        """Yield each version that can be read, from the oldest on, while `files` has its files.
+
+        `sealed`: the last commit that the chain has.
+        """
+        commits = self._numbers["json"]
+        head = max(commits, default=-1)
+        whole = next((number + 1 for number in range(head, -1, -1) if number not in commits), 0)
+        self.first = min((number for number in self._numbers[_CHECKPOINT] if whole and number + 1 >= whole), default=-1)
+        if self.first >= 0:
+            adds, self._meta = self._checkpoint(self.first)
+            for add in adds:
+                self.files[add["path"]] = add
+                self._require_true(add, f"{self.first:020d}.checkpoint.parquet")
+            self._require_columns(f"{self.first:020d}.checkpoint.parquet")
+            yield self.first
+        for number in range(max(self.first + 1, whole), head + 1):
+            name = f"{number:020d}.json"
+            try:
+                self._apply(name, is_sealed=name <= sealed)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                raise TamperedError(
+                    f"{self._table.name}: {self._folder}/{name} says what no commit says: {error!r}"
+                ) from error
+            try:
+                self._compare(number)
+            except (KeyError, TypeError, ValueError, AttributeError) as error:
+                self._note(f"{number:020d}.crc", f"has a checksum that says what none says: {error!r}")
+            yield number
+
+    def _apply(self, name: str, *, is_sealed: bool) -> None:
+        for action in delta_log.actions_of(self._table, self._system, f"{self._folder}/{name}"):
+            if said := action.get("remove"):
+                self.files.pop(unquote(said["path"]), None)
+            if said := action.get("add"):
+                add = _said(said)
+                self.files[add["path"]] = add
+                if not is_sealed:
+                    self._require_true(add, name)
+            if said := action.get("metaData"):
+                self._meta = said
+                if not is_sealed:
+                    self._require_columns(name)
+
+    def _checkpoint(self, number: int) -> tuple[list[Json], Json]:
+        """Return what a checkpoint says of files, and of columns."""
+        name = f"{self._folder}/{number:020d}.checkpoint.parquet"
+        # Arrow would end the process over some that are damaged.
+        try:
+            with self._system.open_input_stream(name) as stream, tempfile.NamedTemporaryFile() as file:
+                file.write(stream.read())
+                file.flush()
+                rows = connection().read_parquet(file.name).to_arrow_table().to_pylist()
+            found = [_said(row["add"]) for row in rows if row.get("add")]
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, duckdb.Error) as error:
+            raise TamperedError(f"{self._table.name}: {name} cannot be read: {first_line(error)}") from error
+        return found, next((row["metaData"] for row in rows if row.get("metaData")), {})
+
+    def _compare(self, number: int) -> None:
+        """Note what a checkpoint, or checksum, of a version says otherwise than the commits up to it."""
+        said = _columns_of(self._meta)
+        if number in self._numbers[_CHECKPOINT]:
+            name, (adds, meta) = f"{number:020d}.checkpoint.parquet", self._checkpoint(number)
+            found = {add["path"]: add for add in adds}
+            is_same = found.keys() == self.files.keys() and _columns_of(meta) == said
+            pairs = ((add, self.files[path]) for path, add in found.items()) if is_same else ()
+            if not is_same or any(add[of] != here[of] for add, here in pairs for of in _SAID):
+                self._note(name, "says other things than the commits up to it")
+            for add in found.values():
+                if "parsed" in add:
+                    self._require_true(add, name)
+        if number in self._numbers["crc"]:
+            name = f"{number:020d}.crc"
+            (checksum, *_) = [*delta_log.actions_of(self._table, self._system, f"{self._folder}/{name}"), {}]
+            files = checksum.get("allFiles")
+            is_same = files is None or {unquote(of["path"]) for of in files} == self.files.keys()
+            if not is_same or ("metadata" in checksum and _columns_of(checksum["metadata"]) != said):
+                self._note(name, "says other things than the commits up to it")
+
+    def _require_columns(self, name: str) -> None:
+        fields = [pa.field(of.name, of.type) for of in self._table.delta_schema]
+        ours = _fields_of(Schema.from_arrow(pa.schema(fields)).to_json())
+        if _columns_of(self._meta)[:2] != (ours, list(self._table.partition_by)):
+            self._note(name, "says other columns than the table has")
+
+    def _require_true(self, add: Json, name: str) -> None:
+        """Note if an entry says of a file what it is not: readers would leave out rows."""
+        cut = (part.partition("=") for part in posixpath.dirname(add["path"]).split("/") if part)
+        parts = {key: None if value == NO_VALUE else unquote(value) for key, _, value in cut}
+        if add["parts"] != parts or add["vector"] or not _is_true(self._root, self._table, add):
+            self._note(name, f"says of {add['path']} what it is not")
+
+    def _note(self, name: str, said: str) -> None:
+        self.wrong.append(f"{self._table.name}: the log of {self.where} {said}: {name}")
+
+
+_CHECKPOINT: Final = "checkpoint.parquet"
+
+
+def _said(add: Json) -> Json:
+    """Return what an entry says of a file, however it is written."""
+    stats, parsed = add.get("stats"), add.get("stats_parsed")
+    said = {
+        "path": unquote(add["path"]),
+        "size": add["size"],
+        "parts": dict(add.get("partitionValues") or ()),
+        "vector": add.get("deletionVector"),
+        "stats": json.loads(stats) if stats else {},
+    }
+    return {**said, "parsed": parsed} if parsed else said
+
+
+def _columns_of(meta: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Return the columns, the partition's, and how columns are mapped, of what a log says of its table."""
+    configuration = dict(meta.get("configuration") or ())
+    fields = _fields_of(meta.get("schemaString") or '{"fields": []}')
+    return fields, list(meta.get("partitionColumns") or ()), configuration.get("delta.columnMapping.mode", "none")
+
+
+def _fields_of(schema: str) -> list[tuple[str, str]]:
+    return [(of["name"], json.dumps(of["type"], sort_keys=True)) for of in json.loads(schema)["fields"]]
+
+
+def _is_true(root: str, table: Table, add: Json) -> bool:
+    """Return whether what an entry says of a file's rows is so; of one that is gone nothing is read."""
+    try:
+        found = described(root, table, add["path"], None)
+    except TamperedError:
+        return True  # it is told of elsewhere, if it is needed
+    if found.size != add["size"]:
+        return False
+    stats = [of for of in (add["stats"], add.get("parsed")) if of]
+    if all(of == json.loads(found.stats) for of in stats):
+        return True
+    rows = pa.concat_tables(batches_of(root, table, [DataFile(add["path"], 0, 0, None)]))
+    return all(of.get("numRecords") == rows.num_rows and not _false_bounds(rows, of) for of in stats)
+
+
+def _false_bounds(rows: pa.Table, stats: Json) -> bool:
+    """Return whether least or greatest values, or counts of NULL, of columns are not those of the rows."""
+    while any(pa.types.is_struct(field.type) for field in rows.schema):
+        rows = rows.flatten()
+    told = [(of, *one) for of in ("minValues", "maxValues", "nullCount") for one in _flat(stats.get(of) or {})]
+    return any(name not in rows.column_names or _is_false(of, said, rows[name]) for of, name, said in told)
+
+
+def _is_false(of: str, said: Any, column: pa.ChunkedArray) -> bool:
+    if said is None or of == "nullCount":
+        return said is not None and bool(said != column.null_count)
+    if column.null_count == len(column):
+        return False
+    try:
+        low, high = pc.min_max(column).as_py().values()
+        value = said if isinstance(said, type(low)) else pa.scalar(said).cast(column.type).as_py()
+        if of == "minValues":
+            return not value <= low
+        return not (value + _MS if isinstance(value, dt.datetime) else value) >= high  # whole milliseconds are said
+    except (pa.ArrowException, TypeError):
+        return True
+
+
+def _flat(values: Json, before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{before}{name}.")
+        else:
+            yield f"{before}{name}", value
+
+
+def _twisted(root: str, table: Table, path: str) -> str | None:
+    """Return why a file, whose bytes nobody has sealed, may read otherwise than Arrow reads it; None: it does not."""
+    system, folder = filesystem_of(table_path(root, table))
+    with system.open_input_file(f"{folder}/{path}") as opened:
+        file = pq.ParquetFile(opened)
+        names = file.schema_arrow.names
+        if len({name.lower() for name in names}) < len(names):
+            return "two of its columns have one name"
+        for number in range(file.num_row_groups):
+            group, rows = file.metadata.row_group(number), file.read_row_group(number)
+            for of in (group.column(at) for at in range(group.num_columns)):
+                if (of.has_column_index or of.has_offset_index) and of.path_in_schema in names:
+                    return "it has an index of pages, which files of ours have not"
+                if of.path_in_schema in names and of.is_stats_set:
+                    said, column = of.statistics, rows[of.path_in_schema]
+                    bounds = pc.min_max(column).as_py() if said.has_min_max else None
+                    is_bound = bounds is None or (said.min <= bounds["min"] and said.max >= bounds["max"])
+                    if not is_bound or said.null_count != column.null_count:
+                        return f"its footer says of {of.path_in_schema} what it is not"
+    return None

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from duckdb import ConstantExpression
 
 from jobs.errors import TamperedError, first_line
-from jobs.store.merkle import leaves_of, root_of
+from jobs.store.chain import Pieces, leaves_of, root_of
 from jobs.store.places import filesystem_of, local_path, table_path
 from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of, sum_of
 from namesrv_day.arrow.rows import conformed, derived_of, empty, plain, with_derived
@@ -62,8 +62,6 @@ _ASKED_BYTES = 16 << 20
 ASKED_FILES = 100
 """Files of which is asked at once: each is a part of the statement."""
 _PIECES: Final = b"pieces"
-Pieces = tuple[tuple[int, str], ...]
-"""What a file holds, as it was first written: rows that lie one after the other, and the Merkle root of each such piece."""
 
 
 class DataFile(NamedTuple):

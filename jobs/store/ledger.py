@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 from jobs.errors import TamperedError
 from jobs.store.published import require_layout
 from namesrv_day.arrow.digest import Digest, Slice
-from namesrv_day.arrow.sql import ask
 from schemas import bronze
 
 HALTED: Final = "outcome.scan_failed"
@@ -70,7 +69,7 @@ def read_ledger(runs: pa.Table, warehouse: str) -> Ledger:
     halting = {day for halted, of in zip(happened[HALTED], days, strict=True) if halted for day in of}
     scans = {day for *counted, of in zip(*happened.values(), days, strict=True) if any(counted) for day in of}
     return Ledger(
-        _last(published),
+        last_of(published),
         dict(zip(*(published.column(name).to_pylist() for name in ("run_id", "finished_time")), strict=True)),
         frozenset(run for of in published.column("ingest_runs").to_pylist() for run in of),
         frozenset(day for of in days for day in of),
@@ -79,43 +78,12 @@ def read_ledger(runs: pa.Table, warehouse: str) -> Ledger:
     )
 
 
-def run_of(runs: pa.Table, run_id: str) -> Run | None:
-    """Return the published run with that id; None: there is none."""
-    found = runs.filter((pc.field("status") == "published") & (pc.field("run_id") == run_id))
-    return _last(found) if found.num_rows else None
-
-
-def slices_in_force(runs: pa.Table) -> pa.Table:
-    """Return the slices that the ledger has, with their digests: of gold tables as written, of bronze ones as read.
-
-    A day is as the last run left it that recomputed it.
-    """
-    return ask(_IN_FORCE, {"runs": runs})
-
-
-def digests_in(
-    slices: pa.Table, days: Collection[dt.date | None] | None = None, table: str | None = None
-) -> dict[Slice, Digest]:
-    """Return the digest of each of the `slices` of a ledger, or of some days or one table.
-
-    None among the days stands for what is of no day, the intervals that are open.
-    """
-    if days is not None:
-        slices = slices.filter(pc.field("day").isin(pa.array([*days], pa.date32())))
-    if table is not None:
-        slices = slices.filter(pc.field("table") == table)
-    return {
-        Slice(row["table"], row["day"], row["namesrv_id"]): Digest.parse(row["digest"]) for row in slices.to_pylist()
-    }
-
-
 def as_rows(digests: Mapping[Slice, Digest]) -> list[dict[str, Any]]:
     """Return slices with their digests as `inputs` and `outputs` hold them."""
     return [{**cut._asdict(), "digest": str(digests[cut])} for cut in sorted(digests, key=_place)]
 
 
-# What is of no day, the intervals that are open, each run says anew.
-_IN_FORCE = """
+IN_FORCE: Final = """
     WITH published AS (
         SELECT row_number() OVER (ORDER BY finished_time, run_id) AS number, days,
             outputs || list_filter(inputs, lambda cut: list_contains($bronze, cut."table")) AS cuts
@@ -129,6 +97,10 @@ _IN_FORCE = """
     FROM (SELECT number, unnest(cuts) AS cut FROM published) AS cuts
     JOIN last ON last.number = cuts.number AND last.day IS NOT DISTINCT FROM cut.day
     """.replace("$bronze", str([table.name for table in bronze.TABLES]))
+"""The slices that the ledger has, with their digests: of gold tables as written, of bronze ones as read.
+
+A day is as the last run left it that recomputed it; what is of no day, the intervals that are open, each run says anew.
+"""
 _FROM_BACKUP = (
     "Bring the table's folder back from a backup; a gold day that follows from intact events can also be recomputed with "
     "`nightly --from DAY --to DAY`, a history from the first recorded day on with `nightly --from FIRST_DAY`"
@@ -163,7 +135,8 @@ def _place(cut: Slice) -> tuple[dt.date, str, str]:
     return cut.day or dt.date.max, cut.table, cut.namesrv_id or ""
 
 
-def _last(published: pa.Table) -> Run:
+def last_of(published: pa.Table) -> Run:
+    """Return the last of some published runs, of which `runs` has all columns of it."""
     order = pc.sort_indices(published, [("finished_time", "descending"), ("run_id", "descending")])
     row = published.select(_RUN).slice(order[0].as_py(), 1).to_pylist()[0]
     maps = {name: dict(row[name] or ()) for name in ("versions", "digests", "counts")}

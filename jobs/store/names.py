@@ -23,10 +23,6 @@ from schemas import asked
 
 # What is made of the ledger instead of a statement, and what of it.
 _OF_LEDGER: Mapping[str, str] = {"known_run": "", "coverage_spans": "runs"}
-# `schemas.views.COVERAGE_SPANS`, whose import would take longer than the answer.
-_SPANS = """[{"from_time": "TIMESTAMPTZ", "until": "TIMESTAMPTZ", "nowhere": "BOOLEAN", "recorded": "VARCHAR", "said": [{
-    "namesrv_id": "VARCHAR", "is_covered": "BOOLEAN", "recorded": "BOOLEAN", "running": "BOOLEAN", "known": "BOOLEAN",
-    "known_since": "TIMESTAMPTZ", "coverage": "VARCHAR", "nothing": "VARCHAR"}]}]"""
 # What DuckDB would take a file's name for a pattern by.
 _PATTERN = re.compile(r"[*?\[]")
 
@@ -97,7 +93,9 @@ class Names:
         elif name == "coverage_spans":
             rows = json.dumps(span_rows(self.coverage), default=dt.datetime.isoformat)
             made = "SELECT s.* FROM (SELECT unnest(from_json(?, ?)) AS s)"
-            self._connection.execute(f"CREATE OR REPLACE TABLE coverage_spans AS {made}", [rows, _SPANS])
+            self._connection.execute(
+                f"CREATE OR REPLACE TABLE coverage_spans AS {made}", [rows, asked.derived(name, "said")]
+            )
         elif statement is not None:
             self._connection.execute(statement)
         else:

@@ -21,13 +21,12 @@ from jobs.conf import PipelineConf
 from jobs.errors import LedgerBehindError, TamperedError
 from jobs.printable import nobody
 from jobs.store import delta_log
-from jobs.store.chain import LOG, Chain, Entry, files_after, last_commits, root_of_files
+from jobs.store.chain import LOG, Chain, Entry, Pieces, files_after, last_commits, root_of_files
 from jobs.store.chain import Files as Sealed
 from jobs.store.coverage import RECORDED, Covered, covered_of
 from jobs.store.delta_log import Version
 from jobs.store.files import (
     DataFile,
-    Pieces,
     batches_of,
     digest_of,
     digests_of,
@@ -44,16 +43,15 @@ from jobs.store.files import (
 from jobs.store.history import Shown, is_as_made, write_history
 from jobs.store.ledger import (
     COLUMNS,
+    IN_FORCE,
     Ledger,
     ReadFile,
     Run,
     days_of,
-    digests_in,
     finished_after,
+    last_of,
     read_ledger,
     require_same,
-    run_of,
-    slices_in_force,
 )
 from jobs.store.names import Files
 from jobs.store.places import filesystem_of, local_path, read_text, table_path, write_text
@@ -72,8 +70,6 @@ WRITTEN_TABLES: Final = (*bronze.TABLES, *DATA_TABLES)
 """The tables of which a run pins the versions."""
 TABLES: Final = {table.name: table for table in (*WRITTEN_TABLES, gold.RUNS)}
 """The tables that readers meet, by name."""
-_DATA = frozenset(table.name for table in DATA_TABLES)
-_PINNED = frozenset(table.name for table in WRITTEN_TABLES)
 _MANY, _SMALL_BYTES = 16, 16 << 20
 # A file each run, a few rows each: what a run asks of them it asks several times.
 _KEPT = (gold.RUNS, bronze.SOURCES)
@@ -157,10 +153,11 @@ class Warehouse:
 
     def published_run(self, run_id: str) -> Run:
         """Return the published run with this id. Raises TamperedError if the ledger lacks it."""
-        run = run_of(self.rows(gold.RUNS), run_id)
-        if run is None:
+        is_it = (pc.field("status") == "published") & (pc.field("run_id") == run_id)
+        found = self.rows(gold.RUNS, filter=is_it)
+        if not found.num_rows:
             raise TamperedError(f"{table_path(self.path, gold.RUNS)}: run {run_id} is not in it any more")
-        return run
+        return last_of(found)
 
     def files_of(self, run: Run, table: Table, days: Collection[dt.date] | None = None) -> list[DataFile]:
         """Return the data files of `table` as a published run left it."""
@@ -208,7 +205,7 @@ class Warehouse:
             base = self._base(table)
             self.require_published(table)
             if base != self._heads[table.name]:
-                reason = "no run has published it" if table.name in _DATA else "the run that wrote it noted no file"
+                reason = "no run has published it" if table.layer != "bronze" else "the run that wrote it noted no file"
                 log.warning("taken back, since %s: %s", reason, table.name)
 
     def require_published(self, table: Table) -> None:
@@ -232,7 +229,7 @@ class Warehouse:
         days: set[dt.date] | None = set(self.ledger().days)
         if table.has_intervals:
             days = None
-        elif table.name not in _DATA:
+        elif table.layer == "bronze":
             covered = self.ledger().covered
             days = set(self.ledger().days) - {
                 day for source in self.recorded() if source.ingest_run not in covered for day in source.days
@@ -327,12 +324,12 @@ class Warehouse:
         return self._bases[table.name]
 
     def _found_base(self, table: Table, head: int) -> int:
-        if table.name not in _PINNED:
+        if table is gold.RUNS:
             return head
         pinned = self._pinned(table)
         if head < pinned:
             raise TamperedError(f"{table.name}: the ledger pins version {pinned}, but the table is at {head}")
-        is_gold = table.name in _DATA
+        is_gold = table.layer != "bronze"
         if table is bronze.SOURCES or (is_gold and not self._from_published):
             return head
         finished = set() if is_gold else {source.ingest_run for source in self.recorded()}
@@ -529,13 +526,22 @@ class Warehouse:
     def slices_in_force(
         self, days: Collection[dt.date | None] | None = None, known_at: Run | None = None, table: str | None = None
     ) -> dict[Slice, Digest]:
-        """Return the digest of each slice as the ledger has it, now or as of `known_at`; see `digests_in`."""
-        columns = ["run_id", "status", "finished_time", "days", "inputs", "outputs"]
-        if known_at is not None:
-            return digests_in(slices_in_force(self._runs(columns, known_at)), days, table)
-        if self._in_force is None:
-            self._in_force = slices_in_force(self._runs(columns))
-        return digests_in(self._in_force, days, table)
+        """Return the digest of each slice as the ledger has it, now or as of `known_at`, or of some days or one table.
+
+        None among the days stands for what is of no day, the intervals that are open.
+        """
+        slices = self._in_force if known_at is None else None
+        if slices is None:
+            columns = ["run_id", "status", "finished_time", "days", "inputs", "outputs"]
+            slices = ask(IN_FORCE, {"runs": self._runs(columns, known_at)})
+            self._in_force = slices if known_at is None else self._in_force
+        if days is not None:
+            slices = slices.filter(pc.field("day").isin(pa.array([*days], pa.date32())))
+        if table is not None:
+            slices = slices.filter(pc.field("table") == table)
+        return {
+            Slice(of["table"], of["day"], of["namesrv_id"]): Digest.parse(of["digest"]) for of in slices.to_pylist()
+        }
 
     def coverage(self, known_at: Run | None = None) -> list[Covered]:
         """Return what is recorded of each name server, as the ledger has it, now or as of the run `known_at`."""
@@ -622,7 +628,7 @@ class Warehouse:
 
         def files_of(stored: asked.Stored) -> Files:
             table = TABLES[stored.table]
-            newest = self.rearranged(table) if table.name in _PINNED else delta_log.head_of(self.path, table)
+            newest = self.rearranged(table) if table is not gold.RUNS else delta_log.head_of(self.path, table)
             files = self._files_at(table, newest, None)
             paths = [f"{table.layer}/{table.name}/{file.path}" for file in files]
             return Files(paths, {"day": [file.day for file in files]} if table.is_by_day else {})

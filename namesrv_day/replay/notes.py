@@ -22,7 +22,7 @@ from namesrv_day.day.timed import Report, Timed
 from namesrv_day.hours import condense
 from namesrv_day.hours.fold import MARGIN_US
 from namesrv_day.replay.queues import UnmetQueues
-from schemas.tables.event_outcomes import detail_of
+from schemas.reports import detail_of
 
 _HOUR_US = 3_600_000_000
 _TELLING = (events.AnswerObserved, events.ResponseObserved, events.ChangeLogged)

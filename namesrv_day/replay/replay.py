@@ -32,8 +32,8 @@ from namesrv_day.replay.races import NO_DECISIONS, day_for_races, decisions_of
 from namesrv_day.replay.slices import history_rows, outcome_rows, refresh_rows
 from schemas import gold
 from schemas.sql_files import query
+from schemas.state import past_row
 from schemas.table import LONG, STRING
-from schemas.tables.state import past_row
 
 _REQUEST = ("event_id", "received_us", "arrival_us")
 _UNRENEWED = pa.schema([("of_cluster", STRING), ("of_addr", STRING), ("of_behind", LONG)])

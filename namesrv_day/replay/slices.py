@@ -16,8 +16,8 @@ from namesrv_day.day.timed import Timed
 from namesrv_day.replay.notes import OutcomeOf, Refreshes
 from schemas import gold
 from schemas.codec import columns_of
+from schemas.reports import operation_of
 from schemas.table import LONG, Table
-from schemas.tables.event_outcomes import operation_of
 
 _SCAN = ScanNotActiveBroker()
 _SAID = ("cluster_name", "broker_name", "broker_addr", "topic", "channel_id")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jobs.cli.output import write_rows
 from schemas.dialect import duckdb_queries
-from schemas.views import FUNCTION_NAMES, statements
+from schemas.views import statements
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +42,6 @@ def everything(t1: str, t2: str, topic: str) -> list[str]:
     found = []
     for name, made in statements().items():
         values = {"topic": f"'{topic}'", "t": f"TIMESTAMP'{t1}'", "t1": f"TIMESTAMP'{t1}'", "t2": f"TIMESTAMP'{t2}'"}
-        declared = made.sql.partition("RETURNS")[0]
-        given = [value for parameter, value in values.items() if f"    {parameter} " in declared]
-        found.append(f"SELECT * FROM {name}" + (f"({', '.join(given)})" if name in FUNCTION_NAMES else ""))
+        given = [values[parameter.name] for parameter in made.parameters]
+        found.append(f"SELECT * FROM {name}" + (f"({', '.join(given)})" if given else ""))
     return found

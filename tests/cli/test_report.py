@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
+from jobs.cli.commands import show_run
 from jobs.cli.output import Console
-from jobs.cli.report import show_run
 from jobs.night.nightly import Summary
 
 NUMBERS = {

@@ -23,7 +23,7 @@ from jobs.store.places import table_path
 from schemas import bronze, gold
 from schemas.dialect import duckdb_queries
 from schemas.queries import QUESTIONS
-from schemas.views import FUNCTION_NAMES
+from schemas.views import functions
 from tests.cli.both import asked, everything, lines, on_spark
 from tests.cli.rows import publish, warehouse_at, write
 from tests.cli.two_days import (
@@ -253,7 +253,7 @@ def _asks_delta(frame: DataFrame) -> bool:
 
 def test_every_function_and_view_is_described(published: SparkSession) -> None:
     """DESCRIBE shows what it is for, its arguments and its columns, each with a comment."""
-    for name in FUNCTION_NAMES:
+    for name in (function.name for function in functions()):
         words = "\n".join(row[0] for row in published.sql(f"DESCRIBE FUNCTION EXTENDED {name}").collect())
         assert "Comment:" in words
     for name in (

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from jobs.errors import UsageError
+from jobs.spark_options import command_line
 from jobs.start.__main__ import main, needs_java
 from jobs.start.java import CONF, QUIET, Java
-from jobs.start.options import command_line
 from jobs.start.pack import zip_packages
 
 CHECKOUT = Path(__file__).resolve().parents[2]

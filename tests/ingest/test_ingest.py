@@ -18,12 +18,11 @@ import pyarrow as pa
 import pytest
 
 from jobs.errors import GateError
-from jobs.ingest import collecting
-from jobs.ingest.collecting import Collector, Run
+from jobs.ingest import staging as staging_module
 from jobs.ingest.ingest import ingest
 from jobs.ingest.reading import Part, read_part
 from jobs.ingest.sources import Ingested
-from jobs.ingest.staging import write_staged
+from jobs.ingest.staging import Collector, Run, write_staged
 from namesrv_wire.packets.columns import read_columns
 from schemas import bronze
 from schemas.bronze import BROKEN_RULE
@@ -287,7 +286,7 @@ def test_a_disk_that_is_full_while_a_capture_is_read_is_no_fault_of_it(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(collector.run.folder))
         write_rows(collector, name, rows)
 
-    monkeypatch.setattr(collecting, "_PENDING_BYTES", 1 << 12)
+    monkeypatch.setattr(staging_module, "_PENDING_BYTES", 1 << 12)
     monkeypatch.setattr(Collector, "_write", some)
     with pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
         read_in(tmp_path / "w", recorded)

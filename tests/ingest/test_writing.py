@@ -104,7 +104,7 @@ def test_rows_do_not_depend_on_how_many_are_in_memory(tmp_path: Path, monkeypatc
     counted = {}
     for name in ("whole", "parts"):
         if name == "parts":
-            monkeypatch.setattr("jobs.ingest.collecting._PENDING_BYTES", 1)
+            monkeypatch.setattr("jobs.ingest.staging._PENDING_BYTES", 1)
             monkeypatch.setattr("jobs.ingest.staging.ROWS_AT_A_TIME", 1)
             monkeypatch.setattr("jobs.ingest.staging._ROWS_ASKED", 1)
             monkeypatch.setattr("jobs.ingest.staging._ROWS_PER_FILE", 1)

@@ -9,8 +9,8 @@ import pytest
 
 from jobs.conf import NamesrvConf, PipelineConf
 from jobs.errors import MissingDayError
-from jobs.night import days as days_module
-from jobs.night.days import holes
+from jobs.night import night as days_module
+from jobs.night.night import holes
 from jobs.night.nightly import Summary, gold_digests
 from jobs.store.check import check
 from jobs.store.maintain import maintain

@@ -53,7 +53,7 @@ def test_every_query_is_described() -> None:
     assert len(queries()) == 44
     for query in queries().values():
         assert query.question.endswith(("?", "run."))
-        assert query.group in GROUPS
+        assert query.group in GROUPS.values()
         for parameter in query.parameters:
             assert f":{parameter.name}" in query.sql, query.name
         assert all(query.columns.values())

@@ -18,7 +18,7 @@ import pytest
 
 from namesrv_core.asking.body_json import read_json
 from namesrv_wire.protocol.frames import JSON, ROCKETMQ
-from schemas import gold, recorded
+from schemas import bronze, gold
 from schemas.table import Table
 from tests.night.nights import CHECKOUT, night, rows
 from tests.night.test_logs import SHOWN
@@ -199,7 +199,7 @@ def test_real_brokers_and_clients_have_no_other(tmp_path: Path) -> None:
 
 def _period_us(polls: Path) -> int:
     """Return within what time each thing was asked again, in µs: two of the longest rounds that polls took."""
-    asked = sorted(row["event_time"] for row in rows(polls, recorded.ROUTE_OBSERVATIONS) if row["code"] == 106)
+    asked = sorted(row["event_time"] for row in rows(polls, bronze.ROUTE_OBSERVATIONS) if row["code"] == 106)
     return int(2 * max(later - earlier for earlier, later in itertools.pairwise(asked)))
 
 

@@ -30,7 +30,7 @@ def test_what_was_translated_is_kept_until_a_source_changes(tmp_path: Path) -> N
     (first, translated), (second, again) = said().rsplit(" ", 1), said().rsplit(" ", 1)
     assert (translated, again) == ("True", "False")
     assert first.strip() == second.strip() == (asked.statement("query.flapping") or "").strip()
-    query = tmp_path / "schemas" / "sql" / "queries" / "flapping.sql"
+    query = tmp_path / "schemas" / "sql" / "queries" / "liveness" / "flapping.sql"
     query.write_text(query.read_text(encoding="utf-8").replace("SELECT", "SELECT 'changed',", 1), encoding="utf-8")
     assert "'changed'" in said()
 

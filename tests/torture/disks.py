@@ -20,7 +20,7 @@ from tempfile import mkdtemp
 from unittest import mock
 
 from jobs.errors import EXIT_DISK_FULL, EXIT_OK
-from jobs.ingest import collecting
+from jobs.ingest import staging
 from tests.ingest.given import piece
 from tests.night.nights import CHECKOUT, night, nightly
 from tests.torture.flips import Given, answers, given
@@ -74,7 +74,7 @@ def _night(place: str, path: Path, small: Path, known: Given) -> tuple[int, str]
     said = io.StringIO()
     with contextlib.ExitStack() as stack:
         if place == "rows of a capture":  # they are written while it is read, not at its end alone
-            stack.enter_context(mock.patch.object(collecting, "_PENDING_BYTES", 1 << 12))
+            stack.enter_context(mock.patch.object(staging, "_PENDING_BYTES", 1 << 12))
         if place == "temporary files":
             stack.enter_context(mock.patch.object(tempfile, "tempdir", str(small)))
             stack.enter_context(mock.patch.dict(os.environ, {"TMPDIR": str(small)}))

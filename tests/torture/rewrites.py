@@ -15,11 +15,10 @@ from typing import Any
 import pyarrow as pa
 
 from jobs.errors import JobError
-from jobs.store.chain import FIRST, Chain, Files, link_of, root_of_files
+from jobs.store.chain import FIRST, Chain, Files, link_of, root_of_files, texts_of
 from jobs.store.check import check
 from jobs.store.files import DataFile, read_files, write_file
 from jobs.store.maintain import maintain
-from jobs.store.merkle import texts_of
 from jobs.store.places import table_path
 from jobs.store.published import LAST_RUN, Noted
 from jobs.store.warehouse import Warehouse

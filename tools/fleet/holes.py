@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.recorded import DAY
+from schemas.bronze import DAY
 from schemas.table import USUAL, Table, columns
 
 HOLES = Table(

@@ -1,4 +1,3 @@
--- One address in two groups, or under two ids, at the same time.
 -- meaning: one address in two groups, or under two ids, at the same time
 -- severity: critical
 -- remedy: Look which configuration has the wrong brokerName or brokerId; stop that broker, let its old entry be removed

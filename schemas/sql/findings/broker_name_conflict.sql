@@ -1,4 +1,3 @@
--- One broker name in the sets of two clusters at the same time.
 -- meaning: one broker name in the sets of two clusters at the same time
 -- severity: critical
 -- remedy: Give one of the two brokers another brokerName

@@ -1,4 +1,3 @@
--- Topics that are routed to nobody.
 -- meaning: a topic routed to nobody
 -- severity: critical
 -- remedy: Bring the broker back, or delete the topic if it is gone for good

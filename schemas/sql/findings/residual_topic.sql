@@ -1,4 +1,3 @@
--- Topics that a broker no longer reports and the name server still routes to it.
 -- meaning: a topic that a broker no longer reports and that is still routed to it
 -- severity: warning
 -- remedy: Delete the topic on the name servers, or restart them one by one

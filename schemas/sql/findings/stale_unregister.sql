@@ -1,4 +1,3 @@
--- Brokers that were removed by what had arrived before they registered afresh.
 -- meaning: a fresh registration wiped by a removal that had arrived before it
 -- severity: critical
 -- remedy: Upgrade the name server, or look why it handles ends of connections late; the broker is back with its next registration

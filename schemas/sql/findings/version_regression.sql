@@ -1,4 +1,3 @@
--- Brokers that reported an older data version than before.
 -- meaning: a broker reported an older data version than before
 -- severity: warning
 -- remedy: Look whether the broker was restored from an older copy; topics may be older too

@@ -1,25 +1,18 @@
-CREATE OR REPLACE TEMPORARY FUNCTION route_at(
-    topic STRING COMMENT 'Topic',
-    t TIMESTAMP COMMENT 'Instant; intervals are half open: what begins at t is in, what ends at t is out'
-)
-RETURNS TABLE(
-    namesrv_id STRING COMMENT 'Name server',
+-- The route of a topic at t on every name server; no row: it would have answered TOPIC_NOT_EXIST
+-- parameters: topic, t
+-- columns: namesrv_id
 {route_columns()}
-    queues_opened_by STRING COMMENT 'event_id since which the queues and the permission have been so; NULL: no route, it says that others may be missing',
-    known BOOLEAN COMMENT 'FALSE: the row is only believed',
-    coverage STRING COMMENT 'What is known of the name server at t: in full, in part, or not recorded'
-)
-COMMENT 'The route of a topic at t on every name server; no row: it would have answered TOPIC_NOT_EXIST'
-RETURN
-    SELECT
-        c.namesrv_id, c.nothing, c.nothing, CAST(NULL AS MAP<BIGINT, STRING>), CAST(c.nothing AS INT), CAST(c.nothing AS INT),
-        c.nothing, CAST(c.nothing AS INT), CAST(c.nothing AS INT), c.nothing, c.nothing, c.nothing, c.known, c.coverage
-    FROM coverage_at(route_at.t) AS c
-    WHERE NOT c.known
-    UNION ALL
-    SELECT
-        r.namesrv_id, r.cluster_name, r.broker_name, r.broker_addrs, r.read_queue_nums, r.write_queue_nums, r.perm,
-        r.perm_bits, r.topic_sys_flag, r.order_topic_conf, r.order_topic_conf_stored, r.queues_opened_by,
-        r.known, r.coverage
-    FROM routes_rows_at(route_at.t) AS r
-    WHERE r.topic = route_at.topic
+-- column queues_opened_by STRING: event_id since which the queues and the permission have been so; NULL: no route, it says that others may be missing
+-- columns: known, coverage
+SELECT
+    c.namesrv_id, c.nothing, c.nothing, CAST(NULL AS MAP<BIGINT, STRING>), CAST(c.nothing AS INT), CAST(c.nothing AS INT),
+    c.nothing, CAST(c.nothing AS INT), CAST(c.nothing AS INT), c.nothing, c.nothing, c.nothing, c.known, c.coverage
+FROM coverage_at(route_at.t) AS c
+WHERE NOT c.known
+UNION ALL
+SELECT
+    r.namesrv_id, r.cluster_name, r.broker_name, r.broker_addrs, r.read_queue_nums, r.write_queue_nums, r.perm,
+    r.perm_bits, r.topic_sys_flag, r.order_topic_conf, r.order_topic_conf_stored, r.queues_opened_by,
+    r.known, r.coverage
+FROM routes_rows_at(route_at.t) AS r
+WHERE r.topic = route_at.topic

@@ -1,68 +1,61 @@
-CREATE OR REPLACE TEMPORARY FUNCTION route_diff(
-    t1 TIMESTAMP COMMENT 'First instant',
-    t2 TIMESTAMP COMMENT 'Second instant, later'
+-- What differs between the routes at t1 and at t2, on every name server
+-- parameter t1 TIMESTAMP: First instant
+-- parameter t2 TIMESTAMP: Second instant, later
+-- columns: namesrv_id, topic, broker_name
+-- column what STRING: appeared, vanished, queues (numbers, permission, flags), addresses, order_topic_conf; not known: no difference, it says why
+-- column before STRING: As it was at t1
+-- column after STRING: As it was at t2
+-- column caused_by STRING: Last event in (t1, t2] that changed it
+-- column known BOOLEAN: FALSE: one of the instants is not known in full, or not recorded: the difference is only believed
+-- column coverage STRING: What is known of the name server at both: in full, in part, or not recorded
+WITH covered AS (
+    SELECT * FROM coverage_between(route_diff.t1, route_diff.t2)
 )
-RETURNS TABLE(
-    namesrv_id STRING COMMENT 'Name server',
-    topic STRING COMMENT 'Topic',
-    broker_name STRING COMMENT 'Broker name',
-    what STRING COMMENT 'appeared, vanished, queues (numbers, permission, flags), addresses, order_topic_conf; not known: no difference, it says why',
-    before STRING COMMENT 'As it was at t1',
-    after STRING COMMENT 'As it was at t2',
-    caused_by STRING COMMENT 'Last event in (t1, t2] that changed it',
-    known BOOLEAN COMMENT 'FALSE: one of the instants is not known in full, or not recorded: the difference is only believed',
-    coverage STRING COMMENT 'What is known of the name server at both: in full, in part, or not recorded'
-)
-COMMENT 'What differs between the routes at t1 and at t2, on every name server'
-RETURN
-    WITH covered AS (
-        SELECT * FROM coverage_between(route_diff.t1, route_diff.t2)
+SELECT n.namesrv_id, n.nothing, n.nothing, 'not known', n.nothing, n.nothing, n.nothing, n.known, n.coverage
+FROM covered AS n
+WHERE NOT n.known
+UNION ALL
+SELECT
+    d.namesrv_id, d.topic, d.broker_name, d.what, d.before, d.after, max_by(c.event_id, c.position), max(c.known),
+    max(c.coverage)
+FROM (
+    SELECT
+        namesrv_id, topic, broker_name, part,
+        CASE
+            WHEN part <> 'queues' THEN part
+            WHEN max(before) IS NULL THEN 'appeared'
+            WHEN max(after) IS NULL THEN 'vanished'
+            ELSE part
+        END AS what,
+        max(before) AS before, max(after) AS after
+    FROM (
+        SELECT namesrv_id, topic, broker_name, part, text AS before, CAST(NULL AS STRING) AS after
+        FROM route_text_rows_at(route_diff.t1)
+        UNION ALL
+        SELECT namesrv_id, topic, broker_name, part, CAST(NULL AS STRING), text
+        FROM route_text_rows_at(route_diff.t2)
     )
-    SELECT n.namesrv_id, n.nothing, n.nothing, 'not known', n.nothing, n.nothing, n.nothing, n.known, n.coverage
-    FROM covered AS n
-    WHERE NOT n.known
+    GROUP BY namesrv_id, topic, broker_name, part
+    HAVING NOT max(before) <=> max(after)
+        -- the addresses and the order conf of queues that came or went are no change of their own
+        AND (part = 'queues' OR (max(before) IS NOT NULL AND max(after) IS NOT NULL))
+) AS d
+-- with a row for each part that says what is known: Spark refuses outer joins with rows that depend on t1
+JOIN (
+    SELECT
+        namesrv_id, part, topic, broker_name, event_id, position, CAST(NULL AS BOOLEAN) AS known,
+        CAST(NULL AS STRING) AS coverage
+    FROM route_cause_rows_between(route_diff.t1, route_diff.t2)
     UNION ALL
     SELECT
-        d.namesrv_id, d.topic, d.broker_name, d.what, d.before, d.after, max_by(c.event_id, c.position), max(c.known),
-        max(c.coverage)
-    FROM (
-        SELECT
-            namesrv_id, topic, broker_name, part,
-            CASE
-                WHEN part <> 'queues' THEN part
-                WHEN max(before) IS NULL THEN 'appeared'
-                WHEN max(after) IS NULL THEN 'vanished'
-                ELSE part
-            END AS what,
-            max(before) AS before, max(after) AS after
-        FROM (
-            SELECT namesrv_id, topic, broker_name, part, text AS before, CAST(NULL AS STRING) AS after
-            FROM route_text_rows_at(route_diff.t1)
-            UNION ALL
-            SELECT namesrv_id, topic, broker_name, part, CAST(NULL AS STRING), text
-            FROM route_text_rows_at(route_diff.t2)
-        )
-        GROUP BY namesrv_id, topic, broker_name, part
-        HAVING NOT max(before) <=> max(after)
-            -- the addresses and the order conf of queues that came or went are no change of their own
-            AND (part = 'queues' OR (max(before) IS NOT NULL AND max(after) IS NOT NULL))
-    ) AS d
-    -- with a row for each part that says what is known: Spark refuses outer joins with rows that depend on t1
-    JOIN (
-        SELECT
-            namesrv_id, part, topic, broker_name, event_id, position, CAST(NULL AS BOOLEAN) AS known,
-            CAST(NULL AS STRING) AS coverage
-        FROM route_cause_rows_between(route_diff.t1, route_diff.t2)
-        UNION ALL
-        SELECT
-            namesrv_id, explode(array('queues', 'addresses', 'order_topic_conf')), nothing, nothing, nothing, NULL, known,
-            coverage
-        FROM covered
-        WHERE is_covered
-    ) AS c
-        ON c.namesrv_id = d.namesrv_id AND c.part = d.part
-        AND (c.event_id IS NULL OR (
-            (c.part = 'addresses' OR c.topic <=> d.topic) AND (c.part = 'order_topic_conf' OR c.broker_name <=> d.broker_name)
-        ))
-    GROUP BY d.namesrv_id, d.topic, d.broker_name, d.what, d.before, d.after
-    HAVING max(c.coverage) IS NOT NULL
+        namesrv_id, explode(array('queues', 'addresses', 'order_topic_conf')), nothing, nothing, nothing, NULL, known,
+        coverage
+    FROM covered
+    WHERE is_covered
+) AS c
+    ON c.namesrv_id = d.namesrv_id AND c.part = d.part
+    AND (c.event_id IS NULL OR (
+        (c.part = 'addresses' OR c.topic <=> d.topic) AND (c.part = 'order_topic_conf' OR c.broker_name <=> d.broker_name)
+    ))
+GROUP BY d.namesrv_id, d.topic, d.broker_name, d.what, d.before, d.after
+HAVING max(c.coverage) IS NOT NULL

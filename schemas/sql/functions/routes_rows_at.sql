@@ -1,57 +1,50 @@
-CREATE OR REPLACE TEMPORARY FUNCTION routes_rows_at(
-    t TIMESTAMP COMMENT 'Instant'
-)
-RETURNS TABLE(
-    namesrv_id STRING COMMENT 'Name server',
-    topic STRING COMMENT 'Topic',
+-- The routes that there were at an instant, and nothing of routes that may be missing
+-- parameter t TIMESTAMP: Instant
+-- columns: namesrv_id, topic
 {route_columns()}
-    queues_opened_by STRING COMMENT 'event_id since which the queues and the permission have been so',
-    known BOOLEAN COMMENT 'FALSE: the row is only believed',
-    coverage STRING COMMENT 'What is known of the name server at t: in full, in part, or not recorded'
-)
-COMMENT 'The routes that there were at an instant, and nothing of routes that may be missing'
-RETURN
+-- column queues_opened_by STRING: event_id since which the queues and the permission have been so
+-- columns: known, coverage
+SELECT
+    q.namesrv_id, q.topic, g.cluster_name, q.broker_name, g.broker_addrs, q.read_queue_nums, q.write_queue_nums,
+    concat(IF(q.perm & 4 <> 0, 'R', '-'), IF(q.perm & 2 <> 0, 'W', '-'), IF(q.perm & 1 <> 0, 'X', '-')),
+    q.perm, q.topic_sys_flag,
+    IF(s.is_served, s.confs[coalesce(concat('=', q.topic), '')], NULL), s.confs[coalesce(concat('=', q.topic), '')],
+    q.opened_by,
+    q.known AND g.known, q.coverage
+FROM topic_queue_rows_at(routes_rows_at.t) AS q
+-- queue data exist only for names that have a group
+JOIN (
     SELECT
-        q.namesrv_id, q.topic, g.cluster_name, q.broker_name, g.broker_addrs, q.read_queue_nums, q.write_queue_nums,
-        concat(IF(q.perm & 4 <> 0, 'R', '-'), IF(q.perm & 2 <> 0, 'W', '-'), IF(q.perm & 1 <> 0, 'X', '-')),
-        q.perm, q.topic_sys_flag,
-        IF(s.is_served, s.confs[coalesce(concat('=', q.topic), '')], NULL), s.confs[coalesce(concat('=', q.topic), '')],
-        q.opened_by,
-        q.known AND g.known, q.coverage
-    FROM topic_queue_rows_at(routes_rows_at.t) AS q
-    -- queue data exist only for names that have a group
-    JOIN (
+        namesrv_id, broker_name, min(cluster_name) AS cluster_name,
+        -- a group without members (broker_id NULL) gives an empty map
+        map_from_entries(sort_array(
+            collect_list(struct(broker_id, broker_addr)) FILTER (WHERE broker_id IS NOT NULL)
+        )) AS broker_addrs,
+        min(known) AS known
+    FROM broker_addr_rows_at(routes_rows_at.t)
+    GROUP BY namesrv_id, broker_name
+) AS g ON g.namesrv_id = q.namesrv_id AND g.broker_name <=> q.broker_name
+-- one row for each name server, with or without order confs: Spark refuses outer joins with rows that depend on t
+JOIN (
+    SELECT
+        r.namesrv_id, max_by(r.is_served, r.day) AS is_served,
+        -- a key may be null, but not in a map
+        map_from_entries(collect_list(struct(conf_key, config_value)) FILTER (WHERE conf_key IS NOT NULL)) AS confs
+    FROM (
         SELECT
-            namesrv_id, broker_name, min(cluster_name) AS cluster_name,
-            -- a group without members (broker_id NULL) gives an empty map
-            map_from_entries(sort_array(
-                collect_list(struct(broker_id, broker_addr)) FILTER (WHERE broker_id IS NOT NULL)
-            )) AS broker_addrs,
-            min(known) AS known
-        FROM broker_addr_rows_at(routes_rows_at.t)
-        GROUP BY namesrv_id, broker_name
-    ) AS g ON g.namesrv_id = q.namesrv_id AND g.broker_name <=> q.broker_name
-    -- one row for each name server, with or without order confs: Spark refuses outer joins with rows that depend on t
-    JOIN (
-        SELECT
-            r.namesrv_id, max_by(r.is_served, r.day) AS is_served,
-            -- a key may be null, but not in a map
-            map_from_entries(collect_list(struct(conf_key, config_value)) FILTER (WHERE conf_key IS NOT NULL)) AS confs
-        FROM (
-            SELECT
-                namesrv_id, CAST(NULL AS DATE) AS day, CAST(NULL AS TIMESTAMP) AS valid_from, CAST(NULL AS TIMESTAMP) AS valid_to,
-                CAST(NULL AS BOOLEAN) AS is_served, CAST(NULL AS STRING) AS conf_key, CAST(NULL AS STRING) AS config_value
-            FROM coverage
-            UNION ALL
-            SELECT namesrv_id, CAST(NULL AS DATE), valid_from, valid_to, NULL, coalesce(concat('=', config_key), ''), config_value
-            FROM kv_config_history
-            WHERE namespace = 'ORDER_TOPIC_CONFIG'
-            UNION ALL
-            -- of a setting the last day by then counts
-            SELECT namesrv_id, day, valid_from, valid_to, value = 'true', CAST(NULL AS STRING), CAST(NULL AS STRING)
-            FROM namesrv_settings
-            WHERE setting = 'order_message_enable' AND day <= to_date(routes_rows_at.t)
-        ) AS r
-        WHERE (r.valid_from IS NULL OR r.valid_from <= routes_rows_at.t) AND (r.valid_to IS NULL OR r.valid_to > routes_rows_at.t)
-        GROUP BY r.namesrv_id
-    ) AS s ON s.namesrv_id = q.namesrv_id
+            namesrv_id, CAST(NULL AS DATE) AS day, CAST(NULL AS TIMESTAMP) AS valid_from, CAST(NULL AS TIMESTAMP) AS valid_to,
+            CAST(NULL AS BOOLEAN) AS is_served, CAST(NULL AS STRING) AS conf_key, CAST(NULL AS STRING) AS config_value
+        FROM coverage
+        UNION ALL
+        SELECT namesrv_id, CAST(NULL AS DATE), valid_from, valid_to, NULL, coalesce(concat('=', config_key), ''), config_value
+        FROM kv_config_history
+        WHERE namespace = 'ORDER_TOPIC_CONFIG'
+        UNION ALL
+        -- of a setting the last day by then counts
+        SELECT namesrv_id, day, valid_from, valid_to, value = 'true', CAST(NULL AS STRING), CAST(NULL AS STRING)
+        FROM namesrv_settings
+        WHERE setting = 'order_message_enable' AND day <= to_date(routes_rows_at.t)
+    ) AS r
+    WHERE (r.valid_from IS NULL OR r.valid_from <= routes_rows_at.t) AND (r.valid_to IS NULL OR r.valid_to > routes_rows_at.t)
+    GROUP BY r.namesrv_id
+) AS s ON s.namesrv_id = q.namesrv_id

@@ -1,20 +1,20 @@
 -- The columns of all events.
-    namesrv_id COMMENT 'Name server',
-    seq COMMENT 'Order within the name server: sort by namesrv_id, seq',
-    event_id COMMENT 'Deterministic id from content and position',
-    event_time COMMENT 'When the name server had received the last byte',
-    effect_time COMMENT 'When the event took effect',
-    channel_id COMMENT 'Connection; NULL where there is none',
-    kind COMMENT 'What it is, in the words of event_outcomes.operation',
-    code COMMENT 'Request code; NULL where it is no request',
-    response_code COMMENT 'Code of the response; NULL if none was seen',
-    cluster_name COMMENT 'Cluster in the request',
-    broker_name COMMENT 'Broker name in the request',
-    broker_addr COMMENT 'Broker address in the request',
-    broker_id COMMENT 'Broker id in the request, 0 = master',
-    topic COMMENT 'Topic in the request',
-    detail COMMENT 'Refusal, KV entry, who closed the connection, or evidence',
-    source_file COMMENT 'File the row was read from',
-    source_offset COMMENT 'Packet or line number in that file, from 1',
-    ingest_run COMMENT 'Run that read the row',
-    day COMMENT 'UTC date of effect_time'
+-- column namesrv_id: Name server
+-- column seq: Order within the name server: sort by namesrv_id, seq
+-- column event_id: Deterministic id from content and position
+-- column event_time: When the name server had received the last byte
+-- column effect_time: When the event took effect
+-- column channel_id: Connection; NULL where there is none
+-- column kind: What it is, in the words of event_outcomes.operation
+-- column code: Request code; NULL where it is no request
+-- column response_code: Code of the response; NULL if none was seen
+-- column cluster_name: Cluster in the request
+-- column broker_name: Broker name in the request
+-- column broker_addr: Broker address in the request
+-- column broker_id: Broker id in the request, 0 = master
+-- column topic: Topic in the request
+-- column detail: Refusal, KV entry, who closed the connection, or evidence
+-- column source_file: File the row was read from
+-- column source_offset: Packet or line number in that file, from 1
+-- column ingest_run: Run that read the row
+-- column day: UTC date of effect_time

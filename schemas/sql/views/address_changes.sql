@@ -1,18 +1,15 @@
-CREATE OR REPLACE TEMPORARY VIEW address_changes (
-    namesrv_id COMMENT 'Name server',
-    cluster_name COMMENT 'Cluster of the group',
-    broker_name COMMENT 'Broker name',
-    broker_id COMMENT 'Broker id, 0 = master',
-    addr_before COMMENT 'Address that held the place before',
-    addr_after COMMENT 'Address that took it',
-    left_time COMMENT 'When the former one went',
-    left_by COMMENT 'event_id with which it went',
-    effect_time COMMENT 'When the new one came',
-    event_id COMMENT 'Event with which it came',
-    gap_ms COMMENT 'Milliseconds for which the place was empty; 0: taken over'
-)
-COMMENT 'One change of the address under a broker name and id: at once, or after the place had been empty for a while'
-AS
+-- One change of the address under a broker name and id: at once, or after the place had been empty for a while
+-- columns: namesrv_id
+-- column cluster_name: Cluster of the group
+-- columns: broker_name
+-- column broker_id: Broker id, 0 = master
+-- column addr_before: Address that held the place before
+-- column addr_after: Address that took it
+-- column left_time: When the former one went
+-- column left_by: event_id with which it went
+-- column effect_time: When the new one came
+-- column event_id: Event with which it came
+-- column gap_ms: Milliseconds for which the place was empty; 0: taken over
 SELECT
     m.namesrv_id, m.cluster_name, m.broker_name, m.broker_id, m.addr_before, m.broker_addr, m.left_time, m.left_by,
     m.valid_from, m.opened_by, timestampdiff(MILLISECOND, m.left_time, m.valid_from)

@@ -1,14 +1,11 @@
-CREATE OR REPLACE TEMPORARY VIEW between_answers (
-    namesrv_id COMMENT 'Name server',
-    table_name COMMENT 'Table of the name server, in its own spelling',
-    row_key COMMENT 'Key of the row',
-    change COMMENT 'began or ended',
-    not_before COMMENT 'When it was last asked for before: it was otherwise then (began), or so still (ended); NULL: it never was',
-    shown_time COMMENT 'When an answer showed it: valid_from of the row that began, valid_to of the one that ended',
-    event_id COMMENT 'That answer'
-)
-COMMENT 'Changes of rows that nothing but an answer shows, as all that polls tell: each happened between not_before and shown_time'
-AS
+-- Changes of rows that nothing but an answer shows, as all that polls tell: each happened between not_before and shown_time
+-- columns: namesrv_id
+-- column table_name: Table of the name server, in its own spelling
+-- column row_key: Key of the row
+-- column change: began or ended
+-- column not_before: When it was last asked for before: it was otherwise then (began), or so still (ended); NULL: it never was
+-- column shown_time: When an answer showed it: valid_from of the row that began, valid_to of the one that ended
+-- column event_id: That answer
 WITH rows_told AS (
     SELECT
         namesrv_id, 'topicQueueTable' AS table_name, concat_ws(' ', topic, broker_name) AS row_key, topic,

@@ -1,17 +1,13 @@
-CREATE OR REPLACE TEMPORARY VIEW broker_lives (
-    namesrv_id COMMENT 'Name server',
-    cluster_name COMMENT 'Cluster of its last registration in the stay; NULL in 4.x',
-    broker_name COMMENT 'Broker name',
-    broker_addr COMMENT 'Broker address',
-    from_time COMMENT 'When it came',
-    to_time COMMENT 'When it went; NULL = still there',
-    opened_by COMMENT 'event_id with which it came',
-    closed_by COMMENT 'event_id with which it went',
-    left_by COMMENT 'What that event was: scan, channel_close, unregister_broker ...',
-    heartbeat_timeout_ms COMMENT 'Its lease at the end'
-)
-COMMENT 'One stay of a broker in brokerLiveTable, however often its version, lease or connection changed meanwhile'
-AS
+-- One stay of a broker in brokerLiveTable, however often its version, lease or connection changed meanwhile
+-- columns: namesrv_id
+-- column cluster_name: Cluster of its last registration in the stay; NULL in 4.x
+-- columns: broker_name, broker_addr
+-- column from_time: When it came
+-- column to_time: When it went; NULL = still there
+-- column opened_by: event_id with which it came
+-- column closed_by: event_id with which it went
+-- column left_by: What that event was: scan, channel_close, unregister_broker ...
+-- column heartbeat_timeout_ms: Its lease at the end
 SELECT
     s.namesrv_id, max_by(s.cluster_name, s.opened_at), max_by(s.broker_name, s.opened_at), s.broker_addr,
     min(s.valid_from), max_by(s.valid_to, s.opened_at), min_by(s.opened_by, s.opened_at), max_by(s.closed_by, s.opened_at),

@@ -1,20 +1,16 @@
-CREATE OR REPLACE TEMPORARY VIEW cause_events (
-    namesrv_id COMMENT 'Name server',
-    day COMMENT 'UTC date of effect_time',
-    event_id COMMENT 'Event',
-    cluster_name COMMENT 'Cluster in the request',
-    broker_name COMMENT 'Broker name in the request',
-    broker_addr COMMENT 'Broker address in the request',
-    broker_id COMMENT 'Broker id in the request, 0 = master',
-    topic COMMENT 'Topic in the request',
-    channel_id COMMENT 'Connection; NULL where there is none',
-    detail COMMENT 'Refusal, KV entry, who closed the connection, or evidence',
-    source_file COMMENT 'File the row was read from',
-    source_offset COMMENT 'Packet or line number in that file, from 1',
-    ingest_run COMMENT 'Run that read the row'
-)
-COMMENT 'Recorded events that may have an outcome of their own: all but plain beats'
-AS
+-- Recorded events that may have an outcome of their own: all but plain beats
+-- columns: namesrv_id, day
+-- column event_id: Event
+-- column cluster_name: Cluster in the request
+-- column broker_name: Broker name in the request
+-- column broker_addr: Broker address in the request
+-- column broker_id: Broker id in the request, 0 = master
+-- column topic: Topic in the request
+-- column channel_id: Connection; NULL where there is none
+-- column detail: Refusal, KV entry, who closed the connection, or evidence
+-- column source_file: File the row was read from
+-- column source_offset: Packet or line number in that file, from 1
+-- column ingest_run: Run that read the row
 SELECT
     namesrv_id, day, event_id, cluster_name, broker_name, broker_addr, broker_id, topic, channel_id, detail,
     source_file, source_offset, ingest_run

@@ -1,24 +1,20 @@
-CREATE OR REPLACE TEMPORARY VIEW causes (
-    namesrv_id COMMENT 'Name server',
-    day COMMENT 'UTC date of effect_time',
-    seq COMMENT 'Position of the event',
-    event_id COMMENT 'Event',
-    effect_time COMMENT 'When it took effect',
-    operation COMMENT 'What it was: register_broker, scan, channel_close ...',
-    outcome COMMENT 'What became of it',
-    cluster_name COMMENT 'Cluster in the event',
-    broker_name COMMENT 'Broker in the event; of a close or scan the first of brokers_gone',
-    broker_addr COMMENT 'Its address, likewise',
-    broker_id COMMENT 'Broker id in the request',
-    brokers_gone COMMENT 'Brokers that went with a close or scan, by name; NULL if none',
-    topic COMMENT 'Topic in the event',
-    channel_id COMMENT 'Connection of the event',
-    detail COMMENT 'Reason or count',
-    source_file COMMENT 'File in which it is recorded; NULL for a scan, which nobody records',
-    source_offset COMMENT 'Packet or line number in that file'
-)
-COMMENT 'What became of every event that was no plain refresh, who sent it, and where it is recorded'
-AS
+-- What became of every event that was no plain refresh, who sent it, and where it is recorded
+-- columns: namesrv_id, day
+-- column seq: Position of the event
+-- column event_id: Event
+-- column effect_time: When it took effect
+-- column operation: What it was: register_broker, scan, channel_close ...
+-- column outcome: What became of it
+-- column cluster_name: Cluster in the event
+-- column broker_name: Broker in the event; of a close or scan the first of brokers_gone
+-- column broker_addr: Its address, likewise
+-- column broker_id: Broker id in the request
+-- column brokers_gone: Brokers that went with a close or scan, by name; NULL if none
+-- column topic: Topic in the event
+-- column channel_id: Connection of the event
+-- column detail: Reason or count
+-- column source_file: File in which it is recorded; NULL for a scan, which nobody records
+-- column source_offset: Packet or line number in that file
 SELECT
     o.namesrv_id, o.day, o.seq, o.event_id, o.effect_time, o.operation, o.outcome,
     coalesce(o.cluster_name, e.cluster_name), coalesce(o.broker_name, e.broker_name),

@@ -1,18 +1,14 @@
-CREATE OR REPLACE TEMPORARY VIEW client_routes (
-    namesrv_id COMMENT 'Name server',
-    topic COMMENT 'Topic',
-    seq COMMENT 'Position of the event that changed the route',
-    effect_time COMMENT 'When it changed',
-    day COMMENT 'UTC date of effect_time',
-    caused_by COMMENT 'event_id that changed it',
-    ordered COMMENT 'Producers go by the order conf',
-    publish COMMENT 'How many queues of which broker name producers take, in their order; NULL: clients cannot read the route',
-    subscribe COMMENT 'The same for consumers',
-    groups COMMENT 'The groups of the route',
-    mappings COMMENT 'Mappings of a static topic (5.x) under the broker name that its message queues have; else empty'
-)
-COMMENT 'Every route that clients were answered with, and the queues that a client of the same generation makes of it'
-AS
+-- Every route that clients were answered with, and the queues that a client of the same generation makes of it
+-- columns: namesrv_id, topic
+-- column seq: Position of the event that changed the route
+-- column effect_time: When it changed
+-- columns: day
+-- column caused_by: event_id that changed it
+-- column ordered: Producers go by the order conf
+-- column publish: How many queues of which broker name producers take, in their order; NULL: clients cannot read the route
+-- column subscribe: The same for consumers
+-- column groups: The groups of the route
+-- column mappings: Mappings of a static topic (5.x) under the broker name that its message queues have; else empty
 WITH answers AS (
     SELECT
         namesrv_id, topic, seq, effect_time, day, caused_by,

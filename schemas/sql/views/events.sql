@@ -1,8 +1,5 @@
-CREATE OR REPLACE TEMPORARY VIEW events (
+-- All recorded events under one envelope
 {event_columns()}
-)
-COMMENT 'All recorded events under one envelope'
-AS
 SELECT * FROM other_events
 UNION ALL
 SELECT namesrv_id, seq, event_id, event_time, effect_time, channel_id, IF(code = 904, 'broker_heartbeat', 'query_data_version'), code, response_code, cluster_name, broker_name,

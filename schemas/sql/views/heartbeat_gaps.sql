@@ -1,15 +1,10 @@
-CREATE OR REPLACE TEMPORARY VIEW heartbeat_gaps (
-    namesrv_id COMMENT 'Name server',
-    broker_name COMMENT 'Broker name',
-    broker_addr COMMENT 'Broker address',
-    after_time COMMENT 'Beat before the gap',
-    gap_ms COMMENT 'Milliseconds until the next',
-    lease_ms COMMENT 'Lease in milliseconds',
-    event_id COMMENT 'Beat that ended the gap',
-    day COMMENT 'UTC date of that beat'
-)
-COMMENT 'One gap between two beats of one broker at a live address that renewed its lease, and the lease that it had'
-AS
+-- One gap between two beats of one broker at a live address that renewed its lease, and the lease that it had
+-- columns: namesrv_id, broker_name, broker_addr
+-- column after_time: Beat before the gap
+-- column gap_ms: Milliseconds until the next
+-- column lease_ms: Lease in milliseconds
+-- column event_id: Beat that ended the gap
+-- column day: UTC date of that beat
 SELECT
     l.namesrv_id, coalesce(b.broker_name, l.broker_name), b.broker_addr, b.after_time,
     timestampdiff(MILLISECOND, b.after_time, b.effect_time), l.heartbeat_timeout_ms, b.event_id, b.day

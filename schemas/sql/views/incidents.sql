@@ -1,26 +1,24 @@
-CREATE OR REPLACE TEMPORARY VIEW incidents (
-    incident_id COMMENT 'Deterministic id from code, subject and start, 32 hex digits',
-    code COMMENT 'Code from the catalogue: of several the most severe, and of those the first',
-    codes COMMENT 'All codes, in order',
-    severity COMMENT 'The worst of its findings: critical, warning or info',
-    state COMMENT 'ongoing or resolved',
-    subject COMMENT 'Broker, topic, cluster or key concerned; of several the first, and how many more',
-    namesrvs COMMENT 'How many name servers saw it',
-    namesrv_ids COMMENT 'Those, in order',
-    brokers COMMENT 'How many broker names it touches; of more than ten at least so many',
-    broker_names COMMENT 'The first ten of them, by name',
-    topics COMMENT 'How many topics it touches; of more than ten at least so many',
-    topic_names COMMENT 'The first ten of them, by name',
-    first_time COMMENT 'When what its code tells of began: the first of its findings with that code',
-    last_time COMMENT 'When all were over; NULL = ongoing',
-    root_event COMMENT 'event_id that began it, on the first name server that saw it',
-    detail COMMENT 'In words, with the first few of what it touches',
-    remedy COMMENT 'What to do',
-    runbook COMMENT 'Where this is described: a page of the documentation, and its section',
-    findings COMMENT 'How many findings it puts together'
-)
-COMMENT 'Findings with one cause as one row: begun by one event; or of one code and subject, begun on several name servers within two minutes; or a condition of a cluster'
-AS
+-- Findings with one cause as one row: begun by one event; or of one code and subject, begun on several name servers within two
+-- minutes; or a condition of a cluster
+-- column incident_id: Deterministic id from code, subject and start, 32 hex digits
+-- column code: Code from the catalogue: of several the most severe, and of those the first
+-- column codes: All codes, in order
+-- column severity: The worst of its findings: critical, warning or info
+-- column state: ongoing or resolved
+-- column subject: Broker, topic, cluster or key concerned; of several the first, and how many more
+-- column namesrvs: How many name servers saw it
+-- column namesrv_ids: Those, in order
+-- column brokers: How many broker names it touches; of more than ten at least so many
+-- column broker_names: The first ten of them, by name
+-- column topics: How many topics it touches; of more than ten at least so many
+-- column topic_names: The first ten of them, by name
+-- column first_time: When what its code tells of began: the first of its findings with that code
+-- column last_time: When all were over; NULL = ongoing
+-- column root_event: event_id that began it, on the first name server that saw it
+-- column detail: In words, with the first few of what it touches
+-- column remedy: What to do
+-- column runbook: Where this is described: a page of the documentation, and its section
+-- column findings: How many findings it puts together
 WITH told AS (
     SELECT
         f.*, c.is_static, c.remedy,

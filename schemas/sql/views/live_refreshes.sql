@@ -1,15 +1,12 @@
-CREATE OR REPLACE TEMPORARY VIEW live_refreshes (
-    namesrv_id COMMENT 'Name server',
-    cluster_name COMMENT 'Cluster in the request; NULL in 4.x',
-    broker_name COMMENT 'Broker name in the request',
-    broker_addr COMMENT 'Broker address in the request',
-    seq COMMENT 'Order within the name server: sort by namesrv_id, seq',
-    effect_time COMMENT 'When the event took effect',
-    event_id COMMENT 'Event',
-    day COMMENT 'UTC date of effect_time'
-)
-COMMENT 'Registrations and heartbeats that renewed a lease: all but those whose outcome says that they did not'
-AS
+-- Registrations and heartbeats that renewed a lease: all but those whose outcome says that they did not
+-- columns: namesrv_id
+-- column cluster_name: Cluster in the request; NULL in 4.x
+-- column broker_name: Broker name in the request
+-- column broker_addr: Broker address in the request
+-- column seq: Order within the name server: sort by namesrv_id, seq
+-- column effect_time: When the event took effect
+-- column event_id: Event
+-- columns: day
 SELECT beat.namesrv_id, beat.cluster_name, beat.broker_name, beat.broker_addr, beat.seq, beat.effect_time, beat.event_id, beat.day
 FROM (
     SELECT namesrv_id, cluster_name, broker_name, broker_addr, seq, effect_time, event_id, day FROM registrations WHERE refusal IS NULL

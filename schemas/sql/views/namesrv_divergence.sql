@@ -1,15 +1,12 @@
-CREATE OR REPLACE TEMPORARY VIEW namesrv_divergence (
-    topic COMMENT 'Topic',
-    broker_name COMMENT 'Broker name that offers it to some',
-    from_time COMMENT 'Start, inclusive',
-    to_time COMMENT 'End, exclusive; NULL = not over when the last recorded day ended',
-    known_to COMMENT 'Name servers that had it meanwhile',
-    name_servers COMMENT 'How many name servers there are, but for those of which only a log tells',
-    opened_by COMMENT 'event_id that began it: the first that had it, or the first that lost it',
-    closed_by COMMENT 'event_id that ended it'
-)
-COMMENT 'Intervals in which some name servers routed a topic to a broker and others did not'
-AS
+-- Intervals in which some name servers routed a topic to a broker and others did not
+-- columns: topic
+-- column broker_name: Broker name that offers it to some
+-- column from_time: Start, inclusive
+-- column to_time: End, exclusive; NULL = not over when the last recorded day ended
+-- column known_to: Name servers that had it meanwhile
+-- column name_servers: How many name servers there are, but for those of which only a log tells
+-- column opened_by: event_id that began it: the first that had it, or the first that lost it
+-- column closed_by: event_id that ended it
 WITH told AS (
     -- a log does not show most queue data of a topic's second broker: what it lacks is no disagreement
     SELECT h.namesrv_id, h.topic, h.broker_name, h.valid_from, h.valid_to, h.opened_by, h.closed_by

@@ -1,18 +1,11 @@
-CREATE OR REPLACE TEMPORARY VIEW queue_changes (
-    namesrv_id COMMENT 'Name server',
-    topic COMMENT 'Topic',
-    broker_name COMMENT 'Broker name',
-    effect_time COMMENT 'When',
-    event_id COMMENT 'Event that did it',
-    read_before COMMENT 'Queues to read from before',
-    read_after COMMENT 'After',
-    write_before COMMENT 'Queues to write to before',
-    write_after COMMENT 'After',
-    perm_before COMMENT 'Permission bits before: 4 read, 2 write, 1 inherit',
-    perm_after COMMENT 'After'
-)
-COMMENT 'One change of the queues or the permission that a broker name offers for a topic, its coming and going left out'
-AS
+-- One change of the queues or the permission that a broker name offers for a topic, its coming and going left out
+-- columns: namesrv_id, topic, broker_name, effect_time, event_id
+-- column read_before: Queues to read from before
+-- column read_after: After
+-- column write_before: Queues to write to before
+-- column write_after: After
+-- column perm_before: Permission bits before: 4 read, 2 write, 1 inherit
+-- column perm_after: After
 SELECT
     after.namesrv_id, after.topic, after.broker_name, after.valid_from, after.opened_by,
     before.read_queue_nums, after.read_queue_nums, before.write_queue_nums, after.write_queue_nums, before.perm, after.perm

@@ -1,15 +1,12 @@
-CREATE OR REPLACE TEMPORARY VIEW registry_rows (
-    namesrv_id COMMENT 'Name server',
-    table_name COMMENT 'Table of the name server, in its own spelling',
-    row_key COMMENT 'Key of the row',
-    value COMMENT 'Value of the row',
-    valid_from COMMENT 'Start of the interval, inclusive',
-    valid_to COMMENT 'End of the interval, exclusive; NULL = open',
-    opened_by COMMENT 'event_id that opened it',
-    closed_by COMMENT 'event_id that closed it'
-)
-COMMENT 'The rows of all tables of the name servers as text, one row for each interval'
-AS
+-- The rows of all tables of the name servers as text, one row for each interval
+-- columns: namesrv_id
+-- column table_name: Table of the name server, in its own spelling
+-- column row_key: Key of the row
+-- column value: Value of the row
+-- column valid_from: Start of the interval, inclusive
+-- column valid_to: End of the interval, exclusive; NULL = open
+-- column opened_by: event_id that opened it
+-- column closed_by: event_id that closed it
 SELECT
     namesrv_id, 'topicQueueTable', concat_ws(' ', topic, broker_name),
     concat('read ', read_queue_nums, ' write ', write_queue_nums, ' perm ', perm, ' flag ', topic_sys_flag),

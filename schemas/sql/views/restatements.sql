@@ -1,17 +1,15 @@
-CREATE OR REPLACE TEMPORARY VIEW restatements (
-    run_id COMMENT 'Run that changed it',
-    previous_run COMMENT 'Run that had published the day before it',
-    table_name COMMENT 'Gold table',
-    namesrv_id COMMENT 'Name server',
-    day COMMENT 'Day that was published before; of intervals those that closed on it',
-    rows_before COMMENT 'Rows of the partition then',
-    rows_after COMMENT 'Rows of it now',
-    cause COMMENT 'events (more, or others, are recorded of that day), configuration, code, or other_day (what another day left or shows is different)',
-    new_events COMMENT 'How many more events and answers are recorded of the day',
-    ingest_runs COMMENT 'Where events are the cause: ingest runs whose rows the run is the first to cover'
-)
-COMMENT 'Partitions - a table''s day of one name server - that a run published with other rows than the run before it; what follows the end of what this one knew restates nothing'
-AS
+-- Partitions - a table's day of one name server - that a run published with other rows than the run before it; what follows the
+-- end of what this one knew restates nothing
+-- column run_id: Run that changed it
+-- column previous_run: Run that had published the day before it
+-- column table_name: Gold table
+-- columns: namesrv_id
+-- column day: Day that was published before; of intervals those that closed on it
+-- column rows_before: Rows of the partition then
+-- column rows_after: Rows of it now
+-- column cause: events (more, or others, are recorded of that day), configuration, code, or other_day (what another day left or shows is different)
+-- column new_events: How many more events and answers are recorded of the day
+-- column ingest_runs: Where events are the cause: ingest runs whose rows the run is the first to cover
 WITH published AS (
     SELECT run_id, days, inputs, outputs, ingest_runs, late_namesrvs, config_sha256, code_version,
         row_number() OVER (ORDER BY finished_time, run_id) AS number

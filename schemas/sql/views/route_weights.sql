@@ -1,13 +1,9 @@
-CREATE OR REPLACE TEMPORARY VIEW route_weights (
-    namesrv_id COMMENT 'Name server',
-    topic COMMENT 'Topic',
-    from_time COMMENT 'Since when',
-    to_time COMMENT 'Until when; NULL = not over',
-    bytes COMMENT 'Length of the route as JSON',
-    event_id COMMENT 'Event that made it so'
-)
-COMMENT 'What one route weighs from one change to the next, as JSON'
-AS
+-- What one route weighs from one change to the next, as JSON
+-- columns: namesrv_id, topic
+-- column from_time: Since when
+-- column to_time: Until when; NULL = not over
+-- column bytes: Length of the route as JSON
+-- column event_id: Event that made it so
 SELECT
     c.namesrv_id, c.topic, c.effect_time,
     lead(c.effect_time) OVER (PARTITION BY c.namesrv_id, c.topic ORDER BY c.seq),

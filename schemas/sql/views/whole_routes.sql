@@ -1,16 +1,14 @@
-CREATE OR REPLACE TEMPORARY VIEW whole_routes (
-    namesrv_id COMMENT 'Name server',
-    topic COMMENT 'Topic',
-    seq COMMENT 'Position of the event that changed the route',
-    effect_time COMMENT 'When it changed',
-    caused_by COMMENT 'event_id that changed it',
-    change COMMENT 'appeared, changed, vanished, or learned: an answer showed what had been so before',
-    route_before COMMENT 'Route before as JSON, lists sorted by broker name; NULL if there was none',
-    route_after COMMENT 'Route after as JSON; NULL if there is none',
-    day COMMENT 'UTC date of effect_time'
-)
-COMMENT 'Every change of a route, with the whole route before and after: ask for few topics, a wide one has a long text for each change. Put together from the first recorded change on: what a setting changed over midnight shows with the next change of that part'
-AS
+-- Every change of a route, with the whole route before and after: ask for few topics, a wide one has a long text for each
+-- change. Put together from the first recorded change on: what a setting changed over midnight shows with the next change of
+-- that part
+-- columns: namesrv_id, topic
+-- column seq: Position of the event that changed the route
+-- column effect_time: When it changed
+-- column caused_by: event_id that changed it
+-- column change: appeared, changed, vanished, or learned: an answer showed what had been so before
+-- column route_before: Route before as JSON, lists sorted by broker name; NULL if there was none
+-- column route_after: Route after as JSON; NULL if there is none
+-- columns: day
 WITH told AS (
     SELECT namesrv_id, topic, seq, p.part, p.name, struct(p.text AS text) AS said
     FROM (SELECT namesrv_id, topic, seq, explode(parts) AS p FROM route_changes)
@@ -36,7 +34,7 @@ WITH told AS (
 ), texts AS (
     SELECT
         namesrv_id, topic, seq, effect_time, caused_by, change, day,
-        IF(groups_after = 0, NULL, {route_text}) AS route
+        IF(groups_after = 0, NULL, {route_text(parts)}) AS route
     FROM routes
 )
 SELECT

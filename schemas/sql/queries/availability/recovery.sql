@@ -1,0 +1,53 @@
+-- After a name server started, how long until each broker and each topic was back, and which that it had before never came?
+-- parameters: since, until
+-- columns: namesrv_id
+-- column started_time: when it started
+-- column started_by: event that shows it
+-- column what: broker or topic
+-- column name: broker name and address, or topic
+-- column back_time: when it was there first; NULL = not until the next start, or the end of what is recorded
+-- column lag_ms: milliseconds from the start until then
+-- column event_id: event that brought it; of what is not back: that took it
+WITH turns AS (
+    SELECT
+        namesrv_id, seq, event_id, effect_time, operation,
+        count(IF(operation = 'namesrv_started', 1, NULL)) OVER (
+            PARTITION BY namesrv_id ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS starts_before
+    FROM event_outcomes
+    WHERE operation IN ('namesrv_started', 'namesrv_stopped')
+), starts AS (
+    SELECT
+        namesrv_id, event_id, effect_time, starts_before,
+        lead(effect_time) OVER (PARTITION BY namesrv_id ORDER BY seq) AS next_time
+    FROM turns
+    WHERE operation = 'namesrv_started'
+), back AS (
+    SELECT namesrv_id, 'broker' AS what, concat(broker_name, ' ', broker_addr) AS name, from_time AS back_time, opened_by
+    FROM broker_lives
+    UNION ALL
+    SELECT namesrv_id, 'topic', topic, effect_time, caused_by FROM route_changes WHERE change = 'appeared'
+), gone AS (
+    SELECT namesrv_id, 'broker' AS what, concat(broker_name, ' ', broker_addr) AS name, closed_by FROM broker_lives
+    UNION ALL
+    SELECT namesrv_id, 'topic', topic, caused_by FROM route_changes WHERE change = 'vanished'
+), wanted AS (
+    SELECT s.namesrv_id, s.event_id, s.effect_time, b.what, b.name, b.back_time, b.opened_by, CAST(NULL AS STRING) AS gone_by
+    FROM starts AS s
+    JOIN back AS b
+        ON b.namesrv_id = s.namesrv_id AND b.back_time >= s.effect_time
+        AND (s.next_time IS NULL OR b.back_time < s.next_time)
+    UNION ALL
+    SELECT s.namesrv_id, s.event_id, s.effect_time, g.what, g.name, NULL, NULL, g.closed_by
+    FROM starts AS s
+    JOIN turns AS t ON t.namesrv_id = s.namesrv_id AND t.starts_before = s.starts_before
+    JOIN gone AS g ON g.namesrv_id = t.namesrv_id AND g.closed_by = t.event_id
+)
+SELECT
+    namesrv_id, effect_time AS started_time, event_id AS started_by, what, name, min(back_time) AS back_time,
+    timestampdiff(MILLISECOND, effect_time, min(back_time)) AS lag_ms,
+    coalesce(min_by(opened_by, back_time), min(gone_by)) AS event_id
+FROM wanted
+WHERE {within(effect_time)}
+GROUP BY namesrv_id, effect_time, wanted.event_id, what, name
+ORDER BY started_time, namesrv_id, what, back_time, name

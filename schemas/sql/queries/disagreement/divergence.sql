@@ -1,0 +1,62 @@
+-- At t, which topics of which brokers do not all name servers know, or know with other queues or permissions, and since when?
+-- parameter t TIMESTAMP: instant
+-- columns: topic, broker_name
+-- column namesrv_id: name server that lacks it, or that has it otherwise than most, of as many than those that had it first
+-- column differs: missing, or what it has instead of what the others have
+-- column known_to: name servers that know it, or know it as most do
+-- column known_since: since when the first of them has known it
+-- column known_by: event that taught it
+-- column lacking_since: since when this one has lacked it, or has had it otherwise; NULL = it never knew it
+-- column lacking_by: event that took or changed it
+-- column known: FALSE = the name server is not known in full at t: it may have it
+WITH routed AS (
+    SELECT
+        namesrv_id, topic, broker_name, valid_from, opened_by,
+        concat('perm ', perm, ', read ', read_queue_nums, ', write ', write_queue_nums, ', flag ', topic_sys_flag) AS value
+    FROM topic_queue_table_at(:t)
+    WHERE opened_by IS NOT NULL
+), known AS (
+    SELECT
+        topic, broker_name, array_join(array_sort(collect_set(namesrv_id)), ', ') AS known_to,
+        min(valid_from) AS known_since, min_by(opened_by, valid_from) AS known_by
+    FROM routed
+    GROUP BY topic, broker_name
+), lost AS (
+    SELECT
+        namesrv_id, topic, broker_name, max(valid_to) AS lacking_since, max_by(closed_by, valid_to) AS lacking_by
+    FROM topic_queue_history
+    WHERE valid_to <= :t
+    GROUP BY namesrv_id, topic, broker_name
+), held AS (
+    SELECT
+        topic, broker_name, value, array_join(array_sort(collect_set(namesrv_id)), ', ') AS known_to, count(*) AS servers,
+        min(valid_from) AS known_since, min_by(opened_by, valid_from) AS known_by
+    FROM routed
+    GROUP BY topic, broker_name, value
+), usual AS (
+    SELECT
+        topic, broker_name,
+        max_by(struct(value, known_to, known_since, known_by), struct(servers, -unix_micros(known_since), value)) AS most
+    FROM held
+    GROUP BY topic, broker_name
+    HAVING count(*) > 1
+), servers AS (
+    SELECT namesrv_id, known FROM coverage_at(:t) WHERE is_covered
+)
+SELECT
+    k.topic, k.broker_name, n.namesrv_id, 'missing' AS differs, k.known_to, k.known_since, k.known_by, l.lacking_since,
+    l.lacking_by, n.known
+FROM known AS k
+CROSS JOIN servers AS n
+LEFT ANTI JOIN routed AS r
+    ON r.namesrv_id = n.namesrv_id AND r.topic = k.topic AND r.broker_name = k.broker_name
+LEFT JOIN lost AS l ON l.namesrv_id = n.namesrv_id AND l.topic = k.topic AND l.broker_name = k.broker_name
+UNION ALL
+SELECT
+    r.topic, r.broker_name, r.namesrv_id, concat(r.value, ' instead of ', u.most.value), u.most.known_to, u.most.known_since,
+    u.most.known_by, r.valid_from, r.opened_by, n.known
+FROM routed AS r
+JOIN usual AS u ON u.topic = r.topic AND u.broker_name = r.broker_name
+JOIN servers AS n ON n.namesrv_id = r.namesrv_id
+WHERE r.value <> u.most.value
+ORDER BY topic, broker_name, namesrv_id

@@ -1,0 +1,15 @@
+-- When did name servers disagree about a topic's brokers for longer than some seconds, and which of them lacked it?
+-- parameter seconds INT = 60: shorter disagreements are left out; brokers send heartbeats every 30 s
+-- parameters: since, until
+-- columns: topic, broker_name, from_time, to_time, lasted_ms
+-- column known_to: name servers that had it
+-- column name_servers: how many name servers there are
+-- column event_id: event that began it
+-- columns: closed_by
+SELECT
+    topic, broker_name, from_time, to_time, timestampdiff(MILLISECOND, from_time, to_time) AS lasted_ms,
+    array_join(known_to, ', ') AS known_to, name_servers, opened_by AS event_id, closed_by
+FROM namesrv_divergence
+WHERE (to_time IS NULL OR timestampdiff(MILLISECOND, from_time, to_time) > 1000 * :seconds)
+    AND {overlaps(from_time, to_time)}
+ORDER BY from_time, topic, broker_name

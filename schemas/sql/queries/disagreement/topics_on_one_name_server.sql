@@ -1,0 +1,16 @@
+-- Which topics did only one of several name servers know at t?
+-- parameter t TIMESTAMP: instant
+-- columns: topic, namesrv_id
+-- column brokers: brokers that offer it
+-- column since: since when it has known it
+-- column event_id: event that taught it
+-- column known: FALSE = not all name servers are known in full at t: another one may know it
+SELECT
+    r.topic, min(r.namesrv_id) AS namesrv_id, array_join(array_sort(collect_set(r.broker_name)), ', ') AS brokers,
+    min(r.valid_from) AS since, min_by(r.opened_by, r.valid_from) AS event_id,
+    (SELECT min(known) FROM coverage_at(:t)) AS known
+FROM topic_queue_table_at(:t) AS r
+WHERE r.opened_by IS NOT NULL
+GROUP BY r.topic
+HAVING count(DISTINCT r.namesrv_id) = 1 AND (SELECT count(*) FROM coverage_at(:t) WHERE is_covered) > 1
+ORDER BY r.topic

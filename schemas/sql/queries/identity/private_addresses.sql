@@ -1,0 +1,34 @@
+-- Which registered addresses can other machines hardly reach: loopback, unspecified, link-local, a container's, without a port?
+-- parameters: since, until
+-- columns: namesrv_id
+-- column cluster_name: cluster
+-- columns: broker_name
+-- column broker_id: broker id, 0 = master; NULL of a haServerAddr
+-- columns: broker_addr
+-- column what: broker address or haServerAddr: which of the two it is about
+-- column ha_server_addr: its haServerAddr; NULL where it is about the broker address
+-- column kind: why: loopback, unspecified, link-local, container default, no port or no address
+-- columns: from_time, to_time
+-- column opened_by: event that began it
+SELECT
+    namesrv_id, cluster_name, broker_name, broker_id, broker_addr, what, ha_server_addr, kind, from_time, to_time, opened_by
+FROM (
+    SELECT
+        namesrv_id, cluster_name, broker_name, broker_id, broker_addr, 'broker address' AS what,
+        CAST(NULL AS STRING) AS ha_server_addr, {address_kind(broker_addr)} AS kind, valid_from AS from_time,
+        valid_to AS to_time, opened_by
+    FROM broker_addr_history
+    UNION ALL
+    SELECT
+        namesrv_id, cluster_name, broker_name, CAST(NULL AS BIGINT), broker_addr, 'haServerAddr', ha_server_addr,
+        {address_kind(ha_server_addr)}, valid_from, valid_to, opened_by
+    FROM broker_live_history
+    WHERE ha_server_addr <> ''
+        AND (
+            {address_kind(broker_addr)} IS NULL
+            OR regexp_replace(broker_addr, ':[^:]*$', '') <> regexp_replace(ha_server_addr, ':[^:]*$', '')
+        )
+) AS found
+WHERE kind IS NOT NULL
+    AND {overlaps(from_time, to_time)}
+ORDER BY from_time, namesrv_id, broker_name, what, broker_id

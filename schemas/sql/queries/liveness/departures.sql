@@ -1,0 +1,20 @@
+-- How did each broker leave: scan, lost connection or unregistration; how late was it noticed, and what was lost?
+-- parameters: broker, since, until
+-- columns: namesrv_id, broker_name, broker_addr
+-- column came_time: when it had come
+-- column left_time: when it left
+-- columns: operation, outcome
+-- column last_beat_time: last heartbeat, of a broker that had fallen silent
+-- column detection_lag_ms: milliseconds from that heartbeat to the removal
+-- column topics_lost: topics that lost queues with it, of one that had fallen silent
+-- columns: event_id, source_file, source_offset
+SELECT
+    l.namesrv_id, l.broker_name, l.broker_addr, l.from_time AS came_time, l.to_time AS left_time, c.operation, c.outcome,
+    x.last_beat_time, x.detection_lag_ms, size(x.topics_lost) AS topics_lost, l.closed_by AS event_id, c.source_file,
+    c.source_offset
+FROM broker_lives AS l
+LEFT JOIN causes AS c ON c.namesrv_id = l.namesrv_id AND c.event_id = l.closed_by
+LEFT JOIN expired_brokers AS x
+    ON x.namesrv_id = l.namesrv_id AND x.broker_addr = l.broker_addr AND x.removed_by = l.closed_by
+WHERE l.closed_by IS NOT NULL AND (:broker IS NULL OR l.broker_name = :broker) AND {within(l.to_time)}
+ORDER BY left_time, l.namesrv_id, l.broker_addr

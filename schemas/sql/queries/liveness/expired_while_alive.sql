@@ -1,0 +1,25 @@
+-- Which brokers were back within some seconds of their removal, which of them were alive meanwhile, and how long were they away?
+-- parameter seconds INT = 60: back within so many seconds
+-- parameters: since, until
+-- columns: namesrv_id, broker_name, broker_addr
+-- column cause: scan or idle_channel
+-- column removed_time: when it was removed
+-- column returned_time: when it was back
+-- column away_ms: milliseconds between them
+-- column heard: its heartbeats at any name server between a second after its last here and its removal; 0: frozen or cut off
+-- column removed_by: event that removed it
+-- column returned_by: registration with which it was back
+SELECT
+    x.namesrv_id, x.broker_name, x.broker_addr, x.cause, x.removed_time, x.returned_time,
+    timestampdiff(MILLISECOND, x.removed_time, x.returned_time) AS away_ms, count(b.event_time) AS heard, x.removed_by,
+    x.returned_by
+FROM expired_brokers AS x
+LEFT JOIN (
+    SELECT broker_addr, event_time FROM registrations UNION ALL SELECT broker_addr, event_time FROM heartbeats
+) AS b
+    ON b.broker_addr = x.broker_addr AND b.event_time > x.last_beat_time + INTERVAL 1 SECOND
+    AND b.event_time <= x.removed_time
+WHERE timestampdiff(MILLISECOND, x.removed_time, x.returned_time) <= 1000 * :seconds
+    AND {within(x.removed_time)}
+GROUP BY x.namesrv_id, x.broker_name, x.broker_addr, x.cause, x.removed_time, x.returned_time, x.removed_by, x.returned_by
+ORDER BY x.removed_time, x.namesrv_id, x.broker_addr

@@ -1,0 +1,11 @@
+-- Which topics does a broker not report any more that the name server still routes to it?
+-- parameters: broker, since, until
+-- columns: namesrv_id, broker_name, topic
+-- column from_time: first registration without it
+-- columns: to_time
+-- column event_id: that registration
+-- columns: closed_by
+SELECT namesrv_id, broker_name, topic, valid_from AS from_time, valid_to AS to_time, opened_by AS event_id, closed_by
+FROM orphaned_topics
+WHERE reason = 'residual' AND (:broker IS NULL OR broker_name = :broker) AND {overlaps(valid_from, valid_to)}
+ORDER BY from_time, namesrv_id, broker_name, topic

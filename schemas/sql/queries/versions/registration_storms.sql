@@ -1,0 +1,24 @@
+-- Who sends full registrations in storms, more than some in a minute?
+-- parameter times INT = 5: registrations in a minute
+-- parameters: since, until
+-- columns: namesrv_id, broker_name, broker_addr
+-- column minute: minute
+-- column registrations: full registrations in it
+-- column changed: of them with other topics than the one before
+-- column event_id: the first of them
+SELECT
+    namesrv_id, broker_name, broker_addr, minute, count(*) AS registrations, sum(is_other) AS changed,
+    min_by(event_id, seq) AS event_id
+FROM (
+    SELECT
+        x.*, date_trunc('MINUTE', x.effect_time) AS minute,
+        IF(lag(x.topic_config_digest) OVER (
+            PARTITION BY x.namesrv_id, x.broker_name, x.broker_addr ORDER BY x.seq
+        ) <=> x.topic_config_digest, 0, 1) AS is_other
+    FROM registrations AS x
+) AS r
+WHERE {within(effect_time)}
+GROUP BY namesrv_id, broker_name, broker_addr, minute
+-- DuckDB takes what a macro is given for a column
+HAVING count(*) >= max(:times)
+ORDER BY registrations DESC, minute, namesrv_id, broker_addr

@@ -1,0 +1,38 @@
+-- Which registrations brought topics that were skipped because the name server had their version already?
+-- parameters: broker, since, until
+-- columns: namesrv_id, broker_name, broker_addr, effect_time
+-- column topics: topics in it
+-- column skipped: topics in it that the name server did not hold like that afterwards
+-- column names: the first five of them
+-- column outcome: what became of it; refreshed: nothing but the lease
+-- columns: event_id, source_file, source_offset
+WITH skipped AS (
+    SELECT r.*, coalesce(o.outcome, 'refreshed') AS outcome
+    FROM (
+        SELECT
+            x.*, lag(x.data_version) OVER told AS version_before, lag(x.topic_config_digest) OVER told AS digest_before
+        FROM registrations AS x
+        WHERE x.refusal IS NULL
+        WINDOW told AS (PARTITION BY x.namesrv_id, x.broker_name, x.broker_addr ORDER BY x.seq)
+    ) AS r
+    LEFT JOIN event_outcomes AS o ON o.namesrv_id = r.namesrv_id AND o.day = r.day AND o.event_id = r.event_id
+    -- topics of slaves are never taken over
+    WHERE r.version_before = r.data_version AND r.digest_before <> r.topic_config_digest AND r.broker_id = 0
+        AND coalesce(o.outcome, 'refreshed') <> 'applied' AND (:broker IS NULL OR r.broker_name = :broker)
+        AND {within(r.effect_time)}
+)
+SELECT
+    s.namesrv_id, s.broker_name, s.broker_addr, s.effect_time, s.topic_count AS topics, count(*) AS skipped,
+    array_join(slice(array_sort(collect_list(t.told.topic)), 1, 5), ', ') AS names, s.outcome, s.event_id, s.source_file,
+    s.source_offset
+FROM skipped AS s
+JOIN (SELECT topic_config_digest, explode(topics) AS told FROM topic_configs) AS t
+    ON t.topic_config_digest = s.topic_config_digest
+LEFT ANTI JOIN topic_queue_history AS h
+    ON h.namesrv_id = s.namesrv_id AND h.broker_name = s.broker_name AND h.topic = t.told.topic
+    AND h.read_queue_nums = t.told.read_queue_nums AND h.write_queue_nums = t.told.write_queue_nums
+    AND h.valid_from <= s.effect_time AND (h.valid_to IS NULL OR h.valid_to > s.effect_time)
+GROUP BY
+    s.namesrv_id, s.broker_name, s.broker_addr, s.effect_time, s.topic_count, s.outcome, s.event_id, s.source_file,
+    s.source_offset
+ORDER BY s.effect_time, s.namesrv_id, s.broker_addr
