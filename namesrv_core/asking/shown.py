@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from namesrv_core.asking.body_json import Elements, read_json, route_read
+from namesrv_core.asking.body_json import read_json
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
-
-_V = TypeVar("_V")
 
 
 class ShownRoute(NamedTuple):
@@ -63,29 +61,19 @@ def entries_shown(answered: Answer) -> dict[str, str | None] | None:
         return None
 
 
-def _route_of(body: str) -> ShownRoute:
-    read = route_read(body, _groups, _queue_datas)
-    if read is None:
-        others = read_json(body)
-        groups = [_named(_group_of, value) for value in others["brokerDatas"]]
-        queue_datas = [_named(_queue_data_of, value) for value in others["queueDatas"]]
-    else:
-        groups, queue_datas, others = read
+def _route_of(text: str) -> ShownRoute:
+    body = read_json(text)
     return ShownRoute(
-        dict(queue_datas),
-        dict(groups),
+        {_text(data["brokerName"]): _queue_data_of(data) for data in body["queueDatas"]},
+        {_text(group["brokerName"]): _group_of(group) for group in body["brokerDatas"]},
         {
             addr: tuple(_required(server) for server in servers)
-            for addr, servers in (others.get("filterServerTable") or {}).items()
+            for addr, servers in (body.get("filterServerTable") or {}).items()
             if servers is not None
         },
-        _text(others.get("orderTopicConf")),
-        {name: _mapping_of(info) for name, info in (others.get("topicQueueMappingByBroker") or {}).items()},
+        _text(body.get("orderTopicConf")),
+        {name: _mapping_of(info) for name, info in (body.get("topicQueueMappingByBroker") or {}).items()},
     )
-
-
-def _named(of: Callable[[dict[str, Any]], _V], value: dict[str, Any]) -> tuple[str | None, _V]:
-    return _text(value["brokerName"]), of(value)
 
 
 def _cluster_of(text: str) -> ShownCluster:
@@ -140,8 +128,6 @@ def _integer(value: object) -> int:
     return value
 
 
-_groups = Elements(lambda value: _named(_group_of, value))
-_queue_datas = Elements(lambda value: _named(_queue_data_of, value))
 _READERS: dict[int, Callable[[str], Shown]] = {
     RequestCode.GET_ROUTEINFO_BY_TOPIC: _route_of,
     RequestCode.GET_BROKER_CLUSTER_INFO: _cluster_of,

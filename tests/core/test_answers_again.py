@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Question, Registry, Step, answer, take
-from namesrv_core.asking import body_json, shown
 from namesrv_core.asking.body_json import SHORT_BODY, same_json
 from namesrv_core.asking.shown import ShownRoute, ShownTopics, shown_by
 from namesrv_core.history.intervals import Histories, StateChange
@@ -320,71 +318,3 @@ def test_a_name_that_looks_like_the_end_of_an_element_is_read_as_a_name() -> Non
     read = shown_by(ROUTE, said)
     assert isinstance(read, ShownRoute)
     assert list(read.groups) == ["a},{b"]
-
-
-# A route, as text: names that look like its own punctuation, elements in any order and with anything in them, a cut anywhere.
-NASTY = st.sampled_from(["a", "b", '"', "\\", "},{", "}]", '],"filterServerTable":', ',"queueDatas":[{', "{1:2,", "ä"])
-NAMES = st.lists(NASTY, max_size=3).map("".join)
-VALUES = st.one_of(st.none(), st.booleans(), st.integers(-1, 9), NAMES, st.lists(NAMES, max_size=2))
-ELEMENTS = st.lists(
-    st.one_of(
-        st.fixed_dictionaries(
-            {"brokerName": NAMES, "brokerAddrs": st.dictionaries(st.sampled_from("012x"), NAMES, max_size=2)}
-        ),
-        st.fixed_dictionaries(
-            {
-                "brokerName": NAMES,
-                "perm": VALUES,
-                "readQueueNums": st.integers(0, 9),
-                "writeQueueNums": st.integers(0, 9),
-            }
-        ),
-        st.dictionaries(NAMES, VALUES, max_size=2),
-    ),
-    max_size=4,
-)
-ROUTES = st.fixed_dictionaries(
-    {"brokerDatas": ELEMENTS, "filterServerTable": st.dictionaries(NAMES, VALUES, max_size=2), "queueDatas": ELEMENTS},
-    optional={"orderTopicConf": NAMES, "brokerDatas ": ELEMENTS},
-)
-
-
-@settings(max_examples=examples(300))
-@given(ROUTES, st.randoms(use_true_random=False), st.booleans(), st.booleans())
-def test_a_route_read_by_its_pieces_says_what_it_says_as_a_whole(
-    route: dict[str, Any],
-    random: Any,
-    is_old: bool,  # noqa: FBT001  drawn
-    is_broken: bool,  # noqa: FBT001  drawn
-) -> None:
-    """As rows, as a value and as one without order; so is what is cut, repeated, or no JSON at all."""
-    body = json.dumps(route, separators=(",", ":"), ensure_ascii=False).replace('"brokerDatas "', '"brokerDatas"')
-    if is_old:
-        body = body.replace('{"0":', "{0:").replace(',"1":', ",1:")
-    if is_broken:
-        at = random.randrange(len(body))
-        body = body[:at] + random.choice(["", "}", "},{", '"']) + body[at + random.choice([0, 1]) :]
-    shuffled = {**route, "queueDatas": route["queueDatas"][::-1]}
-    other = random.choice([body, json.dumps(shuffled, separators=(",", ":"), ensure_ascii=False)])
-
-    def said() -> tuple[object, ...]:
-        compared = [same_json(body, other, ordered=ordered) for ordered in (True, False)]
-        return shown_by(ROUTE, Answer(0, body)), *compared
-
-    found = said()
-    kept = body_json._canonical_short
-    with patch.object(body_json, "route_read", lambda *_: None), patch.object(shown, "route_read", lambda *_: None):
-        kept.cache_clear()
-        assert said() == found
-    kept.cache_clear()
-
-
-def test_few_elements_are_kept_and_all_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond a number the oldest goes; it is read again where it comes again, and shared where it is kept."""
-    monkeypatch.setattr(body_json, "KEPT_ELEMENTS", 2)
-    elements: body_json.Elements[Any] = body_json.Elements(lambda value: value)
-    texts = [f'"n":{number}' for number in range(5)]
-    for text in (*texts, *texts):
-        assert elements[text] == {"n": int(text[-1])}
-        assert elements[text] is elements[text]
-        assert len(elements) <= 2
