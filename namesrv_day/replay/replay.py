@@ -26,10 +26,9 @@ from namesrv_day.day.day_events import Frames, moved, topic_digests
 from namesrv_day.day.start import capacities_in, facts_in, intervals_in, started
 from namesrv_day.day.timed import Timed, TopicTables
 from namesrv_day.hours.fold import PERIODS, Folded, folded, periods_of
-from namesrv_day.replay.notes import Notes, Run
+from namesrv_day.replay.notes import Notes, Run, history_rows, outcome_rows, refresh_rows
 from namesrv_day.replay.queues import QueueRows, UnmetQueues
 from namesrv_day.replay.races import NO_DECISIONS, day_for_races, decisions_of
-from namesrv_day.replay.slices import history_rows, outcome_rows, refresh_rows
 from schemas import gold
 from schemas.sql_files import query
 from schemas.table import LONG, STRING

@@ -16,8 +16,7 @@ from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConf
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
 from namesrv_core.machine.step import step
 from namesrv_core.replay import loop
-from namesrv_core.replay.loop import OrderError, Taken, TimedEvent, replay, scan_id
-from namesrv_core.replay.take import take
+from namesrv_core.replay.loop import OrderError, Taken, TimedEvent, replay, scan_id, take
 from tests.core.adversary import EVENTS, NAMESRVS, PAUSES_MS, understood_by, weighted
 from tests.examples import examples
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from namesrv_core import V4_9_7, V5_4_0, Answer, Question, Registry
-from namesrv_core.inference.units import Unit, nodes_of, unit_around
+from namesrv_core.inference.decisions import Unit, nodes_of, unit_around
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
 from namesrv_core.machine.step import apply_step, step
