@@ -16,8 +16,7 @@ from namesrv_core.machine.past import ACTING, ANY, GROUP, ROUTE_KINDS, SETTLED, 
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, LiveKey
-from namesrv_core.replay.belief import Belief
-from namesrv_core.replay.readings import Evidence, certainty_of, rows_known
+from namesrv_core.replay.belief import Belief, Evidence, certainty_of, rows_known
 
 _HEARTBEATS = (events.BrokerHeartbeat, events.QueryDataVersion)
 _ABOUT_ONE_NAME = (events.RegisterBroker, events.UnregisterBroker)
