@@ -175,7 +175,6 @@ class _States:
         self._versions = Versions()
         # By class too: equal fields make requests to wipe and to add permissions equal.
         self._expected: dict[tuple[type, Question | Event], _Expected] = {}
-        self._judged: dict[tuple[type, Question | Event, Answer], Verdict] = {}
         self._answering = namesrv
         self._part_of = part_of
 
@@ -196,19 +195,13 @@ class _States:
     def judge(self, observed: Observed, *, nominal: bool) -> Verdict:
         question, answered = observed.question, observed.answered
         expected = self._expected_of(question, self._namesrv.at(observed.seq))
-        asked = (type(question), question, answered)
-        verdict = self._judged.get(asked)
-        if verdict is None or verdict.expected is not expected:
-            if self._part_of is None:
-                verdict = compared(observed, expected)
-            else:
-                is_same = self._part_of(question, answered) == self._part_of(question, expected)
-                verdict = Verdict(observed, is_same, False, False, False, expected)
-            self._judged[asked] = verdict
-        return Verdict(observed, *verdict[1:4], not nominal, expected)
+        if self._part_of is None:
+            return compared(observed, expected)._replace(in_flight=not nominal)
+        is_same = self._part_of(question, answered) == self._part_of(question, expected)
+        return Verdict(observed, is_same, False, False, not nominal, expected)
 
     def _expected_of(self, question: Question | Event, answering: Namesrv) -> Answer:
-        """Return the registry's answer: the same object for as long as it stays equal."""
+        """Return the registry's answer, which stands as long as nothing changes of which it is made."""
         if answering is not self._answering:
             self._answering, self._expected = answering, {}
         asked = (type(question), question)
@@ -220,8 +213,6 @@ class _States:
                 self._expected[asked] = known._replace(since=number)
             return known.answer
         found = answer_of(self._registry, question, answering)
-        if known is not None and known.answer == found:
-            found = known.answer
         subject = question.subject if isinstance(question, Question) else None
         parts = parts_read(question, self._registry.topic_queue_table.get(subject) or ())
         self._expected[asked] = _Expected(number, parts, found)

@@ -169,10 +169,10 @@ def _take_topics(
     if says_nothing or (throws and not first):
         return
     read_only = is_prime_slave and (group.enable_acting_master or profile.prime_slave_never_writes)
-    written = ((topic, data) for topic, data in event.topics.queue_datas.items() if everything or topic not in present)
-    if read_only:
-        written = ((topic, data._replace(perm=data.perm & ~PERM_WRITE)) for topic, data in written)
-    draft.put_queue_datas(name, written)
+    for topic, data in event.topics.queue_datas.items():
+        if everything or topic not in present:
+            written = data._replace(perm=data.perm & ~PERM_WRITE) if read_only else data
+            draft.put("topic_queue_table", (topic, name), written)
     if everything and profile.stores_topic_queue_mapping and not throws:
         for mapping in event.topics.mappings:
             draft.put("topic_queue_mapping_info_table", (mapping.topic, mapping.bname), mapping)

@@ -68,8 +68,7 @@ def replay(
                 f"seq {seq} ({event_id}) after {last_seq} ({last_id}) at {namesrv_id}: events must be strictly increasing"
             )
         last_seq, last_id = seq, event_id
-        if seq > scans.none_before:
-            yield from scans.before(seq)
+        yield from scans.before(seq)
         since_ms = seq // NS_PER_MS if type(event) is RefreshRun else None
         step = take(registry, event, effect_us // US_PER_MS, namesrv.at(seq), since_ms)
         scans.passed(seq, step)
@@ -79,10 +78,7 @@ def replay(
 
 
 class Scans:
-    """The ticks between events. `position`: where the registry stands; `changed`: something has changed since the last tick.
-
-    `none_before`: as long as nothing changes, no tick before this position can expire anything.
-    """
+    """The ticks between events. `position`: where the registry stands; `changed`: something has changed since the last tick."""
 
     def __init__(
         self,
@@ -98,13 +94,11 @@ class Scans:
         self.namesrv_id = namesrv_id
         self.position = from_seq
         self.changed = True
-        self.none_before = 0
 
     def passed(self, seq: int, step: Step) -> None:
         """Note that an event was taken."""
         self.position = seq
-        if step.changes:
-            self.changed, self.none_before = True, 0
+        self.changed = self.changed or bool(step.changes)
 
     def before(self, seq: int) -> Iterator[Taken]:
         """Run the ticks before `seq` that can expire something."""
@@ -115,15 +109,10 @@ class Scans:
             # One of these may be renewed, and end again before any other does.
             ended = self.registry.broker_live_table.has_ended_leases
             lease_end = 0 if self.changed and ended else self.registry.next_lease_end()
-            if lease_end is None:
-                return
-            if lease_end * NS_PER_MS >= seq:
-                self.none_before = 0 if ended else lease_end * NS_PER_MS
+            if lease_end is None or lease_end * NS_PER_MS >= seq:
                 return
             tick = self.schedule.first_tick(self.position, lease_end)
             if tick is None or tick >= seq:
-                if tick is not None and not ended:
-                    self.none_before = self.schedule.epoch_end(max(self.position, lease_end * NS_PER_MS), tick)
                 return
             timed = TimedEvent(tick, scan_id(self.namesrv_id, tick), tick // NS_PER_US, ScanNotActiveBroker())
             step = take(self.registry, timed.event, tick // NS_PER_MS, self.namesrv.at(tick))

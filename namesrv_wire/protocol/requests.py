@@ -187,8 +187,6 @@ _LENGTHS: Final = Struct(">II")
 _OPAQUE: Final = Struct(">i")
 # What a frame takes as objects, beyond its bytes.
 _OBJECT_BYTES: Final = 2_048
-_HEADS_SHIFT: Final = 4
-"""Headers take a sixteenth of what frames may."""
 
 
 class KnownFrame:
@@ -262,8 +260,7 @@ class KnownFrame:
 class KnownFrames:
     """Decodes frames; equal ones, and ones that differ only in their opaque, once. Bounded in bytes.
 
-    Headers are known apart from bodies, since most answers have one of a few. What was asked for since half of the bound
-    came in stays.
+    What was asked for since half of the bound came in stays.
     """
 
     def __init__(self) -> None:
@@ -271,8 +268,6 @@ class KnownFrames:
         self._before: dict[tuple[bytes, bytes], KnownFrame] = {}
         """Those that were not asked for of late: they go next."""
         self._bytes = 0
-        self._heads: dict[bytes, Frame] = {}
-        self._head_bytes = 0
 
     def decode(self, data: bytes) -> tuple[KnownFrame, int]:
         """Return the frame in `data`, its length bytes included, and its opaque. Raises `DecodeError` and nothing else."""
@@ -303,19 +298,9 @@ class KnownFrames:
             if place not in self._known:
                 self._keep(place, known)
             return known, opaque
-        head = self._heads.get(key)
-        if head is not None:
-            known = KnownFrame(head._replace(opaque=opaque, body=body))
-        else:
-            known = KnownFrame(decode_frame(data))
-            if known.frame.opaque != opaque or not _is_apart(data, known.frame):
-                return known, known.frame.opaque
-            if known.frame.serialization == JSON:
-                if self._head_bytes > KNOWN_FRAMES_BYTES >> _HEADS_SHIFT:
-                    self._heads.clear()
-                    self._head_bytes = 0
-                self._heads[key] = known.frame._replace(body=b"")
-                self._head_bytes += len(key) + _OBJECT_BYTES
+        known = KnownFrame(decode_frame(data))
+        if known.frame.opaque != opaque or not _is_apart(data, known.frame):
+            return known, known.frame.opaque
         # A decoded topic table is several times its text.
         factor = 8 if EVENT_TABLES.get(known.frame.code) == "registrations" else 1
         size = (len(key) + len(body)) * factor + _OBJECT_BYTES
