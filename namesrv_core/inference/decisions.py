@@ -188,7 +188,7 @@ class _Course:
         fork, span, self._position = self._fork, (self._position, until), until
         before = self._registry.copy()
         timeline, starts = replayed(fork.day, self._registry, between(self._events, *span), span)
-        observed = between(fork.day.observations, *span)
+        observed = between(fork.day.observations(), *span)
         asked = [seen for seen in observed if fork.part_of(seen.question, seen.answered) is not None]
         verdicts = judged(before, timeline, asked, fork.day.namesrv, starts=starts, part_of=fork.part_of)
         self.explained |= {one.observed.event_id for one in chosen(verdicts) if one.matched}
@@ -246,7 +246,7 @@ def thawed(day: Day) -> Day:
     server made up for met the entry without them, it would have closed the connection.
     """
     moves = []
-    owners = owners_of(day.namesrv, day.start(), day.timed_events) if day.schedule.stalls else {}
+    owners = owners_of(day.namesrv, day.start, day.timed_events) if day.schedule.stalls else {}
     for stall in day.schedule.stalls:
         until_seq = stall.until_seq + TICK_LATE_NS
         waited = between(day.timed_events, stall.from_seq, until_seq)
