@@ -12,7 +12,7 @@ import pytest
 
 from jobs.ingest.ingest import ingest
 from jobs.ingest.sources import Ingested
-from namesrv_wire import Segment
+from namesrv_wire.packets.capture import Segment
 from tests.examples import more
 from tests.ingest.given import content, read_in, stored, warehouse_at
 from tests.ingest.test_networks import written
