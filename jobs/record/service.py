@@ -29,7 +29,7 @@ from namesrv_core.history.verification import parts_read
 from namesrv_core.inference.configuration import shown_text
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
-from namesrv_core.machine.draft import NULL_POINTER, Notification, Step
+from namesrv_core.machine.draft import Notification, Step
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.past import TablePart, Versions
 from namesrv_core.machine.registry import Change, Registry
@@ -211,9 +211,7 @@ class Service:
             if topics is not None:
                 tables[topics.digest] = self._topic_table(topics)
         event = event_of({**values, "kind": table}, tables)
-        if frame.code == RequestCode.QUERY_DATA_VERSION and not frame.body and is_4x:
-            event = events.RefusedRequest(NULL_POINTER)
-        elif frame.code == RequestCode.UPDATE_NAMESRV_CONFIG:
+        if frame.code == RequestCode.UPDATE_NAMESRV_CONFIG:
             event = events.RefusedRequest(
                 "Can not update config path" if is_4x else "Can not update config in black list."
             )

@@ -197,7 +197,7 @@ def system_topic_list(registry: Registry, namesrv: Namesrv) -> tuple[list[str | 
         for cluster, members in registry.cluster_addr_table.java_items()
         for entry in (cluster, *members.java_keys())
     ]
-    if namesrv.profile.concurrent_topic_lists and None in names:
+    if namesrv.profile.topic_list == "newKeySet" and None in names:
         return _topic_set(names[: names.index(None)], namesrv), None  # the list takes no null: the query ends there
     addr = next((g.java_addrs()[0][1] for _, g in registry.broker_addr_table.java_items() if g.broker_addrs), None)
     return _topic_set(names, namesrv), addr
@@ -219,5 +219,7 @@ def unit_topic_list(registry: Registry, namesrv: Namesrv, *, unit: bool | None, 
 
 
 def _topic_set(topics: list[str | None], namesrv: Namesrv) -> list[str | None]:
-    concurrent = namesrv.profile.concurrent_topic_lists
-    return string_map(entries=((topic, True) for topic in topics), concurrent=concurrent).java_keys()
+    kind = namesrv.profile.topic_list
+    if kind == "CopyOnWriteArraySet":
+        return list(dict.fromkeys(topics))
+    return string_map(entries=((topic, True) for topic in topics), concurrent=kind == "newKeySet").java_keys()

@@ -67,7 +67,9 @@ class Profile:
     deletes_unlisted_topics: bool = True  # the property deleteTopicWithBrokerRegistration exists
     prime_slave_never_writes: bool = False  # a prime slave's topics lose the write bit whatever enableActingMaster says
     scan_delay_ms: int = 5_000  # from the start to the first scan
-    concurrent_topic_lists: bool = True  # lists of topics are collected in a concurrent set: other order, no null
+    topic_list: str = (
+        "newKeySet"  # what collects lists of topics: HashSet; CopyOnWriteArraySet; ConcurrentHashMap's, no null
+    )
 
 
 V5_4_0 = Profile()
@@ -95,7 +97,7 @@ V4_9_7 = Profile(
     faq_scheme="http",
     adds_to_known_topic=False,
     deletes_unlisted_topics=False,
-    concurrent_topic_lists=False,
+    topic_list="HashSet",
 )
 # From which release on what is otherwise than in the release before; the first has what the oldest does otherwise.
 _SINCE_4X: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -131,14 +133,14 @@ _SINCE_5X: tuple[tuple[str, dict[str, Any]], ...] = (
             "prime_slave_never_writes": True,
             "scan_delay_ms": 5,
             "old_json": True,
-            "concurrent_topic_lists": False,
+            "topic_list": "CopyOnWriteArraySet",
         },
     ),
     ("5.1.0", {"unreadable": (), "matches_addr": True, "faq_scheme": "https"}),
     ("5.1.1", {}),
     ("5.1.2", {}),
     ("5.1.4", {"adds_to_known_topic": True, "deletes_unlisted_topics": True}),
-    ("5.2.0", {"prime_slave_never_writes": False, "concurrent_topic_lists": True}),
+    ("5.2.0", {"prime_slave_never_writes": False, "topic_list": "newKeySet"}),
     ("5.3.4", {"scan_delay_ms": 5_000}),
     ("5.4.0", {"old_json": False}),
 )
