@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from namesrv_core.machine.draft import NULL_POINTER, Draft, Notification, Outcome, Step
 from namesrv_core.machine.events import RegisterBroker
-from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, Namesrv
+from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, Namesrv, Profile
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import (
     MASTER_ID,
@@ -104,13 +104,12 @@ def _failed(draft: Draft) -> Step:
     return draft.step(Outcome.APPLIED)._replace(result=RegisterResult(), swallowed=(NULL_POINTER,))
 
 
-def config_changed(draft: Draft, key: LiveKey, data_version: DataVersion | None) -> bool:
-    """Return whether the live entry under `key` is missing, has no version, or has another one.
+def config_changed(live: BrokerLiveInfo | None, data_version: DataVersion | None, profile: Profile) -> bool:
+    """Return whether a live entry is missing, has no version, or has another one than that which is sent.
 
     Source: RouteInfoManager.isBrokerTopicConfigChanged. Judged against whoever wrote that entry last.
     """
-    live = draft.live(key)
-    sent = None if data_version is None else data_version.known_to(draft.registry.profile)
+    sent = None if data_version is None else data_version.known_to(profile)
     return live is None or live.data_version is None or live.data_version != sent
 
 
@@ -155,7 +154,7 @@ def _take_topics(
     if event.topics is None or not (event.broker_id == MASTER_ID or is_prime_slave):
         return
     table = draft.registry.topic_queue_table
-    everything = first or config_changed(draft, key, event.data_version)
+    everything = first or config_changed(draft.live(key), event.data_version, profile)
     says_nothing = not everything and (not profile.repairs_missing_topics or table.has_topics(name, event.topics))
     is_deleting = namesrv.deletes_unlisted_topics and not event.topics.mappings
     if says_nothing and not is_deleting:

@@ -342,8 +342,7 @@ class _Reading:
         group = shown.groups.get(name)  # type: ignore[call-overload]
         data = shown.queue_datas.get(name)  # type: ignore[call-overload]
         return (
-            self.namesrv.config.support_acting_master
-            and not (self.topic or "").startswith(queries.SYNC_BROKER_MEMBER_GROUP_PREFIX)
+            queries.acts_for(self.topic, self.namesrv)
             and group is not None
             and group.enable_acting_master
             and MASTER_ID in group.addr_of

@@ -227,6 +227,6 @@ def _unknown_from_ms(known: Sequence[Mapping[str, Any]], day: dt.date, namesrv: 
     """
     if not known or known[0]["day"] != day:
         return None
-    serves_orders = any(one.config.order_message_enable for one in (namesrv, *(later for _, later in namesrv.later)))
+    serves_orders = any(one.config.order_message_enable for *_, one in namesrv.stretches)
     unknown = known[0]["kind"] != "started" or serves_orders
     return int(known[0]["seq"] // NS_PER_MS) if unknown else None

@@ -93,17 +93,10 @@ _REPORTING = (
 Strings = Collection[str | None]
 
 
-class Routes(NamedTuple):
-    """What the sweep found: rows of `route_changes` and of `orphaned_topics`."""
-
-    changes: pa.Table
-    orphans: pa.Table
-
-
 def swept_routes(
     today: Frames, news: Frames, recorded: Recorded, orphans: pa.Table, namesrv: Namesrv, day: dt.date
-) -> Routes:
-    """Return how one name server's routes changed on `day`, and when topics could not be served as their route looks.
+) -> tuple[pa.Table, pa.Table]:
+    """Return route_changes of a name server's `day`, and orphaned_topics: when topics could not be served as their route looks.
 
     `today`: as `FlagInput` has it; `news`: rows of histories that were opened or closed on the day; `orphans`: `orphaned_topics`
     that were open when it began; `namesrv`: what it was when the day began, and became later. The rows found have no `namesrv_id`;
@@ -115,7 +108,7 @@ def swept_routes(
     queues = today[gold.TOPIC_QUEUE_HISTORY.name]
     held = _among(queues, "topic", moved | _unlisted(today, recorded))
     if not held.num_rows:
-        return Routes(empty(ROUTE_CHANGES), empty(ORPHANED_TOPICS))
+        return empty(ROUTE_CHANGES), empty(ORPHANED_TOPICS)
     reported = _reported(held, today, recorded)
     unlisted = _values(reported.filter(pc.invert(reported["listed"])), "topic")
     held = _among(held, "topic", moved | unlisted)
@@ -134,7 +127,7 @@ def swept_routes(
             start_us, before = day_start_us(day), carried.get(topic, ())
             rows = (*turns, *parts.rows(topic))
             found.append((topic, sweep_route(topic, rows, namesrv, start_us=start_us, open_orphans=before)))
-    return Routes(
+    return (
         _of_all(classes, [(topic, _change_rows(of.changes)) for topic, of in found], ROUTE_CHANGES, day=day),
         _of_all(classes, [(topic, _orphan_rows(of.orphans)) for topic, of in found], ORPHANED_TOPICS),
     )
@@ -163,8 +156,10 @@ def _moved(slices: Frames, new: Frames) -> set[str | None]:
 
 def _turns(slices: Frames, namesrv: Namesrv) -> list[Interval]:
     """Return where the name server became another: a process started, its configuration was changed, or an answer shows that."""
-    stretches = pairwise(((0, namesrv), *namesrv.later))
-    turns = [one for (_, was), one in stretches if (was.profile, was.config) != (one[1].profile, one[1].config)]
+    stretches = pairwise(namesrv.stretches)
+    turns = [
+        (seq, now) for (*_, was), (seq, _, now) in stretches if (was.profile, was.config) != (now.profile, now.config)
+    ]
     settings, life = slices[gold.NAMESRV_SETTINGS.name], slices[bronze.NAMESRV_EVENTS.name]
     causes = {row["from_seq"]: row["evidence"][0] for row in rows_of(settings) if row["evidence"]}
     causes |= {row["seq"]: row["event_id"] for row in rows_of(life.filter(pc.field("kind").isin(BEGINNINGS)))}
@@ -178,7 +173,7 @@ def _stated(table: str, key: tuple[object, ...], value: object, at_us: int, even
 
 def _served_otherwise(slices: Frames, namesrv: Namesrv) -> set[str | None]:
     """Return the topics whose routes change with the configuration alone: those with an order conf, or of acting masters."""
-    configs = [namesrv.config, *(became.config for _, became in namesrv.later)]
+    configs = [one.config for *_, one in namesrv.stretches]
     found = set[str | None]()
     if len({config.order_message_enable for config in configs}) > 1:
         found |= _values(_order_confs(slices[gold.KV_CONFIG_HISTORY.name]), "topic")

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -83,7 +83,7 @@ def replay(given: ReplayInput) -> Replayed:
     one by one; and with all of an address of which that is not enough. So it is where events that raced take effect elsewhere than
     they were recorded.
     """
-    state, broken, readings, decisions = _State(given), PERIODS.empty_table(), 0, NO_DECISIONS
+    state, broken, readings, decisions = _State(given), PERIODS.empty_table(), 0, empty(gold.ORDER_DECISIONS)
     while True:
         beats = folded(given.hours, given.others, given.open_rows, given.context, broken)
         told = _told(given, beats)
@@ -94,11 +94,11 @@ def replay(given: ReplayInput) -> Replayed:
             deciding = Deciding(day_for_races(given.context, notes.registry, timed, told.requests, given.answers))
         notes.take(told.timed, deciding, given.tell)
         if deciding is not None:
-            decisions = decisions_of(deciding, given.context.namesrv_id, given.day)
+            decisions, moves = decisions_of(deciding, given.context.namesrv_id, given.day)
             # From here on with its events where they take effect.
             others, beats_read = (
-                moved(given.others, decisions.moves),
-                partial(_moved_beats, given.single_beats, decisions.moves),
+                moved(given.others, moves),
+                partial(_moved_beats, given.single_beats, moves),
             )
             given = replace(given, answers=None, others=others, single_beats=beats_read)
             if deciding.has_moved:
@@ -106,7 +106,7 @@ def replay(given: ReplayInput) -> Replayed:
         readings += 1
         if not notes.broken:
             tables = _tables(given, beats, notes, unmet, told.timed)
-            return Replayed({**tables, gold.ORDER_DECISIONS.name: decisions.order_decisions}, told.events, readings)
+            return Replayed({**tables, gold.ORDER_DECISIONS.name: decisions}, told.events, readings)
         more = pa.table(dict(zip(PERIODS.names, zip(*notes.broken, strict=True), strict=True)), schema=PERIODS)
         if readings > 1:
             again = pc.is_in(beats.hours["broker_addr"], value_set=pc.unique(more["broker_addr"]))
@@ -232,17 +232,6 @@ MOVES = pa.schema(
 _PLACE = ("event_id", "request_seq", "seq")
 
 
-class Decisions(NamedTuple):
-    """Rows of order_decisions, and the events that they move (`MOVES`)."""
-
-    order_decisions: pa.Table
-    moves: pa.Table
-
-
-NO_DECISIONS = Decisions(empty(gold.ORDER_DECISIONS), MOVES.empty_table())
-"""What there is to say about a day on which nothing raced."""
-
-
 def day_for_races(
     context: NamesrvDay, start: Registry, timed_events: Sequence[TimedEvent], requests: pa.Table, observations: pa.Table
 ) -> Day:
@@ -267,9 +256,9 @@ def day_for_races(
     )
 
 
-def decisions_of(deciding: Deciding, namesrv_id: str, date: dt.date) -> Decisions:
-    """Return what is decided of a day's races."""
-    return Decisions(
+def decisions_of(deciding: Deciding, namesrv_id: str, date: dt.date) -> tuple[pa.Table, pa.Table]:
+    """Return the rows of order_decisions of a day, and the events that they move (`MOVES`)."""
+    return (
         table_of(map(_decision_row, deciding.decided), gold.ORDER_DECISIONS, namesrv_id=namesrv_id, day=date),
         pa.Table.from_pylist(
             [
