@@ -6,12 +6,14 @@ Bodies come from outside. One that does not have the form of an answer shows not
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Container
+from typing import Any, NamedTuple, TypeVar
 
 from namesrv_core.asking.body_json import read_json
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
+
+_V = TypeVar("_V")
 
 
 class ShownRoute(NamedTuple):
@@ -50,6 +52,26 @@ def shown_by(question: Question, answered: Answer) -> Shown | None:
         return _READERS[question.code](answered.body)
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
+
+
+def shown_of(shown: ShownRoute | ShownCluster, names: Container[str | None]) -> ShownRoute | ShownCluster:
+    """Return what an answer shows of some broker names, whatever the order in which a cluster's names are listed."""
+    groups = _of(shown.groups, names)
+    if isinstance(shown, ShownCluster):
+        clusters = {name: tuple(sorted((n for n in of if n in names), key=str)) for name, of in shown.clusters.items()}
+        return ShownCluster(groups, {name: of for name, of in clusters.items() if of})
+    addrs = {addr for group in groups.values() for _, addr in group.broker_addrs}
+    return ShownRoute(
+        _of(shown.queue_datas, names),
+        groups,
+        {addr: servers for addr, servers in shown.filter_servers.items() if addr in addrs},
+        shown.order_topic_conf,
+        _of(shown.mappings, names),
+    )
+
+
+def _of(by_name: dict[str | None, _V], names: Container[str | None]) -> dict[str | None, _V]:
+    return {name: value for name, value in by_name.items() if name in names}
 
 
 def entries_shown(answered: Answer) -> dict[str, str | None] | None:

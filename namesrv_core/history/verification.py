@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from namesrv_core.asking.answers import LIST_CODES, answer, answer_to, remark_matches
 from namesrv_core.asking.body_json import read_json, same_json
-from namesrv_core.asking.shown import ShownCluster, ShownRoute, ShownTopics, shown_by
+from namesrv_core.asking.shown import ShownTopics, shown_by, shown_of
 from namesrv_core.history.intervals import StateChange
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.events import Event, QueryDataVersion
@@ -70,7 +70,7 @@ class Judged(NamedTuple):
     verdicts: dict[int, Verdict]
 
 
-PartOf = Callable[[Question | Event, Answer], str | None]
+PartOf = Callable[[Question | Event, Answer], object | None]
 """What of an answer is compared, where not all of it is."""
 
 
@@ -267,7 +267,6 @@ class Concerns:
 
 
 Name = str | None
-_Value = TypeVar("_Value")
 
 
 def differs_by_unseen(question: Question, answered: Answer, expected: Answer, seen: Container[Name]) -> bool:
@@ -282,7 +281,7 @@ def differs_by_unseen(question: Question, answered: Answer, expected: Answer, se
     shown, held = shown_by(question, answered), shown_by(question, expected)
     if shown is None or held is None or isinstance(shown, ShownTopics) or isinstance(held, ShownTopics):
         return False
-    return shown != held and _without_unseen(shown, seen) == _without_unseen(held, seen)
+    return shown != held and shown_of(shown, seen) == shown_of(held, seen)
 
 
 def _topics(answer: Answer) -> frozenset[Name]:
@@ -290,25 +289,6 @@ def _topics(answer: Answer) -> frozenset[Name]:
         return frozenset(read_json(answer.body or "")["topicList"])
     except (ValueError, KeyError, TypeError):
         return frozenset()
-
-
-def _without_unseen(shown: ShownRoute | ShownCluster, seen: Container[Name]) -> ShownRoute | ShownCluster:
-    groups = _of_seen(shown.groups, seen)
-    if isinstance(shown, ShownCluster):
-        clusters = {name: tuple(sorted((n for n in of if n in seen), key=str)) for name, of in shown.clusters.items()}
-        return ShownCluster(groups, {name: of for name, of in clusters.items() if of})
-    addrs = {addr for group in groups.values() for _, addr in group.broker_addrs}
-    return ShownRoute(
-        _of_seen(shown.queue_datas, seen),
-        groups,
-        {addr: servers for addr, servers in shown.filter_servers.items() if addr in addrs},
-        shown.order_topic_conf,
-        _of_seen(shown.mappings, seen),
-    )
-
-
-def _of_seen(by_name: dict[Name, _Value], seen: Container[Name]) -> dict[Name, _Value]:
-    return {name: value for name, value in by_name.items() if name in seen}
 
 
 def parts_read(question: Question | Event, names: Iterable[str | None]) -> list[TablePart] | None:

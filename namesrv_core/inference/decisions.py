@@ -8,7 +8,6 @@ of the day goes on from there.
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,12 +16,12 @@ from itertools import product
 from math import inf, prod
 from typing import NamedTuple, TypeVar
 
-from namesrv_core.asking.body_json import read_json
+from namesrv_core.asking.shown import ShownRoute, ShownTopics, shown_by, shown_of
 from namesrv_core.history.intervals import StateChange
 from namesrv_core.history.verification import Observed, chosen, judged
 from namesrv_core.inference.races import Day, Move, Race, key_of, owners_of, races_of
 from namesrv_core.machine import events
-from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
+from namesrv_core.machine.codes import Answer, Question, RequestCode
 from namesrv_core.machine.events import BrokerHeartbeat, ChannelDestroyed, NamesrvStarted, QueryDataVersion
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.registry import Change, Registry
@@ -349,62 +348,25 @@ class Unit(NamedTuple):
         own.pending_unregister, own.scan_halted = registry.pending_unregister, registry.scan_halted
         return own
 
-    def part_of(self, question: Question | events.Event, answered: Answer) -> str | None:
+    def part_of(self, question: Question | events.Event, answered: Answer) -> object | None:
         """Return what an answer says of this unit, for comparisons; None: it says nothing, or nothing of it alone."""
         if not isinstance(question, Question):
             if not any(map(self._has, nodes_of(question))):
                 return None
             is_registration = isinstance(question, events.RegisterBroker)  # its body shows KV entries
-            return repr((answered.code, answered.fields, None if is_registration else answered.body))
-        try:
-            return self._shown(question, answered)
-        except (ValueError, KeyError, TypeError, AttributeError):  # a body that is no answer to the question
-            return None
-
-    def _shown(self, question: Question, answered: Answer) -> str | None:
-        code = question.code
-        whole = answered.code, answered.body
+            return answered.code, answered.fields, None if is_registration else answered.body
+        code, whole = question.code, (answered.code, answered.body)
         if code in (RequestCode.GET_KV_CONFIG, RequestCode.GET_KVLIST_BY_NAMESPACE):
-            return repr(whole)
+            return whole
         if code == RequestCode.GET_BROKER_MEMBER_GROUP:
-            return repr(whole) if question.subject in self.names else None
-        if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
-            if question.subject not in self.topics or question.scope:
-                return None
-            if answered.code == ResponseCode.TOPIC_NOT_EXIST:
-                return "{}"
-        if answered.code != ResponseCode.SUCCESS or answered.body is None:
+            return whole if question.subject in self.names else None
+        if code == RequestCode.GET_ROUTEINFO_BY_TOPIC and (question.subject not in self.topics or question.scope):
             return None
-        if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
-            body = read_json(answered.body)
-            servers, mappings = body.get("filterServerTable") or {}, body.get("topicQueueMappingByBroker") or {}
-            part = {
-                "brokerDatas": [group for group in body["brokerDatas"] if group["brokerName"] in self.names],
-                "queueDatas": [data for data in body["queueDatas"] if data["brokerName"] in self.names],
-                "filterServerTable": {addr: given for addr, given in servers.items() if addr in self.addrs},
-                "mappings": {name: mapping for name, mapping in mappings.items() if name in self.names},
-            }
-        elif code == RequestCode.GET_BROKER_CLUSTER_INFO:
-            body = read_json(answered.body)
-            clusters = {
-                cluster: sorted(map(str, self.names.intersection(names)))
-                for cluster, names in body["clusterAddrTable"].items()
-            }
-            groups = {name: group for name, group in body["brokerAddrTable"].items() if name in self.names}
-            part = {
-                "brokerAddrTable": groups,
-                "clusterAddrTable": {cluster: names for cluster, names in clusters.items() if names},
-            }
-        elif code == RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER:
-            part = {"topicList": list(self.own_topics.intersection(read_json(answered.body)["topicList"]))}
-        else:
-            return None
-        # Whatever the order of its lists.
-        return _sorted({k: sorted(map(_sorted, of)) if isinstance(of, list) else of for k, of in part.items() if of})
-
-
-def _sorted(value: object) -> str:
-    return json.dumps(value, sort_keys=True)
+        shown = shown_by(question, answered)
+        if shown is None or isinstance(shown, ShownTopics):
+            return None if shown is None else self.own_topics & shown.topics
+        own = shown_of(shown, self.names)
+        return own._replace(order_topic_conf=None) if isinstance(own, ShownRoute) else own
 
 
 def unit_around(registry: Registry, met: Iterable[Node], timed_events: Sequence[TimedEvent]) -> Unit:

@@ -25,9 +25,8 @@ from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import BEGINNINGS, frame
 from namesrv_day.day.day_events import Frames
 from namesrv_day.day.start import intervals_in
-from namesrv_day.flags.expired import expired_brokers, heard_before
 from namesrv_day.flags.findings import About, Unsettled, findings
-from namesrv_day.flags.registered import Recorded, registered
+from namesrv_day.flags.registered import Recorded, expired_brokers, heard_before, registered
 from schemas import bronze, gold
 from schemas.findings import Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, ROUTE_CHANGES

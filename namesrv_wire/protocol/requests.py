@@ -87,13 +87,6 @@ def require_short_names(columns: Values) -> None:
         require_short(what, columns[what])
 
 
-def asks_standard_json(frame: Frame) -> bool:
-    """Return whether a route question (105) accepts standard JSON only."""
-    return frame.code == RequestCode.GET_ROUTEINFO_BY_TOPIC and bool(
-        java_boolean(frame.ext.get("acceptStandardJsonOnly"))
-    )
-
-
 def _register_body_columns(frame: Frame, header: RegisterHeader, event_ms: int) -> tuple[Values, TopicTable | None]:
     """Return what a registration's body says, or why the request layer refused it."""
     columns: Values = dict.fromkeys(("data_version", "topic_config_digest", "topic_count", "filter_servers", "refusal"))
@@ -223,7 +216,8 @@ class KnownFrame:
         """
         frame = self.frame
         if self._question is None and frame.code in OBSERVED:
-            standard_json = asks_standard_json(frame)
+            is_asked = java_boolean(frame.ext.get("acceptStandardJsonOnly"))
+            standard_json = bool(is_asked) and frame.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
             asked = question_of(frame.code, frame.ext, standard_json=standard_json)
             question = {
                 "code": frame.code,

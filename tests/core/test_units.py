@@ -89,7 +89,7 @@ def test_parts_of_answers_show_one_unit() -> None:
     one, other = both(registry_of(*BOTH))
     cluster = Answer(
         0,
-        '{"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"x"}},"broker-b":{}},"clusterAddrTable":{"C":["broker-b","broker-a"]}}',
+        '{"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"x"}},"broker-b":{"brokerAddrs":{}}},"clusterAddrTable":{"C":["broker-b","broker-a"]}}',
     )
     alone = Answer(0, '{"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"x"}}},"clusterAddrTable":{"C":["broker-a"]}}')
     assert one.part_of(Question(106), cluster) == one.part_of(Question(106), alone)
