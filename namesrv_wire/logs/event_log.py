@@ -23,7 +23,7 @@ from namesrv_wire.codes import EVENT_TABLES, request_name
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.json_text import Fraction, canonical_json, parse_json
 from namesrv_wire.limits import END_NS, FIRST_NS, KNOWN_FRAMES_BYTES, MAX_KNOWN_FRAME_BYTES
-from namesrv_wire.logs.event_fields import COMMON, KINDS, MAPPING, TOPIC, Kind, checked, records, whole_number
+from namesrv_wire.logs.event_fields import COMMON, KINDS, Kind, checked, whole_number
 from namesrv_wire.logs.log_lines import logged
 from namesrv_wire.protocol.bodies import topic_table
 from namesrv_wire.protocol.requests import topic_configs_row
@@ -170,9 +170,8 @@ def _said_in(value: Values, own: Values) -> _Said:
     kind = KINDS.get(cast("str", value.get("kind"))) if isinstance(value.get("kind"), str) else None
     if kind is None:
         raise _bad(f"kind {_shown(value.get('kind'))}, one of {', '.join(KINDS)} expected")
-    allowed = {"schema", "kind", *(("topics", "mappings") if kind.table == "registrations" else ())}
     for name in (*value, *own):
-        if name not in COMMON and name not in kind.fields and name not in allowed:
+        if name not in COMMON and name not in kind.fields and name not in ("schema", "kind"):
             raise _bad(f"unknown field {_shown(name)}")
     columns = {field.column: checked(name, field, value) for name, field in kind.fields.items() if name not in _OWN}
     namesrv_id, proxied_addr = (checked(name, COMMON[name], value) for name in ("namesrv_id", "proxied_addr"))
@@ -181,10 +180,7 @@ def _said_in(value: Values, own: Values) -> _Said:
     topics = None
     if kind.table == "registrations":
         columns["topic_config_digest"] = columns["topic_count"] = None
-        listed, mappings = (
-            None if value.get(name) is None else records(name, fields, value[name])
-            for name, fields in (("topics", TOPIC), ("mappings", MAPPING))
-        )
+        listed, mappings = columns.pop("topics"), columns.pop("mappings")
         if listed is not None:
             table = topic_table(listed, mappings or [])
             columns["topic_config_digest"], columns["topic_count"] = table.digest, len(listed)
@@ -272,9 +268,8 @@ def line_of(row: AnyRow, topic_configs: Mapping[str, Any] | None = None) -> str:
         "proxied_addr": values["proxied_addr"],
         "namesrv_addr": None if values.get("namesrv_addr") == values["namesrv_id"] else values.get("namesrv_addr"),
     }
+    values = {"topics": None, "mappings": None, **(topic_configs or {}), **values}
     line |= {key: values[field.column] for key, field in KINDS[name].fields.items()}
-    if row.table == "registrations" and topic_configs is not None:
-        line |= {"topics": topic_configs["topics"], "mappings": topic_configs["mappings"]}
     return json.dumps(
         {key: value for key, value in line.items() if value is not None or key in ("filter_servers", "data_version")},
         ensure_ascii=False,
