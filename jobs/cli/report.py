@@ -21,6 +21,7 @@ _EXPLANATIONS = {
     "other_address": "are at an address that shows what was registered at others, or is several name servers' (see findings)",
     "unseen_broker": "show brokers that nobody registered: there were connections that cannot be read (TLS)",
     "removal_under_way": "show a broker whose removal had begun just before the question",
+    "changes_under_way": "show each broker as it was between question and answer, though not all as at one instant",
     "one_way_under_way": "show what was before a one-way request that had come just before the question",
     "unknown_past": "differ only in what was not known yet: the recording began after the name server had started",
 }

@@ -337,14 +337,8 @@ def answer_to(event: events.Event, taken: Step, registry: Registry, namesrv: Nam
         reason = None if taken.result is None else str(taken.result)
         return Answer(ResponseCode.SYSTEM_ERROR, None, None if reason is None else _REMARKS.get(reason, reason))
     if isinstance(taken.result, QueryDataVersionResult):
-        if (
-            isinstance(event, events.QueryDataVersion)
-            and event.data_version is None
-            and not namesrv.profile.has_state_version
-        ):
-            return Answer(
-                ResponseCode.SYSTEM_ERROR, None, NULL_POINTER
-            )  # of 4.x, which decodes a body that is not there
+        if namesrv.profile.throws_without_version and getattr(event, "data_version", None) is None:
+            return Answer(ResponseCode.SYSTEM_ERROR, None, NULL_POINTER)
         changed, version = taken.result
         body = None if version is None else data_version_json(version, namesrv)
         return Answer(ResponseCode.SUCCESS, body, fields=(("changed", "true" if changed else "false"),))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from namesrv_core.asking.answers import LIST_CODES, answer, answer_to, remark_matches
 from namesrv_core.asking.body_json import read_json, same_json
-from namesrv_core.asking.shown import ShownTopics, shown_by, shown_of
+from namesrv_core.asking.shown import Shown, ShownCluster, ShownTopics, shown_by, shown_of
 from namesrv_core.history.intervals import StateChange
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.events import Event, QueryDataVersion
@@ -238,6 +238,47 @@ def answer_of(registry: Registry, question: Question | Event, namesrv: Namesrv) 
     if isinstance(question, Question):
         return answer(registry, question, namesrv)
     return answer_to(question, step(registry, question, 0, namesrv), registry, namesrv)
+
+
+def right_in_parts(
+    registry: Registry,
+    timeline: Sequence[StateChange],
+    observations: Sequence[Observed],
+    namesrv: Namesrv,
+    *,
+    starts: Sequence[int] = (),
+) -> list[str]:
+    """Return the ids of answers of which each part is right at an instant of their window, if not all at the same; as `verify`.
+
+    Requests that are under way together take effect in an order that no response tells. A part is what an answer shows of one
+    broker name, of one name in a cluster, of one topic in a list.
+    """
+    at_all = judged(registry, timeline, observations, namesrv, starts=starts, part_of=lambda *_: None)
+    return [one.observed.event_id for one in at_all if _is_right_in_parts(one)]
+
+
+def _is_right_in_parts(one: Judged) -> bool:
+    question = one.observed.question
+    answers = (one.observed.answered, *(verdict.expected for verdict in one.verdicts.values()))
+    seen = [shown_by(question, answer) for answer in answers] if isinstance(question, Question) else [None]
+    # Of fewer than two changes each part has one of two states, and so has the whole.
+    if None in seen or len(seen) < 4:
+        return False
+    shown, *held = map(_parts, seen)
+    return all(shown.get(part) in [of.get(part) for of in held] for part in set(shown).union(*held))
+
+
+def _parts(shown: Shown | None) -> dict[tuple[str, object], object]:
+    """Return what an answer shows, by the kind and the name of each part."""
+    found: dict[tuple[str, object], object] = {}
+    for kind, value in () if shown is None else zip(shown._fields, shown, strict=True):
+        if isinstance(shown, ShownCluster) and kind == "clusters":
+            found |= {(kind, (cluster, name)): True for cluster, names in shown.clusters.items() for name in names}
+        elif isinstance(value, dict):
+            found |= {(kind, name): of for name, of in value.items()}
+        else:
+            found |= {(kind, each): True for each in (value if isinstance(value, frozenset) else (value,))}
+    return found
 
 
 class Concerns:

@@ -75,12 +75,14 @@ class Race(NamedTuple):
     """Events whose order is open, in the default order, and the orders in question, the default first.
 
     `is_far`: another order than the default is so unlikely that only answers which speak for it make it worth telling.
+    `received`: where the first of its requests had arrived, if answers from there on may show what it did.
     """
 
     kind: str
     timed_events: tuple[TimedEvent, ...]
     alternatives: tuple[Alternative, ...]
     is_far: bool = False
+    received: int | None = None
 
     @property
     def seq(self) -> int:
@@ -89,10 +91,10 @@ class Race(NamedTuple):
 
     @property
     def span(self) -> tuple[int, int]:
-        """Return the first and the last position at which one of the orders has any of its events."""
+        """Return the first and the last position at which one of the orders has any of its events, or shows it."""
         moves = (move.seq for alternative in self.alternatives for move in alternative.moves)
         seqs = [*(timed.seq for timed in self.timed_events), *moves]
-        return min(seqs), max(seqs)
+        return min([*seqs, self.received or seqs[0]]), max(seqs)
 
     @property
     def decision_id(self) -> str:
@@ -144,7 +146,8 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
             elif earlier.seq >= received and _related(earlier.event, later.event):
                 default = Alternative("in the order of their responses")
                 other = Alternative("the other way round", (Move(later.event_id, earlier.seq, -1),))
-                yield Race("overlapping_requests", (earlier, later), (default, other))
+                since = max(min(day.received.get(earlier.event_id, received), received), earlier.seq - REMOVAL_LAG_NS)
+                yield Race("overlapping_requests", (earlier, later), (default, other), received=since)
 
 
 def _close_and_registration(

@@ -48,6 +48,7 @@ class Profile:
     repairs_missing_topics: bool = True  # an unchanged registration still brings back topics that are not in the table
     own_heartbeat_timeout: bool = True  # the lease is the broker's own heartbeatTimeoutMillis, else 120 s
     query_always_refreshes: bool = True  # QUERY_DATA_VERSION renews the lease even when the version differs
+    throws_without_version: bool = False  # QUERY_DATA_VERSION without a body ends in a NullPointerException
     batches_unregistrations: bool = True  # unregistrations are queued and applied as a batch, by address and not by id
     stores_topic_queue_mapping: bool = True  # topicQueueMappingInfoTable exists
     lists_absent_filter_servers: bool = True  # a route names every address in filterServerTable, with null for none
@@ -87,6 +88,7 @@ V4_9_7 = Profile(
     repairs_missing_topics=False,
     own_heartbeat_timeout=False,
     query_always_refreshes=False,
+    throws_without_version=True,
     batches_unregistrations=False,
     stores_topic_queue_mapping=False,
     lists_absent_filter_servers=False,
@@ -126,6 +128,7 @@ _SINCE_5X: tuple[tuple[str, dict[str, Any]], ...] = (
         "5.0.0",
         {
             "unreadable": (NO_MAPPINGS,),
+            "throws_without_version": True,
             "matches_addr": False,
             "faq_scheme": "http",
             "adds_to_known_topic": False,
@@ -141,6 +144,7 @@ _SINCE_5X: tuple[tuple[str, dict[str, Any]], ...] = (
     ("5.1.2", {}),
     ("5.1.4", {"adds_to_known_topic": True, "deletes_unlisted_topics": True}),
     ("5.2.0", {"prime_slave_never_writes": False, "topic_list": "newKeySet"}),
+    ("5.3.0", {"throws_without_version": False}),
     ("5.3.4", {"scan_delay_ms": 5_000}),
     ("5.4.0", {"old_json": False}),
 )

@@ -28,6 +28,7 @@ from namesrv_core.history.verification import (
     chosen,
     differs_by_unseen,
     judged,
+    right_in_parts,
     verify,
 )
 from namesrv_core.machine.codes import Question, RequestCode
@@ -245,6 +246,9 @@ class _Judge:
             for verdict in again
             if verdict.matched
         }
+        odd = [one.observed for one in ordered if not one.matched and one.observed.event_id not in late]
+        in_parts = right_in_parts(self._registry(), self._timeline, odd, namesrv, starts=starts) if odd else []
+        late |= dict.fromkeys(in_parts, IN_PARTS)
         columns = {name: pa.array([getattr(verdict, name) for verdict in ordered], BOOLEAN) for name in _FLAGS}
         columns["unseen"] = unseen(ordered, self._given.unread, self._given.raw_beats, self._given.replayed)
         columns["is_open"] = pa.repeat(False, len(observed))
@@ -388,6 +392,8 @@ _NOTHING = {**dict.fromkeys((*_OF_ROW, *TOLD)), "response_code": 0}
 # -- what another thread does, and who cannot be seen ------------------------------------------------------------------
 
 REMOVAL, ONE_WAY = "removal_under_way", "one_way_under_way"
+IN_PARTS = "changes_under_way"
+"""Of an answer among several changes: each broker as it was at some instant in between, not all as at the same."""
 # Measured on busy machines: 53 ms behind a scan's packet, 45 ms behind a one-way request, behind the end of a connection 36 ms to
 # an answer and 73 ms to the name server's log; 3 ms else, and behind an unregistration.
 _LIMIT_NS: Final = 100 * NS_PER_MS

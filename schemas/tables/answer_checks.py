@@ -16,7 +16,8 @@ ANSWER_CHECKS = Table(
         same_order* BIGINT: Of the matched: list order equal too
         same_bytes* BIGINT: Of the matched: equal byte for byte
         in_flight* BIGINT: Of the matched: not equal to the state at the answer, but to an earlier one in its window
-        explained* BIGINT: Equal only under another order than the one taken, or if a removal or a one-way request lagged
+        explained* BIGINT: Equal only under another order than the one taken, or if a removal or a one-way request lagged, or
+            part by part at several instants
         unknown_past* BIGINT: Different only in what was not known: yet, in a recording that began mid-life, or of brokers
             that registered over a connection that cannot be read; or at an address that shows not all of one name server,
             or several (see findings)

@@ -21,7 +21,8 @@ ROUTE_MISMATCHES = Table(
         classification* STRING: mismatched, or the class that explains it: order_decision, unknown_past, unseen_broker (it
             shows brokers that nobody registered, and there were connections that cannot be read), removal_under_way,
             one_way_under_way (equal to the state before a removal that another thread makes, or before a one-way request,
-            that had begun up to 100 ms before the question)
+            that had begun up to 100 ms before the question), changes_under_way (several requests were answered in between: each
+            broker is shown as it was at some instant between question and answer, not all as at the same)
         decision_id STRING: Order decision that explains it
         answered STRING: What the name server answered: header fields and body, each on a line, or remark
         expected STRING: What the replayed registry says at the answer, likewise

@@ -11,7 +11,7 @@ import pytest
 from namesrv_core import V4_9_7, Answer, Namesrv, NamesrvConfig, Question, Registry
 from namesrv_core.asking.body_json import read_json, same_json
 from namesrv_core.history.intervals import StateChange
-from namesrv_core.history.verification import Observed, Verdict, verify
+from namesrv_core.history.verification import Observed, Verdict, right_in_parts, verify
 from namesrv_core.machine.events import AddWritePerm, Event, WipeWritePerm
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import BrokerData, QueueData
@@ -171,6 +171,40 @@ def test_change_that_does_not_concern_an_answer_makes_it_no_less_nominal() -> No
     """Where several states of the window give the same answer, it is taken for the one at the answer."""
     group = StateChange(100, 100, (Change("broker_addr_table", ("b",), BrokerData("C", ((0, "a:1"),))),))
     assert matched([group], seen(90, 120, EMPTY)) == [(True, False)]
+
+
+@pytest.mark.parametrize(
+    ("topics", "is_right"),
+    [("UT", True), ("U", True), ("TV", True), ("TUV", True), ("", True), ("TX", False), ("XTU", False)],
+)
+def test_answer_may_be_right_in_its_parts(topics: str, is_right: bool) -> None:  # noqa: FBT001
+    """Of changes under way together some may be there and others not, in any order; what was there all the time is shown."""
+    timeline = [topic(50, "T", gone=True), *(topic(100 + n, name, 80) for n, name in enumerate("TUV"))]
+    observed = seen(90, 99, Answer(0, json.dumps({"topicList": [*topics]})))
+    found = right_in_parts(Registry(V4_9_7), timeline, [observed], Namesrv())
+    assert found == ["a99"] * is_right
+    later = [*timeline[:1], *(change._replace(arrival_seq=change.seq) for change in timeline[1:])]
+    assert right_in_parts(Registry(V4_9_7), later, [observed], Namesrv()) == []
+
+
+def test_route_and_cluster_may_be_right_in_their_parts() -> None:
+    """Each broker stands for itself: two that register at once, of which the answer shows the one that is answered last."""
+    groups = {name: Change("broker_addr_table", (name,), BrokerData("C", ((0, f"{name}:1"),))) for name in "bc"}
+    changes = [
+        (*topic(1, "T").changes, groups["b"]),
+        (groups["c"], Change("cluster_addr_table", ("C", "c"), value=True)),
+    ]
+    timeline = [StateChange(100 + n, 80, of) for n, of in enumerate(changes)]
+    part = '{"brokerAddrs":{0:"c:1"},"brokerName":"c","cluster":"C"}'
+    for listed, is_right in [('"c"', True), ('"b","c"', False)]:
+        body = f'{{"brokerAddrTable":{{"c":{part}}},"clusterAddrTable":{{"C":[{listed}]}}}}'
+        observed = seen(90, 99, Answer(0, body), Question(106, None))
+        assert right_in_parts(Registry(V4_9_7), timeline, [observed], Namesrv()) == ["a99"] * is_right
+    for asked in (Question(105, "T"), WipeWritePerm("b")):
+        observed = seen(90, 99, Answer(17, None, "No topic"), Question(105, "T"))._replace(question=asked)
+        wrong = observed._replace(answered=Answer(0, "{}"))
+        found = right_in_parts(Registry(V4_9_7), timeline, [observed, wrong], Namesrv())
+        assert found == ["a99"] * isinstance(asked, Question)
 
 
 def test_answer_is_judged_by_what_the_server_was_at_it() -> None:

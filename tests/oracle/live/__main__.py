@@ -1,10 +1,11 @@
 """Record real name servers under a random load, and replay the recording: `python -m tests.oracle.live FOLDER --seed 7`.
 
-One of 4.9.7 and two of 5.4.0, with brokers and clients that do at random what such do, restarts and freezes. Needs Linux, Java, the
-right to open a packet socket (root), and a network the first time. With `--network` they are in namespaces of their own, behind a
-router that loses packets and masquerades, over IPv4 and IPv6, among strangers; three recordings of one life are replayed: the
-servers' (host), the router's (any), and the servers' with 160 bytes of each packet (short). Exit codes: 0 every answer is
-explained, and host and any tell one history; 1 not so, see FOLDER/warehouse-...; 2 usage, or something is missing. FOLDER must
+One of 4.9.7 and two of 5.4.0, or of the releases named, with brokers and clients that do at random what such do, restarts and
+freezes. Needs Linux, Java, the right to open a packet socket (root), and a network the first time. With `--network` they are in
+namespaces of their own, behind a router that loses packets and masquerades, over IPv4 and IPv6, among strangers; three recordings
+of one life are replayed: the servers' (host), the router's (any), and the servers' with 160 bytes of each packet (short). Exit
+codes: 0 every answer is explained, and host and any tell one history; 1 not so, see FOLDER/warehouse-...; 2 usage, or something
+is missing. FOLDER must
 not exist.
 """
 
@@ -32,7 +33,7 @@ from tests.oracle.live.namesrv import NameServer, random_conf
 from tests.oracle.live.recorder import Recorder
 from tests.oracle.live.strangers import Strangers
 
-_PORTS, _VERSIONS, _CLIENTS = 20_000, ("4.9.7", "5.4.0", "5.4.0"), 3
+_PORTS, _CLIENTS = 20_000, 3
 Part = Coroutine[Any, Any, None]
 
 
@@ -46,6 +47,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=150, help="how long (default: 150)")
     parser.add_argument(
         "--odd", type=float, default=0.03, help="share of requests that no client makes (default: 0.03)"
+    )
+    parser.add_argument(
+        "--releases",
+        nargs="+",
+        default=["4.9.7", "5.4.0", "5.4.0"],
+        help="of the name servers, which see the same brokers",
     )
     parser.add_argument("--calm", action="store_true", help="nothing happens to the name servers")
     parser.add_argument(
@@ -140,7 +147,7 @@ def _servers(given: argparse.Namespace, load: Load, **where: Any) -> list[NameSe
     first = _PORTS + given.seed % 500 * 20
     return [
         NameServer(given.folder / f"namesrv-{port}", port, version, random_conf(load.chance, version), **where)
-        for port, version in enumerate(_VERSIONS, first)
+        for port, version in enumerate(given.releases, first)
     ]
 
 

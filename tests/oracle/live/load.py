@@ -55,7 +55,7 @@ class Load:
         """Do one thing that a broker does; return whether it leaves with it."""
         what, one_way = self.chance.random(), self.chance.random()
         version = json.dumps(broker.version).encode()
-        if what < 0.5 and namesrv.version == "5.4.0":
+        if what < 0.5 and namesrv.is_5x:
             await connection.ask(904, broker.identity, is_one_way=one_way < 0.5)
         elif what < 0.7:
             answer = await connection.ask(322, broker.identity, version)
@@ -118,7 +118,7 @@ class Load:
             (3, pick((304, 311, 312, 313)), {}),
             (3, 101, {"namespace": _ORDER, "key": topic}),
             (2, 219, {"namespace": _ORDER}),
-            (4 * (namesrv.version == "5.4.0"), 901, {"clusterName": pick(CLUSTERS), "brokerName": name}),
+            (4 * (namesrv.is_5x), 901, {"clusterName": pick(CLUSTERS), "brokerName": name}),
             (0.5, 205, {"brokerName": name}),
             (0.5, 327, {"brokerName": name}),
             (0.3, 216, {"topic": topic}),
@@ -170,7 +170,7 @@ class Broker:
     def registration(self, namesrv: NameServer) -> tuple[dict[str, str], bytes]:
         """Return header fields and body of its registration."""
         ext = self.identity | {"haServerAddr": self.addr.replace(":109", ":119"), "compressed": "false"}
-        if namesrv.version == "5.4.0":
+        if namesrv.is_5x:
             ext |= {"enableActingMaster": "true"} if self._acts else {}
             ext |= {"heartbeatTimeoutMillis": self._lease} if self._lease else {}
         table = {topic: {"topicName": topic, **queues} for topic, queues in self.topics.items()}

@@ -11,8 +11,6 @@ from typing import Any
 from tests.oracle.jvm import BRIEF, JvmFailedError, jars
 from tests.oracle.live.namespaces import command
 
-VERSIONS = {"4.9.7": 407, "5.4.0": 493}
-"""What each writes into its headers."""
 _LOGBACK = """<configuration>
   <appender name="file" class="ch.qos.logback.core.FileAppender">
     <file>{}/namesrv.log</file><encoder><pattern>%d{{HH:mm:ss.SSS}} %t %p %m%n</pattern></encoder>
@@ -26,7 +24,7 @@ def random_conf(chance: random.Random, version: str) -> dict[str, Any]:
     """Return a configuration: what changes what a name server holds or answers, and short times."""
     switches = ["orderMessageEnable"]
     conf: dict[str, Any] = {"serverChannelMaxIdleTimeSeconds": chance.choice((15, 30, 120))}
-    if version == "5.4.0":
+    if version.startswith("5."):
         switches += ["supportActingMaster", "deleteTopicWithBrokerRegistration", "notifyMinBrokerIdChanged"]
         switches += ["returnOrderTopicConfigToBroker"]
         if chance.random() < 0.4:
@@ -66,9 +64,14 @@ class NameServer:
         self.process = self._started()
 
     @property
+    def is_5x(self) -> bool:
+        """Whether it is of the second generation."""
+        return self.version.startswith("5.")
+
+    @property
     def header_version(self) -> int:
-        """What requests of its release have in their headers."""
-        return VERSIONS[self.version]
+        """What requests of its release have in their headers: MQVersion's ordinal, 407 for 4.9.7."""
+        return 2 * int(self.version.replace(".", "")) - 587
 
     def address_for(self, client: str) -> str:
         """Return the address by which a client of an address reaches it."""
