@@ -9,7 +9,7 @@ from namesrv_core.machine.draft import Outcome, Step
 from namesrv_core.machine.profile import PROFILES, V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Profile, profile_of_version
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.step import step
-from namesrv_core.replay.take import take
+from namesrv_core.replay.loop import take
 
 __all__ = [
     "PROFILES",

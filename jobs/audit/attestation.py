@@ -38,8 +38,15 @@ from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_core.inference.settings import ADDRESSES, VERSION, namesrv_of, value_of
 from namesrv_day.arrow.rows import conformed, rows_of
 from namesrv_day.arrow.sql import connection
-from namesrv_day.audit.attested import SHOWN_DIFFERENCES, Rows, only_in, rows_of_table, sha256_of
-from namesrv_day.audit.content import Difference, compare_tables
+from namesrv_day.audit.content import (
+    SHOWN_DIFFERENCES,
+    Difference,
+    Rows,
+    compare_tables,
+    only_in,
+    rows_of_table,
+    sha256_of,
+)
 from namesrv_day.day.day_events import BEATS
 from namesrv_day.hours.answered import hours_from, singles_from
 from namesrv_day.settle.settings import settings_of

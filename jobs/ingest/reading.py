@@ -55,7 +55,7 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class ReadBlock:
-    """What a block of lines holds: files of rows by table, `files` of known lines and `careful` of all else.
+    """What a block of lines holds: files of rows by table, `files` of events' lines and `careful` of all else.
 
     `count`: of lines, whose numbers count from 0; `numbers`: of rows and lines together, from 1. `ignored`: as of its `Block`.
     `times`: of the effects of its rows. `days`: on which something was received or took effect. `stated`: addresses that are said
@@ -100,7 +100,7 @@ def _written(part: Part, name: str, block: Block) -> ReadBlock:
     careful = Collector(run, f"{name}-careful-")
     careful.reserve(block.count)
     for row in block.rows:
-        if isinstance(row, FrameRow):
+        if isinstance(row, FrameRow) and part.told is None:
             known[row.table].append(row)
             met[row.namesrv_id].append(row.effect_us)
             continue
@@ -148,7 +148,7 @@ def _number(row: AnyRow, block: Block) -> int:
 def _placed(row: AnyRow, line: int) -> AnyRow:
     """Return a row as it is of a line of its file, or of its block."""
     if isinstance(row, FrameRow):
-        return row._replace(source_offset=line)
+        return row._replace(source_offset=max(line, 0))
     values = row.values
     return row._replace(values={**values, "source_offset": max(line, 0)}) if "source_offset" in values else row
 

@@ -6,10 +6,10 @@ Bodies come from outside. One that does not have the form of an answer shows not
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any, NamedTuple, TypeVar
 
-from namesrv_core.asking.body_json import Elements, read_json, route_read
+from namesrv_core.asking.body_json import read_json
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
 
@@ -54,6 +54,26 @@ def shown_by(question: Question, answered: Answer) -> Shown | None:
         return None
 
 
+def shown_of(shown: ShownRoute | ShownCluster, names: Container[str | None]) -> ShownRoute | ShownCluster:
+    """Return what an answer shows of some broker names, whatever the order in which a cluster's names are listed."""
+    groups = _of(shown.groups, names)
+    if isinstance(shown, ShownCluster):
+        clusters = {name: tuple(sorted((n for n in of if n in names), key=str)) for name, of in shown.clusters.items()}
+        return ShownCluster(groups, {name: of for name, of in clusters.items() if of})
+    addrs = {addr for group in groups.values() for _, addr in group.broker_addrs}
+    return ShownRoute(
+        _of(shown.queue_datas, names),
+        groups,
+        {addr: servers for addr, servers in shown.filter_servers.items() if addr in addrs},
+        shown.order_topic_conf,
+        _of(shown.mappings, names),
+    )
+
+
+def _of(by_name: dict[str | None, _V], names: Container[str | None]) -> dict[str | None, _V]:
+    return {name: value for name, value in by_name.items() if name in names}
+
+
 def entries_shown(answered: Answer) -> dict[str, str | None] | None:
     """Return the KV entries of a namespace that an answer lists; None: it is no such list."""
     try:
@@ -63,29 +83,19 @@ def entries_shown(answered: Answer) -> dict[str, str | None] | None:
         return None
 
 
-def _route_of(body: str) -> ShownRoute:
-    read = route_read(body, _groups, _queue_datas)
-    if read is None:
-        others = read_json(body)
-        groups = [_named(_group_of, value) for value in others["brokerDatas"]]
-        queue_datas = [_named(_queue_data_of, value) for value in others["queueDatas"]]
-    else:
-        groups, queue_datas, others = read
+def _route_of(text: str) -> ShownRoute:
+    body = read_json(text)
     return ShownRoute(
-        dict(queue_datas),
-        dict(groups),
+        {_text(data["brokerName"]): _queue_data_of(data) for data in body["queueDatas"]},
+        {_text(group["brokerName"]): _group_of(group) for group in body["brokerDatas"]},
         {
             addr: tuple(_required(server) for server in servers)
-            for addr, servers in (others.get("filterServerTable") or {}).items()
+            for addr, servers in (body.get("filterServerTable") or {}).items()
             if servers is not None
         },
-        _text(others.get("orderTopicConf")),
-        {name: _mapping_of(info) for name, info in (others.get("topicQueueMappingByBroker") or {}).items()},
+        _text(body.get("orderTopicConf")),
+        {name: _mapping_of(info) for name, info in (body.get("topicQueueMappingByBroker") or {}).items()},
     )
-
-
-def _named(of: Callable[[dict[str, Any]], _V], value: dict[str, Any]) -> tuple[str | None, _V]:
-    return _text(value["brokerName"]), of(value)
 
 
 def _cluster_of(text: str) -> ShownCluster:
@@ -140,8 +150,6 @@ def _integer(value: object) -> int:
     return value
 
 
-_groups = Elements(lambda value: _named(_group_of, value))
-_queue_datas = Elements(lambda value: _named(_queue_data_of, value))
 _READERS: dict[int, Callable[[str], Shown]] = {
     RequestCode.GET_ROUTEINFO_BY_TOPIC: _route_of,
     RequestCode.GET_BROKER_CLUSTER_INFO: _cluster_of,

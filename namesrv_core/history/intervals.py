@@ -88,6 +88,13 @@ class Interval(NamedTuple):
     known_from_us: int | None = None
     beginning_seen: bool = True
 
+    @property
+    def closed(self) -> By | None:
+        """Return what closed it; None: it is open."""
+        if self.closed_at is None or self.closed_by is None or self.valid_to_us is None:
+            return None
+        return By(self.closed_at, self.closed_by, self.valid_to_us)
+
 
 class MapCapacity(NamedTuple):
     """How many buckets a map of a registry has: a table's own, or, `is_inner`, the one under `outer` in it."""

@@ -1,9 +1,9 @@
 """One topic's route through time: every change that clients see, and when it could not be served as it looks.
 
-A sweep over the rows that make up the route, in the order in which the name server changed them. It is put together part by part,
-so that a step costs what it changed, however many brokers the topic lies on. A route is what `pickup_topic_route_data` gives and
-`route_json` writes in standard JSON, its lists sorted by broker name; a part of it is one element of a list, one entry of a map, or
-the order configuration.
+A sweep over the intervals that make up the route, in the order in which the name server changed them. It is put together part by
+part, so that a step costs what it changed, however many brokers the topic lies on. A route is what `pickup_topic_route_data` gives
+and `route_json` writes in standard JSON, its lists sorted by broker name; a part of it is one element of a list, one entry of a
+map, or the order configuration.
 """
 
 from __future__ import annotations
@@ -14,29 +14,12 @@ from typing import Final, Literal, NamedTuple, TypeVar
 
 from namesrv_core.asking.answers import broker_data, mapping, queue_data, writer
 from namesrv_core.asking.queries import acts_for, route_broker
+from namesrv_core.history.intervals import By, Interval, Member, group_of
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.rows import (
-    MASTER_ID,
-    PERM_WRITE,
-    BrokerData,
-    KvValue,
-    LiveKey,
-    QueueData,
-    TopicQueueMappingInfo,
-)
+from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, KvValue, LiveKey, QueueData, TopicQueueMappingInfo
 
 K = TypeVar("K")
 V = TypeVar("V")
-RouteTable = Literal[
-    "topic_queue_table",
-    "broker_addr_table",
-    "broker_live_table",
-    "filter_server_table",
-    "kv_config_table",
-    "topic_queue_mapping_info_table",
-    "reported",
-    "namesrv",
-]
 ChangeKind = Literal["appeared", "changed", "vanished"]
 Reason = Literal[
     "no_broker_address", "no_live_broker", "no_master", "no_writable_queue", "residual", "stale_order_conf"
@@ -50,26 +33,6 @@ _LABELS: Final[Mapping[Part, str]] = {
     "topicQueueMappingByBroker": '"topicQueueMappingByBroker":{},',
 }
 """What stands in the JSON only if there is such a part."""
-
-
-class Position(NamedTuple):
-    """Where a change stands: seq of its event, number within it, the event and its time (µs)."""
-
-    seq: int
-    no: int
-    event_id: str
-    effect_us: int
-
-
-class Member(NamedTuple):
-    """One member of a group, with what the group itself carries; `broker_id` None: a group without member."""
-
-    broker_name: str | None
-    broker_id: int | None
-    broker_addr: str | None
-    cluster_name: str | None
-    enable_acting_master: bool = False
-    zone_name: str | None = None
 
 
 class RoutePart(NamedTuple):
@@ -91,26 +54,9 @@ class Size(NamedTuple):
     length: int
 
 
-class RouteRow(NamedTuple):
-    """One interval of a row; `closed` None: still open.
-
-    | table | key | value |
-    |---|---|---|
-    | topic_queue_table | broker name | QueueData |
-    | broker_addr_table | None | Member |
-    | broker_live_table | LiveKey | anything |
-    | filter_server_table | LiveKey | tuple of addresses |
-    | kv_config_table | None | order conf of the topic, KvValue |
-    | topic_queue_mapping_info_table | bname | TopicQueueMappingInfo |
-    | reported | broker name | whether the master's registration at `opened` lists the topic; never closed |
-    | namesrv | None | what the name server is from `opened` on, Namesrv; never closed |
-    """
-
-    table: RouteTable
-    key: object
-    value: object
-    opened: Position
-    closed: Position | None = None
+REPORTED, NAMESRV = "reported", "namesrv"
+"""Intervals beside those of histories: whether a master's registration lists the topic, by (topic, broker name); and what the name
+server is from then on, a `Namesrv`. Neither is ever closed."""
 
 
 class _Group(NamedTuple):
@@ -123,17 +69,17 @@ class _Group(NamedTuple):
 
 
 class RouteState:
-    """What one topic's route is made of, and what it looks like; `put` rows, then `end_step`. `namesrv`: as it is at first."""
+    """What one topic's route is made of, and what it looks like; `put` intervals, then `end_step`. `namesrv`: as it is at first."""
 
     def __init__(self, topic: str | None, namesrv: Namesrv) -> None:
         self._topic, self._namesrv, self._acts = topic, namesrv, acts_for(topic, namesrv)
         self._write = writer(namesrv, standard=True)
         self._queue_datas: dict[str | None, QueueData] = {}
-        self._members: dict[str | None, dict[int | None, Member]] = {}
+        self._members: dict[str | None, dict[object, Member]] = {}
         self._filter_servers: dict[LiveKey, tuple[str, ...]] = {}
         self._mappings: dict[str | None, TopicQueueMappingInfo] = {}
         self._order_conf: str | None = None
-        self._live: set[object] = set()
+        self._live: set[LiveKey] = set()
         self._listed: dict[str | None, bool] = {}
         self._groups: dict[str | None, _Group] = {}
         self._names_of_key: dict[LiveKey, set[str | None]] = {}
@@ -147,15 +93,16 @@ class RouteState:
         self._is_conf_touched = False
         self._sums = [0, 0, 0, 0]
 
-    def put(self, row: RouteRow, *, present: bool) -> None:
-        """Take a row in, or out."""
-        key, value = row.key, row.value
-        if row.table == "broker_live_table":
-            (self._live.add if present else self._live.discard)(key)
-            self._touched |= self._names_of_key.get(key, set())  # type: ignore[call-overload]  # a LiveKey
-        elif row.table == "reported":
-            self._listed[_text(key)] = bool(value)
-            self._touched.add(_text(key))
+    def put(self, row: Interval, *, present: bool) -> None:
+        """Take what an interval says in, or out. Raises ValueError for one that is no part of a route."""
+        value, key, name = row.value, row.key, _text(row.key[-1] if row.key else None)
+        if row.table == "broker_live":
+            live = LiveKey(*map(_text, key))
+            (self._live.add if present else self._live.discard)(live)
+            self._touched |= self._names_of_key.get(live, set())
+        elif row.table == REPORTED:
+            self._listed[name] = bool(value)
+            self._touched.add(name)
         elif isinstance(value, Namesrv):
             # Another process answers, or its configuration was changed: everything is looked at anew.
             self._namesrv, self._acts = value, acts_for(self._topic, value)
@@ -165,23 +112,22 @@ class RouteState:
             self._touched_mappings |= {*self._mappings}
             self._is_conf_touched = True
         elif isinstance(value, Member):
-            members = self._members.setdefault(value.broker_name, {})
-            _set(members, value.broker_id, value if present else None)
-            self._touched.add(value.broker_name)
+            _set(self._members.setdefault(_text(key[0]), {}), key[1], value if present else None)
+            self._touched.add(_text(key[0]))
         elif isinstance(value, QueueData):
-            _set(self._queue_datas, _text(key), value if present else None)
-            self._touched.add(_text(key))
+            _set(self._queue_datas, name, value if present else None)
+            self._touched.add(name)
         elif isinstance(value, KvValue):
             self._order_conf = value.text if present else None
             self._is_conf_touched = True
         elif isinstance(value, TopicQueueMappingInfo):
-            _set(self._mappings, _text(key), value if present else None)
-            self._touched_mappings.add(_text(key))
-        elif isinstance(key, LiveKey) and isinstance(value, tuple):
-            _set(self._filter_servers, key, value if present else None)
-            self._touched_keys.add(key)
+            _set(self._mappings, name, value if present else None)
+            self._touched_mappings.add(name)
+        elif row.table == "filter_server" and isinstance(value, tuple):
+            _set(self._filter_servers, LiveKey(*map(_text, key)), value if present else None)
+            self._touched_keys.add(LiveKey(*map(_text, key)))
         else:
-            raise ValueError(f"row of table {row.table!r} with value {value!r}: expected what RouteRow describes")
+            raise ValueError(f"interval of {row.table!r} with value {value!r}: no part of a route")
 
     def expect_unlisted(self, name: str | None) -> None:
         """Note that the last report of a broker name left the topic out, if none of those put says otherwise."""
@@ -253,10 +199,9 @@ class RouteState:
         old, new, text = self._groups.pop(name, None), None, None
         if data is not None and members:
             # A member without id stands for a group that has none.
-            ids = sorted(broker_id for broker_id in members if broker_id is not None)
-            cluster_name, acting, zone = members[ids[0] if ids else None][3:]
-            addrs = tuple((broker_id, members[broker_id].broker_addr) for broker_id in ids)
-            shown = BrokerData(cluster_name, addrs, acting, zone)
+            in_order = sorted(members.items(), key=lambda member: (member[0] is None, member[0] or 0))
+            shown = group_of(dict(in_order))
+            assert shown is not None
             broker = route_broker(name, shown, data if self._acts else None)
             text = broker_data(self._write, broker)
             cluster = broker.cluster_name if self._namesrv.profile.live_key_has_cluster else None
@@ -345,18 +290,18 @@ class RouteHistory(NamedTuple):
 
 
 def sweep_route(
-    topic: str | None, rows: Iterable[RouteRow], namesrv: Namesrv, *, start_us: int, open_orphans: Iterable[Orphan] = ()
+    topic: str | None, rows: Iterable[Interval], namesrv: Namesrv, *, start_us: int, open_orphans: Iterable[Orphan] = ()
 ) -> RouteHistory:
     """Return the changes of the route of `topic` from `start_us` on, and its orphan intervals.
 
-    Rows opened before `start_us` are the starting state and make no change. All changes with one seq are one
-    step: what is between them is never seen. `open_orphans` are the intervals that were open before the
-    start: where the reason still holds they keep their beginning; without one, a reason that holds at the
+    `rows`: intervals of histories, `REPORTED` and `NAMESRV`. Those opened before `start_us` are the starting state and make no
+    change. All changes with one seq are one step: what is between them is never seen. `open_orphans` are the intervals that were
+    open before the start: where the reason still holds they keep their beginning; without one, a reason that holds at the
     start begins with the youngest row of the state. `namesrv`: as it is at the start.
     """
     rows = list(rows)
     state = RouteState(topic, namesrv)
-    before = sorted((row for row in rows if row.opened.effect_us < start_us), key=lambda row: row.opened[:2])
+    before = sorted((row for row in rows if row.valid_from_us < start_us), key=lambda row: row.opened_at)
     for row in before:
         state.put(row, present=True)
     carried = {(orphan.reason, orphan.broker_name): orphan for orphan in open_orphans if orphan.to_us is None}
@@ -367,19 +312,22 @@ def sweep_route(
     running: dict[OrphanKey, Orphan] = {}
     ended: list[Orphan] = []
     if before:
-        youngest = max((row.opened for row in before), key=lambda opened: opened[:2])
         for key in state.reasons():
-            running[key] = carried.get(key) or Orphan(*key, youngest.effect_us, youngest.event_id)
+            running[key] = carried.get(key) or Orphan(*key, before[-1].valid_from_us, before[-1].opened_by)
 
-    moves = [(row.opened, True, row) for row in rows if row.opened.effect_us >= start_us]
-    moves += [(row.closed, False, row) for row in rows if row.closed is not None]
+    moves = [
+        (By(row.opened_at, row.opened_by, row.valid_from_us), True, row)
+        for row in rows
+        if row.valid_from_us >= start_us
+    ]
+    moves += [(closed, False, row) for row in rows if (closed := row.closed) is not None]
     # An old row goes before a new one comes.
-    moves.sort(key=lambda move: (move[0].seq, move[0].no, move[1], move[2].table, str(move[2].key)))
+    moves.sort(key=lambda move: (move[0].at, move[1], move[2].table, str(move[2].key)))
     changes: list[RouteChange] = []
     size = state.size()
-    for _, group in groupby(moves, key=lambda move: move[0].seq):
+    for seq, group in groupby(moves, key=lambda move: move[0].at.seq):
         step = list(group)
-        cause = step[0][0]
+        _, event_id, at_us = step[0][0]
         for _, present, row in step:
             state.put(row, present=present)
         parts = state.end_step()
@@ -388,12 +336,12 @@ def sweep_route(
             kind: ChangeKind = "changed" if size.groups else "vanished"
             if not old.groups:
                 kind = "appeared"
-            changes.append(RouteChange(cause.seq, cause.effect_us, cause.event_id, kind, parts, old, size))
+            changes.append(RouteChange(seq, at_us, event_id, kind, parts, old, size))
         holding = state.reasons()
         over = [key for key in running if key not in holding]
-        ended += [running.pop(key)._replace(to_us=cause.effect_us, closed_by=cause.event_id) for key in over]
+        ended += [running.pop(key)._replace(to_us=at_us, closed_by=event_id) for key in over]
         for key in holding:
-            running.setdefault(key, Orphan(*key, cause.effect_us, cause.event_id))
+            running.setdefault(key, Orphan(*key, at_us, event_id))
 
     orphans = (orphan for orphan in (*ended, *running.values()) if orphan.from_us != orphan.to_us)
     in_order = sorted(orphans, key=lambda o: (o.from_us, o.reason, o.broker_name or "", o.opened_by))

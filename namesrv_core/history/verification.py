@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Container, Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from namesrv_core.asking.answers import LIST_CODES, answer, answer_to, remark_matches
 from namesrv_core.asking.body_json import read_json, same_json
-from namesrv_core.asking.shown import Shown, ShownCluster, ShownRoute, ShownTopics, shown_by
+from namesrv_core.asking.shown import Shown, ShownCluster, ShownTopics, shown_by, shown_of
 from namesrv_core.history.intervals import StateChange
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.events import Event, QueryDataVersion
@@ -70,7 +70,7 @@ class Judged(NamedTuple):
     verdicts: dict[int, Verdict]
 
 
-PartOf = Callable[[Question | Event, Answer], str | None]
+PartOf = Callable[[Question | Event, Answer], object | None]
 """What of an answer is compared, where not all of it is."""
 
 
@@ -175,7 +175,6 @@ class _States:
         self._versions = Versions()
         # By class too: equal fields make requests to wipe and to add permissions equal.
         self._expected: dict[tuple[type, Question | Event], _Expected] = {}
-        self._judged: dict[tuple[type, Question | Event, Answer], Verdict] = {}
         self._answering = namesrv
         self._part_of = part_of
 
@@ -196,19 +195,13 @@ class _States:
     def judge(self, observed: Observed, *, nominal: bool) -> Verdict:
         question, answered = observed.question, observed.answered
         expected = self._expected_of(question, self._namesrv.at(observed.seq))
-        asked = (type(question), question, answered)
-        verdict = self._judged.get(asked)
-        if verdict is None or verdict.expected is not expected:
-            if self._part_of is None:
-                verdict = compared(observed, expected)
-            else:
-                is_same = self._part_of(question, answered) == self._part_of(question, expected)
-                verdict = Verdict(observed, is_same, False, False, False, expected)
-            self._judged[asked] = verdict
-        return Verdict(observed, *verdict[1:4], not nominal, expected)
+        if self._part_of is None:
+            return compared(observed, expected)._replace(in_flight=not nominal)
+        is_same = self._part_of(question, answered) == self._part_of(question, expected)
+        return Verdict(observed, is_same, False, False, not nominal, expected)
 
     def _expected_of(self, question: Question | Event, answering: Namesrv) -> Answer:
-        """Return the registry's answer: the same object for as long as it stays equal."""
+        """Return the registry's answer, which stands as long as nothing changes of which it is made."""
         if answering is not self._answering:
             self._answering, self._expected = answering, {}
         asked = (type(question), question)
@@ -220,8 +213,6 @@ class _States:
                 self._expected[asked] = known._replace(since=number)
             return known.answer
         found = answer_of(self._registry, question, answering)
-        if known is not None and known.answer == found:
-            found = known.answer
         subject = question.subject if isinstance(question, Question) else None
         parts = parts_read(question, self._registry.topic_queue_table.get(subject) or ())
         self._expected[asked] = _Expected(number, parts, found)
@@ -317,7 +308,6 @@ class Concerns:
 
 
 Name = str | None
-_Value = TypeVar("_Value")
 
 
 def differs_by_unseen(question: Question, answered: Answer, expected: Answer, seen: Container[Name]) -> bool:
@@ -332,7 +322,7 @@ def differs_by_unseen(question: Question, answered: Answer, expected: Answer, se
     shown, held = shown_by(question, answered), shown_by(question, expected)
     if shown is None or held is None or isinstance(shown, ShownTopics) or isinstance(held, ShownTopics):
         return False
-    return shown != held and _without_unseen(shown, seen) == _without_unseen(held, seen)
+    return shown != held and shown_of(shown, seen) == shown_of(held, seen)
 
 
 def _topics(answer: Answer) -> frozenset[Name]:
@@ -340,25 +330,6 @@ def _topics(answer: Answer) -> frozenset[Name]:
         return frozenset(read_json(answer.body or "")["topicList"])
     except (ValueError, KeyError, TypeError):
         return frozenset()
-
-
-def _without_unseen(shown: ShownRoute | ShownCluster, seen: Container[Name]) -> ShownRoute | ShownCluster:
-    groups = _of_seen(shown.groups, seen)
-    if isinstance(shown, ShownCluster):
-        clusters = {name: tuple(sorted((n for n in of if n in seen), key=str)) for name, of in shown.clusters.items()}
-        return ShownCluster(groups, {name: of for name, of in clusters.items() if of})
-    addrs = {addr for group in groups.values() for _, addr in group.broker_addrs}
-    return ShownRoute(
-        _of_seen(shown.queue_datas, seen),
-        groups,
-        {addr: servers for addr, servers in shown.filter_servers.items() if addr in addrs},
-        shown.order_topic_conf,
-        _of_seen(shown.mappings, seen),
-    )
-
-
-def _of_seen(by_name: dict[Name, _Value], seen: Container[Name]) -> dict[Name, _Value]:
-    return {name: value for name, value in by_name.items() if name in seen}
 
 
 def parts_read(question: Question | Event, names: Iterable[str | None]) -> list[TablePart] | None:

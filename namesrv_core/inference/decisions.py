@@ -1,7 +1,7 @@
 """Decisions: what the answers say about orders that the wire does not show.
 
 That is decided while the day is replayed. Where events race (`namesrv_core.inference.races`), the unit that they concern
-(`units`) is stepped in each of the possible orders at once, on registries of its own, until these are the same again, an answer
+is stepped in each of the possible orders at once, on registries of its own, until these are the same again, an answer
 decides, or a bound is met: the order that explains most answers is taken, the default where nothing speaks for another. The rest
 of the day goes on from there.
 """
@@ -16,14 +16,16 @@ from itertools import product
 from math import inf, prod
 from typing import NamedTuple, TypeVar
 
+from namesrv_core.asking.shown import ShownRoute, ShownTopics, shown_by, shown_of
 from namesrv_core.history.intervals import StateChange
 from namesrv_core.history.verification import Observed, chosen, judged
 from namesrv_core.inference.races import Day, Move, Race, key_of, owners_of, races_of
-from namesrv_core.inference.units import nodes_of, unit_around
+from namesrv_core.machine import events
+from namesrv_core.machine.codes import Answer, Question, RequestCode
 from namesrv_core.machine.events import BrokerHeartbeat, ChannelDestroyed, NamesrvStarted, QueryDataVersion
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
-from namesrv_core.machine.registry import Registry
-from namesrv_core.machine.rows import LiveKey
+from namesrv_core.machine.registry import Change, Registry
+from namesrv_core.machine.rows import KvValue, LiveKey
 from namesrv_core.machine.schedule import TICK_LATE_NS
 from namesrv_core.replay.loop import TimedEvent, replay
 
@@ -185,7 +187,7 @@ class _Course:
         fork, span, self._position = self._fork, (self._position, until), until
         before = self._registry.copy()
         timeline, starts = replayed(fork.day, self._registry, between(self._events, *span), span)
-        observed = between(fork.day.observations, *span)
+        observed = between(fork.day.observations(), *span)
         asked = [seen for seen in observed if fork.part_of(seen.question, seen.answered) is not None]
         verdicts = judged(before, timeline, asked, fork.day.namesrv, starts=starts, part_of=fork.part_of)
         self.explained |= {one.observed.event_id for one in chosen(verdicts) if one.matched}
@@ -243,7 +245,7 @@ def thawed(day: Day) -> Day:
     server made up for met the entry without them, it would have closed the connection.
     """
     moves = []
-    owners = owners_of(day.namesrv, day.start(), day.timed_events) if day.schedule.stalls else {}
+    owners = owners_of(day.namesrv, day.start, day.timed_events) if day.schedule.stalls else {}
     for stall in day.schedule.stalls:
         until_seq = stall.until_seq + TICK_LATE_NS
         waited = between(day.timed_events, stall.from_seq, until_seq)
@@ -290,3 +292,114 @@ def ordered(timed_events: Iterable[TimedEvent], moves: Iterable[Move]) -> list[T
         last = max(timed.seq, last + 1)
         found.append(timed._replace(seq=last))
     return found
+
+
+# -- units -------------------------------------------------------------------------------------------------------------
+# Brokers that share nothing with the others, and what answers say of one such unit alone. Broker names, addresses and connections
+# that meet in an event, or in the registry, belong to one. What happens to it is told without the others: by the events that
+# concern it, on a registry that holds its rows only, and by its part of each answer.
+
+Node = tuple[str, str | None]
+"""A kind (name, addr, channel) and what is called so."""
+_SEEN = (events.AnswerObserved, events.ResponseObserved)
+
+
+class Unit(NamedTuple):
+    """Brokers that belong together. `topics`: what they ever register; `own_topics`: what no other unit does."""
+
+    names: frozenset[str | None]
+    addrs: frozenset[str | None]
+    channels: frozenset[str | None]
+    topics: frozenset[str | None]
+    own_topics: frozenset[str | None]
+
+    def concerns(self, event: events.Event) -> bool:
+        """Return whether an event may do something to the unit: one of its own does, and one that names no broker."""
+        nodes = nodes_of(event)
+        return any(map(self._has, nodes)) if nodes else not isinstance(event, _SEEN)
+
+    def _has(self, node: Node) -> bool:
+        kind, value = node
+        return value in {"name": self.names, "addr": self.addrs, "channel": self.channels}[kind]
+
+    def own(self, registry: Registry) -> Registry:
+        """Return a registry with the rows of this unit, and KV entries; all of it is taken to be known."""
+        own = Registry(registry.profile)
+        rows: list[Change] = []
+        for namespace, values in registry.kv_config_table.java_items():
+            rows.append(Change("kv_config_table", (namespace, None), KvValue(None)))
+            rows += [Change("kv_config_table", (namespace, key), value) for key, value in values.java_items()]
+        for name in self.names:
+            for topic in registry.topic_queue_table.topics_of_name(name):
+                rows.append(Change("topic_queue_table", (topic, name), registry.queue_data(topic, name)))
+            for cluster in registry.cluster_addr_table.clusters_of_name(name):
+                rows.append(Change("cluster_addr_table", (cluster, name), value=True))
+            rows.append(Change("broker_addr_table", (name,), registry.broker_addr_table.get(name)))
+        for topic, mappings in registry.topic_queue_mapping_info_table.items():
+            for name in self.names.intersection(mappings):
+                rows.append(Change("topic_queue_mapping_info_table", (topic, name), mappings[name]))
+        for key, live in registry.broker_live_table.items():
+            if key.broker_addr in self.addrs:
+                rows.append(Change("broker_live_table", key, live))
+        for key, servers in registry.filter_server_table.items():
+            if key.broker_addr in self.addrs:
+                rows.append(Change("filter_server_table", key, servers))
+        own.apply(rows, 0, registry.last_update_ms)
+        own.pending_unregister, own.scan_halted = registry.pending_unregister, registry.scan_halted
+        return own
+
+    def part_of(self, question: Question | events.Event, answered: Answer) -> object | None:
+        """Return what an answer says of this unit, for comparisons; None: it says nothing, or nothing of it alone."""
+        if not isinstance(question, Question):
+            if not any(map(self._has, nodes_of(question))):
+                return None
+            is_registration = isinstance(question, events.RegisterBroker)  # its body shows KV entries
+            return answered.code, answered.fields, None if is_registration else answered.body
+        code, whole = question.code, (answered.code, answered.body)
+        if code in (RequestCode.GET_KV_CONFIG, RequestCode.GET_KVLIST_BY_NAMESPACE):
+            return whole
+        if code == RequestCode.GET_BROKER_MEMBER_GROUP:
+            return whole if question.subject in self.names else None
+        if code == RequestCode.GET_ROUTEINFO_BY_TOPIC and (question.subject not in self.topics or question.scope):
+            return None
+        shown = shown_by(question, answered)
+        if shown is None or isinstance(shown, ShownTopics):
+            return None if shown is None else self.own_topics & shown.topics
+        own = shown_of(shown, self.names)
+        return own._replace(order_topic_conf=None) if isinstance(own, ShownRoute) else own
+
+
+def unit_around(registry: Registry, met: Iterable[Node], timed_events: Sequence[TimedEvent]) -> Unit:
+    """Return the unit of some brokers as a registry has them, with what meets them in the events after it."""
+    nodes, edges = set(met), {nodes_of(timed.event) for timed in timed_events}
+    for name, group in registry.broker_addr_table.items():
+        edges.add(frozenset({("name", name), *(("addr", addr) for _, addr in group.broker_addrs)}))
+    for key, live in registry.broker_live_table.items():
+        edges.add(frozenset({("addr", key.broker_addr), ("channel", live.channel_id)} - {("channel", None)}))
+    while joined := {node for edge in edges if not edge.isdisjoint(nodes) for node in edge} - nodes:
+        nodes |= joined
+    names, addrs, channels = (
+        frozenset(value for kind, value in nodes if kind == wanted) for wanted in ("name", "addr", "channel")
+    )
+    topics = {topic for name in names for topic in registry.topic_queue_table.topics_of_name(name)}
+    others = set[str | None]()
+    registered = (timed.event for timed in timed_events if isinstance(timed.event, events.RegisterBroker))
+    # Each table of topics once: most registrations bring the same.
+    tables = {(id(one.topics), one.broker_name in names): one.topics for one in registered if one.topics is not None}
+    for (_, is_own), table in tables.items():
+        (topics if is_own else others).update(table.names)
+    own = {t for t in topics if t not in others and names.issuperset(registry.topic_queue_table.names_of_topic(t))}
+    return Unit(names, addrs, channels, frozenset(topics), frozenset(own))
+
+
+def nodes_of(event: events.Event) -> frozenset[Node]:
+    """Return the broker names, addresses and connections that an event mentions."""
+    if isinstance(event, events.RefreshRun):
+        event = event.beat
+    if isinstance(event, events.RegisterTopic):
+        return frozenset(("name", name) for name, _ in event.queue_datas or ())
+    fields = (("name", "broker_name"), ("addr", "broker_addr"), ("channel", "channel_id"))
+    found = {(kind, getattr(event, field)) for kind, field in fields if hasattr(event, field)}
+    if isinstance(event, events.ChannelDestroyed):
+        found.add(("addr", event.remote_addr))  # 4.x takes it for a broker's
+    return frozenset(found - {("channel", None)})

@@ -33,18 +33,18 @@ Owners: TypeAlias = "Mapping[str | None, Mapping[LiveKey, str | None]]"
 
 
 class Day(NamedTuple):
-    """One name server's day: the registry it starts from is made anew for each use.
+    """One name server's day, and the registry from which it starts; of its answers it is asked only where something races.
 
     `timed_events` come in the order of `seq`. `received`: by event id, the position of a request's last byte.
     `answered`: ids of the requests that got a response. Scans run from `from_seq`, where the day begins, until
     `until_seq`.
     """
 
-    start: Callable[[], Registry]
+    start: Registry
     timed_events: Sequence[TimedEvent]
     received: Mapping[str, int]
     answered: frozenset[str]
-    observations: Sequence[Observed]
+    observations: Callable[[], Sequence[Observed]]
     namesrv: Namesrv
     schedule: ScanSchedule
     namesrv_id: str
@@ -105,7 +105,7 @@ class Race(NamedTuple):
 
 def races_of(day: Day) -> list[Race]:
     """Return the races of a day by position."""
-    owners = owners_of(day.namesrv, day.start(), day.timed_events)
+    owners = owners_of(day.namesrv, day.start, day.timed_events)
     found = [*_registrations_and_own_closes(day), *_overlapping(day, owners)]
     return sorted(found, key=lambda race: (race.seq, race.decision_id))
 

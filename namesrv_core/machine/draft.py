@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
 from namesrv_core.machine.registry import Change, Registry, TableName
-from namesrv_core.machine.rows import PERM_WRITE, BrokerData, BrokerLiveInfo, LiveKey, QueueData
+from namesrv_core.machine.rows import PERM_WRITE, BrokerData, BrokerLiveInfo, LiveKey
 
 
 class Outcome(str, Enum):
@@ -96,14 +96,6 @@ class Draft:
             return
         self._overlay[table, key] = value
         self.changes.append(Change(table, key, value))
-
-    def put_queue_datas(self, broker_name: str | None, written: Iterable[tuple[str | None, QueueData]]) -> None:
-        """Put queue data of `broker_name`; later steps of the transition do not ask for them."""
-        table = self.registry.topic_queue_table
-        for topic, queue_data in written:
-            rows = table.get(topic)
-            if rows is None or rows.get(broker_name) != queue_data:
-                self.changes.append(Change("topic_queue_table", (topic, broker_name), queue_data))
 
     def group(self, broker_name: str | None) -> BrokerData | None:
         """Return the group of `broker_name`."""

@@ -100,19 +100,11 @@ class Versions:
         self.number += 1
         for change in changes:
             for part in parts_changed(change):
-                self._changed.pop(part, None)  # the last to change stands last
                 self._changed[part] = self.number
 
     def stand_since(self, number: int, parts: Iterable[TablePart]) -> bool:
         """Return whether none of `parts` has changed since the change of that number."""
         return number == self.number or all(self._changed.get(part, 0) <= number for part in parts)
-
-    def changed_since(self, number: int) -> Iterator[TablePart]:
-        """Yield the parts that have changed since the change of that number, each once."""
-        for part in reversed(self._changed) if number < self.number else ():
-            if self._changed[part] <= number:
-                return
-            yield part
 
 
 class Past:

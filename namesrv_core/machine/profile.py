@@ -265,6 +265,14 @@ class Namesrv:
         return now
 
     @property
+    def stretches(self) -> list[tuple[int, int | None, Namesrv]]:
+        """Return what it is, from one position to the next: until None to the end."""
+        begins = [(0, self), *self.later]
+        return [
+            (seq, until, one) for (seq, one), until in zip(begins, [*(s for s, _ in self.later), None], strict=True)
+        ]
+
+    @property
     def deletes_unlisted_topics(self) -> bool:
         """Return whether a registration without mappings takes away what topics its broker name has that it does not list."""
         return self.config.delete_topic_with_broker_registration and self.profile.deletes_unlisted_topics

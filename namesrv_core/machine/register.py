@@ -6,8 +6,7 @@ from typing import NamedTuple
 
 from namesrv_core.machine.draft import NULL_POINTER, Draft, Notification, Outcome, Step
 from namesrv_core.machine.events import RegisterBroker
-from namesrv_core.machine.java_map import nested_get
-from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, Namesrv
+from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, Namesrv, Profile
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import (
     MASTER_ID,
@@ -49,13 +48,7 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
     key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
     if event.is_refused and not namesrv.profile.refuses_lone_topic:
         return Step(Outcome.REFUSED_REQUEST, result=REGISTER_FAILED)
-    if not event.is_refused and _repeats_what_is_stored(registry, event, namesrv, key):
-        return Step(Outcome.REFRESHED, refreshed=key, result=RegisterResult())
-    return _registered(Draft(registry), event, namesrv, key)
-
-
-def _registered(draft: Draft, event: RegisterBroker, namesrv: Namesrv, key: LiveKey) -> Step:
-    profile = namesrv.profile
+    draft, profile = Draft(registry), namesrv.profile
     if not (profile.concurrent_maps and event.cluster_name is None):
         draft.put("cluster_addr_table", (event.cluster_name, event.broker_name), value=True)
     if profile.concurrent_maps and None in (event.cluster_name, event.broker_name):
@@ -106,47 +99,17 @@ def _registered(draft: Draft, event: RegisterBroker, namesrv: Namesrv, key: Live
     return Step(outcome, tuple(draft.changes), refreshed=key, result=result, notifications=notifications)
 
 
-def _repeats_what_is_stored(registry: Registry, event: RegisterBroker, namesrv: Namesrv, key: LiveKey) -> bool:
-    """Return whether a master says nothing new, as most registrations do: the steps would find nothing to change.
-
-    A shortcut for them only; what it does not recognise goes the whole way.
-    """
-    profile, group = namesrv.profile, registry.broker_addr_table.get(event.broker_name)
-    if event.broker_id != MASTER_ID or group is None or event.data_version is None:
-        return False
-    # An id with no address, or an empty one, counts as new every time.
-    if not event.broker_addr or registry.broker_live_table.get(key) != _live_of(event, namesrv):
-        return False
-    said = bool(event.enable_acting_master), event.zone_name
-    if profile.live_key_has_cluster and said != (group.enable_acting_master, group.zone_name):
-        return False
-    ids = [broker_id for broker_id, addr in group.broker_addrs if addr == event.broker_addr]
-    if ids != [event.broker_id] and (profile.one_id_per_addr or event.broker_id not in ids):
-        return False
-    if nested_get(registry.cluster_addr_table, event.cluster_name, event.broker_name) is None:
-        return False
-    if event.filter_servers is not None and registry.filter_server_table.get(key) != (event.filter_servers or None):
-        return False
-    if event.topics is None:
-        return True
-    # No topic is to be deleted, and none to be brought back.
-    table = registry.topic_queue_table
-    is_kept = not namesrv.deletes_unlisted_topics
-    return is_kept and (not profile.repairs_missing_topics or table.has_topics(event.broker_name, event.topics))
-
-
 def _failed(draft: Draft) -> Step:
     """Return the step of a registration that ran into a NullPointerException: what was done until then stays."""
     return draft.step(Outcome.APPLIED)._replace(result=RegisterResult(), swallowed=(NULL_POINTER,))
 
 
-def config_changed(draft: Draft, key: LiveKey, data_version: DataVersion | None) -> bool:
-    """Return whether the live entry under `key` is missing, has no version, or has another one.
+def config_changed(live: BrokerLiveInfo | None, data_version: DataVersion | None, profile: Profile) -> bool:
+    """Return whether a live entry is missing, has no version, or has another one than that which is sent.
 
     Source: RouteInfoManager.isBrokerTopicConfigChanged. Judged against whoever wrote that entry last.
     """
-    live = draft.live(key)
-    sent = None if data_version is None else data_version.known_to(draft.registry.profile)
+    sent = None if data_version is None else data_version.known_to(profile)
     return live is None or live.data_version is None or live.data_version != sent
 
 
@@ -190,22 +153,25 @@ def _take_topics(
     )
     if event.topics is None or not (event.broker_id == MASTER_ID or is_prime_slave):
         return
-    present = draft.registry.topic_queue_table.topics_of_name(name)
-    if namesrv.deletes_unlisted_topics and not event.topics.mappings:
+    table = draft.registry.topic_queue_table
+    everything = first or config_changed(draft.live(key), event.data_version, profile)
+    says_nothing = not everything and (not profile.repairs_missing_topics or table.has_topics(name, event.topics))
+    is_deleting = namesrv.deletes_unlisted_topics and not event.topics.mappings
+    if says_nothing and not is_deleting:
+        return
+    present = table.topics_of_name(name)
+    if is_deleting:
         for topic in [topic for topic in present if topic not in event.topics.names]:
             draft.put("topic_queue_table", (topic, name), None)
     # Without an address 5.x throws where it asks for the stored version: at once, or after the topics of a first one.
     throws = profile.live_key_has_cluster and event.broker_addr is None
-    if throws and not first:
-        return
-    everything = first or config_changed(draft, key, event.data_version)
-    if not everything and (not profile.repairs_missing_topics or present.keys() >= event.topics.names):
+    if says_nothing or (throws and not first):
         return
     read_only = is_prime_slave and (group.enable_acting_master or profile.prime_slave_never_writes)
-    written = ((topic, data) for topic, data in event.topics.queue_datas.items() if everything or topic not in present)
-    if read_only:
-        written = ((topic, data._replace(perm=data.perm & ~PERM_WRITE)) for topic, data in written)
-    draft.put_queue_datas(name, written)
+    for topic, data in event.topics.queue_datas.items():
+        if everything or topic not in present:
+            written = data._replace(perm=data.perm & ~PERM_WRITE) if read_only else data
+            draft.put("topic_queue_table", (topic, name), written)
     if everything and profile.stores_topic_queue_mapping and not throws:
         for mapping in event.topics.mappings:
             draft.put("topic_queue_mapping_info_table", (mapping.topic, mapping.bname), mapping)

@@ -95,11 +95,6 @@ class ScanSchedule:
                 return tick
             number += 1
 
-    def epoch_end(self, after_seq: int, until_seq: int) -> int:
-        """Return where the epoch that holds at `after_seq` ends; `until_seq` if it lasts as long."""
-        index = bisect_right(self._starts, after_seq)
-        return min([until_seq, *self._starts[index : index + 1]])
-
     def knows_phase(self, seq: int) -> bool:
         """Return whether packets tell when the process scans that runs at `seq`, or that is the first to run."""
         epoch = self._epoch_at(seq) or next(iter(self._epochs), None)

@@ -22,7 +22,7 @@ from namesrv_core.machine.events import (
 )
 from namesrv_core.machine.logged import change_logged
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.register import live_key_of, register_broker
+from namesrv_core.machine.register import config_changed, live_key_of, register_broker
 from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.removal import (
     on_channel_destroy,
@@ -106,8 +106,7 @@ def query_data_version(registry: Registry, event: QueryDataVersion, namesrv: Nam
     live = registry.broker_live_table.get(key)
     if live is None:
         return Step(Outcome.UNKNOWN_BROKER, result=QueryDataVersionResult(changed=True, data_version=None))
-    sent = None if event.data_version is None else event.data_version.known_to(namesrv.profile)
-    changed = live.data_version is None or live.data_version != sent
+    changed = config_changed(live, event.data_version, namesrv.profile)
     result = QueryDataVersionResult(changed, live.data_version)
     if changed and not namesrv.profile.query_always_refreshes:
         return Step(Outcome.VERSION_DIFFERS, result=result)

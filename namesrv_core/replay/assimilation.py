@@ -8,12 +8,11 @@ in something known corrects nothing; that is for the verification to report.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import chain
-from typing import Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from namesrv_core.asking import queries
-from namesrv_core.asking.answers import LIST_CODES, answer
+from namesrv_core.asking.answers import LIST_CODES, answer, answer_to
 from namesrv_core.asking.body_json import same_json
 from namesrv_core.asking.shown import (
     SHOWING_CODES,
@@ -25,29 +24,19 @@ from namesrv_core.asking.shown import (
     shown_by,
 )
 from namesrv_core.history.intervals import TABLE_OF
+from namesrv_core.history.verification import parts_read
 from namesrv_core.machine import events
-from namesrv_core.machine.codes import RequestCode
+from namesrv_core.machine.codes import Answer, RequestCode
 from namesrv_core.machine.draft import NOTHING_CERTAIN, Outcome, Step
 from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.java_map import nested_get
-from namesrv_core.machine.past import ACTING, ANY, CLUSTER, GROUP, SETTLED, Entity, Mark, Part, as_text
+from namesrv_core.machine.past import ACTING, ANY, CLUSTER, GROUP, SETTLED, Entity, Mark, Part, TablePart, as_text
+from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of
-from namesrv_core.machine.registry import Change
+from namesrv_core.machine.registry import Change, Registry
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, KvValue, LiveKey, QueueData
-from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
-from namesrv_core.replay.belief import Belief
-from namesrv_core.replay.readings import (
-    WHOLE,
-    Difference,
-    Evidence,
-    Piece,
-    Read,
-    Whole,
-    certainty_of,
-    entries_corrected,
-    pieces_of,
-    rows_known,
-)
+from namesrv_core.machine.step import ORDER_TOPIC_CONFIG, step
+from namesrv_core.replay.belief import Belief, Evidence, certainty_of, rows_known
 
 _KEPT_QUESTIONS = 10_000
 Key = tuple[str, Part, Part]  # an Entity's parts: answers show many rows, and most of them are known
@@ -65,30 +54,54 @@ def assimilate(belief: Belief, event: events.AnswerObserved) -> Step:
         return _entries_shown(belief, event)
     if event.question.code not in SHOWING_CODES:
         return Step(_judged(belief, event))
-    read = _read_of(belief, event)
-    return Step(Outcome.NO_EFFECT) if read is None else _Reading(belief, event, read).step()
-
-
-def _read_of(belief: Belief, event: events.AnswerObserved) -> Read | None:
-    """Return what is to be read of an answer, beside what was read of the last one to its question; None: it shows nothing."""
-    past, namesrv = belief.past, belief.namesrv
-    question, answered = event.question, event.answered
+    past, question, answered = belief.past, event.question, event.answered
     read = past.readings.get(question)
-    if isinstance(read, Read) and read.namesrv is namesrv:
-        if read.answered != answered:
-            shown = shown_by(question, answered)
-            if shown is None:
-                return None
-            read.say(answered, shown)
-        read.follow(past, question.subject)
-        return read
-    shown = shown_by(question, answered)
+    if isinstance(read, _Read) and read.answered == answered:
+        if read.stands(belief):
+            return _NOTHING_NEW
+        shown: Shown | None = read.shown
+    else:
+        shown = shown_by(question, answered)
     if shown is None:
-        return None
+        return Step(Outcome.NO_EFFECT)
     if question not in past.readings and len(past.readings) >= _KEPT_QUESTIONS:
         del past.readings[next(iter(past.readings))]
-    read = past.readings[question] = Read(answered, namesrv, shown, past)
-    return read
+    reading = _Reading(belief, event, shown)
+    step = reading.step()
+    parts = reading.parts() if step is _NOTHING_NEW else None
+    past.readings[question] = _Read(
+        answered, shown, belief.namesrv, parts, past.versions.number, past.last_doubt, reading.until_ms
+    )
+    return step
+
+
+class Difference(NamedTuple):
+    """A row that the answer shows otherwise than the registry has it; None: it is not there."""
+
+    entity: Entity
+    held: object | None
+    shown: object | None
+
+
+class _Read(NamedTuple):
+    """What the last answer to a question shows; the same one says nothing new as long as this stands.
+
+    `parts`: of the registry, with which it agreed, and must since its change of number `since` (None: it did not, or what it is
+    held against is more than the registry); nothing has become doubtful since `doubt`, nor has a member settled: `until_ms`.
+    """
+
+    answered: Answer
+    shown: Shown
+    namesrv: Namesrv
+    parts: Sequence[TablePart] | None
+    since: int
+    doubt: int
+    until_ms: float
+
+    def stands(self, belief: Belief) -> bool:
+        past = belief.past
+        is_as_it_was = (self.namesrv, self.doubt) == (belief.namesrv, past.last_doubt) and past.now_ms <= self.until_ms
+        return self.parts is not None and is_as_it_was and past.versions.stand_since(self.since, self.parts)
 
 
 def _judged(belief: Belief, event: events.AnswerObserved) -> Literal[Outcome.UNKNOWN_PAST, Outcome.NO_EFFECT]:
@@ -118,75 +131,62 @@ def _entries_shown(belief: Belief, event: events.AnswerObserved) -> Step:
 
 
 class _Reading:
-    """One answer held against the registry, with what was read of it before."""
+    """One answer held against the registry. `until_ms`: when the first of its members without a live entry settles."""
 
-    def __init__(self, belief: Belief, event: events.AnswerObserved, read: Read) -> None:
-        self.belief, self.read = belief, read
+    def __init__(self, belief: Belief, event: events.AnswerObserved, shown: Shown) -> None:
+        self.belief, self.shown = belief, shown
         self.registry, self.past, self.namesrv = belief.registry, belief.past, belief.namesrv
         self.asked_ms = event.request_seq // NS_PER_MS
-        self.topic = event.question.subject
+        self.question, self.topic = event.question, event.question.subject
+        self.until_ms, self._acts = math.inf, False
 
     def step(self) -> Step:
         """Return what the answer corrects and makes known."""
-        shown, past, read = self.read.shown, self.past, self.read
-        self._compare()
-        if self._contradicts():
+        shown = self.shown
+        differences = [pair for pair in self._pairs() if pair.held != pair.shown]
+        if any(map(self.is_known, differences)):
             return Step(Outcome.NO_EFFECT)
-        if not (read.differing or read.unlearned):
-            return _NOTHING_NEW
-        outcome = Outcome.UNKNOWN_PAST if read.differing else Outcome.NO_EFFECT
-        if past.last_effect_ms >= self.asked_ms:
+        outcome = Outcome.UNKNOWN_PAST if differences else Outcome.NO_EFFECT
+        if self.past.last_effect_ms >= self.asked_ms:
             return Step(outcome)
         listed = shown.topics if isinstance(shown, ShownTopics) else None
-        if not read.differing:
-            new = past.new_among(self.known_by(read.unlearned))
-            if listed is None:  # what a list of topics says another one takes back
-                read.unlearned.clear()
-                if not new:
-                    return _NOTHING_NEW
+        if not differences:
+            new = self.past.new_among(self.known_by())
+            if listed is None and not new:
+                return _NOTHING_NEW
             marks = _known(new)
             return Step(outcome, result=Evidence(marks, listed), certainty=certainty_of(rows_known(marks)))
-        differences = list(chain.from_iterable(map(self.differences, pieces_of(shown))))
-        marks = (*self.doubts(differences), *_known(self.known_by(pieces_of(shown))))
-        return Step(outcome, tuple(self.corrections(shown, differences)), result=Evidence(marks, listed))
+        marks = (*self.doubts(differences), *_known(self.known_by()))
+        return Step(outcome, tuple(self.corrections(differences)), result=Evidence(marks, listed))
 
-    def _compare(self) -> None:
-        """Hold the stale pieces of the answer against the registry."""
-        read = self.read
-        for piece in read.stale:
-            found = tuple(self.differences(piece))
-            if found:
-                read.differing[piece] = found
-            else:
-                read.differing.pop(piece, None)
-            read.known = None
-        read.stale.clear()
-
-    def _contradicts(self) -> bool:
-        """Return whether the answer shows something otherwise that is known."""
-        read = self.read
-        if read.known is None or not self.is_known(read.known):
-            differences = chain.from_iterable(read.differing.values())
-            read.known = next((one for one in differences if self.is_known(one)), None)
-        return read.known is not None
+    def parts(self) -> Sequence[TablePart] | None:
+        """Return the parts of the registry that the answer is held against; None: it is held against more."""
+        if self._acts:
+            return None
+        if isinstance(self.shown, ShownCluster):
+            return [("broker_addr_table",), ("cluster_addr_table",), ("broker_live_table",)]
+        addrs = {addr for group in self.shown.groups.values() for _, addr in group.broker_addrs}  # type: ignore[union-attr]
+        return [
+            *(parts_read(self.question, self._rows_of(self.topic)) or ()),
+            *(("broker_live_table", a) for a in addrs),
+        ]
 
     # -- differences -----------------------------------------------------------------------------------------------
 
-    def differences(self, piece: Piece) -> Iterator[Difference]:
-        """Yield what a piece of the answer shows otherwise than the registry has it."""
-        shown = self.read.shown
-        pairs: Iterator[Difference]
+    def _pairs(self) -> Iterator[Difference]:
+        """Yield what the registry has, and the answer shows, of each row that either has, or of more."""
+        shown = self.shown
         if isinstance(shown, ShownCluster):
-            pairs = self._cluster_pairs(shown)
+            yield from self._cluster_pairs(shown)
         elif isinstance(shown, ShownTopics):
-            pairs = self._list_pairs(shown)
-        elif isinstance(piece, Whole):
-            pairs = self._topic_pairs(shown)
-        elif self._may_act(piece, shown):
-            pairs = self._acting_pairs(piece, shown)
+            yield from self._list_pairs(shown)
         else:
-            pairs = _group_pairs(piece, self.registry.broker_addr_table.get(piece), shown.groups.get(piece))
-        yield from (pair for pair in pairs if pair.held != pair.shown)
+            for name in shown.queue_datas:
+                if self._may_act(name, shown):
+                    yield from self._acting_pairs(name, shown)
+                else:
+                    yield from _group_pairs(name, self.registry.broker_addr_table.get(name), shown.groups.get(name))
+            yield from self._topic_pairs(shown)
 
     def _topic_pairs(self, shown: ShownRoute) -> Iterator[Difference]:
         yield from _pairs("topic_queue", self.topic, self._rows_of(self.topic), shown.queue_datas)
@@ -203,7 +203,7 @@ class _Reading:
 
     def _acting_pairs(self, name: str | None, shown: ShownRoute) -> Iterator[Difference]:
         """Compare a group that may have an acting master: as routes show it, or its true ids if not all are known, or may go."""
-        self.read.acting.add(name)
+        self._acts = True
         held, group = self.registry.broker_addr_table.get(name), shown.groups[name]
         if held is not None and self.belief.knows_members(name):
             yield from _group_pairs(name, self._as_routed(name, held, shown), group)
@@ -225,7 +225,9 @@ class _Reading:
 
     def _list_pairs(self, shown: ShownTopics) -> Iterator[Difference]:
         held = self.registry.topic_queue_table
-        for topic in (*held, *(topic for topic in shown.topics if topic not in held)):
+        for topic in (
+            () if held.keys() == shown.topics else (*held, *(topic for topic in shown.topics if topic not in held))
+        ):
             if (present := topic in shown.topics) == (topic in held):
                 continue
             yield Difference(Entity(_TOPIC, topic, None), None if present else True, True if present else None)
@@ -256,34 +258,25 @@ class _Reading:
                 if entity.kind == "broker_addr" and held is not None and shown is None:
                     yield Mark(Entity("topic_queue", ANY, entity.one), known=False)
 
-    def known_by(self, pieces: Collection[Piece]) -> Iterator[Key]:
-        """Yield what some pieces of the answer make known, differences or not: the parts of an `Entity`."""
-        shown = self.read.shown
-        if isinstance(shown, ShownRoute):
-            yield from self._known_by_route(shown, pieces)
-        elif isinstance(shown, ShownCluster):
-            self.read.waiting.clear()
-            yield from self._known_by_cluster(shown)
-        self.read.until_ms = min(self.read.waiting.values(), default=math.inf)
+    def known_by(self) -> Iterator[Key]:
+        """Yield what the answer makes known, differences or not: the parts of an `Entity`."""
+        if isinstance(self.shown, ShownRoute):
+            yield from self._known_by_route(self.shown)
+        elif isinstance(self.shown, ShownCluster):
+            yield from self._known_by_cluster(self.shown)
 
-    def _known_by_route(self, shown: ShownRoute, pieces: Collection[Piece]) -> Iterator[Key]:
-        is_whole = WHOLE in pieces
-        if is_whole:
-            yield ("topic_queue", self.topic, ANY)
-        names = [name for name in shown.queue_datas if name in pieces]
-        for name in shown.queue_datas if is_whole else names:
-            if is_whole:
-                yield ("topic_queue", self.topic, name)
-            if name not in pieces:
-                continue
+    def _known_by_route(self, shown: ShownRoute) -> Iterator[Key]:
+        yield ("topic_queue", self.topic, ANY)
+        for name in shown.queue_datas:
+            yield ("topic_queue", self.topic, name)
             group = self._true_group(name, shown)
             if group is not None or name not in shown.groups:
                 yield (GROUP, name, ANY)
                 if not self._may_act(name, shown):
                     yield ("broker_addr", name, ANY)
-                yield from self._known_members(name, name, group)
-        yield from (("filter_server", *key) for key in self._keys_of(shown, names))
-        if is_whole and shown.queue_datas:
+                yield from self._known_members(name, group)
+        yield from (("filter_server", *key) for key in self._keys_of(shown) if shown.queue_datas)
+        if shown.queue_datas:
             yield ("topic_queue_mapping", self.topic, ANY)
             yield from (("topic_queue_mapping", self.topic, bname) for bname in shown.mappings)
             if self.namesrv.config.order_message_enable:
@@ -293,39 +286,33 @@ class _Reading:
         for kind in ("broker_addr", GROUP, "cluster_addr"):
             yield (kind, ANY, ANY)
         for name, group in shown.groups.items():
-            yield from self._known_members(WHOLE, name, group)
+            yield from self._known_members(name, group)
         for name in self.registry.broker_addr_table:
             if name not in shown.groups:
                 yield ("topic_queue", ANY, name)
         for cluster, names in shown.clusters.items():
             yield from (("cluster_addr", cluster, name) for name in names)
 
-    def _known_members(self, piece: Piece, name: str | None, group: BrokerData | None) -> Iterator[Key]:
-        read, past = self.read, self.past
-        if not isinstance(piece, Whole):
-            read.waiting.pop(piece, None)
-        if group is None:
-            return
-        for broker_id, addr in group.broker_addrs:
+    def _known_members(self, name: str | None, group: BrokerData | None) -> Iterator[Key]:
+        for broker_id, addr in () if group is None else group.broker_addrs:
             yield ("broker_addr", name, broker_id)
-            key = live_key_of(self.namesrv, group.cluster_name, addr)
+            key = live_key_of(self.namesrv, group.cluster_name, addr)  # type: ignore[union-attr]  # it has members
             if self.belief.has_live_entry(key):
                 # A registration that may have been refused: it was not, for its address is there.
                 yield from (("broker_live", *key), (SETTLED, *key))
-                continue
-            gone_ms = self.belief.gone_ms(key)
-            if past.now_ms > gone_ms:
+            elif self.past.now_ms > (gone_ms := self.belief.gone_ms(key)):
                 yield (SETTLED, *key)
             else:
-                read.waiting[piece] = min(gone_ms, read.waiting.get(piece, gone_ms))
+                self.until_ms = min(self.until_ms, gone_ms)
 
     # -- corrections -----------------------------------------------------------------------------------------------
 
-    def corrections(self, shown: Shown, differences: list[Difference]) -> Iterator[Change]:
+    def corrections(self, differences: list[Difference]) -> Iterator[Change]:
         """Yield the changes that make the registry show what the answer shows, groups before their queue data.
 
         A list of topics takes away what it does not name; what it names has rows of which it shows nothing.
         """
+        shown = self.shown
         if isinstance(shown, ShownTopics):
             for difference in differences:
                 for name in self._rows_of(difference.entity.one):
@@ -355,8 +342,7 @@ class _Reading:
         group = shown.groups.get(name)  # type: ignore[call-overload]
         data = shown.queue_datas.get(name)  # type: ignore[call-overload]
         return (
-            self.namesrv.config.support_acting_master
-            and not (self.topic or "").startswith(queries.SYNC_BROKER_MEMBER_GROUP_PREFIX)
+            queries.acts_for(self.topic, self.namesrv)
             and group is not None
             and group.enable_acting_master
             and MASTER_ID in group.addr_of
@@ -382,12 +368,11 @@ class _Reading:
         route = queries.route_broker(name, group, shown.queue_datas.get(name))
         return group._replace(broker_addrs=route.broker_addrs)
 
-    def _keys_of(self, shown: ShownRoute, names: Collection[str | None] | None = None) -> list[LiveKey]:
-        """Return the live keys of the addresses in a route, or of some of its groups; it shows their filter servers."""
+    def _keys_of(self, shown: ShownRoute) -> list[LiveKey]:
+        """Return the live keys of the addresses in a route: it shows their filter servers."""
         return [
             live_key_of(self.namesrv, group.cluster_name, addr)
-            for name, group in shown.groups.items()
-            if names is None or name in names
+            for group in shown.groups.values()
             for _, addr in group.broker_addrs
         ]
 
@@ -417,3 +402,77 @@ def _group_pairs(name: str | None, held: BrokerData | None, shown: BrokerData | 
 
 def _known(keys: Iterable[Key]) -> tuple[Mark, ...]:
     return tuple(Mark(Entity(*key)) for key in keys)
+
+
+# -- responses ---------------------------------------------------------------------------------------------------------
+
+
+def assimilate_response(belief: Belief, event: events.ResponseObserved) -> Step:
+    """Return what the response to a beat, which was just taken, corrects; `result` is its Evidence, if it is any.
+
+    A registration is told the whole order configuration, and a slave its master; what the master's live entry is it is not. A
+    version query is told of a live entry that it does not bring into being: that it is there, and its version, teaches nothing.
+    """
+    registry, past, namesrv = belief.registry, belief.past, belief.namesrv
+    asked, answered = event
+    expected = answer_to(asked, step(registry, asked, past.now_ms, namesrv), registry, namesrv)
+    if isinstance(asked, events.QueryDataVersion):
+        key = live_key_of(namesrv, asked.cluster_name, asked.broker_addr)
+        is_unknown = (answered.body, answered.fields) != (expected.body, expected.fields) and not past.knows(
+            "broker_live", *key
+        )
+        return Step(Outcome.UNKNOWN_PAST if is_unknown else Outcome.NO_EFFECT)
+    if isinstance(asked, (events.WipeWritePerm, events.AddWritePerm)):  # how many topics of a broker name there are
+        is_unknown = answered.fields != expected.fields and not past.knows_all_topics()
+        return Step(Outcome.UNKNOWN_PAST if is_unknown else Outcome.NO_EFFECT)
+    changes: list[Change] = []
+    marks: list[Mark] = []
+    unknown: list[bool] = []
+    if answered.code != expected.code:  # whether a single topic is refused hangs on whether the id is there
+        unknown.append(not past.knows("broker_addr", asked.broker_name, asked.broker_id))
+    elif answered.fields != expected.fields:
+        unknown.append(not _knows_master(belief, asked))
+        changes += _master_shown(registry, asked, dict(answered.fields).get("masterAddr"))
+        marks += [Mark(Entity("broker_addr", asked.broker_name, MASTER_ID))] if changes else []
+    if not same_json(answered.body, expected.body, ordered=False):
+        unknown.append(not past.knows_all("kv_config", ORDER_TOPIC_CONFIG))
+    if not all(unknown):
+        return Step(Outcome.NO_EFFECT)
+    if answered.body is not None and (shown := entries_shown(answered)) is not None:
+        changes += entries_corrected(registry, ORDER_TOPIC_CONFIG, shown)
+        marks += [Mark(Entity("kv_config", ORDER_TOPIC_CONFIG, topic)) for topic in shown]
+        marks.append(Mark(Entity("kv_config", ORDER_TOPIC_CONFIG, ANY)))
+    outcome = Outcome.UNKNOWN_PAST if unknown else Outcome.NO_EFFECT
+    return Step(outcome, tuple(changes), result=Evidence(tuple(marks)))
+
+
+def _knows_master(belief: Belief, asked: events.RegisterBroker) -> bool:
+    """Return whether it is known which master the group has, and whether that lives."""
+    past, group = belief.past, belief.registry.broker_addr_table.get(asked.broker_name)
+    addr = None if group is None else group.addr_of.get(MASTER_ID)
+    key = live_key_of(belief.namesrv, asked.cluster_name, addr)
+    return past.knows("broker_addr", asked.broker_name, MASTER_ID) and (
+        addr is None or (past.knows("broker_live", *key) and belief.has_settled(key))
+    )
+
+
+def _master_shown(registry: Registry, asked: events.RegisterBroker, addr: str | None) -> list[Change]:
+    """Return the change that gives the slave's group the master whose address it was told."""
+    group = registry.broker_addr_table.get(asked.broker_name)
+    if group is None or addr is None or group.addr_of.get(MASTER_ID) == addr:
+        return []
+    slaves = tuple(member for member in group.broker_addrs if member[0] != MASTER_ID)
+    shown = group._replace(broker_addrs=((MASTER_ID, addr), *slaves))
+    return [Change("broker_addr_table", (asked.broker_name,), shown)]
+
+
+def entries_corrected(registry: Registry, namespace: str | None, shown: Mapping[str, str | None]) -> Iterator[Change]:
+    """Yield what makes the KV entries of a namespace those that a list shows; one without a value is in no list, and stays."""
+    held: Mapping[str | None, KvValue] = registry.kv_config_table.get(namespace) or {}
+    if namespace not in registry.kv_config_table:
+        yield Change("kv_config_table", (namespace, None), KvValue(None))
+    listed: dict[str | None, KvValue] = {key: KvValue(text) for key, text in shown.items()}
+    for key in dict.fromkeys((*held, *listed)):
+        value, was = listed.get(key), held.get(key)
+        if value != was and (value, was) != (None, KvValue(None)):
+            yield Change("kv_config_table", (namespace, key), value)

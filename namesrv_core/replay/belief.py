@@ -8,16 +8,24 @@ answers are recorded: what they do not show comes, changes and goes unseen betwe
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from namesrv_core.machine.codes import Question, RequestCode
+from namesrv_core.machine.draft import NOTHING_CERTAIN, Certainty
 from namesrv_core.machine.past import ACTING, ANY, GROUP, SETTLED, Entity, Mark, Past, as_text
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import MASTER_ID, LiveKey
+
+
+class Evidence(NamedTuple):
+    """What an answer makes known; `listed`: the topics of a complete list."""
+
+    marks: tuple[Mark, ...] = ()
+    listed: frozenset[str | None] | None = None
 
 
 class Unseen(NamedTuple):
@@ -152,3 +160,18 @@ class Belief:
             and past.knows_all("broker_addr", ANY)
             and not any(self.unseen_of(name).ids for name in self.registry.broker_addr_table)
         )
+
+
+def rows_known(marks: Iterable[Mark]) -> set[Entity]:
+    """Return the rows that marks make known by their own keys."""
+    return {entity for entity, known in marks if known and entity.one is not ANY and entity.other is not ANY}
+
+
+def certainty_of(known: Iterable[Entity], begun: Iterable[Entity] = ()) -> Certainty:
+    """Return what is known, and was before the event, as rows of histories."""
+    rows = Certainty(frozenset(map(_row_key, known)), frozenset(map(_row_key, begun)))
+    return rows if rows.known or rows.begun else NOTHING_CERTAIN
+
+
+def _row_key(entity: Entity) -> tuple[str, tuple[object, ...]]:
+    return entity.kind, (entity.one, entity.other)

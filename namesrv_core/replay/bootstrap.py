@@ -13,11 +13,10 @@ from namesrv_core.history.intervals import HISTORY_OF
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import NOTHING_CERTAIN, Certainty, Outcome, Step
 from namesrv_core.machine.past import ACTING, ANY, GROUP, ROUTE_KINDS, SETTLED, Entity, Mark, Part, Past
-from namesrv_core.machine.register import live_key_of
+from namesrv_core.machine.register import config_changed, live_key_of
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, LiveKey
-from namesrv_core.replay.belief import Belief
-from namesrv_core.replay.readings import Evidence, certainty_of, rows_known
+from namesrv_core.replay.belief import Belief, Evidence, certainty_of, rows_known
 
 _HEARTBEATS = (events.BrokerHeartbeat, events.QueryDataVersion)
 _ABOUT_ONE_NAME = (events.RegisterBroker, events.UnregisterBroker)
@@ -229,8 +228,7 @@ class _Registration:
             if self.profile.live_key_has_cluster
             else self.addrs.get(self.broker_id) is None
         )
-        live = self.registry.broker_live_table.get(self.key)
-        changed = live is None or live.data_version is None or live.data_version != self.event.data_version
+        changed = config_changed(self.registry.broker_live_table.get(self.key), self.event.data_version, self.profile)
         live_known = self.past.knows("broker_live", *self.key)
         if (self.id_known and first) or (live_known and changed):
             return True

@@ -10,13 +10,18 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from namesrv_core.machine.draft import Step
+from namesrv_core.machine import events
+from namesrv_core.machine.draft import Outcome, Step
 from namesrv_core.machine.events import Event, RefreshRun, ScanNotActiveBroker
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US, US_PER_MS
+from namesrv_core.machine.past import Past
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.schedule import ScanSchedule
-from namesrv_core.replay.take import take
+from namesrv_core.machine.step import apply_step, step
+from namesrv_core.replay import bootstrap
+from namesrv_core.replay.assimilation import assimilate, assimilate_response
+from namesrv_core.replay.belief import Belief
 
 
 class TimedEvent(NamedTuple):
@@ -63,8 +68,7 @@ def replay(
                 f"seq {seq} ({event_id}) after {last_seq} ({last_id}) at {namesrv_id}: events must be strictly increasing"
             )
         last_seq, last_id = seq, event_id
-        if seq > scans.none_before:
-            yield from scans.before(seq)
+        yield from scans.before(seq)
         since_ms = seq // NS_PER_MS if type(event) is RefreshRun else None
         step = take(registry, event, effect_us // US_PER_MS, namesrv.at(seq), since_ms)
         scans.passed(seq, step)
@@ -74,10 +78,7 @@ def replay(
 
 
 class Scans:
-    """The ticks between events. `position`: where the registry stands; `changed`: something has changed since the last tick.
-
-    `none_before`: as long as nothing changes, no tick before this position can expire anything.
-    """
+    """The ticks between events. `position`: where the registry stands; `changed`: something has changed since the last tick."""
 
     def __init__(
         self,
@@ -93,13 +94,11 @@ class Scans:
         self.namesrv_id = namesrv_id
         self.position = from_seq
         self.changed = True
-        self.none_before = 0
 
     def passed(self, seq: int, step: Step) -> None:
         """Note that an event was taken."""
         self.position = seq
-        if step.changes:
-            self.changed, self.none_before = True, 0
+        self.changed = self.changed or bool(step.changes)
 
     def before(self, seq: int) -> Iterator[Taken]:
         """Run the ticks before `seq` that can expire something."""
@@ -110,15 +109,10 @@ class Scans:
             # One of these may be renewed, and end again before any other does.
             ended = self.registry.broker_live_table.has_ended_leases
             lease_end = 0 if self.changed and ended else self.registry.next_lease_end()
-            if lease_end is None:
-                return
-            if lease_end * NS_PER_MS >= seq:
-                self.none_before = 0 if ended else lease_end * NS_PER_MS
+            if lease_end is None or lease_end * NS_PER_MS >= seq:
                 return
             tick = self.schedule.first_tick(self.position, lease_end)
             if tick is None or tick >= seq:
-                if tick is not None and not ended:
-                    self.none_before = self.schedule.epoch_end(max(self.position, lease_end * NS_PER_MS), tick)
                 return
             timed = TimedEvent(tick, scan_id(self.namesrv_id, tick), tick // NS_PER_US, ScanNotActiveBroker())
             step = take(self.registry, timed.event, tick // NS_PER_MS, self.namesrv.at(tick))
@@ -131,3 +125,63 @@ class Scans:
 def scan_id(namesrv_id: str, tick: int) -> str:
     """Return the event id of the scan of `namesrv_id` at position `tick`."""
     return hashlib.sha256(f"scan {namesrv_id} {tick}".encode()).hexdigest()[:32]
+
+
+# -- one event ---------------------------------------------------------------------------------------------------------
+
+_SINCE_5X = (events.BrokerHeartbeat, events.RegisterTopic)
+
+
+def is_unknown(event: events.Event, namesrv: Namesrv) -> bool:
+    """Return whether a request, or a run of such, is one that the release does not know: 4.x does nothing then.
+
+    Source: RocketMQ 4.9.7 DefaultRequestProcessor.processRequest.
+    """
+    asked = event.beat if isinstance(event, events.RefreshRun) else event
+    if isinstance(asked, events.AddWritePerm):
+        return not namesrv.profile.has_add_write_perm
+    return isinstance(asked, _SINCE_5X) and not namesrv.profile.has_topic_registration
+
+
+def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv, since_ms: int | None = None) -> Step:
+    """Return what `event` at `at_ms` (epoch milliseconds) does to `registry`, after applying it.
+
+    `since_ms`: of a run, when its first heartbeat came: from then on counts what it tells of the past.
+
+    What a gap in the recording leaves is applied by itself. Raises KeyError for something that is not an event.
+    """
+    if type(event) is events.RecordingGap:
+        return _pass_over(registry, event, at_ms)
+    if is_unknown(event, namesrv):
+        return Step(Outcome.NO_EFFECT)
+    if registry.past is None:
+        taken = step(registry, event, at_ms, namesrv)
+    else:
+        belief = Belief(registry, registry.past, namesrv)
+        told = event.beat if isinstance(event, events.RefreshRun) else event
+        bootstrap.doubt_what_went_silently(belief, told, at_ms if since_ms is None else since_ms)
+        if isinstance(event, events.AnswerObserved):
+            taken = assimilate(belief, event)
+        elif isinstance(event, events.ResponseObserved):
+            taken = assimilate_response(belief, event)
+        else:
+            taken = step(registry, event, at_ms, namesrv)
+        taken = bootstrap.learn(belief, told, taken, at_ms)
+    apply_step(registry, event, taken, at_ms, namesrv)
+    return taken
+
+
+def _pass_over(registry: Registry, event: events.RecordingGap, at_ms: int) -> Step:
+    """Take the gap that begins at `at_ms`: from its end on nothing is known but what events and answers show.
+
+    What was held when it began is the best guess. Nothing is invented for the time between, least of all an outage of all brokers.
+    A lease that had not ended when the gap began counts from its end: the broker may have beaten until then. One that had
+    ended goes with the next scan, as it would have.
+    """
+    # Of a gap of a millisecond, which one event leaves, others may come before its end.
+    heard_ms = event.until_ms if event.until_ms > at_ms + 1 else min(event.until_ms, at_ms)
+    for key, live in registry.broker_live_table.items():
+        if registry.last_update_ms[key] + live.lease_ms >= at_ms:
+            registry.broker_live_table.refresh(key, max(heard_ms, registry.last_update_ms[key]))
+    registry.past = Past(event.until_ms)
+    return Step(Outcome.UNRECORDED, result=event.until_ms)

@@ -227,7 +227,7 @@ def _unknown_from_ms(given: SettleInput, known: Sequence[Mapping[str, Any]], nam
     """
     if not known or known[0]["day"] != given.day:
         return None
-    serves_orders = any(one.config.order_message_enable for one in (namesrv, *(later for _, later in namesrv.later)))
+    serves_orders = any(one.config.order_message_enable for *_, one in namesrv.stretches)
     unknown = known[0]["kind"] != "started" or serves_orders or _shows_entries(given)
     return int(known[0]["seq"] // NS_PER_MS) if unknown else None
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
 from namesrv_day.flags.findings import About, Unsettled, told_of
+from namesrv_day.flags.suspected import groups_of
 from schemas.findings import BETWEEN, CATALOGUE, Finding, Thresholds
 from schemas.gold import BROKER_ADDR_HISTORY, DATA_VERSION_HISTORY, FINDINGS, TOPIC_QUEUE_HISTORY
 from schemas.sql_files import query
@@ -190,22 +191,14 @@ def _told(
 def _fleets(of: Compared) -> list[list[str]]:
     """Return the name servers in parts: those that share a broker's address under one name, directly or over others."""
     whose: dict[tuple[str, str], str] = {}
-    leader: dict[str, str] = {name: name for name in of.served["namesrv_id"].unique().to_pylist()}
-
-    def first(name: str) -> str:
-        while leader[name] != name:
-            name = leader[name]
-        return name
-
+    servers = of.served["namesrv_id"].unique().to_pylist()
+    pairs = {(name, name) for name in servers}
     for name, broker, addr in zip(
         *(of.addresses[column].to_pylist() for column in ("namesrv_id", "broker_name", "broker_addr")), strict=True
     ):
-        if name in leader and addr is not None:
-            leader[first(name)] = first(whose.setdefault((broker, addr), name))
-    fleets: dict[str, list[str]] = {}
-    for name in leader:
-        fleets.setdefault(first(name), []).append(name)
-    return [sorted(names) for names in fleets.values()]
+        if name in servers and addr is not None:
+            pairs.add((whose.setdefault((broker, addr), name), name))
+    return [sorted(names) for names in groups_of(pairs)]
 
 
 def _of(table: pa.Table, names: Sequence[str]) -> pa.Table:

@@ -18,8 +18,7 @@ from namesrv_day.arrow.rows import conformed, empty
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import LOOKED_BACK_AT
 from namesrv_day.day.day_events import Frames
-from namesrv_day.flags.expired import HEARD
-from namesrv_day.flags.registered import SEEN
+from namesrv_day.flags.registered import HEARD, SEEN
 from namesrv_day.flags.suspected import SUSPECTED
 from schemas.findings import BETWEEN, CATALOGUE, Finding, Having, Thresholds
 from schemas.gold import BROKER_ADDR_HISTORY, EXPIRED_BROKERS, FINDINGS

@@ -4,38 +4,29 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.asking.queries import SYNC_BROKER_MEMBER_GROUP_PREFIX
-from namesrv_core.history.route_history import (
-    Member,
-    Orphan,
-    Position,
-    RouteChange,
-    RouteHistory,
-    RouteRow,
-    RouteTable,
-    sweep_route,
-)
+from namesrv_core.history.intervals import Interval, Position
+from namesrv_core.history.route_history import NAMESRV, REPORTED, Orphan, RouteChange, RouteHistory, sweep_route
 from namesrv_core.machine.instants import NS_PER_US, US_PER_MS
 from namesrv_core.machine.past import Past
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.rows import KvValue, LiveKey, QueueData, TopicQueueMappingInfo
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
 from namesrv_day.arrow.rows import conformed, empty, rows_of, table_of, with_columns, with_microseconds
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import BEGINNINGS, frame
 from namesrv_day.day.day_events import Frames
-from namesrv_day.flags.expired import expired_brokers, heard_before
+from namesrv_day.day.start import intervals_in
 from namesrv_day.flags.findings import About, Unsettled, findings
-from namesrv_day.flags.registered import Recorded, registered
+from namesrv_day.flags.registered import Recorded, expired_brokers, heard_before, registered
 from schemas import bronze, gold
 from schemas.findings import Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, ROUTE_CHANGES
@@ -44,45 +35,42 @@ from schemas.state import fact_of
 from schemas.table import Table, tables_in
 from schemas.times import day_start_seq, day_start_us
 
-Row = Mapping[str, Any]
-
 
 class RouteParts(NamedTuple):
-    """What routes are made of: rows of a topic, of a broker name, or of an address; `None` is a key like others."""
+    """What routes are made of: intervals of a topic, of a broker name, or of an address; `None` is a key like others."""
 
-    of_topic: Mapping[str | None, list[RouteRow]]
-    of_name: Mapping[str | None, list[RouteRow]]
-    of_addr: Mapping[str | None, list[RouteRow]]
+    of_topic: Mapping[object, list[Interval]]
+    of_name: Mapping[object, list[Interval]]
+    of_addr: Mapping[object, list[Interval]]
 
-    def with_topics(self, tables: Iterable[tuple[RouteTable, pa.Table]]) -> RouteParts:
-        """Return the same with rows of other topics."""
-        return self._replace(of_topic=route_parts(tables).of_topic)
-
-    def rows(self, topic: str | None) -> Iterator[RouteRow]:
-        """Yield the rows of a topic's route, also those of the groups on which it lies and of their addresses."""
+    def rows(self, topic: str | None) -> Iterator[Interval]:
+        """Yield the intervals of a topic's route, also those of the groups on which it lies and of their addresses."""
         rows = self.of_topic.get(topic, [])
         yield from rows
-        names = {row.key for row in rows if row.table == "topic_queue_table"}
-        addrs = set()
-        for name in names:
-            for row in self.of_name.get(name, []):  # type: ignore[call-overload]  # the key of queue data is a name
-                addrs.add(row.value.broker_addr)
-                yield row
-        for addr in addrs:
-            yield from self.of_addr.get(addr, [])
+        members = [
+            m for name in {row.key[1] for row in rows if row.table == "topic_queue"} for m in self.of_name.get(name, ())
+        ]
+        yield from members
+        for addr in {member.value.broker_addr for member in members}:  # type: ignore[attr-defined]  # a Member
+            yield from self.of_addr.get(addr, ())
 
 
-def route_parts(tables: Iterable[tuple[RouteTable, pa.Table]]) -> RouteParts:
-    """Return the parts of routes. `tables`: rows of the histories, and `reported`, each under the name of its route table."""
-    parts: dict[str, dict[str | None, list[RouteRow]]] = {
-        by: defaultdict(list) for by in ("topic", "broker_name", "broker_addr")
-    }
-    for table, rows in tables:
-        by, key_and_value = _PARTS[table]
-        for row in rows_of(rows):
-            key, value = key_and_value(row)
-            parts[by][row[by]].append(RouteRow(table, key, value, _opened(row), _closed(row)))
-    return RouteParts(parts["topic"], parts["broker_name"], parts["broker_addr"])
+_BY: Final = {
+    **dict.fromkeys(("topic_queue", "topic_queue_mapping", REPORTED), (0, 0)),
+    "kv_config": (0, 1),
+    "broker_addr": (1, 0),
+    **dict.fromkeys(("broker_live", "filter_server"), (2, 1)),
+}
+"""Of which part of routes an interval is, by its table; and by which part of its key."""
+
+
+def route_parts(intervals: Iterable[Interval]) -> RouteParts:
+    """Return the parts of routes."""
+    parts = RouteParts(defaultdict(list), defaultdict(list), defaultdict(list))
+    for interval in intervals:
+        part, key = _BY[interval.table]
+        parts[part][interval.key[key]].append(interval)
+    return parts
 
 
 def open_orphans(orphaned_topics: pa.Table) -> dict[str | None, list[Orphan]]:
@@ -91,46 +79,6 @@ def open_orphans(orphaned_topics: pa.Table) -> dict[str | None, list[Orphan]]:
     for row in rows_of(orphaned_topics.filter(pc.field("closed_by").is_null())):
         found[row["topic"]].append(Orphan(row["reason"], row["broker_name"], row["valid_from"], row["opened_by"]))
     return found
-
-
-def _opened(row: Row) -> Position:
-    return Position(row["opened_at"]["seq"], row["opened_at"]["no"], row["opened_by"], row["valid_from"])
-
-
-def _closed(row: Row) -> Position | None:
-    if row["closed_at"] is None:
-        return None
-    return Position(row["closed_at"]["seq"], row["closed_at"]["no"], row["closed_by"], row["valid_to"])
-
-
-def _live_key(row: Row) -> LiveKey:
-    return LiveKey(row["cluster_name"], row["broker_addr"])
-
-
-def _queue_data(row: Row) -> tuple[object, object]:
-    data = QueueData(row["read_queue_nums"], row["write_queue_nums"], row["perm"], row["topic_sys_flag"])
-    return row["broker_name"], data
-
-
-def _member(row: Row) -> tuple[object, object]:
-    names = ("broker_name", "broker_id", "broker_addr", "cluster_name", "enable_acting_master", "zone_name")
-    return None, Member(*(row[name] for name in names))
-
-
-def _mapping(row: Row) -> tuple[object, object]:
-    names = ("topic", "bname", "total_queues", "epoch", "dirty", "scope", "curr_id_map")
-    return row["bname"], TopicQueueMappingInfo(*(row[name] for name in names))
-
-
-_PARTS: Mapping[RouteTable, tuple[str, Callable[[Row], tuple[object, object]]]] = {
-    "topic_queue_table": ("topic", _queue_data),
-    "broker_addr_table": ("broker_name", _member),
-    "broker_live_table": ("broker_addr", lambda row: (_live_key(row), None)),
-    "filter_server_table": ("broker_addr", lambda row: (_live_key(row), tuple(row["filter_servers"]))),
-    "kv_config_table": ("topic", lambda row: (None, KvValue(row["config_value"]))),
-    "topic_queue_mapping_info_table": ("topic", _mapping),
-    "reported": ("topic", lambda row: (row["broker_name"], row["listed"])),
-}
 
 
 _LAST_IN_STEP = 2**31 - 1
@@ -144,17 +92,10 @@ _REPORTING = (
 Strings = Collection[str | None]
 
 
-class Routes(NamedTuple):
-    """What the sweep found: rows of `route_changes` and of `orphaned_topics`."""
-
-    changes: pa.Table
-    orphans: pa.Table
-
-
 def swept_routes(
     today: Frames, news: Frames, recorded: Recorded, orphans: pa.Table, namesrv: Namesrv, day: dt.date
-) -> Routes:
-    """Return how one name server's routes changed on `day`, and when topics could not be served as their route looks.
+) -> tuple[pa.Table, pa.Table]:
+    """Return route_changes of a name server's `day`, and orphaned_topics: when topics could not be served as their route looks.
 
     `today`: as `FlagInput` has it; `news`: rows of histories that were opened or closed on the day; `orphans`: `orphaned_topics`
     that were open when it began; `namesrv`: what it was when the day began, and became later. The rows found have no `namesrv_id`;
@@ -166,24 +107,26 @@ def swept_routes(
     queues = today[gold.TOPIC_QUEUE_HISTORY.name]
     held = _among(queues, "topic", moved | _unlisted(today, recorded))
     if not held.num_rows:
-        return Routes(empty(ROUTE_CHANGES), empty(ORPHANED_TOPICS))
+        return empty(ROUTE_CHANGES), empty(ORPHANED_TOPICS)
     reported = _reported(held, today, recorded)
     unlisted = _values(reported.filter(pc.invert(reported["listed"])), "topic")
     held = _among(held, "topic", moved | unlisted)
     single = {*carried, *unlisted}
-    told = _of_topics(today, held, _among(reported, "topic", single))
-    for _, rows in told[1:]:
-        single |= _values(rows, "topic")
+    told, reported = _of_topics(today, held), _among(reported, "topic", single)
+    for name in (gold.KV_CONFIG_HISTORY.name, gold.TOPIC_QUEUE_MAPPING_HISTORY.name):
+        single |= _values(told[name], "topic")
     classes = alike(held, single)
     found: list[tuple[str | None, RouteHistory]] = []
-    shared = route_parts(_of_brokers(today, held))
+    shared = route_parts(intervals_in(_of_brokers(today, held)))
     for topics in _some_at_a_time(classes):
-        parts = shared.with_topics((table, _among(rows, "topic", topics)) for table, rows in told)
+        of_topics = intervals_in({name: _among(rows, "topic", topics) for name, rows in told.items()})
+        of_topics += _reports(_among(reported, "topic", topics))
+        parts = shared._replace(of_topic=route_parts(of_topics).of_topic)
         for topic in topics:
             start_us, before = day_start_us(day), carried.get(topic, ())
             rows = (*turns, *parts.rows(topic))
             found.append((topic, sweep_route(topic, rows, namesrv, start_us=start_us, open_orphans=before)))
-    return Routes(
+    return (
         _of_all(classes, [(topic, _change_rows(of.changes)) for topic, of in found], ROUTE_CHANGES, day=day),
         _of_all(classes, [(topic, _orphan_rows(of.orphans)) for topic, of in found], ORPHANED_TOPICS),
     )
@@ -210,21 +153,26 @@ def _moved(slices: Frames, new: Frames) -> set[str | None]:
     )
 
 
-def _turns(slices: Frames, namesrv: Namesrv) -> list[RouteRow]:
+def _turns(slices: Frames, namesrv: Namesrv) -> list[Interval]:
     """Return where the name server became another: a process started, its configuration was changed, or an answer shows that."""
-    stretches = pairwise(((0, namesrv), *namesrv.later))
-    turns = [one for (_, was), one in stretches if (was.profile, was.config) != (one[1].profile, one[1].config)]
+    stretches = pairwise(namesrv.stretches)
+    turns = [
+        (seq, now) for (*_, was), (seq, _, now) in stretches if (was.profile, was.config) != (now.profile, now.config)
+    ]
     settings, life = slices[gold.NAMESRV_SETTINGS.name], slices[bronze.NAMESRV_EVENTS.name]
     causes = {row["from_seq"]: row["evidence"][0] for row in rows_of(settings) if row["evidence"]}
     causes |= {row["seq"]: row["event_id"] for row in rows_of(life.filter(pc.field("kind").isin(BEGINNINGS)))}
-    return [
-        RouteRow("namesrv", None, became, Position(seq, -1, causes[seq], seq // NS_PER_US)) for seq, became in turns
-    ]
+    return [_stated(NAMESRV, (), became, seq // NS_PER_US, causes[seq], Position(seq, -1)) for seq, became in turns]
+
+
+def _stated(table: str, key: tuple[object, ...], value: object, at_us: int, event_id: str, at: Position) -> Interval:
+    """Return an interval of no history; none of them is closed."""
+    return Interval(table, key, value, at_us, event_id, at, at, None)
 
 
 def _served_otherwise(slices: Frames, namesrv: Namesrv) -> set[str | None]:
     """Return the topics whose routes change with the configuration alone: those with an order conf, or of acting masters."""
-    configs = [namesrv.config, *(became.config for _, became in namesrv.later)]
+    configs = [one.config for *_, one in namesrv.stretches]
     found = set[str | None]()
     if len({config.order_message_enable for config in configs}) > 1:
         found |= _values(_order_confs(slices[gold.KV_CONFIG_HISTORY.name]), "topic")
@@ -236,27 +184,26 @@ def _served_otherwise(slices: Frames, namesrv: Namesrv) -> set[str | None]:
     return found
 
 
-def _of_topics(slices: Frames, held: pa.Table, reported: pa.Table) -> list[tuple[RouteTable, pa.Table]]:
-    """Return the rows of topics of which their routes are made, and what registrations say of them; first the queues."""
+def _of_topics(slices: Frames, held: pa.Table) -> dict[str, pa.Table]:
+    """Return the rows of topics, by name of their history, of which their routes are made."""
     topics = _values(held, "topic")
-    confs = _order_confs(slices[gold.KV_CONFIG_HISTORY.name])
-    return [
-        ("topic_queue_table", held),
-        ("kv_config_table", _among(confs, "topic", topics)),
-        ("topic_queue_mapping_info_table", _among(slices[gold.TOPIC_QUEUE_MAPPING_HISTORY.name], "topic", topics)),
-        ("reported", reported),
-    ]
+    confs, mappings = _order_confs(slices[gold.KV_CONFIG_HISTORY.name]), slices[gold.TOPIC_QUEUE_MAPPING_HISTORY.name]
+    return {
+        gold.TOPIC_QUEUE_HISTORY.name: held,
+        gold.KV_CONFIG_HISTORY.name: _among(confs, "topic", topics),
+        gold.TOPIC_QUEUE_MAPPING_HISTORY.name: _among(mappings, "topic", topics),
+    }
 
 
-def _of_brokers(slices: Frames, held: pa.Table) -> list[tuple[RouteTable, pa.Table]]:
-    """Return the rows of groups and addresses of which the routes of `held` are made."""
+def _of_brokers(slices: Frames, held: pa.Table) -> dict[str, pa.Table]:
+    """Return the rows of groups and addresses, likewise, of which the routes of `held` are made."""
     members = _among(slices[gold.BROKER_ADDR_HISTORY.name], "broker_name", _values(held, "broker_name"))
     addrs = _values(members, "broker_addr")
-    return [
-        ("broker_addr_table", members),
-        ("broker_live_table", _among(slices[gold.BROKER_LIVE_HISTORY.name], "broker_addr", addrs)),
-        ("filter_server_table", _among(slices[gold.FILTER_SERVER_HISTORY.name], "broker_addr", addrs)),
-    ]
+    of_addrs = (gold.BROKER_LIVE_HISTORY.name, gold.FILTER_SERVER_HISTORY.name)
+    return {
+        gold.BROKER_ADDR_HISTORY.name: members,
+        **{name: _among(slices[name], "broker_addr", addrs) for name in of_addrs},
+    }
 
 
 def alike(held: pa.Table, single: Strings) -> pa.Table:
@@ -312,7 +259,7 @@ def _unlisted(today: Frames, recorded: Recorded) -> set[str | None]:
 
 
 def _reported(held: pa.Table, today: Frames, recorded: Recorded) -> pa.Table:
-    """Return whether the topics of `held` are listed by registrations of their brokers' masters, in order to be swept.
+    """Return whether topics of `held` are `listed` by registrations of their brokers' masters, by topic and broker name.
 
     Only accepted registrations count, and only those whose topics differ from the one before. A registration
     with one topic reports a change of that topic and says nothing about others; nor does one of several with the same
@@ -323,7 +270,13 @@ def _reported(held: pa.Table, today: Frames, recorded: Recorded) -> pa.Table:
     configs = recorded.topic_configs(pc.drop_null(pc.unique(registrations["topic_config_digest"])))
     outcomes = today[gold.EVENT_OUTCOMES.name].select(["event_id", "outcome"])
     tables = {"registrations": registrations, "outcomes": outcomes, "held": held, "configs": configs}
-    return ask(query("flags/reported"), tables, last=_LAST_IN_STEP)
+    return ask(query("flags/reported"), tables)
+
+
+def _reports(reported: pa.Table) -> Iterator[Interval]:
+    for row in rows_of(reported):
+        key, at = (row["topic"], row["broker_name"]), Position(row["seq"], _LAST_IN_STEP)
+        yield _stated(REPORTED, key, row["listed"], row["valid_from"], row["opened_by"], at)
 
 
 def _change_rows(changes: Iterable[RouteChange]) -> list[dict[str, Any]]:

@@ -95,7 +95,7 @@ def suspected(
     names = heard["namesrv_id"].to_pylist()
     for some in (likely, elsewhere):
         linked = mutual | alone if some is likely else {pair for pair in some if (met | several).isdisjoint(pair)}
-        for group in _groups(linked):
+        for group in groups_of(linked):
             told_by = [pairs[pair] for pair in sorted(some) if {*pair} <= group]
             answers = {
                 name: sum(row["answers"] for row in told_by if name in (row["one"], row["other"])) for name in group
@@ -121,8 +121,8 @@ def suspected(
     return pa.Table.from_pylist([*rows, *({"namesrv_id": name, "kind": "told"} for name in sorted(told_of))], SUSPECTED)
 
 
-def _groups(pairs: Iterable[tuple[str, str]]) -> list[set[str]]:
-    """Return the name servers that pairs connect, group by group."""
+def groups_of(pairs: Iterable[tuple[str, str]]) -> list[set[str]]:
+    """Return the name servers that pairs connect, directly or over others, group by group."""
     groups: list[set[str]] = []
     for pair in sorted(pairs):
         met = [group for group in groups if not group.isdisjoint(pair)]

@@ -8,32 +8,35 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.history.intervals import Interval
-from namesrv_core.inference.decisions import Deciding
+from namesrv_core.history.verification import Observed
+from namesrv_core.inference.decisions import Decided, Deciding
+from namesrv_core.inference.races import Day
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import TopicTable
-from namesrv_day.arrow.rows import conformed, empty, table_of
+from namesrv_core.replay.loop import TimedEvent
+from namesrv_day.arrow.rows import conformed, distinct, empty, rows_of, table_of
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import NamesrvDay, frame
-from namesrv_day.day.day_events import Frames, moved, topic_digests
+from namesrv_day.day.day_events import Frames, moved, observation_rows, topic_digests
 from namesrv_day.day.start import capacities_in, facts_in, intervals_in, started
 from namesrv_day.day.timed import Timed, TopicTables
 from namesrv_day.hours.fold import PERIODS, Folded, folded, periods_of
-from namesrv_day.replay.notes import Notes, Run
+from namesrv_day.replay.notes import Notes, Run, history_rows, outcome_rows, refresh_rows
 from namesrv_day.replay.queues import QueueRows, UnmetQueues
-from namesrv_day.replay.races import NO_DECISIONS, day_for_races, decisions_of
-from namesrv_day.replay.slices import history_rows, outcome_rows, refresh_rows
-from schemas import gold
+from schemas import codec, gold
 from schemas.sql_files import query
 from schemas.state import past_row
-from schemas.table import LONG, STRING
+from schemas.table import LONG, STRING, struct_of
 
 _REQUEST = ("event_id", "received_us", "arrival_us")
 _UNRENEWED = pa.schema([("of_cluster", STRING), ("of_addr", STRING), ("of_behind", LONG)])
@@ -80,22 +83,30 @@ def replay(given: ReplayInput) -> Replayed:
     one by one; and with all of an address of which that is not enough. So it is where events that raced take effect elsewhere than
     they were recorded.
     """
-    state, broken, readings, decisions = _State(given), PERIODS.empty_table(), 0, NO_DECISIONS
+    state, broken, readings, decisions = _State(given), PERIODS.empty_table(), 0, empty(gold.ORDER_DECISIONS)
     while True:
         beats = folded(given.hours, given.others, given.open_rows, given.context, broken)
         told = _told(given, beats)
         notes, unmet = state.begin(beats, told)
-        deciding = None if given.answers is None else _deciding(given, told, notes.registry, given.answers)
+        deciding = None
+        if given.answers is not None:
+            timed = [timed for _, timed in told.timed.numbered()]
+            deciding = Deciding(day_for_races(given.context, notes.registry, timed, told.requests, given.answers))
         notes.take(told.timed, deciding, given.tell)
         if deciding is not None:
-            decisions = decisions_of(deciding, given.context.namesrv_id, given.day)
-            given = _with_moves(given, decisions.moves)
+            decisions, moves = decisions_of(deciding, given.context.namesrv_id, given.day)
+            # From here on with its events where they take effect.
+            others, beats_read = (
+                moved(given.others, moves),
+                partial(_moved_beats, given.single_beats, moves),
+            )
+            given = replace(given, answers=None, others=others, single_beats=beats_read)
             if deciding.has_moved:
                 continue
         readings += 1
         if not notes.broken:
             tables = _tables(given, beats, notes, unmet, told.timed)
-            return Replayed({**tables, gold.ORDER_DECISIONS.name: decisions.order_decisions}, told.events, readings)
+            return Replayed({**tables, gold.ORDER_DECISIONS.name: decisions}, told.events, readings)
         more = pa.table(dict(zip(PERIODS.names, zip(*notes.broken, strict=True), strict=True)), schema=PERIODS)
         if readings > 1:
             again = pc.is_in(beats.hours["broker_addr"], value_set=pc.unique(more["broker_addr"]))
@@ -103,16 +114,8 @@ def replay(given: ReplayInput) -> Replayed:
         broken = pa.concat_tables([broken, more])
 
 
-def _deciding(given: ReplayInput, told: _Told, start: Registry, answers: pa.Table) -> Deciding:
-    timed = [timed for _, timed in told.timed.numbered()]
-    return Deciding(day_for_races(given.context, start, timed, told.requests, answers))
-
-
-def _with_moves(given: ReplayInput, moves: pa.Table) -> ReplayInput:
-    """Return the day of which it is decided what raced: with its events where they take effect."""
-    read = given.single_beats
-    others = moved(given.others, moves)
-    return replace(given, answers=None, others=others, single_beats=lambda periods: moved(read(periods), moves))
+def _moved_beats(read: Callable[[pa.Table], pa.Table], moves: pa.Table, periods: pa.Table) -> pa.Table:
+    return moved(read(periods), moves)
 
 
 @dataclass(frozen=True)
@@ -218,3 +221,79 @@ def _tables(
     found[gold.PAST_KNOWLEDGE.name] = table_of(facts, gold.PAST_KNOWLEDGE, day=given.day)
     found[gold.EVENT_OUTCOMES.name] = outcome_rows(notes.outcomes, timed, same)
     return found
+
+
+# -- races: for the core, which decides them by the day's answers while it replays the events --------------------------
+
+MOVES = pa.schema(
+    [("event_id", STRING), ("seq", LONG), ("looked_up", struct_of(cluster_name=STRING, broker_addr=STRING))]
+)
+"""Columns of events that take effect elsewhere than recorded."""
+_PLACE = ("event_id", "request_seq", "seq")
+
+
+def day_for_races(
+    context: NamesrvDay, start: Registry, timed_events: Sequence[TimedEvent], requests: pa.Table, observations: pa.Table
+) -> Day:
+    """Return a day for the core.
+
+    `start`: the registry with which it begins; `requests`: those among its events, with the columns of `day_events`;
+    `observations`: its rows of route_observations.
+    """
+    ids = requests["event_id"].to_pylist()
+    received = pc.multiply(requests["received_us"], NS_PER_US).to_pylist()
+    return Day(
+        start,
+        timed_events,
+        dict(zip(ids, received, strict=True)),
+        frozenset(requests.filter(pc.field("arrival_us").is_valid())["event_id"].to_pylist()),
+        cache(lambda: observed_in(observations)),  # of a day there are millions
+        context.namesrv,
+        context.schedule,
+        context.namesrv_id,
+        context.until_seq,
+        context.from_seq - 1,
+    )
+
+
+def decisions_of(deciding: Deciding, namesrv_id: str, date: dt.date) -> tuple[pa.Table, pa.Table]:
+    """Return the rows of order_decisions of a day, and the events that they move (`MOVES`)."""
+    return (
+        table_of(map(_decision_row, deciding.decided), gold.ORDER_DECISIONS, namesrv_id=namesrv_id, day=date),
+        pa.Table.from_pylist(
+            [
+                event._asdict() | {"looked_up": event.looked_up and event.looked_up._asdict()}
+                for event in deciding.placed
+            ],
+            schema=MOVES,
+        ),
+    )
+
+
+def observed_in(answers: pa.Table) -> list[Observed]:
+    """Return answers (`route_observations`) in order of (seq, event_id); what is said more than once is one question and answer."""
+    rows = observation_rows(answers)
+    said, numbers = distinct(rows, [name for name in rows.column_names if name not in _PLACE])
+    contents = [(codec.question_of(row), codec.answer_of(row)) for row in rows_of(said)]
+    order = pc.sort_indices(rows, [("seq", "ascending"), ("event_id", "ascending")])
+    places = (column.to_pylist() for column in rows.select(_PLACE).take(order).columns)
+    of_each = map(contents.__getitem__, numbers[order.to_numpy()].tolist())
+    return [Observed(*place, *content) for *place, content in zip(*places, of_each, strict=True)]
+
+
+def _decision_row(decided: Decided) -> dict[str, Any]:
+    race = decided.race
+    channels = {getattr(timed.event, "channel_id", None) for timed in race.timed_events}
+    return {
+        "decision_id": race.decision_id,
+        "kind": race.kind,
+        "effect_time": race.timed_events[0].effect_us,
+        "channel_ids": sorted(channel for channel in channels if channel is not None),
+        "event_ids": [timed.event_id for timed in race.timed_events],
+        "alternatives": [alternative.words for alternative in race.alternatives],
+        "chosen": decided.chosen,
+        "answers_for": len(decided.answers_for),
+        "answers_against": len(decided.answers_against),
+        "evidence_for": list(decided.answers_for),
+        "evidence_against": list(decided.answers_against),
+    }

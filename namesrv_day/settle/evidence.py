@@ -96,13 +96,15 @@ def scan_closes(given: SettleInput, ends: pa.Table, namesrv: Namesrv) -> list[ev
 
     The first of each scan, in order. `ends`: the day's channel_events. A stranger's connection has no lease.
     """
-    begins = [(0, namesrv), *namesrv.later]
-    stretches = zip(begins, [*(seq for seq, _ in namesrv.later), _LAST_SEQ], strict=True)
     return evidence.first_of_scans(
         expiry
-        for (from_seq, one), until_seq in stretches
+        for from_seq, until_seq, one in namesrv.stretches
         for expiry in _expiries(
-            given, ends.filter((pc.field("seq") >= from_seq) & (pc.field("seq") < until_seq)), one.profile
+            given,
+            ends.filter(
+                (pc.field("seq") >= from_seq) & (pc.field("seq") < (_LAST_SEQ if until_seq is None else until_seq))
+            ),
+            one.profile,
         )
     )
 

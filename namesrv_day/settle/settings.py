@@ -105,10 +105,9 @@ def under_idle_limit(given: SettleInput, namesrv: Namesrv, stalls: Iterable[Stal
     """
     channel_events = frame(given.today, bronze.CHANNEL_EVENTS)
     # A connection keeps the limit with which it was opened.
-    begins = [(0, namesrv), *namesrv.later]
     limits = [
         {"from_seq": seq, "until_seq": until_seq, "limit_ms": one.config.channel_max_idle_ms}
-        for (seq, one), until_seq in zip(begins, [*(seq for seq, _ in namesrv.later), None], strict=True)
+        for seq, until_seq, one in namesrv.stretches
         if not is_given
         if one.config.channel_max_idle_ms != CHANNEL_MAX_IDLE_MS
     ]

@@ -9,16 +9,16 @@ is every answer.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.asking.answers import refusal_told
+from namesrv_core.asking.answers import LIST_CODES, refusal_told
 from namesrv_core.history.intervals import restored, timeline_of
 from namesrv_core.history.verification import (
     Concerns,
@@ -26,13 +26,14 @@ from namesrv_core.history.verification import (
     Observed,
     Verdict,
     chosen,
+    differs_by_unseen,
     judged,
     right_in_parts,
     verify,
 )
-from namesrv_core.machine.codes import Question
+from namesrv_core.machine.codes import Question, RequestCode
 from namesrv_core.machine.events import Event
-from namesrv_core.machine.instants import NS_PER_US
+from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import REGISTER_FAILED
 from namesrv_core.machine.registry import Registry
@@ -43,8 +44,6 @@ from namesrv_day.day.day_events import BEATS, Frames
 from namesrv_day.day.start import capacities_in, intervals_in
 from namesrv_day.hours.answered import ASKED, SINGLES, TOLD
 from namesrv_day.verify.configured import ABOUT_CONFIGURATION, compared
-from namesrv_day.verify.under_way import IN_PARTS, UnderWay
-from namesrv_day.verify.unseen import EVER, unseen
 from schemas import bronze, codec, gold
 from schemas.sql_files import query
 from schemas.table import BOOLEAN, INT, STRING, Table
@@ -388,3 +387,91 @@ def _question(row: Mapping[str, Any]) -> Question | Event:
 
 
 _NOTHING = {**dict.fromkeys((*_OF_ROW, *TOLD)), "response_code": 0}
+
+
+# -- what another thread does, and who cannot be seen ------------------------------------------------------------------
+
+REMOVAL, ONE_WAY = "removal_under_way", "one_way_under_way"
+IN_PARTS = "changes_under_way"
+"""Of an answer among several changes: each broker as it was at some instant in between, not all as at the same."""
+# Measured on busy machines: 53 ms behind a scan's packet, 45 ms behind a one-way request, behind the end of a connection 36 ms to
+# an answer and 73 ms to the name server's log; 3 ms else, and behind an unregistration.
+_LIMIT_NS: Final = 100 * NS_PER_MS
+_REMOVALS: Final = ("channel_", "scan")
+_UNREGISTRATION: Final = "unregister_broker"
+
+
+class UnderWay:
+    """Where something began that another thread does: a query received just after it may still see the state before.
+
+    A one-way request is worked off by another thread, and no response tells when. A connection has ended, and its broker is taken
+    out by another thread, in 5.x by a second one after that; that one also takes out who has unregistered, and been answered.
+    """
+
+    def __init__(self, changed: pa.Table, one_way: Collection[str], namesrv: Namesrv) -> None:
+        """`changed`: the outcomes that changed something; `one_way`: ids of one-way requests among them."""
+        operations = changed["operation"]
+        removes = [pc.starts_with(operations, operation) for operation in _REMOVALS]
+        removes.append(pc.and_(pc.equal(operations, _UNREGISTRATION), _batches(changed["seq"], namesrv)))
+        begun = {REMOVAL: np.logical_or.reduce([each.to_numpy() for each in removes])}
+        begun[ONE_WAY] = np.isin(changed["event_id"].to_numpy(), [*one_way])
+        seqs = changed["seq"].to_numpy()
+        self._is_one_way = frozenset(seqs[begun[ONE_WAY]].tolist())
+        self._begun = np.concatenate([[0], np.sort(seqs[begun[REMOVAL] | begun[ONE_WAY]])])
+
+    def before(self, asked: Numbers) -> Numbers:
+        """Return of questions the position of the last of it that may still have been under way; 0 where there was none."""
+        last: Numbers = self._begun[np.searchsorted(self._begun[1:], asked)]
+        return np.where(asked - last <= _LIMIT_NS, last, 0)
+
+    def class_of(self, seq: int) -> str:
+        """Return as what an answer is told apart that shows the state before a position."""
+        return ONE_WAY if seq in self._is_one_way else REMOVAL
+
+
+def _batches(seqs: pa.ChunkedArray, namesrv: Namesrv) -> pa.Array:
+    if not namesrv.later:
+        return pa.repeat(namesrv.profile.batches_unregistrations, len(seqs))
+    return pa.array([namesrv.at(seq).profile.batches_unregistrations for seq in seqs.to_pylist()], pa.bool_())
+
+
+EVER = (1 << 63) - 1
+"""Behind every position."""
+
+
+def unseen(
+    verdicts: Sequence[Verdict], unread: Sequence[tuple[int, int | None]], raw_beats: RawBeats, replayed: Frames
+) -> pa.Array:
+    """Return which verdicts differ only by brokers that may have registered over a connection that cannot be read.
+
+    A broker goes with its connection: it was open when the question was asked. That a list has more topics is a gap only if an
+    answer names such a broker, or none could: whoever asks who is in the cluster would have been told. `unread`: from when and
+    until when such connections were open; `raw_beats`, `replayed`: as `verify.VerifyInput` has them.
+    """
+    spans = [(begin * NS_PER_US, EVER if end is None else (end + 1) * NS_PER_US) for begin, end in unread]
+    asked = {
+        number: (verdict.observed.question, verdict)
+        for number, verdict in enumerate(verdicts)
+        if isinstance(verdict.observed.question, Question)
+        if any(begin <= verdict.observed.seq and verdict.observed.request_seq < end for begin, end in spans)
+    }
+    wrong = {number: of for number, of in asked.items() if not of[1].matched}
+    seen = _registered(raw_beats, replayed) if wrong else set()
+    gaps = {
+        number: question.code not in LIST_CODES
+        for number, (question, one) in wrong.items()
+        if differs_by_unseen(question, one.observed.answered, one.expected, seen)
+    }
+    names_all = any(question.code == RequestCode.GET_BROKER_CLUSTER_INFO for question, _ in asked.values())
+    if names_all and not any(gaps.values()):
+        gaps = {}
+    return pa.array([number in gaps for number in range(len(verdicts))], BOOLEAN)
+
+
+def _registered(raw_beats: RawBeats, replayed: Frames) -> set[str | None]:
+    """Return the names of brokers of which a registration is recorded: on the day, or before it, if they are still known."""
+    today = raw_beats(bronze.REGISTRATIONS.name, columns=["broker_name"], where=pc.field("broker_name").is_valid())
+    outcomes = frame(replayed, gold.EVENT_OUTCOMES)
+    learned = outcomes.filter(pc.field("operation") == "observed_answer")["event_id"].combine_chunks()
+    known = frame(replayed, gold.BROKER_ADDR_HISTORY).filter(~pc.field("opened_by").isin(learned))
+    return {*today["broker_name"].to_pylist(), *known["broker_name"].to_pylist()}

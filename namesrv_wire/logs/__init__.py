@@ -1,1 +1,1 @@
-"""Event logs: lines read, known ones as columns, and written."""
+"""Event logs, read and written; a name server's own log, read."""

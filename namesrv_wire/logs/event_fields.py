@@ -97,23 +97,28 @@ def _boolean(name: str, value: object) -> bool:
     return value
 
 
-def _list(name: str, value: object) -> list[Any]:
-    if not isinstance(value, list):
-        raise _bad(f"{name} is no list")
-    if len(value) > MAX_TOPICS:
-        raise DecodeError(Reason.TOO_MANY_TOPICS, f"{name}: {len(value)} items, at most {MAX_TOPICS}")
-    return value
+def _record(fields: Mapping[str, Field]) -> Reader:
+    """Return a reader of objects that have these fields."""
+
+    def read(name: str, value: object) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise _bad(f"{name} is no object")
+        return {key: checked(key, part, value) for key, part in fields.items()}
+
+    return read
 
 
-def records(name: str, fields: Mapping[str, Field], value: object) -> list[dict[str, Any]]:
-    """Return a list of objects that have these fields. Raises `DecodeError`."""
-    return [_record(name, fields, item) for item in _list(name, value)]
+def _list_of(read: Reader) -> Reader:
+    """Return a reader of lists of what `read` reads."""
 
+    def read_all(name: str, value: object) -> list[Any]:
+        if not isinstance(value, list):
+            raise _bad(f"{name} is no list")
+        if len(value) > MAX_TOPICS:
+            raise DecodeError(Reason.TOO_MANY_TOPICS, f"{name}: {len(value)} items, at most {MAX_TOPICS}")
+        return [read(name, item) for item in value]
 
-def _record(name: str, fields: Mapping[str, Field], value: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise _bad(f"{name} is no object")
-    return {key: checked(key, part, value) for key, part in fields.items()}
+    return read_all
 
 
 def _header_fields(name: str, value: object) -> str:
@@ -137,18 +142,6 @@ _INT: Final = _number(*INT, "int")
 _LONG: Final = _number(*LONG, "long")
 _POSITION: Final = _number(0, END_NS - 1, "position in ns since the epoch")
 _MILLISECONDS: Final = _number(0, END_NS // 1_000_000, "number of milliseconds")
-
-
-def _strings(name: str, value: object) -> list[str]:
-    return [_string(name, item) for item in _list(name, value)]
-
-
-def _data_version(name: str, value: object) -> dict[str, Any]:
-    return _record(name, _DATA_VERSION, value)
-
-
-def _queue_datas(name: str, value: object) -> list[dict[str, Any]]:
-    return records(name, _QUEUE_DATA, value)
 
 
 def _fields(**fields: Field | Reader) -> dict[str, Field]:
@@ -194,9 +187,30 @@ COMMON: Final = _fields(
     proxied_addr=_string,
 )
 
+_DATA_VERSION: Final = _fields(
+    state_version=Field("state_version", _LONG, 0), timestamp=Field("timestamp", _LONG, REQUIRED), counter=_LONG
+)
+_NUMBERS: Final = _fields(
+    read_queue_nums=Field("read_queue_nums", _INT, REQUIRED),
+    write_queue_nums=Field("write_queue_nums", _INT, REQUIRED),
+    perm=Field("perm", _INT, REQUIRED),
+    topic_sys_flag=Field("topic_sys_flag", _INT, 0),
+)
+_QUEUE_DATA: Final = _fields(broker_name=_string, **_NUMBERS)
+_TOPIC: Final = _fields(topic=Field("topic", _string, REQUIRED), **_NUMBERS)
+_MAPPING: Final = _fields(
+    topic=Field("topic", _string, REQUIRED),
+    bname=_string,
+    total_queues=Field("total_queues", _INT, REQUIRED),
+    epoch=Field("epoch", _LONG, 0),
+    dirty=Field("dirty", _boolean, False),
+    scope=_string,
+    curr_id_map=_queue_ids,
+)
+
 KINDS: Final[dict[str, Kind]] = {
     "heartbeat": Kind(
-        "heartbeats", _request(REQUIRED, **_BROKER, data_version=_data_version, nth=Field("nth", _INT, 0))
+        "heartbeats", _request(REQUIRED, **_BROKER, data_version=_record(_DATA_VERSION), nth=Field("nth", _INT, 0))
     ),
     "registration": Kind(
         "registrations",
@@ -207,11 +221,13 @@ KINDS: Final[dict[str, Kind]] = {
             enable_acting_master=_boolean,
             heartbeat_timeout_ms=_LONG,
             zone_name=_string,
-            data_version=_data_version,
-            filter_servers=Field("filter_servers", _strings, (), null_is_null=True),
+            data_version=_record(_DATA_VERSION),
+            filter_servers=Field("filter_servers", _list_of(_string), (), null_is_null=True),
             compressed=Field("compressed", _boolean, False),
             body_bytes=Field("body_bytes", _LONG, 0),
             refusal=_string,
+            topics=_list_of(_record(_TOPIC)),
+            mappings=_list_of(_record(_MAPPING)),
         ),
     ),
     "unregistration": Kind("unregistrations", _request(104, **_BROKER)),
@@ -233,7 +249,7 @@ KINDS: Final[dict[str, Kind]] = {
             broker_name=_string,
             cluster_name=_string,
             topic=_string,
-            queue_datas=_queue_datas,
+            queue_datas=_list_of(_record(_QUEUE_DATA)),
             namespace=_string,
             config_key=_string,
             config_value=_text,
@@ -267,30 +283,3 @@ KINDS: Final[dict[str, Kind]] = {
         ),
     ),
 }
-
-_DATA_VERSION: Final = _fields(
-    state_version=Field("state_version", _LONG, 0), timestamp=Field("timestamp", _LONG, REQUIRED), counter=_LONG
-)
-_QUEUE_DATA: Final = _fields(
-    broker_name=_string,
-    read_queue_nums=Field("read_queue_nums", _INT, REQUIRED),
-    write_queue_nums=Field("write_queue_nums", _INT, REQUIRED),
-    perm=Field("perm", _INT, REQUIRED),
-    topic_sys_flag=Field("topic_sys_flag", _INT, 0),
-)
-TOPIC: Final = _fields(
-    topic=Field("topic", _string, REQUIRED),
-    read_queue_nums=Field("read_queue_nums", _INT, REQUIRED),
-    write_queue_nums=Field("write_queue_nums", _INT, REQUIRED),
-    perm=Field("perm", _INT, REQUIRED),
-    topic_sys_flag=Field("topic_sys_flag", _INT, 0),
-)
-MAPPING: Final = _fields(
-    topic=Field("topic", _string, REQUIRED),
-    bname=_string,
-    total_queues=Field("total_queues", _INT, REQUIRED),
-    epoch=Field("epoch", _LONG, 0),
-    dirty=Field("dirty", _boolean, False),
-    scope=_string,
-    curr_id_map=_queue_ids,
-)

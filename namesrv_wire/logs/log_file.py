@@ -10,14 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from io import BufferedReader
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 from namesrv_wire.compression import is_packed, unpacked
 from namesrv_wire.errors import CaptureError, DecodeError, Reason
 from namesrv_wire.limits import MAX_LINE_BYTES
-from namesrv_wire.logs.event_log import Positions
-from namesrv_wire.logs.known_lines import TOPICS, KnownLines
-from namesrv_wire.rows import AnyRow, Row, Values, digest_id, quarantine_row
+from namesrv_wire.logs.event_log import Positions, rows_of_line
+from namesrv_wire.rows import AnyRow, Values, digest_id, quarantine_row
 
 BLOCK_BYTES: Final = 16 << 20
 """A block is the lines that begin in so many bytes: blocks are read by themselves, by whoever has time."""
@@ -25,8 +24,8 @@ BLOCK_BYTES: Final = 16 << 20
 _STEP_BYTES: Final = 16 << 10
 # So much is cut into lines at once: a line takes some objects, however short it is.
 _READ_BYTES: Final = 256 << 10
-# A block ends before its bytes are read if it has so many lines, or so many that were read with care.
-_BLOCK_LINES, _BLOCK_ROWS = 1 << 17, 1 << 14
+# A block ends before its bytes are read if it has so many lines.
+_BLOCK_LINES: Final = 1 << 14
 _BOM: Final = codecs.BOM_UTF8
 _BEGINNING_BYTES: Final = 64 << 10
 # The first line may be the end of one, as where a log is cut by size.
@@ -40,8 +39,6 @@ _UNREADABLE: Final = (
     ),
 )
 """How texts begin that are no event log as a whole, and what is said of them."""
-_KNOWN: Final = [KnownLines()]
-"""What was parsed by this process, whatever the file."""
 
 
 @dataclass(slots=True)
@@ -71,7 +68,7 @@ def read_blocks(path: Path, start: int = 0, stop: int | None = None) -> Iterator
     reader = _Reader(name, 1)
     for text in texts(path, start, stop):
         reader.read(text)
-        if text.ends_block or reader.block.count >= _BLOCK_LINES or reader.careful >= _BLOCK_ROWS:
+        if text.ends_block or reader.block.count >= _BLOCK_LINES:
             if reader.block.count:
                 yield reader.block
             reader = _Reader(name, reader.block.first + reader.block.count)
@@ -116,8 +113,6 @@ class _Text(NamedTuple):
 class _Reader:
     def __init__(self, source_file: str, first: int) -> None:
         self.block = Block(first)
-        self.careful = 0
-        """How many lines were read with care."""
         self._source_file = source_file
         self._positions = Positions()
         self._told: dict[str, Values] = {}
@@ -134,29 +129,22 @@ class _Reader:
             self._read_line(number, line, text.beyond)
 
     def _read_line(self, number: int, line: bytes, beyond: int) -> None:
-        known, values = _KNOWN[0].find(line) if len(line) <= MAX_LINE_BYTES else (None, ())
-        row = None if known is None else known.row(values, self._source_file, number)
-        if known is None or row is None:
-            self._read_other(number, line, beyond)
-            return
-        if known.topics is not None:
-            self._tell(known.topics)
-        self.block.rows.append(row if row.seq_is_given else self._positions.placed(row))
-
-    def _read_other(self, number: int, line: bytes, beyond: int) -> None:
-        if line.startswith(_BOM):  # in front of the first line, or of one of a file that was put behind another
-            self._read_line(number, line.removeprefix(_BOM), beyond)
-        elif not line or line.isspace():
+        while line.startswith(_BOM):  # in front of the first line, or of one of a file that was put behind another
+            line = line.removeprefix(_BOM)
+        if not line or line.isspace():
             self.block.frames -= 1
-        else:
-            self.careful += 1
-            for row in _rows_or_refusal(line, len(line) + beyond, (self._source_file, number)):
-                if row.table == TOPICS:
-                    self._tell(row)
-                else:
-                    self.block.rows.append(self._positions.placed(row))
+            return
+        length, place, topics = len(line) + beyond, (self._source_file, number), list[AnyRow]()
+        try:
+            *topics, row = rows_of_line(line, *place) if length <= MAX_LINE_BYTES else _too_long(length)
+        except DecodeError as error:
+            piece = line.rstrip(b"\r\n")[:MAX_LINE_BYTES]
+            row = quarantine_row((None, None), (*place, None), error, piece, length, digest_id(content=piece))
+        for table in topics:
+            self._tell(table)
+        self.block.rows.append(self._positions.placed(row))
 
-    def _tell(self, topics: Row) -> None:
+    def _tell(self, topics: AnyRow) -> None:
         """Add a topic table, unless it is the last one that was told with its digest."""
         digest = topics.values["topic_config_digest"]
         told = self._told.get(digest)
@@ -165,17 +153,8 @@ class _Reader:
             self.block.rows.append(topics)
 
 
-def _rows_or_refusal(line: bytes, length: int, place: tuple[str, int]) -> list[Row]:
-    """Return the rows of a line of `length` bytes, or the quarantine row that says why there are none."""
-    if length <= MAX_LINE_BYTES:
-        try:
-            return _KNOWN[0].parsed(line, *place)
-        except DecodeError as refused:
-            error = refused
-    else:
-        error = DecodeError(Reason.LINE_TOO_LONG, f"{length} bytes, at most {MAX_LINE_BYTES}")
-    piece = line.rstrip(b"\r\n")[:MAX_LINE_BYTES]
-    return [quarantine_row((None, None), (*place, None), error, piece, length, digest_id(content=piece))]
+def _too_long(length: int) -> NoReturn:
+    raise DecodeError(Reason.LINE_TOO_LONG, f"{length} bytes, at most {MAX_LINE_BYTES}")
 
 
 def texts(path: Path, start: int = 0, stop: int | None = None) -> Iterator[_Text]:

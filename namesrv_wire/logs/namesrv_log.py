@@ -22,7 +22,7 @@ from namesrv_core.machine.logged import LEASE_ENDED
 from namesrv_wire.codes import VERSION_NAMES
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.limits import FIRST_BYTES, MAX_LINE_BYTES
-from namesrv_wire.logs.event_log import SCHEMA, Positions, rows_of_line
+from namesrv_wire.logs.event_log import SCHEMA, Positions, rows_said
 from namesrv_wire.logs.log_file import Block, texts
 from namesrv_wire.logs.log_lines import (
     ANY_CALL,
@@ -168,7 +168,7 @@ class _Log:
     def __init__(self, source_file: str, told: Told) -> None:
         self._file, self._told, self._zone = source_file, told, zone_of(told.zone)
         self._found: list[tuple[int, dict[str, Any]]] = []
-        self._rows: list[tuple[int, Row]] = []
+        self._rows: list[tuple[int, AnyRow]] = []
         self._count, self._ignored = 0, Counter[str]()
         self._held: tuple[int, Match[bytes], bytearray] | None = None
         """A KV line, whose value may go on in the next line."""
@@ -222,12 +222,11 @@ class _Log:
             self._held = None
             self._read_message(number, found, bytes(text))
 
-    def _rows_of(self, at: int, value: dict[str, Any], first: int) -> list[tuple[int, Row]]:
-        line = json.dumps(value).encode()
+    def _rows_of(self, at: int, value: dict[str, Any], first: int) -> list[tuple[int, AnyRow]]:
         try:
-            return [(at, row) for row in rows_of_line(line, self._file, max(at, first - 1))]
+            return [(at, row) for row in rows_said({**value}, self._file, max(at, first - 1))]
         except DecodeError as error:
-            return [(at, self._refusal(at, line, error))]
+            return [(at, self._refusal(at, json.dumps(value).encode(), error))]
 
     # -- times -----------------------------------------------------------------------------------------------------------
 

@@ -20,14 +20,6 @@ LANGUAGES: Final = (
     *("JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY"),
     *("OTHER", "HTTP", "GO", "PHP", "OMS", "RUST", "NODE_JS"),
 )
-_SAFE_KEYS: Final = frozenset(
-    {
-        *("brokerName", "brokerAddr", "brokerId", "clusterName", "haServerAddr", "compressed", "bodyCrc32", "topic"),
-        *("enableActingMaster", "heartbeatTimeoutMillis", "acceptStandardJsonOnly", "namespace", "key", "value"),
-        *("changed", "masterAddr", "cluster"),
-    }
-)
-_STRINGS: Final = frozenset({str})
 _HEADER_FIELDS: Final = frozenset(
     {
         *("code", "language", "version", "opaque", "flag", "remark", "extFields", "serializeTypeCurrentRPC", "body"),
@@ -95,22 +87,16 @@ def _json_frame(data: bytes, header_end: int) -> Frame:
     if fields("body") is not None or not isinstance(fields("serializeTypeCurrentRPC", ""), str):
         raise ambiguous("a header with a body, or a serialization that is no name")
     return Frame(
-        _int32(fields("code", 0), "code"),
+        java_integer(fields("code", 0), INT, "code"),
         _language(fields("language", "JAVA")),
-        _int32(fields("version", 0), "version"),
-        _int32(fields("opaque"), "opaque"),
-        _int32(fields("flag", 0), "flag"),
+        java_integer(fields("version", 0), INT, "version"),
+        java_integer(fields("opaque"), INT, "opaque"),
+        java_integer(fields("flag", 0), INT, "flag"),
         text_of(fields("remark"), "remark"),
         _json_ext(fields("extFields")),
         data[header_end:],
         JSON,
     )
-
-
-def _int32(value: object, name: str) -> int:
-    if type(value) is int and -0x80000000 <= value <= 0x7FFFFFFF:
-        return value
-    return java_integer(value, INT, name)
 
 
 def _language(value: object) -> str | None:
@@ -131,14 +117,7 @@ def _json_ext(fields: object) -> dict[str, str | None]:
         raise ambiguous("extFields is no object")
     if len(fields) > MAX_EXT_FIELDS:
         raise DecodeError(Reason.TOO_MANY_EXT_FIELDS, f"{len(fields)} ext fields, at most {MAX_EXT_FIELDS}")
-    if _SAFE_KEYS.issuperset(fields) and _STRINGS.issuperset(map(type, fields.values())):
-        return fields
-    ext: dict[str, str | None] = {}
-    for key, value in fields.items():
-        if key not in _SAFE_KEYS and is_secret(key):
-            continue
-        ext[key] = value if type(value) is str else text_of(value, "an ext field")
-    return ext
+    return {key: text_of(value, "an ext field") for key, value in fields.items() if not is_secret(key)}
 
 
 def _binary_frame(data: bytes, header_length: int) -> Frame:
@@ -166,7 +145,7 @@ def _binary_frame(data: bytes, header_length: int) -> Frame:
                 raise DecodeError(Reason.TOO_MANY_EXT_FIELDS, f"more than {MAX_EXT_FIELDS} ext fields")
             key, at = _string(data, at, _SHORT, ext_length)
             value, at = _string(data, at, _INT, ext_length)
-            if key is not None and (key in _SAFE_KEYS or not is_secret(key)):
+            if key is not None and not is_secret(key):
                 ext[key] = value
     except struct_error:
         raise DecodeError(Reason.BAD_HEADER, "the binary header ends inside a field") from None

@@ -87,13 +87,6 @@ def require_short_names(columns: Values) -> None:
         require_short(what, columns[what])
 
 
-def asks_standard_json(frame: Frame) -> bool:
-    """Return whether a route question (105) accepts standard JSON only."""
-    return frame.code == RequestCode.GET_ROUTEINFO_BY_TOPIC and bool(
-        java_boolean(frame.ext.get("acceptStandardJsonOnly"))
-    )
-
-
 def _register_body_columns(frame: Frame, header: RegisterHeader, event_ms: int) -> tuple[Values, TopicTable | None]:
     """Return what a registration's body says, or why the request layer refused it."""
     columns: Values = dict.fromkeys(("data_version", "topic_config_digest", "topic_count", "filter_servers", "refusal"))
@@ -187,8 +180,6 @@ _LENGTHS: Final = Struct(">II")
 _OPAQUE: Final = Struct(">i")
 # What a frame takes as objects, beyond its bytes.
 _OBJECT_BYTES: Final = 2_048
-_HEADS_SHIFT: Final = 4
-"""Headers take a sixteenth of what frames may."""
 
 
 class KnownFrame:
@@ -225,7 +216,8 @@ class KnownFrame:
         """
         frame = self.frame
         if self._question is None and frame.code in OBSERVED:
-            standard_json = asks_standard_json(frame)
+            is_asked = java_boolean(frame.ext.get("acceptStandardJsonOnly"))
+            standard_json = bool(is_asked) and frame.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
             asked = question_of(frame.code, frame.ext, standard_json=standard_json)
             question = {
                 "code": frame.code,
@@ -260,75 +252,47 @@ class KnownFrame:
 
 
 class KnownFrames:
-    """Decodes frames; equal ones, and ones that differ only in their opaque, once. Bounded in bytes.
-
-    Headers are known apart from bodies, since most answers have one of a few. What was asked for since half of the bound
-    came in stays.
-    """
+    """Decodes frames; equal ones, and ones that differ only in their opaque, once. Bounded in bytes: all are forgotten together."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[bytes, bytes], KnownFrame] = {}
-        self._before: dict[tuple[bytes, bytes], KnownFrame] = {}
-        """Those that were not asked for of late: they go next."""
         self._bytes = 0
-        self._heads: dict[bytes, Frame] = {}
-        self._head_bytes = 0
 
     def decode(self, data: bytes) -> tuple[KnownFrame, int]:
         """Return the frame in `data`, its length bytes included, and its opaque. Raises `DecodeError` and nothing else."""
-        length, word = _LENGTHS.unpack_from(data) if len(data) >= 17 else (0, 0)
-        if length == len(data) - 4:
-            if word >> 24 == JSON:
-                stop = 8 + (word & 0xFFFFFF)
-                at = data.find(_NAME, 8, stop) + 9
-                number = _NUMBER.match(data, at, stop) if at > 8 else None
-                if number is not None and stop <= len(data) and -_MOST <= (opaque := int(number[0])) <= _MOST:
-                    # The length in front says how many digits there were: else some might be taken for the header's end.
-                    key, body = data[4:at] + data[number.end() : stop], data[stop:]
-                    known = self._known.get((key, body))
-                    if known is not None:
-                        return known, opaque
-                    return self._unknown(data, key, body, opaque)
-            elif word >> 24 == ROCKETMQ:
-                # Where its body begins its fields say, whatever the length of its header: it is all header here.
-                return self._unknown(data, data[:13] + data[17:], b"", _OPAQUE.unpack_from(data, 13)[0])
+        place, opaque = _place_of(data)
+        known = None if place is None else self._known.get(place)
+        if known is not None:
+            return known, opaque
         known = KnownFrame(decode_frame(data))
+        if place is not None and known.frame.opaque == opaque and _is_apart(data, known.frame):
+            # A decoded topic table is several times its text.
+            factor = 8 if EVENT_TABLES.get(known.frame.code) == "registrations" else 1
+            size = sum(map(len, place)) * factor + _OBJECT_BYTES
+            if size <= MAX_KNOWN_FRAME_BYTES:
+                if self._bytes + size > KNOWN_FRAMES_BYTES:
+                    self._known, self._bytes = {}, 0
+                known.size = size
+                self._known[place] = known
+                self._bytes += size
         return known, known.frame.opaque
 
-    def _unknown(self, data: bytes, key: bytes, body: bytes, opaque: int) -> tuple[KnownFrame, int]:
-        """Return a frame that was not asked for of late, of which these stand for all but the opaque, and its opaque."""
-        place = key, body
-        known = self._known.get(place) or self._before.pop(place, None)
-        if known is not None:
-            if place not in self._known:
-                self._keep(place, known)
-            return known, opaque
-        head = self._heads.get(key)
-        if head is not None:
-            known = KnownFrame(head._replace(opaque=opaque, body=body))
-        else:
-            known = KnownFrame(decode_frame(data))
-            if known.frame.opaque != opaque or not _is_apart(data, known.frame):
-                return known, known.frame.opaque
-            if known.frame.serialization == JSON:
-                if self._head_bytes > KNOWN_FRAMES_BYTES >> _HEADS_SHIFT:
-                    self._heads.clear()
-                    self._head_bytes = 0
-                self._heads[key] = known.frame._replace(body=b"")
-                self._head_bytes += len(key) + _OBJECT_BYTES
-        # A decoded topic table is several times its text.
-        factor = 8 if EVENT_TABLES.get(known.frame.code) == "registrations" else 1
-        size = (len(key) + len(body)) * factor + _OBJECT_BYTES
-        if size <= MAX_KNOWN_FRAME_BYTES:
-            known.size = size
-            self._keep(place, known)
-        return known, opaque
 
-    def _keep(self, place: tuple[bytes, bytes], known: KnownFrame) -> None:
-        if 2 * (self._bytes + known.size) > KNOWN_FRAMES_BYTES:
-            self._before, self._known, self._bytes = self._known, {}, 0
-        self._known[place] = known
-        self._bytes += known.size
+def _place_of(data: bytes) -> tuple[tuple[bytes, bytes] | None, int]:
+    """Return what a frame is known by, which is all of it but its opaque, in two parts, and that; None: it is decoded each time."""
+    length, word = _LENGTHS.unpack_from(data) if len(data) >= 17 else (0, 0)
+    if length == len(data) - 4:
+        if word >> 24 == JSON:
+            stop = 8 + (word & 0xFFFFFF)
+            at = data.find(_NAME, 8, stop) + 9
+            number = _NUMBER.match(data, at, stop) if at > 8 else None
+            if number is not None and stop <= len(data) and -_MOST <= (opaque := int(number[0])) <= _MOST:
+                # The length in front says how many digits there were: else some might be taken for the header's end.
+                return (data[4:at] + data[number.end() : stop], data[stop:]), opaque
+        elif word >> 24 == ROCKETMQ:
+            # Where its body begins its fields say, whatever the length of its header: it is all header here.
+            return (data[:13] + data[17:], b""), _OPAQUE.unpack_from(data, 13)[0]
+    return None, 0
 
 
 def _is_apart(data: bytes, frame: Frame) -> bool:

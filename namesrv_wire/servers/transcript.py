@@ -174,7 +174,7 @@ class Transcript:
             self._flows.also(server, connection, earlier)
             return [], False
         if not from_server:
-            self._sightings.set_aside([*waited, Aside(segment, source_file)], flow)
+            self._sightings.aside[flow] = [*waited, Aside(segment, source_file)]
         server.tally.packets += from_server
         return [], True
 

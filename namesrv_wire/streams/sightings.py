@@ -116,10 +116,6 @@ class Sightings:
             self._recent.popitem(last=False)
         return None
 
-    def set_aside(self, waiting: list[Aside], flow: Flow) -> None:
-        """Let a client's segments on an unknown connection wait."""
-        self.aside[flow] = waiting
-
     def waited(self, flow: Flow) -> list[Aside]:
         """Return the segments of a connection that wait, and let them wait no longer."""
         return self.aside.pop(flow, [])

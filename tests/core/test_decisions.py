@@ -28,7 +28,7 @@ NOBODY = Answer(0, '{"brokerAddrTable":{},"clusterAddrTable":{}}')
 def decide(day: Day) -> tuple[list[Decided], list[Placed]]:
     """Return the decisions of a day by position, and the events that take effect elsewhere than recorded."""
     deciding = Deciding(day)
-    deciding.finish(day.start(), day.from_seq - 1)
+    deciding.finish(day.start.copy(), day.from_seq - 1)
     return deciding.decided, deciding.placed
 
 
@@ -72,11 +72,11 @@ def day(
         timed.event_id: timed.seq for timed in timed_events if not isinstance(timed.event, events.ChannelDestroyed)
     }
     return Day(
-        lambda: Registry(profile),
+        Registry(profile),
         sorted(timed_events),
         received | answered,
         frozenset(answered),
-        sorted(observations, key=lambda observed: observed.seq),
+        lambda: sorted(observations, key=lambda observed: observed.seq),
         namesrv,
         schedule,
         "ns",
@@ -86,10 +86,10 @@ def day(
 
 def explained_by(one: Day) -> frozenset[str]:
     """Return the ids of the answers that a replay of the whole day, in the order recorded, explains."""
-    one, registry = thawed(one), one.start()
+    one, registry = thawed(one), one.start.copy()
     before, span = registry.copy(), (one.from_seq - 1, one.until_seq)
     timeline, starts = replayed(one, registry, one.timed_events, span)
-    verdicts = verify(before, timeline, one.observations, one.namesrv, starts=starts)
+    verdicts = verify(before, timeline, one.observations(), one.namesrv, starts=starts)
     return frozenset(verdict.observed.event_id for verdict in verdicts if verdict.matched)
 
 

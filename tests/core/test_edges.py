@@ -7,7 +7,8 @@ import json
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Outcome, Registry, take
-from namesrv_core.history.route_history import Member, Position, RouteRow, sweep_route
+from namesrv_core.history.intervals import Interval, Member, Position
+from namesrv_core.history.route_history import sweep_route
 from namesrv_core.machine import events
 from namesrv_core.machine.draft import Draft
 from namesrv_core.machine.register import min_broker_id_notifications
@@ -222,18 +223,21 @@ def test_queries_of_a_trace_answer_in_its_form() -> None:
 
 def test_mappings_and_filter_servers_are_part_of_a_topics_route() -> None:
     """They change what clients of 5.4.0 see; a row that is none of a route's is an error."""
-    old, later = Position(1, 0, "old", 1), Position(5_000, 0, "later", 5)
-    group = RouteRow("topic_queue_table", "b", QueueData(4, 4, 6, 0), old)
-    filters = RouteRow("filter_server_table", LiveKey("C", "a:1"), ("f:1",), later)
-    mapping = RouteRow("topic_queue_mapping_info_table", "b", TopicQueueMappingInfo("T", "b", 4, 1), later)
-    member = RouteRow("broker_addr_table", None, Member("b", 0, "a:1", "C"), old)
+    old, later = (
+        (1, "old", Position(1, 0), Position(1, 0), None),
+        (5, "later", Position(5_000, 0), Position(5_000, 0), None),
+    )
+    group = Interval("topic_queue", ("T", "b"), QueueData(4, 4, 6, 0), *old)
+    filters = Interval("filter_server", ("C", "a:1"), ("f:1",), *later)
+    mapping = Interval("topic_queue_mapping", ("T", "b"), TopicQueueMappingInfo("T", "b", 4, 1), *later)
+    member = Interval("broker_addr", ("b", 0), Member("a:1", "C", False, None), *old)
     (change,) = sweep_route("T", [group, member, filters, mapping], FIVE, start_us=3).changes
     servers, shown = change.parts
     assert servers == ("filterServerTable", "a:1", '"a:1":["f:1"]')
     assert shown[:2] == ("topicQueueMappingByBroker", "b")
     assert json.loads("{" + (shown.text or "") + "}")["b"]["epoch"] == 1
-    with pytest.raises(ValueError, match="row of table 'filter_server_table'"):
-        sweep_route("T", [filters._replace(key="a:1")], FIVE, start_us=3)
+    with pytest.raises(ValueError, match="interval of 'data_version' with value"):
+        sweep_route("T", [filters._replace(table="data_version")], FIVE, start_us=3)
 
 
 @pytest.mark.parametrize(

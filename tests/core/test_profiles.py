@@ -14,7 +14,7 @@ from namesrv_core.machine.java_map import JavaMap, string_map
 from namesrv_core.machine.profile import COMPARED, PROFILES, profile_named, profile_of_version
 from namesrv_core.machine.register import REGISTER_FAILED
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
-from namesrv_core.replay.take import take
+from namesrv_core.replay.loop import take
 from namesrv_wire.codes import VERSION_NAMES
 
 TWO = TopicTable([TopicConfig("T", 4, 4, 6, 3), TopicConfig("U", 4, 4, 6, 0)])

@@ -32,7 +32,7 @@ def start() -> Registry:
 def day_of(timed_events: list[TimedEvent], received: dict[str, int]) -> Day:
     """A day of 5.4.0 without observations; what was received was answered."""
     schedule = ScanSchedule([], 5_000)
-    return Day(start, timed_events, received, frozenset(received), [], Namesrv(V5_4_0), schedule, "ns", 2_000 * MS)
+    return Day(start(), timed_events, received, frozenset(received), list, Namesrv(V5_4_0), schedule, "ns", 2_000 * MS)
 
 
 def kinds(earlier: events.Event, later: events.Event, received_ms: int = 995) -> list[str]:

@@ -12,7 +12,7 @@ from namesrv_core import Namesrv, Outcome, Registry, step
 from namesrv_core.history.intervals import Histories, Interval, timeline_of
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import MASTER_ID, BrokerData, TopicConfig, TopicTable
-from namesrv_core.replay.take import take
+from namesrv_core.replay.loop import take
 from tests.core.adversary import (
     CHANNEL_ENDS,
     EVENTS,

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from namesrv_core import Namesrv, Registry
 from namesrv_core.machine import events
@@ -15,11 +13,7 @@ from namesrv_core.machine.profile import V4_9_7, V5_4_0, NamesrvConfig, Profile
 from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
 from namesrv_core.machine.step import step
-from namesrv_core.replay import loop
-from namesrv_core.replay.loop import OrderError, Taken, TimedEvent, replay, scan_id
-from namesrv_core.replay.take import take
-from tests.core.adversary import EVENTS, NAMESRVS, PAUSES_MS, understood_by, weighted
-from tests.examples import examples
+from namesrv_core.replay.loop import OrderError, Taken, TimedEvent, replay, scan_id, take
 
 MASTER = "10.0.0.1:10911"
 TOPICS = TopicTable([TopicConfig("T", 4, 4, 6, 0), TopicConfig("U", 4, 4, 6, 0)])
@@ -56,58 +50,6 @@ def test_events_of_one_position_go_by_their_id() -> None:
     assert [t.timed.event_id for t in taken(V4_9_7, [one, two])] == ["a", "b"]
     with pytest.raises(OrderError):
         taken(V4_9_7, [two, one])
-
-
-class LooksAlways(loop.Scans):
-    """Ticks that are looked for before each event, whether or not something could expire."""
-
-    @property
-    def none_before(self) -> int:
-        """Return what never keeps the loop from looking."""
-        return -1
-
-    @none_before.setter
-    def none_before(self, _: int) -> None:
-        """Forget it."""
-
-
-ADDRS = st.sampled_from([MASTER, "10.0.0.2:10911", "10.0.0.3:10911"])
-MASTERS = st.builds(
-    lambda addr, timeout_ms: register(name=addr, channel=addr)._replace(
-        broker_addr=addr, heartbeat_timeout_ms=timeout_ms
-    ),
-    ADDRS,
-    st.sampled_from([None, 10_000, 30_000]),
-)
-BEATS = st.builds(events.QueryDataVersion, st.just("C"), ADDRS, st.just(DataVersion(0, 1, 1)))
-
-
-@settings(max_examples=examples(300))
-@given(
-    NAMESRVS,
-    st.lists(st.tuples(weighted([(4, MASTERS), (4, BEATS), (2, EVENTS)]), PAUSES_MS | st.just(6_000)), max_size=12),
-    st.lists(st.tuples(st.integers(0, 300_000), st.integers(0, 9_999)), max_size=3),
-)
-def test_ticks_are_looked_for_no_more_often_than_they_matter(
-    namesrv: Namesrv, said: list[tuple[events.Event, int]], starts: list[tuple[int, int]]
-) -> None:
-    """Leases that are renewed, ghosts, processes that start in between: what is not looked for would not be found."""
-    at_ms, log = 0, []
-    for number, (event, pause) in enumerate(said):
-        at_ms += pause
-        if understood_by(namesrv, event):
-            log.append(at(at_ms, event, number))
-    epochs = [ScanEpoch(0, 0)]
-    epochs += [ScanEpoch(ms * MS, (ms + phase) * MS) for ms, phase in starts]
-    schedule = ScanSchedule(epochs, namesrv.scan_period_ms)
-
-    def replayed() -> list[Taken]:
-        return list(replay(Registry(namesrv.profile), log, namesrv, schedule, span=(0, (at_ms + 400_000) * MS)))
-
-    found = replayed()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loop, "Scans", LooksAlways)
-        assert replayed() == found
 
 
 @pytest.mark.parametrize(("past", "lease_end_ms"), [(None, 180_000), (Past(0), 121_000)], ids=["known", "unknown"])

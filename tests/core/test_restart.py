@@ -7,7 +7,7 @@ from namesrv_core.machine import events
 from namesrv_core.machine.java_map import JavaMap, string_map
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Namesrv
 from namesrv_core.machine.registry import Change, Registry
-from namesrv_core.replay.take import take
+from namesrv_core.replay.loop import take
 
 
 def test_a_map_that_grew_is_loaded_into_a_fresh_one() -> None:

@@ -15,19 +15,11 @@ from hypothesis import strategies as st
 from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Registry
 from namesrv_core.asking.answers import route_json
 from namesrv_core.asking.queries import pickup_topic_route_data
-from namesrv_core.history.route_history import (
-    Member,
-    Orphan,
-    Position,
-    RouteRow,
-    RouteTable,
-    Size,
-    stale_order_conf,
-    sweep_route,
-)
+from namesrv_core.history.intervals import TABLE_OF, By, Interval, Member, Position, group_of
+from namesrv_core.history.route_history import NAMESRV, REPORTED, Orphan, Size, stale_order_conf, sweep_route
 from namesrv_core.machine.profile import profile_named
 from namesrv_core.machine.registry import Change
-from namesrv_core.machine.rows import BrokerData, KvValue, LiveKey, QueueData, TopicQueueMappingInfo
+from namesrv_core.machine.rows import KvValue, QueueData, TopicQueueMappingInfo
 from schemas.times import day_start_us, instant_us
 from tests.compare_gold import route_text
 from tests.situations import Language, Situation
@@ -36,50 +28,51 @@ DAY = dt.date(2026, 3, 1)
 Event = tuple[str, dt.datetime]
 
 
-def at(us: int, event_id: str, no: int = 0) -> Position:
-    return Position(us * 1_000, no, event_id, us)
+def at(us: int, event_id: str, no: int = 0) -> By:
+    return By(Position(us * 1_000, no), event_id, us)
 
 
-def positioned(event: Event | None, no: int = 0) -> Position:
-    """Return where an event stands on its day; without one, where the rows of days before do."""
+def positioned(event: Event | None, no: int = 0) -> By:
+    """Return what an event does, and when on its day; without one, what the rows of days before have."""
     name, when = event or ("old", dt.datetime.combine(DAY, dt.time(), dt.timezone.utc))
     return at((instant_us(when) - day_start_us(DAY)), name, no)
 
 
+def interval(table: str, key: tuple[object, ...], value: object, opened: By, closed: By | None = None) -> Interval:
+    ended = (
+        {} if closed is None else {"valid_to_us": closed.at_us, "closed_by": closed.event_id, "closed_at": closed.at}
+    )
+    return Interval(table, key, value, opened.at_us, opened.event_id, opened.at, opened.at, None, **ended)  # type: ignore[arg-type]
+
+
 def row(
-    table: RouteTable, key: Any, value: object, opened: Event | None = None, closed: Event | None = None
-) -> RouteRow:
-    return RouteRow(table, key, value, positioned(opened), None if closed is None else positioned(closed))
+    table: str, key: tuple[object, ...], value: object, opened: Event | None = None, closed: Event | None = None
+) -> Interval:
+    return interval(table, key, value, positioned(opened), None if closed is None else positioned(closed))
 
 
 LANGUAGE = Language(
     {
         "queues": (
             "rows",
-            lambda name, *when, perm=6: row("topic_queue_table", name, QueueData(4, 4, perm, 0), *when),
+            lambda name, *when, perm=6: row("topic_queue", ("T", name), QueueData(4, 4, perm, 0), *when),
         ),
         "member": (
             "rows",
             lambda name, broker_id, addr, *when, acting=False: row(
-                "broker_addr_table", None, Member(name, broker_id, addr, "C", acting), *when
+                "broker_addr", (name, broker_id), Member(addr, "C", acting, None), *when
             ),
         ),
-        "live": (
-            "rows",
-            lambda addr, *when, cluster=None: row("broker_live_table", LiveKey(cluster, addr), None, *when),
-        ),
-        "conf": ("rows", lambda text, *when: row("kv_config_table", None, KvValue(text), *when)),
-        "reported": (
-            "rows",
-            lambda name, listed, when: RouteRow("reported", name, listed, positioned(when, 9)),
-        ),
+        "live": ("rows", lambda addr, *when, cluster=None: row("broker_live", (cluster, addr), None, *when)),
+        "conf": ("rows", lambda text, *when: row("kv_config", ("ORDER_TOPIC_CONFIG", "T"), KvValue(text), *when)),
+        "reported": ("rows", lambda name, listed, when: interval(REPORTED, ("T", name), listed, positioned(when, 9))),
         "namesrv": (
             "namesrvs",
             lambda version, when=None, **config: (Namesrv(profile_named(version), NamesrvConfig(**config)), when),
         ),
         "carried": (
             "carried",
-            lambda reason, name, when: Orphan(reason, name, positioned(when).effect_us, when[0]),
+            lambda reason, name, when: Orphan(reason, name, positioned(when).at_us, when[0]),
         ),
     },
     {},
@@ -99,7 +92,7 @@ def test_what_clients_saw_change_and_what_could_not_be_served(situation: Situati
     namesrvs: list[Any] = situation.rows.get("namesrvs", [])
     for each, when in namesrvs:
         namesrv = each if when is None else namesrv
-        rows += [] if when is None else [RouteRow("namesrv", None, each, positioned(when, -1))]
+        rows += [] if when is None else [interval(NAMESRV, (), each, positioned(when, -1))]
     found = sweep_route("T", rows, namesrv, start_us=60 * 1_000_000, open_orphans=carried)
     lines = [f"{change.change} {change.caused_by}" for change in found.changes]
     lines += [
@@ -145,7 +138,7 @@ def test_stale_order_conf_judges_names_and_queue_counts() -> None:
 
 
 @st.composite
-def histories(draw: st.DrawFn) -> list[RouteRow]:
+def histories(draw: st.DrawFn) -> list[Interval]:
     """Return rows of a topic of 5.4.0 on two names: intervals, one after another or with gaps, many in one event."""
     rows = []
     for table, key, values in _kinds():
@@ -153,42 +146,34 @@ def histories(draw: st.DrawFn) -> list[RouteRow]:
         for number, (opened, closed) in enumerate(zip(ends, [*ends, None][1:], strict=True)):
             if draw(st.booleans()):
                 value = values[(number + draw(st.integers(0, 1))) % len(values)]
-                rows.append(RouteRow(table, key, value, at(opened, "e"), at(closed, "e") if closed else None))
+                rows.append(interval(table, key, value, at(opened, "e"), at(closed, "e") if closed else None))
     return rows
 
 
-def _kinds() -> Iterator[tuple[Any, object, list[object]]]:
+def _kinds() -> Iterator[tuple[str, tuple[object, ...], list[object]]]:
     for name in ("a", "b"):
-        yield "topic_queue_table", name, [QueueData(4, 4, perm, 0) for perm in (6, 4)]
+        yield "topic_queue", ("T", name), [QueueData(4, 4, perm, 0) for perm in (6, 4)]
         for broker_id in (0, 1):
             addr = f"{name}{broker_id}:1"
-            yield "broker_addr_table", None, [Member(name, broker_id, addr, "C", True, zone) for zone in (None, "z")]
-            yield "filter_server_table", LiveKey("C", addr), [("f:1",), ("f:1", "f:2")]
-        yield "topic_queue_mapping_info_table", name, [TopicQueueMappingInfo("T", name, 4, epoch) for epoch in (1, 2)]
-    yield "kv_config_table", None, [KvValue("a:4"), KvValue("b:8;a:2")]
+            yield "broker_addr", (name, broker_id), [Member(addr, "C", True, zone) for zone in (None, "z")]
+            yield "filter_server", ("C", addr), [("f:1",), ("f:1", "f:2")]
+        yield "topic_queue_mapping", ("T", name), [TopicQueueMappingInfo("T", name, 4, epoch) for epoch in (1, 2)]
+    yield "kv_config", ("ORDER_TOPIC_CONFIG", "T"), [KvValue("a:4"), KvValue("b:8;a:2")]
 
 
-def whole_route(rows: list[RouteRow], us: int, namesrv: Namesrv) -> str | None:
+def whole_route(rows: list[Interval], us: int, namesrv: Namesrv) -> str | None:
     """Return the route at an instant: the answer of a registry filled with the rows that are open then."""
-    groups: dict[str | None, list[Member]] = {}
+    groups: dict[Any, dict[object, Member]] = {}
     changes = []
     for row in rows:
-        if row.opened.effect_us > us or (row.closed is not None and us >= row.closed.effect_us):
+        if row.valid_from_us > us or (row.valid_to_us is not None and us >= row.valid_to_us):
             continue
         if isinstance(row.value, Member):
-            groups.setdefault(row.value.broker_name, []).append(row.value)
-        elif isinstance(row.key, LiveKey):
-            changes.append(Change("filter_server_table", row.key, row.value))
-        elif row.table == "kv_config_table":
-            changes.append(Change("kv_config_table", ("ORDER_TOPIC_CONFIG", "T"), row.value))
-        elif row.table in ("topic_queue_table", "topic_queue_mapping_info_table"):
-            changes.append(Change(row.table, ("T", str(row.key)), row.value))
+            groups.setdefault(row.key[0], {})[row.key[1]] = row.value
+        else:
+            changes.append(Change(TABLE_OF[row.table], row.key, row.value))  # type: ignore[arg-type]  # names and addresses
     for name, members in groups.items():
-        by_id = sorted(members, key=lambda member: member.broker_id or 0)
-        first = by_id[0]
-        addrs = tuple((member.broker_id or 0, member.broker_addr) for member in by_id)
-        group = BrokerData(first.cluster_name, addrs, first.enable_acting_master, first.zone_name)
-        changes.append(Change("broker_addr_table", (name,), group))
+        changes.append(Change("broker_addr_table", (name,), group_of(dict(sorted(members.items(), key=str)))))
     registry = Registry(namesrv.profile)
     registry.apply(changes, 0)
     route = pickup_topic_route_data(registry, "T", namesrv)
@@ -200,7 +185,7 @@ def whole_route(rows: list[RouteRow], us: int, namesrv: Namesrv) -> str | None:
 
 
 @given(histories(), st.booleans(), st.booleans())
-def test_parts_put_together_are_the_route_of_a_registry(rows: list[RouteRow], acting: bool, order: bool) -> None:  # noqa: FBT001
+def test_parts_put_together_are_the_route_of_a_registry(rows: list[Interval], acting: bool, order: bool) -> None:  # noqa: FBT001
     """After each event, the folded parts and the sizes are those of the answer; events without a change leave it equal."""
     namesrv = Namesrv(V5_4_0, NamesrvConfig(support_acting_master=acting, order_message_enable=order))
     changes = {change.effect_us: change for change in sweep_route("T", rows, namesrv, start_us=0).changes}

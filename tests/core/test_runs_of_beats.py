@@ -9,7 +9,7 @@ from namesrv_core.machine.draft import Outcome
 from namesrv_core.machine.events import BrokerHeartbeat, QueryDataVersion, RefreshRun, RegisterBroker
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import DataVersion, LiveKey, TopicConfig, TopicTable
-from namesrv_core.replay.take import is_unknown, take
+from namesrv_core.replay.loop import is_unknown, take
 
 VERSION = DataVersion(0, 1, 1)
 MASTER = RegisterBroker(

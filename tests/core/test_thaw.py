@@ -65,7 +65,7 @@ def unmatched(given: Day) -> set[str]:
         _placed(timed, moves[timed.event_id]) if timed.event_id in moves else timed for timed in given.timed_events
     )
     explained = explained_by(given._replace(timed_events=taken))
-    return {observed.event_id for observed in given.observations} - explained
+    return {observed.event_id for observed in given.observations()} - explained
 
 
 def _placed(timed: TimedEvent, placed: Placed) -> TimedEvent:

@@ -29,7 +29,7 @@ def told_of(one: Day, *, until_ms: int = 200_000) -> list[Told]:
     there, lease_end_ms = topics("T", "TBW102"), 7_000 + LEASE_MS
     seen = [
         Seen((lease_end_ms + 1) * MS, until_ms * MS, of.request_seq, of.seq, of.event_id, stands=of.answered == there)
-        for of in one.observations
+        for of in one.observations()
         if lease_end_ms * MS < of.request_seq and of.seq <= until_ms * MS
     ]
     return [told for each in seen for told in evidence.told_by(each, PERIOD_MS * MS)]
@@ -44,12 +44,12 @@ def phases_of(one: Day) -> set[object]:
 def test_answers_tell_between_which_of_them_a_scan_ran() -> None:
     """Polled once a second they leave a second open; its middle is taken, and then all of them are explained."""
     one = gone_at(133_300)
-    assert len(explained_by(one)) < len(one.observations), "a guess removes it at 130 s"
+    assert len(explained_by(one)) < len(one.observations()), "a guess removes it at 130 s"
     (phase_us,) = phases_of(one)
     assert isinstance(phase_us, int)
     assert abs(phase_us - 3_550_000) <= 1
     known = ScanSchedule([ScanEpoch(0, 0, phase_us)], PERIOD_MS)
-    assert len(explained_by(one._replace(schedule=known))) == len(one.observations)
+    assert len(explained_by(one._replace(schedule=known))) == len(one.observations())
 
 
 def test_a_guess_that_nothing_contradicts_stays() -> None:
@@ -91,7 +91,9 @@ def test_answers_far_from_a_lease_tell_nothing() -> None:
     assert told
     assert all(0 < one.until_seq - one.from_seq < PERIOD_MS * MS for one in told)
     assert (
-        max(one.seq for one in told) <= (7_000 + LEASE_MS + PERIOD_MS + 1) * MS < gone_at(133_300).observations[-1].seq
+        max(one.seq for one in told)
+        <= (7_000 + LEASE_MS + PERIOD_MS + 1) * MS
+        < gone_at(133_300).observations()[-1].seq
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from namesrv_core import V4_9_7, V5_4_0, Answer, Question, Registry
-from namesrv_core.inference.units import Unit, nodes_of, unit_around
+from namesrv_core.inference.decisions import Unit, nodes_of, unit_around
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
 from namesrv_core.machine.step import apply_step, step
@@ -89,7 +89,7 @@ def test_parts_of_answers_show_one_unit() -> None:
     one, other = both(registry_of(*BOTH))
     cluster = Answer(
         0,
-        '{"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"x"}},"broker-b":{}},"clusterAddrTable":{"C":["broker-b","broker-a"]}}',
+        '{"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"x"}},"broker-b":{"brokerAddrs":{}}},"clusterAddrTable":{"C":["broker-b","broker-a"]}}',
     )
     alone = Answer(0, '{"brokerAddrTable":{"broker-a":{"brokerAddrs":{0:"x"}}},"clusterAddrTable":{"C":["broker-a"]}}')
     assert one.part_of(Question(106), cluster) == one.part_of(Question(106), alone)

@@ -89,6 +89,18 @@ def test_an_own_lease_lengthens_the_wait(profile: Profile, lease_ms: int) -> Non
     assert past_of(server).longest_lease_ms == lease_ms
 
 
+@pytest.mark.parametrize("profile", [V4_9_7, V5_4_0])
+@pytest.mark.parametrize("state_version", [0, 7])
+def test_a_version_is_another_one_as_the_release_reads_it(profile: Profile, state_version: int) -> None:
+    """A registration with the version that is stored writes no topics: of what is doubtful it says nothing."""
+    server, again = Server(Namesrv(profile)), register(version=DataVersion(state_version, 1, 1))
+    server.take(again, 10)
+    server.take(again, 20)
+    past_of(server).note([Mark(Entity("topic_queue", ANY, "a"), known=False)])
+    server.take(again, 30)
+    assert not past_of(server).knows("topic_queue", "T", "a")
+
+
 @pytest.mark.parametrize("body", ["", "[]", '{"topicList":3}', '{"topicList":[3]}', "{" * 5_000, "null"])
 def test_a_body_that_is_no_answer_shows_nothing(body: str) -> None:
     """Bodies come from outside: other types and nonsense are no evidence, and no error."""

@@ -17,10 +17,8 @@ from namesrv_core.machine.schedule import Stall
 from namesrv_day.day.context import NamesrvDay, Ticks, namesrv_day
 from namesrv_day.day.day_events import OTHERS, day_events
 from namesrv_day.settle.evidence import scans, votes
-from namesrv_day.settle.races import may_race
 from namesrv_day.settle.settings import known_settings, namesrv_on, settings_of, under_idle_limit
-from namesrv_day.settle.settle import settle
-from namesrv_day.settle.stalls import stalls
+from namesrv_day.settle.settle import may_race, settle, stalls
 from schemas import gold
 from tests.day.settle_given import (
     DAY,

@@ -17,8 +17,7 @@ from namesrv_core.machine.schedule import STALL_NS
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.day.day_events import OTHERS, day_events
 from namesrv_day.replay import replay as replaying
-from namesrv_day.settle.races import may_race
-from namesrv_day.settle.settle import Settled, settle
+from namesrv_day.settle.settle import Settled, may_race, settle
 from schemas import gold
 from tests.core.test_decisions import decide
 from tests.day.lives import one_by_one
@@ -295,4 +294,4 @@ def test_races_are_decided_while_the_day_is_replayed_as_in_a_replay_of_their_own
     """Of the same registry: what went before is known of it then, and what comes is not."""
     for deciding in in_both_ways(Fleet().rows):
         assert deciding.decided
-        assert (deciding.decided, deciding.placed) == decide(deciding.recorded._replace(start=lambda: Registry(V5_4_0)))
+        assert (deciding.decided, deciding.placed) == decide(deciding.recorded._replace(start=Registry(V5_4_0)))

@@ -11,7 +11,7 @@ from namesrv_core.machine import events
 from namesrv_core.machine.profile import Profile
 from namesrv_core.machine.register import REGISTER_FAILED
 from namesrv_core.machine.rows import TopicConfig, TopicTable
-from namesrv_core.replay.take import take
+from namesrv_core.replay.loop import take
 from namesrv_day.arrow.rows import rows_of
 from namesrv_day.day.day_events import day_events
 from schemas import codec

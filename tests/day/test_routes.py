@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from namesrv_core import V4_9_7, Namesrv
 from namesrv_day.arrow.rows import empty
-from namesrv_day.flags.flags import Routes, alike, news_of, swept_routes
+from namesrv_day.flags.flags import alike, news_of, swept_routes
 from schemas import gold
 from schemas.table import Table
 from tests.day.flag_rows import (
@@ -42,7 +44,7 @@ def swept(
     registrations: list[Row],
     asked: list[set[str]] | None = None,
     refused: tuple[str, ...] = (),
-) -> Routes:
+) -> tuple[pa.Table, pa.Table]:
     """Return what the day's sweep finds, without anything that was orphaned before."""
     outcomes = [outcome(event(name, "23:00"), "register_broker", outcome="rejected_state_version") for name in refused]
     today = {**tables({**rows, gold.EVENT_OUTCOMES: outcomes}), "hours": hours_of(registrations)}
@@ -51,12 +53,10 @@ def swept(
     return swept_routes(today, news, of_day, empty(gold.ORPHANED_TOPICS), Namesrv(V4_9_7), DAY)
 
 
-def residual(found: Routes) -> list[tuple[str, str, str, str | None]]:
+def residual(found: tuple[pa.Table, pa.Table]) -> list[tuple[str, str, str, str | None]]:
     """Return the residual topics: topic, broker name, and the events that began and ended it."""
     columns = ("topic", "broker_name", "opened_by", "closed_by")
-    return sorted(
-        tuple(row[name] for name in columns) for row in found.orphans.to_pylist() if row["reason"] == "residual"
-    )
+    return sorted(tuple(row[name] for name in columns) for row in found[1].to_pylist() if row["reason"] == "residual")
 
 
 def test_a_topic_that_its_broker_leaves_out_is_residual_until_it_is_back() -> None:
@@ -75,7 +75,7 @@ def test_a_registration_that_says_nothing_of_other_topics_makes_none_residual() 
     slave = registration(event("slave", "04:00"), "a", "other", 2, broker_id=1)
     found = swept(held("a"), [single, *split, refused, slave], refused=("refused",))
     assert residual(found) == []
-    assert found.changes.num_rows == 0
+    assert found[0].num_rows == 0
     assert [topic for topic, *_ in residual(swept(held("a"), split[:1]))] == ["T2"]
 
 
@@ -83,7 +83,7 @@ def test_single_registrations_are_read_of_brokers_whose_topics_may_have_changed_
     """A broker that lists all it has is not read; one that leaves a topic out is, and whoever else offers that topic."""
     asked: list[set[str]] = []
     quiet = [registration(event(f"quiet-{name}", "01:00"), name, "both", 2) for name in ("a", "b")]
-    assert swept(held("a", "b"), quiet, asked).orphans.num_rows == 0
+    assert swept(held("a", "b"), quiet, asked)[1].num_rows == 0
     assert asked == []
     rows = held("a", "b")
     rows[gold.TOPIC_QUEUE_HISTORY] += [queues("U", "c", LONG_AGO), queues("V", "c", LONG_AGO)]
@@ -99,7 +99,7 @@ def test_what_stirs_a_broker_stirs_its_topics() -> None:
     rows[gold.BROKER_LIVE_HISTORY] = [live("a:1", LONG_AGO, event("gone", "05:00"))]
     rows[gold.TOPIC_QUEUE_HISTORY].append(queues("U", "nobody", LONG_AGO))
     found = swept(rows, [])
-    opened = {(row["topic"], row["reason"], row["opened_by"]) for row in found.orphans.to_pylist()}
+    opened = {(row["topic"], row["reason"], row["opened_by"]) for row in found[1].to_pylist()}
     assert opened == {("T", "no_live_broker", "gone"), ("T2", "no_live_broker", "gone")}
 
 
@@ -120,10 +120,10 @@ def test_topics_alike_change_as_if_each_were_swept() -> None:
     rows = held("a")
     topics = {"T": (down, {}), "T2": (down, {}), "U": (early, {}), "V": (down, {"write_queue_nums": 3})}
     rows[gold.TOPIC_QUEUE_HISTORY] = [queues(t, "a", up, end, **more) for t, (end, more) in topics.items()]
-    together = swept(rows, []).changes.drop_columns(["topic"]).to_pylist()
+    together = swept(rows, [])[0].drop_columns(["topic"]).to_pylist()
     alone: list[Row] = []
     for row in rows[gold.TOPIC_QUEUE_HISTORY]:
-        alone += swept({**rows, gold.TOPIC_QUEUE_HISTORY: [row]}, []).changes.drop_columns(["topic"]).to_pylist()
+        alone += swept({**rows, gold.TOPIC_QUEUE_HISTORY: [row]}, [])[0].drop_columns(["topic"]).to_pylist()
     assert len(together) == 8
     assert sorted(map(repr, together)) == sorted(map(repr, alone))
     for single, like in (set[str | None](), "T"), ({"T2"}, "T2"):

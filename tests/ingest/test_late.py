@@ -12,9 +12,9 @@ import pytest
 from jobs.conf import PipelineConf
 from jobs.errors import ClockError
 from jobs.ingest.series import Bearing, bearing_of, peek
-from namesrv_wire import Transcript
 from namesrv_wire.limits import END_NS
 from namesrv_wire.packets.columns import read_capture
+from namesrv_wire.servers.transcript import Transcript
 from tests.ingest.given import (
     BEAT,
     CAPTURE,

@@ -9,8 +9,7 @@ import pytest
 from scapy.layers.inet import IP, TCP
 
 from jobs.conf import DEFAULT_CONF, load_conf
-from namesrv_wire import Segment
-from namesrv_wire.packets.capture import ACK, FIN, RST, SYN
+from namesrv_wire.packets.capture import ACK, FIN, RST, SYN, Segment
 from tests.ingest.given import content, read_in, stored
 from tests.wire.capture_files import pcap
 from tests.wire.forge import BROKER, MS_NS, REGISTER, SECOND_NS, Talk, request, response

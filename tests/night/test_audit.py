@@ -26,7 +26,7 @@ from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_USAGE, NotRecordedError, Ta
 from jobs.store.check import check
 from jobs.store.intervals import write_intervals
 from namesrv_day.arrow.rows import with_columns
-from namesrv_day.audit.attested import rows_of_table
+from namesrv_day.audit.content import rows_of_table
 from namesrv_day.verify.verify import verdicts
 from schemas import bronze, gold
 from tests.night.nights import CAPTURE, CHECKOUT, Capture, Nights, audited, night, silent, warehouse_at

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from namesrv_wire import Segment, Transcript
-from namesrv_wire.packets.capture import ACK, FIN, RST, SYN
+from namesrv_wire.packets.capture import ACK, FIN, RST, SYN, Segment
 from namesrv_wire.rows import AnyRow
+from namesrv_wire.servers.transcript import Transcript
 
 NAMESRV = "10.0.0.1:9876"
 CLIENT = "10.0.0.2:40000"

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from namesrv_wire import Segment, read_capture
+from namesrv_wire.packets.capture import Segment
+from namesrv_wire.packets.columns import read_capture
 from namesrv_wire.protocol.frames import decode_frame
 from tests.wire.forge import binary_header, compressed_body, frame, long_string, register_json, request
 

@@ -12,8 +12,8 @@ from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment
 from scapy.layers.l2 import CookedLinux, CookedLinuxV2
 from scapy.utils import PcapNgWriter
 
-from namesrv_wire import CaptureStats, Segment, read_capture
-from namesrv_wire.packets.capture import INCOMING
+from namesrv_wire.packets.capture import INCOMING, Segment
+from namesrv_wire.packets.columns import CaptureStats, read_capture
 from namesrv_wire.packets.links import told
 from tests.wire.capture_files import RAW, V4, block, enhanced, ether, interface, option, pcap, read, section
 

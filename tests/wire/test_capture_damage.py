@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from namesrv_wire import CaptureError, CaptureStats, read_capture
+from namesrv_wire.errors import CaptureError
+from namesrv_wire.packets.columns import CaptureStats, read_capture
 from tests.examples import examples
 from tests.wire.capture_files import RAW, V4, block, enhanced, ether, interface, option, pcap, read, section
 

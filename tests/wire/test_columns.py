@@ -14,9 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from namesrv_wire import AnyRow, CaptureError, Transcript
+from namesrv_wire.errors import CaptureError
 from namesrv_wire.packets.capture import INCOMING, OUTGOING, Endpoints
 from namesrv_wire.packets.columns import Packets, read_columns
+from namesrv_wire.rows import AnyRow
+from namesrv_wire.servers.transcript import Transcript
 from tests.examples import examples, first_quick, more
 from tests.pcap import capture, records
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from jobs.ingest.sources import source_of
-from namesrv_wire import AnyRow, CaptureError
+from namesrv_wire.errors import CaptureError
 from namesrv_wire.logs.event_log import SCHEMA, line_of
 from namesrv_wire.logs.log_file import read_blocks
+from namesrv_wire.rows import AnyRow
 from schemas.bronze import TABLES
 from tests.wire.counted import read_event_log
 from tests.wire.forge import NAMESRV, conversation, of_table, rows_of

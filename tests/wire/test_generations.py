@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from namesrv_wire import CaptureStats, Transcript, read_capture
 from namesrv_wire.logs.event_log import rows_of_line
+from namesrv_wire.packets.columns import CaptureStats, read_capture
 from namesrv_wire.protocol.frames import decode_frame
 from namesrv_wire.protocol.requests import refused_as, request_columns
+from namesrv_wire.servers.transcript import Transcript
 from tests.wire.forge import compressed_body, of_table, request
 
 CASES = Path(__file__).parents[1] / "cases"

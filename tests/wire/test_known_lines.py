@@ -1,4 +1,4 @@
-"""Lines of event logs that are known, beside the careful reader of one line."""
+"""Lines of event logs among others, beside each line read alone; and files of them, however they are cut."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 from namesrv_wire import compression
 from namesrv_wire.errors import DecodeError
-from namesrv_wire.logs import known_lines, log_file
+from namesrv_wire.logs import event_log, log_file
 from namesrv_wire.logs.event_log import SCHEMA, Positions, line_of, rows_of_line
-from namesrv_wire.logs.known_lines import KnownLines
 from namesrv_wire.logs.log_file import Block, read_blocks
 from namesrv_wire.rows import AnyRow, FrameRow
 from tests.wire.forge import NAMESRV, conversation, rows_of
@@ -78,8 +77,9 @@ def told_in(block: Block) -> list[int]:
     return [number_of(row) for before, row in pairwise(block.rows) if before.table == "topic_configs"]
 
 
-def careful(line: bytes, number: int, positions: Positions) -> Any:
-    """Return what the careful reader says of a line."""
+def alone(line: bytes, number: int, positions: Positions) -> Any:
+    """Return what a line says where nothing was read before."""
+    event_log._KNOWN.clear()
     try:
         return said([positions.placed(row) for row in rows_of_line(line, "log", number)])
     except DecodeError as error:
@@ -95,11 +95,11 @@ def block_of(lines: Sequence[bytes]) -> Block:
         return block
 
 
-def assert_read_alike(lines: Sequence[bytes]) -> int:
-    """Assert that both readers say the same of each line, whether or not it was known; return how many were at the end."""
+def assert_read_alike(lines: Sequence[bytes]) -> None:
+    """Assert that each line says what it says by itself, whatever was read before."""
     positions = Positions()
-    expected = [careful(line, number, positions) for number, line in enumerate(lines, 1)]
-    log_file._KNOWN[0] = KnownLines()
+    expected = [alone(line, number, positions) for number, line in enumerate(lines, 1)]
+    event_log._KNOWN.clear()
     for _ in range(2):
         block = block_of(lines)
         found: list[list[AnyRow]] = [[] for _ in lines]
@@ -108,7 +108,6 @@ def assert_read_alike(lines: Sequence[bytes]) -> int:
                 found[number_of(row) - 1].append(row)
         assert [said(rows) for rows in found] == expected
         assert block.frames == block.count == len(lines)
-    return sum(isinstance(row, FrameRow) for row in block.rows)
 
 
 @given(
@@ -124,8 +123,8 @@ def assert_read_alike(lines: Sequence[bytes]) -> int:
         max_size=12,
     )
 )
-def test_both_readers_say_the_same(drawn: Sequence[tuple[Any, ...]]) -> None:
-    """Whatever stands for a time, a position or an id: rows, ids, positions and refusals are those of the careful reader."""
+def test_a_line_says_the_same_whatever_was_read_before(drawn: Sequence[tuple[Any, ...]]) -> None:
+    """Whatever stands for a time, a position or an id: rows, ids, positions and refusals are those of the line alone."""
     lines = []
     for kind, values, time, separators, order in drawn:
         line = {**BASE, "time": time, **kind, **values}
@@ -197,24 +196,29 @@ def test_what_is_nearly_written_as_is_usual_is_read_with_care(part: str, other: 
     assert_read_alike([text.encode() for text in (usual, nearly, *later, usual, nearly)])
 
 
-def test_lines_of_a_recording_are_known() -> None:
-    """The lines of a conversation are read as the careful reader reads them, all of them by what is known."""
+def test_equal_lines_but_for_their_own_values_share_what_they_say() -> None:
+    """The lines of a conversation, told once more at other times, say what they said: the same objects."""
     rows = rows_of(conversation())
     topics = {row.values["topic_config_digest"]: row.values for row in rows if row.table == "topic_configs"}
     kept = [row for row in rows if row.table not in ("topic_configs", "quarantine")]
     lines = [line_of(row, topics.get(row.values.get("topic_config_digest"))).encode() for row in kept]
     later = [line.replace(b'"time":"20', b'"time":"21') for line in lines]
-    assert assert_read_alike([*lines, *later]) >= 2 * len(lines) - 2
+    assert_read_alike([*lines, *later])
+    first, again = ([r.said for r in block_of(some).rows if isinstance(r, FrameRow)] for some in (lines, later))
+    assert len(first) == len(lines)
+    assert all(one is other for one, other in zip(first, again, strict=True))
 
 
 def test_what_is_known_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines that are all different take no more than the limit, and are read all the same."""
-    monkeypatch.setattr(known_lines, "KNOWN_FRAMES_BYTES", 50_000)
+    monkeypatch.setattr(event_log, "KNOWN_FRAMES_BYTES", 50_000)
+    event_log._KNOWN.clear()
+    event_log._KNOWN.kept_bytes = 0
     lines = [json.dumps({**BASE, "kind": "unregistration", "broker_name": f"b{n}"}).encode() for n in range(100)]
-    known = KnownLines()
-    read = [known.parsed(line, "log", 1)[0] for line in lines]
+    read = [rows_of_line(line, "log", 1)[0] for line in lines]
     assert [row.values["broker_name"] for row in read] == [f"b{n}" for n in range(100)]
-    assert 0 < known.kept_bytes <= 50_000
+    assert 0 < event_log._KNOWN.kept_bytes <= 50_000
+    assert 0 < len(event_log._KNOWN) < 100
 
 
 def test_topics_are_told_when_they_change() -> None:

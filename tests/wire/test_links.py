@@ -15,9 +15,10 @@ from dpkt import pcap as dpkt_pcap
 from pcapng import FileScanner
 from scapy.layers.inet import IP, TCP
 
-from namesrv_wire import CaptureError, CaptureStats, Segment, read_capture
+from namesrv_wire.errors import CaptureError
 from namesrv_wire.limits import MAX_FRAGMENTED, MAX_LEFT_OUT, MAX_NESTED
-from namesrv_wire.packets.columns import read_columns
+from namesrv_wire.packets.capture import Segment
+from namesrv_wire.packets.columns import CaptureStats, read_capture, read_columns
 from namesrv_wire.packets.container import read_records
 from namesrv_wire.packets.links import LeftOut, told
 from tests.wire.capture_files import PAYLOADS, V4, block, enhanced, interface, pcap, section

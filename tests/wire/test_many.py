@@ -8,8 +8,9 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from namesrv_wire import Segment, Transcript
+from namesrv_wire.packets.capture import Segment
 from namesrv_wire.rows import Tally
+from namesrv_wire.servers.transcript import Transcript
 from tests.wire.counted import accounted
 from tests.wire.forge import MS_NS, NAMESRV, Talk, of_table, request, response, rows_of
 

@@ -17,12 +17,12 @@ from namesrv_core.machine.past import Past
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Namesrv, Profile
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import QueueData
-from namesrv_core.replay.take import take
+from namesrv_core.replay.loop import take
 from namesrv_wire.errors import CaptureError, DecodeError
 from namesrv_wire.logs.log_file import Block
 from namesrv_wire.logs.log_lines import logged
 from namesrv_wire.logs.namesrv_log import OTHER_LINES, Told, is_fact, read_log, zone_of
-from namesrv_wire.rows import Row
+from namesrv_wire.rows import AnyRow
 from schemas.codec import event_of
 
 ADDR = "10.0.0.1:9876"
@@ -60,24 +60,26 @@ FIVES = f"""\
 """
 
 
-def read(folder: Path, text: str | bytes, told: Told = TOLD, name: str = "namesrv.log") -> tuple[list[Row], list[int]]:
+def read(
+    folder: Path, text: str | bytes, told: Told = TOLD, name: str = "namesrv.log"
+) -> tuple[list[AnyRow], list[int]]:
     """Return the rows of a log, and how many lines say something, others do not, and belong to an event of an earlier one."""
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     blocks = list(read_log(path, told))
-    rows = [row for block in blocks for row in block.rows if isinstance(row, Row)]
+    rows = [row for block in blocks for row in block.rows]
     lines = sum(block.frames for block in blocks)
     assert lines == sum(not is_fact(row) for row in rows) + sum(block.ignored.total() for block in blocks)
     counts = [lines, *(sum(block.ignored[rule] for block in blocks) for rule in (OTHER_LINES, "lines_of_one_event"))]
     return rows, counts
 
 
-def said(rows: list[Row], *names: str) -> list[tuple[Any, ...]]:
+def said(rows: list[AnyRow], *names: str) -> list[tuple[Any, ...]]:
     """Return some values of rows."""
     return [tuple(row.values.get(name) for name in names) for row in rows]
 
 
-def replayed(rows: list[Row], profile: Profile) -> Registry:
+def replayed(rows: list[AnyRow], profile: Profile) -> Registry:
     """Return what a registry of which nothing was known holds after the events of rows."""
     registry, namesrv = Registry(profile), Namesrv(profile)
     registry.past = Past(0)

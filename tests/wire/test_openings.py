@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from namesrv_wire import AnyRow, Transcript
+from namesrv_wire.rows import AnyRow
+from namesrv_wire.servers.transcript import Transcript
 from namesrv_wire.streams.cutting import Preamble, opening_of
 from tests.wire.counted import accounted
 from tests.wire.forge import BROKER, NAMESRV, REGISTER, SECOND_NS, Talk, in_parts, of_table, request, response, rows_of

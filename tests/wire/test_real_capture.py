@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from namesrv_wire import AnyRow, CaptureStats, Segment, Transcript, read_capture
+from namesrv_wire.packets.capture import Segment
+from namesrv_wire.packets.columns import CaptureStats, read_capture
+from namesrv_wire.rows import AnyRow
+from namesrv_wire.servers.transcript import Transcript
 from tests.examples import more
 from tests.wire.counted import accounted
 from tests.wire.forge import final, of_table

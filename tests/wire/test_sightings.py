@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from namesrv_wire import AnyRow, Segment, Transcript, read_capture
-from namesrv_wire.packets.capture import INCOMING, OUTGOING
+from namesrv_wire.packets.capture import INCOMING, OUTGOING, Segment
+from namesrv_wire.packets.columns import read_capture
+from namesrv_wire.rows import AnyRow
+from namesrv_wire.servers.transcript import Transcript
 from tests.wire.forge import (
     EPOCH_NS,
     MS_NS,

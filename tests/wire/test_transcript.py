@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_wire import AnyRow, Transcript
 from namesrv_wire.protocol.frames import ONE_WAY
+from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers import server, transcript
+from namesrv_wire.servers.transcript import Transcript
 from schemas.bronze import TABLES
 from tests.wire.forge import (
     BROKER,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_wire import Transcript
+from namesrv_wire.servers.transcript import Transcript
 from tests.wire.counted import accounted
 from tests.wire.forge import (
     BROKER,

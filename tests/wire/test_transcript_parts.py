@@ -6,8 +6,9 @@ import random
 
 import pytest
 
-from namesrv_wire import Transcript, WireError
+from namesrv_wire.errors import WireError
 from namesrv_wire.limits import LINGER_NS
+from namesrv_wire.servers.transcript import Transcript
 from tests.wire.forge import EPOCH_NS, NAMESRV, SECOND_NS, Talk, conversation, final, in_parts, rows_of
 
 

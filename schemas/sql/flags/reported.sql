@@ -24,8 +24,7 @@ whole AS (
 )
 
 SELECT
-    h.topic, h.broker_name, l.topic IS NOT NULL AS listed, w.effect_time AS valid_from, w.event_id AS opened_by,
-    {'seq': w.seq, 'no': $last} AS opened_at, NULL AS closed_at
+    h.topic, h.broker_name, l.topic IS NOT NULL AS listed, w.effect_time AS valid_from, w.event_id AS opened_by, w.seq
 FROM (SELECT DISTINCT topic, broker_name FROM held) AS h
 JOIN whole AS w ON w.broker_name = h.broker_name
 LEFT JOIN listed AS l ON l.topic_config_digest = w.topic_config_digest AND l.topic = h.topic

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from namesrv_wire import DecodeError, Transcript, WireError
+from namesrv_wire.errors import DecodeError, WireError
 from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.packets.capture import OUTGOING, Segment
 from namesrv_wire.packets.columns import read_capture, read_columns
@@ -17,6 +17,7 @@ from namesrv_wire.protocol.bodies import decode_data_version, decode_queue_datas
 from namesrv_wire.protocol.frames import Frame, decode_frame
 from namesrv_wire.protocol.requests import KnownFrames
 from namesrv_wire.secrets import blot
+from namesrv_wire.servers.transcript import Transcript
 from namesrv_wire.streams.cutting import FrameCutter
 from tests.wire.counted import accounted, read_event_log
 from tests.wire.forge import NAMESRV, Talk, rows_of
