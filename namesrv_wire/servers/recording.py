@@ -91,7 +91,8 @@ class Life:
         """Note payload from the name server, or a connection that it accepted: it has not stopped."""
         if self.burst is not None:
             self.burst.silent = False
-            if self.burst.complete:
+            # A stranger's connection may be closed for its bad frames just before the process ends.
+            if self.burst.complete or not self.burst.brokers:
                 self.burst = None
 
     def hide(self, seq: int, time_ns: int, source: tuple[str, int]) -> None:
