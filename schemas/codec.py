@@ -1,4 +1,4 @@
-"""Rows of events and answers to core values, intervals to the columns of histories and back; others: `schemas.reports`, `state`.
+"""Rows of recorded events and answers to core values, intervals to the columns of histories and back; others: `schemas.tables`.
 
 Rows are plain dicts by column name, columns sequences by name, as Arrow gives and takes them. Times are microseconds since the
 epoch (UTC), positions `Position`, data versions plain records.

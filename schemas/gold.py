@@ -1,7 +1,7 @@
 """The gold tables: what the replay makes of the events, and the ledger of what was published.
 
-Each has the name of its table in capitals: `gold.EXPIRED_BROKERS` is defined in `schemas/reports.py`, what is carried from day to
-day in `schemas/state.py`; histories, what a name server's tables held, and when, are here.
+Each has the name of its table in capitals: `gold.EXPIRED_BROKERS` is defined in `schemas/tables/expired_brokers.py`, histories,
+what a name server's tables held, and when, are here.
 
 An interval is one row, however long it lasts, from its opening on; `valid_to` is NULL while it is open. Intervals are half
 open, [valid_from, valid_to): what was so at t are the rows with `valid_from <= t AND (valid_to IS NULL OR valid_to > t)`.
@@ -13,7 +13,10 @@ open, when a live entry beat last, is no column of it: `last_heartbeats` has it.
 
 from __future__ import annotations
 
-from schemas import reports, state
+from importlib import import_module
+from pkgutil import iter_modules
+
+from schemas import tables
 from schemas.table import (
     CLOSED_MONTH,
     INTERVAL_DOES_NOT_RUN_BACK,
@@ -332,8 +335,9 @@ def of_history(table: Table) -> tuple[Rule, ...]:
 
 __all__ = ("HISTORY_TABLES", "INTERVAL", "INTERVAL_TABLES", "REPORT_TABLES", "TABLES", "made_by")
 
-_ALL: tuple[object, ...] = (*vars(reports).values(), *vars(state).values())
-_DEFINED = tuple(of for of in _ALL if isinstance(of, Table) and of.layer != "bronze")
+_MODULES = (import_module(f"{tables.__name__}.{module.name}") for module in iter_modules(tables.__path__))
+_FOUND: tuple[Table, ...] = tuple(of for module in _MODULES for of in vars(module).values() if isinstance(of, Table))
+_DEFINED = tuple(table for table in _FOUND if table.layer != "bronze")
 REPORT_TABLES = tuple(table for table in _DEFINED if table.made_by is not None)
 """The tables of a day that are no histories: what became of events, and what an operator should know about it."""
 TABLES = (*HISTORY_TABLES, *REPORT_TABLES, *(table for table in _DEFINED if table.made_by is None))

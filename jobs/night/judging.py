@@ -40,8 +40,8 @@ from namesrv_day.settle.settle import Settled, settle
 from namesrv_day.verify.map_capacities import map_capacities
 from namesrv_day.verify.verify import VerifyInput, verdicts
 from schemas import bronze, gold
-from schemas.reports import SYNTHETIC_OPERATIONS
 from schemas.table import Table, words
+from schemas.tables.event_outcomes import SYNTHETIC_OPERATIONS
 from schemas.times import day_start
 
 REPLAYED = (gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE)

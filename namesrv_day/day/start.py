@@ -15,7 +15,7 @@ from namesrv_day.day.context import NamesrvDay
 from namesrv_day.day.day_events import Frames
 from schemas import gold
 from schemas.codec import POSITIONS, intervals_of
-from schemas.state import fact_of, map_capacity_of
+from schemas.tables.state import fact_of, map_capacity_of
 
 
 def started(

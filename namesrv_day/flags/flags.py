@@ -31,8 +31,8 @@ from schemas import bronze, gold
 from schemas.findings import Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, ROUTE_CHANGES
 from schemas.sql_files import query
-from schemas.state import fact_of
 from schemas.table import Table, tables_in
+from schemas.tables.state import fact_of
 from schemas.times import day_start_seq, day_start_us
 
 

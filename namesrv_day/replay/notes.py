@@ -30,8 +30,8 @@ from namesrv_day.hours.fold import MARGIN_US
 from namesrv_day.replay.queues import UnmetQueues
 from schemas import gold
 from schemas.codec import columns_of
-from schemas.reports import detail_of, operation_of
 from schemas.table import LONG, Table
+from schemas.tables.event_outcomes import detail_of, operation_of
 
 _HOUR_US = 3_600_000_000
 _TELLING = (events.AnswerObserved, events.ResponseObserved, events.ChangeLogged)

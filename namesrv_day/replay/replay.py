@@ -35,8 +35,8 @@ from namesrv_day.replay.notes import Notes, Run, history_rows, outcome_rows, ref
 from namesrv_day.replay.queues import QueueRows, UnmetQueues
 from schemas import codec, gold
 from schemas.sql_files import query
-from schemas.state import past_row
 from schemas.table import LONG, STRING, struct_of
+from schemas.tables.state import past_row
 
 _REQUEST = ("event_id", "received_us", "arrival_us")
 _UNRENEWED = pa.schema([("of_cluster", STRING), ("of_addr", STRING), ("of_behind", LONG)])

@@ -33,8 +33,8 @@ from namesrv_day.day.context import SettleInput, frame
 from namesrv_wire.codes import version_name
 from namesrv_wire.streams.closing import LATE_NS
 from schemas import bronze, gold
-from schemas.reports import setting_of, setting_rows
 from schemas.sql_files import query
+from schemas.tables.namesrv_settings import setting_of, setting_rows
 from schemas.times import day_start_seq
 
 DELETION, IDLE_LIMIT = "delete_topic_with_broker_registration", "channel_max_idle_ms"

@@ -24,8 +24,8 @@ from namesrv_day.day.day_events import Frames
 from namesrv_day.day.start import capacities_in
 from schemas import gold
 from schemas.sql_files import query
-from schemas.state import map_capacity_row
 from schemas.table import STRING, Table
+from schemas.tables.state import map_capacity_row
 from schemas.times import day_start_seq
 
 

@@ -15,7 +15,7 @@ from namesrv_core.replay.loop import take
 from namesrv_day.arrow.rows import rows_of
 from namesrv_day.day.day_events import day_events
 from schemas import codec
-from schemas.reports import detail_of, operation_of
+from schemas.tables.event_outcomes import detail_of, operation_of
 from tests.day.plan_rows import Row, frames, row
 
 TABLES = {"d": TopicTable([TopicConfig("T", 4, 4, 6, 0), TopicConfig("U", 4, 4, 6, 0)])}

@@ -32,7 +32,7 @@ from namesrv_day.day.day_events import Frames
 from namesrv_day.day.start import capacities_in, facts_in, intervals_in, started
 from namesrv_day.replay.notes import history_rows
 from schemas import gold
-from schemas.state import past_row
+from schemas.tables.state import past_row
 from tests.core.adversary import EVENTS, NAMESRVS, PAUSES_MS, understood_by
 from tests.day.lives import NAMESRV
 from tests.examples import examples

@@ -1,0 +1,52 @@
+"""The table answer_checks: one request code of one name server on one day: how many answers the replayed registry gives too."""
+
+from __future__ import annotations
+
+from schemas.table import Table, columns, query, rules
+
+ANSWER_CHECKS = Table(
+    "answer_checks",
+    "gold",
+    "one request code of one name server on one day: how many answers the replayed registry gives too",
+    columns("""
+        namesrv_id
+        code* INT: Request code: questions (105, 106, 206 ..., 101, 219, 901) and responses to events (103, 205, 322, 327)
+        answers* BIGINT: Answers compared
+        matched* BIGINT: Equal to the registry at an instant between request and answer
+        same_order* BIGINT: Of the matched: list order equal too
+        same_bytes* BIGINT: Of the matched: equal byte for byte
+        in_flight* BIGINT: Of the matched: not equal to the state at the answer, but to an earlier one in its window
+        explained* BIGINT: Equal only under another order than the one taken, or if a removal or a one-way request lagged, or
+            part by part at several instants
+        unknown_past* BIGINT: Different only in what was not known: yet, in a recording that began mid-life, or of brokers
+            that registered over a connection that cannot be read; or at an address that shows not all of one name server,
+            or several (see findings)
+        mismatched* BIGINT: Equal to no state
+        day
+    """),
+    key=("day", "namesrv_id", "code"),
+    made_by="verify",
+    rules=(
+        *rules("""
+            every_answer_is_counted: An answer is matched, explained, about an unknown past, or mismatched.
+                answers = matched + explained + unknown_past + mismatched
+            counts_are_plausible: Counts are 0 or more; same_order, same_bytes and in_flight count among the matched.
+                least(matched, same_order, same_bytes, in_flight, explained, unknown_past, mismatched) >= 0 AND
+                greatest(same_order, same_bytes, in_flight) <= matched
+            nothing_is_mismatched?: The replayed registry gives every answer that was given.
+                mismatched = 0
+        """),
+        query(
+            "mismatches_are_listed",
+            "listed = mismatched",
+            "Every mismatched answer is in route_mismatches.",
+            """
+            SELECT judged.day, judged.namesrv_id, judged.code, judged.mismatched, coalesce(found.listed, 0) AS listed
+            FROM answer_checks AS judged
+            LEFT JOIN (
+              SELECT day, namesrv_id, code, count(*) AS listed FROM route_mismatches
+              WHERE classification = 'mismatched' GROUP BY ALL) AS found
+              ON found.day = judged.day AND found.namesrv_id = judged.namesrv_id AND found.code = judged.code""",
+        ),
+    ),
+)

@@ -1,0 +1,114 @@
+"""The table event_outcomes: one event that was not a plain refresh, scans that removed something included."""
+
+# ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
+
+from __future__ import annotations
+
+from namesrv_core.machine import events
+from namesrv_core.machine.draft import Outcome, Step
+from schemas.bronze import EVENT_TABLES, ROUTE_OBSERVATIONS
+from schemas.table import DAY_OF_EFFECT, Table, columns, has_form, is_one_of, reference, rules, union, unique, words
+
+# What a timer starts, not a packet; its ids are in event_outcomes only.
+SYNTHETIC_OPERATIONS = ("scan",)
+_RECORDED = tuple(table.name for table in (*EVENT_TABLES, ROUTE_OBSERVATIONS))
+EVENT_OUTCOMES = Table(
+    "event_outcomes",
+    "gold",
+    "one event that was not a plain refresh, scans that removed something included; equal heartbeats for which there was no "
+    "live entry are one until there is one",
+    columns("""
+        namesrv_id
+        seq* BIGINT: Position of the event
+        event_id* STRING: Event; for a response to a registration, the registration's with -response
+        effect_time* TIMESTAMP: When it took effect
+        events* BIGINT: How many it stands for: 1, or as many heartbeats with outcome unknown_broker; sum them
+        last_time* TIMESTAMP: When the last of these took effect
+        operation* STRING: What it was: register_broker, scan, channel_close ...
+        outcome* STRING: What became of it
+        cluster_name STRING: Cluster name in the event; of a close or scan that of brokers_gone[0]
+        broker_name STRING: Broker name, likewise
+        broker_addr STRING: Broker address, likewise
+        brokers_gone ARRAY<STRUCT<broker_name: STRING, broker_addr: STRING, cluster_name: STRING>>: Brokers that went with a
+            scan or the end of a connection, by name; NULL if none
+        topic STRING: Topic in the event
+        channel_id STRING: Connection of the event
+        detail STRING: Reason of a refusal, exception, or count returned
+        changes* INT: Rows opened and closed by it
+        notifications ARRAY<STRUCT<to: STRING, min_broker_id: BIGINT, min_broker_addr: STRING, offline_broker_addr: STRING,
+            ha_broker_addr: STRING>>: 5.x: the NOTIFY_MIN_BROKER_ID_CHANGE (905) that the server sent on it; NULL if none
+        day
+    """),
+    key=("day", "namesrv_id", "event_id"),
+    made_by="outcomes",
+    rules=(
+        DAY_OF_EFFECT,
+        *rules(f"""
+            outcome_is_known: The outcome is one of: {", ".join(outcome.value for outcome in Outcome)}.
+                {is_one_of("outcome", [outcome.value for outcome in Outcome])}
+            operation_has_its_form: operation is a lower-case name.
+                {has_form("operation", "[a-z][a-z0-9_]*")}
+            events_are_counted: events is 1, or counts beats without a live entry; last_time is when the last took effect.
+                events = 1 AND last_time = effect_time
+                OR events > 1 AND last_time >= effect_time AND outcome = 'unknown_broker'
+            changes_are_counted: changes is 0 or more.
+                changes >= 0
+            refusal_changes_no_row: Events without effect change no row.
+                outcome NOT IN ('no_effect', 'refused_request', 'scan_halted') OR changes = 0
+        """),
+        unique("event_outcomes", ("namesrv_id", "seq"), "seq_is_unique"),
+        reference(
+            "event_is_recorded",
+            f"Every event is in bronze, except what no packet starts: {', '.join(SYNTHETIC_OPERATIONS)}.",
+            f"""
+            WITH judged AS (
+              SELECT day, namesrv_id, regexp_replace(event_id, '-response$', '') AS event_id FROM event_outcomes
+              WHERE operation NOT IN ({words(SYNTHETIC_OPERATIONS)}))
+            SELECT judged.*, recorded.event_id AS known
+            FROM judged
+            LEFT JOIN (
+              SELECT DISTINCT event_id FROM ({union(_RECORDED, "event_id")})
+              SEMI JOIN judged USING (event_id)) AS recorded
+              ON recorded.event_id = judged.event_id""",
+        ),
+    ),
+)
+
+_OPERATIONS: dict[type, str] = {
+    events.RegisterBroker: "register_broker",
+    events.UnregisterBroker: "unregister_broker",
+    events.BrokerHeartbeat: "broker_heartbeat",
+    events.QueryDataVersion: "query_data_version",
+    events.ScanNotActiveBroker: "scan",
+    events.ChannelDestroyed: "channel_close",
+    events.WipeWritePerm: "wipe_write_perm",
+    events.AddWritePerm: "add_write_perm",
+    events.DeleteTopic: "delete_topic",
+    events.RegisterTopic: "register_topic",
+    events.PutKvConfig: "put_kv_config",
+    events.DeleteKvConfig: "delete_kv_config",
+    events.UpdateNamesrvConfig: "update_namesrv_config",
+    events.RefusedRequest: "register_broker",
+    events.AnswerObserved: "observed_answer",
+    events.ResponseObserved: "observed_answer",
+    events.NamesrvStarted: "namesrv_started",
+    events.NamesrvStopped: "namesrv_stopped",
+    events.RecordingGap: "recording_gap",
+}
+
+
+def operation_of(event: events.Event, channel_kind: str | None) -> str:
+    """Return what `event_outcomes` calls an event; `channel_kind`: how a connection ended."""
+    refused = event.asked if isinstance(event, events.RefusedRequest) else None
+    if isinstance(event, events.ChangeLogged):
+        return event.operation
+    operation = _OPERATIONS[type(refused or event)]
+    return f"channel_{channel_kind or 'close'}" if operation == "channel_close" else operation
+
+
+def detail_of(step: Step) -> str | None:
+    """Return what `event_outcomes` says of a step beside its outcome: an exception, a reason or a count."""
+    detail = step.exception or (step.swallowed[0] if step.swallowed else None)
+    if detail is None and isinstance(step.result, (int, str)) and not isinstance(step.result, bool):
+        detail = str(step.result)
+    return detail

@@ -1,0 +1,50 @@
+"""The table findings."""
+
+from __future__ import annotations
+
+from schemas.table import CLOSED_MONTH, Table, columns, each, has_form, rules
+
+FINDINGS = Table(
+    "findings",
+    "gold",
+    "one thing that an operator should know, with its evidence, however many days it lasts",
+    columns("""
+        namesrv_id
+        code* STRING: Code from the catalogue
+        severity* STRING: critical, warning or info
+        subject* STRING: Broker, topic, cluster or key concerned; of several with one cause the first, and how many more
+        from_time* TIMESTAMP: Start
+        to_time TIMESTAMP: End; NULL = not over
+        detail STRING: In words, with the first few of what it touches
+        evidence* ARRAY<STRING>: event ids, that which began it first; of many the first 20, and 20 more when it ended
+        brokers* BIGINT: How many broker names it touches
+        broker_names* ARRAY<STRING>: The first ten of them, by name
+        topics* BIGINT: How many topics it touches
+        topic_names* ARRAY<STRING>: The first ten of them, by name
+        begun_with* BIGINT: How many of the evidence it began with; its end added the others
+        told_on* DATE: UTC date on which it was first told
+        ended_on DATE: UTC date on which it was told that it is over; NULL = it is not
+    """),
+    key=("namesrv_id", "code", "subject", "from_time", "evidence", "told_on"),
+    partition_by=(CLOSED_MONTH,),
+    span=("told_on", "ended_on"),
+    made_by="flags",
+    rules=rules(f"""
+        code_has_its_form: code is in capitals.
+            {has_form("code", "[A-Z][A-Z0-9_]*")}
+        severity_is_known: severity is critical, warning or info.
+            severity IN ('critical', 'warning', 'info')
+        time_does_not_run_back: from_time is not after to_time.
+            to_time IS NULL OR from_time <= to_time
+        begins_by_its_day: A finding is not told before it begins.
+            CAST(from_time AS DATE) <= told_on
+        closes_whole: A finding that is over has to_time and ended_on.
+            (to_time IS NULL) = (ended_on IS NULL)
+        was_there_on_the_day: A finding was there on the day.
+            told_on <= day AND (ended_on IS NULL OR ended_on = day)
+        keeps_its_beginning: Only an end on a later day adds to the evidence.
+            begun_with <= len(evidence) AND (ended_on > told_on OR begun_with = len(evidence))
+        has_evidence: A finding names its events.
+            len(evidence) > 0 AND {each("evidence", "e <> ''")}
+    """),
+)

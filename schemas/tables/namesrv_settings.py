@@ -1,0 +1,122 @@
+"""The table namesrv_settings."""
+
+# ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from namesrv_core.inference.settings import (
+    ADDRESSES,
+    CONFIGURATION,
+    OPTIONS,
+    SCAN_PHASE,
+    VERSION,
+    Setting,
+    Source,
+    text_of,
+    value_of,
+)
+from namesrv_core.machine.profile import COMPARED
+from schemas.table import Table, columns, is_one_of, query, rules
+
+_SETTINGS = (VERSION, *OPTIONS, SCAN_PHASE, ADDRESSES, CONFIGURATION)
+_SOURCES = tuple(source.value for source in Source)
+NAMESRV_SETTINGS = Table(
+    "namesrv_settings",
+    "gold",
+    "one value of one setting of a name server, as long as it held, by process: with it the day was replayed",
+    columns("""
+        namesrv_id
+        setting* STRING: version, or a setting as conf/ names it; addresses: if it has several; configuration: all of its
+            properties
+        value* STRING: Value; unlimited: longer than any silence that was seen; of addresses all, its id first; of the
+            configuration what is kept, a property a line, ? where that is not known
+        source* STRING: given (conf; addresses: or an event log), stated (by its answers: version, 319), changed (318),
+            inferred (from answers and closes), inherited (from the process before; the configuration: or from before a
+            gap), default (RocketMQ's; nothing speaks for or against)
+        valid_from TIMESTAMP: Since when; NULL: since before the recording
+        valid_to TIMESTAMP: Until when, exclusive; NULL = still so at the end of the day
+        from_seq* BIGINT: Position since when; 0: since before the recording
+        process_seq* BIGINT: Position of the start of the process; 0: before the recording
+        restart_value* STRING: Value with which the next process starts, as far as is known
+        answers_for* BIGINT: Answers and closes that only this value explains
+        answers_against* BIGINT: Answers and closes that only another value explains
+        evidence* ARRAY<STRING>: The first few that speak for it (event ids)
+        day
+    """),
+    key=("day", "namesrv_id", "setting", "from_seq"),
+    made_by="settle",
+    rules=(
+        *rules(f"""
+            setting_is_known: setting is version, addresses, configuration or the name of a setting in the configuration.
+                {is_one_of("setting", _SETTINGS)}
+            source_is_known: source is one of {", ".join(_SOURCES)}.
+                {is_one_of("source", _SOURCES)}
+            interval_is_positive: A value does not end before it begins.
+                valid_to IS NULL OR valid_from IS NULL OR valid_from <= valid_to
+            process_started_before: A value is one of a process that has started.
+                process_seq <= from_seq
+            evidence_is_counted: There are as many answers for a value as are named, or more.
+                answers_for >= len(evidence) AND answers_against >= 0
+            findings_have_evidence: What is stated, changed or inferred names the events that say so.
+                source NOT IN ('stated', 'changed', 'inferred') OR len(evidence) >= 1
+            release_was_compared?: The release that conf/ or brokers give was compared (docs/versions.md).
+                setting <> '{VERSION}' OR source = 'stated' OR {is_one_of("value", COMPARED)}
+                OR {is_one_of("concat(value, $$.0$$)", COMPARED)}
+        """),
+        query(
+            "no_value_was_taken_that_later_days_refute",
+            "later IS NULL OR later = value",
+            "All days of a process were replayed with the value that was found for it.",
+            f"""
+            SELECT judged.day, judged.namesrv_id, judged.setting, judged.value, found.value AS later
+            FROM namesrv_settings AS judged
+            LEFT JOIN (SELECT * FROM namesrv_settings
+                       WHERE source IN ('stated', 'inferred') AND from_seq = process_seq
+                         AND setting NOT IN ('{SCAN_PHASE}', '{ADDRESSES}', '{CONFIGURATION}')) AS found
+              ON found.namesrv_id = judged.namesrv_id AND found.setting = judged.setting
+             AND found.from_seq = judged.from_seq AND found.day > judged.day""",
+        ),
+    ),
+)
+
+
+def setting_rows(settings: Sequence[Setting], namesrv_id: str) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `namesrv_settings`, without `day`; times are microseconds."""
+    starts: dict[str, list[int]] = {}
+    for setting in settings:
+        starts.setdefault(setting.name, []).append(setting.from_seq)
+    for setting in settings:
+        until_seq = min((seq for seq in starts[setting.name] if seq > setting.from_seq), default=None)
+        yield {
+            "namesrv_id": namesrv_id,
+            "setting": setting.name,
+            "value": text_of(setting.value),
+            "source": setting.source.value,
+            "valid_from": setting.from_seq // 1_000 or None,
+            "valid_to": None if until_seq is None else until_seq // 1_000,
+            "from_seq": setting.from_seq,
+            "process_seq": setting.life_seq,
+            "restart_value": text_of(setting.restart_value),
+            "answers_for": setting.answers_for,
+            "answers_against": setting.answers_against,
+            "evidence": list(setting.evidence),
+        }
+
+
+def setting_of(row: Mapping[str, Any]) -> Setting:
+    """Return the setting of a row of `namesrv_settings`."""
+    name = row["setting"]
+    return Setting(
+        name,
+        value_of(name, row["value"]),
+        Source(row["source"]),
+        row["from_seq"],
+        row["process_seq"],
+        value_of(name, row["restart_value"]),
+        tuple(row["evidence"]),
+        row["answers_for"],
+        row["answers_against"],
+    )

@@ -1,0 +1,57 @@
+"""The table refused_requests: why does this broker not appear?"""
+
+# ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
+
+from __future__ import annotations
+
+from namesrv_core.machine.draft import Outcome
+from schemas.table import OF_AN_HOUR, Table, columns, is_one_of, known_event, rules, words
+
+_OUTCOMES = tuple(
+    outcome.value for outcome in (Outcome.REFUSED_REQUEST, Outcome.REFUSED_LONE_TOPIC, Outcome.REJECTED_STATE_VERSION)
+)
+REFUSED_REQUESTS = Table(
+    "refused_requests",
+    "gold",
+    "one hour of what one client asked for one broker, or for none, and was refused for one reason",
+    columns("""
+        namesrv_id
+        hour* TIMESTAMP: Start of the hour
+        operation* STRING: What was asked for: register_broker, query_data_version ..., as in event_outcomes
+        cluster_name STRING: Cluster name in the request; NULL if absent
+        broker_name STRING: Broker name, likewise
+        broker_addr STRING: Broker address, likewise
+        client STRING: Host that asked, by its connection, which may be a proxy's; NULL where there is none
+        outcome* STRING: refused_request (its answer says that it failed), refused_lone_topic (a first registration with
+            exactly one topic), rejected_state_version (the broker id is held by an address with a newer state version)
+        reason STRING: Why, as far as the answer or the rule says it; NULL if it does not
+        requests* BIGINT: How many there were
+        first_time* TIMESTAMP: When the first of them took effect
+        last_time* TIMESTAMP: When the last did
+        first_event* STRING: event_id of the first
+        last_event* STRING: event_id of the last
+        day
+    """),
+    key=(
+        *("day", "namesrv_id", "hour", "operation", "cluster_name", "broker_name", "broker_addr"),
+        *("client", "outcome", "reason"),
+    ),
+    made_by="flags",
+    sql=f"""
+        SELECT namesrv_id, day, make_timestamptz(epoch_us(effect_time) // 3600000000 * 3600000000) AS hour, operation,
+            cluster_name, broker_name, broker_addr, regexp_replace(channel_id, ':[0-9]+#[0-9]+$', '') AS client, outcome,
+            detail AS reason, count(*) AS requests, min(effect_time) AS first_time, max(effect_time) AS last_time,
+            arg_min(event_id, seq) AS first_event, arg_max(event_id, seq) AS last_event
+        FROM event_outcomes WHERE outcome IN ({words(_OUTCOMES)}) GROUP BY ALL""",
+    rules=(
+        *OF_AN_HOUR,
+        *rules(f"""
+            outcome_is_a_refusal: The outcome is one of: {", ".join(_OUTCOMES)}.
+                {is_one_of("outcome", _OUTCOMES)}
+            hour_had_requests: An hour without refused requests has no row.
+                requests >= 1
+        """),
+        known_event("refused_requests", "first_event"),
+        known_event("refused_requests", "last_event"),
+    ),
+)

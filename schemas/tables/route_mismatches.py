@@ -1,0 +1,64 @@
+"""The table route_mismatches."""
+
+# ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
+
+from __future__ import annotations
+
+from schemas.table import Table, columns, is_day_of, reference, rules, union
+
+_ANSWERS = ("route_observations", "registrations", "heartbeats", "admin_events")
+ROUTE_MISMATCHES = Table(
+    "route_mismatches",
+    "gold",
+    "one answer that the replayed registry does not give at any instant between request and answer; should be empty",
+    columns("""
+        namesrv_id
+        event_id* STRING: Answer, in route_observations
+        code* INT: Request code
+        subject STRING: Topic or cluster asked about
+        request_time* TIMESTAMP: When the request had arrived
+        answer_time* TIMESTAMP: When the answer left
+        classification* STRING: mismatched, or the class that explains it: order_decision, unknown_past, unseen_broker (it
+            shows brokers that nobody registered, and there were connections that cannot be read), removal_under_way,
+            one_way_under_way (equal to the state before a removal that another thread makes, or before a one-way request,
+            that had begun up to 100 ms before the question), changes_under_way (several requests were answered in between: each
+            broker is shown as it was at some instant between question and answer, not all as at the same)
+        decision_id STRING: Order decision that explains it
+        answered STRING: What the name server answered: header fields and body, each on a line, or remark
+        expected STRING: What the replayed registry says at the answer, likewise
+        day
+    """),
+    key=("day", "namesrv_id", "event_id"),
+    made_by="verify",
+    rules=(
+        *rules(f"""
+            answered_that_day: day is the UTC date of answer_time.
+                {is_day_of("answer_time")}
+            is_explained?: The replayed registry gives every answer that was given.
+                classification <> 'mismatched'
+            answer_follows_question?: An answer comes after its question.
+                request_time <= answer_time
+        """),
+        reference(
+            "answer_is_recorded",
+            "Every event_id is in route_observations or, for a response, among the events.",
+            f"""
+            SELECT judged.day, judged.namesrv_id, judged.event_id, answers.event_id AS known
+            FROM route_mismatches AS judged
+            LEFT JOIN (
+              SELECT DISTINCT event_id FROM ({union(_ANSWERS, "event_id")})
+              SEMI JOIN route_mismatches USING (event_id)) AS answers
+              ON answers.event_id = judged.event_id""",
+        ),
+        reference(
+            "decision_is_recorded",
+            "Every decision_id is in order_decisions.",
+            """
+            SELECT judged.day, judged.namesrv_id, judged.decision_id, decisions.decision_id AS known
+            FROM route_mismatches AS judged
+            LEFT JOIN (SELECT DISTINCT decision_id FROM order_decisions) AS decisions
+              ON decisions.decision_id = judged.decision_id
+            WHERE judged.decision_id IS NOT NULL""",
+        ),
+    ),
+)
