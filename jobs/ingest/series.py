@@ -74,6 +74,11 @@ def peek(path: Path, vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS, until_u
         return []
 
 
+def _sent(segment: Segment) -> tuple[int, bytes]:
+    """Return what an address translation leaves of a segment."""
+    return segment.seq, segment.payload
+
+
 def beginnings(peeked: Sequence[Segment]) -> dict[tuple[str, str], Stream]:
     """Return the directions of connections that were open before a file began, as it began, by source and destination."""
     found, opened = dict[tuple[str, str], Stream](), set[tuple[str, str]]()
@@ -397,7 +402,7 @@ class _Reader:
         return row
 
     def _covered(self, source: Source, peeked: Sequence[Segment]) -> frozenset[str]:
-        """Return the name servers of which another capture has the connections of twice as many hosts at that time, or more.
+        """Return the name servers of which another capture has the same connections and those of as many more hosts at that time.
 
         This one was recorded near some of these, before an address translation maybe, the other one where the name server is.
         """
@@ -415,10 +420,19 @@ class _Reader:
         if not beside:
             return frozenset()
         run, before = self._series.run, self._before
-        meanwhile = ([one for one in self._peek(other) if one.time_ns <= last_ns] for other in beside)
-        seen = [_clients_in(segments, run, before) for segments in meanwhile]
-        own = _clients_in(peeked, run, before)
-        return frozenset(of for of in own if any(len(other.get(of, ())) >= 2 * max(1, len(own[of])) for other in seen))
+        own, mine = _clients_in(peeked, run, before), set(map(_sent, peeked))
+        found = set()
+        for other in beside:
+            meanwhile = [one for one in self._peek(other) if one.time_ns <= last_ns]
+            clients = _clients_in(meanwhile, run, before)
+            same = [one for one in meanwhile if one.payload and _sent(one) in mine]
+            for of, hosts in own.items():
+                seen = clients.get(of, set())
+                # Captures of several interfaces, or parted by clients, have nothing in common.
+                is_copy = hosts <= seen or any(of in (one.src, one.dst) for one in same)
+                if is_copy and len(seen) >= 2 * max(1, len(hosts)):
+                    found.add(of)
+        return frozenset(found)
 
     def _feed_held(self, until_ns: int = 0) -> None:
         """Feed what is held in the order of its times: all of it, or what does not lie behind `until_ns` by a little."""

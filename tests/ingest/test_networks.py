@@ -52,6 +52,22 @@ def test_rotated_captures_of_a_router_take_one_side(tmp_path: Path, beat: int, i
     assert content(tmp_path / "w") == content(tmp_path / "whole")
 
 
+def test_captures_of_other_clients_at_the_same_time_are_all_taken(tmp_path: Path) -> None:
+    """One for each interface, or each client: that one shows more of them than another makes it no better."""
+    seen = brokers()
+    parts = [[one for one in seen if ("10.0.0.3:40000" in (one.src, one.dst)) == is_own] for is_own in (True, False)]
+    (tmp_path / "lo").mkdir()
+    files = [written(tmp_path / name, part) for name, part in zip(("lo/lo.pcap", "eth0.pcap"), parts, strict=True)]
+    read_in(tmp_path / "alone", written(tmp_path / "any.pcap", seen))
+    read = read_in(tmp_path / "w", *files)
+    found, alone = (
+        {table: [(event_id, time) for event_id, _, time in rows] for table, rows in content(tmp_path / name).items()}
+        for name in ("w", "alone")
+    )
+    assert found == alone
+    assert (read.sightings, read.errors, read.left_out) == (0, [], [])
+
+
 @pytest.mark.parametrize("ahead_ms", [-3_000, -4, 4])
 @pytest.mark.parametrize("is_translated", [True, False], ids=["behind NAT", "plain"])
 def test_what_a_broker_records_beside_the_name_server_is_there_once(
