@@ -122,7 +122,7 @@ def _queue_data_of(value: dict[str, Any]) -> QueueData:
 
 
 def _mapping_of(value: dict[str, Any]) -> TopicQueueMappingInfo:
-    current = value.get("currIdMap")
+    current = value.get("currIdMap", {})
     return TopicQueueMappingInfo(
         _required(value["topic"]),
         _text(value["bname"]),
@@ -130,7 +130,9 @@ def _mapping_of(value: dict[str, Any]) -> TopicQueueMappingInfo:
         _integer(value["epoch"]),
         value.get("dirty") is True,
         _text(value.get("scope")),
-        json.dumps(current, separators=(",", ":")) if current else None,
+        None
+        if current is None
+        else json.dumps({str(k): v for k, v in current.items()}, sort_keys=True, separators=(",", ":")),
     )
 
 

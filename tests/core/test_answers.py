@@ -9,6 +9,7 @@ import pytest
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Question, Registry, answer
 from namesrv_core.asking.answers import remark_matches
 from namesrv_core.asking.body_json import same_json
+from namesrv_core.asking.shown import ShownRoute, shown_by
 from namesrv_core.machine.codes import Answer
 from namesrv_core.machine.registry import Change, TableName
 from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
@@ -94,6 +95,18 @@ def test_mapping_is_written_with_integer_keys() -> None:
         row: Row = ("topic_queue_mapping_info_table", ("T", "broker-a"), info)
         body = answer(registry_of(namesrv, *one_route(), row), Question(ROUTE, "T", standard), namesrv).body or ""
         assert f'"topicQueueMappingByBroker":{{"broker-a":{{"bname":"broker-a",{text},"dirty":true,"epoch":2,' in body
+
+
+@pytest.mark.parametrize("standard", [True, False])
+@pytest.mark.parametrize("current", ["{}", '{"0":7,"1":5,"10":3,"2":1}'])
+def test_mapping_is_read_off_an_answer_as_a_registration_brings_it(current: str, standard: bool) -> None:  # noqa: FBT001
+    """An empty one, and one whose queues are written by number: what is read of an answer is the row that is held."""
+    namesrv, info = Namesrv(V5_4_0), TopicQueueMappingInfo("T", "b", 4, 2, True, "__global__", current)
+    row: Row = ("topic_queue_mapping_info_table", ("T", "b"), info)
+    question = Question(ROUTE, "T", standard)
+    shown = shown_by(question, answer(registry_of(namesrv, *one_route(), row), question, namesrv))
+    assert isinstance(shown, ShownRoute)
+    assert shown.mappings == {"b": info}
 
 
 def test_standard_json_sorts_by_key() -> None:
