@@ -29,9 +29,11 @@ def test_the_share_of_all_files_is_told(tmp_path: Path, monkeypatch: pytest.Monk
     assert not ingest(warehouse_at(tmp_path / "log", "run"), [str(log)], passes).errors
     told.clear()
     assert not ingest(warehouse_at(tmp_path / "w", "run"), [str(plain), str(packed)], passes).errors
-    assert told == sorted(told)
-    assert 0 <= told[0] < told[-1] <= 1
-    assert len(set(told)) > 3
+    # What comes after reading begins anew, where it takes long enough to be seen.
+    read = told[: next((at for at in range(1, len(told)) if told[at] == 0 < told[at - 1]), len(told))]
+    assert read == sorted(read)
+    assert 0 <= read[0] < read[-1] <= 1
+    assert len(set(read)) > 3
 
 
 @pytest.mark.parametrize(
