@@ -29,6 +29,9 @@ LAG_NS = 10_000_000
 REMOVAL_LAG_NS = 100_000_000
 
 
+# So many brokers of one connection are asked whether an event found them.
+_MOST_FOUND = 8
+
 Owners: TypeAlias = "Mapping[str | None, Mapping[LiveKey, str | None]]"
 
 
@@ -106,7 +109,7 @@ class Race(NamedTuple):
 def races_of(day: Day) -> list[Race]:
     """Return the races of a day by position."""
     owners = owners_of(day.namesrv, day.start, day.timed_events)
-    found = [*_registrations_and_own_closes(day), *_overlapping(day, owners)]
+    found = [*_registrations_and_own_closes(day), *_ends_of_shared_channels(day, owners), *_overlapping(day, owners)]
     return sorted(found, key=lambda race: (race.seq, race.decision_id))
 
 
@@ -123,6 +126,28 @@ def _registrations_and_own_closes(day: Day) -> Iterator[Race]:
             default = Alternative("the registration, then the close")
             other = Alternative("the close, then the registration", (Move(timed.event_id, close.seq, 1),))
             yield Race("register_and_close", (timed, close), (default, other))
+
+
+def _ends_of_shared_channels(day: Day, owners: Owners) -> Iterator[Race]:
+    """A connection of several brokers ends, of which each event takes down one that it finds there.
+
+    5.x looks it up at once and removes it in a batch: the second event may find the same one again, and the next stays.
+    """
+    shared = {channel_id for channel_id, keys in owners.items() if len(keys) > 1}
+    ends: dict[str | None, list[TimedEvent]] = {}
+    for timed in day.timed_events:
+        if type(timed.event) is events.ChannelDestroyed and timed.event.channel_id in shared:
+            ends.setdefault(timed.event.channel_id, []).append(timed)
+    for channel_id, (first, *others) in ends.items():
+        second = next((timed for timed in others if timed.seq <= first.seq + LAG_NS), None)
+        if second is None or not day.namesrv.at(first.seq).profile.batches_unregistrations:
+            continue
+        default = Alternative("the first removal, then the second event finds another broker")
+        again = [
+            Alternative(f"the second event finds {key.broker_addr} again", (Move(second.event_id, second.seq, 0, key),))
+            for key in sorted(owners[channel_id], key=repr)[:_MOST_FOUND]  # names may be missing
+        ]
+        yield Race("ends_of_shared_channel", (first, second), (default, *again))
 
 
 def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
