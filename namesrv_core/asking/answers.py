@@ -337,7 +337,8 @@ def answer_to(event: events.Event, taken: Step, registry: Registry, namesrv: Nam
         reason = None if taken.result is None else str(taken.result)
         return Answer(ResponseCode.SYSTEM_ERROR, None, None if reason is None else _REMARKS.get(reason, reason))
     if isinstance(taken.result, QueryDataVersionResult):
-        if namesrv.profile.throws_without_version and getattr(event, "data_version", None) is None:
+        has_version = not isinstance(event, events.QueryDataVersion) or event.data_version is not None
+        if namesrv.profile.throws_without_version and not has_version:
             return Answer(ResponseCode.SYSTEM_ERROR, None, NULL_POINTER)
         changed, version = taken.result
         body = None if version is None else data_version_json(version, namesrv)

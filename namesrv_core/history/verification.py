@@ -264,14 +264,14 @@ def _is_right_in_parts(one: Judged) -> bool:
     # Of a single change only who takes no lock may see a half: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getAllClusterInfo.
     if None in seen or len(seen) < (3 if isinstance(seen[0], ShownCluster) else 4):
         return False
-    shown, *held = map(_parts, seen)
+    shown, *held = (_parts(one) for one in seen if one is not None)
     return all(shown.get(part) in [of.get(part) for of in held] for part in set(shown).union(*held))
 
 
-def _parts(shown: Shown | None) -> dict[tuple[str, object], object]:
+def _parts(shown: Shown) -> dict[tuple[str, object], object]:
     """Return what an answer shows, by the kind and the name of each part."""
     found: dict[tuple[str, object], object] = {}
-    for kind, value in () if shown is None else zip(shown._fields, shown, strict=True):
+    for kind, value in zip(shown._fields, shown, strict=True):
         if isinstance(shown, ShownCluster) and kind == "clusters":
             found |= {(kind, (cluster, name)): True for cluster, names in shown.clusters.items() for name in names}
         elif isinstance(value, dict):

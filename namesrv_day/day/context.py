@@ -233,16 +233,14 @@ def _unknown_from_ms(given: SettleInput, known: Sequence[Mapping[str, Any]], nam
 
 
 def _shows_entries(given: SettleInput) -> bool:
+    """Return whether an answer of the day shows an entry of the KV table before anybody has put one."""
     put = frame(given.today, bronze.ADMIN_EVENTS).filter(pc.field("code") == RequestCode.PUT_KV_CONFIG.value)
-    body, early = (
-        "response_body",
-        pc.field("seq") < (pc.min(put["seq"]).as_py() or day_start_seq(given.day + dt.timedelta(1))),
-    )
+    put_seq = pc.min(put["seq"]).as_py() or day_start_seq(given.day + dt.timedelta(days=1))
     lists = [RequestCode.GET_KVLIST_BY_NAMESPACE.value, RequestCode.GET_KV_CONFIG.value]
-    answers = frame(given.today, bronze.ROUTE_OBSERVATIONS)
-    shown = answers.filter(early & pc.field("code").isin(lists) & (pc.field("response_code") == 0))
+    shows = (pc.field("seq") < put_seq) & pc.field("code").isin(lists) & (pc.field("response_code") == 0)
+    if frame(given.today, bronze.ROUTE_OBSERVATIONS).filter(shows).num_rows:
+        return True
     # Of 4.x, and with returnOrderTopicConfigToBroker, the answer to each registration has them.
-    has_rows = pc.match_substring_regex(pc.field(body), r'"table":\s*\{\s*"')
-    return bool(
-        shown.num_rows or given.raw_beats(bronze.REGISTRATIONS.name, columns=[body], where=early & has_rows).num_rows
-    )
+    has_rows = pc.match_substring_regex(pc.field("response_body"), r'"table":\s*\{\s*"')
+    told = given.raw_beats(bronze.REGISTRATIONS.name, columns=["seq"], where=(pc.field("seq") < put_seq) & has_rows)
+    return bool(told.num_rows)
