@@ -21,6 +21,7 @@ from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.past import TablePart, Versions, parts_changed
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.rows import BrokerData
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG, step
 
 
@@ -265,7 +266,13 @@ def _is_right_in_parts(one: Judged) -> bool:
     if None in seen or len(seen) < (3 if isinstance(seen[0], ShownCluster) else 4):
         return False
     shown, *held = (_parts(one) for one in seen if one is not None)
-    return all(shown.get(part) in [of.get(part) for of in held] for part in set(shown).union(*held))
+    return all(_is_of(shown.get(part), [of.get(part) for of in held]) for part in set(shown).union(*held))
+
+
+def _is_of(shown: object, held: Sequence[object]) -> bool:
+    """Return whether a part was like that: or a group without addresses, as one that comes or goes is for a moment."""
+    is_bare = isinstance(shown, BrokerData) and not shown.broker_addrs
+    return shown in held or (is_bare and None in held and any(held))
 
 
 def _parts(shown: Shown) -> dict[tuple[str, object], object]:

@@ -202,6 +202,11 @@ def test_route_and_cluster_may_be_right_in_their_parts() -> None:
         assert right_in_parts(Registry(V4_9_7), timeline, [observed], Namesrv()) == ["a99"] * is_right
     half = seen(90, 99, Answer(0, '{"brokerAddrTable":{},"clusterAddrTable":{"C":["c"]}}'), Question(106, None))
     assert right_in_parts(Registry(V4_9_7), timeline[1:], [half], Namesrv()) == ["a99"]
+    for name, is_right in [("c", True), ("x", False)]:
+        group = f'{{"brokerAddrs":{{}},"brokerName":"{name}","cluster":"C"}}'
+        body = f'{{"brokerAddrTable":{{"{name}":{group}}},"clusterAddrTable":{{}}}}'
+        bare = seen(90, 99, Answer(0, body), Question(106, None))
+        assert right_in_parts(Registry(V4_9_7), timeline[1:], [bare], Namesrv()) == ["a99"] * is_right
     for asked in (Question(105, "T"), WipeWritePerm("b")):
         observed = seen(90, 99, Answer(17, None, "No topic"), Question(105, "T"))._replace(question=asked)
         wrong = observed._replace(answered=Answer(0, "{}"))
