@@ -252,7 +252,7 @@ def right_in_parts(
     """Return the ids of answers of which each part is right at an instant of their window, if not all at the same; as `verify`.
 
     Requests that are under way together take effect in an order that no response tells. A part is what an answer shows of one
-    broker name, of one name in a cluster, of one topic in a list.
+    broker, of one name in a cluster, of one topic in a list.
     """
     at_all = judged(registry, timeline, observations, namesrv, starts=starts, part_of=lambda *_: None)
     return [one.observed.event_id for one in at_all if _is_right_in_parts(one)]
@@ -266,13 +266,7 @@ def _is_right_in_parts(one: Judged) -> bool:
     if None in seen or len(seen) < (3 if isinstance(seen[0], ShownCluster) else 4):
         return False
     shown, *held = (_parts(one) for one in seen if one is not None)
-    return all(_is_of(shown.get(part), [of.get(part) for of in held]) for part in set(shown).union(*held))
-
-
-def _is_of(shown: object, held: Sequence[object]) -> bool:
-    """Return whether a part was like that: or a group without addresses, as one that comes or goes is for a moment."""
-    is_bare = isinstance(shown, BrokerData) and not shown.broker_addrs
-    return shown in held or (is_bare and None in held and any(held))
+    return all(shown.get(part) in [of.get(part) for of in held] for part in set(shown).union(*held))
 
 
 def _parts(shown: Shown) -> dict[tuple[str, object], object]:
@@ -282,7 +276,11 @@ def _parts(shown: Shown) -> dict[tuple[str, object], object]:
         if isinstance(shown, ShownCluster) and kind == "clusters":
             found |= {(kind, (cluster, name)): True for cluster, names in shown.clusters.items() for name in names}
         elif isinstance(value, dict):
-            found |= {(kind, name): of for name, of in value.items()}
+            for name, of in value.items():
+                if isinstance(of, BrokerData):
+                    found |= {(kind, (name, broker_id)): addr for broker_id, addr in of.broker_addrs}
+                    of = of._replace(broker_addrs=())  # noqa: PLW2901  the group itself: it comes before its members
+                found[kind, name] = of
         else:
             found |= {(kind, each): True for each in (value if isinstance(value, frozenset) else (value,))}
     return found

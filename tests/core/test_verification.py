@@ -207,6 +207,14 @@ def test_route_and_cluster_may_be_right_in_their_parts() -> None:
         body = f'{{"brokerAddrTable":{{"{name}":{group}}},"clusterAddrTable":{{}}}}'
         bare = seen(90, 99, Answer(0, body), Question(106, None))
         assert right_in_parts(Registry(V4_9_7), timeline[1:], [bare], Namesrv()) == ["a99"] * is_right
+    members = [((0, "d:1"),), ((0, "d:1"), (1, "d:2"))]
+    joining = [StateChange(100, 80, (Change("broker_addr_table", ("d",), BrokerData("C", of)),)) for of in members]
+    for addrs, is_right in [('1:"d:2"', True), ('1:"d:1"', False)]:
+        group = f'{{"brokerAddrs":{{{addrs}}},"brokerName":"d","cluster":"C"}}'
+        slave = seen(
+            90, 99, Answer(0, f'{{"brokerAddrTable":{{"d":{group}}},"clusterAddrTable":{{}}}}'), Question(106, None)
+        )
+        assert right_in_parts(Registry(V4_9_7), joining, [slave], Namesrv()) == ["a99"] * is_right
     for asked in (Question(105, "T"), WipeWritePerm("b")):
         observed = seen(90, 99, Answer(17, None, "No topic"), Question(105, "T"))._replace(question=asked)
         wrong = observed._replace(answered=Answer(0, "{}"))
