@@ -264,7 +264,11 @@ class _Judge:
             self._known[_place(one.observed)] = one
         found = ((one, self._known[_place(one)]) for one in sorted(observed, key=lambda one: (one.seq, one.event_id)))
         return [
-            Judged(one, of.window, {at: verdict._replace(observed=one) for at, verdict in of.verdicts.items()})
+            of._replace(
+                observed=one,
+                verdicts={at: verdict._replace(observed=one) for at, verdict in of.verdicts.items()},
+                further=[verdict._replace(observed=one) for verdict in of.further],
+            )
             for one, of in found
         ]
 

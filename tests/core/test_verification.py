@@ -187,6 +187,21 @@ def test_answer_may_be_right_in_its_parts(topics: str, is_right: bool) -> None: 
     assert right_in_parts(Registry(V4_9_7), later, [observed], Namesrv()) == []
 
 
+@pytest.mark.parametrize(
+    ("topics", "is_right"),
+    [("", True), ("V", True), ("VW", True), ("W", False), ("U", False), ("UV", False), ("UVW", False)],
+)
+def test_answer_may_show_a_request_that_takes_its_time(topics: str, is_right: bool) -> None:  # noqa: FBT001
+    """V and W came before the answer and are answered long after it, behind U, which came after it: they may show, U may not."""
+    timeline = [topic(200, "U", 150), topic(300, "V", 80), topic(310, "W", 85), topic(320, "X", 315)]
+    observed = seen(90, 99, Answer(0, json.dumps({"topicList": [*topics]})))
+    assert matched(timeline, observed) == [(is_right, is_right and topics != "")]
+    halves = right_in_parts(Registry(V4_9_7), timeline, [observed], Namesrv())
+    assert halves == ["a99"] * ("U" not in topics)
+    burst = [timeline[0], *(topic(300 + n, name, 80) for n, name in enumerate("VWABCDEFG"))]
+    assert matched(burst, observed) == [(topics == "", False)]
+
+
 def test_route_and_cluster_may_be_right_in_their_parts() -> None:
     """Each broker stands for itself: two that register at once, of which the answer shows the one that is answered last."""
     groups = {name: Change("broker_addr_table", (name,), BrokerData("C", ((0, f"{name}:1"),))) for name in "bc"}
