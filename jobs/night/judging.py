@@ -191,7 +191,7 @@ def _replayed(
             work.topic_configs,
             partial(work.single_beats, with_answers=settled.context.has_unknown_past),
             capacities,
-            frames[bronze.ROUTE_OBSERVATIONS.name] if settled.may_race else None,
+            frames[bronze.ROUTE_OBSERVATIONS.name],
             tell,
         )
     )

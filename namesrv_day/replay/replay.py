@@ -33,7 +33,7 @@ from namesrv_day.day.timed import Timed, TopicTables
 from namesrv_day.hours.fold import PERIODS, Folded, folded, periods_of
 from namesrv_day.replay.notes import Notes, Run, history_rows, outcome_rows, refresh_rows
 from namesrv_day.replay.queues import QueueRows, UnmetQueues
-from schemas import codec, gold
+from schemas import bronze, codec, gold
 from schemas.sql_files import query
 from schemas.table import LONG, STRING, struct_of
 from schemas.tables.state import past_row
@@ -49,7 +49,7 @@ class ReplayInput:
     `hours`: its condensed beats; `others`: all other events (`day_events`), where they were recorded; `open_rows`: what was open
     when it began, and past_knowledge; `capacities`: map_capacities of the day before. `topic_configs` gives the rows of digests;
     `single_beats` the beats (`day_events`) of some periods of addresses (`fold.PERIODS`), where they were recorded. `answers`: rows
-    of route_observations, which decide what raced; None: nothing may have. `tell` is told what share of the events is taken.
+    of route_observations, which decide what raced. `tell` is told what share of the events is taken.
     """
 
     context: NamesrvDay
@@ -60,7 +60,7 @@ class ReplayInput:
     topic_configs: Callable[[pa.ChunkedArray], pa.Table]
     single_beats: Callable[[pa.Table], pa.Table]
     capacities: pa.Table = field(default_factory=lambda: empty(gold.MAP_CAPACITIES))
-    answers: pa.Table | None = None
+    answers: pa.Table = field(default_factory=lambda: empty(bronze.ROUTE_OBSERVATIONS))
     tell: Callable[[float], None] | None = None
 
 
@@ -83,24 +83,22 @@ def replay(given: ReplayInput) -> Replayed:
     one by one; and with all of an address of which that is not enough. So it is where events that raced take effect elsewhere than
     they were recorded.
     """
-    state, broken, readings, decisions = _State(given), PERIODS.empty_table(), 0, empty(gold.ORDER_DECISIONS)
+    state, broken, readings = _State(given), PERIODS.empty_table(), 0
+    decisions: pa.Table | None = None
     while True:
         beats = folded(given.hours, given.others, given.open_rows, given.context, broken)
         told = _told(given, beats)
         notes, unmet = state.begin(beats, told)
         deciding = None
-        if given.answers is not None:
+        if decisions is None:
             timed = [timed for _, timed in told.timed.numbered()]
             deciding = Deciding(day_for_races(given.context, notes.registry, timed, told.requests, given.answers))
         notes.take(told.timed, deciding, given.tell)
         if deciding is not None:
             decisions, moves = decisions_of(deciding, given.context.namesrv_id, given.day)
             # From here on with its events where they take effect.
-            others, beats_read = (
-                moved(given.others, moves),
-                partial(_moved_beats, given.single_beats, moves),
-            )
-            given = replace(given, answers=None, others=others, single_beats=beats_read)
+            beats_read = partial(_moved_beats, given.single_beats, moves)
+            given = replace(given, others=moved(given.others, moves), single_beats=beats_read)
             if deciding.has_moved:
                 continue
         readings += 1
@@ -122,7 +120,7 @@ def _moved_beats(read: Callable[[pa.Table], pa.Table], moves: pa.Table, periods:
 class _Told:
     """The day's events for the core, the topic tables that they name, and what `Notes` has of runs without an entry.
 
-    `requests`: those among the events, where something may have raced.
+    `requests`: those among the events.
     """
 
     timed: Timed
@@ -143,8 +141,8 @@ def _told(given: ReplayInput, beats: Folded) -> _Told:
     now = topic_digests(pa.concat_tables([part.select(["topic_config_digest"]) for part in (parts[0], *parts[2:])]))
     topics = TopicTables(given.topic_configs(now), lambda: given.topic_configs(of_runs))
     rows = pa.concat_tables(parts, promote_options="default")
-    requests = rows.slice(0, 0) if given.answers is None else rows.filter(pc.field("received_us").is_valid())
-    return _Told(Timed(rows, topics), topics, absent, rows.num_rows, requests.select(_REQUEST))
+    requests = rows.filter(pc.field("received_us").is_valid()).select(_REQUEST)
+    return _Told(Timed(rows, topics), topics, absent, rows.num_rows, requests)
 
 
 def _named(given: ReplayInput, beats: Folded) -> tuple[pa.Table, dict[int, Run]]:
