@@ -45,10 +45,7 @@ def outcome_counts(frames: Frames) -> Counter[str]:
 
 
 def settings_in_force(namesrv_settings: pa.Table) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the last value of each setting by name server, with its source and the answers for and against it.
-
-    Not of the whole configuration, which is long.
-    """
+    """Return the last value of each setting by name server, with its source and the answers for and against it."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for row in ask(query("across/last_settings"), {"namesrv_settings": namesrv_settings}).to_pylist():
         found.setdefault(row["namesrv_id"], {})[row["setting"]] = row["last"]
