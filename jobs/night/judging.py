@@ -44,7 +44,7 @@ from schemas.table import Table, words
 from schemas.tables.event_outcomes import SYNTHETIC_OPERATIONS
 from schemas.times import day_start
 
-REPLAYED = (gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE)
+REPLAYED = (gold.PAST_KNOWLEDGE,)
 """The tables cut by day of which a replay writes the slice. Intervals are held against those there before they are written."""
 JUDGED = tuple(table for step in ("outcomes", "flags", "verify") for table in gold.made_by(step) if table.is_by_day)
 """The tables cut by day of which judging a day writes the slice."""
@@ -153,7 +153,7 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
         {**files, **work.write({table: slices[table.name] for table in JUDGED})},
         events,
         intervals,
-        outcome_counts(slices),
+        outcome_counts(slices[gold.EVENT_OUTCOMES.name], pc.sum(hours["beats"]).as_py() or 0),
         settled.reconsidered_since,
         _compared(work, slices, recorded),
         recorded,

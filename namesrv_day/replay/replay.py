@@ -31,7 +31,7 @@ from namesrv_day.day.day_events import Frames, moved, observation_rows, topic_di
 from namesrv_day.day.start import capacities_in, facts_in, intervals_in, started
 from namesrv_day.day.timed import Timed, TopicTables
 from namesrv_day.hours.fold import PERIODS, Folded, folded, periods_of
-from namesrv_day.replay.notes import Notes, Run, history_rows, outcome_rows, refresh_rows
+from namesrv_day.replay.notes import Notes, Run, history_rows, outcome_rows
 from namesrv_day.replay.queues import QueueRows, UnmetQueues
 from schemas import bronze, codec, gold
 from schemas.sql_files import query
@@ -39,7 +39,6 @@ from schemas.table import LONG, STRING, struct_of
 from schemas.tables.state import past_row
 
 _REQUEST = ("event_id", "received_us", "arrival_us")
-_UNRENEWED = pa.schema([("of_cluster", STRING), ("of_addr", STRING), ("of_behind", LONG)])
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class ReplayInput:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a day leaves: its rows of the history tables, order_decisions, refreshes_hourly, past_knowledge and event_outcomes.
+    """What a day leaves: its rows of the history tables, order_decisions, past_knowledge and event_outcomes.
 
     `events`: how many the core took, runs of beats among them; `readings`: how often it was begun with other runs.
     """
@@ -103,7 +102,7 @@ def replay(given: ReplayInput) -> Replayed:
                 continue
         readings += 1
         if not notes.broken:
-            tables = _tables(given, beats, notes, unmet, told.timed)
+            tables = _tables(given, notes, unmet, told.timed)
             return Replayed({**tables, gold.ORDER_DECISIONS.name: decisions}, told.events, readings)
         more = pa.table(dict(zip(PERIODS.names, zip(*notes.broken, strict=True), strict=True)), schema=PERIODS)
         if readings > 1:
@@ -194,9 +193,7 @@ def _complete(given: ReplayInput, runs: pa.Table, configs: pa.Table) -> list[dic
     return ask(query("replay/complete"), {"runs": runs, "queues": queues, "configs": configs}).to_pylist()  # type: ignore[no-any-return]
 
 
-def _tables(
-    given: ReplayInput, beats: Folded, notes: Notes, unmet: UnmetQueues | None, timed: Timed
-) -> dict[str, pa.Table]:
+def _tables(given: ReplayInput, notes: Notes, unmet: UnmetQueues | None, timed: Timed) -> dict[str, pa.Table]:
     same = {"namesrv_id": given.context.namesrv_id, "day": given.day}
     intervals: dict[str, list[Interval]] = defaultdict(list)
     for interval in notes.intervals:
@@ -205,15 +202,6 @@ def _tables(
     if unmet is not None:
         queues = gold.TOPIC_QUEUE_HISTORY
         found[queues.name] = pa.concat_tables([found[queues.name], conformed(unmet.untouched, queues)])
-    unrenewed = [{"of_cluster": key[0], "of_addr": key[1], "of_behind": behind} for key, behind in notes.unrenewed]
-    counted = {
-        "hours": beats.hours,
-        "counted": refresh_rows([*notes.refreshes], same),
-        "unrenewed": pa.Table.from_pylist(unrenewed, schema=_UNRENEWED),
-    }
-    with_cluster = given.context.namesrv.profile.live_key_has_cluster
-    hourly = ask(query("replay/refreshes"), counted, with_cluster=with_cluster)
-    found[gold.REFRESHES_HOURLY.name] = conformed(hourly, gold.REFRESHES_HOURLY, **same)
     past = notes.registry.past
     facts = [] if past is None else [past_row(fact, given.context.namesrv_id) for fact in past.dump()]
     found[gold.PAST_KNOWLEDGE.name] = table_of(facts, gold.PAST_KNOWLEDGE, day=given.day)
