@@ -32,7 +32,7 @@ from namesrv_day.day.coverage import Extent, extent_of, is_logged, recorded_day
 from namesrv_day.day.day_events import OTHERS, Frames
 from namesrv_day.flags.between import Compared, compared, served
 from namesrv_day.flags.findings import About
-from namesrv_day.flags.flags import FlagInput, flag, unsettled_until_start
+from namesrv_day.flags.flags import FlagInput, flag, unsettled
 from namesrv_day.flags.registered import Recorded
 from namesrv_day.gate.rules import Measurement, measure
 from namesrv_day.replay.replay import ReplayInput, replay
@@ -235,7 +235,7 @@ def _compared(work: NamesrvWork, slices: Frames, recorded: Sequence[dict[str, An
     is_log = is_logged(slices[gold.PAST_KNOWLEDGE.name])
     goes_on = work.start == work.day - dt.timedelta(days=1) and work.background.settings_before.num_rows
     goes_on_from = day_start(work.day) if goes_on else None
-    spans = [] if is_log else served(recorded, unsettled_until_start(slices), goes_on_from)
+    spans = [] if is_log else served(recorded, next(iter(unsettled(slices)), None), goes_on_from)
     return compared(slices, told, spans, work.topics_refused(), about)
 
 

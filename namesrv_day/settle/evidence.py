@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from operator import or_
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -59,16 +59,8 @@ def votes(given: SettleInput, known: Known) -> list[Votes]:
     ]
 
 
-class Scans(NamedTuple):
-    """What a day's closes say about the scan's period and phase, where they stand (the first of each scan), and stalls."""
-
-    votes: list[Votes]
-    closes: list[int]
-    stalls: list[Stall]
-
-
-def scans(given: SettleInput, known: Known, ends: pa.Table, stalls: list[Stall]) -> Scans:
-    """Return what closes of brokers' connections say about when each process scans.
+def scans(given: SettleInput, known: Known, ends: pa.Table, stalls: Sequence[Stall]) -> tuple[list[Votes], list[int]]:
+    """Return what closes of brokers' connections say about the scan's period and phase, and the first close of each scan.
 
     `ends`: the day's channel_events; `stalls`: when the name server stood still on it.
     """
@@ -93,7 +85,7 @@ def scans(given: SettleInput, known: Known, ends: pa.Table, stalls: list[Stall])
         period, phase = (settings.get((life_seq, name)) for name in (_PERIOD, SCAN_PHASE))
         period_ms = profiles[life_seq].scan_period_ms if period is None else int(period.value or 0)
         cast += evidence.scan_phase_votes(expiries, period_ms, None if phase is None else int(phase.value or 0))
-    return Scans([*of_period, *evidence.tally(cast, known.lives)], [expiry.seq for expiry in closes], stalls)
+    return [*of_period, *evidence.tally(cast, known.lives)], [expiry.seq for expiry in closes]
 
 
 def scan_closes(given: SettleInput, ends: pa.Table, namesrv: Namesrv) -> list[evidence.Expiry]:
@@ -114,15 +106,17 @@ def scan_closes(given: SettleInput, ends: pa.Table, namesrv: Namesrv) -> list[ev
     )
 
 
-def tick_votes(given: SettleInput, scans: Scans, day: NamesrvDay) -> list[evidence.Vote]:
+def tick_votes(given: SettleInput, closes: Sequence[int], day: NamesrvDay) -> list[evidence.Vote]:
     """Return what the answers say about when scans ran that no packet shows: of brokers whose leases had ended."""
     timers: dict[int, Timer] = {}
     lapses = []
-    for lapse in rows_of(_lapses(given, scans, day.namesrv, day.until_seq)):
+    for lapse in rows_of(_lapses(given, closes, day.namesrv, day.until_seq)):
         from_seq, until_seq = lapse["from_seq"], lapse["until_seq"]
         timer = day.schedule.timer_at(from_seq)
         # Ticks that a stall has held up say nothing of the timer.
-        if timer is None or any(stall.from_seq < until_seq and from_seq <= stall.until_seq for stall in scans.stalls):
+        if timer is None or any(
+            stall.from_seq < until_seq and from_seq <= stall.until_seq for stall in day.schedule.stalls
+        ):
             continue
         timers[from_seq] = timer
         lapses.append({**lapse, "until_seq": min(until_seq, from_seq + timer.period_ns)})
@@ -146,7 +140,7 @@ def _answers(given: SettleInput) -> dict[str, pa.Table]:
     return {"answers": numbered, "bodies": pa.table({"number": pa.array(range(len(texts)), LONG), "text": texts})}
 
 
-def _lapses(given: SettleInput, scans: Scans, namesrv: Namesrv, until_seq: int) -> pa.Table:
+def _lapses(given: SettleInput, closes: Sequence[int], namesrv: Namesrv, until_seq: int) -> pa.Table:
     """Return when leases ended, until the end of what is known, that no scan's packet and nothing else ended: `_SPANS`."""
     profile, hours = namesrv.profile, given.today["hours"]
     leases: dict[str, Any] = {
@@ -170,7 +164,7 @@ def _lapses(given: SettleInput, scans: Scans, namesrv: Namesrv, until_seq: int) 
         period_us=PERIOD_US,
         scan_ns=2 * namesrv.scan_period_ms * NS_PER_MS,
         one_scan_ns=evidence.ONE_SCAN_NS,
-        closes=scans.closes or [0],
+        closes=closes or [0],
         until_seq=until_seq,
         **leases,
     ).cast(_SPANS)

@@ -16,7 +16,7 @@ from namesrv_core.machine.instants import NS_PER_US
 from namesrv_core.machine.schedule import STALL_NS, Stall
 from namesrv_day.arrow.rows import rows_of
 from namesrv_day.arrow.sql import ask
-from namesrv_day.day.context import NamesrvDay, SettleInput, Ticks, frame, namesrv_day
+from namesrv_day.day.context import NamesrvDay, SettleInput, frame, namesrv_day
 from namesrv_day.day.day_events import BEATS, OTHERS, day_events
 from namesrv_day.settle import evidence
 from namesrv_day.settle.settings import (
@@ -52,13 +52,13 @@ def settle(given: SettleInput) -> Settled:
     known = known_settings(given)
     known = _with(known, evidence.votes(given, known))
     stood = stalls(given)
-    scans = evidence.scans(given, known, _ends(given, known, stood), stood)
-    known = _with(known, scans.votes)
-    context = _context(given, known, scans)
+    votes, closes = evidence.scans(given, known, _ends(given, known, stood), stood)
+    known = _with(known, votes)
+    context = _context(given, known, closes, stood)
     if frame(given.today, bronze.ROUTE_OBSERVATIONS).num_rows:
-        cast = tally(evidence.tick_votes(given, scans, context), known.lives)
+        cast = tally(evidence.tick_votes(given, closes, context), known.lives)
         known = _with(known, cast)
-        context = _context(given, known, scans) if cast else context
+        context = _context(given, known, closes, stood) if cast else context
     of_day = {**given.today, bronze.CHANNEL_EVENTS.name: _ends(given, known, stood)}
     return Settled(
         settings_table(known, given.namesrv_id, given.day, given.background.addresses),
@@ -68,11 +68,9 @@ def settle(given: SettleInput) -> Settled:
     )
 
 
-def _context(given: SettleInput, known: Known, scans: evidence.Scans) -> NamesrvDay:
+def _context(given: SettleInput, known: Known, closes: Sequence[int], stood: Sequence[Stall]) -> NamesrvDay:
     """Return the day as what is known has it."""
-    phases = phases_of(settled_of(known))
-    ticks = Ticks(phases, scans.closes, scans.stalls)
-    return namesrv_day(given, namesrv_on(known, given.day), ticks)
+    return namesrv_day(given, namesrv_on(known, given.day), phases_of(settled_of(known)), closes, stood)
 
 
 def _ends(given: SettleInput, known: Known, stood: Sequence[Stall]) -> pa.Table:

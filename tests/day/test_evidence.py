@@ -14,7 +14,7 @@ import pytest
 from namesrv_core import V4_9_7, Namesrv, NamesrvConfig
 from namesrv_core.inference.settings import Known, Life, Statement, Votes
 from namesrv_core.machine.schedule import Stall
-from namesrv_day.day.context import NamesrvDay, Ticks, namesrv_day
+from namesrv_day.day.context import NamesrvDay, namesrv_day
 from namesrv_day.settle.evidence import scans, votes
 from namesrv_day.settle.settings import known_settings, namesrv_on, settings_of, under_idle_limit
 from namesrv_day.settle.settle import settle, stalls
@@ -222,7 +222,7 @@ def told(what: str, given: Given, situation: Situation) -> list[str]:
         rows = ends.sort_by("seq").to_pylist()
         return [f"{r['event_id']} {r['kind']} {r['closed_by']} {in_ms(r['seq'])} {r['silent_ms']}" for r in rows]
     if what in OF_CONTEXT:
-        day = namesrv_day(given.input, Namesrv(V4_9_7, *situation.rows.get("namesrv", [])), Ticks())
+        day = namesrv_day(given.input, Namesrv(V4_9_7, *situation.rows.get("namesrv", [])), {})
         return OF_CONTEXT[what](day, [seq_at(float(word)) for word in situation.asked])
     if what == "stalls":
         return [" ".join(f"{(seq - seq_at(0)) / 1_000_000:g}" for seq in stall) for stall in stalls(given.input)]
@@ -230,8 +230,7 @@ def told(what: str, given: Given, situation: Situation) -> list[str]:
     if what == "votes":
         cast = votes(given.input, known)
     else:
-        of_scans = scans(given.input, known, given.input.today["channel_events"], stalls(given.input))
-        cast, closes = of_scans.votes, of_scans.closes
+        cast, closes = scans(given.input, known, given.input.today["channel_events"], stalls(given.input))
     lines = [
         f"{v.name} {json.dumps(v.value)} {v.answers} {(v.life_seq - seq_at(0)) // 1_000_000} {' '.join(v.evidence)}"
         for v in cast
