@@ -155,7 +155,7 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
         intervals,
         outcome_counts(slices[gold.EVENT_OUTCOMES.name], pc.sum(hours["beats"]).as_py() or 0),
         settled.reconsidered_since,
-        _compared(work, slices, recorded),
+        _compared(work, {**slices, **life}, recorded),
         recorded,
     )
     return judged if work.published is None else _held_to(work, judged, slices, work.published), slices

@@ -120,6 +120,13 @@ def test_an_upgrade_is_a_process_of_another_generation() -> None:
     assert back.at(900).config == NamesrvConfig(order_message_enable=True)
 
 
+def test_when_a_process_scans_is_no_option_of_it() -> None:
+    """The schedule has the phase."""
+    phased = settle(Known([FIRST], votes=[votes(7_000, 2, name=SCAN_PHASE)]))
+    assert SCAN_PHASE in {setting.name for setting in phased}
+    assert namesrv_of(phased) == namesrv_of(settle(Known([FIRST])))
+
+
 def test_a_day_begins_with_what_held_before_it() -> None:
     """Values of a process that started days ago are there from the first event of the day."""
     before = last(Known([FIRST], [changed(500, value=True)], [votes(True, 3, name="support_acting_master")]))
