@@ -12,11 +12,10 @@ import pytest
 from jobs.ask.engine import Answers
 from jobs.conf import PipelineConf
 from jobs.errors import EXIT_INPUT, EXIT_USAGE
-from namesrv_day.audit.content import compare
 from namesrv_wire.logs.namesrv_log import Told
 from schemas import bronze, gold
 from schemas.table import Table
-from tests.compare_gold import tables_of
+from tests.compare_gold import compare, tables_of
 from tests.ingest.given import piece
 from tests.night.nights import findings_of, night, nightly, rows
 from tests.wire.test_namesrv_log import ADDR, FIVES, FOURS
