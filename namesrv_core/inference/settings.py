@@ -23,7 +23,9 @@ ADDRESSES = "addresses"
 CONFIGURATION = "configuration"
 """Likewise: all properties, as far as they are known. Answers that show them are held against it (`Configuration.text`)."""
 UNLIMITED = "unlimited"
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+LONGEST_MS = 2_147_483_647_000
+"""No span counts as longer, 68 years: the longest idle limit that a server takes. What scans more seldom never scans."""
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class Source(str, Enum):
@@ -62,7 +64,7 @@ class Option(NamedTuple):
         if _INTEGER.fullmatch(text) is None:
             raise ValueError(f"{self.property}: {text!r} is no number")
         # Netty's idle handler takes a limit of 0 or less for none.
-        return int(text) * self.unit_ms if int(text) > 0 else None
+        return min(int(text) * self.unit_ms, LONGEST_MS) if int(text) > 0 else None
 
 
 OPTIONS = {
