@@ -20,7 +20,9 @@ SCAN_PHASE = "scan_phase_us"
 ADDRESSES = "addresses"
 """Told beside the settings: the addresses of a process that has several. No replay depends on it."""
 UNLIMITED = "unlimited"
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+LONGEST_MS = 2_147_483_647_000
+"""No span counts as longer, 68 years: the longest idle limit that a server takes. What scans more seldom never scans."""
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class Source(str, Enum):
@@ -59,7 +61,7 @@ class Option(NamedTuple):
         if _INTEGER.fullmatch(text) is None:
             raise ValueError(f"{self.property}: {text!r} is no number")
         # Netty's idle handler takes a limit of 0 or less for none.
-        return int(text) * self.unit_ms if int(text) > 0 else None
+        return min(int(text) * self.unit_ms, LONGEST_MS) if int(text) > 0 else None
 
 
 OPTIONS = {
