@@ -1,20 +1,16 @@
-"""The charts of a report: rows in, Vega-Lite specifications and then SVG out. No chart asks anything of the network.
+"""The charts of a report: rows in, what is to be drawn where out, in pixels. The page's templates make SVG of it.
 
-Colours are CSS variables of the page, so that a chart is dark where the page is. What strangers sent comes in as data only,
-never as part of a specification.
+Colours are CSS variables of the page, so that a chart is dark where the page is. What strangers sent stands in texts alone, which
+the templates make printable and escape.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
-
-from jobs.printable import printable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 Row = Mapping[str, Any]
-Spec = dict[str, Any]
 Domain = tuple[dt.datetime, dt.datetime]
 
 WIDE, NARROW = 860, 230
@@ -28,25 +24,29 @@ LEFT_BY: Final = {
     "unregister_broker": "unregistered",
 }
 """How a broker went, in words, by operation."""
-_SHAPES = {
-    "stopped with its name server": ("stroke", "var(--quiet)"),
-    "lease ended": ("cross", "var(--critical)"),
-    "silent connection closed": ("diamond", "var(--critical)"),
-    "connection lost": ("triangle-up", "var(--warning)"),
-    "unregistered": ("square", "var(--accent)"),
-    "otherwise": ("circle", "var(--quiet)"),
+_ROUND = "m-4,0a4,4 0 1 0 8,0a4,4 0 1 0 -8,0"
+_CROSS = "m-4.5,-1.5h3v-3h3v3h3v3h-3v3h-3v-3h-3z"
+_DIAMOND = "m0,-5l4.5,5l-4.5,5l-4.5,-5z"
+# By how a broker went the path of its mark, from where it stands, and the colour.
+_LEFT = {
+    "stopped with its name server": ("m-4.5,-1h9v2h-9z", "var(--quiet)"),
+    "lease ended": (_CROSS, "var(--critical)"),
+    "silent connection closed": (_DIAMOND, "var(--critical)"),
+    "connection lost": ("m0,-5l5,9h-10z", "var(--warning)"),
+    "unregistered": ("m-4,-4h8v8h-8z", "var(--accent)"),
+    "otherwise": (_ROUND, "var(--quiet)"),
 }
-_BUCKETS = 72
+# By how a silence ended.
+_ENDS = {
+    "beat": (_ROUND, "var(--accent)"),
+    "scan": (_CROSS, "var(--critical)"),
+    "idle_channel": (_DIAMOND, "var(--warning)"),
+}
 CHANGES: Final = {
     "appeared": "var(--live)",
     "changed": "var(--accent)",
     "vanished": "var(--critical)",
     "learned": "var(--quiet)",
-}
-_ENDS = {
-    "beat": ("circle", "var(--accent)"),
-    "scan": ("cross", "var(--critical)"),
-    "idle_channel": ("diamond", "var(--warning)"),
 }
 PERMS: Final = {
     "read and write": "var(--live)",
@@ -55,56 +55,91 @@ PERMS: Final = {
     "neither": "var(--critical)",
 }
 _PERMITTED = {6: "read and write", 4: "read only", 2: "write only"}
+_BUCKETS = 72
+_ROW_PX, _BAR_PX, _PANEL_PX, _SILENCE_PX = 18, 9, 90, 240
+# Around what is drawn into: above, to the right, and below for the times.
+_ABOVE, _RIGHT, _BELOW = 8, 6, 24
+# A letter of the reader's font is hardly wider: what does not fit is cut off.
+_LETTER_PX = 7
+_STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
 
 
-def drawn(spec: Spec, name: str) -> str:
-    """Return a specification as SVG. `name`: its own in the page; ids within it begin so."""
-    import vl_convert  # noqa: PLC0415  only who draws waits for its engine
+class Mark(NamedTuple):
+    """Something that happened: its path, its colour, and what there is to say of it."""
 
-    # Of a control character in a text the engine makes SVG that it cannot read itself, and ends the process.
-    svg: str = vl_convert.vegalite_to_svg(_printable(spec), vl_version="5.20")
-    svg = re.sub(r'(id="|url\(#)(clip|gradient)', rf"\g<1>{name}-\g<2>", svg)
-    svg = re.sub(r' xmlns(:\w+)?="[^"]*"', "", svg)
-    svg = re.sub(r' (role|aria-roledescription)="graphics-symbol"| aria-roledescription="[^"]*"', "", svg)
-    # A tenth of a pixel is enough, of paths: what looks like a number elsewhere may be an address.
-    return re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d)\d+", r"\1", path[0]), svg)
+    path: str
+    colour: str
+    say: str
 
 
-def timeline(stays: Sequence[Row], lives: Iterable[Row], domain: Domain, width: int) -> Spec:
+class Label(NamedTuple):
+    """A text where it stands; `anchor`: which part of it stands there, start, middle or end."""
+
+    x: float
+    y: float
+    anchor: str
+    text: str
+
+
+class Drawing(NamedTuple):
+    """A chart of `width` by `height`. Places are counted from `left` and `top` on; `grid` and `limit` are paths of lines."""
+
+    width: int
+    height: int
+    left: int
+    top: int
+    grid: str
+    labels: list[Label]
+    marks: list[Mark]
+    limit: str = ""
+
+
+Draw = Callable[[Sequence[Row], Domain, int], Drawing]
+"""Draws rows of a stretch of time into a width."""
+
+
+def timeline(stays: Sequence[Row], lives: Iterable[Row], domain: Domain, width: int) -> Drawing:
     """Return the brokers' stays in one name server's tables, a row each, below the life of its process."""
-    labels = list(dict.fromkeys(_broker(row) for row in stays))
-    bars = [_bar("name server", run, "process", domain) for run in _processes(lives, domain)]
-    bars += [_bar(_broker(row), row, "live", domain) for row in stays]
-    ends = []
+    places = {name: place for place, name in enumerate(["name server", *dict.fromkeys(map(_broker, stays))])}
+    marks = [_bar(0, "name server: process", run, "var(--quiet)", domain, width) for run in _processes(lives, domain)]
+    marks += [
+        _bar(places[name], f"{name}: live", row, "var(--live)", domain, width)
+        for name, row in zip(map(_broker, stays), stays, strict=True)
+    ]
     for row in stays:
-        if row["to_time"] is not None and row["to_time"] <= domain[1]:
+        at = row["to_time"]
+        if at is not None and at <= domain[1]:
             why = LEFT_BY.get(row["left_by"] or "", "otherwise")
-            say = f"{_broker(row)}: {why} at {_clock(row['to_time'])}"
-            ends.append({"row": _broker(row), "at": _ms(row["to_time"]), "why": why, "say": say})
-    lasting = _bars(bars, {"process": "var(--quiet)", "live": "var(--live)"})
-    return _layered([lasting, _points(ends, _SHAPES)], domain, width, ["name server", *labels])
+            path, colour = _LEFT[why]
+            place = f"M{_x(at, domain, width)},{(places[_broker(row)] + 0.5) * _ROW_PX:g}"
+            marks.append(Mark(f"{place}{path}", colour, f"{_broker(row)}: {why} at {_clock(at)}"))
+    return _in_rows(list(places), marks, domain, width)
 
 
-def topic_timeline(queues: Sequence[Row], domain: Domain, width: int) -> Spec:
+def topic_timeline(queues: Sequence[Row], domain: Domain, width: int) -> Drawing:
     """Return who offered a topic when, a row for each name server and broker, by what was permitted."""
-    rows = []
+    names = sorted({_on(row) for row in queues})
+    marks = []
     for row in queues:
         permitted = _PERMITTED.get(row["perm"] & 6, "neither")
         more = f", {row['read_queues']} queues to read, {row['write_queues']} to write"
-        rows.append(_bar(_on(row), row, permitted, domain, more))
-    return _layered([_bars(rows, PERMS)], domain, width, sorted({row["row"] for row in rows}))
+        place, say = names.index(_on(row)), f"{_on(row)}: {permitted}"
+        marks.append(_bar(place, say, row, PERMS[permitted], domain, width, more))
+    return _in_rows(names, marks, domain, width)
 
 
-def divergence(intervals: Sequence[Row], domain: Domain, width: int) -> Spec:
+def divergence(intervals: Sequence[Row], domain: Domain, width: int) -> Drawing:
     """Return the intervals in which name servers disagreed about a broker's topics, a row each broker."""
-    rows = [
-        _bar(printable(str(row["broker_name"])), row, "disagree", domain, f", {row['topic_count']} topics")
-        for row in intervals
-    ]
-    return _layered([_bars(rows, {"disagree": "var(--warning)"})], domain, width, sorted({row["row"] for row in rows}))
+    named = [(str(row["broker_name"]), row) for row in intervals]
+    names = sorted({name for name, _ in named})
+    marks = []
+    for name, row in named:
+        more = f", {row['topic_count']} topics"
+        marks.append(_bar(names.index(name), f"{name}: disagree", row, "var(--warning)", domain, width, more))
+    return _in_rows(names, marks, domain, width)
 
 
-def changes(rows: Iterable[Row], domain: Domain, width: int) -> Spec:
+def changes(rows: Iterable[Row], domain: Domain, width: int) -> Drawing:
     """Return how many routes changed when, a panel for each name server."""
     start, step = domain[0], max((domain[1] - domain[0]) / _BUCKETS, dt.timedelta(seconds=1))
     counts: dict[tuple[str, int], dict[str, int]] = {}
@@ -112,92 +147,50 @@ def changes(rows: Iterable[Row], domain: Domain, width: int) -> Spec:
         of = counts.setdefault((row["namesrv_id"], (row["effect_time"] - start) // step), dict.fromkeys(CHANGES, 0))
         for kind in CHANGES:
             of[kind] += row[kind]
-    values = []
+    names = sorted({namesrv for namesrv, _ in counts})
+    ticks = _ticks(max((sum(of.values()) for of in counts.values()), default=1), 4)
+    height, marks, labels, lines = 2 * _ROW_PX + _PANEL_PX, [], [], []
+    for place, name in enumerate(names):
+        bottom = (place + 1) * height - _ROW_PX
+        labels.append(Label(0, bottom - _PANEL_PX - 6, "start", name))
+        for tick in ticks:
+            y = bottom - tick * _PANEL_PX / ticks[-1]
+            labels.append(Label(-6, round(y + 4, 1), "end", f"{tick:,}"))
+            lines.append(f"M0,{y:.1f}h{width}")
     for (namesrv, bucket), of_kind in sorted(counts.items()):
-        since, low = start + step * bucket, 0
+        since, low = start + step * bucket, (names.index(namesrv) + 1) * height - _ROW_PX
+        left, right = _x(since, domain, width), _x(since + step, domain, width)
         for kind, count in of_kind.items():
-            say = f"{namesrv}, from {_clock(since)}: {count} routes {kind}"
-            place = {"from": _ms(since), "to": _ms(since + step), "low": low, "high": low + count}
-            values += [{"namesrv": namesrv, "kind": kind, "say": say, **place}] * bool(count)
-            low += count
-    bars = {
-        "mark": {"type": "rect", "stroke": None},
-        "width": width,
-        "height": 90,
-        "encoding": {
-            "x": _time("from", domain, width),
-            "x2": {"field": "to"},
-            "y": {
-                "field": "low",
-                "type": "quantitative",
-                "axis": {**_AXIS, **_room(width), "title": None, "tickCount": 4},
-            },
-            "y2": {"field": "high"},
-            "color": _colour("kind", CHANGES),
-            "description": {"field": "say"},
-        },
-    }
-    label = {"labelColor": "currentColor", "labelAnchor": "start", "labelAngle": 0, "labelOrient": "top"}
-    panels = {"row": {"field": "namesrv", "header": {"title": None, **label}}}
-    return _complete({"data": {"values": values}, "facet": panels, "spec": bars})
+            if count:
+                high = round(low - count * _PANEL_PX / ticks[-1], 1)
+                say = f"{namesrv}, from {_clock(since)}: {count} routes {kind}"
+                marks.append(Mark(f"M{left},{low}H{right}V{high}H{left}z", CHANGES[kind], say))
+                low = high
+    return _complete(len(names) * height - _ROW_PX, "".join(lines), labels, marks, domain, width)
 
 
-def silences(gaps: Sequence[Row], domain: Domain, width: int) -> Spec:
+def silences(gaps: Sequence[Row], domain: Domain, width: int) -> Drawing:
     """Return long silences of brokers as shares of their leases, and the limit."""
-    values = [
-        {
-            "row": 100 * row["gap_ms"] / row["lease_ms"],
-            "at": _ms(row["until_time"]),
-            "why": row["ended_by"],
-            "say": f"{_on(row)} ({row['namesrv_id']}): {row['gap_ms'] / 1000:.1f} s of "
-            f"{row['lease_ms'] / 1000:.0f} s silent until {_clock(row['until_time'])}, ended by {row['ended_by']}",
-        }
-        for row in gaps
-    ]
-    points = _points(values, _ENDS)
-    points["encoding"]["y"] = {
-        "field": "row",
-        "type": "quantitative",
-        "axis": {**_AXIS, **_room(width), "title": "% of the lease", "titleColor": "currentColor", "titleX": -45},
-        "scale": {"domain": [0, max([120.0, *(value["row"] for value in values)])], "clamp": True},
-    }
-    limit = {
-        "data": {"values": [{"limit": 100}]},
-        "mark": {"type": "rule", "color": "var(--critical)", "strokeDash": [5, 4], "aria": False},
-        "encoding": {"y": {"field": "limit", "type": "quantitative"}},
-    }
-    points["encoding"]["x"] = _time("at", domain, width)
-    return _complete({"width": width, "height": 240, "layer": [limit, points]})
+    ticks = _ticks(max([120.0, *(100 * row["gap_ms"] / row["lease_ms"] for row in gaps)]), 6)
 
+    def y(percent: float) -> float:
+        return round(_SILENCE_PX * (1 - percent / ticks[-1]), 1)
 
-def _printable(value: Any) -> Any:
-    """Return a part of a specification, all texts of which are printable."""
-    if isinstance(value, str):
-        return printable(value)
-    if isinstance(value, Mapping):
-        return {name: _printable(of) for name, of in value.items()}
-    return [_printable(of) for of in value] if isinstance(value, (list, tuple)) else value
+    marks = []
+    for row in gaps:
+        path, colour = _ENDS.get(row["ended_by"], _ENDS["idle_channel"])
+        say = (
+            f"{_on(row)} ({row['namesrv_id']}): {row['gap_ms'] / 1000:.1f} s of {row['lease_ms'] / 1000:.0f} s silent "
+            f"until {_clock(row['until_time'])}, ended by {row['ended_by']}"
+        )
+        place = f"M{_x(row['until_time'], domain, width)},{y(100 * row['gap_ms'] / row['lease_ms'])}"
+        marks.append(Mark(f"{place}{path}", colour, say))
+    labels = [Label(-6, y(tick) + 4, "end", f"{tick:,} %") for tick in ticks]
+    lines = "".join(f"M0,{y(tick)}h{width}" for tick in ticks)
+    return _complete(_SILENCE_PX, lines, labels, marks, domain, width)._replace(limit=f"M0,{y(100)}h{width}")
 
 
 # -- parts ---------------------------------------------------------------------------------------------------------------
-
-_AXIS = {
-    "labelColor": "currentColor",
-    "tickColor": "var(--line)",
-    "domainColor": "var(--line)",
-    "gridColor": "var(--line)",
-    "labelFontSize": 11,
-}
-_ROW_PX = 18
-
-
-def _room(width: int) -> Spec:
-    """Return the same room left of every chart: one time stands above the other, over all of the page.
-
-    The reader's font may be wider than the one by which labels are measured here, and what does not fit is cut off.
-    """
-    limit = 210 if width == WIDE else 120
-    return {"labelLimit": limit, "minExtent": limit * 6 // 5, "maxExtent": limit * 6 // 5}
 
 
 def _processes(lives: Iterable[Row], domain: Domain) -> list[Row]:
@@ -215,97 +208,61 @@ def _processes(lives: Iterable[Row], domain: Domain) -> list[Row]:
 
 
 def _broker(row: Row) -> str:
-    return printable(f"{row['broker_name']}  {row['broker_addr']}")
+    return f"{row['broker_name']}  {row['broker_addr']}"
 
 
 def _on(row: Row) -> str:
-    return f"{row['ns']} {printable(str(row['broker_name']))}"
+    return f"{row['ns']} {row['broker_name']}"
 
 
-def _bar(label: str, row: Row, kind: str, domain: Domain, more: str = "") -> Row:
+def _bar(place: int, say: str, row: Row, colour: str, domain: Domain, width: int, more: str = "") -> Mark:
+    """Return a bar in a row of the chart, at least a pixel long, from where something began to where it ended."""
     since, until = row["from_time"], row["to_time"]
+    left, right = _x(since, domain, width), _x(until or domain[1], domain, width)
+    top = place * _ROW_PX + (_ROW_PX - _BAR_PX) / 2
     ends = "until " + _clock(until) if until is not None and until <= domain[1] else "and on"
-    return {
-        "row": label,
-        "from": _ms(max(since, domain[0])),
-        "to": _ms(min(until or domain[1], domain[1])),
-        "kind": kind,
-        "say": f"{label}: {kind} from {_clock(since)} {ends}{more}",
-    }
+    path = f"M{left},{top:g}H{max(right, left + 1):g}v{_BAR_PX}H{left}z"
+    return Mark(path, colour, f"{say} from {_clock(since)} {ends}{more}")
 
 
-def _bars(values: Sequence[Row], colours: Mapping[str, str]) -> Spec:
-    return {
-        "data": {"values": list(values)},
-        "mark": {"type": "bar", "height": 9, "minBandSize": 1, "cornerRadius": 2},
-        "encoding": {"x2": {"field": "to"}, "color": _colour("kind", colours), "description": {"field": "say"}},
-    }
+def _in_rows(names: Sequence[str], marks: list[Mark], domain: Domain, width: int) -> Drawing:
+    """Return marks over a row for each name."""
+    most = _room(width) // _LETTER_PX
+    shown = (name if len(name) <= most else f"{name[: most - 1]}…" for name in names)
+    labels = [Label(-6, (place + 0.5) * _ROW_PX + 4, "end", name) for place, name in enumerate(shown)]
+    return _complete(_ROW_PX * max(len(names), 1), "", labels, marks, domain, width)
 
 
-def _points(values: Sequence[Row], marks: Mapping[str, tuple[str, str]]) -> Spec:
-    """Return points of the shape and colour that their `why` has among `marks`."""
-    shapes = {"domain": list(marks), "range": [shape for shape, _ in marks.values()]}
-    return {
-        "data": {"values": list(values)},
-        "mark": {"type": "point", "filled": True, "size": 60, "opacity": 1},
-        "encoding": {
-            "x": {"field": "at", "type": "temporal"},
-            "color": _colour("why", {value: colour for value, (_, colour) in marks.items()}),
-            "shape": {"field": "why", "type": "nominal", "scale": shapes, "legend": None},
-            "description": {"field": "say"},
-        },
-    }
+def _complete(height: int, lines: str, labels: list[Label], marks: list[Mark], domain: Domain, width: int) -> Drawing:
+    """Return a chart of that height with the times below it, at round ones of which there is room for the labels."""
+    most, span = max(width // 100, 3) + 1, (domain[1] - domain[0]).total_seconds()
+    step = next((step for step in _STEPS_S if span <= step * most), round(span / most))
+    shape = "%m-%d" if span > 2 * 86400 else "%H:%M" if span > 20 * 60 else "%H:%M:%S"
+    first = -(-int(domain[0].timestamp()) // step) * step
+    grid = f"M0,0V{height}H{width}{lines}"
+    for seconds in range(first, int(domain[1].timestamp()) + 1, step):
+        at = dt.datetime.fromtimestamp(seconds, dt.timezone.utc)
+        x = _x(at, domain, width)
+        anchor = "start" if x < _ROW_PX else "end" if x > width - _ROW_PX else "middle"
+        labels.append(Label(x, height + 16, anchor, at.strftime(shape)))
+        grid += f"M{x},0V{height + 5}"
+    size = _room(width) + width + _RIGHT, _ABOVE + height + _BELOW
+    return Drawing(*size, _room(width), _ABOVE, grid, labels, marks)
 
 
-def _layered(layers: Sequence[Spec], domain: Domain, width: int, labels: Sequence[str]) -> Spec:
-    """Return layers over common rows, one for each label."""
-    rows = {
-        "field": "row",
-        "type": "nominal",
-        "sort": None,
-        "scale": {"domain": list(labels)},
-        "axis": {**_AXIS, **_room(width), "title": None, "ticks": False, "grid": False},
-    }
-    for layer in layers:
-        first = "from" if "x2" in layer["encoding"] else "at"
-        layer["encoding"] |= {"x": _time(first, domain, width), "y": rows}
-    resolve = {"scale": {"color": "independent", "shape": "independent"}}
-    return _complete(
-        {"width": width, "height": _ROW_PX * max(len(labels), 1), "layer": list(layers), "resolve": resolve}
-    )
+def _room(width: int) -> int:
+    """Return the same room left of every chart: one time stands above the other, over all of the page."""
+    return 252 if width == WIDE else 144
 
 
-def _time(field: str, domain: Domain, width: int) -> Spec:
-    days = domain[1] - domain[0] > dt.timedelta(days=2)
-    shape = "%m-%d" if days else "%H:%M" if domain[1] - domain[0] > dt.timedelta(minutes=20) else "%H:%M:%S"
-    return {
-        "field": field,
-        "type": "temporal",
-        "scale": {"type": "utc", "domain": [_ms(domain[0]), _ms(domain[1])], "clamp": True},
-        "axis": {
-            **_AXIS,
-            "title": None,
-            "format": shape,
-            "formatType": "time",
-            "labelOverlap": "greedy",
-            "labelSeparation": 10,  # the reader's font may be wider
-            "tickCount": max(width // 100, 3),
-        },
-    }
+def _x(at: dt.datetime, domain: Domain, width: int) -> float:
+    return round(min(max((at - domain[0]) / (domain[1] - domain[0]), 0), 1) * width, 1)
 
 
-def _colour(field: str, colours: Mapping[str, str]) -> Spec:
-    scale = {"domain": list(colours), "range": list(colours.values())}
-    return {"field": field, "type": "nominal", "scale": scale, "legend": None}
-
-
-def _complete(spec: Spec) -> Spec:
-    config = {"background": None, "view": {"stroke": None}, "font": "system-ui, sans-serif", "customFormatTypes": False}
-    return {"$schema": "https://vega.github.io/schema/vega-lite/v5.json", **spec, "config": config}
-
-
-def _ms(instant: dt.datetime) -> int:
-    return round(instant.timestamp() * 1000)
+def _ticks(greatest: float, count: int) -> list[int]:
+    """Return round numbers from 0 on, at most about so many, the last of which is not below the greatest value."""
+    step = next(of * 10**power for power in range(20) for of in (1, 2, 5) if of * 10**power * count >= greatest)
+    return [step * number for number in range(-int(-greatest // step) + 1)]
 
 
 def _clock(instant: dt.datetime) -> str:

@@ -141,10 +141,10 @@ Table = dict[str, Any]
 
 
 class Chart(NamedTuple):
-    """A chart as SVG, for a screen and for a phone, with its legend: by word a sign and a colour of the page."""
+    """A chart, for a screen and for a phone, with its legend: by word a sign and a colour of the page."""
 
-    wide: Markup
-    narrow: Markup
+    wide: charts.Drawing
+    narrow: charts.Drawing
     label: str
     legend: dict[str, tuple[str, str]]
 
@@ -191,7 +191,7 @@ def _sections(facts: Facts) -> Iterator[Section]:
     if facts.scope.topic is not None:
         name, heading, nobody = "topic", "Who offered the topic", "Nobody offered it in this time."
         legend = {word: ("▬", colour) for word, colour in charts.PERMS.items()}
-        chart = _drawn(facts, charts.topic_timeline, facts.queues, "topics", heading, legend) if facts.queues else None
+        chart = _drawn(facts, charts.topic_timeline, facts.queues, heading, legend) if facts.queues else None
         yield Section(name, heading, "" if facts.queues else nobody, chart=chart)
     servers = [_brokers_of(facts, row, place) for place, row in enumerate(facts.namesrvs)] if facts.stays else []
     nobody = "" if facts.stays else "No broker was in a table in this time."
@@ -251,7 +251,7 @@ def _brokers_of(facts: Facts, namesrv: Row, place: int) -> dict[str, Any]:
     )
     shown, quiet = _eventful(own, facts)
 
-    def timeline(rows: Sequence[Row], domain: charts.Domain, width: int) -> charts.Spec:
+    def timeline(rows: Sequence[Row], domain: charts.Domain, width: int) -> charts.Drawing:
         return charts.timeline(rows, lives, domain, width)
 
     label, day = f"Brokers in {namesrv['namesrv_id']}", _one_day(facts)
@@ -272,7 +272,7 @@ def _brokers_of(facts: Facts, namesrv: Row, place: int) -> dict[str, Any]:
     return {
         "id": f"{namesrv['ns']}: {namesrv['namesrv_id']}",
         "version": namesrv["version"],
-        "chart": _drawn(facts, timeline, shown, f"stays{place}", label, _STAY_LEGEND),
+        "chart": _drawn(facts, timeline, shown, label, _STAY_LEGEND),
         "quiet": [f"{row['broker_name']} {row['broker_addr']}" for row in quiet],
         "cut": len({_key(row) for row in own}) - len({_key(row) for row in shown}) - len(quiet),
         "gone": _table(f"gone{place}", f"Departures from {namesrv['namesrv_id']}", heads, rows, len(gone)),
@@ -317,7 +317,7 @@ def _routes(facts: Facts) -> Section:
             )
         )
     legend = {word: ("■", colour) for word, colour in charts.CHANGES.items()}
-    chart = _drawn(facts, charts.changes, facts.changes, "changes", "Route changes", legend)
+    chart = _drawn(facts, charts.changes, facts.changes, "Route changes", legend)
     heads = ("Time", "Name server", "Cause", "Routes", "Recorded in")
     table = _table("changed", "Events that changed routes", heads, rows, len(facts.changes))
     return Section(name, heading, chart=chart, table=table)
@@ -358,7 +358,7 @@ def _divergence(facts: Facts) -> Section:
         )
         for row in weightiest(apart, lambda row: _length(row, facts))
     ]
-    chart = _drawn(facts, charts.divergence, drawn, "apart", "Disagreement of name servers", legend)
+    chart = _drawn(facts, charts.divergence, drawn, "Disagreement of name servers", legend)
     heads = ("From", "To", "Broker", "Topics", "Known to", "Began with")
     table = _table("apart", "Intervals", heads, rows, len(apart))
     return Section(name, heading, chart=chart, note=note, table=table)
@@ -383,7 +383,7 @@ def _heartbeats(facts: Facts) -> Section:
         )
         for row in facts.gaps
     ]
-    chart = _drawn(facts, charts.silences, facts.gaps, "gaps", "Silences as shares of the lease", _GAP_LEGEND)
+    chart = _drawn(facts, charts.silences, facts.gaps, "Silences as shares of the lease", _GAP_LEGEND)
     heads = ("Of the lease", "Broker", "Address", "Name server", "Silent for", "Since", "Ended")
     table = _table("silent", "Silences of more than half the lease, longest first", heads, rows)
     return Section(name, heading, chart=chart, table=table)
@@ -411,17 +411,10 @@ def _table(name: str, caption: str, heads: Sequence[str], rows: Sequence[Any], o
 
 
 def _drawn(
-    facts: Facts,
-    spec: Callable[[Sequence[Row], charts.Domain, int], charts.Spec],
-    rows: Sequence[Row],
-    name: str,
-    label: str,
-    legend: dict[str, tuple[str, str]],
+    facts: Facts, draw: charts.Draw, rows: Sequence[Row], label: str, legend: dict[str, tuple[str, str]]
 ) -> Chart:
     domain = facts.start, facts.end
-    widths = (charts.WIDE, charts.NARROW)
-    wide, narrow = (Markup(charts.drawn(spec(rows, domain, width), f"{name}-{width}")) for width in widths)  # noqa: S704  SVG of the engine
-    return Chart(wide, narrow, label, legend)
+    return Chart(draw(rows, domain, charts.WIDE), draw(rows, domain, charts.NARROW), label, legend)
 
 
 def _one_day(facts: Facts) -> dt.date | None:

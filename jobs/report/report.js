@@ -11,7 +11,7 @@ if (toggle) {
 for (const figure of document.querySelectorAll("figure")) {
   const said = figure.querySelector("output");
   for (const chart of figure.querySelectorAll(".chart")) {
-    const marks = [...chart.querySelectorAll(".mark-rect [aria-label], .mark-symbol [aria-label]")];
+    const marks = [...chart.querySelectorAll(".marks [aria-label]")];
     let at = -1;
     const choose = (number) => {
       if (!marks.length) return;

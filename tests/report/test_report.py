@@ -22,7 +22,7 @@ from jobs.cli import pages
 from jobs.cli.pages import write_pages
 from jobs.errors import EXIT_MISSING_DAY, EXIT_OK, EXIT_USAGE, NotRecordedError
 from jobs.night.gate import judge
-from jobs.report.charts import NARROW, WIDE, changes, drawn, silences, timeline, topic_timeline
+from jobs.report.charts import NARROW, WIDE, Drawing, changes, silences, timeline, topic_timeline
 from jobs.report.facts import MOST_PACKETS, Facts, Scope, facts_of
 from jobs.report.page import MOST_ROWS, PAGES, report, text, weightiest
 from namesrv_day.gate.rules import measure
@@ -270,25 +270,29 @@ def test_parts_of_a_page_keep_to_their_length() -> None:
     assert len(text("y" * 5_000)) < 400
 
 
+def drawn(chart: Drawing) -> str:
+    return str(PAGES.get_template("parts.html").module.svg(chart))  # type: ignore[attr-defined]  # a macro
+
+
 def test_charts_place_marks_where_things_happened() -> None:
     """A bar spans its stay in proportion to the time; a silence beyond the lease lies above the limit."""
     domain = DAY, DAY + dt.timedelta(hours=10)
     stay = {"namesrv_id": "n", "broker_name": "b", "broker_addr": "a:1", "from_time": DAY + dt.timedelta(hours=2)}
     stay |= {"to_time": DAY + dt.timedelta(hours=7), "left_by": "scan"}
-    svg = drawn(timeline([stay], [], domain, WIDE), "t")
+    svg = drawn(timeline([stay], [], domain, WIDE))
     path = re.search(r'aria-label="b  a:1: live[^"]*" d="([^"]*)"', svg)
     assert path is not None
-    xs = [float(x) for x in re.findall(r"[ML]([\d.]+),", path[1])]
+    xs = [float(x) for x in re.findall(r"[MH]([\d.]+)", path[1])]
     assert min(xs) == pytest.approx(WIDE * 0.2, abs=3)
     assert max(xs) == pytest.approx(WIDE * 0.7, abs=3)
     addr = "192.168.100.217:10911"
     assert svg.count(addr) == 0
-    assert drawn(timeline([stay | {"broker_addr": addr}], [], domain, WIDE), "t").count(addr) > 2
+    assert drawn(timeline([stay | {"broker_addr": addr}], [], domain, WIDE)).count(addr) > 2
     assert {"02:00", "08:00"} <= set(re.findall(r">(\d\d:\d\d)<", svg))
     assert "lease ended at 2026-11-21 07:00:00" in svg
     gap = {"namesrv_id": "n", "ns": "NS1", "broker_name": "b", "gap_ms": 150_000, "lease_ms": 120_000}
     gap |= {"until_time": DAY + dt.timedelta(hours=1)}
-    assert "150.0 s of 120 s silent" in drawn(silences([gap | {"ended_by": "scan"}], domain, WIDE), "s")
+    assert "150.0 s of 120 s silent" in drawn(silences([gap | {"ended_by": "scan"}], domain, WIDE))
 
 
 def test_charts_have_one_time_axis_and_tell_name_servers_apart_on_a_phone() -> None:
@@ -310,7 +314,7 @@ def test_charts_have_one_time_axis_and_tell_name_servers_apart_on_a_phone() -> N
     ]
     for width in (WIDE, NARROW):
         charts = (topic_timeline(rows, domain, width), silences(rows, domain, width))
-        svgs = [drawn(chart, "c") for chart in (*charts, changes([row | counts for row in rows], domain, width))]
+        svgs = [drawn(chart) for chart in (*charts, changes([row | counts for row in rows], domain, width))]
         assert len({re.findall(r"translate\(([\d.]+),", svg)[0] for svg in svgs}) == 1
         assert len(set(re.findall(r">(NS\d [^<]+)</text>", svgs[0]))) == 2
 
