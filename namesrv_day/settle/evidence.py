@@ -244,6 +244,21 @@ def _order_message_votes(given: SettleInput) -> Iterable[Row]:
     return rows_of(ask(query("settle/order_messages"), {**tables, **_answers(given)}, namespace=ORDER_TOPIC_CONFIG))
 
 
+def _order_return_votes(given: SettleInput) -> Iterable[Row]:
+    """Read responses to registrations without a body, while the process certainly had order configurations to return."""
+    kept, requests = frame(given.carried, gold.KV_CONFIG_HISTORY), frame(given.today, bronze.ADMIN_EVENTS)
+    if not any(pc.any(pc.equal(rows["namespace"], ORDER_TOPIC_CONFIG)).as_py() for rows in (kept, requests)):
+        return ()
+    is_bare = (
+        (pc.field("response_code") == 0)
+        & pc.field("response_fields").is_valid()
+        & ~pc.field("response_body").is_valid()
+    )
+    told = given.raw_beats(bronze.REGISTRATIONS.name, columns=["seq", "event_id", "event_time"], where=is_bare)
+    tables = {"told": told, "kept": kept, "requests": requests, "life": frame(given.today, bronze.NAMESRV_EVENTS)}
+    return rows_of(ask(query("settle/order_returns"), tables, namespace=ORDER_TOPIC_CONFIG))
+
+
 def _acting_master_votes(given: SettleInput) -> Iterable[Row]:
     """Read routes of groups that allow acting masters, without a write bit, and who is a member, or stands as one in clusters."""
     found = ask(
@@ -366,6 +381,7 @@ def _notification_votes(given: SettleInput) -> Iterable[Row]:
 _VOTES_WITHOUT_ANSWERS: dict[str, Callable[[SettleInput], Iterable[Row]]] = {
     IDLE_LIMIT: _idle_votes,
     "notify_min_broker_id_changed": _notification_votes,
+    "return_order_topic_config_to_broker": _order_return_votes,
 }
 _VOTES: dict[str, Callable[[SettleInput], Iterable[Row]]] = {
     "order_message_enable": _order_message_votes,
