@@ -303,12 +303,20 @@ def right_in_parts(
 def _is_right_in_parts(one: Judged) -> bool:
     question = one.observed.question
     answers = (one.observed.answered, *(verdict.expected for verdict in (*one.verdicts.values(), *one.further)))
-    seen = [shown_by(question, answer) for answer in answers] if isinstance(question, Question) else [None]
+    seen = [_shown_by(question, answer) for answer in answers] if isinstance(question, Question) else [None]
     # Of a single change only who takes no lock may see a half: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getAllClusterInfo.
     if None in seen or len(seen) < (3 if isinstance(seen[0], ShownCluster) else 4):
         return False
     shown, *held = (_parts(one) for one in seen if one is not None)
     return all(shown.get(part) in [of.get(part) for of in held] for part in set(shown).union(*held))
+
+
+_ALL_TOPICS = Question(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+
+
+def _shown_by(question: Question, answered: Answer) -> Shown | None:
+    """Return what an answer shows; of every list of topics all that it lists."""
+    return shown_by(_ALL_TOPICS if question.code in LIST_CODES else question, answered)
 
 
 def _parts(shown: Shown) -> dict[tuple[str, object], object]:

@@ -183,6 +183,11 @@ def test_answer_may_be_right_in_its_parts(topics: str, is_right: bool) -> None: 
     observed = seen(90, 99, Answer(0, json.dumps({"topicList": [*topics]})))
     found = right_in_parts(Registry(V4_9_7), timeline, [observed], Namesrv())
     assert found == ["a99"] * is_right
+    member = StateChange(1, 1, (Change("cluster_addr_table", ("C", "b"), value=True),))
+    for answered, is_told in [(observed.answered, is_right), (Answer(0, "{}"), False)]:
+        of_cluster = seen(90, 99, answered, Question(224, "C"))
+        told = right_in_parts(Registry(V4_9_7), [member, *timeline], [of_cluster], Namesrv())
+        assert told == ["a99"] * is_told
     later = [*timeline[:1], *(change._replace(arrival_seq=change.seq) for change in timeline[1:])]
     assert right_in_parts(Registry(V4_9_7), later, [observed], Namesrv()) == []
 
