@@ -138,8 +138,17 @@ class _Fork:
 
     def decide(self) -> list[Decided]:
         """Return the decisions: of orders that explain as many answers the one that is nearest to the default."""
-        start = self.unit.own(self._registry)
-        courses = [_Course(self, choice, start.copy()) for choice in self._choices()]
+        start, nearest = self.unit.own(self._registry), dict.fromkeys(self.races, 0)
+        while True:
+            courses = [_Course(self, choice, start.copy()) for choice in self._choices(nearest)]
+            taken = self._taken(courses)
+            if taken is courses[0] or self._tries_all:
+                break
+            nearest = dict(taken.choice)
+        return [each for race in self.races.values() if (each := _decided(race, taken, courses)) is not None]
+
+    def _taken(self, courses: Sequence[_Course]) -> _Course:
+        """Replay the courses as far as it takes, and return the first of those that explain most answers."""
         left = courses
         for seconds in _HORIZONS_S:
             halt = self._last + seconds * 10**9
@@ -153,17 +162,20 @@ class _Fork:
             left = [course for course in left if len(course.explained) == len(best.explained)]
             if all(agree):
                 break
-        return [each for race in self.races.values() if (each := _decided(race, left[0], courses)) is not None]
+        return left[0]
 
-    def _choices(self) -> list[_Choice]:
-        """Return the orders that are tried, the default first."""
+    @property
+    def _tries_all(self) -> bool:
+        return prod(len(race.alternatives) for race in self.races.values()) <= MOST_ORDERS
+
+    def _choices(self, nearest: dict[str, int]) -> list[_Choice]:
+        """Return the orders that are tried, the default first; where there are too many, `nearest` and what differs in one race."""
         numbers = {name: range(len(race.alternatives)) for name, race in self.races.items()}
-        if prod(map(len, numbers.values())) <= MOST_ORDERS:
+        if self._tries_all:
             tried = [dict(zip(numbers, each, strict=True)) for each in product(*numbers.values())]
             return sorted(tried, key=lambda choice: sum(map(bool, choice.values())))
-        default = dict.fromkeys(numbers, 0)
-        single = [default | {name: number} for name, of_race in numbers.items() for number in of_race[1:]]
-        return [default, *single[1 - MOST_ORDERS :]]  # what came last is what is left
+        single = [nearest | {name: n} for name, of_race in numbers.items() for n in of_race if n != nearest[name]]
+        return [nearest, *single[1 - MOST_ORDERS :]]  # what came last is what is left
 
 
 class _Course:

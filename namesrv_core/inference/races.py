@@ -160,19 +160,63 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
         timed for timed in day.timed_events if type(timed.event) is events.ChannelDestroyed or _touched(timed.event)
     ]
     positions = [timed.seq for timed in changing]
+    holds = _holds(day, changing)
     for index, later in enumerate(changing):
         if type(later.event) is events.ChannelDestroyed or later.event_id not in day.received:
             continue
         received = day.received[later.event_id]
-        for earlier in changing[bisect_left(positions, received - REMOVAL_LAG_NS) : index]:
+        held = next((one for one in holds if one[0] < received <= one[1] + REMOVAL_LAG_NS), (received, received))
+        for earlier in changing[bisect_left(positions, held[0] - REMOVAL_LAG_NS) : index]:
             if type(earlier.event) is events.ChannelDestroyed:
-                if first_close[earlier.event.channel_id] is earlier:
+                if first_close[earlier.event.channel_id] is earlier and earlier.seq >= received - REMOVAL_LAG_NS:
                     yield from _close_and_registration(day, earlier, later, received, owners)
+            elif held[0] < earlier.seq < received:
+                yield from _unregistration_and_registration(earlier, later, held[1])
             elif earlier.seq >= received and _related(earlier.event, later.event):
                 default = Alternative("in the order of their responses")
                 other = Alternative("the other way round", (Move(later.event_id, earlier.seq, -1),))
                 since = max(min(day.received.get(earlier.event_id, received), received), earlier.seq - REMOVAL_LAG_NS)
                 yield Race("overlapping_requests", (earlier, later), (default, other), received=since)
+
+
+def _holds(day: Day, changing: Sequence[TimedEvent]) -> list[tuple[int, int]]:
+    """Return from when to when the tables were locked for long, as far as registrations show it that waited.
+
+    5.x holds the lock while it connects to a broker that is to be told of a new smallest id, up to three seconds. What is to
+    unregister is answered meanwhile, and taken out behind it.
+
+    Source: RocketMQ 5.2.0 and 5.4.0 RouteInfoManager.notifyMinBrokerIdChanged.
+    """
+    waited = (
+        (day.received[timed.event_id], timed.seq)
+        for timed in changing
+        if type(timed.event) is events.RegisterBroker and timed.event_id in day.answered
+        if timed.seq - day.received.get(timed.event_id, timed.seq) > REMOVAL_LAG_NS
+        if day.namesrv.at(timed.seq).profile.batches_unregistrations
+    )
+    found: list[tuple[int, int]] = []
+    for since, until in sorted(waited):
+        if found and since <= found[-1][1]:
+            since, until = found[-1][0], max(found.pop()[1], until)  # noqa: PLW2901
+        found.append((since, until))
+    return found
+
+
+def _unregistration_and_registration(unregistered: TimedEvent, later: TimedEvent, until: int) -> Iterator[Race]:
+    """A broker's registration while its unregistration, answered already, waits for the lock."""
+    if not isinstance(unregistered.event, events.UnregisterBroker) or not isinstance(
+        later.event, events.RegisterBroker
+    ):
+        return
+    if unregistered.event.broker_addr == later.event.broker_addr:
+        default = Alternative("the unregistration, then the registration")
+        others = [
+            Alternative(
+                f"the registration, which the unregistration undoes {words}", (Move(unregistered.event_id, at, 1),)
+            )
+            for at, words in {later.seq: "at once", max(until, later.seq): "behind all that waited"}.items()
+        ]
+        yield Race("removal_and_registration", (unregistered, later), (default, *others), is_far=True)
 
 
 def _close_and_registration(

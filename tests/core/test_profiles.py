@@ -9,7 +9,7 @@ import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Question, Registry
 from namesrv_core.asking.answers import answer, refusal_told
-from namesrv_core.history.intervals import Histories, restored
+from namesrv_core.history.intervals import Histories, Interval, restored
 from namesrv_core.machine import events
 from namesrv_core.machine.java_map import JavaMap, string_map
 from namesrv_core.machine.profile import COMPARED, PROFILES, profile_named, profile_of_version
@@ -97,15 +97,24 @@ def test_the_order_of_queue_data(release: str, order: str) -> None:
     A unit list looks at the first; and the order outlasts the day.
     """
     namesrv = Namesrv(profile_named(release))
-    registry, histories, closed = Registry(namesrv.profile), Histories(), []
+    registry, histories = Registry(namesrv.profile), Histories()
+    closed: list[Interval] = []
 
     def of(name: str, flag: int, counter: int) -> events.RegisterBroker:
         topics = TopicTable([TopicConfig("T", 4, 4, 6, flag)])
         version = DataVersion(0, 1, counter)
         return register(addr=f"{name}:1", topics=topics, broker_name=name, data_version=version)
 
-    happened = [of("a", 0, 1), of("b", 0, 1), of("c", 0, 1), of("a", 1, 2), of("b", 1, 2), of("c", 0, 2)]
-    for at, event in enumerate([*happened, events.WipeWritePerm("c"), of("x", 0, 1), of("x", 1, 2), of("y", 0, 1)]):
+    happened: list[events.Event] = [
+        of("a", 0, 1),
+        of("b", 0, 1),
+        of("c", 0, 1),
+        of("a", 1, 2),
+        of("b", 1, 2),
+        of("c", 0, 2),
+    ]
+    happened += [events.WipeWritePerm("c"), of("x", 0, 1), of("x", 1, 2), of("y", 0, 1)]
+    for at, event in enumerate(happened):
         taken = take(registry, event, at, namesrv)
         closed += histories.record(taken.changes, seq=at, event_id=str(at), at_us=at)
         if at == 6:
