@@ -148,7 +148,7 @@ def changes(rows: Iterable[Row], domain: Domain, width: int) -> Drawing:
         for kind in CHANGES:
             of[kind] += row[kind]
     names = sorted({namesrv for namesrv, _ in counts})
-    ticks = _ticks(max((sum(of.values()) for of in counts.values()), default=1), 4)
+    ticks = _ticks(max([1, *(sum(of.values()) for of in counts.values())]), 4)
     height, marks, labels, lines = 2 * _ROW_PX + _PANEL_PX, [], [], []
     for place, name in enumerate(names):
         bottom = (place + 1) * height - _ROW_PX
