@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from jobs.errors import UsageError, first_line
 from jobs.store.check import Holder, require_all, require_readable
@@ -98,20 +98,23 @@ class Views:
         self.spark.sql(statement)
 
     def _make_stored(self, name: str, table: Table) -> None:
-        self._rows(table).createOrReplaceTempView(name)
-
-    def _rows(self, table: Table) -> DataFrame:
-        """Return the rows of a table as the run left it; the ledger has what has been committed."""
+        """Make the view of a table's rows as the run left them; the ledger has what has been committed."""
         version = self._version_of(table)
         if version is None:
-            return self.spark.createDataFrame([], table.spark_schema)
+            columns = (f"CAST(NULL AS {of.dataType.simpleString()}) AS {of.name}" for of in table.spark_schema)
+            self._sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS SELECT {', '.join(columns)} WHERE FALSE")
+            return
         opened = Version(self._warehouse.path, table, version)
         self._opened[table.name] = version
         if table.name in self._run.versions:
             require_all(self._warehouse.path, self._run, table, opened.files())
         if self._holder is not None:
             self._holder.hold(table.name)
-        return self.spark.read.format("delta").option("versionAsOf", version).load(self._path_of(table))
+        fields = opened.delta.schema().fields
+        heads = (f"`{of.name}` COMMENT {comment_of(str(of.metadata.get('comment', '')))}" for of in fields)
+        path = self._path_of(table).replace("`", "``")
+        rows = f"SELECT * FROM delta.`{path}@v{version}`"  # noqa: S608  quoted
+        self._sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} ({', '.join(heads)}) AS {rows}")
 
     def _path_of(self, table: Table) -> str:
         # Hadoop's name for it.
@@ -189,17 +192,6 @@ class PermanentViews(Views):
 
     def _sql(self, statement: str) -> None:
         self.spark.sql(statement.replace(" TEMPORARY ", " ", 1))
-
-    def _make_stored(self, name: str, table: Table) -> None:
-        version = self._version_of(table)
-        if version is None:
-            columns = (f"CAST(NULL AS {of.dataType.simpleString()}) AS {of.name}" for of in table.spark_schema)
-            self._sql(f"CREATE OR REPLACE VIEW {name} AS SELECT {', '.join(columns)} WHERE FALSE")
-            return
-        fields = Version(self._warehouse.path, table, version).delta.schema().fields
-        heads = (f"`{of.name}` COMMENT {comment_of(str(of.metadata.get('comment', '')))}" for of in fields)
-        path = self._path_of(table).replace("`", "``")
-        self._sql(f"CREATE OR REPLACE VIEW {name} ({', '.join(heads)}) AS SELECT * FROM delta.`{path}@v{version}`")  # noqa: S608  quoted
 
 
 def register(spark: SparkSession, warehouse: Warehouse, database: str) -> int:
