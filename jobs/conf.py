@@ -15,7 +15,7 @@ from socket import AF_INET6, inet_ntop
 from typing import Any
 
 from jobs.errors import ConfError
-from namesrv_core.inference.settings import VERSION, Value
+from namesrv_core.inference.settings import LONGEST_MS, VERSION, Value
 from namesrv_core.machine.profile import NamesrvConfig, profile_named
 from namesrv_wire.logs.namesrv_log import Told, zone_of
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS
@@ -148,7 +148,9 @@ def load_conf(
     namesrvs: dict[str, NamesrvConf] = {}
     for given, table in _table(document.get("namesrv", {}), f"{path} [namesrv]").items():
         where = f'{path} [namesrv."{given}"]'
-        namesrvs[_address(given, where)] = _namesrv_conf(table, where)
+        if (name := _address(given, where)) in namesrvs:
+            raise ConfError(f"{where}: {name} stands there twice")
+        namesrvs[name] = _namesrv_conf(table, where)
     for option in namesrv_options:
         _take_option(namesrvs, option)
     _check_addresses(namesrvs)
@@ -175,15 +177,18 @@ def _is_fit(value: object, what: str) -> bool:
 def _told(table: object, where: str, options: Mapping[str, str | None]) -> Told | None:
     """Return what is said of name servers' logs, with options on top; None: not all that they leave open."""
     stated = _table(table, where, {"zone", "namesrv"})
-    said = {name: options.get(name) or stated.get(name) for name in ("namesrv", "zone")}
-    if said["zone"] is not None:
+    for name, value in stated.items():
+        if not isinstance(value, str):
+            raise ConfError(f"{where} {name}: {value!r} is not a text")
+    namesrv, zone = (options.get(name) or stated.get(name) for name in ("namesrv", "zone"))
+    if zone is not None:
         try:
-            zone_of(str(said["zone"]))
+            zone_of(zone)
         except ValueError as error:
             raise ConfError(f"--log-zone, or {where} zone: {error}") from error
-    if said["namesrv"] is None or said["zone"] is None:
-        return None
-    return Told(_address(said["namesrv"], f"--log-namesrv, or {where} namesrv"), str(said["zone"]))
+    if namesrv is not None:
+        namesrv = _address(namesrv, f"--log-namesrv, or {where} namesrv")
+    return None if namesrv is None or zone is None else Told(namesrv, zone)
 
 
 def _take_option(namesrvs: dict[str, NamesrvConf], option: str) -> None:
@@ -209,7 +214,7 @@ def _address(text: object, where: str) -> str:
         raise ConfError(f"{where}: {text!r} is no address of a name server, {_EXPECTED}")
     host = found["host"] or found["v6"]
     if found["host"] and not re.fullmatch(r"[0-9.]+", host):
-        return f"{host}:{found['port']}"  # an event log may call it so
+        return f"{host}:{int(found['port'])}"  # an event log may call it so
     try:
         shown = f"[{inet_ntop(AF_INET6, IPv6Address(host).packed)}]" if found["v6"] else str(IPv4Address(host))
     except ValueError as error:
@@ -232,6 +237,8 @@ def _namesrv_conf(table: object, where: str) -> NamesrvConf:
             listed[key] = tuple(_address(item, f"{where} {key}") for item in value)
         elif type(value) is not types[key]:
             raise ConfError(f"{where} {key}: {value!r} is not a {types[key].__name__}")
+        elif type(value) is int and not 0 < value <= LONGEST_MS:
+            raise ConfError(f"{where} {key}: {value!r} is not a whole number from 1 to {LONGEST_MS}")
         else:
             values[key] = value
     return NamesrvConf(stated.get("version"), listed.get("addresses"), listed.get("apart", ()), values)

@@ -494,7 +494,7 @@ SOURCES = Table(
     columns("""
         content_sha256* STRING: SHA-256 of the file as read
         source_file* STRING: Name of the file, without its folder
-        kind* STRING: capture, event_log or namesrv_log; addresses: no file, but what is said of addresses is new,
+        kind* STRING: capture, event_log, namesrv_log or broker_log; addresses: no file, but what is said of addresses is new,
             and rows are named anew
         bytes* BIGINT: Size of the file
         fingerprint STRING: Digest of its whole name, its size and the time of its last change, by which it is known without
@@ -518,8 +518,8 @@ SOURCES = Table(
         *rules(f"""
             sha256_has_its_form: content_sha256 is 64 hex digits.
                 {is_hex("content_sha256", 64)}
-            kind_is_known: kind is capture, event_log, namesrv_log or addresses.
-                kind IN ('capture', 'event_log', 'namesrv_log', 'addresses')
+            kind_is_known: kind is capture, event_log, namesrv_log, broker_log or addresses.
+                kind IN ('capture', 'event_log', 'namesrv_log', 'broker_log', 'addresses')
             counts_are_not_negative: bytes, frames and packets are 0 or more.
                 bytes >= 0 AND frames >= 0 AND coalesce(packets, 0) >= 0
             packets_if_capture: Captures, and only they, have packets.

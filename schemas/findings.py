@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from schemas.sql_files import query
 
@@ -59,23 +59,13 @@ THRESHOLDS = {
 """Thresholds by their names in conf/ [findings], and what one of their unit is in the catalogue's."""
 
 
-class Having(NamedTuple):
-    """The rows of a table that have a value in a column, any or this one."""
-
-    table: str
-    column: str
-    value: str | bool | None = None
-
-
 @dataclass(frozen=True)
 class Finding:
     """One code of the catalogue.
 
     `of`: the tables without rows of which there is no such finding; of a history, rows that were opened or closed on the day
-    count, without which what stood goes on. Empty: time alone can bring it. `begins`: of these, the rows that one begins with,
-    where there are fewer such; without, and where nothing of its code stands, nobody is asked. `lasts`: by what one that
-    outlasts its day is
-    known again: its subject; the event that began it, its first evidence; or its subject and the day on which it began.
+    count, without which what stood goes on. Empty: time alone can bring it. `lasts`: by what one that outlasts its day is known
+    again: its subject; the event that began it, its first evidence; or its subject and the day on which it began.
     None: it is over with its day. `looks_back`: its query reads what closed on the last day before, too, so that midnight parts
     nothing that belongs together; it tells what is, or ended, on the day. `near_us`: how soon after another one begins that is
     told together with it; brokers beat every 30 s, so the last beats of those that fall silent together lie no further apart.
@@ -89,7 +79,6 @@ class Finding:
     lasts: Lasts | None = None
     near_us: int = _BEAT_US
     is_between: bool = False
-    begins: tuple[str | Having, ...] = ()
     looks_back: bool = False
     shows_in_logs: bool = False
     needs_events: bool = False
@@ -116,95 +105,49 @@ class Finding:
         return frozenset(re.findall(r"\$?\w+", self.sql))
 
 
-_GROUP_ENDS = Having("broker_addr_history", "closed_by")
 CATALOGUE = (
     Finding("ADDR_MULTI_IDENTITY", ("broker_addr_history",), "subject"),
-    Finding("ADDRESS_SHARED", ("suspected",), begins=("suspected",)),
-    Finding(
-        "BROKER_FLAPPING",
-        ("broker_live_history",),
-        begins=(Having("broker_live_history", "closed_by"),),
-        looks_back=True,
-        shows_in_logs=True,
-    ),
+    Finding("ADDRESS_SHARED", ("suspected",)),
+    Finding("BROKER_FLAPPING", ("broker_live_history",), looks_back=True, shows_in_logs=True),
     Finding("BROKER_NAME_CONFLICT", ("cluster_addr_history",), "subject"),
-    Finding(
-        "CLOCK_JUMP",
-        ("namesrv_events",),
-        near_us=_DAY_US,
-        begins=(Having("namesrv_events", "kind", "clock_went_back"),),
-        shows_in_logs=True,
-    ),
+    Finding("CLOCK_JUMP", ("namesrv_events",), near_us=_DAY_US, shows_in_logs=True),
     Finding("CLOCK_SKEW", ("data_version_history",), near_us=_DAY_US),
-    Finding(
-        "DUAL_MASTER_CLAIM",
-        ("event_outcomes", "broker_addr_history"),
-        "subject",
-        begins=(Having("event_outcomes", "outcome", "rejected_state_version"), _GROUP_ENDS),
-        looks_back=True,
-    ),
+    Finding("DUAL_MASTER_CLAIM", ("event_outcomes", "broker_addr_history"), "subject", looks_back=True),
     Finding("EXPIRED_BROKER", ("expired_brokers",), "event", shows_in_logs=True),
     Finding("EXPIRED_WHILE_ALIVE", ("heard",)),
-    Finding("FRAME_TOO_LONG", ("too_long", "broker_live_history"), "subject", begins=("too_long",)),
+    Finding("FRAME_TOO_LONG", ("too_long", "broker_live_history"), "subject"),
     Finding("GHOST_BROKER", (), "subject", looks_back=True, needs_events=True),
-    Finding("GHOST_CLUSTER_MEMBER", ("cluster_addr_history", "broker_addr_history"), "subject", begins=(_GROUP_ENDS,)),
-    Finding(
-        "LOG_GAP",
-        ("event_outcomes",),
-        "subject",
-        begins=(Having("event_outcomes", "outcome", "unrecorded"), "expired_brokers"),
-    ),
-    Finding("MASS_TOPIC_LOSS", ("route_changes",), begins=(Having("route_changes", "change", "vanished"),)),
+    Finding("GHOST_CLUSTER_MEMBER", ("cluster_addr_history", "broker_addr_history"), "subject"),
+    Finding("LOG_GAP", ("event_outcomes",), "subject"),
+    Finding("MASS_TOPIC_LOSS", ("route_changes",)),
     Finding("NO_MASTER", ("broker_addr_history",), "subject"),
     Finding("NO_WRITABLE_QUEUE", ("orphaned_topics",), "event"),
     Finding("NS_ABANDONED", ("asked",), "subject", looks_back=True, needs_events=True),
-    Finding(
-        "NS_COLD_START",
-        ("event_outcomes",),
-        "subject",
-        begins=(Having("event_outcomes", "operation", "namesrv_started"),),
-        looks_back=True,
-    ),
+    Finding("NS_COLD_START", ("event_outcomes",), "subject", looks_back=True),
     Finding("NS_DIVERGENCE", lasts="event", is_between=True),
     Finding("NS_SPLIT", lasts="subject", is_between=True),
     Finding("ORPHAN_TOPIC", ("orphaned_topics",), "event"),
     Finding(
         "PARTIAL_FIRST_REGISTRATION",
-        ("lone", "topic_queue_history"),
+        ("lone", "topic_queue_history", "broker_addr_history"),
         "subject",
-        begins=("lone", Having("broker_addr_history", "opened_by"), "expired_before"),
         looks_back=True,
         needs_events=True,
     ),
     Finding("PRIVATE_ADDR", ("broker_addr_history",), "day", shows_in_logs=True),
     Finding("PRIVATE_HA_ADDR", ("broker_live_history",), "subject"),
     Finding("READ_LT_WRITE", ("topic_queue_history",), "day", shows_in_logs=True),
-    Finding("REGISTRATION_REFUSED", ("refused", "broker_live_history"), "subject", begins=("refused",)),
+    Finding("REGISTRATION_REFUSED", ("refused", "broker_live_history"), "subject"),
     Finding("RESIDUAL_TOPIC", ("orphaned_topics",), "event"),
-    Finding("SAME_PROCESS_SUSPECTED", ("suspected",), begins=("suspected",)),
+    Finding("SAME_PROCESS_SUSPECTED", ("suspected",)),
     Finding("SAME_VERSION_NEW_CONTENT", ("same_version",)),
     Finding("SINGLE_BROKER_TOPIC", ("topic_queue_history", "cluster_addr_history"), "day"),
     Finding("SPLIT_BATCH_SKIPPED", ("same_version",)),
     Finding("STALE_ORDER_CONF", ("orphaned_topics",), "event"),
-    Finding("STALE_UNREGISTER", ("wiped", "broker_live_history"), "subject", begins=("wiped",)),
-    Finding(
-        "STATIC_MAPPING_LEFT",
-        ("unmapped", "topic_queue_history", "topic_queue_mapping_history"),
-        "subject",
-        begins=("unmapped",),
-    ),
-    Finding(
-        "VERSION_REGRESSION",
-        ("data_version_history",),
-        near_us=_DAY_US,
-        begins=(Having("data_version_history", "is_regression", value=True),),
-    ),
-    Finding(
-        "WRITE_PERM_LEFT_WIPED",
-        ("topic_queue_history",),
-        "event",
-        begins=(Having("event_outcomes", "operation", "wipe_write_perm"),),
-    ),
+    Finding("STALE_UNREGISTER", ("wiped", "broker_live_history"), "subject"),
+    Finding("STATIC_MAPPING_LEFT", ("unmapped", "topic_queue_history", "topic_queue_mapping_history"), "subject"),
+    Finding("VERSION_REGRESSION", ("data_version_history",), near_us=_DAY_US),
+    Finding("WRITE_PERM_LEFT_WIPED", ("topic_queue_history",), "event"),
 )
 
 BETWEEN = frozenset(finding.code for finding in CATALOGUE if finding.is_between)

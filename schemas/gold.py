@@ -133,17 +133,6 @@ BROKER_ADDR_HISTORY = _history(
                 broker_id IS NOT NULL OR broker_addr IS NULL
         """),
         query(
-            "address_has_one_id",
-            "next_seq IS NULL OR (closed_seq IS NOT NULL AND closed_seq <= next_seq)",
-            "An address has at most one id in a group at a time.",
-            """
-            SELECT day, namesrv_id, broker_name, broker_addr, broker_id, closed_at.seq AS closed_seq,
-                   lead(opened_at.seq) OVER (
-                     PARTITION BY day, namesrv_id, broker_name, broker_addr
-                     ORDER BY opened_at.seq, closed_at.seq NULLS LAST) AS next_seq
-            FROM broker_addr_history WHERE broker_addr IS NOT NULL""",
-        ),
-        query(
             "empty_group_is_empty",
             "member IS NULL",
             "A group without members has no member at the same time.",

@@ -410,9 +410,3 @@ LIVES_IN_ITS_SLICE, INTERVAL_DOES_NOT_RUN_BACK = rules("""
     time_does_not_run_back: valid_from is not after valid_to.
         valid_to IS NULL OR valid_from <= valid_to
 """)
-OF_AN_HOUR = rules(f"""
-    hour_lies_in_its_day: day is the UTC date of the hour.
-        {is_day_of("hour")}
-    times_lie_in_the_hour: first_time and last_time are in order and lie in the hour.
-        first_time <= last_time AND hour <= first_time AND last_time < hour + INTERVAL 1 HOUR
-""")

@@ -17,12 +17,48 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from namesrv_day.audit.content import compare
+from namesrv_day.audit.content import SHOWN, Difference, Tables, compare_tables
 from schemas import bronze, gold
 from schemas.table import Table
 
 RUN_COLUMNS = ("ingest_run", "run_id", "previous_run")
 """Columns that name a run: other ones in every warehouse."""
+
+
+def compare(
+    left: Tables, right: Tables, *, without: Iterable[str] = (), ignore: Iterable[str] = (), shown: int = SHOWN
+) -> list[Difference]:
+    """Return how each table of either side differs, in order of their names; a table that a side lacks is empty there.
+
+    `without`: tables left out; `ignore`: columns left out (`column`, or `table.column`). Both sides are made comparable first.
+    """
+    ignored = set(ignore)
+    found = []
+    for name in sorted({*left, *right} - set(without)):
+        one, other = left.get(name), right.get(name)
+        one = other.slice(0, 0) if one is None and other is not None else one
+        other = one.slice(0, 0) if other is None and one is not None else other
+        found.append(compare_tables(name, one, other, ignored, shown))
+    return found
+
+
+def told(of: Difference) -> str:
+    """Return a table's line, and the samples below it."""
+    if of.is_equal:
+        return f"{of.table:30}{of.both:>10,} equal"
+    lines = [f"{of.table:30}{of.both:>10,} equal {of.only_left:>9,} only left {of.only_right:>9,} only right"]
+    lines += [f"    column {name}" for name in of.columns]
+    for left, right in of.rows:
+        if left is not None and right is not None:
+            lines.append(f"    changed {_json(of.key_of(left))}")
+            lines += [f"        {n}: {_json(left[n])} -> {_json(right[n])}" for n in left if left[n] != right[n]]
+        else:
+            lines.append(f"    {'right' if left is None else 'left'} {_json(left or right)}")
+    return "\n".join(lines)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, default=str, ensure_ascii=False)
 
 
 def tables_of(warehouse: Path | str, *, layers: Sequence[str] = ("gold", "internal")) -> dict[str, pa.Table]:
@@ -120,7 +156,7 @@ def main(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     found = compare(tables_of(given.old), tables_of(given.new), without=given.without)
     for difference in found:
-        sys.stdout.write(f"{difference}\n")
+        sys.stdout.write(f"{told(difference)}\n")
     differing = [difference.table for difference in found if not difference.is_equal]
     sys.stdout.write(
         f"{len(differing)} of {len(found)} tables differ: {', '.join(differing)}\n" if differing else "All equal\n"

@@ -63,7 +63,7 @@ _LONGEST = (
     *(f"tests/{name}.py" for name in (
         "torture/test_torture", "night/test_pages_in_spark", "night/test_register", "night/test_wrong_files",
         "night/test_late", "wire/test_fuzz", "oracle/test_live_record", "oracle/test_oracle", "night/test_captures",
-        "night/test_intervals", "env/test_package", "night/test_gaps", "night/test_nights", "oracle/test_live_polls",
+        "night/test_intervals", "env/test_package", "night/test_gaps", "night/test_nights",
     )),
 )  # fmt: skip
 

@@ -131,7 +131,8 @@ def show_run(summary: Summary, console: Console) -> None:
     line()
     for warning in summary.warnings:
         line(f"Warning      {warning}")
-    line(f"Data Docs    {Path(summary.data_docs).parent / 'index.html'}")
+    if summary.status != "nothing_to_do" or summary.last_run:
+        line(f"Data Docs    {Path(summary.data_docs).parent / 'index.html'}")
 
 
 def _show_not_read(read: Read, console: Console) -> None:
@@ -323,7 +324,7 @@ def _nightly(command: Command) -> int:
 
     is_published = summary.status == "published"
     days = [dt.date.fromisoformat(day) for day in summary.days] if is_published else []
-    index = write_pages(warehouse.path, days, Path(summary.data_docs))
+    index = write_pages(warehouse.path, days, Path(summary.data_docs)) if is_published or summary.last_run else None
     if index is not None:
         command.console.line(f"Pages        {index}")
     if is_published and (checkpoint := warehouse.checkpoint()) is not None:

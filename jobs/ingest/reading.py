@@ -27,7 +27,7 @@ from namesrv_day.arrow.rows import rows_of, with_microseconds
 from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import Lateness, Times, times_of
 from namesrv_wire.logs.log_file import BLOCK_BYTES, Block, read_blocks
-from namesrv_wire.logs.namesrv_log import BROKER_LINES, OTHER_LINES, Told, is_fact, read_log
+from namesrv_wire.logs.namesrv_log import BROKER_LINES, NOT_TOLD, OTHER_LINES, Told, is_fact, read_log
 from namesrv_wire.rows import QUARANTINE, AnyRow, FrameRow, Values
 from schemas import bronze
 from schemas.times import US_PER_DAY, day_of
@@ -77,8 +77,8 @@ class ReadBlock:
 def parts_of_logs(sources: Sequence[Source], run: Run, told: Told | None) -> Iterator[Part]:
     """Yield the parts of logs, file after file: of an event log that is not compressed each block is one."""
     for number, source in enumerate(sources):
-        if source.kind == "namesrv_log":
-            yield Part(source.path, 0, None, f"log-{number}", run, told)
+        if source.kind != "event_log":
+            yield Part(source.path, 0, None, f"log-{number}", run, told or NOT_TOLD)
             continue
         size = 0 if is_compressed(source.path) else source.bytes
         starts = range(0, max(1, size), BLOCK_BYTES)
@@ -183,7 +183,7 @@ class Reading:
 
     def read(self, sources: Sequence[Source]) -> list[ReadSource]:
         """Read the files, which are in order of time; return those that are not refused as they were read."""
-        noted = [*self._read_logs([source for source in sources if source.kind == "event_log"])]
+        noted = [*self._read_logs([source for source in sources if source.kind in ("event_log", "broker_log")])]
         noted += self._read_captures([source for source in sources if source.kind == "capture"])
         noted += self._beside_captures([source for source in sources if source.kind == "namesrv_log"])
         self._result.errors += [read.row["error"] for read in noted if read.row["error"]]

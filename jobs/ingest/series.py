@@ -30,7 +30,6 @@ from namesrv_wire.lateness import Lateness, ahead_of_clock
 from namesrv_wire.limits import BEAT_NS
 from namesrv_wire.packets.capture import SYN, Endpoints, Segment
 from namesrv_wire.packets.columns import DISORDER_NS, CaptureStats, Packets, read_capture, read_columns
-from namesrv_wire.packets.container import Position
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, told
 from namesrv_wire.rows import FRAME_TABLES, REVOKED, AnyRow, FrameRow, Row, Tally, Values, gap_until, quarantine_row
 from namesrv_wire.servers.transcript import Transcript
@@ -462,11 +461,10 @@ class _Reader:
         """
         transcript = self._held_of
         name, before, limit_days = source.path.name, replace(transcript.counts), self._lateness.limit_days
-        last_ns, reached = None, 0
+        last_ns = None
         stats = self._stats[name] = CaptureStats()
         ahead, endpoints = _Ahead(self._before.until_us), Endpoints()
-        position = Position()
-        columns = read_columns(source.path, position, stats, self._conf.vxlan_ports)
+        columns = read_columns(source.path, stats, self._conf.vxlan_ports)
         read, end = UntilItStops(_in_order(columns, source.path, limit_days, ahead)), list[Packets]()
         for some in _but_its_end(read, 0 if is_known else following_ns, end):
             if self._held:
@@ -476,8 +474,7 @@ class _Reader:
                     continue
                 self._feed_held()
                 some = some.only(range(first, len(some.time_ns)))  # noqa: PLW2901
-            reached = max(reached, min(position.bytes, source.bytes))
-            tell((self._behind + reached) / self._all)
+            tell((self._behind + min(stats.read_bytes, source.bytes)) / self._all)
             if is_known:
                 rows = list[AnyRow]()
                 for segment in some.segments(endpoints):
@@ -525,7 +522,7 @@ class _Reader:
             )
         row = source.row(frames, packets, last_ns, error)
         # Unread is a file of which most frames were cut, or of which reading stopped in the first half.
-        if 2 * cut > frames + cut or 2 * _reached(source, position, read.stopped) < source.bytes:
+        if 2 * cut > frames + cut or 2 * _reached(source, stats, read.stopped) < source.bytes:
             row["verdict"] = bronze.UNREAD
         return row
 
@@ -614,14 +611,14 @@ class _Ahead:
         return packets.only(np.flatnonzero(~is_ahead).tolist())
 
 
-def _reached(source: Source, position: Position, stopped: Exception | None) -> int:
+def _reached(source: Source, stats: CaptureStats, stopped: Exception | None) -> int:
     """Return up to which byte of a capture it was read."""
     if stopped is None:
         return source.bytes
     is_disorder = isinstance(stopped, UnorderedError)
     if isinstance(stopped, CaptureError) and not is_disorder and not is_compressed(source.path):
         return stopped.offset
-    return min(position.bytes, source.bytes)
+    return min(stats.read_bytes, source.bytes)
 
 
 def _but_its_end(found: UntilItStops[Packets], following_ns: int, end: list[Packets]) -> Iterator[Packets]:

@@ -35,7 +35,7 @@ from namesrv_wire.compression import is_packed
 from namesrv_wire.errors import CaptureError, Reason
 from namesrv_wire.limits import END_NS
 from namesrv_wire.logs.log_file import beginning_of, is_event_log
-from namesrv_wire.logs.namesrv_log import Told, is_log, time_of, zone_of
+from namesrv_wire.logs.namesrv_log import Told, is_log, is_of_a_broker, time_of, zone_of
 from namesrv_wire.packets.container import PCAP, read_records
 from schemas import bronze
 
@@ -52,7 +52,7 @@ _SAME_NS = 2_000_000_000
 
 @dataclass(frozen=True)
 class Source:
-    """An input file. `kind`: capture, event_log or namesrv_log."""
+    """An input file. `kind`: capture, event_log, namesrv_log or broker_log."""
 
     path: Path
     kind: str
@@ -71,7 +71,7 @@ class Source:
     @property
     def is_log(self) -> bool:
         """Return whether it is read line by line."""
-        return self.kind in ("event_log", "namesrv_log")
+        return self.kind != "capture"
 
     def change(self) -> str | None:
         """Return what has become of the file since it was looked at; None: nothing."""
@@ -281,6 +281,8 @@ def source_of(path: Path, until_us: int | None = None, log: Told | None = None) 
     header = (head[:24] if is_capture else head[:4]).hex()
     if not is_capture and is_event_log(head):
         kind, header = "event_log", ""
+    elif not is_capture and is_of_a_broker(head):
+        kind, header = "broker_log", ""
     elif not is_capture and is_log(head):
         kind, header, first_ns = "namesrv_log", "", 0 if log is None else time_of(head, zone_of(log.zone))
     else:

@@ -32,7 +32,7 @@ from namesrv_day.day.coverage import Extent, extent_of, is_logged, recorded_day
 from namesrv_day.day.day_events import OTHERS, Frames
 from namesrv_day.flags.between import Compared, compared, served
 from namesrv_day.flags.findings import About
-from namesrv_day.flags.flags import FlagInput, flag, unsettled_until_start
+from namesrv_day.flags.flags import FlagInput, flag, unsettled
 from namesrv_day.flags.registered import Recorded
 from namesrv_day.gate.rules import Measurement, measure
 from namesrv_day.replay.replay import ReplayInput, replay
@@ -44,7 +44,7 @@ from schemas.table import Table, words
 from schemas.tables.event_outcomes import SYNTHETIC_OPERATIONS
 from schemas.times import day_start
 
-REPLAYED = (gold.REFRESHES_HOURLY, gold.PAST_KNOWLEDGE)
+REPLAYED = (gold.PAST_KNOWLEDGE,)
 """The tables cut by day of which a replay writes the slice. Intervals are held against those there before they are written."""
 JUDGED = tuple(table for step in ("outcomes", "flags", "verify") for table in gold.made_by(step) if table.is_by_day)
 """The tables cut by day of which judging a day writes the slice."""
@@ -153,9 +153,9 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
         {**files, **work.write({table: slices[table.name] for table in JUDGED})},
         events,
         intervals,
-        outcome_counts(slices),
+        outcome_counts(slices[gold.EVENT_OUTCOMES.name], pc.sum(hours["beats"]).as_py() or 0),
         settled.reconsidered_since,
-        _compared(work, slices, recorded),
+        _compared(work, {**slices, **life}, recorded),
         recorded,
     )
     return judged if work.published is None else _held_to(work, judged, slices, work.published), slices
@@ -191,7 +191,7 @@ def _replayed(
             work.topic_configs,
             partial(work.single_beats, with_answers=settled.context.has_unknown_past),
             capacities,
-            frames[bronze.ROUTE_OBSERVATIONS.name] if settled.may_race else None,
+            frames[bronze.ROUTE_OBSERVATIONS.name],
             tell,
         )
     )
@@ -235,7 +235,7 @@ def _compared(work: NamesrvWork, slices: Frames, recorded: Sequence[dict[str, An
     is_log = is_logged(slices[gold.PAST_KNOWLEDGE.name])
     goes_on = work.start == work.day - dt.timedelta(days=1) and work.background.settings_before.num_rows
     goes_on_from = day_start(work.day) if goes_on else None
-    spans = [] if is_log else served(recorded, unsettled_until_start(slices), goes_on_from)
+    spans = [] if is_log else served(recorded, next(iter(unsettled(slices)), None), goes_on_from)
     return compared(slices, told, spans, work.topics_refused(), about)
 
 

@@ -90,7 +90,7 @@ def _cut(value: object) -> str:
 
 Row = dict[str, Any]
 MOST_BEATS = 20_000_000
-"""Of more beats the silences are not looked at: they are counted by the hour in refreshes_hourly."""
+"""Of more beats the silences are not looked at."""
 _CONDITIONS = {
     "of_namesrv": "($namesrv IS NULL OR namesrv_id = $namesrv)",
     "of_brokers": "($brokers IS NULL OR list_contains($brokers, broker_name))",

@@ -25,7 +25,7 @@ from jobs.errors import (
 if TYPE_CHECKING:  # who asks what is at hand does not wait for it
     from deltalake import DeltaTable
 
-LAYOUT: Final = 14
+LAYOUT: Final = 15
 """Number of the layout of a warehouse: which tables there are, their columns, and what the ledger says of them."""
 HISTORY: Final = "history.duckdb"
 """File below a warehouse on this machine: its last published run for everybody with DuckDB (`store.history`)."""

@@ -8,7 +8,8 @@ from then on every later question must be answered with it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from itertools import accumulate, takewhile
 from typing import NamedTuple
 
 from namesrv_core.asking.answers import LIST_CODES, answer, answer_to, remark_matches
@@ -56,20 +57,34 @@ class Verdict(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """The states that an answer may show: numbers of the first and last, and the nominal one at the answer."""
+    """The states that an answer may show: numbers of the first and last, and the nominal one at the answer.
+
+    `under_way`: changes further on that may have been made by then, behind others that cannot: a request took its time.
+    """
 
     first: int
     last: int
     nominal: int
+    under_way: tuple[int, ...] = ()
+
+
+_MOST_UNDER_WAY = 8
+"""So many requests take their time at once; more are what a frozen server had to catch up with, in an order of its own."""
 
 
 class Judged(NamedTuple):
-    """An answer with its verdicts, by the number of changes made before: where it matches, and at the nominal state."""
+    """An answer with its verdicts, by the number of changes made before: where it matches, and at the nominal state.
+
+    `further`: where it matches none of them, those with more and more of what was under way.
+    """
 
     observed: Observed
     window: _Window
     verdicts: dict[int, Verdict]
+    further: list[Verdict]
 
+
+_EVER = (1 << 63) - 1
 
 PartOf = Callable[[Question | Event, Answer], object | None]
 """What of an answer is compared, where not all of it is."""
@@ -99,19 +114,26 @@ def judged(
     *,
     starts: Sequence[int] = (),
     part_of: PartOf | None = None,
+    in_all: bool = False,
 ) -> list[Judged]:
-    """Return each observation, in the order of the answers, with the states of its window that it matches; as `verify`."""
+    """Return each observation, in the order of the answers, with the states of its window that it matches; as `verify`.
+
+    `in_all`: with all of them.
+    """
     ordered = sorted(observations, key=lambda observed: (observed.seq, observed.event_id))
     effects, windows = [change.seq for change in timeline], list[_Window]()
+    arrivals = [*accumulate((change.arrival_seq for change in reversed(timeline)), min, initial=_EVER)][::-1]
     for observed in ordered:
         nominal = last = bisect_left(effects, observed.seq)  # what the answer itself has shown is known only after it
         first = min(bisect_right(effects, observed.request_seq), nominal)
         while last < len(timeline) and timeline[last].arrival_seq < observed.seq:
             last += 1
-        windows.append(_Window(first, last, nominal))
+        further = takewhile(lambda number: arrivals[number] < observed.seq, range(last, len(timeline)))  # noqa: B023
+        under_way = (number for number in further if timeline[number].arrival_seq < observed.seq)
+        windows.append(_Window(first, last, nominal, tuple(under_way)))
     states = _States(registry, timeline, namesrv, starts, part_of)
     waiting = sorted(range(len(ordered)), key=lambda i: windows[i].first)
-    found = [Judged(observed, window, {}) for observed, window in zip(ordered, windows, strict=True)]
+    found = [Judged(observed, window, {}, []) for observed, window in zip(ordered, windows, strict=True)]
     active: list[int] = []
     position = 0
     for number in range(len(timeline) + 1):
@@ -121,8 +143,11 @@ def judged(
             position += 1
         for i in active:
             verdict = states.judge(ordered[i], nominal=number == windows[i].nominal)
-            if verdict.matched or number == windows[i].nominal:
+            if in_all or verdict.matched or number == windows[i].nominal:
                 found[i].verdicts[number] = verdict
+            is_unlike = in_all or not any(one.matched for one in found[i].verdicts.values())
+            if number == windows[i].last and is_unlike and len(windows[i].under_way) <= _MOST_UNDER_WAY:
+                found[i].further.extend(states.judged_further(ordered[i], windows[i].under_way))
         active = [i for i in active if number < windows[i].last]
     return found
 
@@ -134,12 +159,13 @@ def chosen(answers: Iterable[Judged]) -> list[Verdict]:
     """
     verdicts: list[Verdict] = []
     showing: list[Verdict] = []
-    for observed, window, verdict_at in answers:
+    for observed, window, verdict_at, further in answers:
         # So many changes had been made when the question came, since answers before it showed more than had been answered.
         proven = max((one.shown for one in showing if one.observed.seq <= observed.request_seq), default=0)
         possible = [number for number, verdict in verdict_at.items() if verdict.matched and number >= proven]
         if not possible:
-            verdicts.append(verdict_at[window.nominal]._replace(matched=False))
+            nominal = verdict_at[window.nominal]._replace(matched=False)
+            verdicts.append(next((verdict for verdict in further if verdict.matched), nominal))
             continue
         number = window.nominal if window.nominal in possible else min(possible)
         shown = number if number > window.nominal else 0
@@ -178,6 +204,7 @@ class _States:
         self._expected: dict[tuple[type, Question | Event], _Expected] = {}
         self._answering = namesrv
         self._part_of = part_of
+        self._further: dict[tuple[int, ...], Registry] = {}
 
     def advance_to(self, number: int) -> None:
         while self._versions.number < number:
@@ -186,6 +213,7 @@ class _States:
             self._registry.apply(change.changes, change.seq // NS_PER_MS)
             self._start_before(change.seq + 1)
             self._versions.note(change.changes)
+            self._further = {}
 
     def _start_before(self, seq: int) -> None:
         """Let the process start anew where it did before `seq`."""
@@ -194,10 +222,24 @@ class _States:
             self._expected = {}
 
     def judge(self, observed: Observed, *, nominal: bool) -> Verdict:
-        question, answered = observed.question, observed.answered
-        expected = self._expected_of(question, self._namesrv.at(observed.seq))
+        expected = self._expected_of(observed.question, self._namesrv.at(observed.seq))
+        return self._compared(observed, expected, nominal=nominal)
+
+    def judged_further(self, observed: Observed, under_way: tuple[int, ...]) -> Iterator[Verdict]:
+        """Yield the verdicts if the first of the changes `under_way`, the first two and so on were made, too."""
+        for count in range(1, len(under_way) + 1):
+            made = under_way[:count]
+            if made not in self._further:
+                change = self._timeline[made[-1]]
+                self._further[made] = self._further.get(made[:-1], self._registry).copy()
+                self._further[made].apply(change.changes, change.seq // NS_PER_MS)
+            expected = answer_of(self._further[made], observed.question, self._namesrv.at(observed.seq))
+            yield self._compared(observed, expected, nominal=False)
+
+    def _compared(self, observed: Observed, expected: Answer, *, nominal: bool) -> Verdict:
         if self._part_of is None:
             return compared(observed, expected)._replace(in_flight=not nominal)
+        question, answered = observed.question, observed.answered
         is_same = self._part_of(question, answered) == self._part_of(question, expected)
         return Verdict(observed, is_same, False, False, not nominal, expected)
 
@@ -252,27 +294,29 @@ def right_in_parts(
     """Return the ids of answers of which each part is right at an instant of their window, if not all at the same; as `verify`.
 
     Requests that are under way together take effect in an order that no response tells. A part is what an answer shows of one
-    broker name, of one name in a cluster, of one topic in a list.
+    broker, of one name in a cluster, of one topic in a list.
     """
-    at_all = judged(registry, timeline, observations, namesrv, starts=starts, part_of=lambda *_: None)
+    at_all = judged(registry, timeline, observations, namesrv, starts=starts, in_all=True)
     return [one.observed.event_id for one in at_all if _is_right_in_parts(one)]
 
 
 def _is_right_in_parts(one: Judged) -> bool:
     question = one.observed.question
-    answers = (one.observed.answered, *(verdict.expected for verdict in one.verdicts.values()))
-    seen = [shown_by(question, answer) for answer in answers] if isinstance(question, Question) else [None]
+    answers = (one.observed.answered, *(verdict.expected for verdict in (*one.verdicts.values(), *one.further)))
+    seen = [_shown_by(question, answer) for answer in answers] if isinstance(question, Question) else [None]
     # Of a single change only who takes no lock may see a half: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getAllClusterInfo.
     if None in seen or len(seen) < (3 if isinstance(seen[0], ShownCluster) else 4):
         return False
     shown, *held = (_parts(one) for one in seen if one is not None)
-    return all(_is_of(shown.get(part), [of.get(part) for of in held]) for part in set(shown).union(*held))
+    return all(shown.get(part) in [of.get(part) for of in held] for part in set(shown).union(*held))
 
 
-def _is_of(shown: object, held: Sequence[object]) -> bool:
-    """Return whether a part was like that: or a group without addresses, as one that comes or goes is for a moment."""
-    is_bare = isinstance(shown, BrokerData) and not shown.broker_addrs
-    return shown in held or (is_bare and None in held and any(held))
+_ALL_TOPICS = Question(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+
+
+def _shown_by(question: Question, answered: Answer) -> Shown | None:
+    """Return what an answer shows; of every list of topics all that it lists."""
+    return shown_by(_ALL_TOPICS if question.code in LIST_CODES else question, answered)
 
 
 def _parts(shown: Shown) -> dict[tuple[str, object], object]:
@@ -282,7 +326,11 @@ def _parts(shown: Shown) -> dict[tuple[str, object], object]:
         if isinstance(shown, ShownCluster) and kind == "clusters":
             found |= {(kind, (cluster, name)): True for cluster, names in shown.clusters.items() for name in names}
         elif isinstance(value, dict):
-            found |= {(kind, name): of for name, of in value.items()}
+            for name, of in value.items():
+                if isinstance(of, BrokerData):
+                    found |= {(kind, (name, broker_id)): addr for broker_id, addr in of.broker_addrs}
+                    of = of._replace(broker_addrs=())  # noqa: PLW2901  the group itself: it comes before its members
+                found[kind, name] = of
         else:
             found |= {(kind, each): True for each in (value if isinstance(value, frozenset) else (value,))}
     return found

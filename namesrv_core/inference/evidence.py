@@ -1,18 +1,16 @@
-"""What speaks for a setting's value: answers and closes that only one value explains.
+"""What speaks for a setting's value: answers and closes that only one value explains. Nothing is replayed for it.
 
-It is read off directly: an answer that carries an order configuration, a list that was refused, a broker that stands in a route.
-Nothing is replayed for it.
+What one row of a recording tells by itself, a list that was refused, say, is read off there (`namesrv_day.settle.evidence`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
-from namesrv_core.asking.body_json import read_json
 from namesrv_core.asking.queries import SYNC_BROKER_MEMBER_GROUP_PREFIX
 from namesrv_core.asking.shown import ShownRoute, shown_by
 from namesrv_core.inference.settings import SCAN_PHASE, Life, Statement, Value, Votes
@@ -27,8 +25,6 @@ SHOWN = 5
 ONE_SCAN_NS = 100 * NS_PER_MS
 """Packets of one scan follow each other within this time; the first of them tells when it ran."""
 _TICK_LATE_MS = TICK_LATE_NS // NS_PER_MS  # a thawing server's packets are later and fit nothing
-# An idle close comes up to this long after its limit: measured 61 ms.
-_IDLE_LATE_MS = 250
 _PERIODS_MS = (500, 1_000, 2_000, 3_000, 5_000, 10_000, 15_000, 20_000, 30_000, 60_000, 120_000)
 
 
@@ -51,15 +47,6 @@ class RouteAnswer(NamedTuple):
     body: str
 
 
-class OrderConf(NamedTuple):
-    """ORDER_TOPIC_CONFIG of a topic is certainly set (`present`) from a request's effect on, or may be removed; and its arrival."""
-
-    topic: str | None
-    arrival_seq: int
-    seq: int
-    present: bool
-
-
 class Membership(NamedTuple):
     """A broker registered under this id."""
 
@@ -75,19 +62,6 @@ class Expiry(NamedTuple):
     seq: int
     event_id: str
     late_ms: int
-
-
-class Silence(NamedTuple):
-    """A connection that was silent for long.
-
-    `how`: the server closed it when the default limit ended (`closed_on_time`) or by a later packet (`closed_late`), or
-    went on using it (`used`).
-    """
-
-    seq: int
-    event_id: str
-    silent_ms: int
-    how: Literal["closed_on_time", "closed_late", "used"]
 
 
 class Told(NamedTuple):
@@ -115,46 +89,6 @@ class Seen(NamedTuple):
     seq: int
     event_id: str
     stands: bool
-
-
-def idle_limit_votes(silences: Sequence[Silence], default_ms: int) -> Iterator[Vote]:
-    """Yield what silent connections say about serverChannelMaxIdleTimeSeconds.
-
-    Closes at the end of the default limit speak for it, connections that were used after it for a longer one. A late
-    close says nothing by itself: the packet of an earlier one may have been lost.
-    """
-    longer_ms = longer_limit(silences)
-    for silence in silences:
-        if silence.how != "closed_late":
-            value = default_ms if silence.how == "closed_on_time" else longer_ms
-            yield Vote("channel_max_idle_ms", value, silence.seq, silence.event_id)
-
-
-def longer_limit(silences: Iterable[Silence]) -> int | None:
-    """Return the whole second at which two connections or more were closed late; None if there is none."""
-    on_time = (s for s in silences if s.how == "closed_late" and s.silent_ms % 1_000 <= _IDLE_LATE_MS)
-    seconds = Counter(silence.silent_ms // 1_000 for silence in on_time).most_common(1)
-    return seconds[0][0] * 1_000 if seconds and seconds[0][1] > 1 else None
-
-
-def order_message_votes(answers: Iterable[RouteAnswer], order_confs: Iterable[OrderConf]) -> Iterator[Vote]:
-    """Yield what routes say about orderMessageEnable.
-
-    It is on where an answer carries an order configuration, off where one has none although the topic has.
-    """
-    by_topic: dict[str | None, list[OrderConf]] = {}
-    for order_conf in sorted(order_confs, key=lambda conf: conf.seq):
-        by_topic.setdefault(order_conf.topic, []).append(order_conf)
-    for answer in answers:
-        if '"orderTopicConf"' in answer.body and "orderTopicConf" in _route(answer.body):
-            yield Vote("order_message_enable", True, answer.seq, answer.event_id)
-            continue
-        # Whether the topic certainly had an order configuration while the question was answered.
-        confs = by_topic.get(answer.topic, ())
-        before = [conf.present for conf in confs if conf.seq <= answer.request_seq]
-        may_go = any(c.seq > answer.request_seq and c.arrival_seq <= answer.seq and not c.present for c in confs)
-        if before and before[-1] and not may_go:
-            yield Vote("order_message_enable", False, answer.seq, answer.event_id)
 
 
 def acting_master_votes(answers: Iterable[RouteAnswer], memberships: Iterable[Membership]) -> Iterator[Vote]:
@@ -312,14 +246,6 @@ def tally(votes: Iterable[Vote], lives: Sequence[Life], statements: Sequence[Sta
 def life_seq(starts: Sequence[int], seq: int) -> int:
     """Return the start of the process that ran at `seq`, or of the first; `starts` in order."""
     return starts[max(0, bisect_right(starts, seq) - 1)]
-
-
-def _route(body: str) -> Mapping[str, Any]:
-    try:
-        route = read_json(body)
-    except ValueError:
-        return {}
-    return route if isinstance(route, dict) else {}
 
 
 def _read_only_groups(body: str) -> Iterator[tuple[str | None, dict[int, str | None]]]:

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from namesrv_core.machine.profile import Namesrv, NamesrvConfig, Profile, profile_named
@@ -20,10 +19,10 @@ SCAN_PHASE = "scan_phase_us"
 """No setting, but as one known by process: by how much packets of scans come after a multiple of the period."""
 ADDRESSES = "addresses"
 """Told beside the settings: the addresses of a process that has several. No replay depends on it."""
-CONFIGURATION = "configuration"
-"""Likewise: all properties, as far as they are known. Answers that show them are held against it (`Configuration.text`)."""
 UNLIMITED = "unlimited"
-_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+LONGEST_MS = 2_147_483_647_000
+"""No span counts as longer, 68 years: the longest idle limit that a server takes. What scans more seldom never scans."""
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class Source(str, Enum):
@@ -62,7 +61,7 @@ class Option(NamedTuple):
         if _INTEGER.fullmatch(text) is None:
             raise ValueError(f"{self.property}: {text!r} is no number")
         # Netty's idle handler takes a limit of 0 or less for none.
-        return int(text) * self.unit_ms if int(text) > 0 else None
+        return min(int(text) * self.unit_ms, LONGEST_MS) if int(text) > 0 else None
 
 
 OPTIONS = {
@@ -84,9 +83,7 @@ OPTIONS = {
 class Statement(NamedTuple):
     """Configuration in the server's own terms: what it answered (319), or what it was told and accepted (318).
 
-    `has_file`: whether it was started with a configuration file, where that is said. `lines`: all properties that it names, as
-    they are kept. Where it is not certain, it has no values: a change that nobody has seen accepted, or (it changes nothing)
-    a gap in the recording, in which anything may have changed.
+    `has_file`: whether it was started with a configuration file, where that is said.
     """
 
     seq: int
@@ -94,8 +91,6 @@ class Statement(NamedTuple):
     values: Mapping[str, Value]
     changes: bool
     has_file: bool | None = None
-    lines: Mapping[str, str] = MappingProxyType({})
-    is_certain: bool = True
 
 
 class Votes(NamedTuple):
@@ -160,7 +155,7 @@ def text_of(value: Value) -> str:
 
 def value_of(name: str, text: str) -> Value:
     """Return the value of setting `name` that `text_of` wrote."""
-    if name in (VERSION, CONFIGURATION):
+    if name == VERSION:
         return text
     if name == SCAN_PHASE:
         return int(text)
@@ -186,7 +181,7 @@ def namesrv_of(settings: Sequence[Setting], from_seq: int = 0) -> Namesrv:
         if setting.name == VERSION:
             # A new process starts with nothing of the old one's.
             profile, values = profile_named(str(setting.value)), {}
-        elif setting.name not in (SCAN_PHASE, CONFIGURATION):
+        elif setting.name != SCAN_PHASE:
             values[setting.name] = setting.value
         stretches[max(first_seq, setting.from_seq)] = Namesrv(profile, NamesrvConfig(**values))
     (_, base), *later = stretches.items()

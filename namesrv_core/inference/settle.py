@@ -5,14 +5,13 @@ what it answered and did; inherited from the process before; RocketMQ's default.
 on. A value found holds from the start of the process that it was found in, also for days before the evidence.
 
 Sources: RocketMQ 4.9.7 and 5.4.0, classes NamesrvConfig, NettyServerConfig, Configuration, NamesrvStartup,
-DefaultRequestProcessor.updateConfig. What a server says of all its properties: `configuration`.
+DefaultRequestProcessor.updateConfig.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from namesrv_core.inference.configuration import configurations
 from namesrv_core.inference.settings import (
     OPTIONS,
     SCAN_PHASE,
@@ -67,7 +66,6 @@ def settle(known: Known) -> list[Setting]:
         for start in starts:
             settings += _through(start, said, has_file=has_file)
         settings += _phase(known, life, latest.get(SCAN_PHASE))
-        settings += configurations(life, said, latest, version, has_file=has_file)
         latest.update((setting.name, setting) for setting in settings)
         found += settings
     return found

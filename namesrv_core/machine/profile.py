@@ -68,6 +68,7 @@ class Profile:
     deletes_unlisted_topics: bool = True  # the property deleteTopicWithBrokerRegistration exists
     prime_slave_never_writes: bool = False  # a prime slave's topics lose the write bit whatever enableActingMaster says
     scan_delay_ms: int = 5_000  # from the start to the first scan
+    lists_queue_data: bool = False  # a topic's queue data lie in a list: what a registration changes goes to its end
     topic_list: str = (
         "newKeySet"  # what collects lists of topics: HashSet; CopyOnWriteArraySet; ConcurrentHashMap's, no null
     )
@@ -112,12 +113,13 @@ _SINCE_4X: tuple[tuple[str, dict[str, Any]], ...] = (
             "has_add_write_perm": False,
             "deletes_topic_of_cluster": False,
             "writes_standard_json": False,
+            "lists_queue_data": True,
         },
     ),
     ("4.5.0", {"one_id_per_addr": True}),
     ("4.9.0", {"stores_null_kv": False, "sys_flag_name": "topicSysFlag"}),
     ("4.9.2", {"has_add_write_perm": True}),
-    ("4.9.4", {"deletes_topic_of_cluster": True, "writes_standard_json": True}),
+    ("4.9.4", {"deletes_topic_of_cluster": True, "writes_standard_json": True, "lists_queue_data": False}),
     # What UPDATE_NAMESRV_CONFIG refuses changed with these three; its answer says whether it did.
     ("4.9.6", {}),
     ("4.9.7", {}),

@@ -171,6 +171,10 @@ def _take_topics(
     for topic, data in event.topics.queue_datas.items():
         if everything or topic not in present:
             written = data._replace(perm=data.perm & ~PERM_WRITE) if read_only else data
+            if profile.lists_queue_data and topic in present and table.names_of_topic(topic) != [name]:
+                if table.row((topic, name)) == written:
+                    continue
+                draft.put("topic_queue_table", (topic, name), None)
             draft.put("topic_queue_table", (topic, name), written)
     if everything and profile.stores_topic_queue_mapping and not throws:
         for mapping in event.topics.mappings:

@@ -85,14 +85,17 @@ class NestedTable(RowTable[str | None, JavaMap[str | None, V]]):
                     self.remove(outer)
             return
         if rows is None or self.computes:
-            rows = rows or string_map()
+            rows = rows or self._inner()
             self.put(outer, rows)
         rows.put(inner, value)  # type: ignore[arg-type]  # a Change says what its table holds
 
     def reserve(self, outer: str | None) -> None:
         """Give `outer` its place in a table that is being rebuilt; its rows must follow."""
         if outer not in self:
-            self.put(outer, string_map())
+            self.put(outer, self._inner())
+
+    def _inner(self) -> JavaMap[str | None, V]:
+        return string_map()
 
 
 class UnmetRows(Protocol):
@@ -108,15 +111,25 @@ class UnmetRows(Protocol):
 class TopicQueueTable(NestedTable[QueueData]):
     """topicQueueTable: (topic, broker name) to QueueData. Rows may lie elsewhere (`begin_with`)."""
 
-    __slots__ = ("_complete", "_topics_of_name", "_unmet")
+    __slots__ = ("_complete", "_is_of_lists", "_topics_of_name", "_unmet")
     sized_as = "topic"
 
     def __init__(self, profile: Profile) -> None:
         super().__init__(profile)
+        self._is_of_lists = profile.lists_queue_data
         self._topics_of_name: Index[str | None, str | None] = {}
         # A table that a broker name had whole, and lost nothing since.
         self._complete: dict[str | None, TopicTable] = {}
         self._unmet: UnmetRows | None = None
+
+    def restart(self, profile: Profile) -> None:
+        """See `RowTable`."""
+        super().restart(profile)
+        self._is_of_lists = profile.lists_queue_data
+
+    def _inner(self) -> JavaMap[str | None, QueueData]:
+        # A list is a map of a single bucket: as rows were put.
+        return JavaMap(16, _one_bucket, concurrent=False) if self._is_of_lists else string_map()
 
     def begin_with(self, unmet: UnmetRows, complete: Mapping[str | None, TopicTable]) -> None:
         """Hold rows that lie elsewhere, too. `complete`: by broker name, topics that it has all."""
@@ -175,6 +188,10 @@ class TopicQueueTable(NestedTable[QueueData]):
                 return False
             self._complete[broker_name] = topics
         return True
+
+
+def _one_bucket(_: str | None) -> int:
+    return 0
 
 
 def _by_name(name: str | None) -> tuple[bool, str]:

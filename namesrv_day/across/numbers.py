@@ -20,6 +20,7 @@ from schemas.table import INT
 _ABOUT_ROUTES = pc.field("code").isin(pa.array(sorted(map(int, ROUTE_QUESTIONS)), INT))
 _NAMED = ("answer_time", "namesrv_id", "code", "subject", "event_id")
 _FIRST = 5
+_BEATEN = ("register_broker", "broker_heartbeat", "query_data_version")
 _SUMS = ("answers", "matched", "same_order", "same_bytes", "in_flight")
 
 
@@ -33,22 +34,20 @@ def report_of(frames: Frames, days: Collection[dt.date]) -> dict[str, Any]:
     }
 
 
-def outcome_counts(frames: Frames) -> Counter[str]:
-    """Return how many events came to what; plain refreshes, which are counted by hour, are `refreshed`.
+def outcome_counts(outcomes: pa.Table, beats: int) -> Counter[str]:
+    """Return how many events came to what; those of the `beats` that have no outcome are plain refreshes: `refreshed`.
 
-    `frames`: event_outcomes and refreshes_hourly, or parts of them: counts add up (`Counter.update`).
+    `outcomes`: event_outcomes of a name server's day. Counts add up (`Counter.update`).
     """
-    of_outcomes = frames["event_outcomes"].group_by("outcome").aggregate([("events", "sum")])
+    of_outcomes = outcomes.group_by("outcome").aggregate([("events", "sum")])
     found = Counter(dict(zip(of_outcomes["outcome"].to_pylist(), of_outcomes["events_sum"].to_pylist(), strict=True)))
-    found["refreshed"] += pc.sum(frames["refreshes_hourly"]["refreshes"]).as_py() or 0
+    others = pc.sum(outcomes.filter(pc.field("operation").isin(_BEATEN))["events"]).as_py() or 0
+    found["refreshed"] += beats - others
     return found
 
 
 def settings_in_force(namesrv_settings: pa.Table) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return the last value of each setting by name server, with its source and the answers for and against it.
-
-    Not of the whole configuration, which is long.
-    """
+    """Return the last value of each setting by name server, with its source and the answers for and against it."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for row in ask(query("across/last_settings"), {"namesrv_settings": namesrv_settings}).to_pylist():
         found.setdefault(row["namesrv_id"], {})[row["setting"]] = row["last"]

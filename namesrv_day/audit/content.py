@@ -52,39 +52,6 @@ class Difference:
             **{name: row[name] for name in _KEYS.get(self.table, ()) if name in row and name != "day"},
         }
 
-    def __str__(self) -> str:
-        """Return the table's line, and the samples below it."""
-        if self.is_equal:
-            return f"{self.table:30}{self.both:>10,} equal"
-        lines = [
-            f"{self.table:30}{self.both:>10,} equal {self.only_left:>9,} only left {self.only_right:>9,} only right"
-        ]
-        lines += [f"    column {name}" for name in self.columns]
-        for left, right in self.rows:
-            if left is not None and right is not None:
-                lines.append(f"    changed {_json(self.key_of(left))}")
-                lines += [f"        {n}: {_json(left[n])} -> {_json(right[n])}" for n in left if left[n] != right[n]]
-            else:
-                lines.append(f"    {'right' if left is None else 'left'} {_json(left or right)}")
-        return "\n".join(lines)
-
-
-def compare(
-    left: Tables, right: Tables, *, without: Iterable[str] = (), ignore: Iterable[str] = (), shown: int = SHOWN
-) -> list[Difference]:
-    """Return how each table of either side differs, in order of their names; a table that a side lacks is empty there.
-
-    `without`: tables left out; `ignore`: columns left out (`column`, or `table.column`). Both sides are made comparable first.
-    """
-    ignored = set(ignore)
-    found = []
-    for name in sorted({*left, *right} - set(without)):
-        one, other = left.get(name), right.get(name)
-        one = other.slice(0, 0) if one is None and other is not None else one
-        other = one.slice(0, 0) if other is None and one is not None else other
-        found.append(compare_tables(name, one, other, ignored, shown))
-    return found
-
 
 def compare_tables(
     name: str, left: pa.Table, right: pa.Table, ignore: Iterable[str] = (), shown: int = SHOWN

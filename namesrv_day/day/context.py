@@ -5,8 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -142,22 +141,23 @@ def _known_until(given: SettleInput) -> int:
     return day_start_seq(given.day) if extent is None else instant_us(extent.last) * NS_PER_US + _LAST_NS
 
 
-class Ticks(NamedTuple):
-    """What is known of when scans run: their phase by the start of the process, closes of the day that they made, stalls."""
+def namesrv_day(
+    given: SettleInput,
+    namesrv: Namesrv,
+    phases: Mapping[int, int],
+    closes: Sequence[int] = (),
+    stalls: Sequence[Stall] = (),
+) -> NamesrvDay:
+    """Return the day of `namesrv`.
 
-    phases: Mapping[int, int] = MappingProxyType({})
-    closes: Sequence[int] = ()
-    stalls: Sequence[Stall] = ()
-
-
-def namesrv_day(given: SettleInput, namesrv: Namesrv, ticks: Ticks) -> NamesrvDay:
-    """Return the day of `namesrv`."""
+    What is known of when scans run: their phase by the start of the process, closes of the day that they made, stalls.
+    """
     life = list(rows_of(given.life.select(["seq", "kind", "day"])))
     starts = sorted((row for row in life if row["kind"] in BEGINNINGS), key=_by_seq)
     return NamesrvDay(
         given.namesrv_id,
         namesrv,
-        ScanSchedule(_epochs(given, namesrv, starts, ticks.phases), namesrv.scan_period_ms, ticks.closes, ticks.stalls),
+        ScanSchedule(_epochs(given, namesrv, starts, phases), namesrv.scan_period_ms, closes, stalls),
         day_start_seq(given.day),
         _known_until(given),
         _is_halted(given.background.scan_life),

@@ -20,7 +20,7 @@ from namesrv_day.day.context import LOOKED_BACK_AT
 from namesrv_day.day.day_events import Frames
 from namesrv_day.flags.registered import HEARD, SEEN
 from namesrv_day.flags.suspected import SUSPECTED
-from schemas.findings import BETWEEN, CATALOGUE, Finding, Having, Thresholds
+from schemas.findings import BETWEEN, CATALOGUE, Finding, Thresholds
 from schemas.gold import BROKER_ADDR_HISTORY, EXPIRED_BROKERS, FINDINGS
 from schemas.sql_files import query
 from schemas.table import TIMESTAMP
@@ -93,18 +93,9 @@ def _may_be(finding: Finding, tables: Frames, news: Frames, standing: pa.Table) 
     if not finding.of or (finding.looks_back and standing.num_rows):
         return True
     of_the_day = {**tables, **news}
-    if not standing.num_rows and finding.begins:
-        return any(_is_there(of_the_day, one) for one in finding.begins)
     if any(of_the_day[name].num_rows for name in finding.of):
         return True
     return bool(standing.num_rows) and not news.keys() & finding.of
-
-
-def _is_there(tables: Frames, rows: str | Having) -> bool:
-    if isinstance(rows, str):
-        return bool(tables[rows].num_rows)
-    column = tables[rows.table][rows.column]
-    return column.null_count < len(column) if rows.value is None else bool(pc.any(pc.equal(column, rows.value)).as_py())
 
 
 def _things(finding: Finding, tables: Frames, told: Frames, values: Mapping[str, Any]) -> pa.Table:

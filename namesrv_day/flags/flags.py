@@ -343,8 +343,8 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
     changes, orphans = swept_routes(today, news, recorded, before, given.namesrv, given.day)
     past = _past(today)
     hears, logged = past is None or past.hears, past is not None and bool(past.is_logged)
-    unsettled = [*filter(None, [_unsettled(past)]), *_unsettled_before(past, today)]
-    orphans = _settled(orphans, unsettled, given.day)
+    doubtful = unsettled(today)
+    orphans = _settled(orphans, doubtful, given.day)
     if logged:  # a route has brokers that no line shows
         orphans, changes = orphans.slice(0, 0), changes.slice(0, 0)
     elif not hears:
@@ -360,7 +360,7 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
         },
     }
     about = About(
-        given.namesrv_id, given.day, given.thresholds, unsettled_until_start(today), hears, logged, given.seen_until
+        given.namesrv_id, given.day, given.thresholds, next(iter(doubtful), None), hears, logged, given.seen_until
     )
     heard = heard_before(found[EXPIRED_BROKERS.name], outcomes, recorded.beats_during)
     tables = {**today, **found, "heard": heard}
@@ -375,47 +375,29 @@ def _past(today: Frames) -> Past | None:
     return Past.load(map(fact_of, rows_of(told))) if told.num_rows else None
 
 
-def _unsettled(past: Past | None) -> Unsettled | None:
-    """Return while when something may have been missing only because it was not known yet; None: everything was known.
+def unsettled(today: Frames) -> list[Unsettled]:
+    """Return while when something may have been missing only because it was not known yet; nothing if everything was known.
 
-    It ends when every broker that is there has been heard, or a start has said who is there.
-    """
-    if past is None:
-        return None
-    heard_ms = past.from_ms + past.longest_lease_ms
-    until_ms = min(heard_ms, past.complete_ms) if past.complete_ms > 0 else heard_ms
-    return Unsettled(past.from_ms * US_PER_MS, until_ms * US_PER_MS)
-
-
-def unsettled_until_start(today: Frames) -> Unsettled | None:
-    """Return the same, over with the first start of the day: `past_knowledge` remembers only the last one."""
-    unsettled, outcomes = _unsettled(_past(today)), today[gold.EVENT_OUTCOMES.name]
-    if unsettled is None:
-        return None
-    starts = with_microseconds(outcomes.filter(pc.field("operation") == "namesrv_started"))["effect_time"].to_pylist()
-    return unsettled._replace(until_us=min([unsettled.until_us, *(us for us in starts if us >= unsettled.since_us)]))
-
-
-def _unsettled_before(past: Past | None, today: Frames) -> list[Unsettled]:
-    """Return the same behind the beginning of the recording and each gap of the day, of which `past` has the last.
-
+    First since all became unknown for the last time, then behind the beginning of the recording and each gap of the day. It ends
+    when every broker that is there has been heard, or a start has said who is there: `past_knowledge` remembers only the last one.
     Behind a gap of a millisecond, which one event leaves, all is as it was.
     """
+    past = _past(today)
     if past is None:
         return []
     outcomes, life = (with_microseconds(today[name]) for name in (gold.EVENT_OUTCOMES.name, bronze.NAMESRV_EVENTS.name))
     of = {kind: outcomes.filter(pc.field("operation") == kind) for kind in ("recording_gap", "namesrv_started")}
-    starts = of["namesrv_started"]["effect_time"].to_pylist()
+    ends = [*of["namesrv_started"]["effect_time"].to_pylist(), past.complete_ms * US_PER_MS]
     gaps = zip(*(of["recording_gap"][name].to_pylist() for name in ("effect_time", "detail")), strict=True)
-    since = life.filter(pc.field("kind") == "observed_from")["event_time"].to_pylist()
+    since = [past.from_ms * US_PER_MS, *life.filter(pc.field("kind") == "observed_from")["event_time"].to_pylist()]
     since += [int(end_ms) * US_PER_MS for us, end_ms in gaps if int(end_ms) > us // US_PER_MS + 1]
     lease_us = past.longest_lease_ms * US_PER_MS
-    return [Unsettled(us, min([us + lease_us, *(start for start in starts if start >= us)])) for us in since]
+    return [Unsettled(us, min([us + lease_us, *(end for end in ends if end >= us)])) for us in since]
 
 
-def _settled(orphans: pa.Table, unsettled: Iterable[Unsettled], day: dt.date) -> pa.Table:
+def _settled(orphans: pa.Table, doubtful: Iterable[Unsettled], day: dt.date) -> pa.Table:
     """Return the intervals without those of the day that began and ended while the name server's state was not settled."""
-    for since_us, until_us in unsettled:
+    for since_us, until_us in doubtful:
         begins, ends = (with_microseconds(orphans)[name] for name in ("valid_from", "valid_to"))
         kept = pc.or_(pc.greater(ends, until_us), pc.less(begins, max(since_us, day_start_us(day))))
         orphans = orphans.filter(pc.fill_null(kept, fill_value=True))

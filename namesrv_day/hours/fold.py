@@ -26,7 +26,7 @@ from schemas.table import BOOLEAN, LONG, STRING
 
 PERIODS = pa.schema([("broker_addr", STRING), ("period", LONG)])
 """Some periods (`condense.PERIOD_US`) of an address; of one that is NULL: of beats without any."""
-ABSENT = pa.schema([("seq", LONG), ("beats", LONG), ("last_us", LONG), ("behind", LONG), ("broker_addr", STRING)])
+ABSENT = pa.schema([("seq", LONG), ("beats", LONG), ("last_us", LONG), ("broker_addr", STRING)])
 MARGIN_US = 2 * STALL_NS // NS_PER_US
 """An event is under way from its arrival to its effect, and may race with what happens then; no longer, or it is a stall."""
 _US_PER_S = 1_000_000
@@ -37,8 +37,7 @@ class Folded(NamedTuple):
 
     `singles`: when whose beats are taken one by one (`PERIODS`); `hours`: the condensed rows of all others; `runs`: these as events
     (`day_events.EVENTS`) with `is_run`, which is true, in no order; `absent`: those of a broker that had no live entry when the day
-    began, with their `seq`: how many `beats` they are, when the last of them came (`last_us`), and the last period `behind` them
-    whose beats are single.
+    began, with their `seq`: how many `beats` they are, and when the last of them came (`last_us`).
     """
 
     singles: pa.Table

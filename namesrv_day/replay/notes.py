@@ -1,4 +1,4 @@
-"""What the replay of a name server's day leaves: intervals, outcomes, refreshes; and whether its runs of beats were such."""
+"""What the replay of a name server's day leaves: intervals and outcomes; and whether its runs of beats were such."""
 
 from __future__ import annotations
 
@@ -33,18 +33,16 @@ from schemas.codec import columns_of
 from schemas.table import LONG, Table
 from schemas.tables.event_outcomes import detail_of, operation_of
 
-_HOUR_US = 3_600_000_000
 _TELLING = (events.AnswerObserved, events.ResponseObserved, events.ChangeLogged)
 _HEARTBEATS = (events.BrokerHeartbeat, events.QueryDataVersion)
 _NAMELESS = (events.ScanNotActiveBroker, events.ChannelDestroyed, events.ChangeLogged)
 
 
 class Run(NamedTuple):
-    """What a run of heartbeats is of which each may be without effect: how many, when the last came, after which single ones."""
+    """What a run of heartbeats is of which each may be without effect: how many, and when the last came."""
 
     beats: int
     last_us: int
-    behind: int | None
 
 
 class OutcomeOf(NamedTuple):
@@ -66,22 +64,10 @@ class OutcomeOf(NamedTuple):
     brokers_gone: list[dict[str, Any]] | None
 
 
-class Refreshes(NamedTuple):
-    """The plain refreshes of a live entry in the hour that begins at `hour`; those of runs are not counted."""
-
-    cluster_name: str | None
-    broker_addr: str | None
-    hour: int
-    refreshes: int
-    first_time: int
-    last_time: int
-
-
 class Notes:
     """Notes of one replay: let it take the day's events, then look at what it gives.
 
     `broken`: periods of addresses, in which their beats were no runs after all. Where there is one, all else is of no use.
-    `unrenewed`: live keys of runs that found no entry, each with the period behind which they came.
     """
 
     def __init__(
@@ -95,11 +81,9 @@ class Notes:
         self._day, self._unmet, self._absent = day, unmet, absent
         # Of live entries that are not there: the numbers of the outcomes of heartbeats for them, by what these say.
         self._unknown: dict[LiveKey, dict[object, int]] = defaultdict(dict)
-        self.unrenewed: set[tuple[LiveKey, int | None]] = set()
         self.registry, self._histories = start
         # Until when runs of an address go, by what may not change in the middle of them.
         self._runs: dict[object, dict[str | None, int]] = defaultdict(dict)
-        self._hours: dict[tuple[LiveKey, int], list[int]] = {}
         self._closed: list[Interval] = []
         self.outcomes: list[OutcomeOf] = []
         self.broken: set[tuple[str | None, int]] = set()
@@ -109,11 +93,6 @@ class Notes:
         """Yield the intervals that were closed, and those that are open."""
         yield from self._closed
         yield from self._histories.open_intervals()
-
-    @property
-    def refreshes(self) -> Iterator[Refreshes]:
-        """Yield the hours of live entries."""
-        return (Refreshes(*key, hour, *counted) for (key, hour), counted in self._hours.items())
 
     def take(self, told: Timed, deciding: Deciding | None = None, tell: Callable[[float], None] | None = None) -> None:
         """Replay the day's events, and decide what raced. Raises OrderError where they do not increase.
@@ -161,11 +140,10 @@ class Notes:
             if step.refreshed is not None:
                 self._histories.refreshed(step.refreshed, timed.effect_us // US_PER_MS)
                 if step.outcome is Outcome.REFRESHED:
-                    self._count(step.refreshed, timed.effect_us)
                     continue
             if step.outcome is Outcome.UNKNOWN_BROKER and kind in _HEARTBEATS:
                 key = live_key_of(day.namesrv.at(timed.seq), timed.event.cluster_name, timed.event.broker_addr)  # type: ignore[union-attr]
-                self._note_unknown(key, timed.event, timed, step, of, Run(1, timed.effect_us, None))
+                self._note_unknown(key, timed.event, timed, step, of, Run(1, timed.effect_us))
             elif kind not in _TELLING or step.changes or step.outcome is Outcome.UNKNOWN_PAST:
                 self._note(timed, step, of, closed if kind in _NAMELESS else [])
 
@@ -200,7 +178,7 @@ class Notes:
         *,
         turns: bool,
     ) -> None:
-        """Note a run of beats, which are counted where each of them was seen; it is broken if one does more than renew a lease.
+        """Note a run of beats; it is broken if one does more than renew a lease.
 
         Then the first of them is taken by itself; or all, if the second would do more again.
         """
@@ -211,7 +189,6 @@ class Notes:
             if report is not None and not self._histories.has_reported(*report):
                 self._report_version(timed._replace(effect_us=first_us), report)
             self._note_unknown(key, beat, timed._replace(effect_us=first_us), step, number, absent)
-            self.unrenewed.add((key, absent.behind))
             self._stand_on(_concerns(beat, key, report), beat.broker_addr, timed.effect_us)
             return
         is_reported = report is None or self._histories.has_reported(*report)
@@ -280,15 +257,6 @@ class Notes:
         self._closed += closed
         return closed
 
-    def _count(self, key: LiveKey, at_us: int) -> None:
-        hour = key, at_us - at_us % _HOUR_US
-        counted = self._hours.get(hour)
-        if counted is None:
-            self._hours[hour] = [1, at_us, at_us]
-        else:
-            counted[0] += 1
-            counted[2] = at_us
-
     def _note(
         self, timed: TimedEvent, step: Step, number: int | None, removed: Iterable[Interval], run: Run | None = None
     ) -> None:
@@ -297,7 +265,7 @@ class Notes:
             for key, beat_ms in self.registry.last_update_ms.items():
                 self._histories.refreshed(key, beat_ms)
         sent = [notification._asdict() for notification in step.notifications] or None
-        run = run or Run(1, timed.effect_us, None)
+        run = run or Run(1, timed.effect_us)
         outcome, gone = step.outcome.value, _brokers_in(removed) or None
         when = timed.effect_us, run.beats, run.last_us
         told = OutcomeOf(
@@ -382,11 +350,6 @@ SELECT * REPLACE (
     coalesce(cluster_name, brokers_gone[1].cluster_name) AS cluster_name
 ) FROM (SELECT * REPLACE (list_sort(notifications) AS notifications, list_sort(brokers_gone) AS brokers_gone) FROM outcomes)
 """
-
-
-def refresh_rows(refreshes: Sequence[Refreshes], same: Mapping[str, Any]) -> pa.Table:
-    """Return the rows of refreshes_hourly; `same`: as above."""
-    return _table_of(gold.REFRESHES_HOURLY, _columns(refreshes, Refreshes._fields), same)
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], names: Sequence[str]) -> dict[str, list[Any]]:

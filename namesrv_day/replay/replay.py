@@ -31,15 +31,14 @@ from namesrv_day.day.day_events import Frames, moved, observation_rows, topic_di
 from namesrv_day.day.start import capacities_in, facts_in, intervals_in, started
 from namesrv_day.day.timed import Timed, TopicTables
 from namesrv_day.hours.fold import PERIODS, Folded, folded, periods_of
-from namesrv_day.replay.notes import Notes, Run, history_rows, outcome_rows, refresh_rows
+from namesrv_day.replay.notes import Notes, Run, history_rows, outcome_rows
 from namesrv_day.replay.queues import QueueRows, UnmetQueues
-from schemas import codec, gold
+from schemas import bronze, codec, gold
 from schemas.sql_files import query
 from schemas.table import LONG, STRING, struct_of
 from schemas.tables.state import past_row
 
 _REQUEST = ("event_id", "received_us", "arrival_us")
-_UNRENEWED = pa.schema([("of_cluster", STRING), ("of_addr", STRING), ("of_behind", LONG)])
 
 
 @dataclass(frozen=True)
@@ -49,7 +48,7 @@ class ReplayInput:
     `hours`: its condensed beats; `others`: all other events (`day_events`), where they were recorded; `open_rows`: what was open
     when it began, and past_knowledge; `capacities`: map_capacities of the day before. `topic_configs` gives the rows of digests;
     `single_beats` the beats (`day_events`) of some periods of addresses (`fold.PERIODS`), where they were recorded. `answers`: rows
-    of route_observations, which decide what raced; None: nothing may have. `tell` is told what share of the events is taken.
+    of route_observations, which decide what raced. `tell` is told what share of the events is taken.
     """
 
     context: NamesrvDay
@@ -60,13 +59,13 @@ class ReplayInput:
     topic_configs: Callable[[pa.ChunkedArray], pa.Table]
     single_beats: Callable[[pa.Table], pa.Table]
     capacities: pa.Table = field(default_factory=lambda: empty(gold.MAP_CAPACITIES))
-    answers: pa.Table | None = None
+    answers: pa.Table = field(default_factory=lambda: empty(bronze.ROUTE_OBSERVATIONS))
     tell: Callable[[float], None] | None = None
 
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a day leaves: its rows of the history tables, order_decisions, refreshes_hourly, past_knowledge and event_outcomes.
+    """What a day leaves: its rows of the history tables, order_decisions, past_knowledge and event_outcomes.
 
     `events`: how many the core took, runs of beats among them; `readings`: how often it was begun with other runs.
     """
@@ -83,29 +82,27 @@ def replay(given: ReplayInput) -> Replayed:
     one by one; and with all of an address of which that is not enough. So it is where events that raced take effect elsewhere than
     they were recorded.
     """
-    state, broken, readings, decisions = _State(given), PERIODS.empty_table(), 0, empty(gold.ORDER_DECISIONS)
+    state, broken, readings = _State(given), PERIODS.empty_table(), 0
+    decisions: pa.Table | None = None
     while True:
         beats = folded(given.hours, given.others, given.open_rows, given.context, broken)
         told = _told(given, beats)
         notes, unmet = state.begin(beats, told)
         deciding = None
-        if given.answers is not None:
+        if decisions is None:
             timed = [timed for _, timed in told.timed.numbered()]
             deciding = Deciding(day_for_races(given.context, notes.registry, timed, told.requests, given.answers))
         notes.take(told.timed, deciding, given.tell)
         if deciding is not None:
             decisions, moves = decisions_of(deciding, given.context.namesrv_id, given.day)
             # From here on with its events where they take effect.
-            others, beats_read = (
-                moved(given.others, moves),
-                partial(_moved_beats, given.single_beats, moves),
-            )
-            given = replace(given, answers=None, others=others, single_beats=beats_read)
+            beats_read = partial(_moved_beats, given.single_beats, moves)
+            given = replace(given, others=moved(given.others, moves), single_beats=beats_read)
             if deciding.has_moved:
                 continue
         readings += 1
         if not notes.broken:
-            tables = _tables(given, beats, notes, unmet, told.timed)
+            tables = _tables(given, notes, unmet, told.timed)
             return Replayed({**tables, gold.ORDER_DECISIONS.name: decisions}, told.events, readings)
         more = pa.table(dict(zip(PERIODS.names, zip(*notes.broken, strict=True), strict=True)), schema=PERIODS)
         if readings > 1:
@@ -122,7 +119,7 @@ def _moved_beats(read: Callable[[pa.Table], pa.Table], moves: pa.Table, periods:
 class _Told:
     """The day's events for the core, the topic tables that they name, and what `Notes` has of runs without an entry.
 
-    `requests`: those among the events, where something may have raced.
+    `requests`: those among the events.
     """
 
     timed: Timed
@@ -143,8 +140,8 @@ def _told(given: ReplayInput, beats: Folded) -> _Told:
     now = topic_digests(pa.concat_tables([part.select(["topic_config_digest"]) for part in (parts[0], *parts[2:])]))
     topics = TopicTables(given.topic_configs(now), lambda: given.topic_configs(of_runs))
     rows = pa.concat_tables(parts, promote_options="default")
-    requests = rows.slice(0, 0) if given.answers is None else rows.filter(pc.field("received_us").is_valid())
-    return _Told(Timed(rows, topics), topics, absent, rows.num_rows, requests.select(_REQUEST))
+    requests = rows.filter(pc.field("received_us").is_valid()).select(_REQUEST)
+    return _Told(Timed(rows, topics), topics, absent, rows.num_rows, requests)
 
 
 def _named(given: ReplayInput, beats: Folded) -> tuple[pa.Table, dict[int, Run]]:
@@ -196,9 +193,7 @@ def _complete(given: ReplayInput, runs: pa.Table, configs: pa.Table) -> list[dic
     return ask(query("replay/complete"), {"runs": runs, "queues": queues, "configs": configs}).to_pylist()  # type: ignore[no-any-return]
 
 
-def _tables(
-    given: ReplayInput, beats: Folded, notes: Notes, unmet: UnmetQueues | None, timed: Timed
-) -> dict[str, pa.Table]:
+def _tables(given: ReplayInput, notes: Notes, unmet: UnmetQueues | None, timed: Timed) -> dict[str, pa.Table]:
     same = {"namesrv_id": given.context.namesrv_id, "day": given.day}
     intervals: dict[str, list[Interval]] = defaultdict(list)
     for interval in notes.intervals:
@@ -207,15 +202,6 @@ def _tables(
     if unmet is not None:
         queues = gold.TOPIC_QUEUE_HISTORY
         found[queues.name] = pa.concat_tables([found[queues.name], conformed(unmet.untouched, queues)])
-    unrenewed = [{"of_cluster": key[0], "of_addr": key[1], "of_behind": behind} for key, behind in notes.unrenewed]
-    counted = {
-        "hours": beats.hours,
-        "counted": refresh_rows([*notes.refreshes], same),
-        "unrenewed": pa.Table.from_pylist(unrenewed, schema=_UNRENEWED),
-    }
-    with_cluster = given.context.namesrv.profile.live_key_has_cluster
-    hourly = ask(query("replay/refreshes"), counted, with_cluster=with_cluster)
-    found[gold.REFRESHES_HOURLY.name] = conformed(hourly, gold.REFRESHES_HOURLY, **same)
     past = notes.registry.past
     facts = [] if past is None else [past_row(fact, given.context.namesrv_id) for fact in past.dump()]
     found[gold.PAST_KNOWLEDGE.name] = table_of(facts, gold.PAST_KNOWLEDGE, day=given.day)

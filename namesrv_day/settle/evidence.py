@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from operator import or_
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.asking.shown import ShownCluster, shown_by
 from namesrv_core.inference import evidence
-from namesrv_core.inference.races import REMOVAL_LAG_NS
 from namesrv_core.inference.settings import SCAN_PHASE, VERSION, Known, Votes
 from namesrv_core.inference.settle import settle
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
@@ -21,7 +20,7 @@ from namesrv_core.machine.instants import NS_PER_MS
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, CHANNEL_MAX_IDLE_MS, Namesrv, Profile, profile_named
 from namesrv_core.machine.schedule import TICK_LATE_NS, Stall, Timer
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
-from namesrv_day.arrow.rows import empty, rows_of
+from namesrv_day.arrow.rows import Row, empty, rows_of
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import NamesrvDay, SettleInput, frame
 from namesrv_day.day.day_events import BEATS
@@ -33,11 +32,12 @@ from schemas import bronze, gold
 from schemas.sql_files import query
 from schemas.table import LONG, STRING, STRINGS, TIMESTAMP
 
-_TOPICS = pa.schema([("topic", STRING)])
 _LISTS = {"enable_all_topic_list": (206,), "enable_topic_list": (224, 311, 312, 313)}
 """The switches for lists of topics, and the questions for these."""
 _PERIOD = "scan_period_ms"
 _LAST_SEQ = (1 << 63) - 1
+# An idle close comes up to this long after its limit: measured 61 ms.
+_IDLE_LATE_MS = 250
 
 
 def votes(given: SettleInput, known: Known) -> list[Votes]:
@@ -45,7 +45,12 @@ def votes(given: SettleInput, known: Known) -> list[Votes]:
     settled = settle(known)
     wanted = {setting.name for setting in settled if setting.source.is_open}
     asked = _VOTES if frame(given.today, bronze.ROUTE_OBSERVATIONS).num_rows else _VOTES_WITHOUT_ANSWERS
-    cast = [vote for name, votes_of in asked.items() if name in wanted for vote in votes_of(given)]
+    cast = [
+        evidence.Vote(name, row["value"], row["seq"], row["event_id"])
+        for name, votes_of in asked.items()
+        if name in wanted
+        for row in votes_of(given)
+    ]
     profiles = {one.life_seq: profile_named(str(one.value)) for one in settled if one.name == VERSION}
     return [
         told
@@ -54,16 +59,8 @@ def votes(given: SettleInput, known: Known) -> list[Votes]:
     ]
 
 
-class Scans(NamedTuple):
-    """What a day's closes say about the scan's period and phase, where they stand (the first of each scan), and stalls."""
-
-    votes: list[Votes]
-    closes: list[int]
-    stalls: list[Stall]
-
-
-def scans(given: SettleInput, known: Known, ends: pa.Table, stalls: list[Stall]) -> Scans:
-    """Return what closes of brokers' connections say about when each process scans.
+def scans(given: SettleInput, known: Known, ends: pa.Table, stalls: Sequence[Stall]) -> tuple[list[Votes], list[int]]:
+    """Return what closes of brokers' connections say about the scan's period and phase, and the first close of each scan.
 
     `ends`: the day's channel_events; `stalls`: when the name server stood still on it.
     """
@@ -88,7 +85,7 @@ def scans(given: SettleInput, known: Known, ends: pa.Table, stalls: list[Stall])
         period, phase = (settings.get((life_seq, name)) for name in (_PERIOD, SCAN_PHASE))
         period_ms = profiles[life_seq].scan_period_ms if period is None else int(period.value or 0)
         cast += evidence.scan_phase_votes(expiries, period_ms, None if phase is None else int(phase.value or 0))
-    return Scans([*of_period, *evidence.tally(cast, known.lives)], [expiry.seq for expiry in closes], stalls)
+    return [*of_period, *evidence.tally(cast, known.lives)], [expiry.seq for expiry in closes]
 
 
 def scan_closes(given: SettleInput, ends: pa.Table, namesrv: Namesrv) -> list[evidence.Expiry]:
@@ -109,20 +106,25 @@ def scan_closes(given: SettleInput, ends: pa.Table, namesrv: Namesrv) -> list[ev
     )
 
 
-def tick_votes(given: SettleInput, scans: Scans, day: NamesrvDay) -> list[evidence.Vote]:
+def tick_votes(given: SettleInput, closes: Sequence[int], day: NamesrvDay) -> list[evidence.Vote]:
     """Return what the answers say about when scans ran that no packet shows: of brokers whose leases had ended."""
     timers: dict[int, Timer] = {}
     lapses = []
-    for lapse in rows_of(_lapses(given, scans, day.namesrv, day.until_seq)):
+    for lapse in rows_of(_lapses(given, closes, day.namesrv, day.until_seq)):
         from_seq, until_seq = lapse["from_seq"], lapse["until_seq"]
         timer = day.schedule.timer_at(from_seq)
         # Ticks that a stall has held up say nothing of the timer.
-        if timer is None or any(stall.from_seq < until_seq and from_seq <= stall.until_seq for stall in scans.stalls):
+        if timer is None or any(
+            stall.from_seq < until_seq and from_seq <= stall.until_seq for stall in day.schedule.stalls
+        ):
             continue
         timers[from_seq] = timer
         lapses.append({**lapse, "until_seq": min(until_seq, from_seq + timer.period_ns)})
     told: dict[Timer, list[evidence.Told]] = {timer: [] for timer in timers.values()}
-    for row in rows_of(_standing(given, pa.Table.from_pylist(lapses, schema=_SPANS))) if lapses else ():
+    if not lapses:
+        return []
+    spans = pa.Table.from_pylist(lapses, schema=_SPANS)
+    for row in rows_of(ask(query("settle/standing"), {"spans": spans, **_answers(given)})):
         timer = timers[row["from_seq"]]
         told[timer] += evidence.told_by(evidence.Seen(**row), timer.period_ns)
     return [vote for timer, own in told.items() for vote in evidence.phase_votes(own, timer)]
@@ -138,7 +140,7 @@ def _answers(given: SettleInput) -> dict[str, pa.Table]:
     return {"answers": numbered, "bodies": pa.table({"number": pa.array(range(len(texts)), LONG), "text": texts})}
 
 
-def _lapses(given: SettleInput, scans: Scans, namesrv: Namesrv, until_seq: int) -> pa.Table:
+def _lapses(given: SettleInput, closes: Sequence[int], namesrv: Namesrv, until_seq: int) -> pa.Table:
     """Return when leases ended, until the end of what is known, that no scan's packet and nothing else ended: `_SPANS`."""
     profile, hours = namesrv.profile, given.today["hours"]
     leases: dict[str, Any] = {
@@ -162,18 +164,13 @@ def _lapses(given: SettleInput, scans: Scans, namesrv: Namesrv, until_seq: int) 
         period_us=PERIOD_US,
         scan_ns=2 * namesrv.scan_period_ms * NS_PER_MS,
         one_scan_ns=evidence.ONE_SCAN_NS,
-        closes=scans.closes or [0],
+        closes=closes or [0],
         until_seq=until_seq,
         **leases,
     ).cast(_SPANS)
 
 
-def _standing(given: SettleInput, spans: pa.Table) -> pa.Table:
-    """Return whether brokers stood in answers within some `_SPANS`."""
-    return ask(query("settle/standing"), {"spans": spans, **_answers(given)})
-
-
-def _deletion_votes(given: SettleInput) -> Iterable[evidence.Vote]:
+def _deletion_votes(given: SettleInput) -> Iterable[Row]:
     """Read routes of topics that a registration left out, whether they still have its broker."""
     tables, answers = ask(query("settle/topic_tables"), {"hours": given.today["hours"]}), _answers(given)
     routes = answers["answers"].filter(pc.field("code") == RequestCode.GET_ROUTEINFO_BY_TOPIC)
@@ -200,7 +197,7 @@ def _deletion_votes(given: SettleInput) -> Iterable[evidence.Vote]:
         beats = {t.name: given.raw_beats(t.name, columns=_BEATEN[t.name], where=where) for t in BEATS}
         gone = ask(query("settle/heard"), {"answers": gone, **beats}, default_ms=BROKER_CHANNEL_EXPIRED_MS)
     for rows, value in ((kept, False), (gone, True)):
-        yield from (evidence.Vote(DELETION, value, row["seq"], row["event_id"]) for row in rows_of(rows))
+        yield from ({**row, "value": value} for row in rows_of(rows))
 
 
 def _left_out(given: SettleInput, tables: pa.Table, asked: set[str | None]) -> list[dict[str, Any]]:
@@ -224,41 +221,62 @@ def _in_some(tables: Iterable[frozenset[str]]) -> list[str]:
     return sorted(frozenset[str]().union(*names) - names[0].intersection(*names))
 
 
-def _list_votes(name: str, codes: Sequence[int], given: SettleInput) -> Iterable[evidence.Vote]:
+def _list_votes(codes: Sequence[int], given: SettleInput) -> Iterable[Row]:
     """Read whether questions for lists of topics were refused: then their switch is off."""
-    rows = ask(
+    found = ask(
         """
-        SELECT seq, event_id, response_code = 0 AS is_on FROM answers
+        SELECT seq, event_id, response_code = 0 AS value FROM answers
         WHERE code IN $codes AND (response_code = 0 OR response_code = 1 AND remark = 'disable')
         """,
         _answers(given),
         codes=list(codes),
     )
-    return (evidence.Vote(name, row["is_on"], row["seq"], row["event_id"]) for row in rows_of(rows))
+    return rows_of(found)
 
 
-def _order_message_votes(given: SettleInput) -> Iterable[evidence.Vote]:
-    """Read the topics' order configurations, and the routes of such topics or with an order configuration."""
+def _order_message_votes(given: SettleInput) -> Iterable[Row]:
+    """Read routes with an order configuration, and those without of topics that certainly had one while they were asked for."""
     tables = {
         "kept": frame(given.carried, gold.KV_CONFIG_HISTORY),
         "requests": frame(given.today, bronze.ADMIN_EVENTS),
         "life": frame(given.today, bronze.NAMESRV_EVENTS),
     }
-    confs = ask(query("settle/order_confs"), tables, namespace=ORDER_TOPIC_CONFIG)
-    answers = _routes(given, """contains(text, '"orderTopicConf"')""", confs)
-    return evidence.order_message_votes(answers, (evidence.OrderConf(**row) for row in rows_of(confs)))
+    return rows_of(ask(query("settle/order_messages"), {**tables, **_answers(given)}, namespace=ORDER_TOPIC_CONFIG))
 
 
-def _acting_master_votes(given: SettleInput) -> Iterable[evidence.Vote]:
+def _order_return_votes(given: SettleInput) -> Iterable[Row]:
+    """Read responses to registrations without a body, while the process certainly had order configurations to return."""
+    kept, requests = frame(given.carried, gold.KV_CONFIG_HISTORY), frame(given.today, bronze.ADMIN_EVENTS)
+    if not any(pc.any(pc.equal(rows["namespace"], ORDER_TOPIC_CONFIG)).as_py() for rows in (kept, requests)):
+        return ()
+    is_bare = (
+        (pc.field("response_code") == 0)
+        & pc.field("response_fields").is_valid()
+        & ~pc.field("response_body").is_valid()
+    )
+    told = given.raw_beats(bronze.REGISTRATIONS.name, columns=["seq", "event_id", "event_time"], where=is_bare)
+    tables = {"told": told, "kept": kept, "requests": requests, "life": frame(given.today, bronze.NAMESRV_EVENTS)}
+    return rows_of(ask(query("settle/order_returns"), tables, namespace=ORDER_TOPIC_CONFIG))
+
+
+def _acting_master_votes(given: SettleInput) -> Iterable[Row]:
     """Read routes of groups that allow acting masters, without a write bit, and who is a member, or stands as one in clusters."""
-    which = """contains(text, '"enableActingMaster":true') AND regexp_matches(text, '"perm":[0145][,}]')"""
-    answers = _routes(given, which, _TOPICS.empty_table())
-    if not answers:
+    found = ask(
+        """
+        SELECT event_id, request_seq, seq, subject AS topic, text AS body FROM answers JOIN bodies ON body = number
+        WHERE code = $code AND response_code = 0
+            AND contains(text, '"enableActingMaster":true') AND regexp_matches(text, '"perm":[0145][,}]')
+        """,
+        _answers(given),
+        code=RequestCode.GET_ROUTEINFO_BY_TOPIC.value,
+    )
+    if not found.num_rows:
         return ()
     kept = frame(given.carried, gold.BROKER_ADDR_HISTORY)
     members = ask(query("settle/members"), {"hours": given.today["hours"], "kept": kept})
     told = [evidence.Membership(**row) for row in rows_of(members)]
-    return evidence.acting_master_votes(answers, [*told, *_members_shown(given)])
+    answers = (evidence.RouteAnswer(**row) for row in rows_of(found))
+    return map(evidence.Vote._asdict, evidence.acting_master_votes(answers, [*told, *_members_shown(given)]))
 
 
 def _members_shown(given: SettleInput) -> Iterable[evidence.Membership]:
@@ -278,50 +296,21 @@ def _members_shown(given: SettleInput) -> Iterable[evidence.Membership]:
                 yield evidence.Membership(row["seq"], name, addr, broker_id)
 
 
-def _routes(given: SettleInput, which: str, others: pa.Table) -> list[evidence.RouteAnswer]:
-    """Return the day's answers with a route of whose body the condition `which` holds, or of the topics of `others`."""
-    tables = _answers(given)
-    found = ask(
-        f"""
-        SELECT event_id, request_seq, seq, subject AS topic, body FROM answers
-        WHERE code = 105 AND response_code = 0 AND body IS NOT NULL
-            AND (body IN (SELECT number FROM bodies WHERE {which}) OR subject IN (SELECT topic FROM others))
-        """,  # noqa: S608  conditions of this module
-        {**tables, "others": others},
-    )
-    numbers = pc.unique(found["body"])
-    texts = dict(zip(numbers.to_pylist(), tables["bodies"]["text"].take(numbers).to_pylist(), strict=True))
-    return [evidence.RouteAnswer(**{**row, "body": texts[row["body"]]}) for row in rows_of(found)]
-
-
-def _idle_votes(given: SettleInput) -> Iterable[evidence.Vote]:
-    """Read how brokers' connections ended that were silent for the default limit or longer, and which did not end.
-
-    Where that tells nothing, and a later packet ended one, answers do in which its broker stood as if it had not been closed.
-    """
-    early_ms, late_ms = CHANNEL_MAX_IDLE_MS - EARLY_NS // NS_PER_MS, CHANNEL_MAX_IDLE_MS + LATE_NS // NS_PER_MS
+def _idle_votes(given: SettleInput) -> Iterable[Row]:
+    """Read how brokers' connections ended that were silent for the default limit or longer, and which did not end."""
     tables = {
         "ends": frame(given.today, bronze.CHANNEL_EVENTS),
         "life": frame(given.today, bronze.NAMESRV_EVENTS),
         "owners": _owners(given),
     }
-    rows = ask(query("settle/silences"), tables, early_ms=early_ms, late_ms=late_ms)
-    silences = [
-        evidence.Silence(row["seq"], row["event_id"], row["silent_ms"] or 0, row["how"]) for row in rows_of(rows)
-    ]
-    told = [*evidence.idle_limit_votes(silences, CHANNEL_MAX_IDLE_MS)]
-    yield from told
-    if told or not any(silence.how == "closed_late" for silence in silences):
-        return
-    beats = {"hours": given.today["hours"], "live": frame(given.carried, gold.BROKER_LIVE_HISTORY)}
-    passed = ask(
-        query("settle/outlasted"),
-        {"ends": tables["ends"], "owners": tables["owners"], **beats},
-        lag_ns=REMOVAL_LAG_NS,
-    )
-    longer_ms = evidence.longer_limit(silences)
-    for row in rows_of(_standing(given, passed.cast(_SPANS)).filter(pc.field("stands"))):
-        yield evidence.Vote(IDLE_LIMIT, longer_ms, row["seq"], row["event_id"])
+    early_ms, late_ms = CHANNEL_MAX_IDLE_MS - EARLY_NS // NS_PER_MS, CHANNEL_MAX_IDLE_MS + LATE_NS // NS_PER_MS
+    limits = {
+        "default_ms": CHANNEL_MAX_IDLE_MS,
+        "early_ms": early_ms,
+        "late_ms": late_ms,
+        "idle_late_ms": _IDLE_LATE_MS,
+    }
+    return rows_of(ask(query("settle/silences"), tables, **limits))
 
 
 def _expiries(given: SettleInput, ends: pa.Table, profile: Profile) -> list[evidence.Expiry]:
@@ -383,21 +372,22 @@ _BEATEN = {
 }
 
 
-def _notification_votes(given: SettleInput) -> Iterable[evidence.Vote]:
+def _notification_votes(given: SettleInput) -> Iterable[Row]:
     """Read what the server told brokers of the smallest id of their group, which it does with the option only."""
     told = frame(given.today, bronze.NAMESRV_EVENTS).filter(pc.field("kind") == "min_broker_id_notified")
-    return (evidence.Vote("notify_min_broker_id_changed", True, r["seq"], r["event_id"]) for r in rows_of(told))
+    return ({**row, "value": True} for row in rows_of(told))
 
 
-_VOTES_WITHOUT_ANSWERS: dict[str, Callable[[SettleInput], Iterable[evidence.Vote]]] = {
+_VOTES_WITHOUT_ANSWERS: dict[str, Callable[[SettleInput], Iterable[Row]]] = {
     IDLE_LIMIT: _idle_votes,
     "notify_min_broker_id_changed": _notification_votes,
+    "return_order_topic_config_to_broker": _order_return_votes,
 }
-_VOTES: dict[str, Callable[[SettleInput], Iterable[evidence.Vote]]] = {
+_VOTES: dict[str, Callable[[SettleInput], Iterable[Row]]] = {
     "order_message_enable": _order_message_votes,
     "support_acting_master": _acting_master_votes,
-    **{name: partial(_list_votes, name, codes) for name, codes in _LISTS.items()},
+    **{name: partial(_list_votes, codes) for name, codes in _LISTS.items()},
     DELETION: _deletion_votes,
     **_VOTES_WITHOUT_ANSWERS,
 }
-"""What gives the votes about a setting."""
+"""What gives the votes about a setting: rows with `seq`, `event_id`, and the `value` for which they speak."""

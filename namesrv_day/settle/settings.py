@@ -140,13 +140,11 @@ def _hindsight(later: pa.Table) -> dict[tuple[str, int], Setting]:
 
 
 def _changes(given: SettleInput) -> Iterable[dict[str, Any]]:
-    """Yield the changes of its configuration that the name server accepted, or (doubtful) may have, as facts of its life."""
-    told = frame(given.today, bronze.ADMIN_EVENTS).filter(pc.field("code") == RequestCode.UPDATE_NAMESRV_CONFIG)
-    for row in rows_of(told):
-        if row["one_way"] or row["response_code"] is None:
-            yield {**row, "kind": "doubtful", "properties": row["config_value"]}
-        elif row["response_code"] == ResponseCode.SUCCESS:
-            yield {**row, "kind": "changed", "properties": row["config_value"]}
+    """Yield the changes of its configuration that the name server accepted, as facts of its life."""
+    is_one = (pc.field("code") == RequestCode.UPDATE_NAMESRV_CONFIG) & ~pc.field("one_way")
+    accepted = is_one & (pc.field("response_code") == ResponseCode.SUCCESS)
+    for row in rows_of(frame(given.today, bronze.ADMIN_EVENTS).filter(accepted)):
+        yield {**row, "kind": "changed", "properties": row["config_value"]}
 
 
 def _in_order(fact: Mapping[str, Any]) -> tuple[int, str]:
@@ -188,17 +186,9 @@ def _first_answer(answers: pa.Table, since_seq: int, until_seq: int | None) -> d
 
 def _statements(facts: Facts) -> list[Statement]:
     return [
-        Statement(fact["seq"], fact["event_id"], {}, changes=False, is_certain=False)
-        if kind == "recording_gap"
-        else statement_of(
-            fact["seq"],
-            fact["event_id"],
-            fact["properties"] or "",
-            changes=kind != "configured",
-            is_certain=kind != "doubtful",
-        )
+        statement_of(fact["seq"], fact["event_id"], fact["properties"] or "", changes=fact["kind"] == "changed")
         for fact in facts
-        if (kind := fact["kind"]) in ("configured", "changed", "doubtful", "recording_gap")
+        if fact["kind"] in ("configured", "changed")
     ]
 
 

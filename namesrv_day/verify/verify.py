@@ -43,7 +43,6 @@ from namesrv_day.day.context import RawBeats, frame
 from namesrv_day.day.day_events import BEATS, Frames
 from namesrv_day.day.start import capacities_in, intervals_in
 from namesrv_day.hours.answered import ASKED, SINGLES, TOLD
-from namesrv_day.verify.configured import ABOUT_CONFIGURATION, compared
 from schemas import bronze, codec, gold
 from schemas.sql_files import query
 from schemas.table import BOOLEAN, INT, STRING, Table
@@ -83,7 +82,7 @@ def verdicts(given: VerifyInput) -> dict[str, pa.Table]:
     said = answers_of(given)
     if not said.num_rows:
         return {table.name: empty(table) for table in (gold.ANSWER_CHECKS, gold.ROUTE_MISMATCHES)}
-    judged, answers = _judged(said, given)
+    judged, answers = _Judge(said, given).judged()
     replayed = {table.name: frame(given.replayed, table) for table in (gold.ORDER_DECISIONS, gold.EVENT_OUTCOMES)}
     of_day = {"namesrv_id": given.namesrv_id, "day": given.day}
     given_to = {"judged": judged, "answers": answers, "said": said, **replayed}
@@ -112,7 +111,7 @@ def answers_of(given: VerifyInput) -> pa.Table:
     says nothing to judge, unless it is that a registration was refused for what only the answer tells.
     """
     observed = _of_kind(ask(_MERGED, {"answers": given.answers}), bronze.ROUTE_OBSERVATIONS)
-    parts = [observed.filter(~ABOUT_CONFIGURATION)]
+    parts = [observed.filter(pc.field("code") != RequestCode.GET_NAMESRV_CONFIG)]
     for table in bronze.EVENT_TABLES:
         if table.name in codec.RESPONSE_TABLES:
             codes = pa.array(codec.RESPONSE_TABLES[table.name], INT)
@@ -125,7 +124,6 @@ def answers_of(given: VerifyInput) -> pa.Table:
             if table is bronze.REGISTRATIONS:
                 said = _without_refusals_told(said)
             parts.append(_of_kind(said.drop_columns("event_time"), table))
-    parts.append(observed.filter(ABOUT_CONFIGURATION))  # last: they are judged apart
     answers = pa.concat_tables([part for part in parts if part.num_rows] or parts[:1], promote_options="default")
     return answers.append_column("row", pa.array(np.arange(answers.num_rows)))
 
@@ -166,19 +164,6 @@ def _events(given: VerifyInput, table: Table, columns: Sequence[str], where: pc.
 
 def _of_kind(rows: pa.Table, table: Table) -> pa.Table:
     return rows.append_column("kind", pa.repeat(table.name, rows.num_rows))
-
-
-def _judged(said: pa.Table, given: VerifyInput) -> tuple[pa.Table, pa.Table]:
-    """Return verdicts, and the answers for which they stand, as `_Judge.judged`; of the configuration, too."""
-    configured = said.filter(ABOUT_CONFIGURATION)
-    judged, answers = _Judge(said.slice(0, said.num_rows - configured.num_rows), given).judged()
-    if not configured.num_rows:
-        return judged, answers
-    singles = given.singles(configured)
-    settings, told = frame(given.replayed, gold.NAMESRV_SETTINGS), frame(given.today, bronze.ADMIN_EVENTS)
-    found = compared(singles, configured, settings, told, first=answers.num_rows).cast(judged.schema)
-    more = _numbered(singles, configured.slice(0, 0), first=answers.num_rows)
-    return pa.concat_tables([judged, found]), pa.concat_tables([answers, more.cast(answers.schema)])
 
 
 # -- what the registry says --------------------------------------------------------------------------------------------
@@ -251,7 +236,6 @@ class _Judge:
         late |= dict.fromkeys(in_parts, IN_PARTS)
         columns = {name: pa.array([getattr(verdict, name) for verdict in ordered], BOOLEAN) for name in _FLAGS}
         columns["unseen"] = unseen(ordered, self._given.unread, self._given.raw_beats, self._given.replayed)
-        columns["is_open"] = pa.repeat(False, len(observed))
         columns["late"] = pa.array([late.get(one.event_id) for one in observed], STRING)
         columns["expected"] = pa.array(map(_expected, ordered), STRING)
         code = self._said["code"].take(answers["said"].take(alike["row"]))
@@ -264,7 +248,11 @@ class _Judge:
             self._known[_place(one.observed)] = one
         found = ((one, self._known[_place(one)]) for one in sorted(observed, key=lambda one: (one.seq, one.event_id)))
         return [
-            Judged(one, of.window, {at: verdict._replace(observed=one) for at, verdict in of.verdicts.items()})
+            of._replace(
+                observed=one,
+                verdicts={at: verdict._replace(observed=one) for at, verdict in of.verdicts.items()},
+                further=[verdict._replace(observed=one) for verdict in of.further],
+            )
             for one, of in found
         ]
 
@@ -337,14 +325,14 @@ def _single(said: pa.Table) -> pa.Table:
     return conformed(said.append_column("said", said["row"]), SINGLES)
 
 
-def _numbered(singles: pa.Table, condensed: pa.Table, first: int = 0) -> pa.Table:
+def _numbered(singles: pa.Table, condensed: pa.Table) -> pa.Table:
     """Return single answers and condensed ones, which stand for many that are as good as the last of them, with their `row`."""
     last = condensed.select(["answers", "seq"]).append_column("said", condensed["row"])
     last = last.append_column("request_seq", last["seq"])
     answers = pa.concat_tables(
         [singles.append_column("answers", pa.repeat(1, singles.num_rows)), last], promote_options="default"
     )
-    return answers.append_column("row", pa.array(np.arange(first, first + answers.num_rows)))
+    return answers.append_column("row", pa.array(np.arange(answers.num_rows)))
 
 
 _FLAGS = ("matched", "same_order", "same_bytes", "in_flight")

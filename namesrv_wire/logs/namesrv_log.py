@@ -93,6 +93,10 @@ class Told(NamedTuple):
     zone: str
 
 
+NOT_TOLD: Final = Told("", "UTC")
+"""Enough for a broker's log, of which nothing becomes a row."""
+
+
 def zone_of(name: str) -> tzinfo:
     """Return a time zone: `UTC`, `GMT+8`, `+05:30`, or a name of the IANA database. Raises ValueError where there is none."""
     found = _OFFSET.fullmatch(name)
@@ -114,6 +118,14 @@ def zone_of(name: str) -> tzinfo:
 def is_log(beginning: bytes) -> bool:
     """Return whether a text that begins like this is a log of this form, perhaps from the middle of a line or a stack trace on."""
     return any(LINE.match(line) for line in beginning.split(b"\n"))
+
+
+def is_of_a_broker(beginning: bytes) -> bool:
+    """Return whether such a text is of a broker's log: what that says of name servers needs neither a zone nor whose it is."""
+    found = [line[9] for each in beginning.split(b"\n") if (line := LINE.match(each))]
+    return any(text.startswith(tuple(map(str.encode, _OF_A_BROKER))) for text in found) and not any(
+        map(_is_known, found)
+    )
 
 
 def time_of(beginning: bytes, zone: tzinfo) -> int:
@@ -257,7 +269,7 @@ class _Log:
     # -- messages --------------------------------------------------------------------------------------------------------
 
     def _read_message(self, number: int, found: Match[bytes], text: bytes) -> None:
-        known = self._is_known(text)
+        known = _is_known(text)
         try:
             at_ns = self._at(found)
             if not known:
@@ -272,10 +284,6 @@ class _Log:
             self._refuse(number, text, DecodeError(Reason.BAD_LINE, f"it is not in UTF-8: {error.reason}"))
         except DecodeError as error:
             self._refuse_known(number, text, error)
-
-    def _is_known(self, text: bytes) -> bool:
-        message = text[:FIRST_BYTES].decode("utf-8", "replace")
-        return message.startswith(_ADMIN) or kind_of(message) is not None
 
     def _read_change(self, number: int, at_ns: int, thread: str, message: str) -> None:
         kind = kind_of(message)
@@ -417,7 +425,7 @@ class _Log:
 
     def _refuse_known(self, number: int, text: bytes, error: DecodeError) -> None:
         """Refuse a line that begins as one that says something; any other is another one."""
-        if self._is_known(text):
+        if _is_known(text):
             self._refuse(number, text, error)
         else:
             self._ignored[OTHER_LINES] += 1
@@ -428,6 +436,12 @@ class _Log:
     def _refusal(self, number: int, text: bytes, error: DecodeError) -> Row:
         whose, place = (self._told.namesrv_id, None), (self._file, number, None)
         return quarantine_row(whose, place, error, text, len(text), digest_id(content=text))
+
+
+def _is_known(text: bytes) -> bool:
+    """Return whether a message begins as one that says something of a table."""
+    message = text[:FIRST_BYTES].decode("utf-8", "replace")
+    return message.startswith(_ADMIN) or kind_of(message) is not None
 
 
 def _local(found: Match[bytes]) -> datetime:

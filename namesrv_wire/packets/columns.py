@@ -14,7 +14,7 @@ import numpy as np
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.limits import MAX_LEFT_OUT
 from namesrv_wire.packets.capture import INCOMING, OUTGOING, Endpoints, Fragments, Segment
-from namesrv_wire.packets.container import Ints, Position, Records, Truths, read_records
+from namesrv_wire.packets.container import Ints, Records, Truths, read_records
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, LINUX_SLL, LINUX_SLL2, Kind, LeftOut, Peeled
 
 _OTHERS: Final = f"more than {MAX_LEFT_OUT:,} other kinds and ports"
@@ -87,6 +87,8 @@ class CaptureStats:
 
     packets: int = 0
     segments: int = 0
+    read_bytes: int = 0
+    """Of the file, as it lies on disk."""
     first_time_ns: int | None = None
     last_time_ns: int | None = None
     left_out: Counter[LeftOut] = field(default_factory=Counter)
@@ -103,6 +105,7 @@ class CaptureStats:
 
     def add(self, records: Records, segments: int, left_out: Mapping[LeftOut, int]) -> None:
         """Add some packets."""
+        self.read_bytes = records.read_bytes
         self.packets += len(records.start)
         self.segments += segments
         self.left_out.update(left_out)
@@ -118,27 +121,22 @@ class CaptureStats:
 
 
 def read_columns(
-    path: Path,
-    position: Position | None = None,
-    stats: CaptureStats | None = None,
-    vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS,
+    path: Path, stats: CaptureStats | None = None, vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS
 ) -> Iterator[Packets]:
     """Yield the packets of a capture in order, many at a time; memory does not grow with the file.
 
     Each has its number in the file; what lies out of order by a little is put into that of its times.
 
-    pcap and pcapng, compressed or not; link types and tunnels are those of `links`. `position` follows, `stats` counts. Raises
+    pcap and pcapng, compressed or not; link types and tunnels are those of `links`. `stats` counts. Raises
     `CaptureError` at once for a foreign file, and after the last packet that can be read for one that ends early.
     """
-    yield from _in_order(_as_they_lie(path, position, CaptureStats() if stats is None else stats, vxlan_ports))
+    yield from _in_order(_as_they_lie(path, CaptureStats() if stats is None else stats, vxlan_ports))
 
 
-def _as_they_lie(
-    path: Path, position: Position | None, stats: CaptureStats, vxlan_ports: Collection[int]
-) -> Iterator[Packets]:
+def _as_they_lie(path: Path, stats: CaptureStats, vxlan_ports: Collection[int]) -> Iterator[Packets]:
     fragments, waited = Fragments(), LeftOut("IP fragments", 0)
     try:
-        for records in read_records(path, position):
+        for records in read_records(path):
             peeled = Peeled(records, fragments, vxlan_ports)
             is_tcp = peeled.peel()
             stats.note_cut(records.kept, np.where(is_tcp, peeled.stop - peeled.end, 0))
@@ -255,5 +253,5 @@ def read_capture(
     Formats, errors and options are those of `read_columns`.
     """
     endpoints = Endpoints()
-    for packets in read_columns(path, None, stats, vxlan_ports):
+    for packets in read_columns(path, stats, vxlan_ports):
         yield from packets.segments(endpoints)

@@ -61,7 +61,8 @@ class Records:
 
     An item a packet: its link type, where in `data` it begins, how much of it was kept, how long it was as far as the file tells,
     and its time. `interface`: number of the interface, from 1, in a file with several; else 0. `is_timed`: the file says when it
-    was seen; else the time is that of the one before. Behind the packets `data` has `PADDING` zeros.
+    was seen; else the time is that of the one before. Behind the packets `data` has `PADDING` zeros. `read_bytes`: how much of the
+    file was read for them, as it lies on disk.
     """
 
     first: int
@@ -73,33 +74,16 @@ class Records:
     time_ns: Ints
     interface: Ints
     is_timed: Truths
+    read_bytes: int
 
 
-class Position:
-    """Where the reading of a file is, in its bytes as they lie on disk."""
-
-    def __init__(self) -> None:
-        self._file: BufferedReader | None = None
-
-    def follow(self, file: BufferedReader) -> None:
-        """Be where this open file is."""
-        self._file = file
-
-    @property
-    def bytes(self) -> int:
-        """Return how many bytes are read; 0 before the file is open, and once it is closed."""
-        return 0 if self._file is None or self._file.closed else self._file.tell()
-
-
-def read_records(path: Path, position: Position | None = None) -> Iterator[Records]:
+def read_records(path: Path) -> Iterator[Records]:
     """Yield the records of a capture file in file order, many at a time; memory does not grow with the file.
 
-    `position` follows. What a file is, and whether it is compressed, its first bytes tell, not its name. Raises `CaptureError` at
+    What a file is, and whether it is compressed, its first bytes tell, not its name. Raises `CaptureError` at
     once for a foreign file, and after the last packet that can be read for one that ends early or is damaged.
     """
     with path.open("rb") as raw:
-        if position is not None:
-            position.follow(raw)
         source = _Source(path, raw)
         source.more()
         head = source.data[: min(4, source.size)]
@@ -137,6 +121,11 @@ class _Source:
         self.broken: CaptureError | None = None
         self._stream: BufferedReader | None = None
         self._file = file
+
+    @property
+    def read_bytes(self) -> int:
+        """Return how much of the file was read, as it lies on disk."""
+        return self._file.tell()
 
     def error(self, at: int, what: str) -> CaptureError:
         """Return an error that names the file and a byte of `data`."""
@@ -188,7 +177,8 @@ def _pcap(source: _Source, order: str, unit_ns: int, header: int) -> Iterator[Re
             original = np.where(kept < snap_length, kept, np.maximum(kept, sent))
             of_none, links = np.zeros(len(starts), np.int64), np.full(len(starts), link_type & 0xFFFF)
             is_timed = np.ones(len(starts), bool)
-            yield Records(number, source.data, links, begins + header, kept, original, time_ns, of_none, is_timed)
+            lengths, read_bytes = (kept, original), source.read_bytes
+            yield Records(number, source.data, links, begins + header, *lengths, time_ns, of_none, is_timed, read_bytes)
             number += len(starts)
         if wrong is not None:
             raise source.error(end, wrong)
@@ -367,7 +357,8 @@ def _packets(
         time_ns = np.where(before >= 0, time_ns[before], last_ns)
     links = np.array([interface.link_type for interface in interfaces] or [0], np.int64)[of]
     numbers = of + 1 if len(interfaces) > 1 else np.zeros(count, np.int64)
-    return Records(0, source.data, links, begins, kept, np.maximum(kept, sent), time_ns, numbers, is_timed), wrong
+    sizes, read_bytes = (kept, np.maximum(kept, sent)), source.read_bytes
+    return Records(0, source.data, links, begins, *sizes, time_ns, numbers, is_timed, read_bytes), wrong
 
 
 def _times(ticks: NDArray[np.uint64], of: Ints, interfaces: list[_Interface]) -> Ints:

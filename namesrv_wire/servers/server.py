@@ -75,13 +75,13 @@ class Server:
         if idle.due_ns < time_ns:
             for connection in idle.passed(time_ns):
                 connection.idle_seq = ledger.reserve(connection.idle_ns or 0)
-        if idle.overdue:
-            for connection in idle.given_up(time_ns):
-                self.endings.by_timer(connection)
+        for connection in idle.given_up:
+            self.endings.by_timer(connection)
+        idle.given_up.clear()
         recording.last_packet_ns = max(recording.last_packet_ns, time_ns)
         if time_ns >= self._purge_ns or len(self.endings.lingering) > MAX_LINGERING:
             self._purge()
-        recording.calm_until_ns = min(idle.due_ns, self._purge_ns - 1, time_ns + SILENCE_NS, idle.gives_up_ns)
+        recording.calm_until_ns = min(idle.due_ns, self._purge_ns - 1, time_ns + SILENCE_NS)
         for _, connection in sorted(self.holed.items()):
             self._give_up(connection, is_heard=False)
         return True
@@ -248,7 +248,7 @@ class Server:
             self.ledger.fact("stopped", "connections are refused and none is open")
         for connection in [*self.idle.overdue.values()]:
             self.endings.by_timer(connection)
-        for connection in [*self.idle.open.values()]:
+        for connection in sorted(self.idle.open.values(), key=lambda each: (each.last_byte_ns, each.channel_id)):
             connection.lost_ns = self.ledger.time_ns  # what it has got, it took before it stopped
             self.endings.close(connection, "namesrv", ("close",), self.ledger.time_ns - connection.last_byte_ns)
         self.recording.pass_silences(self.ledger.time_ns)
@@ -348,7 +348,6 @@ class Server:
         connection.last_source = self.ledger.source
         if not from_server and not connection.taken_ns:
             connection.taken_ns = connection.last_byte_ns
-            idle.not_acknowledged(connection)
         if from_server:
             assert self.life is not None
             if self.life.burst is not None:

@@ -90,7 +90,7 @@ _NOT_AS_IT_IS: Final = frozenset(
     {
         *("client", "opened_ns", "channel_id", "syn_seq", "last_source", "handshake", "sighted_in", "client_seen"),
         *("from_client", "from_server", "pending", "early", "orphans", "reverse", "times", "unasked", "others"),
-        "elsewhere",
+        *("elsewhere", "timer_ns"),
     }
 )
 """What a dump leaves out, or writes in its own way."""
@@ -143,6 +143,8 @@ class Connection:
     idle_ns: int | None = None
     """Set once the connection was silent for the idle limit: the end of that silence."""
     idle_seq: int = 0
+    timer_ns: int | None = None
+    """When it is to be looked at next (`closing.Idle`)."""
     first_active_ns: int | None = None
     """First activity of the name server after `idle_ns`."""
     first_sign_ns: int | None = None

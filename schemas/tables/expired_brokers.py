@@ -19,7 +19,7 @@ EXPIRED_BROKERS = Table(
         removed_time* TIMESTAMP: When it was removed
         removed_by* STRING: event_id of the scan or of the channel event
         detection_lag_ms BIGINT: Milliseconds from the last refresh to the removal; NULL likewise
-        returned_time TIMESTAMP: Next registration under the same live key that day; NULL if none
+        returned_time TIMESTAMP: Next registration that day under the same live key, or that has it in its group again; NULL if none
         returned_by STRING: event_id of that registration
         topics_lost* ARRAY<STRING>: Topics that lost queue data with it
         day

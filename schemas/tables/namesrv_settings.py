@@ -9,7 +9,6 @@ from typing import Any
 
 from namesrv_core.inference.settings import (
     ADDRESSES,
-    CONFIGURATION,
     OPTIONS,
     SCAN_PHASE,
     VERSION,
@@ -21,7 +20,7 @@ from namesrv_core.inference.settings import (
 from namesrv_core.machine.profile import COMPARED
 from schemas.table import Table, columns, is_one_of, query, rules
 
-_SETTINGS = (VERSION, *OPTIONS, SCAN_PHASE, ADDRESSES, CONFIGURATION)
+_SETTINGS = (VERSION, *OPTIONS, SCAN_PHASE, ADDRESSES)
 _SOURCES = tuple(source.value for source in Source)
 NAMESRV_SETTINGS = Table(
     "namesrv_settings",
@@ -29,13 +28,11 @@ NAMESRV_SETTINGS = Table(
     "one value of one setting of a name server, as long as it held, by process: with it the day was replayed",
     columns("""
         namesrv_id
-        setting* STRING: version, or a setting as conf/ names it; addresses: if it has several; configuration: all of its
-            properties
-        value* STRING: Value; unlimited: longer than any silence that was seen; of addresses all, its id first; of the
-            configuration what is kept, a property a line, ? where that is not known
+        setting* STRING: version, or a setting as conf/ names it; addresses: if it has several
+        value* STRING: Value; unlimited: longer than any silence that was seen; of addresses all, its id first
         source* STRING: given (conf; addresses: or an event log), stated (by its answers: version, 319), changed (318),
-            inferred (from answers and closes), inherited (from the process before; the configuration: or from before a
-            gap), default (RocketMQ's; nothing speaks for or against)
+            inferred (from answers and closes), inherited (from the process before), default (RocketMQ's; nothing speaks for
+            or against)
         valid_from TIMESTAMP: Since when; NULL: since before the recording
         valid_to TIMESTAMP: Until when, exclusive; NULL = still so at the end of the day
         from_seq* BIGINT: Position since when; 0: since before the recording
@@ -50,7 +47,7 @@ NAMESRV_SETTINGS = Table(
     made_by="settle",
     rules=(
         *rules(f"""
-            setting_is_known: setting is version, addresses, configuration or the name of a setting in the configuration.
+            setting_is_known: setting is version, addresses or the name of a setting in the configuration.
                 {is_one_of("setting", _SETTINGS)}
             source_is_known: source is one of {", ".join(_SOURCES)}.
                 {is_one_of("source", _SOURCES)}
@@ -75,7 +72,7 @@ NAMESRV_SETTINGS = Table(
             FROM namesrv_settings AS judged
             LEFT JOIN (SELECT * FROM namesrv_settings
                        WHERE source IN ('stated', 'inferred') AND from_seq = process_seq
-                         AND setting NOT IN ('{SCAN_PHASE}', '{ADDRESSES}', '{CONFIGURATION}')) AS found
+                         AND setting NOT IN ('{SCAN_PHASE}', '{ADDRESSES}')) AS found
               ON found.namesrv_id = judged.namesrv_id AND found.setting = judged.setting
              AND found.from_seq = judged.from_seq AND found.day > judged.day""",
         ),

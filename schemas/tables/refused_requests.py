@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from namesrv_core.machine.draft import Outcome
-from schemas.table import OF_AN_HOUR, Table, columns, is_one_of, known_event, rules, words
+from schemas.table import Table, columns, is_day_of, is_one_of, known_event, rules, words
 
 _OUTCOMES = tuple(
     outcome.value for outcome in (Outcome.REFUSED_REQUEST, Outcome.REFUSED_LONE_TOPIC, Outcome.REJECTED_STATE_VERSION)
@@ -44,8 +44,11 @@ REFUSED_REQUESTS = Table(
             arg_min(event_id, seq) AS first_event, arg_max(event_id, seq) AS last_event
         FROM event_outcomes WHERE outcome IN ({words(_OUTCOMES)}) GROUP BY ALL""",
     rules=(
-        *OF_AN_HOUR,
         *rules(f"""
+            hour_lies_in_its_day: day is the UTC date of the hour.
+                {is_day_of("hour")}
+            times_lie_in_the_hour: first_time and last_time are in order and lie in the hour.
+                first_time <= last_time AND hour <= first_time AND last_time < hour + INTERVAL 1 HOUR
             outcome_is_a_refusal: The outcome is one of: {", ".join(_OUTCOMES)}.
                 {is_one_of("outcome", _OUTCOMES)}
             hour_had_requests: An hour without refused requests has no row.

@@ -1,4 +1,4 @@
-"""The tables of what no interval tells of a name server: plain refreshes, last beats, map capacities, what is known."""
+"""The tables of what no interval tells of a name server: last beats, map capacities, what is known."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from namesrv_core.history.intervals import MapCapacity
 from namesrv_core.machine.past import ANY, Entity, Fact
-from schemas.table import OF_AN_HOUR, Rule, Table, columns, is_one_of, rules
+from schemas.table import Table, columns, is_one_of, rules
 
 LAST_HEARTBEATS = Table(
     "last_heartbeats",
@@ -106,26 +106,3 @@ def fact_of(row: Mapping[str, Any]) -> Fact:
         other = int(other)
     entity = Entity(row["about"], ANY if row["any_one"] else row["one"], ANY if row["any_other"] else other)
     return Fact(row["what"], entity, row["number"])
-
-
-REFRESHES_HOURLY = Table(
-    "refreshes_hourly",
-    "gold",
-    "one hour of one live entry's plain refreshes",
-    columns("""
-        namesrv_id
-        cluster_name STRING: Cluster in the key (5.x); NULL in 4.x
-        broker_addr
-        hour* TIMESTAMP: Start of the hour
-        refreshes* BIGINT: Plain refreshes in it
-        first_time* TIMESTAMP: First of them
-        last_time* TIMESTAMP: Last of them
-        day
-    """),
-    key=("day", "namesrv_id", "cluster_name", "broker_addr", "hour"),
-    made_by="replay",
-    rules=(
-        Rule("hour_was_refreshed", "refreshes >= 1", "An hour without refresh has no row."),
-        *OF_AN_HOUR,
-    ),
-)

@@ -1,10 +1,10 @@
-"""A name server's whole configuration: what is kept of it, and how answers that show it compare with what is known."""
+"""A name server's whole configuration: what is kept of it."""
 
 from __future__ import annotations
 
 import pytest
 
-from namesrv_core.inference.configuration import NOTHING_KNOWN, Configuration, kept, lines_of, shown_text, told_text
+from namesrv_core.inference.configuration import kept, lines_of, shown_text, told_text
 
 WHOLE = "configStorePath=/home/x/namesrv/namesrv.properties\nkvConfigPath=/k\nlistenPort=9876\nsecretKey=geheim\n"
 
@@ -48,10 +48,6 @@ def test_what_is_kept_is_kept_as_it_is_when_it_is_read_again() -> None:
     assert told_text(change, again=True) == change
     assert told_text(told_text("a=\\u12"), again=True) == told_text("a=\\u12")
     assert lines_of(told_text("a=\\u12"), changes=True) == {}
-    assert Configuration.of(Configuration(lines_of(answer, changes=False)).text).lines == lines_of(
-        answer, changes=False
-    )
-    assert Configuration.of(NOTHING_KNOWN.text) == NOTHING_KNOWN
 
 
 def test_a_value_of_several_lines_is_one() -> None:
@@ -59,35 +55,3 @@ def test_a_value_of_several_lines_is_one() -> None:
     assert [*lines_of(shown_text("a=1\ntwo\nb=1\n"), changes=False)] == ["a", "b"]
     assert shown_text("a=1\ntwo\n") != shown_text("a=1\nthree\n")
     assert lines_of(told_text("a=1\\ntwo"), changes=True) == lines_of(shown_text("a=1\ntwo\n"), changes=False)
-
-
-def test_a_change_concerns_what_is_there() -> None:
-    """Properties that the server has not are passed over, and what is no number; the order stays."""
-    known = Configuration(lines_of(shown_text(WHOLE), changes=False))
-    after = known.after_change(lines_of(told_text("other=1\nlistenPort=x\nkvConfigPath=/y\n"), changes=True))
-    assert after.lines == {**known.lines, "kvConfigPath": kept("kvConfigPath", "/y")}
-    assert [*after.lines] == [*known.lines]
-    assert known.after_change(lines_of(told_text("listenPort=1\n"), changes=True)).lines["listenPort"] == "1"
-
-
-@pytest.mark.parametrize(
-    ("known", "answered", "expected"),
-    [
-        ("a=1\nb=2", "a=1\nb=2", "equal"),
-        ("a=1\nb=2", "b=2\na=1", "reordered"),
-        ("a=1\nb=2", "a=1", "other"),
-        ("a=1\nb=2", "a=1\nb=2\nc=3", "other"),
-        ("a=1\nb=2", "a=1\nb=3", "other"),
-        ("a=1\nb=?", "a=1\nb=3", "open"),
-        ("a=1\nb=?", "a=2\nb=3", "other"),
-        ("a=1\nb=?", "a=1", "other"),
-        ("?\na=1", "a=1\nb=3", "open"),
-        ("?\na=1", "b=3", "open"),
-        ("?\na=1", "a=2\nb=3", "other"),
-        ("?", "a=2", "open"),
-    ],
-)
-def test_an_answer_is_held_against_what_is_known(known: str, answered: str, expected: str) -> None:
-    """What is not known can be anything; a property that a change named need not be there."""
-    lines = dict(line.split("=") for line in answered.split("\n"))
-    assert Configuration.of(known).compared(lines) == expected

@@ -26,69 +26,14 @@ from namesrv_core.machine.rows import (
     queue_ids_of,
 )
 from tools.trace.state import state_of
-from tools.trace.trace import replayed
 
 FOUR, FIVE = Namesrv(V4_9_7), Namesrv(V5_4_0)
-INIT = '{"ev": {"op": "init", "profile": "5.4.0"}}'
 
 
 def register(
     cluster: str | None = "C", addr: str | None = "a:1", name: str | None = "b", broker_id: int = 0
 ) -> events.RegisterBroker:
     return events.RegisterBroker(cluster, addr, name, broker_id, None, None, TopicTable([]), None, addr)
-
-
-def test_kv_put_changes_what_is_new_and_nothing_else() -> None:
-    """Namespace and key, then a key alone, then a value alone; the same value again is no change."""
-    registry = Registry(V4_9_7)
-
-    def put(key: str, value: str | None) -> tuple[Outcome, list[tuple[tuple[str | None, ...], object]]]:
-        taken = take(registry, events.PutKvConfig("N", key, value), 0, FOUR)
-        return taken.outcome, [(change.key, change.value) for change in taken.changes]
-
-    assert put("k", "v") == (Outcome.APPLIED, [(("N", None), KvValue(None)), (("N", "k"), KvValue("v"))])
-    assert put("k", "v") == (Outcome.NO_EFFECT, [])
-    assert put("l", None) == (Outcome.APPLIED, [(("N", "l"), KvValue(None))])
-    assert put("l", None) == (Outcome.NO_EFFECT, [])
-    assert put("k", "w") == (Outcome.APPLIED, [(("N", "k"), KvValue("w"))])
-
-
-@pytest.mark.parametrize(
-    ("event", "outcome"),
-    [(events.NamesrvStopped(), Outcome.STOPPED), (events.NamesrvStarted(), Outcome.STARTED)],
-    ids=["stop", "start"],
-)
-def test_end_of_the_process_loses_everything_but_the_kv_table(event: events.Event, outcome: Outcome) -> None:
-    """5.4.0: also the mappings, which nothing else removes, and unregistrations that were only queued."""
-    registry = Registry(V5_4_0)
-    table = TopicTable(
-        [TopicConfig("T", 4, 4, 6, 0), TopicConfig("U", 4, 4, 6, 0)], [TopicQueueMappingInfo("T", "b", 4, 1)]
-    )
-    take(registry, register()._replace(topics=table, filter_servers=("f:1",)), 0, FIVE)
-    take(registry, events.UnregisterBroker("C", "a:1", "b", 0, defer=True), 0, FIVE)
-    take(registry, events.PutKvConfig("N", "k", "v"), 0, FIVE)
-    taken = take(registry, event, 1, FIVE)
-    assert taken.outcome == outcome
-    assert taken.changes == (
-        *(Change("topic_queue_table", (topic, "b"), None) for topic in ("T", "U")),
-        Change("broker_addr_table", ("b",), None),
-        Change("cluster_addr_table", ("C", "b"), None),
-        Change("broker_live_table", LiveKey("C", "a:1"), None),
-        Change("filter_server_table", LiveKey("C", "a:1"), None),
-        Change("topic_queue_mapping_info_table", ("T", "b"), None),
-        Change("pending_unregister", (), ()),
-    )
-    empty = Registry(V5_4_0)
-    empty.apply([Change("kv_config_table", ("N", "k"), KvValue("v"))], 0)
-    assert state_of(registry) == state_of(empty)
-
-
-def test_end_of_the_process_brings_the_scan_back() -> None:
-    """4.9.7: the exception ended the timer of that process only."""
-    registry = Registry(V4_9_7)
-    registry.apply([Change("scan_halted", (), True)], 0)
-    assert take(registry, events.NamesrvStopped(), 1, FOUR).changes == (Change("scan_halted", (), None),)
-    assert not registry.scan_halted
 
 
 def test_ids_of_a_group_iterate_as_a_hash_map() -> None:
@@ -185,40 +130,6 @@ def test_topic_tables_are_values() -> None:
     assert hash(TopicTable([one, other])) == hash(TopicTable([other, one]))
     assert TopicTable([one]) != TopicTable([other])
     assert TopicTable([one]) != "T"
-
-
-def test_queries_of_a_trace_answer_in_its_form() -> None:
-    """Member groups, KV values and lists, a cluster's topics, null queues: known and unknown ones."""
-    put = {"op": "kv_put", "t_ms": 1, "ns": "N", "key": "k", "value": "v"}
-    broker = {"op": "register", "t_ms": 1, "cluster": "C", "addr": "a:1", "name": "b", "id": 0, "topics": []}
-    asked = [
-        put,
-        broker,
-        {**broker, "id": 1, "topics": None, "addr": "a:2"},
-        {"op": "register_topic", "t_ms": 1, "topic": "T", "queues": None},
-        {"op": "member_group", "cluster": "X", "name": "b"},
-        {"op": "member_group", "cluster": "X", "name": "unknown"},
-        {"op": "kv_get", "ns": "N", "key": "k"},
-        {"op": "kv_get", "ns": "N", "key": "l"},
-        {"op": "kv_list", "ns": "N"},
-        {"op": "kv_list", "ns": "M"},
-        {"op": "topics_by_cluster", "cluster": "C"},
-        {"op": "topics_by_cluster", "cluster": "X"},
-    ]
-    found = [r["res"] for r in replayed([INIT, *(json.dumps({"ev": ev}) for ev in asked)], states=False)]
-    null_pointer = ["java.lang.NullPointerException"]
-    assert found[3:] == [
-        {"ret": {"haServerAddr": None, "masterAddr": None}, "swallowed": null_pointer},
-        {},
-        {"cluster": "X", "brokerName": "b", "brokerAddrs": {"0": "a:1"}},
-        {"cluster": "X", "brokerName": "unknown", "brokerAddrs": {}},
-        {"value": "v"},
-        {"value": None},
-        {"json": '{"table":{"k":"v"}}'},
-        {"json": None},
-        {"topicList": [], "brokerAddr": None},
-        {"topicList": [], "brokerAddr": None, "swallowed": null_pointer},
-    ]
 
 
 def test_mappings_and_filter_servers_are_part_of_a_topics_route() -> None:

@@ -12,15 +12,10 @@ from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, ans
 from namesrv_core.inference.evidence import (
     Expiry,
     Membership,
-    OrderConf,
     RouteAnswer,
-    Silence,
     Vote,
     acting_master_votes,
     first_of_scans,
-    idle_limit_votes,
-    longer_limit,
-    order_message_votes,
     scan_period_votes,
     scan_phase_votes,
     tally,
@@ -54,29 +49,6 @@ def body_of(registry: Registry, namesrv: Namesrv, topic: str = "T") -> str:
     found = answer(registry, Question(105, topic), namesrv).body
     assert found is not None
     return found
-
-
-@pytest.mark.parametrize("enabled", [False, True])
-def test_order_configuration_in_a_route_shows_the_switch(enabled: bool) -> None:  # noqa: FBT001
-    """A topic with an ORDER_TOPIC_CONFIG entry has it in its route, or has not; one without says nothing."""
-    namesrv = Namesrv(V5_4_0, NamesrvConfig(order_message_enable=enabled))
-    registry = Registry(V5_4_0)
-    take(registry, registration(0, ("T", "U")), 0, namesrv)
-    take(registry, events.PutKvConfig("ORDER_TOPIC_CONFIG", "T", "broker-a:4"), 1, namesrv)
-    answers = [RouteAnswer(topic, 20, 21, topic, body_of(registry, namesrv, topic)) for topic in ("T", "U")]
-    assert list(order_message_votes(answers, [OrderConf("T", 9, 10, present=True)])) == [
-        Vote("order_message_enable", enabled, 21, "T")
-    ]
-
-
-def test_a_removed_or_racing_order_configuration_says_nothing() -> None:
-    """An answer without one counts only where the topic certainly had one while it was asked for."""
-    route = RouteAnswer("a", 20, 30, "T", '{"queueDatas":[]}')
-    put = OrderConf("T", 9, 10, present=True)
-    assert counted(order_message_votes([route], [put])) == {False: 1}
-    assert not counted(order_message_votes([route], [put, OrderConf("T", 14, 15, present=False)]))
-    assert not counted(order_message_votes([route], [put, OrderConf("T", 29, 40, present=False)]))
-    assert not counted(order_message_votes([route], [OrderConf("T", 18, 25, present=True)]))
 
 
 @pytest.mark.parametrize("supported", [False, True])
@@ -115,18 +87,6 @@ def test_what_says_nothing_about_acting_masters() -> None:
         route()._replace(body='{"enableActingMaster":true'),  # not to be read
     ):
         assert not counted(acting_master_votes([silent], promoted))
-
-
-def test_the_idle_limit_shows_where_the_server_closes() -> None:
-    """Closes on time speak for the default; a connection used afterwards speaks against it."""
-    on_time = [Silence(n, f"i{n}", 120_003, "closed_on_time") for n in range(2)]
-    assert counted(idle_limit_votes(on_time, 120_000)) == {120_000: 2}
-    used = [Silence(9, "u", 226_400, "used")]
-    assert counted(idle_limit_votes(used, 120_000)) == {None: 1}
-    late = [Silence(n, f"l{n}", 600_000 + n, "closed_late") for n in (3, 4)]
-    assert counted(idle_limit_votes([*used, *late], 120_000)) == {600_000: 1}
-    assert counted(idle_limit_votes([Silence(5, "l", 173_626, "closed_late")], 120_000)) == {}
-    assert longer_limit([Silence(5, "l", 600_003, "closed_late")]) is None
 
 
 def test_closes_of_expired_brokers_show_the_scan_period() -> None:
@@ -188,15 +148,6 @@ def test_votes_are_counted_by_process_until_the_first_change() -> None:
     assert [(v.life_seq, v.answers, v.evidence) for v in found] == [(100, 2, ("a50", "a200")), (900, 1, ("a950",))]
     many = tally([Vote("x", True, seq, f"a{seq}") for seq in range(101, 140)], lives)
     assert (many[0].answers, many[0].evidence) == (39, ("a101", "a102", "a103", "a104", "a105"))
-
-
-def test_a_body_that_cannot_be_read_carries_no_order_configuration() -> None:
-    """The word alone is no evidence for the switch; without an entry in the KV table it is none against it either."""
-    put = OrderConf("T", 9, 10, present=True)
-    for body in ('{"orderTopicConf":', '["orderTopicConf"]', '{"queueDatas":[],"x":"\\"orderTopicConf\\""}'):
-        broken = RouteAnswer("a", 20, 30, "T", body)
-        assert not counted(order_message_votes([broken], []))
-        assert counted(order_message_votes([broken], [put])) == {False: 1}
 
 
 @pytest.mark.parametrize(

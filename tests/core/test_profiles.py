@@ -9,6 +9,7 @@ import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Question, Registry
 from namesrv_core.asking.answers import answer, refusal_told
+from namesrv_core.history.intervals import Histories, restored
 from namesrv_core.machine import events
 from namesrv_core.machine.java_map import JavaMap, string_map
 from namesrv_core.machine.profile import COMPARED, PROFILES, profile_named, profile_of_version
@@ -87,6 +88,34 @@ def test_the_order_of_a_list_of_topics(release: str, is_concurrent: bool | None)
         copied.put(topic, value=True)
     assert listed == (held if is_concurrent is None else copied.java_keys())
     assert held != copied.java_keys()
+
+
+@pytest.mark.parametrize(("release", "order"), [("4.9.3", "cab"), ("4.9.4", "abc")])
+def test_the_order_of_queue_data(release: str, order: str) -> None:
+    """Before 4.9.4 that of a list: what a registration changes goes to its end, what it repeats or a wipe takes stays.
+
+    A unit list looks at the first; and the order outlasts the day.
+    """
+    namesrv = Namesrv(profile_named(release))
+    registry, histories, closed = Registry(namesrv.profile), Histories(), []
+
+    def of(name: str, flag: int, counter: int) -> events.RegisterBroker:
+        topics = TopicTable([TopicConfig("T", 4, 4, 6, flag)])
+        version = DataVersion(0, 1, counter)
+        return register(addr=f"{name}:1", topics=topics, broker_name=name, data_version=version)
+
+    happened = [of("a", 0, 1), of("b", 0, 1), of("c", 0, 1), of("a", 1, 2), of("b", 1, 2), of("c", 0, 2)]
+    for at, event in enumerate([*happened, events.WipeWritePerm("c"), of("x", 0, 1), of("x", 1, 2), of("y", 0, 1)]):
+        taken = take(registry, event, at, namesrv)
+        closed += histories.record(taken.changes, seq=at, event_id=str(at), at_us=at)
+        if at == 6:
+            units = json.loads(answer(registry, Question(311, None), namesrv).body or "")["topicList"]
+            assert [*registry.topic_queue_table["T"].java_keys()] == [*order]
+    assert units == ["T"] * (order[0] == "a")
+    again = Registry(namesrv.profile)
+    restored(again, histories.open_intervals())
+    assert again.topic_queue_table["T"].java_keys() == registry.topic_queue_table["T"].java_keys() == [*order, "x", "y"]
+    assert all(one.opened_at.seq < (one.closed_at or one.opened_at).seq for one in closed)
 
 
 # -- refusals that were recorded ----------------------------------------------------------------------------------------

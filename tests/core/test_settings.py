@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
-from namesrv_core.inference.configuration import Configuration, kept, shown_text, statement_of, told_text
+from namesrv_core.inference.configuration import statement_of
 from namesrv_core.inference.settings import (
-    CONFIGURATION,
     OPTIONS,
     SCAN_PHASE,
     VERSION,
@@ -33,12 +31,6 @@ from tests.situations import Language, Situation, title
 
 NAME = "order_message_enable"
 FIRST = Life(100, "5.4.0", "v1")
-WHOLE = {
-    "configStorePath": "/home/x/namesrv/namesrv.properties",
-    "kvConfigPath": "/k",
-    "listenPort": "9876",
-    "secretKey": "geheim",
-}
 
 
 def life(from_seq: int, version: str | None = None) -> Life:
@@ -60,35 +52,15 @@ def stated(seq: int, value: Value, *, has_file: bool | None = None) -> Statement
     return Statement(seq, f"g{seq}", {NAME: value}, changes=False, has_file=has_file)
 
 
-def properties(base: Mapping[str, str], words: Sequence[object]) -> str:
-    """Return a properties file: what is in `base`, with other values after their names."""
-    values = {**base, **dict(zip(map(str, words[::2]), map(str, words[1::2]), strict=True))}
-    return "".join(f"{name}={value}\n" for name, value in values.items())
-
-
-def said(seq: int, base: Mapping[str, str], *others: object) -> Statement:
-    """Return an answer to GET_NAMESRV_CONFIG, with all properties."""
-    return statement_of(seq, f"g{seq}", shown_text(properties(base, others)), changes=False)
-
-
-def told(seq: int, *values: object, is_certain: bool = True) -> Statement:
-    """Return an UPDATE_NAMESRV_CONFIG that was accepted, or may have been."""
-    text = told_text(properties({}, values))
-    return statement_of(seq, f"u{seq}", text, changes=True, is_certain=is_certain)
-
-
 LANGUAGE = Language(
     {
         "life": ("lives", life),
         "votes": ("votes", votes),
         "changed": ("statements", changed),
         "stated": ("statements", stated),
-        "said": ("statements", said),
-        "told": ("statements", told),
-        "gap": ("statements", lambda seq: Statement(seq, "gap", {}, changes=False, is_certain=False)),
         "given": ("given", lambda name, value: (name, value)),
     },
-    {"WHOLE": WHOLE},
+    {},
     dt.date(1970, 1, 1),
 )
 
@@ -96,13 +68,6 @@ LANGUAGE = Language(
 def last(known: Known) -> dict[str, Setting]:
     """Return what the next day starts with."""
     return {setting.name: setting for setting in settle(known)}
-
-
-def configuration_of(words: list[str]) -> Configuration:
-    """Return what a line says of the properties: `?` first where there may be others."""
-    is_whole = words[0] != "?"
-    values = {**(WHOLE if "WHOLE" in words else {}), **dict(word.split("=") for word in words if "=" in word)}
-    return Configuration({name: v if v == "?" else kept(name, v) for name, v in values.items()}, is_whole)
 
 
 @pytest.mark.parametrize("story", LANGUAGE.stories(Path(__file__).with_name("settings.txt")), ids=title)
@@ -128,9 +93,6 @@ def test_what_is_known_of_a_setting(story: list[Situation]) -> None:
         lines = [line for line in lines if line[0] != "wrong"]
         assert [[str(s.from_seq), s.source.value] for s in found] == [line[:2] for line in lines]
         for s, (_, _, value, *answers) in zip(found, lines, strict=True):
-            if name == CONFIGURATION:
-                assert Configuration.of(str(s.value)) == configuration_of([value, *answers])
-                continue
             assert s.value == LANGUAGE.value(value)
             assert [str(s.answers_for), str(s.answers_against), *s.evidence][: len(answers)] == answers
         before = {setting.name: setting for setting in settled}
@@ -156,6 +118,13 @@ def test_an_upgrade_is_a_process_of_another_generation() -> None:
     assert namesrv.stretches == [(0, 900, namesrv), (900, None, namesrv.at(900))]
     back = namesrv_of(settle(Known([Life(100, "5.4.0", "v"), Life(900, "4.9.7", "w")], votes=[votes(True, 3)])))
     assert back.at(900).config == NamesrvConfig(order_message_enable=True)
+
+
+def test_when_a_process_scans_is_no_option_of_it() -> None:
+    """The schedule has the phase."""
+    phased = settle(Known([FIRST], votes=[votes(7_000, 2, name=SCAN_PHASE)]))
+    assert SCAN_PHASE in {setting.name for setting in phased}
+    assert namesrv_of(phased) == namesrv_of(settle(Known([FIRST])))
 
 
 def test_a_day_begins_with_what_held_before_it() -> None:

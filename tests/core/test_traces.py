@@ -214,6 +214,49 @@ def test_topics_of_a_trace_are_listed() -> None:
     ]  # fmt: skip
 
 
+def test_questions_without_a_subject() -> None:
+    """5.x: a null topic or name is looked up in maps that take none, and a list of topics takes none either."""
+    told = [
+        REGISTER,
+        {**REGISTER, "name": None, "addr": "a:2"},
+        *({"op": op} for op in ("route", "member_group", "system_topics")),
+    ]
+    _, *results = asked(*told, profile="5.4.0")
+    assert [result["swallowed"] for result in results] == [["java.lang.NullPointerException"]] * 4
+    assert results[1]["ret"] is None
+    assert results[2]["brokerAddrs"] == {}
+    assert results[3]["brokerAddr"] is None
+    assert set(results[3]["topicList"]) <= {"C", "b"}
+
+
+def test_queries_of_a_trace_answer_in_its_form() -> None:
+    """Member groups, KV values and lists, a cluster's topics, null queues: known and unknown ones."""
+    found = asked(
+        {"op": "kv_put", "t_ms": 1, "ns": "N", "key": "k", "value": "v"},
+        REGISTER,
+        {**REGISTER, "id": 1, "topics": None, "addr": "a:2"},
+        {"op": "register_topic", "t_ms": 1, "topic": "T", "queues": None},
+        *({"op": "member_group", "cluster": "X", "name": name} for name in ("b", "unknown")),
+        *({"op": "kv_get", "ns": "N", "key": key} for key in "kl"),
+        *({"op": "kv_list", "ns": namespace} for namespace in "NM"),
+        *({"op": "topics_by_cluster", "cluster": cluster} for cluster in "CX"),
+        profile="5.4.0",
+    )
+    null_pointer = ["java.lang.NullPointerException"]
+    assert found[2:] == [
+        {"ret": {"haServerAddr": None, "masterAddr": None}, "swallowed": null_pointer},
+        {},
+        {"cluster": "X", "brokerName": "b", "brokerAddrs": {"0": "a:1"}},
+        {"cluster": "X", "brokerName": "unknown", "brokerAddrs": {}},
+        {"value": "v"},
+        {"value": None},
+        {"json": '{"table":{"k":"v"}}'},
+        {"json": None},
+        {"topicList": [], "brokerAddr": None},
+        {"topicList": [], "brokerAddr": None, "swallowed": null_pointer},
+    ]
+
+
 def test_lost_channel_of_a_trace_has_the_remote_address_of_its_event_or_of_the_first_line() -> None:
     """4.9.7 takes that address for a broker's where no live entry has the channel; an explicit null is none."""
     init = {"op": "init", "profile": "4.9.7", "channels": {"x": "a:1"}}

@@ -183,8 +183,28 @@ def test_answer_may_be_right_in_its_parts(topics: str, is_right: bool) -> None: 
     observed = seen(90, 99, Answer(0, json.dumps({"topicList": [*topics]})))
     found = right_in_parts(Registry(V4_9_7), timeline, [observed], Namesrv())
     assert found == ["a99"] * is_right
+    member = StateChange(1, 1, (Change("cluster_addr_table", ("C", "b"), value=True),))
+    for answered, is_told in [(observed.answered, is_right), (Answer(0, "{}"), False)]:
+        of_cluster = seen(90, 99, answered, Question(224, "C"))
+        told = right_in_parts(Registry(V4_9_7), [member, *timeline], [of_cluster], Namesrv())
+        assert told == ["a99"] * is_told
     later = [*timeline[:1], *(change._replace(arrival_seq=change.seq) for change in timeline[1:])]
     assert right_in_parts(Registry(V4_9_7), later, [observed], Namesrv()) == []
+
+
+@pytest.mark.parametrize(
+    ("topics", "is_right"),
+    [("", True), ("V", True), ("VW", True), ("W", False), ("U", False), ("UV", False), ("UVW", False)],
+)
+def test_answer_may_show_a_request_that_takes_its_time(topics: str, is_right: bool) -> None:  # noqa: FBT001
+    """V and W came before the answer and are answered long after it, behind U, which came after it: they may show, U may not."""
+    timeline = [topic(200, "U", 150), topic(300, "V", 80), topic(310, "W", 85), topic(320, "X", 315)]
+    observed = seen(90, 99, Answer(0, json.dumps({"topicList": [*topics]})))
+    assert matched(timeline, observed) == [(is_right, is_right and topics != "")]
+    halves = right_in_parts(Registry(V4_9_7), timeline, [observed], Namesrv())
+    assert halves == ["a99"] * ("U" not in topics)
+    burst = [timeline[0], *(topic(300 + n, name, 80) for n, name in enumerate("VWABCDEFG"))]
+    assert matched(burst, observed) == [(topics == "", False)]
 
 
 def test_route_and_cluster_may_be_right_in_their_parts() -> None:
@@ -207,6 +227,14 @@ def test_route_and_cluster_may_be_right_in_their_parts() -> None:
         body = f'{{"brokerAddrTable":{{"{name}":{group}}},"clusterAddrTable":{{}}}}'
         bare = seen(90, 99, Answer(0, body), Question(106, None))
         assert right_in_parts(Registry(V4_9_7), timeline[1:], [bare], Namesrv()) == ["a99"] * is_right
+    members = [((0, "d:1"),), ((0, "d:1"), (1, "d:2"))]
+    joining = [StateChange(100, 80, (Change("broker_addr_table", ("d",), BrokerData("C", of)),)) for of in members]
+    for addrs, is_right in [('1:"d:2"', True), ('1:"d:1"', False)]:
+        group = f'{{"brokerAddrs":{{{addrs}}},"brokerName":"d","cluster":"C"}}'
+        slave = seen(
+            90, 99, Answer(0, f'{{"brokerAddrTable":{{"d":{group}}},"clusterAddrTable":{{}}}}'), Question(106, None)
+        )
+        assert right_in_parts(Registry(V4_9_7), joining, [slave], Namesrv()) == ["a99"] * is_right
     for asked in (Question(105, "T"), WipeWritePerm("b")):
         observed = seen(90, 99, Answer(17, None, "No topic"), Question(105, "T"))._replace(question=asked)
         wrong = observed._replace(answered=Answer(0, "{}"))

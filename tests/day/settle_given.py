@@ -140,8 +140,8 @@ def _configs(registrations: pa.Table) -> pa.Table:
     return table_of(rows, bronze.TOPIC_CONFIGS_TABLE)
 
 
-def replayed(given: Given, settled: Settled, answers: pa.Table | None) -> Replayed:
-    """Return what a day leaves that is settled so; `answers`: as `ReplayInput` has them."""
+def replayed(given: Given, settled: Settled) -> Replayed:
+    """Return what a day leaves that is settled so."""
     context = settled.context
     beats = day_events(given.beats, tables=BEATS, with_answers=context.has_unknown_past)
     return replay(
@@ -153,6 +153,6 @@ def replayed(given: Given, settled: Settled, answers: pa.Table | None) -> Replay
             given.input.carried,
             given.input.topic_configs,
             lambda periods: of_periods(beats, periods),
-            answers=answers,
+            answers=given.input.today["route_observations"],
         )
     )

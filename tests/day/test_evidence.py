@@ -14,11 +14,10 @@ import pytest
 from namesrv_core import V4_9_7, Namesrv, NamesrvConfig
 from namesrv_core.inference.settings import Known, Life, Statement, Votes
 from namesrv_core.machine.schedule import Stall
-from namesrv_day.day.context import NamesrvDay, Ticks, namesrv_day
-from namesrv_day.day.day_events import OTHERS, day_events
+from namesrv_day.day.context import NamesrvDay, namesrv_day
 from namesrv_day.settle.evidence import scans, votes
 from namesrv_day.settle.settings import known_settings, namesrv_on, settings_of, under_idle_limit
-from namesrv_day.settle.settle import may_race, settle, stalls
+from namesrv_day.settle.settle import settle, stalls
 from schemas import gold
 from tests.day.settle_given import (
     DAY,
@@ -223,18 +222,15 @@ def told(what: str, given: Given, situation: Situation) -> list[str]:
         rows = ends.sort_by("seq").to_pylist()
         return [f"{r['event_id']} {r['kind']} {r['closed_by']} {in_ms(r['seq'])} {r['silent_ms']}" for r in rows]
     if what in OF_CONTEXT:
-        day = namesrv_day(given.input, Namesrv(V4_9_7, *situation.rows.get("namesrv", [])), Ticks())
+        day = namesrv_day(given.input, Namesrv(V4_9_7, *situation.rows.get("namesrv", [])), {})
         return OF_CONTEXT[what](day, [seq_at(float(word)) for word in situation.asked])
-    if what == "races":
-        return ["raced"] * may_race(given.input, day_events(given.input.today, tables=OTHERS))
     if what == "stalls":
         return [" ".join(f"{(seq - seq_at(0)) / 1_000_000:g}" for seq in stall) for stall in stalls(given.input)]
     known, closes = known_settings(given.input), list[int]()
     if what == "votes":
         cast = votes(given.input, known)
     else:
-        of_scans = scans(given.input, known, given.input.today["channel_events"], stalls(given.input))
-        cast, closes = of_scans.votes, of_scans.closes
+        cast, closes = scans(given.input, known, given.input.today["channel_events"], stalls(given.input))
     lines = [
         f"{v.name} {json.dumps(v.value)} {v.answers} {(v.life_seq - seq_at(0)) // 1_000_000} {' '.join(v.evidence)}"
         for v in cast
@@ -244,7 +240,7 @@ def told(what: str, given: Given, situation: Situation) -> list[str]:
 
 @pytest.mark.parametrize(("what", "situation"), situations(), ids=lambda of: getattr(of, "shows", of))
 def test_what_a_day_tells(what: str, situation: Situation) -> None:
-    """Votes with their number (and process, and evidence, where the line says them), closes of scans, stalls, races."""
+    """Votes with their number (and process, and evidence, where the line says them), closes of scans, stalls."""
     apart = ("earlier", "given", "input", "limit", "namesrv")
     rows = {table: of for table, of in situation.rows.items() if isinstance(table, str) and table not in apart}
     if what in ("votes", "scans"):

@@ -200,7 +200,8 @@ ADDRESSES = {
     "no port": "10.1.0.77:0 10.1.0.78 10.1.0.1:65536 10.1.0.1:x [fd00::1]:0 [2001:db8::7]",
     "no address": "null:10911 null :10911",
     None: "rocketmq-broker:10911 fd00::1:7a:10911 100.64.3.4:10911 [2001:db8::7]:10911 [::ffff:10.1.0.1]:1 [1::1]:2 [::2]:5 "
-    "172.32.0.1:1 192.168.1.1:3 10.127.0.1:5 localhostess:1 feedfacebeef.example.com:1 10.1.0.1:65535",
+    "172.32.0.1:1 172.16.0.7:10911 [::ffff:ac10:7]:1 "
+    "192.168.1.1:3 10.127.0.1:5 localhostess:1 feedfacebeef.example.com:1 10.1.0.1:65535",
 }
 CASES = list(LANGUAGE.read(Path(__file__).with_name("findings.txt")))
 
@@ -348,7 +349,6 @@ def test_every_code_has_its_query_and_reads_what_it_says() -> None:
     """A query reads the tables without rows of which there is no such finding; all columns of a thing are there."""
     for finding in CATALOGUE:
         assert set(finding.of) <= finding.words
-        assert {one if isinstance(one, str) else one.table for one in finding.begins} <= finding.words
     assert len({finding.code for finding in CATALOGUE}) == len(CATALOGUE)
     assert table_of([], gold.FINDINGS).schema == found_in({}).schema
 

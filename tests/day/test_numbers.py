@@ -76,19 +76,12 @@ def test_a_report_shows_findings_and_the_settings_of_the_last_day() -> None:
 
 
 def test_plain_refreshes_are_outcomes_too() -> None:
-    """Those counted by hour and those with a row of their own, which may stand for many; none is a number, too."""
+    """Beats that have no row, which may stand for many; none is a number, too."""
 
-    def counts(outcomes: list[tuple[str, int]], refreshes: list[int]) -> dict[str, int]:
-        return outcome_counts(
-            {
-                "event_outcomes": table_of(({"outcome": o, "events": n} for o, n in outcomes), gold.EVENT_OUTCOMES),
-                "refreshes_hourly": table_of(({"refreshes": n} for n in refreshes), gold.REFRESHES_HOURLY),
-            }
-        )
+    def counts(outcomes: list[tuple[str, str, int]], beats: int) -> dict[str, int]:
+        rows = ({"operation": operation, "outcome": outcome, "events": n} for operation, outcome, n in outcomes)
+        return outcome_counts(table_of(rows, gold.EVENT_OUTCOMES), beats)
 
-    assert counts([("applied", 1), ("refreshed", 1), ("applied", 1), ("unknown_broker", 90)], [3, 4]) == {
-        "applied": 2,
-        "refreshed": 8,
-        "unknown_broker": 90,
-    }
-    assert dict(counts([], [])) == {"refreshed": 0}
+    beaten = [("register_broker", "applied", 1), ("query_data_version", "unknown_broker", 90)]
+    assert counts([*beaten, ("scan", "applied", 1)], 99) == {"applied": 2, "refreshed": 8, "unknown_broker": 90}
+    assert dict(counts([], 0)) == {"refreshed": 0}

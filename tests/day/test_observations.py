@@ -70,5 +70,5 @@ def test_answers_are_made_only_where_a_race_is_held_against_them(
         }
     )
     settled = settle(given.input)
-    replayed(given, settled, given.input.today["route_observations"] if settled.may_race else None)
+    replayed(given, settled)
     assert bool(made) is are_made

@@ -1,8 +1,7 @@
-"""Whether anything of a day may have raced, found without reading its single beats, and what the core decides then."""
+"""What the core decides of events of a day that raced, among runs of beats as among single ones."""
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
 from typing import Any
 
@@ -10,14 +9,13 @@ import pytest
 
 from namesrv_core import V5_4_0, Namesrv, Question, Registry, answer, take
 from namesrv_core.inference.decisions import Deciding
-from namesrv_core.inference.races import LAG_NS, REMOVAL_LAG_NS, Day, races_of
+from namesrv_core.inference.races import Day
 from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
-from namesrv_core.machine.schedule import STALL_NS
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.day.day_events import OTHERS, day_events
 from namesrv_day.replay import replay as replaying
-from namesrv_day.settle.settle import Settled, may_race, settle
+from namesrv_day.settle.settle import Settled, settle
 from schemas import gold
 from tests.core.test_decisions import decide
 from tests.day.lives import one_by_one
@@ -27,126 +25,15 @@ from tests.day.settle_given import (
     Given,
     Row,
     answered,
-    asked_to,
     ended,
     life,
     registered,
     replayed,
     row,
     seq_at,
-    unregistered,
 )
 
 START = [life(1_000, "start", "started"), life(1_001, "version", "identified", version=493)]
-LIVE = {
-    "cluster_name": "C",
-    "broker_addr": "10.0.0.2:10911",
-    "broker_name": "broker-a",
-    "data_version": {"state_version": 0, "timestamp": 1, "counter": 1},
-    "heartbeat_timeout_ms": 120_000,
-    "channel_id": "x#1",
-}
-"""What a broker that registered like `registered`, over the connection x#1, left open the day before."""
-
-
-def look(given: Given) -> bool:
-    """Return whether something may have raced, of connections that ended as recorded."""
-    return may_race(given.input, day_events(given.input.today, tables=OTHERS))
-
-
-def test_renewals_of_leases_race_with_nothing_unless_something_else_happens_beside_them() -> None:
-    """Two brokers of one name say again what they said: no beat is read; near another event those beside it are."""
-    other: Row = {"broker_addr": "10.0.0.3:10911", "broker_id": 1, "channel_id": "y#1"}
-    carried = {gold.BROKER_LIVE_HISTORY: [LIVE, {**LIVE, **other}]}
-    beats = [
-        row
-        for n in range(0, 3_600_000, 30_000)
-        for row in (registered(n, f"a{n}", channel_id="x#1"), registered(n + 1, f"b{n}", received_ms=n - 1, **other))
-    ]
-    quiet = Given({"registrations": beats}, carried=carried)
-    assert not look(quiet)
-    assert quiet.reads == []
-    news = Given({"registrations": [*beats, registered(3_599_000, "c", "TU", channel_id="x#1")]}, carried=carried)
-    assert look(news)
-    assert news.reads == [("registrations", False)]
-    for ms, found in ((60_002, True), (75_000, False)):
-        topic = asked_to(ms, "t", 216, topic="T", received_ms=ms - 1)
-        beside = Given({"registrations": beats, "admin_events": [topic]}, carried=carried)
-        assert look(beside) == found
-        assert beside.reads == [("registrations", False)]
-
-
-def test_many_events_of_others_are_read_around_in_one_stretch() -> None:
-    """A condition as long as a table would be worse."""
-    beats = [registered(n * 30_000, f"{n}") for n in range(5)]
-    topics = [asked_to(n * 60_000 + 15_000, f"t{n}", 216, topic="T") for n in range(150)]
-    given = Given({"registrations": beats, "admin_events": topics})
-    assert not look(given)
-    assert given.reads == [("registrations", False)]
-
-
-def raced(rows: dict[str, list[Row]]) -> bool:
-    """Return what `may_race` should, by looking at each event with each other one."""
-    kinds = {"registrations", "unregistrations", "admin_events"}
-    requests = [(kind, r, r["event_time"] * 1_000) for kind in kinds for r in rows.get(kind, ())]
-    closes = rows.get("channel_events", [])
-    lags = [REMOVAL_LAG_NS if r["response_code"] is None else LAG_NS for _, r, _ in requests]
-    effects = [(r["seq"], r.get("broker_name"), lag) for (_, r, _), lag in zip(requests, lags, strict=True)]
-    owned = {(r["channel_id"], r["broker_name"]) for r in rows.get("registrations", ())}
-    ends = [(c["seq"], name) for c in closes for channel, name in owned if c["channel_id"] == channel]
-    effects += [(*end, LAG_NS) for end in ends]
-    for kind, r, received in requests:
-        answered_at_all = r["response_code"] is not None
-        if answered_at_all and r["seq"] - r["event_time"] * 1_000 >= STALL_NS:
-            return True
-        if kind == "registrations" and not answered_at_all:
-            own = (c["seq"] - r["seq"] for c in closes if c["channel_id"] == r["channel_id"])
-            if any(0 < after <= LAG_NS for after in own):
-                return True
-        of_name = [(*end, REMOVAL_LAG_NS) for end in ends if end[1] == r.get("broker_name")]
-        for seq, name, lag in (*effects, *of_name):
-            if received - lag <= seq < r["seq"] and (
-                name == r.get("broker_name") or None in {name, r.get("broker_name")}
-            ):
-                return True
-    return False
-
-
-def chance_rows(chance: random.Random) -> dict[str, list[Row]]:
-    """Return some events of two broker names within a few hundred milliseconds."""
-    rows: dict[str, list[Row]] = {"registrations": [], "unregistrations": [], "admin_events": [], "channel_events": []}
-    for number, ms in enumerate(
-        chance.sample(range(10_000, 10_000 + chance.choice((60, 400))), chance.randrange(1, 6))
-    ):
-        name, channel = f"{number}", chance.choice(("x#1", "y#1"))
-        request: Row = {"received_ms": ms - chance.choice((0, 3, 8, 20)), "response_code": chance.choice((None, 0, 0))}
-        match chance.randrange(4):
-            case 0:
-                rows["registrations"].append(
-                    registered(ms, name, channel_id=channel, broker_name=chance.choice("ab"), **request)
-                )
-            case 1:
-                rows["unregistrations"].append(unregistered(ms, name, broker_name=chance.choice("ab"), **request))
-            case 2:
-                rows["admin_events"].append(asked_to(ms, name, 216, topic="T", **request))
-            case _:
-                rows["channel_events"].append(ended(ms, name, channel_id=channel))
-    return rows
-
-
-@pytest.mark.slow
-def test_what_may_race_is_what_looking_at_each_pair_of_events_tells() -> None:
-    """On events at random; and where the core finds a race, something may have raced."""
-    chance, results = random.Random(7), []
-    settled = settle(Given({"namesrv_events": START}).input)
-    for _ in range(40):
-        rows = chance_rows(chance)
-        given = Given({**rows, "namesrv_events": START})
-        found = look(given)
-        assert found == raced(rows), rows
-        assert found or not races_of(decided(given, ending_as_recorded(given, settled), folds=False).day)
-        results.append(found)
-    assert min(results.count(True), results.count(False)) > 5
 
 
 def test_an_answer_decides_a_race() -> None:
@@ -175,8 +62,7 @@ def test_an_answer_decides_a_race() -> None:
         }
     )
     settled = settle(given.input)
-    assert settled.may_race
-    tables = replayed(given, settled, given.input.today["route_observations"]).tables
+    tables = replayed(given, settled).tables
     (decision,) = tables["order_decisions"].to_pylist()
     assert (decision["namesrv_id"], decision["day"], decision["kind"]) == (NAMESRV, DAY, "register_and_close")
     assert decision["event_ids"] == ["a" * 32, "c" * 32]
@@ -192,10 +78,8 @@ def test_a_day_without_races_has_no_decisions() -> None:
     """And moves nothing."""
     given = Given({"namesrv_events": START, "registrations": [registered(4_000, "a")]})
     settled = settle(given.input)
-    assert not settled.may_race
-    for answers in (None, given.input.today["route_observations"]):
-        decisions = replayed(given, settled, answers).tables["order_decisions"]
-        assert (decisions.num_rows, decisions.schema) == (0, table_of((), gold.ORDER_DECISIONS).schema)
+    decisions = replayed(given, settled).tables["order_decisions"]
+    assert (decisions.num_rows, decisions.schema) == (0, table_of((), gold.ORDER_DECISIONS).schema)
 
 
 class Fleet:
@@ -252,7 +136,7 @@ def decided(given: Given, settled: Settled, *, folds: bool = True) -> Deciding:
         patched.setattr(replaying, "Deciding", noted)
         if not folds:
             patched.setattr(replaying, "folded", one_by_one)
-        replayed(given, settled, given.input.today["route_observations"])
+        replayed(given, settled)
     return found[0]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any
 
 import pytest
@@ -56,8 +55,6 @@ def test_who_only_beats_is_one_event(profile: Profile) -> None:
         live["valid_from"],
         (MIDNIGHT_MS + 14_360_000) * 1_000,
     )
-    assert [row["refreshes"] for row in after["refreshes_hourly"]] == [120, 120, 120, 119]
-    assert {row["day"] for rows in after.values() for row in rows if "day" in row} == {dt.date(2026, 1, 3)}
 
 
 @pytest.mark.slow
@@ -223,7 +220,6 @@ def test_who_has_no_entry_is_one_outcome(profile: Profile) -> None:
         (MIDNIGHT_MS + 60_000) * 1_000,
         (MIDNIGHT_MS + 14_370_000) * 1_000,
     )
-    assert found["refreshes_hourly"].num_rows == 0
 
 
 @pytest.mark.parametrize("profile", first_quick(V5_4_0, V4_9_7), ids=lambda profile: profile.name)
@@ -241,4 +237,3 @@ def test_an_entry_parts_the_heartbeats_without_one(profile: Profile) -> None:
     assert told_apart(plain, found) == {}
     unknown = [row["events"] for row in rows_of(found["event_outcomes"]) if row["outcome"] == "unknown_broker"]
     assert sorted(unknown) == [121, 237]
-    assert sum(row["refreshes"] for row in rows_of(found["refreshes_hourly"])) == 120

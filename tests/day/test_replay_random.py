@@ -125,9 +125,7 @@ def uncut(parts: list[dict[str, pa.Table]]) -> dict[str, pa.Table]:
     ]
     left = {name: rows.filter(rows["closed_by"].is_null()) for name, rows in parts[-1].items() if name in HISTORIES}
     found = {**joined(parts), **joined([*ended, left])}
-    hours = found["refreshes_hourly"].group_by(["cluster_name", "broker_addr", "hour"])
     found["past_knowledge"] = parts[-1]["past_knowledge"].drop_columns("number")  # it counts what came to be known
-    found["refreshes_hourly"] = hours.aggregate([("refreshes", "sum"), ("first_time", "min"), ("last_time", "max")])
     outcomes = found["event_outcomes"]
     is_counted = pc.field("outcome") == "unknown_broker"  # what a cut parts
     counted = outcomes.filter(is_counted).group_by(["cluster_name", "broker_name", "broker_addr", "operation"])

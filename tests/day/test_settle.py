@@ -7,7 +7,6 @@ import json
 import random
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 
 from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, take
@@ -127,36 +126,6 @@ def test_single_beats_are_read_only_where_answers_may_tell_something() -> None:
     assert ("heartbeats", True) not in given.reads
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("is_found", "later", "sources"),
-    [(True, "c#1", ["inferred"]), (False, "c#1", ["default"]), (True, "c#2", ["default"])],
-    ids=["found", "not asked for", "found, over another connection"],
-)
-def test_a_longer_idle_limit_is_told_by_answers_after_the_default_one(
-    sources: list[str], later: str, *, is_found: bool
-) -> None:
-    """A broker is still there when the timer would have closed its connection; the packet that came later was the end."""
-    server = Server(DAY, NamesrvConfig())
-    server.registered(10_000, "TV", 1)
-    server.registered(10_001, "TV", 1, later)
-    beats = [{**beat, "heartbeat_timeout_ms": 3_600_000} for beat in server.rows["registrations"]]
-    ends = [
-        ended(130_000, "idle", "idle", "timer", silent_ms=120_000, channel_id="c#1"),
-        ended(130_000.001, "timer", "close", "timer", silent_ms=120_000, channel_id="c#1"),
-        ended(610_000, "late", "late_close", "namesrv", silent_ms=600_000, channel_id="c#1"),
-    ]
-    server.asked(300_000, "T")
-    begin = [life(1_000, "start", "started"), life(1_001, "version", "identified", version=493)]
-    rows = {"namesrv_events": begin, "registrations": beats, "channel_events": ends}
-    settled = settle(Given({**rows, "route_observations": server.rows["route_observations"] if is_found else []}).input)
-    idle = [row for row in settled.settings.to_pylist() if row["setting"] == "channel_max_idle_ms"]
-    assert [row["source"] for row in idle] == sources
-    kept = [("close", "late")] if sources == ["inferred"] else [("idle", "idle"), ("close", "timer")]
-    found = settled.others.filter(pc.field("kind") == "channel_events")
-    assert list(zip(found["channel_kind"].to_pylist(), found["event_id"].to_pylist(), strict=True)) == kept
-
-
 def silent(tick_ms: float) -> dict[str, list[Row]]:
     """Return a day of a broker with a lease of ten seconds that is silent from 109.1 s on; it stands in routes until `tick_ms`."""
     server = Server(DAY, NamesrvConfig())
@@ -222,7 +191,7 @@ def test_a_quiet_day_is_settled_without_its_single_beats() -> None:
     settled = settle(given.input)
     assert given.reads == []
     assert {row[2] for row in said_of(settled, "version", DELETION)} == {"stated", "default"}
-    assert (settled.others.num_rows, settled.may_race) == (0, False)
+    assert settled.others.num_rows == 0
 
 
 def test_the_phase_of_scans_is_handed_on_by_process() -> None:

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, take
 from namesrv_core.history.intervals import Histories, Interval, Position
 from namesrv_core.history.verification import Judged, Observed
-from namesrv_core.inference.settings import CONFIGURATION
 from namesrv_core.machine import events
 from namesrv_core.machine.profile import profile_named
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
@@ -165,13 +164,6 @@ def answer_to(code: int) -> Callable[..., Row]:
     return made
 
 
-def known(ms: float, value: str, source: str = "stated", evidence: str = "x") -> Row:
-    """Return a row of namesrv_settings: what is known of the configuration from an instant on."""
-    said: Row = {"setting": CONFIGURATION, "value": value, "restart_value": value, "source": source}
-    said |= {"answers_for": 1, "answers_against": 0, "evidence": [evidence]}
-    return {**said, "from_seq": seq_at(ms), "process_seq": 0}
-
-
 def sent(ms: float, event_id: str, topics: str = "T", received: float | None = None, **values: Any) -> Row:
     return registered(ms, event_id, topics, received_ms=received, **values)
 
@@ -187,24 +179,13 @@ LANGUAGE = Language(
         "closed": ("happened", lambda ms, name: (ms, name, CLOSED)),
         "unregistered": ("happened", lambda ms, name: (ms, name, GONE)),
         "sent": ("registrations", sent),
-        "change": (
-            "admin_events",
-            lambda ms, name, received: asked_to(
-                ms, name, 318, config_value="serverWorkerThreads=3", received_ms=received
-            ),
-        ),
-        "known": ("namesrv_settings", known),
         "listed": ("route_observations", answer_to(206)),
-        "shown": ("route_observations", answer_to(319)),
     },
     {
         "EMPTY": EMPTY,
         "LISTED": LISTED,
         "ONE": '{"topicList":["T"]}',
         "OTHER": '{"topicList":["V"]}',
-        "OLD": "listenPort=1\nserverWorkerThreads=2",
-        "OLD_SWAPPED": "serverWorkerThreads=2\nlistenPort=1",
-        "NEW": "listenPort=1\nserverWorkerThreads=3",
     },
     DAY,
 )

@@ -14,6 +14,7 @@ import pytest
 
 from jobs.ingest.series import Bearing
 from namesrv_wire.logs.log_file import Block, read_blocks
+from schemas import bronze
 from tests.ingest.given import BEAT, CAPTURE, at, content, piece, read_in, stored, write
 from tests.ingest.test_networks import written
 from tests.wire.forge import MS_NS, SECOND_NS, Talk, merged
@@ -240,3 +241,17 @@ def test_a_file_of_which_a_part_cannot_be_read_gives_what_is_in_front_of_it(
     assert (again.errors, again.known_sources) == ([], [])
     read_in(tmp_path / "whole", path)
     assert content(tmp_path / "w") == content(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(("share", "verdict"), [(0.95, bronze.ACCEPTED), (0.05, bronze.UNREAD)])
+def test_a_compressed_capture_that_is_damaged_is_unread_where_most_of_it_is(
+    tmp_path: Path, share: float, verdict: str
+) -> None:
+    """What is in front of the damage is read, an error says where that is; behind the middle the file counts as read."""
+    data, path = bytearray(CAPTURE.read_bytes()), tmp_path / "a.pcap.gz"
+    at_byte = int(len(data) * share)
+    data[at_byte : at_byte + 64] = bytes(64)
+    path.write_bytes(data)
+    (error,) = read_in(tmp_path / "w", path).errors
+    assert "a.pcap.gz at byte" in error
+    assert stored(tmp_path / "w", "sources", "verdict") == [(verdict,)]

@@ -9,10 +9,9 @@ import pytest
 from jobs.ingest.sources import Ingested
 from jobs.ingest.staging import settle_staged, staging_in, write_staged
 from jobs.store.files import together
-from namesrv_day.audit.content import compare
 from namesrv_wire.rows import REVOKED, Row
 from schemas import bronze
-from tests.compare_gold import tables_of
+from tests.compare_gold import compare, tables_of
 from tests.ingest.given import (
     BEAT,
     DAY,

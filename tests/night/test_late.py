@@ -87,7 +87,7 @@ def test_late_events_give_the_tables_of_one_run_and_restatements_say_what_change
     assert {
         day: (row["cause"], row["rows_before"], row["rows_after"], row["new_events"]) for day, row in queues.items()
     } == {FIRST: ("events", 0, 2, 1)}
-    untouched = {"kv_config_history", "data_version_history", "refreshes_hourly", "expired_brokers", "namesrv_settings"}
+    untouched = {"kv_config_history", "data_version_history", "expired_brokers", "namesrv_settings"}
     assert untouched.isdisjoint(row["table_name"] for row in told)
     asked = ["ask", "query", "restated", "--param", f"day={FIRST}", "--warehouse", str(path), "--format", "json"]
     assert main(asked) == EXIT_OK

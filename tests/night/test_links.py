@@ -12,8 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from namesrv_day.audit.content import compare
-from tests.compare_gold import tables_of
+from tests.compare_gold import compare, tables_of
 from tests.night.nights import CAPTURE, CHECKOUT, Capture
 from tests.pcap import Record, capture, records
 from tests.wire.wrapped import COMPRESSIONS, WRAPPINGS

@@ -12,11 +12,10 @@ import pytest
 from jobs.ask.engine import Answers
 from jobs.conf import PipelineConf
 from jobs.errors import EXIT_INPUT, EXIT_USAGE
-from namesrv_day.audit.content import compare
 from namesrv_wire.logs.namesrv_log import Told
 from schemas import bronze, gold
 from schemas.table import Table
-from tests.compare_gold import tables_of
+from tests.compare_gold import compare, tables_of
 from tests.ingest.given import piece
 from tests.night.nights import findings_of, night, nightly, rows
 from tests.wire.test_namesrv_log import ADDR, FIVES, FOURS
@@ -128,6 +127,20 @@ def test_a_log_of_a_broker(tmp_path: Path) -> None:
     [said, foreign] = summary.left_out
     assert said.startswith("broker.log: 5 of 8 lines tell what a broker told name servers: no rows.")
     assert foreign == "store.log: none of its 3 lines tells what a name server knew"
+
+
+def test_a_log_of_a_broker_is_asked_for_nothing(tmp_path: Path) -> None:
+    """Neither whose it is nor its zone matter, alone or beside captures of that name server; nor does what it lacks."""
+    capture, log = piece(tmp_path / "a.pcap", 0, 3_000), tmp_path / "broker.log"
+    log.write_text(BROKER, encoding="utf-8")
+    for number, conf in enumerate((PipelineConf(), PipelineConf(log=Told("127.0.0.1:9876", "UTC")))):
+        for name, inputs in (("alone", [log]), ("beside", [capture, log])):
+            summary = night(tmp_path / f"{name}-{number}", *inputs, conf=conf)
+            assert summary.errors == []
+            (said,) = summary.left_out
+            assert said.startswith("broker.log: 5 of 8 lines tell what a broker told name servers: no rows.")
+    (tmp_path / "both.log").write_text(BROKER + FOURS, encoding="utf-8")
+    assert night(tmp_path / "both", tmp_path / "both.log", conf=CONF).events > 0
 
 
 def test_a_log_of_another_program_alone_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,6 +94,16 @@ def test_settings_are_found_and_days_before_the_evidence_are_replayed_again(tmp_
     assert run(at_once, server.lines, "both").digests == second.digests
 
 
+@pytest.mark.parametrize("period_ms", [10**18 - 1, (1 << 63) - 1])
+def test_a_name_server_that_hardly_ever_scans_keeps_its_brokers(tmp_path: Path, server: Server, period_ms: int) -> None:
+    """Whatever span it states: a broker that fell silent stays, and the night is none that fails."""
+    server.line(-50_000, "namesrv", event="configured", properties=f"scanNotActiveBrokerInterval={period_ms}")
+    server.joins(-40_000, "broker-a", *"TV")
+    server.line(-10, "admin", code=205, broker_name="none", response_code=0)
+    run(tmp_path, server.lines, "first")
+    assert not rows(tmp_path / "w", gold.EXPIRED_BROKERS)
+
+
 def test_thresholds_that_are_given_decide_what_is_told(whole: Capture, read_in: Path, tmp_path: Path) -> None:
     """With one topic as many there are more mass losses than with five, and what lasts less than an hour is no lack of queues."""
     told = {row["code"] for row in rows(whole.path, gold.FINDINGS)}

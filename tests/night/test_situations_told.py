@@ -31,7 +31,7 @@ CASES = Path(__file__).parents[1] / "cases"
 EIGHT_MS = START_MS + 8 * 3_600_000
 BLOCKS = Path(__file__).with_name("situations_told.txt").read_text(encoding="utf-8").strip().split("\n\n")
 LASTING = ("BROKER_FLAPPING", "DUAL_MASTER_CLAIM", "GHOST_BROKER", "NS_ABANDONED", "NS_COLD_START", "NS_SPLIT")
-MIDNIGHT = (*LASTING, "PARTIAL_FIRST_REGISTRATION", "REGISTRATION_REFUSED")
+MIDNIGHT = (*LASTING, "EXPIRED_BROKER", "PARTIAL_FIRST_REGISTRATION", "REGISTRATION_REFUSED")
 
 
 def seconds_of(when: str) -> Iterator[float]:
@@ -137,9 +137,11 @@ def test_a_situation_is_told(block: str, night_of: Callable[[str], Path]) -> Non
     assert sorted(found) == block.partition("----\n")[2].splitlines()
 
 
-@pytest.mark.parametrize(("block", "second"), [(BLOCKS[0], 200), (BLOCKS[1], 175)], ids=["seven", "split"])
+@pytest.mark.parametrize(
+    ("block", "second"), [(BLOCKS[0], 200), (BLOCKS[1], 175), (BLOCKS[-1], 440)], ids=["seven", "split", "cluster"]
+)
 def test_midnight_parts_no_situation(block: str, second: int, night_of: Callable[[str], Path], tmp_path: Path) -> None:
-    """Two masters, a ghost, a restart, less than before, flapping, no broker, refusals, a split: in two days as in one."""
+    """Two masters, a ghost, a restart, less than before, flapping, none, refusals, a split, an expiry: in two days as in one."""
     later_ms, found = (16 * 3_600 - second) * 1_000, []
     lines = [{**line, "time": line["time"] + later_ms} for line in lines_of(block)]
     night(tmp_path / "w", write(tmp_path / "all.jsonl", lines))

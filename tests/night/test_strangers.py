@@ -10,9 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from namesrv_day.audit.content import compare
 from schemas import bronze
-from tests.compare_gold import tables_of
+from tests.compare_gold import compare, tables_of
 from tests.night.nights import CAPTURE, Capture, night
 from tests.night.test_captures import JOINED, VARIABLE
 from tests.pcap import stretch

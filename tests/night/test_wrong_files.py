@@ -246,7 +246,10 @@ def test_an_input_folder_without_a_file_has_a_code_of_its_own(
     (tmp_path / "in").mkdir()
     some_days(tmp_path / "in")
     assert nightly(tmp_path / "w", "--input", tmp_path / "mount") == EXIT_NO_INPUT
-    assert "No input: the folders that were given hold no files." in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "No input: the folders that were given hold no files." in said.out
+    assert "Data Docs" not in said.out, "there are none: nothing is published yet"
+    assert "no pages" not in said.err
     assert nightly(tmp_path / "w", "--input", tmp_path / "in", tmp_path / "mount") == EXIT_NO_INPUT
     assert f"NO INPUT     input {tmp_path / 'mount'} holds no files" in capsys.readouterr().out
     assert rows(tmp_path / "w", gold.RUNS)[0]["status"] == "published"

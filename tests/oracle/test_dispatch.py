@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from namesrv_core.inference.configuration import NOTHING_KNOWN, lines_of, shown_text, told_text
+from namesrv_core.inference.configuration import lines_of, shown_text, told_text
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_wire.protocol.frames import Frame
 from tests.examples import great
@@ -130,22 +130,23 @@ class Configured:
     """What is known of the configuration by what is kept of the requests and answers of a session."""
 
     def __init__(self) -> None:
-        self.known, self.answers = NOTHING_KNOWN, 0
+        self.known, self.answers = dict[str, str](), 0
 
     def differs(self, event: dict[str, Any], made: Made | None, wire: dict[str, Any] | None) -> bool:
         """Take a request and its answer; return whether that shows another configuration."""
         if event["op"] == "restart":
-            self.known = NOTHING_KNOWN
+            self.known = {}
         elif made is not None and wire is not None and wire.get("code") == ResponseCode.SUCCESS:
             if made.code == RequestCode.UPDATE_NAMESRV_CONFIG and made.body:
-                self.known = self.known.after_change(
-                    lines_of(told_text(made.body.decode("utf-8", "replace")), changes=True)
-                )
+                told = lines_of(told_text(made.body.decode("utf-8", "replace")), changes=True)
+                # Passed over is what the server has not, and what is no number where it has one.
+                held = {name: value for name, value in told.items() if name in self.known}
+                taken = [n for n, value in held.items() if value[:1] != "#" or self.known[n][:1] == "#"]
+                self.known |= {name: told[name] for name in taken}
             elif made.code == RequestCode.GET_NAMESRV_CONFIG:
-                shown = lines_of(shown_text(wire["body"]), changes=False)
-                compared, self.known = self.known.compared(shown), self.known.after_answer(shown)
-                self.answers += compared == "equal"
-                return compared != "equal" and self.known.is_whole and compared != "open"
+                before, self.known = self.known, lines_of(shown_text(wire["body"]), changes=False)
+                self.answers += before == self.known
+                return bool(before) and [*before.items()] != [*self.known.items()]
         return False
 
 

@@ -5,16 +5,19 @@ from __future__ import annotations
 import random
 import shutil
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import NamedTuple
 
+import pytest
+
 from jobs.ask.engine import Answers
 from jobs.errors import JobError
 from jobs.store.check import check
 from jobs.store.maintain import maintain
+from tests.boundaries import at_commits
 from tests.night.nights import night, warehouse_at
 from tests.night.three_days import DAYS, LOGS, MONTH_MS, beat, registration, write_log
 from tests.store.tiny import linked
@@ -36,12 +39,13 @@ DAMAGES = ("flip", "flip", "flip", "half", "less by one", "one byte", "emptied",
 
 
 class Given(NamedTuple):
-    """A warehouse, the log that the next night reads, the answers before it, and that night's digests."""
+    """A warehouse, the log that the next night reads, the answers before it, that night's digests, and where it may be killed."""
 
     path: Path
     late: Path
     answers: list[str]
     digests: dict[str, str]
+    points: Sequence[str] = ()
 
 
 @cache
@@ -55,8 +59,12 @@ def given() -> Given:
     maintain(warehouse_at(path, "care"))
     night(path, write_log(folder, DAYS[2], [beat("14:00:00")], "-more"))
     late = write_log(folder, DAYS[2], [registration("broker-d", "15:00:00", "W", MONTH_MS)], "-late")
-    again = Path(shutil.copytree(path, folder / "again"))
-    return Given(path, late, answers(path), dict(night(again, late).digests))
+    again, points = Path(shutil.copytree(path, folder / "again")), list[str]()
+    with pytest.MonkeyPatch.context() as patched:
+        at_commits(patched, points.append)
+        digests = dict(night(again, late).digests)
+    random.Random("points").shuffle(points)
+    return Given(path, late, answers(path), digests, points)
 
 
 def answers(path: Path, *, is_verified: bool = True) -> list[str]:

@@ -386,7 +386,7 @@ def test_zeros_without_end_are_read_once_and_not_kept(tmp_path: Path, compressio
     content = pcap(PACKETS[:good], 101) + bytes(40 << 20)
     path, stats = tmp_path / "a", CaptureStats()
     path.write_bytes(COMPRESSIONS[compression](content))
-    sizes = (len(packets.data) for packets in read_columns(path, None, stats))
+    sizes = (len(packets.data) for packets in read_columns(path, stats))
     with pytest.raises(CaptureError, match="nothing but zeros"):
         assert max(sizes) < 6 << 20
     assert (stats.packets, stats.segments, stats.left_out) == (good, good, {})

@@ -5,4 +5,4 @@ SELECT
         {'value': value, 'source': source, 'answers_for': answers_for, 'answers_against': answers_against},
         {'day': day, 'from_seq': from_seq}
     ) AS last
-FROM namesrv_settings WHERE setting <> 'configuration' GROUP BY namesrv_id, setting ORDER BY namesrv_id, setting
+FROM namesrv_settings GROUP BY namesrv_id, setting ORDER BY namesrv_id, setting

@@ -1,12 +1,15 @@
--- Brokers whose lease ran out, and that were removed: they fell silent, or were refused (`heard`). One that is not back by the end of its day is waited for, not for ever; the day's
--- live entries say whether it has come back since. `expired_before`: rows of earlier days.
+-- Brokers whose lease ran out, and that were removed: they fell silent, or were refused (`heard`). One that is not back by the end
+-- of its day is waited for, not for ever; the day's live entries and groups say whether it has come back since. `expired_before`: rows of earlier days.
 -- meaning: a broker fell silent, or was refused, until its lease ran out, and was removed
 -- severity: critical if topics lost queues, else warning
 -- remedy: Look whether the broker or its host stood still, or why it was refused; detection_lag_ms says how long clients sent to it all the same
 WITH away AS (
     SELECT e.*, arg_min(l.opened_by, l.opened_at.seq) AS back_by, min(l.valid_from) AS back_time
     FROM expired_before AS e
-    LEFT JOIN broker_live_history AS l
+    LEFT JOIN (
+        SELECT broker_addr, broker_name, valid_from, opened_by, opened_at FROM broker_live_history
+        UNION ALL SELECT broker_addr, broker_name, valid_from, opened_by, opened_at FROM broker_addr_history
+    ) AS l
         ON l.broker_addr IS NOT DISTINCT FROM e.broker_addr AND l.broker_name IS NOT DISTINCT FROM e.broker_name
         AND l.valid_from > e.removed_time
     WHERE e.returned_by IS NULL AND epoch_us(e.removed_time) > epoch_us($start) - $waited_us

@@ -8,7 +8,7 @@ SELECT
     'warning' AS severity, concat_ws(' ', broker_name, e.broker_addr) AS subject,
     removed_time AS from_time, returned_time AS to_time,
     'registered again ' || (epoch_us(returned_time) - epoch_us(removed_time)) // 1000 || ' ms after its removal, before which '
-        || h.beats || ' of its beats had come that renewed no lease' AS detail,
+        || h.beats || ' of its beats had come that did not renew that lease' AS detail,
     [e.removed_by, returned_by] AS evidence, [broker_name] AS broker_names
 FROM expired_brokers AS e
 JOIN heard AS h ON h.removed_by = e.removed_by AND h.broker_addr IS NOT DISTINCT FROM e.broker_addr

@@ -1,4 +1,5 @@
--- Live entries that a scan or an idle close ended (`removals`: those events), what went with them, and when they were back.
+-- Live entries that a scan or an idle close ended (`removals`: those events), what went with them, and when they were back: under
+-- the same key, or in the group, where in 5.x a broker that changed its cluster had another entry all the time.
 -- Queue data that the event wrote anew, as where 5.x takes the write permission of a group without master, are not lost. The key
 -- of a 4.x live entry does not say its cluster: that of the group does.
 WITH gone AS (
@@ -14,9 +15,15 @@ returns AS (
         g.cluster_name, g.broker_addr, g.closed_by, arg_min(r.valid_from, r.opened_at.seq) AS valid_from,
         arg_min(r.opened_by, r.opened_at.seq) AS opened_by
     FROM gone AS g
-    JOIN live AS r
-        ON r.cluster_name IS NOT DISTINCT FROM g.cluster_name AND r.broker_addr IS NOT DISTINCT FROM g.broker_addr
-        AND r.opened_at.seq > g.closed_seq
+    JOIN (
+        SELECT TRUE AS is_live, cluster_name, broker_name, broker_addr, valid_from, opened_by, opened_at FROM live
+        UNION ALL
+        SELECT FALSE, cluster_name, broker_name, broker_addr, valid_from, opened_by, opened_at FROM members
+    ) AS r
+        ON r.broker_addr IS NOT DISTINCT FROM g.broker_addr AND r.opened_at.seq > g.closed_seq
+        AND if(
+            is_live, r.cluster_name IS NOT DISTINCT FROM g.cluster_name, r.broker_name IS NOT DISTINCT FROM g.broker_name
+        )
     GROUP BY g.cluster_name, g.broker_addr, g.closed_by
 ),
 

@@ -1,7 +1,8 @@
 -- Why other machines can hardly reach {addr}, HOST:PORT as a broker says it; NULL: nothing speaks against it. In words that Spark
 -- and DuckDB both have. As RocketMQ reads it, the port stands behind the last colon, IPv6 in brackets or without. A mapped
--- IPv4 address (::ffff:127.0.0.1, ::ffff:7f00:1) is what it maps. Container defaults: the bridges of Docker (172.16/12), Podman
--- (10.88/16), libvirt (192.168.122/24) and Docker Desktop (192.168.65/24), names of theirs, and a container's id as its host name.
+-- IPv4 address (::ffff:127.0.0.1, ::ffff:7f00:1) is what it maps. Container defaults: the bridges of Docker (its pools, 172.17
+-- to 172.31; 172.16 is a cloud's network), Podman (10.88/16), libvirt (192.168.122/24) and Docker Desktop (192.168.65/24), names
+-- of theirs, and a container's id as its host name.
 CASE
     WHEN {addr} IS NULL THEN NULL
     WHEN regexp_extract(lower({addr}), '^(null)?(:[^:]*)?$', 0) <> '' OR {addr} = '' THEN 'no address'
@@ -20,8 +21,8 @@ CASE
     ) <> '' THEN 'link-local'
     WHEN regexp_extract(
         replace(lower({addr}), '[', ''),
-        '^(([0:]+:(ffff:(0+:)?)?)?(172[.](1[6-9]|2[0-9]|3[01])|10[.]88|192[.]168[.](65|122))[.]'
-        || '|[0:]+:ffff:(0+:)?(ac1[0-9a-f]:|a58:|c0a8:(41|7a)[0-9a-f][0-9a-f])'
+        '^(([0:]+:(ffff:(0+:)?)?)?(172[.](1[7-9]|2[0-9]|3[01])|10[.]88|192[.]168[.](65|122))[.]'
+        || '|[0:]+:ffff:(0+:)?(ac1[1-9a-f]:|a58:|c0a8:(41|7a)[0-9a-f][0-9a-f])'
         || '|([^:]*[.])?(docker|containers)[.]internal(:|$)'
         || '|[0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f][0-9a-f](:|$))', 0
     ) <> '' THEN 'container default'

@@ -13,12 +13,12 @@ SELECT
     effect_time AS answer_time, decision_id,
     coalesce(
         classification,
-        CASE WHEN unseen THEN 'unseen_broker' WHEN late IS NOT NULL THEN late WHEN is_open THEN 'unknown_past'
+        CASE WHEN unseen THEN 'unseen_broker' WHEN late IS NOT NULL THEN late
             WHEN $is_told_elsewhere THEN 'other_address'
         ELSE 'mismatched' END
     ) AS classification,
     coalesce(nullif(concat_ws(chr(10), nullif(response_fields, '{}'), body), ''), remark) AS answered, expected
-FROM (SELECT unnest(rows) AS row, expected, unseen, late, is_open FROM judged WHERE NOT matched)
+FROM (SELECT unnest(rows) AS row, expected, unseen, late FROM judged WHERE NOT matched)
 JOIN (SELECT row, said, event_id, request_seq, effect_time FROM answers) USING (row)
 JOIN (SELECT row AS said, code, subject, response_fields, body, remark FROM said) USING (said)
 LEFT JOIN explained USING (event_id)

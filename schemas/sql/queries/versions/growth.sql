@@ -21,41 +21,26 @@ WITH days AS (
         lead(effect_time) OVER in_time AS until
     FROM steps
     WINDOW in_time AS (PARTITION BY namesrv_id ORDER BY seq)
+), spans AS (
+    SELECT namesrv_id, 'queue' AS what, topic AS name, CAST(NULL AS BIGINT) AS bytes, valid_from AS from_time, valid_to AS to_time
+    FROM topic_queue_history
+    UNION ALL
+    SELECT namesrv_id, 'broker', broker_addr, NULL, valid_from, valid_to FROM broker_live_history
+    UNION ALL
+    SELECT namesrv_id, 'route', topic, bytes, from_time, to_time FROM route_weights
+    UNION ALL
+    SELECT namesrv_id, 'all routes', NULL, bytes, effect_time, until FROM totals
 )
 SELECT
-    q.namesrv_id, q.day, q.topics, q.queue_rows, coalesce(b.brokers, 0) AS brokers, coalesce(t.route_bytes, 0) AS route_bytes,
-    w.heaviest, w.heaviest_bytes
-FROM (
-    SELECT s.namesrv_id, s.day, count(DISTINCT r.topic) AS topics, count(*) AS queue_rows
-    FROM days AS s
-    JOIN topic_queue_history AS r
-        ON r.namesrv_id = s.namesrv_id AND to_date(r.valid_from) <= s.day
-        AND (r.valid_to IS NULL OR to_date(r.valid_to) >= s.day)
-    GROUP BY s.namesrv_id, s.day
-) AS q
-LEFT JOIN (
-    SELECT s.namesrv_id, s.day, count(DISTINCT r.broker_addr) AS brokers
-    FROM days AS s
-    JOIN broker_live_history AS r
-        ON r.namesrv_id = s.namesrv_id AND to_date(r.valid_from) <= s.day
-        AND (r.valid_to IS NULL OR to_date(r.valid_to) >= s.day)
-    GROUP BY s.namesrv_id, s.day
-) AS b ON b.namesrv_id = q.namesrv_id AND b.day = q.day
-LEFT JOIN (
-    SELECT
-        s.namesrv_id, s.day, max_by(r.topic, struct(r.bytes, r.topic)) AS heaviest, max(r.bytes) AS heaviest_bytes
-    FROM days AS s
-    JOIN route_weights AS r
-        ON r.namesrv_id = s.namesrv_id AND to_date(r.from_time) <= s.day
-        AND (r.to_time IS NULL OR to_date(r.to_time) >= s.day)
-    GROUP BY s.namesrv_id, s.day
-) AS w ON w.namesrv_id = q.namesrv_id AND w.day = q.day
-LEFT JOIN (
-    SELECT s.namesrv_id, s.day, max(r.bytes) AS route_bytes
-    FROM days AS s
-    JOIN totals AS r
-        ON r.namesrv_id = s.namesrv_id AND to_date(r.effect_time) <= s.day AND (r.until IS NULL OR to_date(r.until) >= s.day)
-    GROUP BY s.namesrv_id, s.day
-) AS t ON t.namesrv_id = q.namesrv_id AND t.day = q.day
-WHERE (:since IS NULL OR q.day >= to_date(:since)) AND (:until IS NULL OR q.day <= to_date(:until))
-ORDER BY q.day, q.namesrv_id
+    d.namesrv_id, d.day, count(DISTINCT IF(s.what = 'queue', s.name, NULL)) AS topics,
+    count(IF(s.what = 'queue', 1, NULL)) AS queue_rows, count(DISTINCT IF(s.what = 'broker', s.name, NULL)) AS brokers,
+    coalesce(max(IF(s.what = 'all routes', s.bytes, NULL)), 0) AS route_bytes,
+    max_by(IF(s.what = 'route', s.name, NULL), IF(s.what = 'route', struct(s.bytes, s.name), NULL)) AS heaviest,
+    max(IF(s.what = 'route', s.bytes, NULL)) AS heaviest_bytes
+FROM days AS d
+JOIN spans AS s
+    ON s.namesrv_id = d.namesrv_id AND to_date(s.from_time) <= d.day AND (s.to_time IS NULL OR to_date(s.to_time) >= d.day)
+WHERE (:since IS NULL OR d.day >= to_date(:since)) AND (:until IS NULL OR d.day <= to_date(:until))
+GROUP BY d.namesrv_id, d.day
+HAVING count(IF(s.what = 'queue', 1, NULL)) > 0
+ORDER BY d.day, d.namesrv_id
