@@ -22,12 +22,10 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 # is full after half a minute: the JVM says so on standard output and interprets everything new.
 BRIEF = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 # What is asked is small, and joined to small things: planning it anew behind each stage costs more than it saves, and so does a
-# task for each of many partitions, or to look whether a file is there.
+# task for each of many partitions.
 ASKING = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "4",
-    "spark.sql.sources.parallelPartitionDiscovery.threshold": "1000000",
-    "spark.sql.sources.ignoreDataLocality": "true",
 }
 
 

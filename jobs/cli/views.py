@@ -7,26 +7,21 @@ Makes   temporary views and temporary SQL table functions, of all names or of th
 from __future__ import annotations
 
 import datetime as dt
-import json
-import posixpath
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql import SparkSession
 
 from jobs.errors import UsageError, first_line
 from jobs.store.check import Holder, require_all, require_readable
 from jobs.store.coverage import Covered, span_rows
 from jobs.store.delta_log import Version, head_of
-from jobs.store.files import folder_of
 from jobs.store.ledger import Run
-from jobs.store.places import local_path, table_path
+from jobs.store.places import table_path
 from jobs.store.published import require_kept, run_id_in_force
 from jobs.store.warehouse import Warehouse
 from schemas import asked, gold
@@ -103,23 +98,23 @@ class Views:
         self.spark.sql(statement)
 
     def _make_stored(self, name: str, table: Table) -> None:
-        self._rows(table).createOrReplaceTempView(name)
-
-    def _rows(self, table: Table) -> DataFrame:
-        """Return the rows of a table as the run left it; the ledger has what has been committed."""
+        """Make the view of a table's rows as the run left them; the ledger has what has been committed."""
         version = self._version_of(table)
         if version is None:
-            return self.spark.createDataFrame([], table.spark_schema)
+            columns = (f"CAST(NULL AS {of.dataType.simpleString()}) AS {of.name}" for of in table.spark_schema)
+            self._sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS SELECT {', '.join(columns)} WHERE FALSE")
+            return
         opened = Version(self._warehouse.path, table, version)
         self._opened[table.name] = version
         if table.name in self._run.versions:
             require_all(self._warehouse.path, self._run, table, opened.files())
         if self._holder is not None:
             self._holder.hold(table.name)
-        files = _named_files(opened)
-        if files:
-            return _rows_of(self.spark, opened, files)
-        return self.spark.read.format("delta").option("versionAsOf", version).load(self._path_of(table))
+        fields = opened.delta.schema().fields
+        heads = (f"`{of.name}` COMMENT {comment_of(str(of.metadata.get('comment', '')))}" for of in fields)
+        path = self._path_of(table).replace("`", "``")
+        rows = f"SELECT * FROM delta.`{path}@v{version}`"  # noqa: S608  quoted
+        self._sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} ({', '.join(heads)}) AS {rows}")
 
     def _path_of(self, table: Table) -> str:
         # Hadoop's name for it.
@@ -160,51 +155,6 @@ def register_views(
     return views
 
 
-def _named_files(version: Version) -> list[str]:
-    """Return the data files of a version if Spark reads of them by name the rows that Delta would; else none.
-
-    Delta is asked of tables in an object store (Spark would ask for each file), of those with a file that somebody has put
-    elsewhere than the folder of its partition, and of damaged ones: only who asks for the day of a damaged file shall hear of it,
-    and Spark takes an empty one for no rows.
-    """
-    folder = local_path(table_path(version.root, version.table))
-    if folder is None:
-        return []
-    files = []
-    for file in version.files():
-        path = f"{folder}/{file.path}"
-        name = posixpath.basename(path)
-        is_placed = file.path == f"{folder_of(version.table, file.partition_day)}{name}"
-        if not is_placed or name.startswith(("_", ".")):
-            return []
-        try:
-            if Path(path).stat().st_size != file.size:
-                return []
-        except OSError:
-            return []
-        files.append(path)
-    return files
-
-
-def _rows_of(spark: SparkSession, version: Version, files: Sequence[str]) -> DataFrame:
-    """Return the rows of a version's data files, read by name.
-
-    Delta asks its log anew, in a query of its own, for each place in which a question names a table. The files of a day, or of a
-    month, are told by their folder.
-    """
-    folder = table_path(version.root, version.table)
-    schema = StructType.fromJson(json.loads(version.delta.schema().to_json()))
-    reader = spark.read.schema(schema).options(basePath=folder, __globPaths__="false")
-    java: Any = spark.sparkContext._jvm  # noqa: SLF001  a list of thousands of names is handed on name by name otherwise
-    names = java.java.util.regex.Pattern.compile("\0").split("\0".join(files))
-    rows = DataFrame(reader._jreader.parquet(names), spark)  # noqa: SLF001  as above
-    # A comment of what stands in a folder's name is forgotten.
-    said = {field.name: field.metadata for field in schema}
-    for name in version.table.partition_by:
-        rows = rows.withMetadata(name, said[name])
-    return rows
-
-
 def _require_reader(spark: SparkSession, path: str) -> None:
     """Raise UsageError if this Spark cannot read where a warehouse lies: tasks of ours can, the JVM needs JARs for it."""
     scheme = path.replace("s3://", "s3a://", 1).partition("://")[0] if "://" in path else "file"
@@ -242,17 +192,6 @@ class PermanentViews(Views):
 
     def _sql(self, statement: str) -> None:
         self.spark.sql(statement.replace(" TEMPORARY ", " ", 1))
-
-    def _make_stored(self, name: str, table: Table) -> None:
-        version = self._version_of(table)
-        if version is None:
-            columns = (f"CAST(NULL AS {of.dataType.simpleString()}) AS {of.name}" for of in table.spark_schema)
-            self._sql(f"CREATE OR REPLACE VIEW {name} AS SELECT {', '.join(columns)} WHERE FALSE")
-            return
-        fields = Version(self._warehouse.path, table, version).delta.schema().fields
-        heads = (f"`{of.name}` COMMENT {comment_of(str(of.metadata.get('comment', '')))}" for of in fields)
-        path = self._path_of(table).replace("`", "``")
-        self._sql(f"CREATE OR REPLACE VIEW {name} ({', '.join(heads)}) AS SELECT * FROM delta.`{path}@v{version}`")  # noqa: S608  quoted
 
 
 def register(spark: SparkSession, warehouse: Warehouse, database: str) -> int:

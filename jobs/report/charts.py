@@ -148,7 +148,7 @@ def changes(rows: Iterable[Row], domain: Domain, width: int) -> Drawing:
         for kind in CHANGES:
             of[kind] += row[kind]
     names = sorted({namesrv for namesrv, _ in counts})
-    ticks = _ticks(max((sum(of.values()) for of in counts.values()), default=1), 4)
+    ticks = _ticks(max([1, *(sum(of.values()) for of in counts.values())]), 4)
     height, marks, labels, lines = 2 * _ROW_PX + _PANEL_PX, [], [], []
     for place, name in enumerate(names):
         bottom = (place + 1) * height - _ROW_PX
@@ -158,13 +158,13 @@ def changes(rows: Iterable[Row], domain: Domain, width: int) -> Drawing:
             labels.append(Label(-6, round(y + 4, 1), "end", f"{tick:,}"))
             lines.append(f"M0,{y:.1f}h{width}")
     for (namesrv, bucket), of_kind in sorted(counts.items()):
-        since, low = start + step * bucket, (names.index(namesrv) + 1) * height - _ROW_PX
+        since, low = start + step * bucket, float((names.index(namesrv) + 1) * height - _ROW_PX)
         left, right = _x(since, domain, width), _x(since + step, domain, width)
         for kind, count in of_kind.items():
             if count:
                 high = round(low - count * _PANEL_PX / ticks[-1], 1)
                 say = f"{namesrv}, from {_clock(since)}: {count} routes {kind}"
-                marks.append(Mark(f"M{left},{low}H{right}V{high}H{left}z", CHANGES[kind], say))
+                marks.append(Mark(f"M{left},{low:g}H{right}V{high}H{left}z", CHANGES[kind], say))
                 low = high
     return _complete(len(names) * height - _ROW_PX, "".join(lines), labels, marks, domain, width)
 

@@ -251,7 +251,7 @@ def _brokers_of(facts: Facts, namesrv: Row, place: int) -> dict[str, Any]:
     )
     shown, quiet = _eventful(own, facts)
 
-    def timeline(rows: Sequence[Row], domain: charts.Domain, width: int) -> charts.Drawing:
+    def timeline(rows: Sequence[charts.Row], domain: charts.Domain, width: int) -> charts.Drawing:
         return charts.timeline(rows, lives, domain, width)
 
     label, day = f"Brokers in {namesrv['namesrv_id']}", _one_day(facts)

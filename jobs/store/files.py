@@ -81,11 +81,6 @@ class DataFile(NamedTuple):
     stats: str = ""
     pieces: Pieces = ()
 
-    @property
-    def partition_day(self) -> dt.date | None:
-        """Return the day by which it lies in its partition: that of its rows, or the first on which its intervals closed."""
-        return self.closed[0] if self.closed else self.day
-
     def may_be_of(self, names: Iterable[str]) -> bool:
         """Return whether there may be rows of one of these name servers in it."""
         low, high = self.namesrvs
@@ -122,7 +117,7 @@ def write_file(
             writer.add_key_value_metadata({_PIECES: ",".join(map(str, joins)).encode()})
     data, footer = sink.getvalue(), writer.writer.metadata
     unique = f"{uuid.uuid4().hex[:12]}-{hashlib.sha256(data).hexdigest()}"
-    path = f"{folder_of(table, day)}{name}-{unique}.zstd.parquet"
+    path = f"{_folder_of(table, day)}{name}-{unique}.zstd.parquet"
     system, folder = filesystem_of(table_path(root, table))
     if isinstance(system, pafs.LocalFileSystem):
         system.create_dir(posixpath.dirname(f"{folder}/{path}"))
@@ -156,7 +151,7 @@ def _pieces(leaves: Sequence[bytes], joins: Sequence[int]) -> Pieces:
     return tuple((end - start, root_of(leaves[start:end])) for start, end in pairwise([0, *ends]) if end > start)
 
 
-def folder_of(table: Table, day: dt.date | None) -> str:
+def _folder_of(table: Table, day: dt.date | None) -> str:
     """Return the folder of a partition, below that of the table, as Hive calls it."""
     if table.has_intervals:
         return f"{CLOSED_MONTH}={NO_VALUE if day is None else month_of(day)}/"

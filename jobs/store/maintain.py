@@ -157,14 +157,16 @@ def _crowded(version: Version) -> dict[dt.date | None, list[DataFile]]:
 
 def _compacted(warehouse: Warehouse, version: Version, crowded: Mapping[dt.date | None, list[DataFile]]) -> Version:
     """Put the small files together, prove that their rows are what they were, and return the version that has them so."""
-    # Those of a name server beside each other.
-    ordered = (sorted(files, key=lambda file: (file.namesrvs[0] or "", file.path)) for files in crowded.values())
-    groups = [group for files in ordered for group in groups_of(files, _FULL_BYTES)]
+    groups = [
+        (day, group)
+        for day, files in crowded.items()
+        # Those of a name server beside each other.
+        for group in groups_of(sorted(files, key=lambda file: (file.namesrvs[0] or "", file.path)), _FULL_BYTES)
+    ]
     if not groups:
         return version
     root, table, add = warehouse.path, version.table, list[DataFile]()
-    for group in groups:
-        day = group[0].partition_day
+    for day, group in groups:
         joins = [rows for file in group for rows in joins_of(root, table, file)]
         read, written = list[Digest](), list[Digest]()
         rows = _digested(batches_of(root, table, group), read)
@@ -173,7 +175,7 @@ def _compacted(warehouse: Warehouse, version: Version, crowded: Mapping[dt.date 
             pass
         if sum_of(read) != sum_of(written):
             raise TamperedError(f"compaction has changed rows of {table.name}; nothing was deleted", "Run `check`")
-    remove = [file for group in groups for file in group]
+    remove = [file for _, group in groups for file in group]
     number = delta_log.commit(version, add, remove, warehouse.run_id, rows_change=False)
     return Version(warehouse.path, table, number)
 

@@ -31,7 +31,6 @@ from jobs.store.files import (
     digest_of,
     digests_of,
     is_rooted,
-    joins_of,
     namesrvs_in,
     pieces_of,
     read_files,
@@ -362,15 +361,14 @@ class Warehouse:
         self.change(table, [write_file(rows, self.path, table, day, self.run_id)] if rows.num_rows else (), instead)
 
     def append(self, table: Table, rows: pa.Table) -> None:
-        """Add rows to a table that is not cut by day. Until `commit` only this run sees it.
+        """Add rows to the ledger, of whose own files the chain has none. Until `commit` only this run sees it.
 
         Each run adds a few, and each reads them all: small files are put together when there are many.
         """
         small = [file for file in self.files(table) if file.size < _SMALL_BYTES]
         again = small if len(small) >= _MANY else []
-        joins = [count for file in again for count in joins_of(self.path, table, file)]
         parts = [*batches_of(self.path, table, again), rows]
-        self.change(table, [write_file(parts, self.path, table, None, self.run_id, joins)], again)
+        self.change(table, [write_file(parts, self.path, table, None, self.run_id)], again)
 
     def commit(
         self, tables: Iterable[Table] | None = None, share: Callable[[int, int], None] = nobody
