@@ -532,10 +532,12 @@ class _Reader:
         number = -1 - 2 * self._series.number - (transcript is self._earlier)
         counted = transcript.counted_before  # events that an earlier run has counted
         of_frames: defaultdict[str, list[FrameRow]] = defaultdict(list)
+        singly = list[AnyRow]()
         for row in rows:
-            if isinstance(row, FrameRow):
+            if isinstance(row, FrameRow) and row.table in FRAME_TABLES:
                 of_frames[row.namesrv_id].append(row)
-        singly: list[AnyRow] = [row for row in rows if not isinstance(row, FrameRow)]
+            else:
+                singly.append(row)
         for namesrv_id, found in list(of_frames.items()):
             effects = [row.effect_us for row in found]
             if not self._lateness.lets_through(namesrv_id, min(effects), max(effects)):

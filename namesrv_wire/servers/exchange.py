@@ -23,9 +23,8 @@ from namesrv_wire.rows import (
     Tally,
     Values,
     digest_id,
-    envelope,
+    event_row,
     gap_until,
-    namesrv_row,
     quarantine_row,
 )
 from namesrv_wire.streams.connection import Connection, Pending
@@ -389,10 +388,22 @@ class Ledger:
         place: Place | None = None,
         version: int | None = None,
         properties: str | None = None,
-    ) -> Row:
+    ) -> FrameRow:
         """Return a row of `namesrv_events`: at the packet at hand, unless a position and a place are given."""
-        shared = self.envelope(self.slot() if seq is None else seq, kind, None, place or self.place)
-        return namesrv_row(shared, kind, version, evidence, properties)
+        place, seq = place or self.place, self.slot() if seq is None else seq
+        identity = digest_id(self.id, None, kind, place.time_ns)
+        said = {"kind": kind, "version": version, "evidence": evidence, "properties": properties}
+        return event_row("namesrv_events", self.id, seq, identity, None, place, **said)
+
+    def channel_row(
+        self, connection: Connection, seq: int, place: Place, kind: str, closed_by: str, silent_ms: int, pending: int
+    ) -> FrameRow:
+        """Return the row of one end of a connection, as the name server met it, with so many requests `pending`."""
+        identity = digest_id(self.id, connection.channel_id, kind, "")
+        said: Values = {"kind": kind, "closed_by": closed_by, "remote_addr": connection.client}
+        said |= {"silent_ms": silent_ms, "pending_requests": pending}
+        row = event_row("channel_events", self.id, seq, identity, connection.channel_id, place, **said)
+        return row._replace(proxied_addr=connection.proxied)
 
     def slot(self) -> int:
         """Return the next free position of this packet."""
@@ -401,15 +412,6 @@ class Ledger:
             self.last_slot = max(self.last_slot + SLOT_STEP, self.time_ns)
         self.last_slot += 1
         return self.last_slot
-
-    def envelope(self, seq: int, kind: str, connection: Connection | None, place: Place) -> Values:
-        """Return the shared columns of a row about a connection or (None) the name server, at a position."""
-        channel = None if connection is None else connection.channel_id
-        identity = digest_id(self.id, channel, kind, place.time_ns if connection is None else "")
-        values = envelope(self.id, seq, identity, channel, place)
-        if connection is not None:
-            values["proxied_addr"] = connection.proxied
-        return values
 
     def emit(self, row: AnyRow) -> None:
         """Write a row."""
