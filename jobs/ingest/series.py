@@ -28,7 +28,7 @@ from namesrv_day.arrow.rows import rows_of
 from namesrv_wire.errors import CaptureError, DecodeError, Reason, UnorderedError
 from namesrv_wire.lateness import Lateness, ahead_of_clock
 from namesrv_wire.limits import BEAT_NS
-from namesrv_wire.packets.capture import SYN, Endpoints, Segment
+from namesrv_wire.packets.capture import SYN, Segment
 from namesrv_wire.packets.columns import DISORDER_NS, CaptureStats, Packets, read_capture, read_columns
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, told
 from namesrv_wire.rows import FRAME_TABLES, REVOKED, AnyRow, FrameRow, Row, Tally, Values, gap_until, quarantine_row
@@ -38,6 +38,7 @@ from schemas import bronze
 
 _PEEKED_PACKETS = 2_000
 """Packets of a capture in which its name servers show up; brokers and clients ask at least every 30 seconds."""
+_PEEKED_FILES = 8
 OVERLAP_NS = 1_000_000_000
 """Captures that follow each other may overlap by this much: what is there twice is known by its numbers."""
 _ADJACENT = 1 << 16
@@ -306,6 +307,7 @@ class _Reader:
         self._again: dict[str, int] = {}
         """How many packets of each were read from another one."""
         self._begun: dict[tuple[str, str], Stream] = {}
+        self._peeked: dict[Path, list[Segment]] = {}
         self._all, self._behind = max(1, sum(source.bytes for source in series.sources)), 0
         """Bytes of all files, and of those that are read."""
         self._found = ReadSeries()
@@ -313,13 +315,10 @@ class _Reader:
     def read(self) -> ReadSeries:
         """Return what the files gave."""
         found, transcripts = self._found, (self._transcript, self._earlier)
-        peeked = list[Segment]()
         for source, following in pairwise([*self._series.sources, None]):
             assert source is not None
-            peeked = peeked or self._peek(source)
             behind = [] if following is None else self._peek(following)
-            row = self._read(source, peeked, min((segment.time_ns for segment in behind), default=0))
-            peeked = behind
+            row = self._read(source, self._peek(source), min((segment.time_ns for segment in behind), default=0))
             found.rows.append((row, self._rows.count))
             self._behind += source.bytes
         for transcript in transcripts:
@@ -355,7 +354,12 @@ class _Reader:
         return found
 
     def _peek(self, source: Source) -> list[Segment]:
-        return peek(source.path, self._conf.vxlan_ports, self._before.until_us)
+        """Return the first segments of a capture, which its neighbours are held against, too."""
+        if source.path not in self._peeked:
+            if len(self._peeked) >= _PEEKED_FILES:
+                del self._peeked[next(iter(self._peeked))]
+            self._peeked[source.path] = peek(source.path, self._conf.vxlan_ports, self._before.until_us)
+        return self._peeked[source.path]
 
     def _read(self, source: Source, peeked: Sequence[Segment], following_ns: int) -> Values:
         """Read a capture; return its row for `sources`, with the reason if reading stopped early.
@@ -463,13 +467,13 @@ class _Reader:
         name, before, limit_days = source.path.name, replace(transcript.counts), self._lateness.limit_days
         last_ns = None
         stats = self._stats[name] = CaptureStats()
-        ahead, endpoints = _Ahead(self._before.until_us), Endpoints()
+        ahead = _Ahead(self._before.until_us)
         columns = read_columns(source.path, stats, self._conf.vxlan_ports)
         read, end = UntilItStops(_in_order(columns, source.path, limit_days, ahead)), list[Packets]()
         for some in _but_its_end(read, 0 if is_known else following_ns, end):
             if self._held:
                 first = bisect_right(some.time_ns, max(segment.time_ns for segment, _ in self._held))
-                self._held += ((segment, name) for segment in some.only(range(first)).segments(endpoints))
+                self._held += ((segment, name) for segment in some.only(range(first)).segments())
                 if first == len(some.time_ns):
                     continue
                 self._feed_held()
@@ -477,7 +481,7 @@ class _Reader:
             tell((self._behind + min(stats.read_bytes, source.bytes)) / self._all)
             if is_known:
                 rows = list[AnyRow]()
-                for segment in some.segments(endpoints):
+                for segment in some.segments():
                     last_ns = segment.time_ns
                     if is_known(segment):
                         self._found.tally.packets += 1
@@ -489,7 +493,7 @@ class _Reader:
                 rows, of_last = transcript.feed_all(some, name)
                 last_ns = of_last or last_ns
             self._add(transcript, rows)
-        self._held += ((segment, name) for some in end for segment in some.segments(endpoints))
+        self._held += ((segment, name) for some in end for segment in some.segments())
         last_ns = max([last_ns or 0, *(segment.time_ns for segment, of in self._held if of == name)]) or None
         self._feed_held(following_ns)
         self._found.tally.pieces += len(ahead.rows)
