@@ -214,12 +214,12 @@ class Exchange:
             self._await(connection, opaque, Pending(frame.code, seq, time_ns, row, None))
 
     def _await(self, connection: Connection, opaque: int, pending: Pending) -> None:
-        if len(connection.pending) + len(connection.orphans) >= MAX_PENDING:
+        if len(connection.pending) >= MAX_PENDING:
             self.unanswered_at_arrival(connection)
             connection.pending.clear()
         earlier = connection.pending.pop(opaque, None)
-        if earlier is not None:
-            connection.orphans.append(earlier)
+        if earlier is not None:  # its number is used again: no answer is its own any more
+            self.unanswered(connection, earlier)
         connection.pending[opaque] = pending
 
     def _answer(self, connection: Connection, known: KnownFrame, opaque: int, *, is_late: bool) -> None:
@@ -264,9 +264,8 @@ class Exchange:
     def _lost(self, connection: Connection, asked_ns: int) -> None:
         """Write requests whose answers a hole has, now that what was asked at `asked_ns`, later, is answered: they took effect."""
         until_ns = min(asked_ns, connection.lost_ns)
-        # They are in order, but for those whose opaque was used again: it is enough to look at the first.
-        oldest = next(iter(connection.pending.values()), None)
-        if connection.orphans or (oldest is not None and oldest.time_ns <= until_ns):
+        oldest = next(iter(connection.pending.values()), None)  # they are in order
+        if oldest is not None and oldest.time_ns <= until_ns:
             for pending in connection.wait_for(lambda pending: pending.time_ns > until_ns):
                 self.unanswered(connection, pending)
         if asked_ns > connection.lost_ns:
@@ -276,7 +275,6 @@ class Exchange:
         """Write the unanswered requests of a connection with their arrival as effect."""
         for pending in connection.waiting:
             self.unanswered(connection, pending)
-        connection.orphans.clear()
 
     def withdraw(self, connection: Connection, after_ns: int) -> None:
         """Take back a connection's unanswered requests from behind a time: they reached nobody.

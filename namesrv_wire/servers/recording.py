@@ -383,7 +383,6 @@ class Endings:
                 # It stays so: an answer that comes all the same changes nothing about when it took effect.
                 pending.row = pending.row._replace(seq=self._ledger.slot(), effect_us=self._ledger.time_ns // 1_000)
             self._exchange.unanswered(connection, pending)
-        connection.orphans.clear()
         for kind in kinds:
             self._emit(connection, kind, closed_by, silent_ns, len(waiting))
         self.ended(connection)
