@@ -308,6 +308,8 @@ class _Reader:
         """How many packets of each were read from another one."""
         self._begun: dict[tuple[str, str], Stream] = {}
         self._peeked: dict[Path, list[Segment]] = {}
+        self._ahead, self._ahead_rows = 0, list[Row]()
+        """How many packets of a capture lie after the clock of who reads it, and quarantine rows for them."""
         self._all, self._behind = max(1, sum(source.bytes for source in series.sources)), 0
         """Bytes of all files, and of those that are read."""
         self._found = ReadSeries()
@@ -467,9 +469,9 @@ class _Reader:
         name, before, limit_days = source.path.name, replace(transcript.counts), self._lateness.limit_days
         last_ns = None
         stats = self._stats[name] = CaptureStats()
-        ahead = _Ahead(self._before.until_us)
+        self._ahead, self._ahead_rows = 0, []
         columns = read_columns(source.path, stats, self._conf.vxlan_ports)
-        read, end = UntilItStops(_in_order(columns, source.path, limit_days, ahead)), list[Packets]()
+        read, end = UntilItStops(self._in_order(columns, source.path, limit_days)), list[Packets]()
         for some in _but_its_end(read, 0 if is_known else following_ns, end):
             if self._held:
                 first = bisect_right(some.time_ns, max(segment.time_ns for segment, _ in self._held))
@@ -496,8 +498,8 @@ class _Reader:
         self._held += ((segment, name) for some in end for segment in some.segments())
         last_ns = max([last_ns or 0, *(segment.time_ns for segment, of in self._held if of == name)]) or None
         self._feed_held(following_ns)
-        self._found.tally.pieces += len(ahead.rows)
-        self._add(transcript, ahead.rows)
+        self._found.tally.pieces += len(self._ahead_rows)
+        self._add(transcript, self._ahead_rows)
         if read.stopped is not None:
             transcript.pass_hole(name)
         if isinstance(read.stopped, UnorderedError):
@@ -519,9 +521,9 @@ class _Reader:
                 f"a snapshot length of {stats.longest_bytes:,} would have been enough. What headers show was read: "
                 "connections, how they ended, when name servers were up"
             )
-        elif ahead.packets:
+        elif self._ahead:
             error = (
-                f"{name}: {ahead.packets:,} packets have times later than this run, by more than "
+                f"{name}: {self._ahead:,} packets have times later than this run, by more than "
                 f"late.ahead_limit_minutes: see quarantine ({Reason.AHEAD_OF_CLOCK.value})"
             )
         row = source.row(frames, packets, last_ns, error)
@@ -529,6 +531,48 @@ class _Reader:
         if 2 * cut > frames + cut or 2 * _reached(source, stats, read.stopped) < source.bytes:
             row["verdict"] = bronze.UNREAD
         return row
+
+    def _in_order(self, found: Iterable[Packets], path: Path, limit_days: int) -> Iterator[Packets]:
+        """Yield packets up to one before which the clock goes back too far. Raises UnorderedError there.
+
+        Those that lie after the reader's own clock are left out.
+        """
+        latest_ns = 0
+        for some in found:
+            packets = self._without_ahead(some, path.name)
+            times = np.array([latest_ns, *packets.time_ns], np.int64)
+            latest = np.maximum.accumulate(times)
+            behind = np.flatnonzero(latest - times > limit_days * _NS_PER_DAY)
+            if len(behind):
+                at = int(behind[0])
+                yield packets.only(range(at - 1))
+                back = f"from {instant(int(latest[at]))} to {instant(int(times[at]))}"
+                raise UnorderedError(
+                    path, packets.number(at - 1), f"the clock goes back {back}, beyond late.limit_days"
+                )
+            latest_ns = int(latest[-1])
+            yield packets
+
+    def _without_ahead(self, packets: Packets, name: str) -> Packets:
+        """Return packets that do not lie after the clock of who reads them.
+
+        A row stands for such packets that follow each other: of a capture whose clock was wrong there may be millions.
+        """
+        until_us = self._before.until_us
+        if until_us is None or max(packets.time_ns, default=0) <= until_us * NS_PER_US:
+            return packets
+        is_ahead = np.array(packets.time_ns, np.int64) > until_us * NS_PER_US
+        places = np.flatnonzero(is_ahead)
+        self._ahead += len(places)
+        for stretch in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1):
+            first, size = int(stretch[0]), len(stretch)
+            us = packets.time_ns[first] // NS_PER_US
+            piece = packets.data[packets.start[first] : packets.stop[first]]
+            why = ahead_of_clock(us, until_us) + (f"; so are the next {size - 1} packets" if size > 1 else "")
+            place = (name, packets.number(first), packets.time_ns[first])
+            error, identity = DecodeError(Reason.AHEAD_OF_CLOCK, why), f"{us} {size}"
+            self._ahead_rows.append(quarantine_row((None, None), place, error, bytes(piece), len(piece), identity))
+        return packets.only(np.flatnonzero(~is_ahead).tolist())
 
     def _add(self, transcript: Transcript, rows: Sequence[AnyRow]) -> None:
         """Add rows of captures, past the judge of their times."""
@@ -589,34 +633,6 @@ class _Reader:
             row["error"] = f"{name}: {error}"
 
 
-@dataclass(slots=True)
-class _Ahead:
-    """Packets of a capture that lie after the clock of who reads it, `until_us`: how many, and quarantine rows for them.
-
-    A row stands for such packets that follow each other: of a capture whose clock was wrong there may be millions.
-    """
-
-    until_us: int | None
-    packets: int = 0
-    rows: list[Row] = field(default_factory=list)
-
-    def without(self, packets: Packets, name: str) -> Packets:
-        if self.until_us is None or max(packets.time_ns, default=0) <= self.until_us * NS_PER_US:
-            return packets
-        is_ahead = np.array(packets.time_ns, np.int64) > self.until_us * NS_PER_US
-        places = np.flatnonzero(is_ahead)
-        self.packets += len(places)
-        for stretch in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1):
-            first, size = int(stretch[0]), len(stretch)
-            us = packets.time_ns[first] // NS_PER_US
-            piece = packets.data[packets.start[first] : packets.stop[first]]
-            why = ahead_of_clock(us, self.until_us) + (f"; so are the next {size - 1} packets" if size > 1 else "")
-            place = (name, packets.number(first), packets.time_ns[first])
-            error, identity = DecodeError(Reason.AHEAD_OF_CLOCK, why), f"{us} {size}"
-            self.rows.append(quarantine_row((None, None), place, error, bytes(piece), len(piece), identity))
-        return packets.only(np.flatnonzero(~is_ahead).tolist())
-
-
 def _reached(source: Source, stats: CaptureStats, stopped: Exception | None) -> int:
     """Return up to which byte of a capture it was read."""
     if stopped is None:
@@ -644,26 +660,6 @@ def _but_its_end(found: UntilItStops[Packets], following_ns: int, end: list[Pack
         first = bisect_right(packets.time_ns, following_ns) if is_disordered else len(packets.time_ns)
         yield packets.only(range(first)) if first < len(packets.time_ns) else packets
         end.append(packets.only(range(first, len(packets.time_ns))))
-
-
-def _in_order(found: Iterable[Packets], path: Path, limit_days: int, ahead: _Ahead) -> Iterator[Packets]:
-    """Yield packets up to one before which the clock goes back too far. Raises UnorderedError there.
-
-    Those that lie after the reader's own clock are left to `ahead`.
-    """
-    latest_ns = 0
-    for some in found:
-        packets = ahead.without(some, path.name)
-        times = np.array([latest_ns, *packets.time_ns], np.int64)
-        latest = np.maximum.accumulate(times)
-        behind = np.flatnonzero(latest - times > limit_days * _NS_PER_DAY)
-        if len(behind):
-            at = int(behind[0])
-            yield packets.only(range(at - 1))
-            back = f"from {instant(int(latest[at]))} to {instant(int(times[at]))}"
-            raise UnorderedError(path, packets.number(at - 1), f"the clock goes back {back}, beyond late.limit_days")
-        latest_ns = int(latest[-1])
-        yield packets
 
 
 def _known(conf: PipelineConf, namesrv_of: Mapping[str, str]) -> tuple[dict[str, int], tuple[str, ...]]:
