@@ -11,7 +11,7 @@ import lzma
 import zlib
 from collections.abc import Callable
 from io import BufferedReader, RawIOBase
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from backports import zstd
 from lz4.frame import LZ4FrameDecompressor
@@ -22,17 +22,6 @@ _READ: Final = 1 << 16
 MAX_WINDOW_BYTES: Final = 128 << 20
 _SKIPPABLE: Final = range(0x184D2A50, 0x184D2A60)
 """How a frame begins that Zstandard and LZ4 pass over."""
-
-
-class _Decompressor(Protocol):
-    """What the libraries have in common."""
-
-    eof: bool
-    needs_input: bool
-    unused_data: Any
-
-    def decompress(self, data: bytes, max_length: int, /) -> bytes:
-        """Return at most so many bytes of what these, and those before, stand for."""
 
 
 class _Gzip:
@@ -96,7 +85,7 @@ class _Unpacked(RawIOBase):
     def __init__(self, file: BufferedReader) -> None:
         super().__init__()
         self._file = file
-        self._now: _Decompressor | None = None
+        self._now: Any = None
         self._packed = b""
 
     def readable(self) -> bool:
@@ -117,15 +106,14 @@ class _Unpacked(RawIOBase):
         while True:
             if self._now is None and not self._begins():
                 return b""
-            assert self._now is not None
             if not self._packed and self._now.needs_input:
                 self._packed = self._file.read(_READ)
                 if not self._packed and (rest := self._now.decompress(b"", size)):
-                    return rest
+                    return bytes(rest)
                 if not self._packed:
                     raise EOFError("it ends before its end-of-stream marker")
             packed, self._packed = self._packed, b""
-            found = self._now.decompress(packed, size)
+            found: bytes = self._now.decompress(packed, size)
             if self._now.eof:
                 self._packed, self._now = bytes(self._now.unused_data or b""), None
             if found:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.json_text import canonical_json
-from namesrv_wire.rows import AnyRow, Place, Row, digest_id, envelope, namesrv_row, quarantine_row
+from namesrv_wire.rows import AnyRow, FrameRow, Place, Row, digest_id, event_row, quarantine_row
 
 STEP_BACK_NS: Final = 5_000_000_000
 STEP_BACK_US: Final = STEP_BACK_NS // 1_000
@@ -59,7 +59,7 @@ class Lateness:
         self._earliest_day = {name: us // _DAY_US - limit_days for name, us in watermarks_us.items()}
         self._latest_of_file: dict[str, int] = {}
         self._last_of_file: dict[str, int] = {}
-        self._steps: list[Row] = []
+        self._steps: list[FrameRow] = []
         self.latest_us: dict[str, int] = {}
         self.refused: Counter[Reason] = Counter()
         """Rows that were refused, by reason; of a file of which nothing was let through, too."""
@@ -141,7 +141,7 @@ class Lateness:
         self.latest_us[namesrv_id] = max(self.latest_us.get(namesrv_id, at_us), at_us)
         return row
 
-    def steps_back(self) -> list[Row]:
+    def steps_back(self) -> list[FrameRow]:
         """Return the facts `clock_went_back` of the file, the first `MAX_NOTED` of them."""
         return list(self._steps)
 
@@ -161,8 +161,8 @@ class Lateness:
         at_us = values["effect_time"]
         place = Place(values["source_file"], values["source_offset"], at_us * _NS_PER_US)
         identity = digest_id(values["namesrv_id"], kind, before_us, at_us, values["event_id"])
-        shared = envelope(values["namesrv_id"], place.time_ns, identity, None, place)
-        fact = namesrv_row(shared, kind, None, stepped(before_us, at_us))
+        said = {"kind": kind, "version": None, "evidence": stepped(before_us, at_us), "properties": None}
+        fact = event_row("namesrv_events", values["namesrv_id"], place.time_ns, identity, None, place, **said)
         self._steps.append(fact._replace(seq_is_given=False))
 
 

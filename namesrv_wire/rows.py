@@ -48,6 +48,8 @@ class Row(NamedTuple):
 class FrameRow(NamedTuple):
     """The row of an event or an answer, as frames of a capture or lines of a log say it: what is its own, and what it shares.
 
+    So are facts about connections and name servers, which share nothing.
+
     `said` are the columns of the request, `answered` those of the answer, which go before: equal frames share one object, so
     do lines. Times are microseconds since the epoch. `request_seq`: of an answer to a question. `nth`: of that and of a heartbeat.
     `own_id`: None, if it follows from these. `seq_is_given`: as of a `Row`.
@@ -195,31 +197,13 @@ def quarantine_row(
     )
 
 
-def channel_row(envelope: Values, kind: str, closed_by: str, remote: str, silent_ms: int, pending: int) -> Row:
-    """Return one end of a connection, as the name server met it."""
-    said = {"kind": kind, "closed_by": closed_by, "remote_addr": remote}
-    return Row("channel_events", {**envelope, **said, "silent_ms": silent_ms, "pending_requests": pending})
-
-
-def namesrv_row(envelope: Values, kind: str, version: int | None, evidence: str, properties: str | None = None) -> Row:
-    """Return one fact about a name server's life."""
-    values = {"kind": kind, "version": version, "evidence": evidence, "properties": properties}
-    return Row("namesrv_events", {**envelope, **values})
-
-
-def envelope(namesrv_id: str, seq: int, event_id: str, channel_id: str | None, place: Place) -> Values:
-    """Return the columns that all event tables share, of what takes effect as it is seen."""
-    return {
-        "namesrv_id": namesrv_id,
-        "seq": seq,
-        "event_id": event_id,
-        "event_time": place.time_ns // 1_000,
-        "effect_time": place.time_ns // 1_000,
-        "channel_id": channel_id,
-        "proxied_addr": None,
-        "source_file": place.source_file,
-        "source_offset": place.source_offset,
-    }
+def event_row(
+    table: str, namesrv_id: str, seq: int, event_id: str | None, channel_id: str | None, place: Place, **said: Any
+) -> FrameRow:
+    """Return the row of what takes effect as it is seen, with these columns of its own."""
+    at_us = place.time_ns // 1_000
+    own = (at_us, at_us, channel_id, None, place.source_file, place.source_offset)
+    return FrameRow(table, namesrv_id, seq, event_id, *own, said, NOTHING)
 
 
 @dataclass(slots=True)

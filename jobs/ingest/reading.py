@@ -12,15 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.ingest.series import Before, ReadSeries, Series, joined_by, read_series, series_in
 from jobs.ingest.sources import Ingested, Quarantined, ReadSource, Source, UntilItStops, is_compressed
-from jobs.ingest.staging import WRITTEN, Collector, Run, Staging, as_staged, columns_of
+from jobs.ingest.staging import Collector, Run, Staging
 from jobs.passes import InProcess, Passes
 from jobs.spark_options import is_meant_for_cluster
-from jobs.store.places import unnamed
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_day.arrow.rows import rows_of, with_microseconds
@@ -30,7 +28,6 @@ from namesrv_wire.logs.log_file import BLOCK_BYTES, Block, read_blocks
 from namesrv_wire.logs.namesrv_log import BROKER_LINES, NOT_TOLD, OTHER_LINES, Told, is_fact, read_log
 from namesrv_wire.rows import QUARANTINE, AnyRow, FrameRow, Values
 from schemas import bronze
-from schemas.times import US_PER_DAY, day_of
 
 
 class Part(NamedTuple):
@@ -55,18 +52,19 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class ReadBlock:
-    """What a block of lines holds: files of rows by table, `files` of events' lines and `careful` of all else.
+    """What a block of lines holds: files of rows by table.
 
-    `count`: of lines, whose numbers count from 0; `numbers`: of rows and lines together, from 1. `ignored`: as of its `Block`.
+    `first`, `count`: the number of its first line in its part, and how many there are; `numbers`: of rows and lines together,
+    from 1. `ignored`: as of its `Block`.
     `times`: of the effects of its rows. `days`: on which something was received or took effect. `stated`: addresses that are said
     to be another one of a name server. `refused`: lines that are no events.
     """
 
+    first: int
     count: int
     frames: int
     ignored: Counter[str] = field(default_factory=Counter)
     files: dict[str, str] = field(default_factory=dict)
-    careful: dict[str, str] = field(default_factory=dict)
     numbers: int = 0
     times: dict[str, Times] = field(default_factory=dict)
     days: set[dt.date] = field(default_factory=set)
@@ -95,18 +93,18 @@ def read_part(part: Part) -> tuple[list[ReadBlock], str | None]:
 
 
 def _written(part: Part, name: str, block: Block) -> ReadBlock:
-    found, run = ReadBlock(block.count, block.frames, block.ignored), part.run
-    known, met = defaultdict[str, list[FrameRow]](list), defaultdict[str, list[int]](list)
-    careful = Collector(run, f"{name}-careful-")
-    careful.reserve(block.count)
+    found = ReadBlock(block.first, block.count, block.frames, block.ignored)
+    known, met = list[FrameRow](), defaultdict[str, list[int]](list)
+    rows = Collector(part.run, f"{name}-")
+    rows.reserve(block.count)
     for row in block.rows:
         if isinstance(row, FrameRow) and part.told is None:
-            known[row.table].append(row)
+            known.append(row)
             met[row.namesrv_id].append(row.effect_us)
             continue
         values, at = row.values, _number(row, block)
         frame = None if _is_part(row, part) else at + 1
-        careful.add(_placed(row, at), frame=frame, number=frame)
+        rows.add(_placed(row, block.first + max(at, 0)), frame=frame, number=frame)
         if values.get("effect_time") is not None:
             met[values["namesrv_id"]].append(values["effect_time"])
         if (address := values.get("namesrv_addr")) not in (None, values.get("namesrv_id")):
@@ -114,23 +112,13 @@ def _written(part: Part, name: str, block: Block) -> ReadBlock:
         if row.table == QUARANTINE:
             found.refused.add(values["reason"], at, values["detail"] or "")
     found.times = {of: times_of(np.array(us)) for of, us in sorted(met.items())}
-    for table, rows in known.items():
-        numbers = np.array([row.source_offset for row in rows]) - block.first
-        own = {"ingest_run": run.run_id, "source_offset": numbers, "_n": numbers + 1, "_frame": numbers + 1}
-        columns = columns_of(rows, WRITTEN[table], **own)
-        batch = as_staged(columns, run.namesrv_of)
-        found.files[table], stream = unnamed(run.folder, f"{name}-{table}")
-        with stream, pa.ipc.new_stream(stream, batch.schema) as writer:
-            writer.write_batch(batch)
-        for times in (columns["event_time"], columns["effect_time"]):
-            days = np.unique(times.cast(pa.int64()).to_numpy() // US_PER_DAY)
-            found.days.update(day_of(day * US_PER_DAY) for day in days.tolist())
-    for said, of in {id(row.said): (row.said, row.namesrv_id) for rows in known.values() for row in rows}.values():
+    numbers = [row.source_offset - block.first + 1 for row in known]
+    rows.add_frames(known, numbers, numbers)
+    for said, of in {id(row.said): (row.said, row.namesrv_id) for row in known}.values():
         if (address := said.get("namesrv_addr")) not in (None, of):
             found.stated[address] = of
-    found.careful = {table: path for table in sorted(careful.tables) if (path := careful.end(table)) is not None}
-    found.numbers = careful.count
-    found.days |= careful.days
+    found.files = {table: path for table in sorted(rows.tables) if (path := rows.end(table)) is not None}
+    found.numbers, found.days = rows.count, rows.days
     return found
 
 
@@ -146,11 +134,11 @@ def _number(row: AnyRow, block: Block) -> int:
 
 
 def _placed(row: AnyRow, line: int) -> AnyRow:
-    """Return a row as it is of a line of its file, or of its block."""
+    """Return a row as it is of a line of its file, or of its part."""
     if isinstance(row, FrameRow):
-        return row._replace(source_offset=max(line, 0))
+        return row._replace(source_offset=line)
     values = row.values
-    return row._replace(values={**values, "source_offset": max(line, 0)}) if "source_offset" in values else row
+    return row._replace(values={**values, "source_offset": line}) if "source_offset" in values else row
 
 
 _WORTH_ASKING = 4 << 20
@@ -307,8 +295,7 @@ class Reading:
                 # `line`: the number that the first line of the block has in its file.
                 first = staging.reserve(block.numbers)
                 if lateness.all_in_order(block.times):
-                    for files in (block.files, block.careful):
-                        staging.add_files(files, block.days, first - 1, line)
+                    staging.add_files(block.files, block.days, first - 1, line - block.first)
                 else:
                     lines = next(lines for at, lines in once_more if at == number)
                     for row in lines.rows:

@@ -28,7 +28,7 @@ from namesrv_day.arrow.rows import rows_of
 from namesrv_wire.errors import CaptureError, DecodeError, Reason, UnorderedError
 from namesrv_wire.lateness import Lateness, ahead_of_clock
 from namesrv_wire.limits import BEAT_NS
-from namesrv_wire.packets.capture import SYN, Endpoints, Segment
+from namesrv_wire.packets.capture import SYN, Segment
 from namesrv_wire.packets.columns import DISORDER_NS, CaptureStats, Packets, read_capture, read_columns
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, told
 from namesrv_wire.rows import FRAME_TABLES, REVOKED, AnyRow, FrameRow, Row, Tally, Values, gap_until, quarantine_row
@@ -38,6 +38,7 @@ from schemas import bronze
 
 _PEEKED_PACKETS = 2_000
 """Packets of a capture in which its name servers show up; brokers and clients ask at least every 30 seconds."""
+_PEEKED_FILES = 8
 OVERLAP_NS = 1_000_000_000
 """Captures that follow each other may overlap by this much: what is there twice is known by its numbers."""
 _ADJACENT = 1 << 16
@@ -306,6 +307,9 @@ class _Reader:
         self._again: dict[str, int] = {}
         """How many packets of each were read from another one."""
         self._begun: dict[tuple[str, str], Stream] = {}
+        self._peeked: dict[Path, list[Segment]] = {}
+        self._ahead, self._ahead_rows = 0, list[Row]()
+        """How many packets of a capture lie after the clock of who reads it, and quarantine rows for them."""
         self._all, self._behind = max(1, sum(source.bytes for source in series.sources)), 0
         """Bytes of all files, and of those that are read."""
         self._found = ReadSeries()
@@ -313,13 +317,10 @@ class _Reader:
     def read(self) -> ReadSeries:
         """Return what the files gave."""
         found, transcripts = self._found, (self._transcript, self._earlier)
-        peeked = list[Segment]()
         for source, following in pairwise([*self._series.sources, None]):
             assert source is not None
-            peeked = peeked or self._peek(source)
             behind = [] if following is None else self._peek(following)
-            row = self._read(source, peeked, min((segment.time_ns for segment in behind), default=0))
-            peeked = behind
+            row = self._read(source, self._peek(source), min((segment.time_ns for segment in behind), default=0))
             found.rows.append((row, self._rows.count))
             self._behind += source.bytes
         for transcript in transcripts:
@@ -355,7 +356,12 @@ class _Reader:
         return found
 
     def _peek(self, source: Source) -> list[Segment]:
-        return peek(source.path, self._conf.vxlan_ports, self._before.until_us)
+        """Return the first segments of a capture, which its neighbours are held against, too."""
+        if source.path not in self._peeked:
+            if len(self._peeked) >= _PEEKED_FILES:
+                del self._peeked[next(iter(self._peeked))]
+            self._peeked[source.path] = peek(source.path, self._conf.vxlan_ports, self._before.until_us)
+        return self._peeked[source.path]
 
     def _read(self, source: Source, peeked: Sequence[Segment], following_ns: int) -> Values:
         """Read a capture; return its row for `sources`, with the reason if reading stopped early.
@@ -463,13 +469,13 @@ class _Reader:
         name, before, limit_days = source.path.name, replace(transcript.counts), self._lateness.limit_days
         last_ns = None
         stats = self._stats[name] = CaptureStats()
-        ahead, endpoints = _Ahead(self._before.until_us), Endpoints()
+        self._ahead, self._ahead_rows = 0, []
         columns = read_columns(source.path, stats, self._conf.vxlan_ports)
-        read, end = UntilItStops(_in_order(columns, source.path, limit_days, ahead)), list[Packets]()
+        read, end = UntilItStops(self._in_order(columns, source.path, limit_days)), list[Packets]()
         for some in _but_its_end(read, 0 if is_known else following_ns, end):
             if self._held:
                 first = bisect_right(some.time_ns, max(segment.time_ns for segment, _ in self._held))
-                self._held += ((segment, name) for segment in some.only(range(first)).segments(endpoints))
+                self._held += ((segment, name) for segment in some.only(range(first)).segments())
                 if first == len(some.time_ns):
                     continue
                 self._feed_held()
@@ -477,7 +483,7 @@ class _Reader:
             tell((self._behind + min(stats.read_bytes, source.bytes)) / self._all)
             if is_known:
                 rows = list[AnyRow]()
-                for segment in some.segments(endpoints):
+                for segment in some.segments():
                     last_ns = segment.time_ns
                     if is_known(segment):
                         self._found.tally.packets += 1
@@ -489,11 +495,11 @@ class _Reader:
                 rows, of_last = transcript.feed_all(some, name)
                 last_ns = of_last or last_ns
             self._add(transcript, rows)
-        self._held += ((segment, name) for some in end for segment in some.segments(endpoints))
+        self._held += ((segment, name) for some in end for segment in some.segments())
         last_ns = max([last_ns or 0, *(segment.time_ns for segment, of in self._held if of == name)]) or None
         self._feed_held(following_ns)
-        self._found.tally.pieces += len(ahead.rows)
-        self._add(transcript, ahead.rows)
+        self._found.tally.pieces += len(self._ahead_rows)
+        self._add(transcript, self._ahead_rows)
         if read.stopped is not None:
             transcript.pass_hole(name)
         if isinstance(read.stopped, UnorderedError):
@@ -515,9 +521,9 @@ class _Reader:
                 f"a snapshot length of {stats.longest_bytes:,} would have been enough. What headers show was read: "
                 "connections, how they ended, when name servers were up"
             )
-        elif ahead.packets:
+        elif self._ahead:
             error = (
-                f"{name}: {ahead.packets:,} packets have times later than this run, by more than "
+                f"{name}: {self._ahead:,} packets have times later than this run, by more than "
                 f"late.ahead_limit_minutes: see quarantine ({Reason.AHEAD_OF_CLOCK.value})"
             )
         row = source.row(frames, packets, last_ns, error)
@@ -526,16 +532,60 @@ class _Reader:
             row["verdict"] = bronze.UNREAD
         return row
 
+    def _in_order(self, found: Iterable[Packets], path: Path, limit_days: int) -> Iterator[Packets]:
+        """Yield packets up to one before which the clock goes back too far. Raises UnorderedError there.
+
+        Those that lie after the reader's own clock are left out.
+        """
+        latest_ns = 0
+        for some in found:
+            packets = self._without_ahead(some, path.name)
+            times = np.array([latest_ns, *packets.time_ns], np.int64)
+            latest = np.maximum.accumulate(times)
+            behind = np.flatnonzero(latest - times > limit_days * _NS_PER_DAY)
+            if len(behind):
+                at = int(behind[0])
+                yield packets.only(range(at - 1))
+                back = f"from {instant(int(latest[at]))} to {instant(int(times[at]))}"
+                raise UnorderedError(
+                    path, packets.number(at - 1), f"the clock goes back {back}, beyond late.limit_days"
+                )
+            latest_ns = int(latest[-1])
+            yield packets
+
+    def _without_ahead(self, packets: Packets, name: str) -> Packets:
+        """Return packets that do not lie after the clock of who reads them.
+
+        A row stands for such packets that follow each other: of a capture whose clock was wrong there may be millions.
+        """
+        until_us = self._before.until_us
+        if until_us is None or max(packets.time_ns, default=0) <= until_us * NS_PER_US:
+            return packets
+        is_ahead = np.array(packets.time_ns, np.int64) > until_us * NS_PER_US
+        places = np.flatnonzero(is_ahead)
+        self._ahead += len(places)
+        for stretch in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1):
+            first, size = int(stretch[0]), len(stretch)
+            us = packets.time_ns[first] // NS_PER_US
+            piece = packets.data[packets.start[first] : packets.stop[first]]
+            why = ahead_of_clock(us, until_us) + (f"; so are the next {size - 1} packets" if size > 1 else "")
+            place = (name, packets.number(first), packets.time_ns[first])
+            error, identity = DecodeError(Reason.AHEAD_OF_CLOCK, why), f"{us} {size}"
+            self._ahead_rows.append(quarantine_row((None, None), place, error, bytes(piece), len(piece), identity))
+        return packets.only(np.flatnonzero(~is_ahead).tolist())
+
     def _add(self, transcript: Transcript, rows: Sequence[AnyRow]) -> None:
         """Add rows of captures, past the judge of their times."""
         # Stands for the frames of a transcript, of which equal ones are one. Below 0: not the number of a line.
         number = -1 - 2 * self._series.number - (transcript is self._earlier)
         counted = transcript.counted_before  # events that an earlier run has counted
         of_frames: defaultdict[str, list[FrameRow]] = defaultdict(list)
+        singly = list[AnyRow]()
         for row in rows:
-            if isinstance(row, FrameRow):
+            if isinstance(row, FrameRow) and row.table in FRAME_TABLES:
                 of_frames[row.namesrv_id].append(row)
-        singly: list[AnyRow] = [row for row in rows if not isinstance(row, FrameRow)]
+            else:
+                singly.append(row)
         for namesrv_id, found in list(of_frames.items()):
             effects = [row.effect_us for row in found]
             if not self._lateness.lets_through(namesrv_id, min(effects), max(effects)):
@@ -583,34 +633,6 @@ class _Reader:
             row["error"] = f"{name}: {error}"
 
 
-@dataclass(slots=True)
-class _Ahead:
-    """Packets of a capture that lie after the clock of who reads it, `until_us`: how many, and quarantine rows for them.
-
-    A row stands for such packets that follow each other: of a capture whose clock was wrong there may be millions.
-    """
-
-    until_us: int | None
-    packets: int = 0
-    rows: list[Row] = field(default_factory=list)
-
-    def without(self, packets: Packets, name: str) -> Packets:
-        if self.until_us is None or max(packets.time_ns, default=0) <= self.until_us * NS_PER_US:
-            return packets
-        is_ahead = np.array(packets.time_ns, np.int64) > self.until_us * NS_PER_US
-        places = np.flatnonzero(is_ahead)
-        self.packets += len(places)
-        for stretch in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1):
-            first, size = int(stretch[0]), len(stretch)
-            us = packets.time_ns[first] // NS_PER_US
-            piece = packets.data[packets.start[first] : packets.stop[first]]
-            why = ahead_of_clock(us, self.until_us) + (f"; so are the next {size - 1} packets" if size > 1 else "")
-            place = (name, packets.number(first), packets.time_ns[first])
-            error, identity = DecodeError(Reason.AHEAD_OF_CLOCK, why), f"{us} {size}"
-            self.rows.append(quarantine_row((None, None), place, error, bytes(piece), len(piece), identity))
-        return packets.only(np.flatnonzero(~is_ahead).tolist())
-
-
 def _reached(source: Source, stats: CaptureStats, stopped: Exception | None) -> int:
     """Return up to which byte of a capture it was read."""
     if stopped is None:
@@ -638,26 +660,6 @@ def _but_its_end(found: UntilItStops[Packets], following_ns: int, end: list[Pack
         first = bisect_right(packets.time_ns, following_ns) if is_disordered else len(packets.time_ns)
         yield packets.only(range(first)) if first < len(packets.time_ns) else packets
         end.append(packets.only(range(first, len(packets.time_ns))))
-
-
-def _in_order(found: Iterable[Packets], path: Path, limit_days: int, ahead: _Ahead) -> Iterator[Packets]:
-    """Yield packets up to one before which the clock goes back too far. Raises UnorderedError there.
-
-    Those that lie after the reader's own clock are left to `ahead`.
-    """
-    latest_ns = 0
-    for some in found:
-        packets = ahead.without(some, path.name)
-        times = np.array([latest_ns, *packets.time_ns], np.int64)
-        latest = np.maximum.accumulate(times)
-        behind = np.flatnonzero(latest - times > limit_days * _NS_PER_DAY)
-        if len(behind):
-            at = int(behind[0])
-            yield packets.only(range(at - 1))
-            back = f"from {instant(int(latest[at]))} to {instant(int(times[at]))}"
-            raise UnorderedError(path, packets.number(at - 1), f"the clock goes back {back}, beyond late.limit_days")
-        latest_ns = int(latest[-1])
-        yield packets
 
 
 def _known(conf: PipelineConf, namesrv_of: Mapping[str, str]) -> tuple[dict[str, int], tuple[str, ...]]:

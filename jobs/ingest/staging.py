@@ -17,7 +17,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import accumulate, groupby
+from itertools import accumulate, count, groupby
 from typing import Any, NamedTuple
 
 import duckdb
@@ -125,10 +125,13 @@ class Collector:
             )
         )
 
-    def add_frames(self, rows: Sequence[FrameRow], frames: Iterable[int | None]) -> None:
-        """Add rows that frames or lines say, as `add` adds one with its `frame`."""
-        first = self.reserve(len(rows))
-        for number, (row, frame) in enumerate(zip(rows, frames, strict=True), first):
+    def add_frames(
+        self, rows: Sequence[FrameRow], frames: Iterable[int | None], numbers: Iterable[int] | None = None
+    ) -> None:
+        """Add rows that frames or lines say, as `add` adds one with its `frame` and `number`."""
+        if numbers is None:
+            numbers = count(self.reserve(len(rows)))
+        for row, frame, number in zip(rows, frames, numbers, strict=False):
             self._frames[row.table].append((row, number, frame))
         self.tables.update(self._frames)
         days = {row.event_us // US_PER_DAY for row in rows} | {row.effect_us // US_PER_DAY for row in rows}

@@ -32,7 +32,7 @@ from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.packets.capture import address_of
 from namesrv_wire.protocol.frames import JSON, ROCKETMQ, Frame, decode_frame
 from namesrv_wire.protocol.requests import KnownFrame
-from namesrv_wire.rows import Place, Row, digest_id, envelope, gap_until, namesrv_row, timed_id
+from namesrv_wire.rows import FrameRow, Place, digest_id, event_row, gap_until
 from namesrv_wire.secrets import blot, is_secret
 
 _CLUSTER = Question(RequestCode.GET_BROKER_CLUSTER_INFO)
@@ -241,7 +241,7 @@ class Target:
         """Return whether it did not answer for so long before this that nothing counts as recorded then."""
         return self._failed_ns > 0 and answered.asked_ns - self._failed_ns >= RECORDING_GAP_NS
 
-    def _facts(self, answered: Answered, connection: Connection) -> Iterator[Row]:
+    def _facts(self, answered: Answered, connection: Connection) -> Iterator[FrameRow]:
         """Yield what a file says first of a name server, and when its version is another one; a gap in front of all else."""
         if self._ends_gap(answered):
             until = gap_until(self._failed_ns, answered.asked_ns)
@@ -253,32 +253,30 @@ class Target:
 
     def _fact(
         self, of: Connection, at_ns: int, kind: str, version: int | None, evidence: str, properties: str | None = None
-    ) -> Row:
+    ) -> FrameRow:
         identity = digest_id(of.namesrv_id, kind, at_ns)
-        shared = envelope(of.namesrv_id, self._position(at_ns), identity, None, Place(*_PLACE, at_ns))
-        return namesrv_row(shared, kind, version, evidence, properties)
+        said = {"kind": kind, "version": version, "evidence": evidence, "properties": properties}
+        place = Place(*_PLACE, at_ns)
+        return event_row("namesrv_events", of.namesrv_id, self._position(at_ns), identity, None, place, **said)
 
-    def _observation(self, question: Question, answered: Answered, connection: Connection) -> Row:
+    def _observation(self, question: Question, answered: Answered, connection: Connection) -> FrameRow:
         request_seq, seq = self._position(answered.asked_ns), self._position(answered.at_ns)
         observed = KnownFrame(answered.frame).observed()
         if question == _ORDERS:
             observed["body"] = _without_secrets(observed["body"])
         if observed["remark"] is not None:
             observed["remark"] = blot(observed["remark"].encode()).decode("utf-8", "replace")
-        at_us = answered.at_ns // 1_000
-        identity = timed_id(connection.namesrv_id, connection.channel_id, question.code, at_us, 0)
-        shared = envelope(connection.namesrv_id, seq, identity, connection.channel_id, Place(*_PLACE, answered.at_ns))
+        times = answered.asked_ns // 1_000, answered.at_ns // 1_000
         said = {
             "code": int(question.code),
             "subject": question.subject,
             "scope": None,
-            "request_seq": request_seq,
             "standard_json": question.code == RequestCode.GET_ROUTEINFO_BY_TOPIC,
             "request_version": _VERSION,
             "language": "PYTHON",
-            "nth": 0,
         }
-        return Row("route_observations", {**shared, "event_time": answered.asked_ns // 1_000, **said, **observed})
+        own = ("route_observations", connection.namesrv_id, seq, None, *times, connection.channel_id, None, *_PLACE)
+        return FrameRow(*own, said, observed, request_seq, nth=0)
 
     def _position(self, at_ns: int) -> int:
         """Return a position that nothing else has; where a clock goes back, positions do."""

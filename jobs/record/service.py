@@ -42,7 +42,7 @@ from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.protocol import bodies
 from namesrv_wire.protocol.answers import answer_frame, completed, one_way_frame
 from namesrv_wire.protocol.requests import KnownFrame, KnownFrames, refused_as
-from namesrv_wire.rows import Place, Row, Values, channel_row, digest_id, envelope, namesrv_row, timed_id
+from namesrv_wire.rows import FrameRow, Place, Values, digest_id, event_row
 from schemas.codec import event_of, fields_json, topic_table_of
 
 _NS_PER_US: Final = 1_000
@@ -148,11 +148,11 @@ class Service:
 
     def _ended(self, channel: Channel, kind: str, closed_by: str, silent_ms: int | None, at_ns: int) -> None:
         self._last_ns = at_ns
-        shared = self._envelope(at_ns, digest_id(self._id, channel.id, kind, ""), channel.id)
-        row = channel_row(shared, kind, closed_by, channel.remote_addr, silent_ms or 0, 0)
-        row.values["silent_ms"] = silent_ms
+        identity = digest_id(self._id, channel.id, kind, "")
+        said: Values = {"kind": kind, "closed_by": closed_by, "remote_addr": channel.remote_addr}
+        said |= {"silent_ms": silent_ms, "pending_requests": 0}
         self._apply(events.ChannelDestroyed(channel.id, channel.remote_addr), at_ns // NS_PER_MS)
-        self._write(row)
+        self._write(self._row("channel_events", at_ns, identity, channel.id, **said))
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
@@ -198,19 +198,19 @@ class Service:
         frame, at_ns, is_4x = known.frame, self._slot(), not self.namesrv.profile.has_topic_registration
         table = EVENT_TABLES[frame.code]
         columns, topics = known.request(at_ns // NS_PER_MS)
-        if table == "heartbeats":
-            identity = timed_id(self._id, channel.id, frame.code, at_ns // _NS_PER_US, 0)
-        else:
-            identity = digest_id(self._id, channel.id, "request", frame.code, at_ns, opaque, content=frame.body)
-        values: Values = {**self._envelope(at_ns, identity, channel.id), **columns, "nth": 0}
+        said: Values = {**columns}
         tables: dict[str, TopicTable] = {}
         if table == "registrations":
-            values["refusal"] = refused_as(columns, {}, self._version)
+            said["refusal"] = refused_as(columns, {}, self._version)
             if is_4x and frame.version < 0:  # it looks at the version first, 5.x at the checksum
-                values["refusal"] = UNDECODABLE_BODY
+                said["refusal"] = UNDECODABLE_BODY
             if topics is not None:
                 tables[topics.digest] = self._topic_table(topics)
-        event = event_of({**values, "kind": table}, tables)
+        identity, nth = None, 0 if table == "heartbeats" else None
+        if nth is None:
+            identity = digest_id(self._id, channel.id, "request", frame.code, at_ns, opaque, content=frame.body)
+        row = self._row(table, at_ns, identity, channel.id, **said)._replace(nth=nth)
+        event = event_of({**row.values, "kind": table}, tables)
         if frame.code == RequestCode.UPDATE_NAMESRV_CONFIG:
             event = events.RefusedRequest(
                 "Can not update config path" if is_4x else "Can not update config in black list."
@@ -221,9 +221,9 @@ class Service:
         if frame.code == RequestCode.UPDATE_NAMESRV_CONFIG:
             told = told._replace(code=ResponseCode.NO_PERMISSION)
         if not frame.is_one_way:
-            values |= {"response_code": int(told.code), "response_remark": told.remark, "response_body": told.body}
-            values["response_fields"] = fields_json(told) or "{}"
-        self._write(Row(table, values), topics)
+            answered = {"response_code": int(told.code), "response_remark": told.remark, "response_body": told.body}
+            row = row._replace(answered={**answered, "response_fields": fields_json(told) or "{}"})
+        self._write(row, topics)
         return told
 
     def _question(self, known: KnownFrame, channel: Channel) -> tuple[Answer, bytes | None]:
@@ -311,23 +311,22 @@ class Service:
         self._last_ns = max(self._last_ns + _NS_PER_US, time.time_ns() // _NS_PER_US * _NS_PER_US)
         return self._last_ns
 
-    def _envelope(self, at_ns: int, identity: str, channel_id: str | None) -> Values:
-        return envelope(self._id, at_ns, identity, channel_id, Place("", 0, at_ns))
+    def _row(self, table: str, at_ns: int, identity: str | None, channel_id: str | None, **said: Any) -> FrameRow:
+        return event_row(table, self._id, at_ns, identity, channel_id, Place("", 0, at_ns), **said)
 
     def _fact(
         self, kind: str, at_ns: int, evidence: str, *, version: int | None = None, properties: str | None = None
     ) -> None:
-        shared = self._envelope(at_ns, digest_id(self._id, kind, at_ns), None)
-        self._write(namesrv_row(shared, kind, version, evidence, properties))
+        said = {"kind": kind, "version": version, "evidence": evidence, "properties": properties}
+        self._write(self._row("namesrv_events", at_ns, digest_id(self._id, kind, at_ns), None, **said))
 
     def _observe(self, asked: Values, told: Answer, at_ns: int, channel_id: str | None) -> None:
-        identity = timed_id(self._id, channel_id, asked["code"], at_ns // _NS_PER_US, 0)
         said = {"response_code": int(told.code), "response_version": self._version, "remark": told.remark}
-        said |= {"response_fields": fields_json(told), "body": told.body, "request_seq": at_ns, "nth": 0}
-        values = {**self._envelope(at_ns, identity, channel_id), **asked, **said}
-        self.lines.append(line_of(Row("route_observations", values)))
+        said |= {"response_fields": fields_json(told), "body": told.body}
+        row = self._row("route_observations", at_ns, None, channel_id, **asked, **said)
+        self.lines.append(line_of(row._replace(request_seq=at_ns, nth=0)))
 
-    def _write(self, row: Row, topics: bodies.TopicTable | None = None) -> None:
+    def _write(self, row: FrameRow, topics: bodies.TopicTable | None = None) -> None:
         self.is_event = True
         configs = None if topics is None else {"topics": topics.topics, "mappings": topics.mappings}
         self.lines.append(line_of(row, configs))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import socket
 from collections import OrderedDict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 from namesrv_wire.limits import FRAGMENT_NS, MAX_FRAGMENT_BYTES, MAX_FRAGMENT_PARTS, MAX_FRAGMENTED
@@ -44,27 +44,11 @@ def packed_address(host: bytes, port: bytes) -> str:
     return address_of(socket.inet_ntop(family, host), int.from_bytes(port, "big"))
 
 
-class Endpoints:
-    """The written forms of addresses and ports; kept, since captures repeat the same few."""
-
-    def __init__(self) -> None:
-        self._pairs: dict[bytes, tuple[str, str]] = {}
-
-    def pairs(self, keys: Iterable[bytes]) -> list[tuple[str, str] | None]:
-        """Return source and target for each key, as `pair` does; None for an empty one."""
-        known = self._pairs
-        return [known.get(key) or (self.pair(key) if key else None) for key in keys]
-
-    def pair(self, key: bytes) -> tuple[str, str]:
-        """Return source and target, of which `key` has both addresses and then both ports, as bytes."""
-        found = self._pairs.get(key)
-        if found is None:
-            if len(self._pairs) >= _MAX_PAIRS:
-                self._pairs.clear()
-            size = (len(key) - 4) // 2
-            source, target = packed_address(key[:size], key[-4:-2]), packed_address(key[size : 2 * size], key[-2:])
-            found = self._pairs[key] = source, target
-        return found
+@lru_cache(_MAX_PAIRS)  # captures repeat the same few
+def ends_of(key: bytes) -> tuple[str, str]:
+    """Return source and target, of which `key` has both addresses and then both ports, as bytes."""
+    size = (len(key) - 4) // 2
+    return packed_address(key[:size], key[-4:-2]), packed_address(key[size : 2 * size], key[-2:])
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.limits import MAX_LEFT_OUT
-from namesrv_wire.packets.capture import INCOMING, OUTGOING, Endpoints, Fragments, Segment
+from namesrv_wire.packets.capture import INCOMING, OUTGOING, Fragments, Segment, ends_of
 from namesrv_wire.packets.container import Ints, Records, Truths, read_records
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, LINUX_SLL, LINUX_SLL2, Kind, LeftOut, Peeled
 
@@ -62,7 +62,7 @@ class Packets:
         numbers = [self.number(at) for at in wanted]
         return Packets(self.first, self.data, keys, time_ns, seq, ack, flags, start, stop, lost, interface, numbers)
 
-    def segment(self, index: int, endpoints: Endpoints) -> Segment | None:
+    def segment(self, index: int) -> Segment | None:
         """Return the TCP segment of a packet; None if it has none."""
         key, number = self.keys[index], self.number(index)
         if not key:
@@ -71,12 +71,12 @@ class Packets:
         header = (self.seq[index], self.ack[index], self.flags[index])
         interface = self.interface[index] if self.interface else 0
         lost = self.lost.get(index, 0)
-        return Segment(number, self.time_ns[index], *endpoints.pair(key), *header, payload, lost, interface)
+        return Segment(number, self.time_ns[index], *ends_of(key), *header, payload, lost, interface)
 
-    def segments(self, endpoints: Endpoints) -> Iterator[Segment]:
+    def segments(self) -> Iterator[Segment]:
         """Yield their TCP segments."""
         for index in range(len(self.keys)):
-            segment = self.segment(index, endpoints)
+            segment = self.segment(index)
             if segment is not None:
                 yield segment
 
@@ -252,6 +252,5 @@ def read_capture(
 
     Formats, errors and options are those of `read_columns`.
     """
-    endpoints = Endpoints()
     for packets in read_columns(path, stats, vxlan_ports):
-        yield from packets.segments(endpoints)
+        yield from packets.segments()

@@ -23,9 +23,8 @@ from namesrv_wire.rows import (
     Tally,
     Values,
     digest_id,
-    envelope,
+    event_row,
     gap_until,
-    namesrv_row,
     quarantine_row,
 )
 from namesrv_wire.streams.connection import Connection, Pending
@@ -215,12 +214,12 @@ class Exchange:
             self._await(connection, opaque, Pending(frame.code, seq, time_ns, row, None))
 
     def _await(self, connection: Connection, opaque: int, pending: Pending) -> None:
-        if len(connection.pending) + len(connection.orphans) >= MAX_PENDING:
+        if len(connection.pending) >= MAX_PENDING:
             self.unanswered_at_arrival(connection)
             connection.pending.clear()
         earlier = connection.pending.pop(opaque, None)
-        if earlier is not None:
-            connection.orphans.append(earlier)
+        if earlier is not None:  # its number is used again: no answer is its own any more
+            self.unanswered(connection, earlier)
         connection.pending[opaque] = pending
 
     def _answer(self, connection: Connection, known: KnownFrame, opaque: int, *, is_late: bool) -> None:
@@ -265,9 +264,8 @@ class Exchange:
     def _lost(self, connection: Connection, asked_ns: int) -> None:
         """Write requests whose answers a hole has, now that what was asked at `asked_ns`, later, is answered: they took effect."""
         until_ns = min(asked_ns, connection.lost_ns)
-        # They are in order, but for those whose opaque was used again: it is enough to look at the first.
-        oldest = next(iter(connection.pending.values()), None)
-        if connection.orphans or (oldest is not None and oldest.time_ns <= until_ns):
+        oldest = next(iter(connection.pending.values()), None)  # they are in order
+        if oldest is not None and oldest.time_ns <= until_ns:
             for pending in connection.wait_for(lambda pending: pending.time_ns > until_ns):
                 self.unanswered(connection, pending)
         if asked_ns > connection.lost_ns:
@@ -277,7 +275,6 @@ class Exchange:
         """Write the unanswered requests of a connection with their arrival as effect."""
         for pending in connection.waiting:
             self.unanswered(connection, pending)
-        connection.orphans.clear()
 
     def withdraw(self, connection: Connection, after_ns: int) -> None:
         """Take back a connection's unanswered requests from behind a time: they reached nobody.
@@ -389,10 +386,22 @@ class Ledger:
         place: Place | None = None,
         version: int | None = None,
         properties: str | None = None,
-    ) -> Row:
+    ) -> FrameRow:
         """Return a row of `namesrv_events`: at the packet at hand, unless a position and a place are given."""
-        shared = self.envelope(self.slot() if seq is None else seq, kind, None, place or self.place)
-        return namesrv_row(shared, kind, version, evidence, properties)
+        place, seq = place or self.place, self.slot() if seq is None else seq
+        identity = digest_id(self.id, None, kind, place.time_ns)
+        said = {"kind": kind, "version": version, "evidence": evidence, "properties": properties}
+        return event_row("namesrv_events", self.id, seq, identity, None, place, **said)
+
+    def channel_row(
+        self, connection: Connection, seq: int, place: Place, kind: str, closed_by: str, silent_ms: int, pending: int
+    ) -> FrameRow:
+        """Return the row of one end of a connection, as the name server met it, with so many requests `pending`."""
+        identity = digest_id(self.id, connection.channel_id, kind, "")
+        said: Values = {"kind": kind, "closed_by": closed_by, "remote_addr": connection.client}
+        said |= {"silent_ms": silent_ms, "pending_requests": pending}
+        row = event_row("channel_events", self.id, seq, identity, connection.channel_id, place, **said)
+        return row._replace(proxied_addr=connection.proxied)
 
     def slot(self) -> int:
         """Return the next free position of this packet."""
@@ -401,15 +410,6 @@ class Ledger:
             self.last_slot = max(self.last_slot + SLOT_STEP, self.time_ns)
         self.last_slot += 1
         return self.last_slot
-
-    def envelope(self, seq: int, kind: str, connection: Connection | None, place: Place) -> Values:
-        """Return the shared columns of a row about a connection or (None) the name server, at a position."""
-        channel = None if connection is None else connection.channel_id
-        identity = digest_id(self.id, channel, kind, place.time_ns if connection is None else "")
-        values = envelope(self.id, seq, identity, channel, place)
-        if connection is not None:
-            values["proxied_addr"] = connection.proxied
-        return values
 
     def emit(self, row: AnyRow) -> None:
         """Write a row."""

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.lateness import STEP_BACK_NS, stepped
 from namesrv_wire.limits import BEAT_NS, MAX_LINGERING, MISSED_WITHIN_NS, RECORDING_GAP_NS, SILENCE_NS, SMALL_HOLE_NS
-from namesrv_wire.rows import Place, Row, channel_row, gap_until
+from namesrv_wire.rows import FrameRow, Place, gap_until
 from namesrv_wire.servers.exchange import Exchange, Ledger
 from namesrv_wire.streams.closing import Idle
 from namesrv_wire.streams.connection import Connection
@@ -383,7 +383,6 @@ class Endings:
                 # It stays so: an answer that comes all the same changes nothing about when it took effect.
                 pending.row = pending.row._replace(seq=self._ledger.slot(), effect_us=self._ledger.time_ns // 1_000)
             self._exchange.unanswered(connection, pending)
-        connection.orphans.clear()
         for kind in kinds:
             self._emit(connection, kind, closed_by, silent_ns, len(waiting))
         self.ended(connection)
@@ -402,18 +401,17 @@ class Endings:
         self.ended(connection)
 
     def _emit(self, connection: Connection, kind: str, closed_by: str, silent_ns: int, unanswered: int) -> None:
-        shared = self._ledger.envelope(self._ledger.slot(), kind, connection, self._ledger.place)
-        self._ledger.emit(channel_row(shared, kind, closed_by, connection.client, silent_ns // 1_000_000, unanswered))
+        of = connection, self._ledger.slot(), self._ledger.place
+        self._ledger.emit(self._ledger.channel_row(*of, kind, closed_by, silent_ns // 1_000_000, unanswered))
 
-    def timer_rows(self, connection: Connection) -> list[Row]:
+    def timer_rows(self, connection: Connection) -> list[FrameRow]:
         """Return the idle and close rows at the end of a connection's silence."""
         place = Place(*connection.last_source, connection.idle_ns or 0)
-        rows = []
-        for step, kind in enumerate(("idle", "close")):
-            shared = self._ledger.envelope(connection.idle_seq + step, kind, connection, place)
-            silent = self._idle.limit_ns // 1_000_000
-            rows.append(channel_row(shared, kind, "timer", connection.client, silent, len(connection.waiting)))
-        return rows
+        silent_ms, pending = self._idle.limit_ns // 1_000_000, len(connection.waiting)
+        return [
+            self._ledger.channel_row(connection, connection.idle_seq + step, place, kind, "timer", silent_ms, pending)
+            for step, kind in enumerate(("idle", "close"))
+        ]
 
     def reached_nobody(self, connection: Connection) -> None:
         """Take back what came on a connection that had ended before the capture."""

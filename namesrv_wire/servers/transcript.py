@@ -10,7 +10,7 @@ from itertools import count, repeat
 from typing import Final
 
 from namesrv_wire.limits import MAX_CANDIDATES
-from namesrv_wire.packets.capture import ACK, FIN, RST, SYN, Endpoints, Segment
+from namesrv_wire.packets.capture import ACK, FIN, RST, SYN, Segment, ends_of
 from namesrv_wire.packets.columns import Packets
 from namesrv_wire.protocol.frames import decode_frame
 from namesrv_wire.protocol.requests import KnownFrames
@@ -89,7 +89,6 @@ class Transcript:
         self._servers: dict[str, Server] = {}
         self._flows = Flows()
         self._sightings = Sightings()
-        self._endpoints = Endpoints()
         self._packets = 0
         self._first_ns = 0
         self._last_ns = 0
@@ -204,7 +203,8 @@ class Transcript:
 
         The rows of each name server are in order.
         """
-        flows, pairs, data, last_ns = self._flows.by_ends, self._endpoints.pairs(packets.keys), packets.data, None
+        flows, data, last_ns = self._flows.by_ends, packets.data, None
+        pairs = [ends_of(key) if key else None for key in packets.keys]
         rows: list[AnyRow] = []
         lost, numbers, seen = packets.lost, packets.numbers or count(packets.first), packets.interface or repeat(0)
         note, aside, taken = self._sightings.note, self._sightings.aside, 0
@@ -221,7 +221,7 @@ class Transcript:
                 or flow[2] is None
                 or (interface and not is_at_its_side(flow[1], interface, source_file, from_server=flow[2]))
             ):
-                if pair and (segment := packets.segment(index, self._endpoints)) is not None:
+                if pair and (segment := packets.segment(index)) is not None:
                     last_ns = time_ns
                     rows += self.feed(segment, source_file)
                 continue
@@ -231,7 +231,7 @@ class Transcript:
                 note((seq, ack), time_ns, payload, (connection.client, server.id))
             taken += 1
             is_done = server.go_on(flow, time_ns, (source_file, number), seq, ack, flags, payload)
-            if not is_done and (segment := packets.segment(index, self._endpoints)) is not None:
+            if not is_done and (segment := packets.segment(index)) is not None:
                 self._take(server, connection, segment, from_server=from_server)
         self._packets += taken
         self._last_ns = packets.time_ns[-1] if packets.time_ns else self._last_ns

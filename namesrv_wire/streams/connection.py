@@ -89,7 +89,7 @@ class Pending:
 _NOT_AS_IT_IS: Final = frozenset(
     {
         *("client", "opened_ns", "channel_id", "syn_seq", "last_source", "handshake", "sighted_in", "client_seen"),
-        *("from_client", "from_server", "pending", "early", "orphans", "reverse", "times", "unasked", "others"),
+        *("from_client", "from_server", "pending", "early", "reverse", "times", "unasked", "others"),
         *("elsewhere", "timer_ns"),
     }
 )
@@ -122,8 +122,6 @@ class Connection:
     pending: dict[int, Pending] = field(default_factory=dict)
     early: dict[int, tuple[int, int, Values]] = field(default_factory=dict)
     """Answers to what waits behind a hole of the capture, by opaque: position, time in microseconds, what was answered."""
-    orphans: list[Pending] = field(default_factory=list)
-    """Requests whose opaque was used again before they were answered."""
     reverse: dict[int, int] = field(default_factory=dict)
     """Codes of the name server's own requests, by opaque."""
     beats: bool = False
@@ -256,13 +254,12 @@ class Connection:
     @property
     def waiting(self) -> list[Pending]:
         """The requests without an answer."""
-        return [*self.orphans, *self.pending.values()]
+        return [*self.pending.values()]
 
     def wait_for(self, is_wanted: Callable[[Pending], bool]) -> list[Pending]:
         """Wait for the answers to such requests alone; return the others."""
         others = [pending for pending in self.waiting if not is_wanted(pending)]
         if others:
-            self.orphans = [*filter(is_wanted, self.orphans)]
             self.pending = {opaque: pending for opaque, pending in self.pending.items() if is_wanted(pending)}
         return others
 
@@ -288,7 +285,6 @@ class Connection:
         state["from_client"], state["from_server"] = self.from_client.dump(), self.from_server.dump()
         state["pending"] = [[opaque, *pending.dump()] for opaque, pending in self.pending.items()]
         state["early"] = [[opaque, *answered] for opaque, answered in self.early.items()]
-        state["orphans"] = [pending.dump() for pending in self.orphans]
         state["reverse"] = list(self.reverse.items())
         # None of an earlier microsecond can come again.
         state["times"] = [[code, *last] for code, last in self.times.items() if last[0] >= time_ns // 1_000]
@@ -307,7 +303,6 @@ class Connection:
         connection.from_client, connection.from_server = map(Half.load, (state["from_client"], state["from_server"]))
         connection.pending = {opaque: Pending.load(rest) for opaque, *rest in state["pending"]}
         connection.early = {opaque: (seq, at_us, answered) for opaque, seq, at_us, answered in state["early"]}
-        connection.orphans = [Pending.load(rest) for rest in state["orphans"]]
         connection.reverse = dict(state["reverse"])
         connection.others = [(client, server) for client, server in state["others"]]
         connection.times = {code: (us, nth) for code, us, nth in state["times"]}

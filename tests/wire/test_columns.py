@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from namesrv_wire.errors import CaptureError
-from namesrv_wire.packets.capture import INCOMING, OUTGOING, Endpoints
+from namesrv_wire.packets.capture import INCOMING, OUTGOING, ends_of
 from namesrv_wire.packets.columns import Packets, read_columns
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
@@ -37,13 +37,13 @@ WHOLE = [capture(b"", [record]) for record in records(gzip.decompress(CAPTURE.re
 
 def outcome(path: Path, *, columns: bool) -> tuple[object, ...]:
     """Return all that a transcript of a capture says, row by row for each name server, its state, and how reading ended."""
-    transcript, rows, error, endpoints = Transcript(), list[AnyRow](), None, Endpoints()
+    transcript, rows, error = Transcript(), list[AnyRow](), None
     try:
         for packets in read_columns(path):
             if columns:
                 rows += transcript.feed_all(packets, path.name)[0]
             else:
-                rows += (row for one in packets.segments(endpoints) for row in transcript.feed(one, path.name))
+                rows += (row for one in packets.segments() for row in transcript.feed(one, path.name))
     except CaptureError as stopped:
         error = str(stopped)
     rows += transcript.finish()
@@ -206,9 +206,9 @@ def cut_smaller(packets: Packets, chance: random.Random) -> Packets:
 
 def sighted(packets: Packets, way: str, chance: random.Random) -> Packets:
     """Return packets as seen on one interface, on both of a router, on a host that tells going from coming, or on any."""
-    endpoints, order, interfaces = Endpoints(), list[int](), list[int]()
+    order, interfaces = list[int](), list[int]()
     for index, key in enumerate(packets.keys):
-        from_server = bool(key) and endpoints.pair(key)[0].endswith(":9876")
+        from_server = bool(key) and ends_of(key)[0].endswith(":9876")
         seen = {
             "one": [3],
             "router": [5, 2] if from_server else [2, 5],
@@ -231,7 +231,6 @@ def test_many_at_a_time_are_as_one_by_one(parts: list[Packets], seed: int) -> No
     chance, idle_ms = random.Random(seed), (120_000, 2_000, 500)[seed % 3]
     way = WAYS[(5 * seed + seed // 6) % 6]
     one_by_one, many = Transcript(idle_ms), Transcript(idle_ms)
-    endpoints = Endpoints()
     for number, whole in enumerate(parts):
         low = chance.randrange(PACKETS, len(whole.keys) - PACKETS)
         packets = whole.only([*range(PACKETS), *range(low, low + PACKETS)])
@@ -239,7 +238,7 @@ def test_many_at_a_time_are_as_one_by_one(parts: list[Packets], seed: int) -> No
             here = chance.choice(("plain", "one", "router", "host")) if way == "changing" else way
             seen = some if here == "plain" else sighted(some, here, chance)
             fed = with_accidents(seen, chance) if seed % 4 > 1 else seen
-            singly = [row for segment in fed.segments(endpoints) for row in one_by_one.feed(segment, f"{number}")]
+            singly = [row for segment in fed.segments() for row in one_by_one.feed(segment, f"{number}")]
             together, _ = many.feed_all(fed, f"{number}")
             assert together == singly
     assert many.finish() == one_by_one.finish()
