@@ -387,7 +387,8 @@ def unsettled(today: Frames) -> list[Unsettled]:
         return []
     outcomes, life = (with_microseconds(today[name]) for name in (gold.EVENT_OUTCOMES.name, bronze.NAMESRV_EVENTS.name))
     of = {kind: outcomes.filter(pc.field("operation") == kind) for kind in ("recording_gap", "namesrv_started")}
-    ends = [*of["namesrv_started"]["effect_time"].to_pylist(), past.complete_ms * US_PER_MS]
+    # The past knows a start or stop to the millisecond: it is not over before.
+    ends = [*of["namesrv_started"]["effect_time"].to_pylist(), (past.complete_ms + 1) * US_PER_MS]
     gaps = zip(*(of["recording_gap"][name].to_pylist() for name in ("effect_time", "detail")), strict=True)
     since = [past.from_ms * US_PER_MS, *life.filter(pc.field("kind") == "observed_from")["event_time"].to_pylist()]
     since += [int(end_ms) * US_PER_MS for us, end_ms in gaps if int(end_ms) > us // US_PER_MS + 1]
