@@ -216,7 +216,7 @@ def test_topics_of_a_trace_are_listed() -> None:
 
 def test_questions_without_a_subject() -> None:
     """5.x: a null topic or name is looked up in maps that take none, and a list of topics takes none either."""
-    told = [
+    told: list[dict[str, Any]] = [
         REGISTER,
         {**REGISTER, "name": None, "addr": "a:2"},
         *({"op": op} for op in ("route", "member_group", "system_topics")),
