@@ -107,20 +107,6 @@ def test_a_fleet_that_cannot_be_is_a_usage_error(capsys: pytest.CaptureFixture[s
     assert len(capsys.readouterr().err.splitlines()) == 1
 
 
-def test_a_trace_is_replayed_line_by_line() -> None:
-    """Each event line gives its result and the hash of the state, the same for the same events."""
-    lines = [
-        json.dumps({"ev": {"op": "init", "t_ms": 0, "profile": "4.9.7", "channels": {}}}),
-        json.dumps({"ev": {"op": "wipe_perm", "t_ms": 1, "name": "broker-a"}}),
-    ]
-    out, err = io.StringIO(), io.StringIO()
-    assert run_trace(io.BytesIO("\n".join(lines).encode()), out, err, None, "hash") == 0
-    records = [json.loads(line) for line in out.getvalue().splitlines()]
-    assert [record["i"] for record in records] == [0, 1]
-    assert records[1]["res"] == {"count": 0}
-    assert records[0]["h"] == records[1]["h"]
-
-
 def test_a_malformed_trace_line_is_named() -> None:
     """A line that is no event ends the trace with its number and code 2."""
     out, err = io.StringIO(), io.StringIO()

@@ -33,24 +33,12 @@ def one_route(topic: str | None = "T", name: str = "broker-a", cluster: str = "C
     ]
 
 
-@pytest.mark.parametrize(
-    ("standard", "cluster", "text"),
-    [
-        (True, "主题", '"cluster":"\\u4E3B\\u9898"'),
-        (False, "主题", '"cluster":"主题"'),
-        (True, "é😀", '"cluster":"\\u00E9\\uD83D\\uDE00"'),
-        (False, "é😀", '"cluster":"é😀"'),
-        (True, 'a"b\\c', '"cluster":"a\\"b\\\\c"'),
-        (False, 'a"b\\c', '"cluster":"a\\"b\\\\c"'),
-        (True, " ~X\x7f", '"cluster":" ~X\\u007F"'),
-        (True, "\ud83d", '"cluster":"\\uD83D"'),
-    ],
-)
-def test_text_outside_ascii_is_escaped_in_standard_json(*, standard: bool, cluster: str, text: str) -> None:
-    """Upper-case hex digits, one escape for each UTF-16 unit; the other dialect writes UTF-8."""
+@pytest.mark.parametrize(("cluster", "text"), [(" ~X\x7f", " ~X\\u007F"), ("\ud83d", "\\uD83D")])
+def test_text_outside_ascii_is_escaped_in_standard_json(cluster: str, text: str) -> None:
+    """Also what is no text of UTF-8; names in both dialects: `scenarios/v4_answers.txt`."""
     namesrv = Namesrv(V4_9_7)
-    body = answer(registry_of(namesrv, *one_route(cluster=cluster)), Question(ROUTE, "T", standard), namesrv).body or ""
-    assert text in body
+    body = answer(registry_of(namesrv, *one_route(cluster=cluster)), Question(ROUTE, "T"), namesrv).body or ""
+    assert f'"cluster":"{text}"' in body
 
 
 def test_unknown_topic_is_a_remark() -> None:

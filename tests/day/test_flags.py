@@ -283,14 +283,6 @@ def test_what_goes_on_stays_as_it_is_and_what_ends_has_its_end(flagged: Flagged)
     assert rows_in([second], *gold.FINDINGS.column_names) == rows_in([stood], *gold.FINDINGS.column_names)
 
 
-def test_there_is_one_row_for_each_key(flagged: Flagged) -> None:
-    """The keys of the tables hold, so a rerun writes the same rows; of intervals on each day."""
-    for table in (gold.ROUTE_CHANGES, gold.ORPHANED_TOPICS, gold.FINDINGS):
-        for of_day in flagged[table.name].values():
-            rows = [str(row) for row in rows_in([of_day], *table.key)]
-            assert len(rows) == len(set(rows))
-
-
 def seq_ms(time: str) -> int:
     return int(clock(time).timestamp() * 1_000)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile
+from namesrv_core.machine.profile import profile_named
 from namesrv_day.hours import condense
+from schemas.times import day_of
 from tests.day.lives import MIDNIGHT_MS, Life, Line, told_apart
+from tests.situations import Language, Situation
 
 FIRST_S, LAST_S, APART_S = -1_200, 1_200, 30
 """Scenes last from twenty minutes before midnight to twenty after it, in seconds from it; brokers beat twice a minute."""
@@ -47,95 +49,52 @@ def broker(
 
 WELL = [*broker("well", "9:1", 3), *broker("fine", "9:2", 4)]
 """Two brokers whom nothing of the others concerns."""
-ACTING = {"enable_acting_master": True}
-GONE_S = -300
 
 
-class Scene(NamedTuple):
-    """What happens to a name server. `profiles`: the generations of those that go through it."""
-
-    name: str
-    told: Iterable[tuple[float, Line]]
-    profiles: tuple[Profile, ...] = (V4_9_7, V5_4_0)
-
-
-SCENES = [
-    Scene("brokers without a name", [*broker(None, "1:1"), *broker(None, "1:2", 1), (600, registration(None, "1:1"))]),
-    Scene("brokers without an address", [*broker("one", None), *broker("two", None, 1, until_s=-20)]),
-    Scene("neither name nor address", [*broker(None, None, until_s=-20)]),
-    Scene("a broker without a connection", [
-        *broker("one", "1:1", until_s=GONE_S, channel_id=None), *broker("two", "2:2", 1, until_s=GONE_S),
-    ]),
-    Scene("the end of a group with an address that is null", [
-        *broker("b", None), *broker("c", "2:1", 1), (300, {"kind": "channel", "event": "close", "channel_id": "2:1#1"}),
-    ]),
-    Scene("one address in two clusters", [
-        *broker("one", "1:1", until_s=-600), *broker("one", "1:1", 20, cluster_name="D"), *broker("two", "1:2", until_s=20),
-    ]),
-    Scene("a name in two clusters of one bucket", [
-        *broker("other", "2:1", cluster_name="BB"), *broker("one", "1:1", 1, cluster_name="Aa"),
-        *broker("one", "1:1", 2, cluster_name="BB"), (300, {"kind": "channel", "event": "close", "channel_id": "1:1#1"}),
-    ]),
-    Scene("registrations without a version", [
-        *beats(registration("one", "1:1", data_version=None), until_s=300),
-        (310, registration("one", "1:1", "TUV", data_version=None)),
-        *beats(registration("two", "1:2", data_version=None), 1, until_s=-60),
-        *((at, registration("two", "1:2", "TW", data_version=None)) for at in range(30, 1_200, 30)),
-    ]),
-    *(
-        Scene(f"a lease of {lease_ms} ms", [
-            (FIRST_S + 5, registration("one", "1:1", heartbeat_timeout_ms=lease_ms)), *beats(query("one", "1:1")),
-        ], (V5_4_0,))
-        for lease_ms in (2**63 - 1, 10**16, -(10**16), 0, 1_500, 29_999, 30_000)
-    ),
-    Scene("a topic for a name and one that is unknown", [
-        *broker("one", "1:1"), *broker("three", "3:1", topics="XY"),
-        (300, {"kind": "admin", "code": 217, "topic": "X", "response_code": 0, "queue_datas": [
-            {"broker_name": name, "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6} for name in ("one", "unknown")
-        ]}),
-    ], (V5_4_0,)),
-    Scene("administrators who say nothing", [
-        *broker("one", "1:1"),
-        (300, {"kind": "admin", "code": 216, "cluster_name": "C"}), (400, {"kind": "admin", "code": 205}),
-        (500, {"kind": "unregistration", "cluster_name": "C", "broker_id": 0}),
-    ]),
-    Scene("a master that leaves its slave", [
-        *broker("one", "1:1", until_s=GONE_S, **ACTING), *broker("one", "1:2", 1, broker_id=1, **ACTING),
-    ], (V5_4_0,)),
-]  # fmt: skip
+def registers(
+    name: str | None,
+    addr: str | None,
+    offset_s: float = 0.0,
+    until_s: float = LAST_S,
+    since_s: float = FIRST_S,
+    **more: Any,
+) -> list[tuple[float, Line]]:
+    return [said for said in beats(registration(name, addr, **more), offset_s, until_s) if said[0] >= since_s]
 
 
+LANGUAGE = Language(
+    {
+        "namesrv": ("profiles", profile_named),
+        "broker": ("told", lambda *values, **more: list(broker(*values, **more))),
+        "registers": ("told", registers),
+        "asks": ("told", lambda name, addr: list(beats(query(name, addr)))),
+        "registered": ("told", lambda at, *values, **more: (at, registration(*values, **more))),
+        "said": ("told", lambda at, line: (at, line)),
+    },
+    {},
+    day_of(MIDNIGHT_MS * 1_000),
+)
+SCENES = [*LANGUAGE.read(Path(__file__).with_name("scenes.txt"))]
 LIVES = [
     pytest.param(
-        scene.name,
+        scene,
         profile,
-        id=f"{scene.name} ({profile.name})",
+        id=f"{scene.shows} ({profile.name})",
         marks=[pytest.mark.slow] if others or number % 3 else [],
     )
     for number, scene in enumerate(SCENES)
-    for others, profile in enumerate(reversed(scene.profiles))
+    for others, profile in enumerate(scene.rows.get("profiles") or (V5_4_0, V4_9_7))
 ]
 
 
-class Told(NamedTuple):
-    """A life as it was replayed beat by beat."""
-
-    life: Life
-    plain: dict[str, pa.Table]
-
-
-@cache
-def told_of(name: str, profile: Profile) -> Told:
-    """Return what becomes of a name server that goes through a scene from its start on."""
-    (scene,) = (scene for scene in SCENES if scene.name == name)
-    life = Life([(FIRST_S, {"kind": "namesrv", "event": "started"}), *scene.told, *WELL], Namesrv(profile))
-    return Told(life, life.replayed(folds=False))
-
-
-@pytest.mark.parametrize(("name", "profile"), LIVES)
-def test_no_table_tells_runs_from_single_beats(name: str, profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("scene", "profile"), LIVES)
+def test_no_table_tells_runs_from_single_beats(
+    scene: Situation, profile: Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With short periods, most of every scene is runs: all tables are as they were beat by beat."""
-    life, plain = told_of(name, profile)
+    started = (FIRST_S, {"kind": "namesrv", "event": "started"})
+    life = Life([started, *scene.rows["told"], *WELL], Namesrv(profile))
+    plain = life.replayed(folds=False)
     monkeypatch.setattr(condense, "SLOTS", 2)
     monkeypatch.setattr(condense, "PERIOD_US", 120_000_000)
     assert told_apart(plain, life.replayed()) == {}

@@ -235,13 +235,8 @@ def test_a_run_that_dies_before_it_notes_its_file_leaves_nothing(tmp_path: Path,
 @pytest.mark.slow
 def test_a_capture_keeps_the_law_of_conservation_in_any_pieces(tmp_path: Path) -> None:
     """Read whole or in pieces that cut connections and answers apart, the same events are there, but for where they were read."""
-    cuts = [
-        0,
-        547,
-        9_001,
-        20_000,
-        40_000,
-    ]  # between packets 546 and 547 the name server takes its time for a registration
+    # Between packets 546 and 547 the name server takes its time for a registration.
+    cuts = [0, 547, 9_001, 20_000, 40_000]
     for first, last in pairwise(cuts):
         read_in(tmp_path / "w", piece(tmp_path / f"{first}.pcap", first, last))
     whole = read_in(tmp_path / "whole", CAPTURE)

@@ -13,9 +13,8 @@ from jobs.conf import PipelineConf, load_conf
 from jobs.errors import ConfError
 from jobs.ingest.ingest import ingest
 from tests.ingest.given import BEAT, at, broker, content, packets, read_in, warehouse_at, write
-from tests.pcap import Record, capture, records
-from tests.wire.capture_files import block, section
-from tests.wire.capture_files import interface as described
+from tests.pcap import Record, block, capture, records, section
+from tests.pcap import interface as described
 from tests.wire.wrapped import COMPRESSIONS, ethernet, vxlan
 
 pytestmark = pytest.mark.slow

@@ -10,27 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from jobs.cli.commands import export
 from jobs.conf import PipelineConf
 from jobs.ingest.ingest import ingest
 from jobs.passes import Processes
 from namesrv_wire.logs.log_file import Block, read_blocks
 from schemas import bronze
 from tests.compare_gold import tables_of
-from tests.ingest.given import BEAT, CAPTURE, START_MS, at, read_in, stored, warehouse_at, write
+from tests.ingest.given import BEAT, START_MS, at, read_in, stored, warehouse_at, write
 
 pytestmark = pytest.mark.slow
 
 BLOCK = 1 << 18
-
-
-@pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the bundled capture as an event log."""
-    folder = tmp_path_factory.mktemp("log")
-    read_in(folder / "w", CAPTURE)
-    export(warehouse_at(folder / "w", "export"), folder / "whole.jsonl")
-    return folder / "whole.jsonl"
 
 
 def said(warehouse: Path) -> dict[str, list[tuple[object, ...]]]:
@@ -56,33 +46,35 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def whole(log: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[object, ...]]]:
+def whole(log_of_the_capture: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[tuple[object, ...]]]:
     """Return what the log says, read as one block."""
     warehouse = tmp_path_factory.mktemp("whole") / "w"
-    read_in(warehouse, log)
+    read_in(warehouse, log_of_the_capture)
     return said(warehouse)
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_many_tasks_read_the_same(tmp_path: Path, log: Path, whole: dict[str, list[tuple[object, ...]]]) -> None:
+def test_many_tasks_read_the_same(
+    tmp_path: Path, log_of_the_capture: Path, whole: dict[str, list[tuple[object, ...]]]
+) -> None:
     """Rows, ids, positions, lines' numbers and what is counted are those of one task."""
-    read = ingest(warehouse_at(tmp_path / "w", "run"), [str(log)], passes=Processes(7))
+    read = ingest(warehouse_at(tmp_path / "w", "run"), [str(log_of_the_capture)], passes=Processes(7))
     assert read.unaccounted == 0
-    assert (read.frames, read.duplicates, read.quarantined) == (log.read_bytes().count(b"\n"), 0, 0)
+    assert (read.frames, read.duplicates, read.quarantined) == (log_of_the_capture.read_bytes().count(b"\n"), 0, 0)
     assert said(tmp_path / "w") == whole
     lines = stored(tmp_path / "w", "route_observations", "source_offset", "event_id")
-    texts = log.read_bytes().split(b"\n")
+    texts = log_of_the_capture.read_bytes().split(b"\n")
     assert all(event_id.encode() in texts[number - 1] for number, event_id in lines)
 
 
 @pytest.mark.usefixtures("small_blocks")
 @pytest.mark.parametrize("width", [1, 2])
 def test_files_may_be_cut_packed_and_in_any_order(
-    tmp_path: Path, log: Path, whole: dict[str, list[tuple[object, ...]]], width: int
+    tmp_path: Path, log_of_the_capture: Path, whole: dict[str, list[tuple[object, ...]]], width: int
 ) -> None:
     """A log cut into 24 files at any lines, some of them compressed, given in any order, says what the whole says."""
     rng = random.Random(width)
-    lines = log.read_bytes().splitlines(keepends=True)
+    lines = log_of_the_capture.read_bytes().splitlines(keepends=True)
     cuts = sorted(rng.sample(range(1, len(lines)), 23))
     packing: list[Callable[[bytes], bytes]] = [gzip.compress, bytes]
     paths = []

@@ -119,51 +119,42 @@ def test_rotated_captures_whose_clock_went_back_by_an_hour_lose_nothing(tmp_path
 
 
 @pytest.mark.parametrize("change", ["grows", "shrinks"])
+@pytest.mark.parametrize("kind", ["capture", "log"])
 def test_a_file_that_changes_while_it_is_read_does_not_count_as_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_packets: Callable[[int], Content], change: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first_packets: Callable[[int], Content], kind: str, change: str
 ) -> None:
     """It is an error of the run; given again it is read whole, and what was read before is not doubled."""
-    whole, path = piece(tmp_path / "whole.pcap", 0, 9_000), piece(tmp_path / "a.pcap", 0, 6_000)
+    if kind == "capture":
+        path, whole = (piece(tmp_path / name, 0, count) for name, count in (("a.pcap", 6_000), ("whole.pcap", 9_000)))
+    else:
+        lines = [at(hour / 100, BEAT) for hour in range(600)]
+        path, whole = write(tmp_path / "a.jsonl", lines[:400]), write(tmp_path / "whole.jsonl", lines)
     data = path.read_bytes()
 
     def changed(*_: object) -> object:
         path.write_bytes(whole.read_bytes() if change == "grows" else data[: len(data) // 2])
         return Bearing.BEHIND
 
+    def changing(*given: Any) -> Iterator[Block]:
+        for block in read_blocks(*given):
+            if not given[1]:
+                changed()
+            yield block
+
     with monkeypatch.context() as patched:
+        patched.setattr("namesrv_wire.logs.log_file.BLOCK_BYTES", 4_096)
+        patched.setattr("jobs.ingest.reading.BLOCK_BYTES", 4_096)
+        patched.setattr("jobs.ingest.reading.read_blocks", changing)
         patched.setattr("jobs.ingest.series.bearing_of", changed)
         read = read_in(tmp_path / "w", path)
     assert [change in error for error in read.errors] == [True] * len(read.errors) != []
     path.write_bytes(whole.read_bytes())
     again = read_in(tmp_path / "w", path)
     assert (again.errors, again.known_sources) == ([], [])
-    assert content(tmp_path / "w") == first_packets(9_000)
-
-
-@pytest.mark.parametrize("change", ["grows", "shrinks"])
-def test_an_event_log_that_changes_while_it_is_read_does_not_count_as_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: str
-) -> None:
-    """It is an error of the run; given again it is read whole, and what was read before is not doubled."""
-    lines = [at(hour / 100, BEAT) for hour in range(600)]
-    path, whole = write(tmp_path / "a.jsonl", lines[:400]), write(tmp_path / "whole.jsonl", lines)
-
-    def changed(*given: Any) -> Iterator[Block]:
-        for block in read_blocks(*given):
-            if not given[1]:
-                path.write_bytes(whole.read_bytes() if change == "grows" else b"")
-            yield block
-
-    with monkeypatch.context() as patched:
-        patched.setattr("namesrv_wire.logs.log_file.BLOCK_BYTES", 4_096)
-        patched.setattr("jobs.ingest.reading.BLOCK_BYTES", 4_096)
-        patched.setattr("jobs.ingest.reading.read_blocks", changed)
-        read = read_in(tmp_path / "w", path)
-    assert [change in error for error in read.errors] == [True] * len(read.errors) != []
-    path.write_bytes(whole.read_bytes())
-    again = read_in(tmp_path / "w", path)
-    assert (again.errors, again.known_sources) == ([], [])
-    assert len(stored(tmp_path / "w", "heartbeats", "event_time")) == 600
+    if kind == "capture":
+        assert content(tmp_path / "w") == first_packets(9_000)
+    else:
+        assert len(stored(tmp_path / "w", "heartbeats", "event_time")) == 600
 
 
 def test_a_file_that_cannot_be_opened_or_read_is_an_error_of_its_own(tmp_path: Path) -> None:

@@ -70,16 +70,22 @@ def v5_lifecycle(tmp_path_factory: pytest.TempPathFactory) -> Capture:
 
 @pytest.fixture(scope="session")
 def log_of_the_capture(read_in: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("log") / "events.jsonl"
-    assert export(warehouse_at(read_in), path) > ANSWERS
-    return path
+    """Return the bundled capture as an event log."""
+
+    def log_exported(folder: Path) -> Path:
+        assert export(warehouse_at(read_in), folder / "whole.jsonl") > ANSWERS
+        return folder / "whole.jsonl"
+
+    return made_once(tmp_path_factory, log_exported)
 
 
 @pytest.fixture(scope="session")
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
     def three_nights(folder: Path) -> Nights:
         logs = [write_log(folder, day, lines) for day, lines in zip(DAYS, LOGS, strict=True)]
-        return Nights(folder / "w", logs, [night(folder / "w", log) for log in logs])
+        said = [night(folder / "w", logs[0])]
+        first = Path(shutil.copytree(folder / "w", folder / "first", copy_function=os.link))
+        return Nights(folder / "w", logs, [*said, *(night(folder / "w", log) for log in logs[1:])], first)
 
     return made_once(tmp_path_factory, three_nights)
 

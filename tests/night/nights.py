@@ -52,11 +52,12 @@ class Capture(NamedTuple):
 
 
 class Nights(NamedTuple):
-    """A warehouse after three nights, one for each day's log, and what each has said."""
+    """A warehouse after three nights, one for each day's log, and what each has said; `first`: it after the first of them."""
 
     path: Path
     logs: list[Path]
     summaries: list[Summary]
+    first: Path
 
 
 class Counting(InProcess):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shutil
 from pathlib import Path
 
 import pytest
@@ -163,8 +164,8 @@ def test_holes_are_found_between_recorded_days() -> None:
 
 def test_a_hole_is_told_and_filled(nights: Nights, tmp_path: Path) -> None:
     """Of a day that is missing between others the night warns; when it comes after all, all is as if read in time."""
-    path = tmp_path / "w"
-    assert night(path, nights.logs[0]).warnings == []
+    path = Path(shutil.copytree(nights.first, tmp_path / "w"))
+    assert nights.summaries[0].warnings == []
     gap = night(path, nights.logs[2])
     assert gap.warnings == [f"hole: nothing of {NAMESRV} is recorded on 2026-03-02, but on 2026-03-01 and 2026-03-03"]
     filled = night(path, nights.logs[1])
@@ -174,8 +175,7 @@ def test_a_hole_is_told_and_filled(nights: Nights, tmp_path: Path) -> None:
 
 def test_a_day_on_which_nobody_beats_is_a_day(nights: Nights, tmp_path: Path) -> None:
     """Only an administrator is heard of: he finds what was there the day before."""
-    path = tmp_path / "w"
-    night(path, nights.logs[0])
+    path = Path(shutil.copytree(nights.first, tmp_path / "w"))
     wipe = {"kind": "admin", "time": "11:00:00", "code": 205, "broker_name": "broker-a", "response_code": 0}
     said = night(path, write_log(tmp_path, DAYS[1], [wipe]))
     assert said.days == [DAYS[1].isoformat()]

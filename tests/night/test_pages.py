@@ -16,7 +16,8 @@ from schemas.dialect import duckdb_queries
 from tests.night.nights import CHECKOUT, Capture
 from tests.night.pages import BLOCKS, DIFFERENT, FOLLOWED, PAGES, Block, named, plain_blocks, typed, user_folder
 from tests.night.stock import stock
-from tests.wire.capture_files import PAYLOADS, pcap
+from tests.pcap import pcap
+from tests.wire.capture_files import PAYLOADS
 from tests.wire.wrapped import WRAPPINGS
 
 _SQL = re.compile(r"```sql\n(.*?)```", re.DOTALL)

@@ -14,6 +14,7 @@ from pathlib import Path
 from namesrv_wire.packets.capture import Segment
 from namesrv_wire.packets.columns import read_capture
 from namesrv_wire.protocol.frames import decode_frame
+from tests.pcap import Record, capture, enhanced, interface, pcap, section
 from tests.wire.forge import binary_header, compressed_body, frame, long_string, register_json, request
 
 CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"
@@ -87,23 +88,9 @@ def register_bodies() -> tuple[tuple[int, bool, bytes], ...]:
 
 def pcap_of(segments: Iterable[Segment]) -> Iterator[bytes]:
     """Yield a conversation as a pcap and as a pcapng file, both with raw IPv4 packets."""
-    packets = [(segment.time_ns, _ip_packet(segment)) for segment in segments]
-    pcap = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, 101)
-    section = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
-    pcapng = _block(0x0A0D0D0A, section) + _block(1, struct.pack("<HHI", 101, 0, 65_535))
-    for time_ns, data in packets:
-        seconds, rest = divmod(time_ns, 1_000_000_000)
-        pcap += struct.pack("<IIII", seconds, rest // 1_000, len(data), len(data)) + data
-        micros = time_ns // 1_000
-        padded = data + bytes(-len(data) % 4)
-        pcapng += _block(6, struct.pack("<IIIII", 0, micros >> 32, micros & 0xFFFFFFFF, len(data), len(data)) + padded)
-    yield pcap
-    yield pcapng
-
-
-def _block(kind: int, body: bytes) -> bytes:
-    size = struct.pack("<I", len(body) + 12)
-    return struct.pack("<I", kind) + size + body + size
+    packets = [(segment.time_ns // 1_000, _ip_packet(segment)) for segment in segments]
+    yield capture(pcap([], link_type=101), [Record(us, data, len(data)) for us, data in packets])
+    yield b"".join([section(), interface(snap=65_535), *(enhanced(data, ticks=us) for us, data in packets)])
 
 
 def _ip_packet(segment: Segment) -> bytes:

@@ -15,7 +15,8 @@ from scapy.utils import PcapNgWriter
 from namesrv_wire.packets.capture import INCOMING, Segment
 from namesrv_wire.packets.columns import CaptureStats, read_capture
 from namesrv_wire.packets.links import told
-from tests.wire.capture_files import RAW, V4, block, enhanced, ether, interface, option, pcap, read, section
+from tests.pcap import block, enhanced, interface, option, pcap, section
+from tests.wire.capture_files import RAW, V4, ether, read
 
 
 def test_cooked_links_say_where_a_packet_was_seen(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.packets.columns import CaptureStats, read_capture
 from tests.examples import examples
-from tests.wire.capture_files import RAW, V4, block, enhanced, ether, interface, option, pcap, read, section
+from tests.pcap import block, enhanced, interface, option, pcap, section
+from tests.wire.capture_files import RAW, V4, ether, read
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ from namesrv_wire.packets.capture import Segment
 from namesrv_wire.packets.columns import CaptureStats, read_capture, read_columns
 from namesrv_wire.packets.container import read_records
 from namesrv_wire.packets.links import LeftOut, told
-from tests.wire.capture_files import PAYLOADS, V4, block, enhanced, interface, pcap, section
+from tests.pcap import block, enhanced, interface, pcap, section
+from tests.wire.capture_files import PAYLOADS, V4
 from tests.wire.wrapped import COMPRESSIONS, COOKED, MACS, WRAPPINGS, ethernet, ipv4, ipv6, udp, vxlan
 
 ALL = {**WRAPPINGS, **COOKED}
