@@ -179,7 +179,7 @@ CATALOGUE = (
     Finding("PRIVATE_ADDR", ("broker_addr_history",), "day", shows_in_logs=True),
     Finding("PRIVATE_HA_ADDR", ("broker_live_history",), "subject"),
     Finding("READ_LT_WRITE", ("topic_queue_history",), "day", shows_in_logs=True),
-    Finding("REGISTRATION_REFUSED", ("refused", "broker_live_history"), "subject", begins=("refused",)),
+    Finding("REGISTRATION_REFUSED", ("refused", "taken"), "subject", begins=("refused",)),
     Finding("RESIDUAL_TOPIC", ("orphaned_topics",), "event"),
     Finding("SAME_PROCESS_SUSPECTED", ("suspected",), begins=("suspected",)),
     Finding("SAME_VERSION_NEW_CONTENT", ("same_version",)),
