@@ -162,6 +162,7 @@ CATALOGUE = (
         "NS_COLD_START",
         ("event_outcomes",),
         "subject",
+        near_us=0,
         begins=(Having("event_outcomes", "operation", "namesrv_started"),),
         looks_back=True,
     ),
