@@ -363,7 +363,7 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
     about = About(given.namesrv_id, given.day, given.thresholds, doubt, hears, logged, given.seen_until)
     heard = heard_before(found[EXPIRED_BROKERS.name], outcomes, recorded.beats_during)
     tables = {**today, **found, "heard": heard}
-    tables |= registered(tables, recorded, given.day)
+    tables |= registered(tables, recorded, given.day, frame(given.before, FINDINGS))
     return {**found, FINDINGS.name: findings(tables, news, given.before, about)}
 
 

@@ -50,6 +50,8 @@ LONE = pa.schema([*_BROKER, *_TOLD, ("is_refused", pa.bool_())])
 _VERSIONS = [("broker_version", _STRING), ("namesrv_version", _STRING)]
 REFUSED = pa.schema([*_BROKER, *_TOLD, ("reason", _STRING), *_VERSIONS])
 """A registration that was refused, and why; which release its broker is, and the name server."""
+TAKEN = pa.schema([*_BROKER, *_TOLD])
+"""A registration that was taken, of a broker of which others were refused: the first of the day, and the first behind those."""
 _WIPED = (("told_time", TIMESTAMP), ("told_by", _STRING), ("decided_time", TIMESTAMP), ("removed_time", TIMESTAMP))
 WIPED = pa.schema([*_BROKER, *_WIPED, ("removed_by", _STRING)])
 """The last registration that came between the arrival of what removed a broker and its effect."""
@@ -78,6 +80,7 @@ SEEN = {
     "same_version": SAME_VERSION,
     "lone": LONE,
     "refused": REFUSED,
+    "taken": TAKEN,
     "wiped": WIPED,
     "asked": ASKED,
     "silent": SILENT,
@@ -107,15 +110,18 @@ class Recorded(NamedTuple):
     refused: Callable[[Reason], pa.Table]
 
 
-def registered(today: Frames, recorded: Recorded, day: dt.date) -> dict[str, pa.Table]:
+def registered(today: Frames, recorded: Recorded, day: dt.date, standing: pa.Table) -> dict[str, pa.Table]:
     """Return the tables of `SEEN` of a name server's `day`, by names.
 
-    `today`: its histories, event_outcomes, route_changes, namesrv_settings, and `hours`.
+    `today`: its histories, event_outcomes, route_changes, namesrv_settings, and `hours`. `standing`: findings that had not ended
+    when the day began.
     """
+    refused = _refused(today, recorded)
     return {
         "same_version": _same_version(today, recorded, day),
         "lone": _lone(today, recorded, day),
-        "refused": _refused(today, recorded),
+        "refused": refused,
+        "taken": _taken(refused, standing, today, recorded),
         "wiped": _wiped(today, recorded),
         "asked": _asked(today, recorded, day),
         "silent": _silent(today, recorded, day),
@@ -181,6 +187,16 @@ def _refused(today: Frames, recorded: Recorded) -> pa.Table:
         "settings": today[NAMESRV_SETTINGS.name],
     }
     return conformed(ask(_REFUSED, tables), REFUSED)
+
+
+def _taken(refused: pa.Table, standing: pa.Table, today: Frames, recorded: Recorded) -> pa.Table:
+    stands = standing.filter(pc.field("code") == "REGISTRATION_REFUSED")["broker_names"].combine_chunks().flatten()
+    names = pa.chunked_array([*refused["broker_name"].chunks, stands], _STRING).unique()
+    if not len(names):
+        return TAKEN.empty_table()
+    columns = [*("broker_name", "broker_addr", "effect_time", "event_id"), "refusal", "seq"]
+    said = recorded.raw_beats(REGISTRATIONS.name, columns=columns, where=pc.field("broker_name").isin(names))
+    return conformed(ask(_TAKEN, {"said": said, "outcomes": today[EVENT_OUTCOMES.name]}), TAKEN)
 
 
 def _wiped(today: Frames, recorded: Recorded) -> pa.Table:
@@ -262,6 +278,16 @@ SELECT broker_name, broker_addr, effect_time AS told_time, event_id, detail AS r
     SELECT max_by(value, from_seq) FROM settings AS s WHERE setting = 'version' AND from_seq <= refused.seq AND source <> 'default'
 ) AS namesrv_version
 FROM refused LEFT JOIN said USING (event_id)
+"""
+
+
+_TAKEN = """
+WITH told AS (
+    SELECT said.*, refusal IS NULL AND coalesce(outcome, 'refreshed') IN ('applied', 'refreshed') AS is_taken
+    FROM said LEFT JOIN (SELECT event_id, outcome FROM outcomes) AS o USING (event_id)
+)
+SELECT broker_name, broker_addr, effect_time AS told_time, event_id FROM told
+QUALIFY is_taken AND NOT coalesce(lag(is_taken) OVER (PARTITION BY broker_name, broker_addr ORDER BY seq), FALSE)
 """
 
 

@@ -37,8 +37,9 @@ _UNREADABLE: Final = (
         re.compile(rb"\s*\{[ \t\r]*\n"),
         "its objects go over several lines: an event log has one JSON object on each line",
     ),
+    (re.compile(rb"(?s).{257}ustar|PK\x03\x04"), "it is an archive (tar or zip): give the files that are in it"),
 )
-"""How texts begin that are no event log as a whole, and what is said of them."""
+"""How files begin that are no event log as a whole, though their lines may look like one's, and what is said of them."""
 
 
 @dataclass(slots=True)
@@ -91,7 +92,7 @@ def is_event_log(beginning: bytes) -> bool:
 
 
 def why_unreadable(beginning: bytes) -> str | None:
-    """Return why a text that begins like this is no event log, although it is JSON; None for any other."""
+    """Return why a file that begins like this is no event log, although it may hold one; None for any other."""
     return next((why for form, why in _UNREADABLE if form.match(beginning)), None)
 
 

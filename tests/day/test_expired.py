@@ -119,13 +119,14 @@ def test_a_broker_that_is_refused_did_not_fall_silent() -> None:
     removal = expired(broker_live=[live("a:1", UP, SCAN, broker_name="a"), live("b:1", UP, SCAN, broker_name="b")])
     gone = table_of(removal, gold.EXPIRED_BROKERS)
     refused = [{**spoke(f"08:{minute}"), "refusal": "crc32_mismatch"} for minute in (31, 32)]
-    beats = [*refused, spoke("08:33"), spoke("08:59", "09:10"), spoke("08:40", addr="b:1")]
+    beats = [*refused, spoke("08:33"), spoke("08:34"), spoke("08:59", "09:10"), spoke("08:40", addr="b:1")]
     outcomes = [
         *(
             outcome(event(beat["event_id"], beat["event_id"]), "register_broker", outcome="refused_request")
             for beat in refused
         ),
         outcome(event("08:33", "08:33"), "register_broker", outcome="no_effect"),
+        outcome(event("08:34", "08:34"), "register_broker", outcome="refused_request", detail="system busy"),
         outcome(event("08:59", "09:10"), "register_broker", outcome="refused_request"),
     ]
     of_day = {**tables({gold.EVENT_OUTCOMES: outcomes}), gold.EXPIRED_BROKERS.name: gone}
@@ -133,8 +134,8 @@ def test_a_broker_that_is_refused_did_not_fall_silent() -> None:
     found = findings({**of_day, "heard": heard}, {}, {}, About("10.0.0.1:9876", DAY)).to_pylist()
     (told,) = [row for row in found if row["code"] == "EXPIRED_BROKER"]
     assert (
-        "; it was not silent: 3 of its requests were refused since 2026-03-01T08:31:00.000Z "
-        "(crc32_mismatch, request code 103 is not supported); "
+        "; it was not silent: 4 of its requests were refused since 2026-03-01T08:31:00.000Z "
+        "(crc32_mismatch, request code 103 is not supported, system busy); "
     ) in told["detail"]
     assert told["evidence"] == ["scan", "08:31"]
     assert "LOG_GAP" not in {row["code"] for row in found}, "that they spoke is recorded"

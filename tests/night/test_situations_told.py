@@ -138,7 +138,9 @@ def test_a_situation_is_told(block: str, night_of: Callable[[str], Path]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("block", "second"), [(BLOCKS[0], 200), (BLOCKS[1], 175), (BLOCKS[-1], 440)], ids=["seven", "split", "cluster"]
+    ("block", "second"),
+    [(BLOCKS[0], 200), (BLOCKS[1], 175), (BLOCKS[4], 440), (BLOCKS[5], 110), (BLOCKS[7], 200)],
+    ids=["seven", "split", "cluster", "refused", "single"],
 )
 def test_midnight_parts_no_situation(block: str, second: int, night_of: Callable[[str], Path], tmp_path: Path) -> None:
     """Two masters, a ghost, a restart, less than before, flapping, none, refusals, a split, an expiry: in two days as in one."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import tarfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -273,6 +275,15 @@ def test_a_byte_order_mark_is_no_part_of_a_line(tmp_path: Path, pack: Callable[[
     assert found[0] == found[1]
 
 
+def tar_of(content: bytes) -> bytes:
+    """Return an archive with one file, whose first line stands behind the archive's header."""
+    made, member = io.BytesIO(), tarfile.TarInfo("events.jsonl")
+    member.size = len(content)
+    with tarfile.open(fileobj=made, mode="w") as archive:
+        archive.addfile(member, io.BytesIO(content))
+    return made.getvalue()
+
+
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
 @pytest.mark.parametrize(
     ("content", "why"),
@@ -281,12 +292,13 @@ def test_a_byte_order_mark_is_no_part_of_a_line(tmp_path: Path, pack: Callable[[
         (json.dumps([BASE]).encode(), "JSON array"),
         (b"\xef\xbb\xbf\n " + json.dumps([BASE], indent=1).encode(), "JSON array"),
         (json.dumps(BASE, indent=2).encode(), "several lines"),
+        (tar_of(json.dumps(BASE).encode() + b"\n"), "tar or zip"),
     ],
 )
 def test_a_file_that_is_no_event_log_is_refused_whole(
     tmp_path: Path, content: bytes, why: str, pack: Callable[[bytes], bytes]
 ) -> None:
-    """JSON in another form, or another encoding, is one sentence that says what is expected, not a refusal a line."""
+    """JSON in another form, another encoding, or an archive is one sentence that says what is expected, not a refusal a line."""
     path = tmp_path / "log"
     path.write_bytes(pack(content))
     with pytest.raises(CaptureError, match=why):

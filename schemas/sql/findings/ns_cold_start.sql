@@ -1,18 +1,16 @@
--- Starts of a name server: it knows no route until brokers register again. It lasts until all topics are back that it lost with
--- the process before, or deleted since, until the next stop or start, or until they are not waited for any more; the first start
--- until the first route. Of one that outlasts its day the names that it tells are looked for.
+-- Starts of a name server: it knows no route until brokers register again; one that ends before that begins with the next one, as
+-- where a name server crashes again and again. It lasts until all topics are back that were lost with a process before, or deleted
+-- since, until the next stop or start, or until they are not waited for any more; the first start until the first route. Of one
+-- that outlasts its day the names that it tells are looked for.
 -- meaning: a start: no route is known until brokers register again, and topics that it had are not back
 -- severity: warning
 -- remedy: Restart name servers one by one, and wait until brokers are back; topics that stay away are to be created or registered again
 WITH turns AS (
     SELECT
-        *, max(seq) FILTER (operation = 'namesrv_started') OVER earlier AS start_before,
-        lead(seq) OVER in_time AS next_seq, lead(effect_time) OVER in_time AS next_time, lead(event_id) OVER in_time AS next_by
+        *, lead(seq) OVER in_time AS next_seq, lead(effect_time) OVER in_time AS next_time, lead(event_id) OVER in_time AS next_by
     FROM event_outcomes
     WHERE operation IN ('namesrv_started', 'namesrv_stopped')
-    WINDOW
-        in_time AS (ORDER BY seq),
-        earlier AS (ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+    WINDOW in_time AS (ORDER BY seq)
 ),
 
 starts AS (
@@ -22,8 +20,9 @@ starts AS (
 lost AS (
     SELECT s.seq, q.topic
     FROM starts AS s
-    JOIN turns AS t ON t.seq <= s.seq AND t.seq > coalesce(s.start_before, -1)
+    JOIN turns AS t ON t.seq <= s.seq
     JOIN topic_queue_history AS q ON q.closed_by = t.event_id AND q.topic IS NOT NULL
+    ANTI JOIN topic_queue_history AS b ON b.topic = q.topic AND b.opened_at.seq > t.seq AND b.opened_at.seq < s.seq
     ANTI JOIN event_outcomes AS d
         ON d.operation = 'delete_topic' AND d.topic = q.topic AND d.seq > t.seq
         AND (s.next_seq IS NULL OR d.seq < s.next_seq)
@@ -53,13 +52,32 @@ first_routes AS (
     FROM starts AS s
     JOIN topic_queue_history AS q ON q.opened_at.seq > s.seq AND (s.next_seq IS NULL OR q.opened_at.seq < s.next_seq)
     GROUP BY s.seq
+),
+
+placed AS (
+    SELECT
+        s.*, f.first_time, f.first_by, count(f.first_time) OVER (
+            ORDER BY s.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS run
+    FROM starts AS s
+    LEFT JOIN first_routes AS f ON f.seq = s.seq
+),
+
+runs AS (
+    SELECT
+        * REPLACE (first(effect_time) OVER of_run AS effect_time, first(event_id) OVER of_run AS event_id),
+        count(*) OVER of_run AS times
+    FROM placed
+    WINDOW of_run AS (PARTITION BY run ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING)
+    QUALIFY seq = last(seq) OVER of_run
 )
 
 SELECT
     'warning' AS severity, s.namesrv_id AS subject, s.effect_time AS from_time,
-    coalesce(if(w.topics_back < w.topics, NULL, coalesce(w.last_time, f.first_time)), s.next_time) AS to_time,
-    coalesce(
-        'first route ' || (epoch_us(f.first_time) - epoch_us(s.effect_time)) // 1000 || ' ms after the start',
+    coalesce(if(w.topics_back < w.topics, NULL, coalesce(w.last_time, s.first_time)), s.next_time) AS to_time,
+    if(s.times > 1, s.times || ' starts; ', '') || coalesce(
+        'first route ' || (epoch_us(s.first_time) - epoch_us(s.effect_time)) // 1000 || ' ms after the '
+            || if(s.times > 1, 'first one', 'start'),
         'no route that day'
     ) || CASE
         WHEN w.topics_back < w.topics THEN '; ' || w.topics - w.topics_back || ' of the ' || w.topics
@@ -69,13 +87,12 @@ SELECT
         ELSE ''
     END AS detail,
     list_filter([
-        s.event_id, f.first_by,
-        nullif(if(w.topics_back < w.topics OR f.first_by IS NULL, s.next_by, w.last_by), f.first_by)
+        s.event_id, s.first_by,
+        nullif(if(w.topics_back < w.topics OR s.first_by IS NULL, s.next_by, w.last_by), s.first_by)
     ], lambda id: id IS NOT NULL) AS evidence,
     if(w.topics_back < w.topics, w.away, w.names) AS topic_names
-FROM starts AS s
+FROM runs AS s
 LEFT JOIN waited AS w ON w.seq = s.seq
-LEFT JOIN first_routes AS f ON f.seq = s.seq
 UNION ALL
 SELECT
     s.severity, s.subject, s.from_time,

@@ -1,5 +1,5 @@
--- Brokers that came with a single topic, until they had another one (5.x refuses such a registration), and brokers that came back
--- for longer without topics that their group had when it went, until these are back or the group goes again. Of what a name
+-- Brokers that came with a single topic (5.x refuses such a registration), until they had another one, and brokers that came back
+-- for longer without topics that their group had when it went, until these are back; both until the group goes again. Of what a name
 -- server lost when it stopped NS_COLD_START tells; of one that outlasts its day the topics that it names are looked for.
 -- meaning: a broker that came with a single topic (refused, or routed for that topic only), or came back without topics that it had
 -- severity: warning
@@ -67,35 +67,50 @@ fewer AS (
     HAVING len(away) > 0
 ),
 
+stayed AS (
+    SELECT
+        l.*, (
+            SELECT {'until': min(valid_to), 'by': arg_min(closed_by, seq)}
+            FROM ends AS e
+            WHERE e.broker_name = l.broker_name AND e.valid_to > l.told_time
+        ) AS gone
+    FROM lone AS l
+    ANTI JOIN fewer AS f ON f.event_id = l.event_id
+),
+
 partial AS (
     SELECT
         l.*, (
             SELECT {'until': min(valid_from), 'by': arg_min(opened_by, (opened_at.seq, opened_at.no))}
             FROM topic_queue_history AS q
-            WHERE q.broker_name = l.broker_name AND q.valid_from > l.told_time
+            WHERE q.broker_name = l.broker_name AND q.valid_from > l.told_time AND coalesce(q.valid_from < l.gone.until, TRUE)
         ) AS complete
-    FROM lone AS l
-    ANTI JOIN fewer AS f ON f.event_id = l.event_id
+    FROM stayed AS l
 )
 
 SELECT
     'warning' AS severity, concat_ws(' ', broker_name, broker_addr) AS subject, min(told_time) AS from_time,
-    complete.until AS to_time,
+    coalesce(complete.until, gone.until) AS to_time,
     if(bool_or(is_refused), count(*) || ' registrations with a single topic were refused', 'registered with a single topic')
         || coalesce(
             '; its other topics came ' || (epoch_us(complete.until) - epoch_us(min(told_time))) // 1000 || ' ms later', ''
         ) AS detail,
-    list_sort(list(event_id))[1:19] || if(complete.by IS NULL, [], [complete.by]) AS evidence, [broker_name] AS broker_names,
+    list_sort(list(event_id))[1:19] || list_filter([coalesce(complete.by, gone.by)], lambda id: id IS NOT NULL) AS evidence,
+    [broker_name] AS broker_names,
     CAST([] AS VARCHAR[]) AS topic_names
 FROM partial
--- those of a broker of which a finding stands are its own
+-- those of a broker of which a finding stands are its own, until it ends
 ANTI JOIN standing AS s
     ON s.subject = concat_ws(' ', partial.broker_name, partial.broker_addr) AND len(s.topic_names) = 0
     AND NOT EXISTS (
         FROM topic_queue_history AS q
         WHERE q.broker_name = partial.broker_name AND q.valid_from >= $start AND q.valid_from < partial.told_time
     )
-GROUP BY broker_name, broker_addr, complete
+    AND NOT EXISTS (
+        FROM ends AS e
+        WHERE e.broker_name = partial.broker_name AND e.valid_to >= $start AND e.valid_to < partial.told_time
+    )
+GROUP BY broker_name, broker_addr, complete, gone
 UNION ALL
 SELECT
     'warning', concat_ws(' ', broker_name, broker_addr), since, coalesce(back_time, gone_time),
@@ -105,7 +120,7 @@ SELECT
 FROM fewer
 UNION ALL
 SELECT
-    s.severity, s.subject, s.from_time, least(b.until, if(len(s.topic_names) > 0, g.gone_time, NULL)), s.detail,
+    s.severity, s.subject, s.from_time, least(b.until, g.gone_time), s.detail,
     list_filter([s.evidence[1], if(g.gone_time < b.until, g.gone_by, coalesce(b.by, g.gone_by))], lambda id: id IS NOT NULL),
     s.broker_names, s.topic_names
 FROM standing AS s, LATERAL (

@@ -1,39 +1,58 @@
--- Brokers whose registrations were refused, until one was taken. A single topic that 5.x refuses is PARTIAL_FIRST_REGISTRATION.
+-- Brokers whose registrations were refused, until one was taken (`taken`). What is refused within two minutes again, though one was
+-- taken, has one cause. A single topic that 5.x refuses is PARTIAL_FIRST_REGISTRATION.
 -- meaning: registrations of a broker were refused
 -- severity: critical
 -- remedy: Look at the reason: a 4.x name server reads no compressed registration of a 5.x broker (compressedRegister)
-WITH until AS (
+WITH named AS (
+    SELECT *, concat_ws(' ', broker_name, broker_addr) AS subject FROM refused
+),
+
+until AS (
     SELECT
         r.*, (
-            SELECT {'until': min(valid_from), 'by': arg_min(opened_by, (opened_at.seq, opened_at.no))}
-            FROM broker_live_history AS l
-            WHERE l.broker_addr = r.broker_addr AND l.valid_from > r.told_time
+            SELECT {'until': min(told_time), 'by': arg_min(event_id, told_time)}
+            FROM taken AS t
+            WHERE concat_ws(' ', t.broker_name, t.broker_addr) = r.subject AND t.told_time > r.told_time
         ) AS taken
-    FROM refused AS r
+    FROM named AS r
 ),
 
 stood AS (
     SELECT
         s.*, (
-            SELECT {'until': min(valid_from), 'by': arg_min(opened_by, (opened_at.seq, opened_at.no))}
-            FROM broker_live_history AS l
-            WHERE concat_ws(' ', broker_name, broker_addr) = s.subject AND valid_from >= $start
+            SELECT {'until': min(told_time), 'by': arg_min(event_id, told_time)}
+            FROM taken AS t
+            WHERE concat_ws(' ', t.broker_name, t.broker_addr) = s.subject
         ) AS taken
     FROM standing AS s
+),
+
+spaced AS (
+    SELECT
+        until.*, coalesce(
+            lag(until.taken.until) OVER of_broker < told_time
+            AND epoch_us(told_time) - lag(epoch_us(told_time)) OVER of_broker > 120000000, FALSE
+        ) AS is_apart
+    FROM until
+    ANTI JOIN stood AS s ON s.subject = until.subject AND coalesce(until.told_time < s.taken.until, TRUE)
+    WINDOW of_broker AS (PARTITION BY until.subject ORDER BY told_time)
+),
+
+waves AS (
+    SELECT *, count_if(is_apart) OVER (PARTITION BY subject ORDER BY told_time) AS wave FROM spaced
 )
 
 SELECT
-    'critical' AS severity, concat_ws(' ', broker_name, broker_addr) AS subject, min(told_time) AS from_time,
-    taken.until AS to_time,
-    count(*) || ' registrations were refused: ' || string_agg(DISTINCT reason, '; ' ORDER BY reason)
+    'critical' AS severity, subject, min(told_time) AS from_time, if(count(taken.until) = count(*), max(taken.until), NULL) AS to_time,
+    count(*) || if(count(*) = 1, ' registration was', ' registrations were') || ' refused: ' || string_agg(DISTINCT reason, '; ' ORDER BY reason)
         || coalesce('; the broker is ' || string_agg(DISTINCT broker_version, ', ' ORDER BY broker_version), '')
         || '; the name server ' || (SELECT namesrv_id FROM about)
         || coalesce(' is ' || string_agg(DISTINCT namesrv_version, ', ' ORDER BY namesrv_version), '') AS detail,
-    list(event_id ORDER BY told_time, event_id)[1:19] || if(taken.by IS NULL, [], [taken.by]) AS evidence, [broker_name] AS broker_names
-FROM until
-ANTI JOIN stood AS s
-    ON s.subject = concat_ws(' ', until.broker_name, until.broker_addr) AND coalesce(until.told_time < s.taken.until, TRUE)
-GROUP BY broker_name, broker_addr, taken
+    list(event_id ORDER BY told_time, event_id)[1:19]
+        || if(count(taken.until) = count(*), [arg_max(taken.by, told_time)], []) AS evidence,
+    [any_value(broker_name)] AS broker_names
+FROM waves
+GROUP BY subject, wave
 UNION ALL
 SELECT severity, subject, from_time, taken.until, detail, evidence || if(taken.by IS NULL, [], [taken.by]), broker_names
 FROM stood

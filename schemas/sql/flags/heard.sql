@@ -6,7 +6,11 @@ WITH came AS (
         b.effect_time <= e.removed_time AND (b.refusal IS NOT NULL OR o.outcome IN (
             'no_effect', 'rejected_state_version', 'refused_lone_topic', 'refused_request'
         )) AS is_refused,
-        coalesce(b.refusal, if(o.outcome = 'no_effect', 'request code ' || b.code || ' is not supported', o.outcome)) AS reason
+        CASE
+            WHEN b.refusal IS NOT NULL THEN b.refusal
+            WHEN o.outcome = 'no_effect' THEN 'request code ' || b.code || ' is not supported'
+            ELSE coalesce(if(o.outcome = 'refused_request', o.detail, NULL), o.outcome)
+        END AS reason
     FROM expired AS e
     JOIN beats AS b
         ON b.broker_addr IS NOT DISTINCT FROM e.broker_addr AND b.event_time > e.last_beat_time AND b.event_time <= e.removed_time

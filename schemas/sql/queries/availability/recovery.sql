@@ -9,17 +9,11 @@
 -- column lag_ms: milliseconds from the start until then
 -- column event_id: event that brought it; of what is not back: that took it
 WITH turns AS (
-    SELECT
-        namesrv_id, seq, event_id, effect_time, operation,
-        count(IF(operation = 'namesrv_started', 1, NULL)) OVER (
-            PARTITION BY namesrv_id ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS starts_before
+    SELECT namesrv_id, seq, event_id, effect_time, operation
     FROM event_outcomes
     WHERE operation IN ('namesrv_started', 'namesrv_stopped')
 ), starts AS (
-    SELECT
-        namesrv_id, event_id, effect_time, starts_before,
-        lead(effect_time) OVER (PARTITION BY namesrv_id ORDER BY seq) AS next_time
+    SELECT namesrv_id, seq, event_id, effect_time, lead(effect_time) OVER (PARTITION BY namesrv_id ORDER BY seq) AS next_time
     FROM turns
     WHERE operation = 'namesrv_started'
 ), back AS (
@@ -40,8 +34,16 @@ WITH turns AS (
     UNION ALL
     SELECT s.namesrv_id, s.event_id, s.effect_time, g.what, g.name, NULL, NULL, g.closed_by
     FROM starts AS s
-    JOIN turns AS t ON t.namesrv_id = s.namesrv_id AND t.starts_before = s.starts_before
+    -- a process that ended before they were back has not made good what an earlier one took
+    JOIN turns AS t
+        ON t.namesrv_id = s.namesrv_id AND t.seq <= s.seq AND t.effect_time > s.effect_time - INTERVAL 7 DAY
     JOIN gone AS g ON g.namesrv_id = t.namesrv_id AND g.closed_by = t.event_id
+    LEFT ANTI JOIN back AS b
+        ON b.namesrv_id = g.namesrv_id AND b.what = g.what AND b.name = g.name
+        AND b.back_time > t.effect_time AND b.back_time < s.effect_time
+    LEFT ANTI JOIN event_outcomes AS d
+        ON d.namesrv_id = g.namesrv_id AND d.operation = 'delete_topic' AND g.what = 'topic' AND d.topic = g.name
+        AND d.effect_time > t.effect_time AND d.effect_time < s.effect_time
 )
 SELECT
     namesrv_id, effect_time AS started_time, event_id AS started_by, what, name, min(back_time) AS back_time,
