@@ -13,7 +13,8 @@ ORDER_DECISIONS = Table(
         decision_id* STRING: Deterministic id, 32 hex digits
         kind* STRING: register_and_close (a request without response on a connection that closes at once),
             removal_and_registration (a broker's new registration while its old connection ends, or its unregistration waits),
-            overlapping_requests, ends_of_shared_channel (each event of its end takes down one of the brokers of a connection, or the same one again)
+            overlapping_requests,
+            ends_of_shared_channel (each event of its end takes down one of the brokers of a connection, or the same one again)
         effect_time* TIMESTAMP: When
         channel_ids* ARRAY<STRING>: Connections concerned
         event_ids* ARRAY<STRING>: The events, in the default order
