@@ -359,9 +359,8 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
             if table.sql is not None
         },
     }
-    about = About(
-        given.namesrv_id, given.day, given.thresholds, next(iter(doubtful), None), hears, logged, given.seen_until
-    )
+    doubt = _until_start(doubtful[0], today[gold.EVENT_OUTCOMES.name]) if doubtful else None
+    about = About(given.namesrv_id, given.day, given.thresholds, doubt, hears, logged, given.seen_until)
     heard = heard_before(found[EXPIRED_BROKERS.name], outcomes, recorded.beats_during)
     tables = {**today, **found, "heard": heard}
     tables |= registered(tables, recorded, given.day, frame(given.before, FINDINGS))
@@ -386,14 +385,19 @@ def unsettled(today: Frames) -> list[Unsettled]:
     if past is None:
         return []
     outcomes, life = (with_microseconds(today[name]) for name in (gold.EVENT_OUTCOMES.name, bronze.NAMESRV_EVENTS.name))
-    of = {kind: outcomes.filter(pc.field("operation") == kind) for kind in ("recording_gap", "namesrv_started")}
-    # The past knows a start or stop to the millisecond: it is not over before.
-    ends = [*of["namesrv_started"]["effect_time"].to_pylist(), (past.complete_ms + 1) * US_PER_MS]
-    gaps = zip(*(of["recording_gap"][name].to_pylist() for name in ("effect_time", "detail")), strict=True)
-    since = [past.from_ms * US_PER_MS, *life.filter(pc.field("kind") == "observed_from")["event_time"].to_pylist()]
-    since += [int(end_ms) * US_PER_MS for us, end_ms in gaps if int(end_ms) > us // US_PER_MS + 1]
-    lease_us = past.longest_lease_ms * US_PER_MS
-    return [Unsettled(us, min([us + lease_us, *(end for end in ends if end >= us)])) for us in since]
+    gaps = outcomes.filter(pc.field("operation") == "recording_gap")
+    since = life.filter(pc.field("kind") == "observed_from")["event_time"].to_pylist()
+    for us, end_ms in zip(*(gaps[name].to_pylist() for name in ("effect_time", "detail")), strict=True):
+        since += [int(end_ms) * US_PER_MS] if int(end_ms) > us // US_PER_MS + 1 else []
+    last_us, lease_us = past.from_ms * US_PER_MS, past.longest_lease_ms * US_PER_MS
+    until_us = min([last_us + lease_us, *([past.complete_ms * US_PER_MS] if past.complete_ms > 0 else [])])
+    return [Unsettled(last_us, until_us), *(_until_start(Unsettled(us, us + lease_us), outcomes) for us in since)]
+
+
+def _until_start(doubt: Unsettled, outcomes: pa.Table) -> Unsettled:
+    """Return it, over with the first start of the day behind its beginning."""
+    starts = with_microseconds(outcomes.filter(pc.field("operation") == "namesrv_started"))["effect_time"].to_pylist()
+    return doubt._replace(until_us=min([doubt.until_us, *(us for us in starts if us >= doubt.since_us)]))
 
 
 def _settled(orphans: pa.Table, doubtful: Iterable[Unsettled], day: dt.date) -> pa.Table:

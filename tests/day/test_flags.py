@@ -311,7 +311,6 @@ def test_what_only_was_not_known_is_not_told() -> None:
     }
     restarted = flag(replace(of_day, today={**sliced(started, DAY, NS), **unknown, "hours": of_day.today["hours"]}))
     assert "NO_MASTER" in restarted["findings"]["code"].to_pylist()
-    assert "scan" in restarted["orphaned_topics"]["opened_by"].to_pylist()
 
 
 @pytest.mark.parametrize(
