@@ -245,18 +245,20 @@ def _order_message_votes(given: SettleInput) -> Iterable[Row]:
 
 
 def _order_return_votes(given: SettleInput) -> Iterable[Row]:
-    """Read responses to registrations without a body, while the process certainly had order configurations to return."""
+    """Read whether responses to registrations have a body, where one has none although there certainly was what to return."""
     kept, requests = frame(given.carried, gold.KV_CONFIG_HISTORY), frame(given.today, bronze.ADMIN_EVENTS)
     if not any(pc.any(pc.equal(rows["namespace"], ORDER_TOPIC_CONFIG)).as_py() for rows in (kept, requests)):
         return ()
-    is_bare = (
-        (pc.field("response_code") == 0)
-        & pc.field("response_fields").is_valid()
-        & ~pc.field("response_body").is_valid()
-    )
-    told = given.raw_beats(bronze.REGISTRATIONS.name, columns=["seq", "event_id", "event_time"], where=is_bare)
-    tables = {"told": told, "kept": kept, "requests": requests, "life": frame(given.today, bronze.NAMESRV_EVENTS)}
-    return rows_of(ask(query("settle/order_returns"), tables, namespace=ORDER_TOPIC_CONFIG))
+    tables = {"kept": kept, "requests": requests, "life": frame(given.today, bronze.NAMESRV_EVENTS)}
+    has_body, found = pc.field("response_body").is_valid(), list[Row]()
+    for returned in (False, True):
+        where = (pc.field("response_code") == 0) & pc.field("response_fields").is_valid() & (has_body == returned)
+        told = given.raw_beats(bronze.REGISTRATIONS.name, columns=["seq", "event_id", "event_time"], where=where)
+        rows = ask(query("settle/order_returns"), {"told": told, **tables}, namespace=ORDER_TOPIC_CONFIG)
+        found += ({**row, "value": returned} for row in rows_of(rows))
+        if not found:
+            break  # as usual: that all have one needs no proof
+    return found
 
 
 def _acting_master_votes(given: SettleInput) -> Iterable[Row]:

@@ -1,11 +1,11 @@
--- What responses to registrations say about returnOrderTopicConfigToBroker: it is off where one has no body although the process
--- certainly holds order configurations, those with which the day began or one that was put before. A namespace once made stays.
+-- Responses to registrations that came when the process certainly held order configurations: those with which the day began, or
+-- one that was put before. A namespace once made stays. returnOrderTopicConfigToBroker is off where they have no body. One a second.
 WITH held AS (
     SELECT seq FROM requests WHERE code = 100 AND response_code = 0 AND namespace = $namespace
     UNION ALL
     SELECT 0 FROM kept WHERE namespace = $namespace
 )
-SELECT min(told.seq) AS seq, arg_min(event_id, told.seq) AS event_id, FALSE AS value
+SELECT min(told.seq) AS seq, arg_min(event_id, told.seq) AS event_id
 FROM told ASOF JOIN held ON epoch_us(event_time) * 1000 >= held.seq
 WHERE NOT EXISTS (FROM life WHERE kind = 'namesrv_started' AND life.seq BETWEEN held.seq AND told.seq)
-GROUP BY epoch_us(event_time) // 60_000_000
+GROUP BY epoch_us(event_time) // 1_000_000
