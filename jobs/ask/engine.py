@@ -286,9 +286,8 @@ class Answers:
                 for name in touched(sql):
                     if name in asked.stored():
                         self.files(name)
-                require_readable(
-                    self.warehouse, self._opened, said, deep=not isinstance(error, duckdb.InvalidInputException)
-                )
+                is_of_file = not isinstance(error, duckdb.InvalidInputException) or "Parquet" in said
+                require_readable(self.warehouse, self._opened, said, deep=is_of_file)
             except (BrokenLogError, TamperedError) as damage:
                 return damage
         if (unknown := _UNKNOWN.match(said)) is not None:  # DuckDB would name the nearest of its own
