@@ -227,6 +227,10 @@ def test_route_and_cluster_may_be_right_in_their_parts() -> None:
         body = f'{{"brokerAddrTable":{{"{name}":{group}}},"clusterAddrTable":{{}}}}'
         bare = seen(90, 99, Answer(0, body), Question(106, None))
         assert right_in_parts(Registry(V4_9_7), timeline[1:], [bare], Namesrv()) == ["a99"] * is_right
+    torn = seen(90, 99, Answer(1, None, "java.util.ConcurrentModificationException, java.util.HashMap$HashIterator"))
+    for code, of, is_right in [(106, timeline, True), (106, [], False), (206, timeline, False)]:
+        thrown = torn._replace(question=Question(code, None))
+        assert right_in_parts(Registry(V4_9_7), of, [thrown], Namesrv()) == ["a99"] * is_right
     members = [((0, "d:1"),), ((0, "d:1"), (1, "d:2"))]
     joining = [StateChange(100, 80, (Change("broker_addr_table", ("d",), BrokerData("C", of)),)) for of in members]
     for addrs, is_right in [('1:"d:2"', True), ('1:"d:1"', False)]:
