@@ -18,7 +18,7 @@ from namesrv_core.asking.shown import Shown, ShownCluster, ShownTopics, shown_by
 from namesrv_core.history.intervals import StateChange
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.events import Event, QueryDataVersion
-from namesrv_core.machine.instants import NS_PER_MS
+from namesrv_core.machine.instants import EVER, NS_PER_MS
 from namesrv_core.machine.past import TablePart, Versions, parts_changed
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Registry
@@ -84,8 +84,6 @@ class Judged(NamedTuple):
     further: list[Verdict]
 
 
-_EVER = (1 << 63) - 1
-
 PartOf = Callable[[Question | Event, Answer], object | None]
 """What of an answer is compared, where not all of it is."""
 
@@ -122,7 +120,7 @@ def judged(
     """
     ordered = sorted(observations, key=lambda observed: (observed.seq, observed.event_id))
     effects, windows = [change.seq for change in timeline], list[_Window]()
-    arrivals = [*accumulate((change.arrival_seq for change in reversed(timeline)), min, initial=_EVER)][::-1]
+    arrivals = [*accumulate((change.arrival_seq for change in reversed(timeline)), min, initial=EVER)][::-1]
     for observed in ordered:
         nominal = last = bisect_left(effects, observed.seq)  # what the answer itself has shown is known only after it
         first = min(bisect_right(effects, observed.request_seq), nominal)
@@ -145,8 +143,9 @@ def judged(
             verdict = states.judge(ordered[i], nominal=number == windows[i].nominal)
             if in_all or verdict.matched or number == windows[i].nominal:
                 found[i].verdicts[number] = verdict
-            is_unlike = in_all or not any(one.matched for one in found[i].verdicts.values())
-            if number == windows[i].last and is_unlike and len(windows[i].under_way) <= _MOST_UNDER_WAY:
+            if number < windows[i].last or not 0 < len(windows[i].under_way) <= _MOST_UNDER_WAY:
+                continue
+            if in_all or not any(one.matched for one in found[i].verdicts.values()):
                 found[i].further.extend(states.judged_further(ordered[i], windows[i].under_way))
         active = [i for i in active if number < windows[i].last]
     return found
@@ -302,13 +301,14 @@ def right_in_parts(
 
 def _is_right_in_parts(one: Judged) -> bool:
     question, answered = one.observed.question, one.observed.answered
-    if isinstance(question, Question) and question.code == RequestCode.GET_BROKER_CLUSTER_INFO:
+    if not isinstance(question, Question):
+        return False
+    expected = [verdict.expected for verdict in (*one.verdicts.values(), *one.further)]
+    if question.code == RequestCode.GET_BROKER_CLUSTER_INFO and (answered.remark or "").startswith(_TORN):
         # It is written without a lock, too: what a registration changes under its hands may end it.
-        is_torn = answered.code == ResponseCode.SYSTEM_ERROR and (answered.remark or "").startswith(_TORN)
-        if is_torn and one.window.first < max(one.window.last, *one.window.under_way, 0):
-            return True
-    answers = (one.observed.answered, *(verdict.expected for verdict in (*one.verdicts.values(), *one.further)))
-    seen = [_shown_by(question, answer) for answer in answers] if isinstance(question, Question) else [None]
+        is_amid = one.window.first < one.window.last or bool(one.window.under_way)
+        return answered.code == ResponseCode.SYSTEM_ERROR and is_amid
+    seen = [_shown_by(question, answer) for answer in (answered, *expected)]
     # Of a single change only who takes no lock may see a half: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getAllClusterInfo.
     if None in seen or len(seen) < (3 if isinstance(seen[0], ShownCluster) else 4):
         return False

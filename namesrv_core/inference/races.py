@@ -165,7 +165,7 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
         if type(later.event) is events.ChannelDestroyed or later.event_id not in day.received:
             continue
         received = day.received[later.event_id]
-        held = next((one for one in holds if one[0] < received <= one[1] + REMOVAL_LAG_NS), (received, received))
+        held = _held_at(holds, received)
         for earlier in changing[bisect_left(positions, held[0] - REMOVAL_LAG_NS) : index]:
             if type(earlier.event) is events.ChannelDestroyed:
                 if first_close[earlier.event.channel_id] is earlier and earlier.seq >= received - REMOVAL_LAG_NS:
@@ -200,6 +200,12 @@ def _holds(day: Day, changing: Sequence[TimedEvent]) -> list[tuple[int, int]]:
             since, until = found[-1][0], max(found.pop()[1], until)  # noqa: PLW2901
         found.append((since, until))
     return found
+
+
+def _held_at(holds: Sequence[tuple[int, int]], seq: int) -> tuple[int, int]:
+    """Return the first of the holds in which, or soon behind which, `seq` lies; of none: `seq` itself."""
+    number = bisect_left(holds, seq - REMOVAL_LAG_NS, key=lambda held: held[1])
+    return holds[number] if number < len(holds) and holds[number][0] < seq else (seq, seq)
 
 
 def _unregistration_and_registration(unregistered: TimedEvent, later: TimedEvent, until: int) -> Iterator[Race]:

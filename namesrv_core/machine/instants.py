@@ -3,3 +3,5 @@
 NS_PER_US = 1_000
 NS_PER_MS = 1_000_000
 US_PER_MS = 1_000
+EVER = (1 << 63) - 1
+"""A position behind all others."""

@@ -16,7 +16,7 @@ from namesrv_core.inference import evidence
 from namesrv_core.inference.settings import SCAN_PHASE, VERSION, Known, Votes
 from namesrv_core.inference.settle import settle
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
-from namesrv_core.machine.instants import NS_PER_MS
+from namesrv_core.machine.instants import EVER, NS_PER_MS
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, CHANNEL_MAX_IDLE_MS, Namesrv, Profile, profile_named
 from namesrv_core.machine.schedule import TICK_LATE_NS, Stall, Timer
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
@@ -35,7 +35,6 @@ from schemas.table import LONG, STRING, STRINGS, TIMESTAMP
 _LISTS = {"enable_all_topic_list": (206,), "enable_topic_list": (224, 311, 312, 313)}
 """The switches for lists of topics, and the questions for these."""
 _PERIOD = "scan_period_ms"
-_LAST_SEQ = (1 << 63) - 1
 # An idle close comes up to this long after its limit: measured 61 ms.
 _IDLE_LATE_MS = 250
 
@@ -98,9 +97,7 @@ def scan_closes(given: SettleInput, ends: pa.Table, namesrv: Namesrv) -> list[ev
         for from_seq, until_seq, one in namesrv.stretches
         for expiry in _expiries(
             given,
-            ends.filter(
-                (pc.field("seq") >= from_seq) & (pc.field("seq") < (_LAST_SEQ if until_seq is None else until_seq))
-            ),
+            ends.filter((pc.field("seq") >= from_seq) & (pc.field("seq") < (EVER if until_seq is None else until_seq))),
             one.profile,
         )
     )

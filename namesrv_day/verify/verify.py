@@ -33,7 +33,7 @@ from namesrv_core.history.verification import (
 )
 from namesrv_core.machine.codes import Question, RequestCode
 from namesrv_core.machine.events import Event
-from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
+from namesrv_core.machine.instants import EVER, NS_PER_MS, NS_PER_US
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import REGISTER_FAILED
 from namesrv_core.machine.registry import Registry
@@ -421,10 +421,6 @@ def _batches(seqs: pa.ChunkedArray, namesrv: Namesrv) -> pa.Array:
     if not namesrv.later:
         return pa.repeat(namesrv.profile.batches_unregistrations, len(seqs))
     return pa.array([namesrv.at(seq).profile.batches_unregistrations for seq in seqs.to_pylist()], pa.bool_())
-
-
-EVER = (1 << 63) - 1
-"""Behind every position."""
 
 
 def unseen(
