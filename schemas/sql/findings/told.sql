@@ -4,7 +4,8 @@
 -- they begin soon after each other. What ended between $since_us and $until_us may only have been unknown so long.
 WITH placed AS (
     SELECT
-        t.*, k.lasts, k.near_us,
+        t.* REPLACE (list_filter(evidence, lambda id, n: id IS NOT NULL AND list_position(evidence, id) = n) AS evidence),
+        k.lasts, k.near_us,
         CASE
             WHEN lasts IS NULL OR lasts <> 'day' AND to_time IS NOT NULL AND from_time > $start THEN NULL
             WHEN lasts = 'event' THEN evidence[1]
