@@ -168,7 +168,7 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
         held = _held_at(holds, received)
         for earlier in changing[bisect_left(positions, held[0] - REMOVAL_LAG_NS) : index]:
             if type(earlier.event) is events.ChannelDestroyed:
-                if first_close[earlier.event.channel_id] is earlier and earlier.seq >= received - REMOVAL_LAG_NS:
+                if first_close[earlier.event.channel_id] is earlier and earlier.seq >= held[0] - REMOVAL_LAG_NS:
                     yield from _close_and_registration(day, earlier, later, received, owners)
             elif held[0] < earlier.seq < received:
                 yield from _unregistration_and_registration(earlier, later, held[1])
