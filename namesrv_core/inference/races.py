@@ -234,7 +234,8 @@ def _close_and_registration(
     key, closed = key_of(day.namesrv, later.event), owners.get(close.event.channel_id, {})
     if later.event.channel_id == close.event.channel_id:
         return
-    first = Alternative("the registration, then the close", (Move(later.event_id, close.seq, -1),))
+    # A scan that closed the connection stands just before that.
+    first = Alternative("the registration, then the close", (Move(later.event_id, close.seq - 2, -1),))
     alternatives = [Alternative("the close with the removal, then the registration")]
     if key in closed:
         at = max(close.seq, received)
