@@ -247,7 +247,6 @@ def test_every_function_and_view_is_described(published: SparkSession) -> None:
     for name in (
         "topic_queue_history",
         "events",
-        "client_routes",
         "whole_routes",
         "route_changes",
         "heartbeats",
