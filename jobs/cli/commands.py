@@ -381,7 +381,7 @@ def _check(command: Command) -> int:
     against = None if given.against is None else kept_checkpoint(given.against)
     if given.prove:
         return _prove(command, against)
-    with read_locked(warehouse.path), waiting("check") as share:
+    with read_locked(warehouse.path), waiting() as share:
         checked, now = check(warehouse, against, share), warehouse.checkpoint()
     for sentence in (*checked.wrong, *checked.replaced):
         command.console.line(sentence)
@@ -437,7 +437,7 @@ def _refused(command: Command) -> int:
 
 def _maintain(command: Command) -> int:
     given = command.arguments
-    with locked(command.warehouse.path), waiting("maintain") as share:
+    with locked(command.warehouse.path), waiting() as share:
         done = maintain(command.warehouse, given.retain_days, share, dry_run=given.dry_run)
     show_maintained(done, command.console, dry_run=given.dry_run)
     return EXIT_OK
@@ -557,7 +557,7 @@ def export(warehouse: Warehouse, output: Path, share: Callable[[int, int], None]
 
 
 def _export(command: Command) -> int:
-    with waiting("export") as share:
+    with waiting() as share:
         lines = export(command.warehouse, Path(command.arguments.output), share)
     command.console.line(f"{command.arguments.output}: {lines:,} lines; {summary(command.warehouse.coverage())}")
     return EXIT_OK

@@ -34,7 +34,7 @@ _A_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 def report(given: argparse.Namespace) -> int:
     """Write the report of a stretch of time and return the exit code."""
     answers = answers_of(given)
-    with waiting("report") as share:
+    with waiting() as share:
         html = page_of(facts_of(answers, _scope(answers, given), share))
     with opened(Path(given.output)) as file:
         file.write(html)
