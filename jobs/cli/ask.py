@@ -31,7 +31,7 @@ _SEVERITIES = ["critical", "warning", "info"]
 _DESCRIBE = re.compile(r"\s*DESC(?:RIBE)?\s+(?:TABLE\s+)?(\w+)[\s;]*", re.IGNORECASE)
 _COMMENT = re.compile(r"COMMENT ON COLUMN \w+\.(\w+) IS '((?:[^']|'')*)'")
 # Names that readers of SQL meet only within other statements.
-_FOR_OTHERS = ("_committed", "_stored", "_rows_at", "_rows_between", "utc")
+_FOR_OTHERS = ("_committed", "_stored", "_rows_at", "utc")
 _Asked = tuple[str, dict[str, Any]]
 """A statement in DuckDB's dialect, and its values."""
 _EXPLAINED = """
