@@ -254,13 +254,13 @@ class Answers:
         A name without a schema is first looked for among temporary ones.
         """
         self._names.make(" ".join(rows))
-        for name, sql in rows.items():
-            self._connection.execute(f"CREATE TEMPORARY VIEW {name} AS {sql}")
         try:
+            for name, sql in rows.items():
+                self._connection.execute(f"CREATE TEMPORARY VIEW {name} AS {sql}")
             yield
         finally:
             for name in rows:
-                self._connection.execute(f"DROP VIEW temp.{name}")
+                self._connection.execute(f"DROP VIEW IF EXISTS temp.{name}")
 
     def require_kept(self, run_id: str, versions: Mapping[str, int]) -> None:
         """Raise NoLongerReadableError if maintenance has deleted what a run had pinned."""
