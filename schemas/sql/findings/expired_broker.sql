@@ -32,7 +32,7 @@ SELECT
             '; it was not silent: ' || refused || ' of its requests were refused since '
             || strftime(refused_since, '%Y-%m-%dT%H:%M:%S.%gZ') || ' (' || array_to_string(reasons, ', ') || ')', ''
         ) || '; ' || len(topics_lost) || ' topics lost queues' AS detail,
-    list_filter([removed_by, refused_by, returned_by], lambda id: id IS NOT NULL) AS evidence, [broker_name] AS broker_names,
+    [removed_by, refused_by, returned_by] AS evidence, [broker_name] AS broker_names,
     topics_lost AS topic_names
 FROM expired
 LEFT JOIN (FROM heard WHERE refused > 0) AS heard USING (removed_by, broker_addr)

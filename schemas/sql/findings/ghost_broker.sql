@@ -50,7 +50,7 @@ ghosts AS (
 SELECT
     'critical' AS severity, subject, since AS from_time, to_time,
     'id ' || broker_id || ' of ' || broker_name || ' ' || told AS detail,
-    list_filter([event_id, nullif(ended_by, event_id)], lambda id: id IS NOT NULL) AS evidence, [broker_name] AS broker_names
+    [event_id, nullif(ended_by, event_id)] AS evidence, [broker_name] AS broker_names
 FROM ghosts, about
 WHERE coalesce(to_time >= $start, TRUE)
     AND (epoch_us(coalesce(to_time, seen_until)) > epoch_us(since) + $ghost_us

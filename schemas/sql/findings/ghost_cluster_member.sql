@@ -32,8 +32,6 @@ gaps AS (
 SELECT
     'warning' AS severity, subject, since AS from_time, least(next_time, valid_to) AS to_time,
     cluster_name || ' goes on listing ' || broker_name || ', of which there is no group any more' AS detail,
-    list_filter(
-        [event_id, if(valid_to IS NULL OR next_time <= valid_to, next_by, closed_by)], lambda id: id IS NOT NULL
-    ) AS evidence,
+    [event_id, if(valid_to IS NULL OR next_time <= valid_to, next_by, closed_by)] AS evidence,
     [broker_name] AS broker_names
 FROM gaps

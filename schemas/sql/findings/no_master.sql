@@ -47,6 +47,6 @@ SELECT
     if(enable_acting_master, 'warning', 'critical') AS severity, broker_name AS subject,
     greatest(since, $start) AS from_time, to_time,
     if(enable_acting_master, 'no id 0; the smallest id may act as master', 'no id 0 in the group') AS detail,
-    list_filter([event_id, ended_by], lambda id: id IS NOT NULL) AS evidence, [broker_name] AS broker_names
+    [event_id, ended_by] AS evidence, [broker_name] AS broker_names
 FROM runs
 WHERE no_master AND broker_name IS NOT NULL

@@ -86,10 +86,10 @@ SELECT
             || (epoch_us(w.last_time) - epoch_us(s.effect_time)) // 1000 || ' ms after it'
         ELSE ''
     END AS detail,
-    list_filter([
+    [
         s.event_id, s.first_by,
         nullif(if(w.topics_back < w.topics OR s.first_by IS NULL, s.next_by, w.last_by), s.first_by)
-    ], lambda id: id IS NOT NULL) AS evidence,
+    ] AS evidence,
     if(w.topics_back < w.topics, w.away, w.names) AS topic_names
 FROM runs AS s
 LEFT JOIN waited AS w ON w.seq = s.seq
@@ -104,7 +104,7 @@ SELECT
             make_timestamptz(epoch_us(s.from_time) + $waited_us), NULL
         )
     ),
-    s.detail, list_filter([s.evidence[1], if(len(s.topic_names) = 0, b.first_by, b.last_by)], lambda id: id IS NOT NULL),
+    s.detail, [s.evidence[1], if(len(s.topic_names) = 0, b.first_by, b.last_by)],
     s.topic_names
 FROM standing AS s, LATERAL (
     SELECT

@@ -116,10 +116,10 @@ SELECT
     count(DISTINCT topic) || if(count(DISTINCT topic) = 1, ' topic', ' topics') || ' that '
         || array_to_string(list_sort(list_distinct(flatten(list(known_to)))), ', ') || ' routed to ' || broker_name
         || ' and ' || namesrv_id || ' did not: ' || array_to_string(list_sort(list(DISTINCT topic))[1:10], ', ') AS detail,
-    list_filter([
+    [
         arg_min(if(is_standing, begun_by, coalesce(lost_by, kept_by)), (from_us, topic)),
         if(bool_or(is_open), NULL, arg_max(back_by, (until_us, topic)))
-    ], lambda id: id IS NOT NULL) AS evidence,
+    ] AS evidence,
     [broker_name] AS broker_names, list_sort(list(DISTINCT topic)) AS topic_names
 FROM numbered
 GROUP BY namesrv_id, broker_name, number

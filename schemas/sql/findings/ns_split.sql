@@ -59,10 +59,7 @@ SELECT
     namesrv_id || ' and ' || array_to_string(list_sort(list_distinct(flatten(list(known_to))))[1:10], ', ')
         || ' are of ' || cluster_name || ' and share no broker; refused ' || sum(answers) || ' times (up to ' || max(clients)
         || ' hosts): ' || array_to_string(list_sort(list(DISTINCT topic))[1:10], ', ') AS detail,
-    list_filter(
-        list(event_id ORDER BY since_us)[1:19] || [arg_max(if(back_us < until_us, back_by, coalesce(lost_by, back_by)), since_us)],
-        lambda id: id IS NOT NULL
-    ) AS evidence,
+    list(event_id ORDER BY since_us)[1:19] || [arg_max(if(back_us < until_us, back_by, coalesce(lost_by, back_by)), since_us)] AS evidence,
     list_sort(list_distinct(flatten(list(broker_names)))) AS broker_names, list_sort(list(DISTINCT topic)) AS topic_names
 FROM ended
 GROUP BY namesrv_id, cluster_name

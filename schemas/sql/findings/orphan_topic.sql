@@ -5,7 +5,7 @@ SELECT
     'critical' AS severity, t.topic AS subject, valid_from AS from_time, valid_to AS to_time,
     if(reason = 'no_live_broker', 'routed to addresses of which none is live', 'routed to broker names without any address')
         AS detail,
-    list_filter([opened_by, closed_by], lambda id: id IS NOT NULL) AS evidence, [t.topic] AS topic_names,
+    [opened_by, closed_by] AS evidence, [t.topic] AS topic_names,
     -- those by whose event it began
     coalesce(list_transform(o.brokers_gone, lambda gone: gone.broker_name), [o.broker_name]) AS broker_names
 FROM orphaned_topics AS t

@@ -95,7 +95,7 @@ SELECT
         || coalesce(
             '; its other topics came ' || (epoch_us(complete.until) - epoch_us(min(told_time))) // 1000 || ' ms later', ''
         ) AS detail,
-    list_sort(list(event_id))[1:19] || list_filter([coalesce(complete.by, gone.by)], lambda id: id IS NOT NULL) AS evidence,
+    list_sort(list(event_id))[1:19] || [coalesce(complete.by, gone.by)] AS evidence,
     [broker_name] AS broker_names,
     CAST([] AS VARCHAR[]) AS topic_names
 FROM partial
@@ -116,12 +116,12 @@ SELECT
     'warning', concat_ws(' ', broker_name, broker_addr), since, coalesce(back_time, gone_time),
     'back with ' || topics - len(away) || ' of the ' || topics || ' topics that ' || broker_name || ' had before; '
         || if(back_time IS NULL, 'not back: ', 'later back: ') || array_to_string(away[1:10], ', '),
-    list_filter([event_id, if(back_time IS NULL, gone_by, back_by)], lambda id: id IS NOT NULL), [broker_name], away
+    [event_id, if(back_time IS NULL, gone_by, back_by)], [broker_name], away
 FROM fewer
 UNION ALL
 SELECT
     s.severity, s.subject, s.from_time, least(b.until, g.gone_time), s.detail,
-    list_filter([s.evidence[1], if(g.gone_time < b.until, g.gone_by, coalesce(b.by, g.gone_by))], lambda id: id IS NOT NULL),
+    [s.evidence[1], if(g.gone_time < b.until, g.gone_by, coalesce(b.by, g.gone_by))],
     s.broker_names, s.topic_names
 FROM standing AS s, LATERAL (
     SELECT

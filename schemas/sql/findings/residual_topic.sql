@@ -4,6 +4,6 @@
 SELECT
     'warning' AS severity, concat_ws('@', topic, broker_name) AS subject, valid_from AS from_time, valid_to AS to_time,
     'still routed to ' || broker_name || ', which does not report it any more' AS detail,
-    list_filter([opened_by, closed_by], lambda id: id IS NOT NULL) AS evidence, [topic] AS topic_names, [broker_name] AS broker_names
+    [opened_by, closed_by] AS evidence, [topic] AS topic_names, [broker_name] AS broker_names
 FROM orphaned_topics
 WHERE reason = 'residual'

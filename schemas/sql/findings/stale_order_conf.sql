@@ -5,6 +5,6 @@
 SELECT
     'warning' AS severity, topic AS subject, valid_from AS from_time, valid_to AS to_time,
     'the order configuration names a broker or more queues than the route has' AS detail,
-    list_filter([opened_by, closed_by], lambda id: id IS NOT NULL) AS evidence, [topic] AS topic_names
+    [opened_by, closed_by] AS evidence, [topic] AS topic_names
 FROM orphaned_topics
 WHERE reason = 'stale_order_conf'

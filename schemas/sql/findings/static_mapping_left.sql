@@ -58,12 +58,10 @@ SELECT
     'warning' AS severity, concat_ws('@', topic, broker_name) AS subject, since AS from_time, least(until, gone_time) AS to_time,
     broker_name || ' registers ' || topic || ' as a plain topic; its mapping of ' || total_queues || ' queues (epoch ' || epoch
         || ') stays' AS detail,
-    list_filter(
-        [event_id, if(until IS NULL OR gone_time < until, gone_by, until_by)], lambda id: id IS NOT NULL
-    ) AS evidence,
+    [event_id, if(until IS NULL OR gone_time < until, gone_by, until_by)] AS evidence,
     [topic] AS topic_names, [broker_name] AS broker_names
 FROM ended AS e
 ANTI JOIN stood AS s ON s.subject = concat_ws('@', e.topic, e.broker_name) AND (s.until IS NULL OR e.since < s.until)
 UNION ALL
-SELECT severity, subject, from_time, until, detail, list_filter([evidence[1], until_by], lambda id: id IS NOT NULL), topic_names, broker_names
+SELECT severity, subject, from_time, until, detail, [evidence[1], until_by], topic_names, broker_names
 FROM stood
