@@ -597,12 +597,3 @@ TABLES = (
     ADDRESSES,
     WATERMARKS,
 )
-_BY_NAME = {table.name.upper(): table for table in TABLES}
-
-
-def __getattr__(name: str) -> Table:
-    """Return the table of that name, in capitals, of events or answers."""
-    try:
-        return _BY_NAME[name]
-    except KeyError:
-        raise AttributeError(f"no bronze table is called {name.lower()}") from None

@@ -12,6 +12,7 @@ import os
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property, partial, reduce
 from operator import and_, itemgetter
 from pathlib import Path
@@ -245,6 +246,21 @@ class Answers:
             [found.paths[at] for at in kept], {of: [told[at] for at in kept] for of, told in found.told.items()}
         )
         return self._source(files, f"{name}_{version}")
+
+    @contextmanager
+    def showing(self, rows: Mapping[str, str]) -> Iterator[None]:
+        """Have stored tables show other rows for a while, also to views: what a statement reads, as the table, of `files`.
+
+        A name without a schema is first looked for among temporary ones.
+        """
+        self._names.make(" ".join(rows))
+        try:
+            for name, sql in rows.items():
+                self._connection.execute(f"CREATE TEMPORARY VIEW {name} AS {sql}")
+            yield
+        finally:
+            for name in rows:
+                self._connection.execute(f"DROP VIEW IF EXISTS temp.{name}")
 
     def require_kept(self, run_id: str, versions: Mapping[str, int]) -> None:
         """Raise NoLongerReadableError if maintenance has deleted what a run had pinned."""

@@ -31,7 +31,7 @@ _SEVERITIES = ["critical", "warning", "info"]
 _DESCRIBE = re.compile(r"\s*DESC(?:RIBE)?\s+(?:TABLE\s+)?(\w+)[\s;]*", re.IGNORECASE)
 _COMMENT = re.compile(r"COMMENT ON COLUMN \w+\.(\w+) IS '((?:[^']|'')*)'")
 # Names that readers of SQL meet only within other statements.
-_FOR_OTHERS = ("_committed", "_stored", "_rows_at", "_rows_between", "utc")
+_FOR_OTHERS = ("_committed", "_stored", "_rows_at", "utc")
 _Asked = tuple[str, dict[str, Any]]
 """A statement in DuckDB's dialect, and its values."""
 _EXPLAINED = """
@@ -102,7 +102,7 @@ def ask(given: argparse.Namespace) -> int:
                 files = [Path(name) for name in getattr(given, "capture", ())]
                 known = explain(answers, values, files, given.format, out, with_route=question == "explain")
             else:
-                with waiting("ask", lambda: answers.share):
+                with waiting(lambda: answers.share):
                     names, rows = answers.ask(sql, **values)
                 if "topic" in values:
                     rows = iter(known := list(rows))
@@ -129,7 +129,7 @@ def _write_changes(answers: Answers, given: argparse.Namespace, out: TextIO) -> 
         out.writelines(islice(said, given.limit))
         return next(said, None) is not None
 
-    with waiting("ask") as share:
+    with waiting() as share:
         cursor, told = changes(answers, known_at(given.since), share)
         # A terminal would show both at once; what a file gets may be more than memory holds.
         told = told._replace(rows=iter(list(told.rows))) if out.isatty() else told
@@ -233,7 +233,7 @@ def explain(
 
     `files`: recordings at hand. Only one with the digest that the ledger knows is shown; secrets in it are blotted out.
     """
-    with waiting("ask", lambda: answers.share):
+    with waiting(lambda: answers.share):
         found = answers.ask(_EXPLAINED, **values)
         told = list(found.rows)
         rows = [dict(zip(found.names, row, strict=True)) for row in told]

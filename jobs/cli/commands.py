@@ -7,9 +7,9 @@ import contextlib
 import datetime as dt
 import json
 import logging
+import shlex
 import shutil
 import sys
-import textwrap
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -23,9 +23,9 @@ from jobs import IS_INSTALLED
 from jobs.ask.changes import Hook
 from jobs.ask.engine import FUNCTIONS, Answers
 from jobs.ask.instants import instant
-from jobs.ask.saved import time_of
+from jobs.ask.saved import query_named, texts_of, time_of
 from jobs.audit.attestation import attest, differing, read_attestation
-from jobs.cli.ask import table_named
+from jobs.cli.ask import questions_of, table_named
 from jobs.cli.output import Console, opened, waiting, write_rows, write_table
 from jobs.errors import (
     EXIT_INPUT,
@@ -65,7 +65,6 @@ from namesrv_wire.errors import Reason
 from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.rows import Row
 from schemas import bronze
-from schemas.queries import QUESTIONS
 
 _EXPLANATIONS = {
     "order_decision": "explained by another order than the one taken",
@@ -81,6 +80,11 @@ _REFUSALS = {
     Reason.AHEAD_OF_CLOCK.value: "later than the run by more than late.ahead_limit_minutes",
     Reason.CLOCK_WENT_BACK.value: "whose clock jumps back by more than late.limit_days within a file",
 }
+_DEMO_QUESTIONS = (
+    ("no_writable_queue", "since=2026-11-21 08:56", "until=2026-11-21 08:59"),
+    ("no_route_info", "topic=TopicD", "t=2026-11-21 09:00"),
+    ("departures",),
+)
 
 
 def show_run(summary: Summary, console: Console) -> None:
@@ -183,17 +187,16 @@ def show_ingested(ingested: Ingested, console: Console) -> None:
 
 
 def show_questions(warehouse: Warehouse, console: Console) -> None:
-    """Show the demo's questions with their SQL and their answers."""
-    from schemas.dialect import duckdb_queries  # noqa: PLC0415  only a demo waits for the translator
-
+    """Show three saved queries over the demo's capture: the question, the command that asks it, and the answer."""
     answers = Answers(warehouse.path)
-    for number, question in enumerate(QUESTIONS, start=1):
+    for number, (name, *given) in enumerate(_DEMO_QUESTIONS, start=1):
+        query = query_named(name)
+        ((sql, values),) = questions_of(query, texts_of(query, given))
+        params = (word for text in given for word in ("--param", text))
         console.line()
-        console.line(f"Question {number}. {question.text}")
-        for line in textwrap.dedent(question.sql).strip().splitlines():
-            console.line(f"    {line}")
-        (sql,) = duckdb_queries(question.sql)
-        write_rows(console.out, "table", *answers.ask(sql), limit=20)
+        console.line(f"Question {number}. {query.question}")
+        console.line(f"    {shlex.join(['ask', 'query', name, *params, '--warehouse', warehouse.path])}")
+        write_rows(console.out, "table", *answers.ask(sql, **values), limit=20)
 
 
 def show_maintained(done: Maintained, console: Console, *, dry_run: bool) -> None:
@@ -378,7 +381,7 @@ def _check(command: Command) -> int:
     against = None if given.against is None else kept_checkpoint(given.against)
     if given.prove:
         return _prove(command, against)
-    with read_locked(warehouse.path), waiting("check") as share:
+    with read_locked(warehouse.path), waiting() as share:
         checked, now = check(warehouse, against, share), warehouse.checkpoint()
     for sentence in (*checked.wrong, *checked.replaced):
         command.console.line(sentence)
@@ -434,7 +437,7 @@ def _refused(command: Command) -> int:
 
 def _maintain(command: Command) -> int:
     given = command.arguments
-    with locked(command.warehouse.path), waiting("maintain") as share:
+    with locked(command.warehouse.path), waiting() as share:
         done = maintain(command.warehouse, given.retain_days, share, dry_run=given.dry_run)
     show_maintained(done, command.console, dry_run=given.dry_run)
     return EXIT_OK
@@ -554,7 +557,7 @@ def export(warehouse: Warehouse, output: Path, share: Callable[[int, int], None]
 
 
 def _export(command: Command) -> int:
-    with waiting("export") as share:
+    with waiting() as share:
         lines = export(command.warehouse, Path(command.arguments.output), share)
     command.console.line(f"{command.arguments.output}: {lines:,} lines; {summary(command.warehouse.coverage())}")
     return EXIT_OK

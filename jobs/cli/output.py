@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TextIO
 
 from jobs.errors import UsageError
-from jobs.printable import printable, time_left
+from jobs.printable import nobody, printable, time_left
 
 FORMS = ("table", "json", "csv", "spreadsheet")
 # What a cell begins with that a spreadsheet takes for a formula, whatever blanks it leaves out before.
@@ -29,7 +29,7 @@ _CELL_CHARS, _FOLDED_CHARS = 60, 2_000
 # A column is not folded to less than its longest word, if that is no longer than an event's id.
 _NARROWEST = 32
 _TABLE_ROWS = 1_000
-_EVERY_S, _PATIENCE_S = 60, 2
+_EVERY_S, _PATIENCE_S, _LOOKED_EVERY_S = 60, 2, 0.2
 
 
 class Guarded(io.TextIOBase):
@@ -72,19 +72,26 @@ class Console:
         if self._erased:
             self._show(f"{step} ...")
 
-    def share(self, done: float, of: int) -> None:
+    def share(self, done: float, of: int = 1) -> None:
         """Say what share of some equal parts of the step is done, and, when that took two seconds, how long the rest will.
 
         Where nothing moves, as in a log, once a minute.
         """
         now = time.monotonic()
-        if done and now - self._began >= _PATIENCE_S:
-            text = f"{done / of:.0%} done, {time_left((now - self._began) * (of - done) / done)}"
-            if self._erased:
-                self._show(text)
-            elif now - self._told >= _EVERY_S:
-                self._told = now
-                self._show(f"{text}\n")
+        took = now - self._began
+        if took < _PATIENCE_S:
+            return
+        text = f"{done / of:.0%} done, {time_left(took * (of - done) / done)}" if done else f"{took:.0f} s so far"
+        if self._erased:
+            self._show(text)
+        elif done and now - self._told >= _EVERY_S:
+            self._told = now
+            self._show(f"{text}\n")
+
+    def erase(self) -> None:
+        """Take what was said last off a terminal."""
+        if time.monotonic() - self._began >= _PATIENCE_S:
+            self._show("")
 
     def end(self, step: str, seconds: float) -> None:
         """Say that a step has ended."""
@@ -108,42 +115,35 @@ class Console:
 
 @contextmanager
 def waiting(
-    what: str, share: Callable[[], float | None] | None = None, err: TextIO | None = None
-) -> Iterator[Callable[[int, int], None]]:
+    share: Callable[[], float | None] | None = None, err: TextIO | None = None
+) -> Iterator[Callable[[float, int], None]]:
     """Show at a terminal, after two seconds, how far something is, and how long it will take.
 
     That is asked of `share`, 0 to 1 (None: not known), or told to what is given: how many of some equal parts are done.
     """
-    err, parts = err or sys.stderr, list[float]()
-
-    def note(done: int, of: int) -> None:
-        parts[:] = [done / of]
-
-    if not err.isatty():
-        yield note
+    console = Console(err=err)
+    if not console.err.isatty():
+        yield nobody
+        return
+    if share is None:
+        try:
+            yield console.share
+        finally:
+            console.erase()
         return
     from threading import Event, Thread  # noqa: PLC0415  who waits for nothing does not wait for it
 
     over = Event()
 
     def show() -> None:
-        if over.wait(_PATIENCE_S):
-            return
-        from rich.console import Console as Screen  # noqa: PLC0415
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn  # noqa: PLC0415
-
-        columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TextColumn("left:"))
-        screen = Screen(file=err.stream if isinstance(err, Guarded) else err)
-        with Progress(*columns, TimeRemainingColumn(), console=screen, transient=True) as shown:
-            task = shown.add_task(what, total=None)
-            while not over.wait(0.2):
-                done = share() if share is not None else next(iter(parts), None)
-                shown.update(task, total=None if done is None else 1.0, completed=done or 0)
+        while not over.wait(_LOOKED_EVERY_S):
+            console.share(share() or 0)
+        console.erase()
 
     thread = Thread(target=show, daemon=True)
     thread.start()
     try:
-        yield note
+        yield nobody
     finally:
         over.set()
         thread.join()

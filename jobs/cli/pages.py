@@ -19,13 +19,12 @@ from jobs.report.facts import Scope, answers_end, facts_of, scope_of_incident
 from jobs.report.page import page
 from jobs.report.page import report as page_of
 from jobs.store.coverage import NOT_RECORDED, text_of
-from schemas.queries import queries
 from schemas.times import day_start
 
 _DAY = dt.timedelta(days=1)
 _MOST_REPORTS = 3
-# Names below a warehouse: the two pages, and the folder of reports by day.
-_INDEX, _CATALOGUE, _REPORTS = "index.html", "queries.html", "reports"
+# Names below a warehouse: the page that leads to all others, and the folder of reports by day.
+_INDEX, _REPORTS = "index.html", "reports"
 _STANDING = """
     SELECT *, count(*) OVER () AS of_all FROM incidents WHERE state = 'ongoing'
     ORDER BY CASE severity WHEN 'critical' THEN 0 WHEN 'warning' THEN 1 ELSE 2 END, first_time, code, subject LIMIT 20"""
@@ -35,7 +34,7 @@ _A_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 def report(given: argparse.Namespace) -> int:
     """Write the report of a stretch of time and return the exit code."""
     answers = answers_of(given)
-    with waiting("report") as share:
+    with waiting() as share:
         html = page_of(facts_of(answers, _scope(answers, given), share))
     with opened(Path(given.output)) as file:
         file.write(html)
@@ -73,7 +72,7 @@ def _a_day_later(at: dt.datetime) -> dt.datetime:
 
 
 def write_pages(warehouse: str, days: Iterable[dt.date], docs: Path) -> Path | None:
-    """Write the reports of days that a night has published, the last few, and the pages that lead to them; return the index.
+    """Write the reports of days that a night has published, the last few, and the page that leads to them; return that.
 
     What a night has published stays so whatever happens to its pages: a failure is told on standard error. None: the
     warehouse is not local, or nothing is published.
@@ -86,7 +85,6 @@ def write_pages(warehouse: str, days: Iterable[dt.date], docs: Path) -> Path | N
         for day in sorted(days)[-_MOST_REPORTS:]:
             start = day_start(day)
             _write(root / _REPORTS / f"{day}.html", page_of(facts_of(answers, Scope(start, start + _DAY))))
-        _write(root / _CATALOGUE, page("queries.html", "Saved queries", queries=list(queries().values()), index=_INDEX))
         (last,) = answers.ask(
             "SELECT run_id, status, finished_time, days FROM runs ORDER BY finished_time DESC LIMIT 1"
         ).dicts()
@@ -101,7 +99,6 @@ def write_pages(warehouse: str, days: Iterable[dt.date], docs: Path) -> Path | N
             "reports": sorted((path.name for path in (root / _REPORTS).glob("*.html")), reverse=True),
             "folder": _REPORTS,
             "docs": os.path.relpath(docs, root) if docs.is_file() else None,
-            "catalogue": _CATALOGUE,
         }
         _write(root / _INDEX, page("index.html", "Name servers", **values))
     except (JobError, OSError, ValueError) as error:

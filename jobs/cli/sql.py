@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import re
 import sys
 import time
@@ -97,20 +96,21 @@ def shell(
 
     `views` gives the session when the first question needs it; `read` shows a prompt and returns a line.
     """
+    with contextlib.suppress(ImportError):  # not on every system
+        import readline  # noqa: F401, PLC0415  gives `input` a line editor, which knows what was asked before
     console.line(_HELP)
-    with _history():
-        for text in _asked(read):
-            began = time.monotonic()
-            wanted = "SHOW TABLES" if text.strip(" ;").lower() == "tables" else text
-            try:
-                session = views()
-                session.register(wanted)
-                show_sql(session.spark, statements_of(wanted), session, given, console)
-            except JobError as error:
-                console.line(error.sentence)
-            except KeyboardInterrupt:
-                console.line("stopped")
-            console.line(f"{time.monotonic() - began:.2f} s")
+    for text in _asked(read):
+        began = time.monotonic()
+        wanted = "SHOW TABLES" if text.strip(" ;").lower() == "tables" else text
+        try:
+            session = views()
+            session.register(wanted)
+            show_sql(session.spark, statements_of(wanted), session, given, console)
+        except JobError as error:
+            console.line(error.sentence)
+        except KeyboardInterrupt:
+            console.line("stopped")
+        console.line(f"{time.monotonic() - began:.2f} s")
 
 
 def _asked(read: Callable[[str], str]) -> Iterator[str]:
@@ -132,24 +132,3 @@ def _asked(read: Callable[[str], str]) -> Iterator[str]:
             if statements_of(text):
                 yield text
             text = ""
-
-
-@contextlib.contextmanager
-def _history() -> Iterator[None]:
-    """Have the lines of earlier sessions at hand, and keep those of this one, where there is a line editor."""
-    try:
-        import readline  # noqa: PLC0415  not on every system
-    except ImportError:
-        yield
-        return
-    folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "namesrv-history"
-    file = folder / "sql_history"
-    with contextlib.suppress(OSError):
-        readline.read_history_file(file)
-    try:
-        yield
-    finally:
-        readline.set_history_length(1_000)
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            readline.write_history_file(file)

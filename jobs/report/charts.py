@@ -24,24 +24,30 @@ LEFT_BY: Final = {
     "unregister_broker": "unregistered",
 }
 """How a broker went, in words, by operation."""
-_ROUND = "m-4,0a4,4 0 1 0 8,0a4,4 0 1 0 -8,0"
-_CROSS = "m-4.5,-1.5h3v-3h3v3h3v3h-3v3h-3v-3h-3z"
-_DIAMOND = "m0,-5l4.5,5l-4.5,5l-4.5,-5z"
-# By how a broker went the path of its mark, from where it stands, and the colour.
-_LEFT = {
-    "stopped with its name server": ("m-4.5,-1h9v2h-9z", "var(--quiet)"),
-    "lease ended": (_CROSS, "var(--critical)"),
-    "silent connection closed": (_DIAMOND, "var(--critical)"),
-    "connection lost": ("m0,-5l5,9h-10z", "var(--warning)"),
-    "unregistered": ("m-4,-4h8v8h-8z", "var(--accent)"),
-    "otherwise": (_ROUND, "var(--quiet)"),
+# The paths of marks, from where they stand, by the signs that legends have for them.
+_PATHS = {
+    "●": "m-4,0a4,4 0 1 0 8,0a4,4 0 1 0 -8,0",
+    "✚": "m-4.5,-1.5h3v-3h3v3h3v3h-3v3h-3v-3h-3z",
+    "◆": "m0,-5l4.5,5l-4.5,5l-4.5,-5z",
+    "▲": "m0,-5l5,9h-10z",
+    "■": "m-4,-4h8v8h-8z",
+    "▂": "m-4.5,-1h9v2h-9z",
 }
-# By how a silence ended.
-_ENDS = {
-    "beat": (_ROUND, "var(--accent)"),
-    "scan": (_CROSS, "var(--critical)"),
-    "idle_channel": (_DIAMOND, "var(--warning)"),
+LEFT: Final = {
+    "stopped with its name server": ("▂", "var(--quiet)"),
+    "lease ended": ("✚", "var(--critical)"),
+    "silent connection closed": ("◆", "var(--critical)"),
+    "connection lost": ("▲", "var(--warning)"),
+    "unregistered": ("■", "var(--accent)"),
+    "otherwise": ("●", "var(--quiet)"),
 }
+"""By how a broker went the sign and the colour of its mark."""
+ENDS: Final = {
+    "beat": ("a heartbeat came", "●", "var(--accent)"),
+    "scan": ("removed by a scan", "✚", "var(--critical)"),
+    "idle_channel": ("removed with its connection", "◆", "var(--warning)"),
+}
+"""By how a silence ended the words for it, and the sign and the colour of its mark."""
 CHANGES: Final = {
     "appeared": "var(--live)",
     "changed": "var(--accent)",
@@ -110,9 +116,9 @@ def timeline(stays: Sequence[Row], lives: Iterable[Row], domain: Domain, width: 
         at = row["to_time"]
         if at is not None and at <= domain[1]:
             why = LEFT_BY.get(row["left_by"] or "", "otherwise")
-            path, colour = _LEFT[why]
+            sign, colour = LEFT[why]
             place = f"M{_x(at, domain, width)},{(places[_broker(row)] + 0.5) * _ROW_PX:g}"
-            marks.append(Mark(f"{place}{path}", colour, f"{_broker(row)}: {why} at {_clock(at)}"))
+            marks.append(Mark(f"{place}{_PATHS[sign]}", colour, f"{_broker(row)}: {why} at {_clock(at)}"))
     return _in_rows(list(places), marks, domain, width)
 
 
@@ -178,13 +184,13 @@ def silences(gaps: Sequence[Row], domain: Domain, width: int) -> Drawing:
 
     marks = []
     for row in gaps:
-        path, colour = _ENDS.get(row["ended_by"], _ENDS["idle_channel"])
+        _, sign, colour = ENDS[row["ended_by"]]
         say = (
             f"{_on(row)} ({row['namesrv_id']}): {row['gap_ms'] / 1000:.1f} s of {row['lease_ms'] / 1000:.0f} s silent "
             f"until {_clock(row['until_time'])}, ended by {row['ended_by']}"
         )
         place = f"M{_x(row['until_time'], domain, width)},{y(100 * row['gap_ms'] / row['lease_ms'])}"
-        marks.append(Mark(f"{place}{path}", colour, say))
+        marks.append(Mark(f"{place}{_PATHS[sign]}", colour, say))
     labels = [Label(-6, y(tick) + 4, "end", f"{tick:,} %") for tick in ticks]
     lines = "".join(f"M0,{y(tick)}h{width}" for tick in ticks)
     return _complete(_SILENCE_PX, lines, labels, marks, domain, width)._replace(limit=f"M0,{y(100)}h{width}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from jobs.errors import MissingDayError, UsageError
 from jobs.printable import nobody, printable
 from jobs.store.coverage import text_of
 from namesrv_wire.codes import request_name, version_name
+from schemas import asked
 from schemas.sql_files import query
 from schemas.times import day_start
 
@@ -60,8 +61,8 @@ def _parts(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     yield "took effect", text_of(row["effect_time"])
     via = "" if row["proxied_addr"] is None else f", for {row['proxied_addr']}"
     yield "connection", None if row["channel_id"] is None else f"{row['channel_id']}{via}"
-    *asked, remark, fields, body = ((label, row[name]) for name, label in _FIELDS.items())
-    yield from asked
+    *others, remark, fields, body = ((label, row[name]) for name, label in _FIELDS.items())
+    yield from others
     if row["body_bytes"]:
         packed = ", compressed" if row["compressed"] else ""
         yield "body", f"{row['body_bytes']:,} bytes{packed}"
@@ -149,15 +150,16 @@ class Facts:
 
 
 _ONE_DAY = dt.timedelta(days=1)
-_THEN = """(
+_OF_DAYS = "SELECT * FROM files.{name} WHERE day IN ({days})"
+_THEN = """
     SELECT * REPLACE (if(goes_on, NULL, valid_to) AS valid_to, if(goes_on, NULL, closed_by) AS closed_by,
         if(goes_on, NULL, closed_at) AS closed_at)
     FROM (
-        SELECT *, valid_to >= TIMESTAMPTZ '{end}' AS goes_on FROM {name}
+        SELECT *, valid_to >= TIMESTAMPTZ '{end}' AS goes_on FROM files.{name}
         WHERE valid_from < TIMESTAMPTZ '{end}' AND (valid_to IS NULL OR valid_to >= TIMESTAMPTZ '{begin}')
-    )
-)"""
+    )"""
 """Reads the intervals of a history of some days, as they were known when the last one ended."""
+_HISTORIES = ("broker_live_history", "topic_queue_history")
 
 
 def facts_of(answers: Answers, scope: Scope, share: Callable[[int, int], None] = nobody) -> Facts:
@@ -171,29 +173,34 @@ def facts_of(answers: Answers, scope: Scope, share: Callable[[int, int], None] =
     if not days:
         covered = f"published are {published[0]} to {published[-1]}" if published else "no day is published"
         raise MissingDayError(f"nothing is recorded between {scope.start:%F %R} and {scope.end:%F %R}: {covered}")
-    begin, end = day_start(days[0]), day_start(days[-1] + _ONE_DAY)
-    histories = ("broker_live_history", "topic_queue_history")
-    then = {name: _THEN.format(name=name, begin=begin, end=end) for name in histories}
+    with answers.showing(_of_days(days)):
+        return _facts(answers, scope, share)
+
+
+def _of_days(days: Sequence[dt.date]) -> dict[str, str]:
+    """Return what reads of some days the tables that grow with days: views over them are asked of those days alone."""
+    listed, begin, end = ", ".join(f"DATE '{day}'" for day in days), day_start(days[0]), day_start(days[-1] + _ONE_DAY)
+    by_day = (name for name, table in asked.stored().items() if table.cut == ("day",))
+    found = {name: _OF_DAYS.format(name=name, days=listed) for name in by_day}
+    return found | {name: _THEN.format(name=name, begin=begin, end=end) for name in _HISTORIES}
+
+
+def _facts(answers: Answers, scope: Scope, share: Callable[[int, int], None]) -> Facts:
     values = {
         "a": scope.start,
         "b": scope.end,
         "topic": scope.topic,
         "namesrv": scope.namesrv,
-        "brokers": _brokers_of(answers, scope, then),
+        "brokers": _brokers_of(answers, scope),
     }
-    limits = {
-        "near": _NEAR_THE_LIMIT,
-        "most": _MOST_GAPS,
-        "most_states": MOST_STATES + 1,
-        "days": ", ".join(f"DATE '{day}'" for day in days),
-    }
+    limits = {"near": _NEAR_THE_LIMIT, "most": _MOST_GAPS, "most_states": MOST_STATES + 1}
 
     done = count()
 
     def rows(name: str) -> list[Row]:
         """Return what a statement of `schemas/sql/report` gives."""
         share(next(done), _STATEMENTS)
-        text = query(f"report/{name}").format(**limits, **then, **_CONDITIONS)
+        text = query(f"report/{name}").format(**limits, **_CONDITIONS)
         return answers.ask(text, **{name: value for name, value in values.items() if f"${name}" in text}).dicts()
 
     known = {"run_id": answers.known.run_id, "finished_time": answers.known.finished_time}
@@ -254,20 +261,20 @@ def _all_days(answers: Answers) -> list[dt.date]:
     return [day for (day,) in answers.ask(sql).rows]
 
 
-def _brokers_of(answers: Answers, scope: Scope, then: Row) -> list[str] | None:
+def _brokers_of(answers: Answers, scope: Scope) -> list[str] | None:
     """Return the broker, or those with the topic, that a report is about; None: all. Raises UsageError for one that nobody had."""
     if scope.broker is not None:
-        kind, name, among = "broker", scope.broker, "SELECT DISTINCT broker_name FROM {broker_live_history}"
+        kind, name, among = "broker", scope.broker, "SELECT DISTINCT broker_name FROM broker_live_history"
     elif scope.topic is not None:
-        kind, name, among = "topic", scope.topic, "SELECT DISTINCT topic FROM {topic_queue_history}"
+        kind, name, among = "topic", scope.topic, "SELECT DISTINCT topic FROM topic_queue_history"
     else:
         return None
-    if (name,) not in list(answers.ask(among.format(**then)).rows):
+    if (name,) not in list(answers.ask(among).rows):
         raise UsageError(f"{kind} {name!r}: no name server had it in that time")
     if kind == "broker":
         return [name]
-    sql = "SELECT DISTINCT broker_name FROM {topic_queue_history} WHERE topic = $topic"
-    return [found for (found,) in answers.ask(sql.format(**then), topic=name).rows]
+    sql = "SELECT DISTINCT broker_name FROM topic_queue_history WHERE topic = $topic"
+    return [found for (found,) in answers.ask(sql, topic=name).rows]
 
 
 def _incidents_of(scope: Scope, found: list[Row], changes: list[Row]) -> list[Row]:

@@ -121,21 +121,10 @@ _MOST_IN_CHART = 60
 _MOST_INCIDENTS = 100
 # What name servers tell each other apart for as long as a registration is on its way to all of them is no disagreement.
 _APART = dt.timedelta(seconds=1)
-_STAY_LEGEND = {
-    "in the table": ("▬", "var(--live)"),
-    "lease ended": ("✚", "var(--critical)"),
-    "silent connection closed": ("◆", "var(--critical)"),
-    "connection lost": ("▲", "var(--warning)"),
-    "unregistered": ("■", "var(--accent)"),
-    "name server runs": ("▬", "var(--quiet)"),
+_STAY_LEGEND = {"in the table": ("▬", "var(--live)"), **charts.LEFT, "name server runs": ("▬", "var(--quiet)")}
+_GAP_LEGEND = {word: (sign, colour) for word, sign, colour in charts.ENDS.values()} | {
+    "the lease": ("┅", "var(--critical)")
 }
-_GAP_LEGEND = {
-    "a heartbeat came": ("●", "var(--accent)"),
-    "removed by a scan": ("✚", "var(--critical)"),
-    "removed with its silent connection": ("◆", "var(--warning)"),
-    "the lease": ("┅", "var(--critical)"),
-}
-_ENDED = {"beat": "a heartbeat came", "scan": "removed by a scan"}
 Table = dict[str, Any]
 """The arguments of the template's `table`."""
 
@@ -379,7 +368,7 @@ def _heartbeats(facts: Facts) -> Section:
             address(row["namesrv_id"]),
             Cell(Markup("{:,.1f} s").format(row["gap_ms"] / 1000), "number"),
             time(row["after_time"], day=_one_day(facts)),
-            text(_ENDED.get(row["ended_by"], "removed with its connection")),
+            text(charts.ENDS[row["ended_by"]][0]),
         )
         for row in facts.gaps
     ]

@@ -175,12 +175,15 @@ def all_topic_list(registry: Registry, namesrv: Namesrv) -> list[str | None]:
 def topics_by_cluster(registry: Registry, cluster_name: str | None, namesrv: Namesrv) -> list[str | None]:
     """Return the topics with queue data of a name in the cluster's set; an unknown cluster has none.
 
-    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getTopicsByCluster.
+    Source: RocketMQ 4.9.2, 4.9.7 and 5.4.0 RouteInfoManager.getTopicsByCluster.
     """
-    names = registry.cluster_addr_table.get(cluster_name)
+    members = registry.cluster_addr_table.get(cluster_name)
+    names = [] if members is None else members.java_keys()
+    if namesrv.profile.lists_queue_data and None in names:
+        names = names[: names.index(None)]  # asked whether it equals another, a name that is not there throws
     topics = [
         topic
-        for name in (names.java_keys() if names is not None else ())
+        for name in names
         for topic, queue_datas in registry.topic_queue_table.java_items()
         if name in queue_datas
     ]

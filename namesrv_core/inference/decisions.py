@@ -159,7 +159,8 @@ class _Fork:
                 course.advance(min(halt, self._bound))
             best = max(left, key=lambda course: len(course.explained))
             agree = [course.compare(best) for course in left]
-            left = [course for course in left if len(course.explained) == len(best.explained)]
+            if seconds or all(agree):  # answers amid the race may show what only lasts as long as it does
+                left = [course for course in left if len(course.explained) == len(best.explained)]
             if all(agree):
                 break
         return left[0]

@@ -168,7 +168,7 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
         held = _held_at(holds, received)
         for earlier in changing[bisect_left(positions, held[0] - REMOVAL_LAG_NS) : index]:
             if type(earlier.event) is events.ChannelDestroyed:
-                if first_close[earlier.event.channel_id] is earlier and earlier.seq >= received - REMOVAL_LAG_NS:
+                if first_close[earlier.event.channel_id] is earlier and earlier.seq >= held[0] - REMOVAL_LAG_NS:
                     yield from _close_and_registration(day, earlier, later, received, owners)
             elif held[0] < earlier.seq < received:
                 yield from _unregistration_and_registration(earlier, later, held[1])
@@ -234,7 +234,8 @@ def _close_and_registration(
     key, closed = key_of(day.namesrv, later.event), owners.get(close.event.channel_id, {})
     if later.event.channel_id == close.event.channel_id:
         return
-    first = Alternative("the registration, then the close", (Move(later.event_id, close.seq, -1),))
+    # A scan that closed the connection stands just before that.
+    first = Alternative("the registration, then the close", (Move(later.event_id, close.seq - 2, -1),))
     alternatives = [Alternative("the close with the removal, then the registration")]
     if key in closed:
         at = max(close.seq, received)

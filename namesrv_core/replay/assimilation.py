@@ -150,14 +150,16 @@ class _Reading:
         if self.past.last_effect_ms >= self.asked_ms:
             return Step(outcome)
         listed = shown.topics if isinstance(shown, ShownTopics) else None
-        if not differences:
+        reordered = tuple(self._reordered(shown)) if isinstance(shown, ShownRoute) else ()
+        if not differences and not reordered:
             new = self.past.new_among(self.known_by())
             if listed is None and not new:
                 return _NOTHING_NEW
             marks = _known(new)
             return Step(outcome, result=Evidence(marks, listed), certainty=certainty_of(rows_known(marks)))
         marks = (*self.doubts(differences), *_known(self.known_by()))
-        return Step(outcome, tuple(self.corrections(differences)), result=Evidence(marks, listed))
+        changes = (*self.corrections(differences), *reordered)
+        return Step(Outcome.UNKNOWN_PAST, changes, result=Evidence(marks, listed))
 
     def parts(self) -> Sequence[TablePart] | None:
         """Return the parts of the registry that the answer is held against; None: it is held against more."""
@@ -334,6 +336,18 @@ class _Reading:
                 value = None if value is None else KvValue(as_text(value))  # noqa: PLW2901  a text in answers
             if entity.kind in TABLE_OF:
                 yield Change(TABLE_OF[entity.kind], (as_text(entity.one), as_text(entity.other)), value)
+
+    def _reordered(self, shown: ShownRoute) -> Iterator[Change]:
+        """Yield the changes that put queue data in the order shown, where they lie in a list: from the first that is elsewhere."""
+        if not self.namesrv.profile.lists_queue_data:
+            return
+        rows = self.registry.topic_queue_table.get(self.topic)
+        held = [name for name in (() if rows is None else rows.java_keys()) if name in shown.queue_datas]
+        names = list(shown.queue_datas)
+        same = next((at for at, name in enumerate(held) if name != names[at]), None)
+        for name in () if same is None else names[same:]:
+            yield Change("topic_queue_table", (as_text(self.topic), name), None)
+            yield Change("topic_queue_table", (as_text(self.topic), name), shown.queue_datas[name])
 
     # -- acting masters --------------------------------------------------------------------------------------------
 

@@ -158,9 +158,15 @@ def test_who_waits_for_long_is_told_how_far_it_is(monkeypatch: pytest.MonkeyPatc
     """At a terminal, after a while: the share that is done and the time that is left; no file gets any of it."""
     monkeypatch.setattr("jobs.cli.output._PATIENCE_S", 0)
     for stream, is_told in ((Terminal(), True), (io.StringIO(), False)):
-        with waiting("question", lambda: 0.5, stream):
+        with waiting(lambda: 0.5, stream):
             time.sleep(0.3 if is_told else 0)
-        assert ("question" in stream.getvalue() and "left:" in stream.getvalue()) is is_told
+        assert ("50% done, about 0 s left" in stream.getvalue()) is is_told
+    with waiting(err=(told := Terminal())) as share:
+        share(0, 3)
+        share(2, 3)
+    assert "0 s so far" in told.getvalue()
+    assert "67% done" in told.getvalue()
+    assert told.getvalue().endswith("\r\033[K")
     shown = Terminal()
     console = Console(io.StringIO(), shown)
     console.begin("replay")

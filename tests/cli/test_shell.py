@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import io
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,9 +38,8 @@ class Session:
 
 
 @pytest.fixture
-def session(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Session:
-    """Give a session that notes what it is asked; the history lies in a folder of the test."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+def session(monkeypatch: pytest.MonkeyPatch) -> Session:
+    """Give a session that notes what it is asked."""
     found = Session()
     monkeypatch.setattr(cli_sql, "show_sql", found.show)
     return found

@@ -82,8 +82,6 @@ def test_coverage_ends_with_the_last_thing_that_was_read(two: Path) -> None:
         "kv_config_table_at({t}) WHERE namespace = 'x'",
         "route_at('T', {t})",
         "routes_at({t}) WHERE topic = 'x'",
-        "publish_info_at('T', {t}) WHERE queue_id = 1",
-        "subscribe_info_at('T', {t})",
         "why('T', {t})",
         "route_diff(TIMESTAMP'2026-03-02 12:00:00', {t}) WHERE topic = 'x'",
         "registry_diff({t}, TIMESTAMP'2026-03-02 12:00:00')",

@@ -27,9 +27,8 @@ from jobs.report.facts import MOST_PACKETS, Facts, Scope, facts_of
 from jobs.report.page import MOST_ROWS, PAGES, report, text, weightiest
 from namesrv_day.gate.rules import measure
 from schemas import bronze, gold
-from schemas.queries import queries
-from tests.cli.rows import publish, warehouse_at
-from tests.cli.test_query_situations import UP, A, answered, at, live, registration
+from tests.cli.rows import event, publish, warehouse_at
+from tests.cli.test_query_situations import UP, A, B, answered, at, live, registration
 from tests.day.good_rows import frames, good_rows
 from tests.ingest.given import write
 from tests.night.nights import Capture, night
@@ -38,7 +37,8 @@ pytestmark = pytest.mark.slow
 
 UTC = dt.timezone.utc
 DAY = dt.datetime(2026, 11, 21, tzinfo=UTC)
-SCOPE = Scope(DAY, DAY + dt.timedelta(days=1))
+ONE_DAY = dt.timedelta(days=1)
+SCOPE = Scope(DAY, DAY + ONE_DAY)
 HOSTILE = [
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(2)>',
@@ -144,6 +144,32 @@ def test_brokers_at_one_address_are_silent_each_for_itself_and_answers_are_time_
     facts = facts_of(Answers(str(tmp_path)), Scope(start, start + dt.timedelta(days=1)))
     assert [(row["broker_name"], row["broker_addr"], row["gap_ms"]) for row in facts.gaps] == [("broker-b", A, 90_000)]
     assert facts.end.replace(microsecond=0, second=0) == start.replace(hour=10, minute=30)
+
+
+def test_a_day_is_told_as_it_was_known_when_it_ended(tmp_path: Path) -> None:
+    """What closed later goes on, what came later is not there; afterwards the same connection sees all days again."""
+    down = event("down", dt.date(2026, 3, 2), "08:00")
+    rows = {
+        bronze.REGISTRATIONS: [
+            registration(UP),
+            registration(event("again", down[1].date(), "07:00"), day=down[1].date()),
+        ],
+        gold.BROKER_LIVE_HISTORY: [live(UP, down), live(at("other", "09:30"), addr=B, name="broker-b")],
+    }
+    publish(warehouse_at(tmp_path, "1"), rows)
+    answers, start = Answers(str(tmp_path)), dt.datetime(2026, 3, 1, tzinfo=UTC)
+    ends = [
+        [(row["broker_name"], row["to_time"], row["closed_by"]) for row in facts.stays] + [facts.beats]
+        for facts in (facts_of(answers, Scope(begin, begin + ONE_DAY)) for begin in (start, start + ONE_DAY))
+    ]
+    gone = (down[1].replace(tzinfo=UTC), "down")
+    assert ends == [
+        [("broker-a", None, None), ("broker-b", None, None), 1],
+        [("broker-a", *gone), ("broker-b", None, None), 1],
+    ]
+    assert [*answers.ask("SELECT count(*), (SELECT count(closed_by) FROM broker_lives) FROM registrations").rows] == [
+        (2, 1)
+    ]
 
 
 def test_the_packets_behind_events_are_read_to_the_end(whole: Capture) -> None:
@@ -350,7 +376,7 @@ def test_a_day_of_many_changes_is_a_small_page(whole: Capture) -> None:
         for n in range(10_000)
     ]
     facts.registry = rows
-    said = {row["event_id"]: facts.packets[row["event_id"]] for row in told(whole.path).changes if row["channel_id"]}
+    said = {row["event_id"]: facts.packets[row["event_id"]] for row in told(whole.path).changes if row["source_file"]}
     facts.packets = {
         f"{n:032x}": [(name, f"{value} {n}" if n % 4 == 0 else value) for name, value in list(said.values())[n % 3]]
         for n in range(MOST_PACKETS)
@@ -360,8 +386,8 @@ def test_a_day_of_many_changes_is_a_small_page(whole: Capture) -> None:
     assert "Too many rows for one page" in report(facts)
 
 
-def test_a_night_leaves_pages_that_lead_to_each_other(whole: Capture, tmp_path: Path) -> None:
-    """The index links reports by day, newest first, Data Docs and the catalogue; every link leads to a file, none elsewhere."""
+def test_a_night_leaves_pages_to_which_one_leads(whole: Capture, tmp_path: Path) -> None:
+    """The index links reports by day, newest first, and Data Docs; every link leads to a file, none elsewhere."""
     shutil.copytree(whole.path, tmp_path / "w")
     docs = tmp_path / "w" / "data_docs" / "index.html"
     docs.parent.mkdir(exist_ok=True)
@@ -378,13 +404,10 @@ def test_a_night_leaves_pages_that_lead_to_each_other(whole: Capture, tmp_path: 
     )
     assert "127.0.0.1:9876: 2026-11-21 08:5" in stands
     assert f"{answers.known.run_id}, published" in stands
-    for name in ("index.html", "queries.html"):
-        page = Page((tmp_path / "w" / name).read_text())
-        links = [str(of["href"]) for tag, of in page.elements if tag == "a" and not str(of["href"]).startswith("#")]
-        assert links
-        assert all((tmp_path / "w" / link).is_file() for link in links)
-    catalogue = Page((tmp_path / "w" / "queries.html").read_text())
-    assert "".join(catalogue.texts).count("ask query ") == len(queries())
+    page = Page((tmp_path / "w" / "index.html").read_text())
+    links = [str(of["href"]) for tag, of in page.elements if tag == "a" and not str(of["href"]).startswith("#")]
+    assert links
+    assert all((tmp_path / "w" / link).is_file() for link in links)
     assert "TopicD" in (tmp_path / "w" / "reports" / "2026-11-21.html").read_text()
 
 

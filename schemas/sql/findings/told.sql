@@ -4,14 +4,15 @@
 -- they begin soon after each other. What ended between $since_us and $until_us may only have been unknown so long.
 WITH placed AS (
     SELECT
-        t.* REPLACE (list_filter(evidence, lambda id, n: id IS NOT NULL AND list_position(evidence, id) = n) AS evidence),
-        k.lasts, k.near_us,
+        t.*, k.lasts, k.near_us,
         CASE
             WHEN lasts IS NULL OR lasts <> 'day' AND to_time IS NOT NULL AND from_time > $start THEN NULL
             WHEN lasts = 'event' THEN evidence[1]
             ELSE concat_ws(' ', subject, from_time)
         END AS cause
-    FROM things AS t
+    FROM (
+        SELECT * REPLACE (list_filter(evidence, lambda id, n: id IS NOT NULL AND list_position(evidence, id) = n) AS evidence) FROM things
+    ) AS t
     JOIN kinds AS k ON k.code = t.code
     WHERE coalesce(epoch_us(to_time) NOT BETWEEN $since_us + 1 AND $until_us, TRUE)
 ),

@@ -43,9 +43,33 @@ FROM (
 -- with a row for each part that says what is known: Spark refuses outer joins with rows that depend on t1
 JOIN (
     SELECT
-        namesrv_id, part, topic, broker_name, event_id, position, CAST(NULL AS BOOLEAN) AS known,
+        r.namesrv_id, r.part, r.topic, r.broker_name, r.event.event_id, r.event.position, CAST(NULL AS BOOLEAN) AS known,
         CAST(NULL AS STRING) AS coverage
-    FROM route_cause_rows_between(route_diff.t1, route_diff.t2)
+    FROM (
+        SELECT
+            s.namesrv_id, s.part, s.topic, s.broker_name,
+            explode(array(
+                struct(s.opened_by AS event_id, s.valid_from AS effect_time, s.opened_at AS position),
+                struct(s.closed_by AS event_id, s.valid_to AS effect_time, s.closed_at AS position)
+            )) AS event
+        FROM (
+            SELECT
+                namesrv_id, 'queues' AS part, topic, broker_name, opened_by, valid_from, opened_at, closed_by, valid_to,
+                closed_at
+            FROM topic_queue_history
+            UNION ALL
+            SELECT
+                namesrv_id, 'addresses', NULL, broker_name, opened_by, valid_from, opened_at, closed_by, valid_to, closed_at
+            FROM broker_addr_history
+            UNION ALL
+            SELECT
+                namesrv_id, 'order_topic_conf', config_key, NULL, opened_by, valid_from, opened_at, closed_by, valid_to,
+                closed_at
+            FROM kv_config_history
+            WHERE namespace = 'ORDER_TOPIC_CONFIG'
+        ) AS s
+    ) AS r
+    WHERE r.event.event_id IS NOT NULL AND r.event.effect_time > route_diff.t1 AND r.event.effect_time <= route_diff.t2
     UNION ALL
     SELECT
         namesrv_id, explode(array('queues', 'addresses', 'order_topic_conf')), nothing, nothing, nothing, NULL, known,

@@ -1,8 +1,7 @@
 -- From when to when something is recorded, and how many beats.
 SELECT min(first) AS first, max(last) AS last, sum(beats) AS beats FROM (
-    SELECT min(effect_time) AS first, max(effect_time) AS last, count(*) AS beats FROM registrations
-        WHERE day IN ({days}) AND {of_namesrv}
-    UNION ALL SELECT min(effect_time), max(effect_time), count(*) FROM heartbeats WHERE day IN ({days}) AND {of_namesrv}
-    UNION ALL SELECT min(effect_time), max(effect_time), 0 FROM route_observations WHERE day IN ({days}) AND {of_namesrv}
-    UNION ALL SELECT min(effect_time), max(effect_time), 0 FROM event_outcomes WHERE day IN ({days}) AND {of_namesrv}
+    SELECT min(effect_time) AS first, max(effect_time) AS last, count(*) AS beats FROM registrations WHERE {of_namesrv}
+    UNION ALL SELECT min(effect_time), max(effect_time), count(*) FROM heartbeats WHERE {of_namesrv}
+    UNION ALL SELECT min(effect_time), max(effect_time), 0 FROM route_observations WHERE {of_namesrv}
+    UNION ALL SELECT min(effect_time), max(effect_time), 0 FROM event_outcomes WHERE {of_namesrv}
 )

@@ -1,23 +1,10 @@
 -- Silences of more than a share of the lease, the longest first, and removals of silent brokers.
-WITH renewing AS NOT MATERIALIZED (
-    SELECT namesrv_id, coalesce(cluster_name, '') AS cluster, broker_name, broker_addr, seq, effect_time FROM registrations
-    WHERE day IN ({days}) AND refusal IS NULL AND {of_namesrv}
-    UNION ALL
-    SELECT namesrv_id, coalesce(cluster_name, ''), broker_name, broker_addr, seq, effect_time FROM heartbeats
-    WHERE day IN ({days}) AND {of_namesrv}
-), refused AS (
-    SELECT namesrv_id, seq FROM event_outcomes WHERE day IN ({days}) AND outcome NOT IN ('applied', 'refreshed')
-), renewed AS NOT MATERIALIZED (
-    FROM renewing ANTI JOIN refused USING (namesrv_id, seq)
-    -- Heartbeats for which there was no live entry have one row as long as there was none.
-    ANTI JOIN (
-        SELECT namesrv_id, coalesce(cluster_name, '') AS cluster, broker_addr, effect_time AS since, last_time FROM event_outcomes
-        WHERE day IN ({days}) AND events > 1
-    ) AS absent ON absent.namesrv_id = renewing.namesrv_id AND absent.cluster = renewing.cluster
-        AND absent.broker_addr IS NOT DISTINCT FROM renewing.broker_addr AND renewing.effect_time BETWEEN since AND last_time
+WITH renewed AS NOT MATERIALIZED (
+    SELECT namesrv_id, coalesce(cluster_name, '') AS cluster, broker_name, broker_addr, seq, effect_time FROM live_refreshes
+    WHERE {of_namesrv}
 ), leases AS (
     SELECT DISTINCT namesrv_id, broker_addr, broker_name, heartbeat_timeout_ms AS lease_ms, valid_from
-    FROM {broker_live_history} WHERE {of_brokers}
+    FROM broker_live_history WHERE {of_brokers}
 ), slots AS (
     -- Beats so far apart leave a slot of half that width empty: all others need not be put in order.
     SELECT namesrv_id, broker_addr, greatest(1, CAST(floor({near} * min(lease_ms) / 2) AS BIGINT)) AS slot_ms
@@ -39,8 +26,8 @@ WITH renewing AS NOT MATERIALIZED (
     ) AS after_time
     FROM renewed SEMI JOIN silent USING (namesrv_id, cluster, broker_name, broker_addr)
 ), arrivals AS (
-    SELECT namesrv_id, opened_at.seq AS seq FROM {broker_live_history}
-    EXCEPT SELECT namesrv_id, closed_at.seq FROM {broker_live_history}
+    SELECT namesrv_id, opened_at.seq AS seq FROM broker_live_history
+    EXCEPT SELECT namesrv_id, closed_at.seq FROM broker_live_history
 ), gaps AS (
     SELECT b.namesrv_id, l.broker_name, b.broker_addr, b.after_time, b.effect_time AS until_time,
         epoch_ms(b.effect_time) - epoch_ms(b.after_time) AS gap_ms, l.lease_ms, 'beat' AS ended_by
@@ -52,7 +39,7 @@ WITH renewing AS NOT MATERIALIZED (
     ANTI JOIN arrivals AS came ON came.namesrv_id = b.namesrv_id AND came.seq = b.seq
     UNION ALL
     SELECT namesrv_id, broker_name, broker_addr, last_beat_time, removed_time, detection_lag_ms, heartbeat_timeout_ms, cause
-    FROM expired_brokers WHERE day IN ({days}) AND {of_namesrv} AND {of_brokers}
+    FROM expired_brokers WHERE {of_namesrv} AND {of_brokers}
 )
 SELECT * FROM gaps WHERE gap_ms >= {near} * lease_ms AND until_time >= $a AND until_time < $b
 ORDER BY gap_ms * 1.0 / lease_ms DESC LIMIT {most}

@@ -8,5 +8,5 @@ FROM (
     UNION ALL BY NAME SELECT * FROM namesrv_events
 ) AS t
 LEFT JOIN topic_configs AS c ON c.topic_config_digest = t.topic_config_digest
-WHERE t.day IN ({days}) AND t.event_id IN (SELECT unnest($events))
+WHERE t.event_id IN (SELECT unnest($events))
 ORDER BY t.seq

@@ -14,8 +14,9 @@ FROM (
     SELECT namesrv_id, cluster_name, broker_name, broker_addr, seq, effect_time, event_id, day FROM heartbeats
 ) AS beat
 LEFT ANTI JOIN (
-    SELECT namesrv_id, event_id, day FROM event_outcomes WHERE outcome NOT IN ('applied', 'refreshed')
-) AS refused ON refused.namesrv_id = beat.namesrv_id AND refused.event_id = beat.event_id AND refused.day = beat.day
+    -- by position: an id has to be made for each beat
+    SELECT namesrv_id, seq, day FROM event_outcomes WHERE outcome NOT IN ('applied', 'refreshed')
+) AS refused ON refused.namesrv_id = beat.namesrv_id AND refused.seq = beat.seq AND refused.day = beat.day
 -- Heartbeats for which there was no live entry have one row as long as there was none.
 LEFT ANTI JOIN (
     SELECT namesrv_id, cluster_name, broker_addr, effect_time, last_time, day FROM event_outcomes WHERE events > 1

@@ -27,7 +27,10 @@ WITH days AS (
     UNION ALL
     SELECT namesrv_id, 'broker', broker_addr, NULL, valid_from, valid_to FROM broker_live_history
     UNION ALL
-    SELECT namesrv_id, 'route', topic, bytes, from_time, to_time FROM route_weights
+    SELECT
+        namesrv_id, 'route', topic, length_after, effect_time,
+        lead(effect_time) OVER (PARTITION BY namesrv_id, topic ORDER BY seq)
+    FROM route_changes
     UNION ALL
     SELECT namesrv_id, 'all routes', NULL, bytes, effect_time, until FROM totals
 )
