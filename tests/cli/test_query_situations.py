@@ -92,6 +92,10 @@ def expired(by: Event, **values: Any) -> Row:
     return {**broker, **lease, "topics_lost": ["T"], "removed_time": by[1], "removed_by": by[0], **values}
 
 
+def orphaned(opened: Event, topic: str) -> Row:
+    return {**kept(opened), "topic": topic, "reason": "no_writable_queue"}
+
+
 def unread(quarantine_id: str, reason: str) -> Row:
     where = {"source_file": "f.pcap", "source_offset": 3, "ingest_run": "r", "day": DAY, "namesrv_id": NS1}
     piece = {"length": 1, "sha256": "s", "first_bytes": "", "decoder_version": "1"}
@@ -124,6 +128,7 @@ LANGUAGE = Language(
             lambda of, ns: sent(of, ns=ns, kind="logged", evidence="a log", properties="log", version=None),
         ),
         "member": (gold.BROKER_ADDR_HISTORY, member),
+        "orphaned": (gold.ORPHANED_TOPICS, orphaned),
         "outcome": (gold.EVENT_OUTCOMES, outcome),
         "queues": (gold.TOPIC_QUEUE_HISTORY, queues),
         "registration": (bronze.REGISTRATIONS, registration),

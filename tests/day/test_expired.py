@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pyarrow as pa
@@ -141,6 +142,19 @@ def test_a_broker_that_is_refused_did_not_fall_silent() -> None:
     assert "LOG_GAP" not in {row["code"] for row in found}, "that they spoke is recorded"
     alone = findings({**of_day, "heard": heard.slice(0, 0)}, {}, {}, About("10.0.0.1:9876", DAY))
     assert "LOG_GAP" in alone["code"].to_pylist()
+    # What was refused before midnight is not counted, and that is said.
+    since_yesterday = table_of(
+        [{**row, "last_beat_time": row["last_beat_time"] - dt.timedelta(days=1)} for row in removal],
+        gold.EXPIRED_BROKERS,
+    )
+    over = findings(
+        {**of_day, gold.EXPIRED_BROKERS.name: since_yesterday, "heard": heard}, {}, {}, About("10.0.0.1:9876", DAY)
+    )
+    (detail,) = [text for text in over["detail"].to_pylist() if "silent" in text]
+    assert (
+        "; it was not silent: at least 4 of its requests were refused, on that day since 2026-03-01T08:31:00.000Z ("
+        in detail
+    )
 
 
 def _soon(gone: pa.Table) -> pa.Table:

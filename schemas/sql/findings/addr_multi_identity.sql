@@ -6,7 +6,11 @@ WITH pairs AS (
         a.broker_addr, greatest(a.valid_from, b.valid_from) AS from_time, least(a.valid_to, b.valid_to) AS to_time,
         [a.broker_name || ' id ' || a.broker_id, b.broker_name || ' id ' || b.broker_id] AS identities,
         [a.broker_name, b.broker_name] AS names,
-        [a.opened_by, b.opened_by, if(b.valid_to IS NULL OR a.valid_to <= b.valid_to, a.closed_by, b.closed_by)] AS events
+        [
+            if(a.opened_at.seq > b.opened_at.seq, a.opened_by, b.opened_by),
+            if(a.opened_at.seq > b.opened_at.seq, b.opened_by, a.opened_by),
+            if(b.valid_to IS NULL OR a.valid_to <= b.valid_to, a.closed_by, b.closed_by)
+        ] AS events
     FROM broker_addr_history AS a
     JOIN broker_addr_history AS b
         ON a.broker_addr = b.broker_addr
@@ -19,7 +23,7 @@ addrs AS (
     SELECT
         broker_addr, min(from_time) AS from_time, if(count(to_time) = count(*), max(to_time), NULL) AS to_time,
         list_sort(list_distinct(flatten(list(identities)))) AS identities, flatten(list(names)) AS broker_names,
-        list_sort(list_distinct(flatten(list(events))))[1:20] AS evidence
+        flatten(list(events ORDER BY from_time))[1:20] AS evidence
     FROM pairs
     GROUP BY broker_addr
 )

@@ -25,7 +25,7 @@ SELECT
     'critical' AS severity, broker_addr AS subject, min(gone_time) AS from_time, max(gone_time) AS to_time,
     count(*) || ' times gone, three and more within '
         || if($flapping_us = 3600000000, 'an hour', $flapping_us // 1000000 || ' s') AS detail,
-    list_sort(list(DISTINCT event_id)) AS evidence, list(DISTINCT broker_name) AS broker_names
+    list(event_id ORDER BY gone_time)[1:20] AS evidence, list(DISTINCT broker_name) AS broker_names
 FROM gone
 WHERE (third <= us + $flapping_us OR third_last >= us - $flapping_us OR before >= after - $flapping_us)
     AND first_today <= us + $flapping_us

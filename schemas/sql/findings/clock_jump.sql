@@ -5,7 +5,7 @@
 SELECT
     'warning' AS severity, source_file AS subject, min(event_time) AS from_time, max(event_time) AS to_time,
     count(*) || ' steps back, the first: ' || arg_min(evidence, source_offset) AS detail,
-    list_sort(list(event_id))[1:20] AS evidence
+    list(event_id ORDER BY source_offset)[1:20] AS evidence
 FROM namesrv_events
 WHERE kind = 'clock_went_back'
 GROUP BY source_file

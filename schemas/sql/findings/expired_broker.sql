@@ -29,8 +29,8 @@ SELECT
     'removed by ' || cause || coalesce(
         ' ' || detection_lag_ms || ' ms after its last refresh (lease ' || heartbeat_timeout_ms || ' ms)', ', as a log says'
     ) || coalesce(
-            '; it was not silent: ' || refused || ' of its requests were refused since '
-            || strftime(refused_since, '%Y-%m-%dT%H:%M:%S.%gZ') || ' (' || array_to_string(reasons, ', ') || ')', ''
+            '; it was not silent: ' || if(last_beat_time < $start, 'at least ', '') || refused || ' of its requests were refused'
+            || if(last_beat_time < $start, ', on that day since ', ' since ') || strftime(refused_since, '%Y-%m-%dT%H:%M:%S.%gZ') || ' (' || array_to_string(reasons, ', ') || ')', ''
         ) || '; ' || len(topics_lost) || ' topics lost queues' AS detail,
     [removed_by, refused_by, returned_by] AS evidence, [broker_name] AS broker_names,
     topics_lost AS topic_names

@@ -1,5 +1,5 @@
 -- Addresses that stood in a group without a live entry for long, or with one that only another broker name at the same address
--- renews (`silent`). What began before the day before begins with the day here.
+-- renews (`silent`). What began before the day before begins with the day here; the finding that stands has the event that began it.
 -- meaning: an address in a group without a live entry, or with one that only another broker renews
 -- severity: critical
 -- threshold: ghost_after_s
@@ -50,8 +50,6 @@ ghosts AS (
 SELECT
     'critical' AS severity, subject, since AS from_time, to_time,
     'id ' || broker_id || ' of ' || broker_name || ' ' || told AS detail,
-    [event_id, nullif(ended_by, event_id)] AS evidence, [broker_name] AS broker_names
-FROM ghosts, about
-WHERE coalesce(to_time >= $start, TRUE)
-    AND (epoch_us(coalesce(to_time, seen_until)) > epoch_us(since) + $ghost_us
-        OR since <= $start AND subject IN (SELECT subject FROM standing))
+    [if(stands, NULL, event_id), ended_by] AS evidence, [broker_name] AS broker_names
+FROM (SELECT *, since <= $start AND subject IN (SELECT subject FROM standing) AS stands FROM ghosts) AS ghosts, about
+WHERE coalesce(to_time >= $start, TRUE) AND (epoch_us(coalesce(to_time, seen_until)) > epoch_us(since) + $ghost_us OR stands)

@@ -55,7 +55,7 @@ SELECT
     'warning', (SELECT namesrv_id FROM about), max(last_beat_time), min(returned_time),
     'all ' || count(*) || ' brokers fell silent and expired: an outage, or a gap in the log; if it is one, these expiries are '
         || 'not trustworthy',
-    list_sort(list(DISTINCT removed_by))
+    list(removed_by ORDER BY removed_us)[1:20]
 FROM waves
 GROUP BY wave
 -- Where one was back before another fell silent, they were never all silent together; nor were they where one spoke.

@@ -1,4 +1,5 @@
--- Groups with members of which none has id 0. What began before the day begins with the day here.
+-- Groups with members of which none has id 0. What began before the day begins with the day here; the finding that stands has the
+-- event that began it.
 -- meaning: a group with members, none with id 0
 -- severity: critical; warning where a slave may act as master
 -- remedy: Start the master, or let a slave take its place: nothing can be written to the group
@@ -47,6 +48,7 @@ SELECT
     if(enable_acting_master, 'warning', 'critical') AS severity, broker_name AS subject,
     greatest(since, $start) AS from_time, to_time,
     if(enable_acting_master, 'no id 0; the smallest id may act as master', 'no id 0 in the group') AS detail,
-    [event_id, ended_by] AS evidence, [broker_name] AS broker_names
+    [if(since < $start AND broker_name IN (SELECT subject FROM standing), NULL, event_id), ended_by] AS evidence,
+    [broker_name] AS broker_names
 FROM runs
 WHERE no_master AND broker_name IS NOT NULL

@@ -50,7 +50,7 @@ alone AS (
 SELECT
     'critical' AS severity, namesrv_id AS subject, since AS from_time, until AS to_time,
     'no broker is live, and it is asked for routes' AS detail,
-    [event_id, first_id, nullif(last_id, first_id), ended_by] AS evidence
+    [event_id, first_id, last_id, ended_by] AS evidence
 FROM alone, about, LATERAL (
     SELECT arg_min(first_id, first_us) AS first_id, arg_max(last_id, last_us) AS last_id
     FROM asked

@@ -88,7 +88,7 @@ SELECT
     END AS detail,
     [
         s.event_id, s.first_by,
-        nullif(if(w.topics_back < w.topics OR s.first_by IS NULL, s.next_by, w.last_by), s.first_by)
+        if(w.topics_back < w.topics OR s.first_by IS NULL, s.next_by, w.last_by)
     ] AS evidence,
     if(w.topics_back < w.topics, w.away, w.names) AS topic_names
 FROM runs AS s

@@ -95,7 +95,7 @@ SELECT
         || coalesce(
             '; its other topics came ' || (epoch_us(complete.until) - epoch_us(min(told_time))) // 1000 || ' ms later', ''
         ) AS detail,
-    list_sort(list(event_id))[1:19] || [coalesce(complete.by, gone.by)] AS evidence,
+    list(event_id ORDER BY told_time)[1:19] || [coalesce(complete.by, gone.by)] AS evidence,
     [broker_name] AS broker_names,
     CAST([] AS VARCHAR[]) AS topic_names
 FROM partial

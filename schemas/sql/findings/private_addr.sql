@@ -14,8 +14,8 @@ SELECT
         || array_to_string(
             list_sort(list(DISTINCT concat_ws(' ', broker_name, nullif(broker_addr, ''), '(' || kind || ')')))[1:20], ', '
         ) AS detail,
-    list_sort(list(DISTINCT opened_by))[1:20]
-        || if(count(valid_to) = count(*), list_sort(list(DISTINCT closed_by))[1:19], []) AS evidence,
+    list_transform(list_sort(list(DISTINCT {'at': valid_from, 'by': opened_by}))[1:20], lambda event: event.by)
+        || if(count(valid_to) = count(*), [arg_max(closed_by, valid_to)], []) AS evidence,
     list(DISTINCT broker_name) AS broker_names
 FROM kinds
 WHERE kind IS NOT NULL

@@ -40,7 +40,7 @@ SELECT
         || array_to_string(list_sort(list(DISTINCT concat_ws(
             ' ', broker_name, broker_addr, 'gives', ha_server_addr, '(' || reason || ')'
         )))[1:10], ', ') AS detail,
-    list_sort(list(DISTINCT opened_by))[1:20]
+    list_transform(list_sort(list(DISTINCT {'at': valid_from, 'by': opened_by}))[1:20], lambda event: event.by)
         || if(count(valid_to) = count(*), [arg_max(closed_by, valid_to)], []) AS evidence,
     list(DISTINCT broker_name) AS broker_names
 FROM odd

@@ -19,7 +19,8 @@ SELECT
             list_sort(list(DISTINCT concat_ws('@', q.topic, q.broker_name) || ' ' || read_queue_nums || ' of ' || write_queue_nums))[1:10],
             ', '
         ) AS detail,
-    list_sort(list(DISTINCT q.opened_by))[1:20] AS evidence, list(DISTINCT q.topic) AS topic_names,
+    list_transform(list_sort(list(DISTINCT {'at': q.valid_from, 'by': q.opened_by}))[1:20], lambda event: event.by) AS evidence,
+    list(DISTINCT q.topic) AS topic_names,
     list(DISTINCT q.broker_name) AS broker_names
 FROM unread AS q
 LEFT JOIN clusters AS c ON c.broker_name = q.broker_name

@@ -137,7 +137,8 @@ SELECT
     'info' AS severity, cluster_name AS subject, min(from_time) AS from_time, CAST(NULL AS TIMESTAMPTZ) AS to_time,
     count(*) || if(count(*) = 1, ' topic', ' topics') || ' on one broker name only, though the cluster has ' || max(brokers)
         || ': ' || array_to_string(list(topic || ' on ' || broker_name ORDER BY topic)[1:10], ', ') AS detail,
-    list_sort(list(DISTINCT begun_by))[1:20] AS evidence, list(DISTINCT topic) AS topic_names,
+    list_transform(list_sort(list(DISTINCT {'at': since, 'by': begun_by}))[1:20], lambda event: event.by) AS evidence,
+    list(DISTINCT topic) AS topic_names,
     list(DISTINCT broker_name) AS broker_names
 FROM placed
 GROUP BY cluster_name, CAST(from_time AS DATE)

@@ -10,7 +10,10 @@ WITH placed AS (
             WHEN lasts = 'event' THEN evidence[1]
             ELSE concat_ws(' ', subject, from_time)
         END AS cause
-    FROM (SELECT * REPLACE (list_filter(evidence, lambda id: id IS NOT NULL) AS evidence) FROM things) AS t
+    FROM (
+        SELECT * REPLACE (list_filter(evidence, lambda id, n: id IS NOT NULL AND list_position(evidence, id) = n) AS evidence)
+        FROM things
+    ) AS t
     JOIN kinds AS k ON k.code = t.code
     WHERE coalesce(epoch_us(to_time) NOT BETWEEN $since_us + 1 AND $until_us, TRUE)
 ),

@@ -1,19 +1,25 @@
 -- While when nothing came of a broker name whose address another one has, too: the live entry of the address, which both renew,
--- does not tell. From one beat to the next, or to the end of the live entry, or of the place in the group; not in a gap, behind
+-- does not tell; in 5.x those of two clusters have one each. From one beat to the next, or to the end of the live entry, or of the place in the group; not in a gap, behind
 -- which silence counts anew.
 WITH shared AS (
     SELECT DISTINCT
-        a.broker_name, a.broker_id, a.broker_addr, greatest(a.valid_from, $start) AS begun, a.opened_by, a.valid_to, a.closed_by
+        a.broker_name, a.broker_id, a.broker_addr, l.cluster_name, greatest(a.valid_from, $start) AS begun, a.opened_by, a.valid_to,
+        a.closed_by
     FROM members AS a
     JOIN members AS b
         ON b.broker_addr = a.broker_addr AND b.broker_name <> a.broker_name
         AND coalesce(a.valid_from < b.valid_to, TRUE) AND coalesce(b.valid_from < a.valid_to, TRUE)
+    JOIN live AS l
+        ON l.broker_addr = a.broker_addr
+        AND (l.cluster_name IS NULL OR l.cluster_name = a.cluster_name AND l.cluster_name = b.cluster_name)
 ),
 
 gone AS (
-    SELECT l.broker_addr, l.valid_to, l.closed_by
+    SELECT l.cluster_name, l.broker_addr, l.valid_to, l.closed_by
     FROM live AS l
-    ANTI JOIN live AS next ON next.broker_addr = l.broker_addr AND next.opened_by = l.closed_by
+    ANTI JOIN live AS next
+        ON next.broker_addr = l.broker_addr AND next.cluster_name IS NOT DISTINCT FROM l.cluster_name
+        AND next.opened_by = l.closed_by
     WHERE l.closed_by IS NOT NULL
 ),
 
@@ -46,7 +52,8 @@ silences AS (
 cut AS (
     SELECT s.*, min(g.valid_to) AS gone_time, arg_min(g.closed_by, g.valid_to) AS gone_by
     FROM silences AS s
-    LEFT JOIN gone AS g ON g.broker_addr = s.broker_addr AND g.valid_to > s.since
+    LEFT JOIN gone AS g
+        ON g.broker_addr = s.broker_addr AND g.cluster_name IS NOT DISTINCT FROM s.cluster_name AND g.valid_to > s.since
     GROUP BY ALL
 )
 
