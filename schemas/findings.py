@@ -4,9 +4,9 @@ A query gives one row for each thing that is so at some time of a name server's 
 (NULL: still so when the day ends), detail, evidence. It reads the day's tables by their names, `standing` (what of its code was
 open when the day began), `expired_before` (brokers that were away then), `about` (one row: whose day it is, and `seen_until`,
 when the last of the day was recorded, be it a plain beat or an answer), and values as `$name`. `broker_names` and `topic_names`,
-where it has them: what it touches; a NULL or a repeat in `evidence` is no event. A file begins with comments: what is looked for, where that
-is more than the `meaning:`, and a line for each of `meaning:`, `severity:`, `remedy:` and perhaps `threshold:`, a name in
-`THRESHOLDS`.
+where it has them: what it touches; a NULL or a repeat in `evidence` is no event. A file begins with comments: what is looked
+for, where that is more than the `meaning:`, and a line for each of `meaning:`, `severity:`, `remedy:` and perhaps `threshold:`,
+a name in `THRESHOLDS`.
 """
 
 from __future__ import annotations
