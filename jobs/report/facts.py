@@ -90,8 +90,8 @@ def _cut(value: object) -> str:
 
 
 Row = dict[str, Any]
-MOST_BEATS = 20_000_000
-"""Of more beats the silences are not looked at."""
+MOST_BEATS = 5_000_000
+"""Of more beats the silences are not looked at: to put them in order would take more than a gigabyte."""
 _CONDITIONS = {
     "of_namesrv": "($namesrv IS NULL OR namesrv_id = $namesrv)",
     "of_brokers": "($brokers IS NULL OR list_contains($brokers, broker_name))",
