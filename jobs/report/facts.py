@@ -151,6 +151,7 @@ class Facts:
 
 _ONE_DAY = dt.timedelta(days=1)
 _OF_DAYS = "SELECT * FROM files.{name} WHERE day IN ({days})"
+"""Reads the rows of some days of a table that is cut by day."""
 _THEN = """
     SELECT * REPLACE (if(goes_on, NULL, valid_to) AS valid_to, if(goes_on, NULL, closed_by) AS closed_by,
         if(goes_on, NULL, closed_at) AS closed_at)
@@ -159,7 +160,6 @@ _THEN = """
         WHERE valid_from < TIMESTAMPTZ '{end}' AND (valid_to IS NULL OR valid_to >= TIMESTAMPTZ '{begin}')
     )"""
 """Reads the intervals of a history of some days, as they were known when the last one ended."""
-_HISTORIES = ("broker_live_history", "topic_queue_history")
 
 
 def facts_of(answers: Answers, scope: Scope, share: Callable[[int, int], None] = nobody) -> Facts:
@@ -180,9 +180,12 @@ def facts_of(answers: Answers, scope: Scope, share: Callable[[int, int], None] =
 def _of_days(days: Sequence[dt.date]) -> dict[str, str]:
     """Return what reads of some days the tables that grow with days: views over them are asked of those days alone."""
     listed, begin, end = ", ".join(f"DATE '{day}'" for day in days), day_start(days[0]), day_start(days[-1] + _ONE_DAY)
-    by_day = (name for name, table in asked.stored().items() if table.cut == ("day",))
-    found = {name: _OF_DAYS.format(name=name, days=listed) for name in by_day}
-    return found | {name: _THEN.format(name=name, begin=begin, end=end) for name in _HISTORIES}
+    forms = {
+        name: _OF_DAYS if table.cut == ("day",) else _THEN
+        for name, table in asked.stored().items()
+        if table.cut == ("day",) or "closed_at" in table.columns
+    }
+    return {name: form.format(name=name, days=listed, begin=begin, end=end) for name, form in forms.items()}
 
 
 def _facts(answers: Answers, scope: Scope, share: Callable[[int, int], None]) -> Facts:
