@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from jobs.ask.engine import Answers
 from jobs.errors import MissingDayError, UsageError
-from jobs.printable import nobody, printable
+from jobs.printable import nobody, shortened
 from jobs.store.coverage import text_of
 from namesrv_wire.codes import request_name, version_name
 from schemas import asked
@@ -47,9 +47,8 @@ _FIELDS: Mapping[str, str] = {
 
 def said_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return a row of `schemas/sql/report/packets.sql` as names with values, printable and cut where they are very long."""
-    return [
-        (name, value) for name, value in ((name, _cut(value)) for name, value in _parts(row)) if value not in ("", "{}")
-    ]
+    told = ((name, "" if value is None else shortened(str(value), _LONGEST)) for name, value in _parts(row))
+    return [(name, value) for name, value in told if value not in ("", "{}")]
 
 
 def _parts(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -82,11 +81,6 @@ def _parts(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def _topic(one: Mapping[str, Any]) -> str:
     name = one.get("topic", one.get("broker_name"))
     return f"{name} (read {one['read_queue_nums']}, write {one['write_queue_nums']}, perm {one['perm']})"
-
-
-def _cut(value: object) -> str:
-    shown = "" if value is None else printable(str(value))
-    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
 
 
 Row = dict[str, Any]
