@@ -136,7 +136,7 @@ def test_brokers_at_one_address_are_silent_each_for_itself_and_answers_are_time_
             registration(at(f"{name} {minute}:{second}", f"10:0{minute}:{second}"), broker_name=f"broker-{name}")
             for name, minute, second in beats
         ],
-        gold.BROKER_LIVE_HISTORY: [live(UP, name=name) for name in ("broker-a", "broker-b")],
+        gold.BROKER_LIVE_HISTORY: [live(UP)],
         bronze.ROUTE_OBSERVATIONS: [answered(at("asked", "10:30"))],
     }
     publish(warehouse_at(tmp_path, "1"), rows)
