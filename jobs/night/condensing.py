@@ -1,7 +1,7 @@
 """The first pass: every bronze file of the days is read once, and leaves little.
 
 Beats become hours (`namesrv_day.hours.condense`); of every table the rules about single rows are counted and digests are taken,
-which also tell what was heard of whom. Gold slices from which a night starts are held against their digests in the same pass.
+which also tell what was heard of whom.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -138,6 +137,7 @@ class Piece(NamedTuple):
     """Data files of a table, by its name, of one day: what is asked of them is asked once."""
 
     name: str
+    day: dt.date
     files: tuple[DataFile, ...]
 
     @property
@@ -190,11 +190,8 @@ class Condensed:
 def condensed(
     warehouse: Warehouse, passes: Passes, days: Sequence[dt.date], starts: Collection[dt.date] = ()
 ) -> Condensed:
-    """Read what is recorded on `days`, and the gold slices of `starts`, once."""
-    by_day = [table for table in bronze.TABLES if table.partition_by]
-    files: dict[str, Sequence[DataFile]] = {table.name: warehouse.files(table, days) for table in by_day}
-    if starts:
-        files |= files_of(warehouse, (*gold.HISTORY_TABLES, *gold.REPORT_TABLES), starts).named
+    """Read what is recorded on `days` once. `starts`: the days before that are published, and tell who was live then."""
+    files = {table.name: warehouse.files(table, days) for table in bronze.TABLES if table.partition_by}
     warehouse.hold([bronze.REGISTRATIONS], {day - _ONE_DAY for day in days} - {*days})
     leases = {day: _lease_files(warehouse, day, starts) for day in days}
     count = passes.width * _ROUNDS
@@ -216,13 +213,10 @@ def _pieces(files: Mapping[str, Sequence[DataFile]], count: int) -> Iterator[Pie
     """Yield files of tables in pieces for so many tasks; small files of a day, as hourly runs leave them, are one."""
     most = max(_WORTH_A_QUERY, sum(file.size for of in files.values() for file in of) // count)
     for name, listed in files.items():
-        for _, of_day in groupby(sorted(listed, key=_day), _day):
+        for day, of_day in groupby(listed, lambda file: file.day):
+            assert day is not None
             for some in groups_of(of_day, most, ASKED_FILES):
-                yield Piece(name, tuple(some))
-
-
-def _day(file: DataFile) -> dt.date:
-    return file.day or dt.date.min
+                yield Piece(name, day, tuple(some))
 
 
 def condense_files(work: CondenseWork) -> Condensed:
@@ -234,32 +228,23 @@ def condense_files(work: CondenseWork) -> Condensed:
 
 
 def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.Table]) -> Condensed:
-    day, is_bronze = piece.files[0].day, piece.table.layer == "bronze"
+    found, day = Condensed(), piece.day
     with reading(work.root, piece.table, piece.files) as rows:
-        found = Condensed() if day is None or not is_bronze else _of_recorded(work, piece, day, rows, leases)
         found.digests = slices_of(piece.name, rows)
+        if piece.table in bronze.RECORDED_TABLES:
+            found.measurements = measure({piece.name: rows}, which=lambda rule: rule.kind == "row")
+        if piece.table in BEATS:
+            hours = condense.hours_from(rows, piece.name, leases(day))
+            place = put_aside(work.staging, {"hours": hours})
+            found.hours = {(day, name): (place,) for name in pc.unique(hours["namesrv_id"]).to_pylist()}
+        if piece.table is bronze.ROUTE_OBSERVATIONS:
+            answers = answered.hours_from(rows)
+            place = put_aside(work.staging, {"answers": answers})
+            found.answers = {(day, name): (place,) for name in pc.unique(answers["namesrv_id"]).to_pylist()}
     try:
         require_intact(work.root, piece.table, piece.files)
     except TamperedError as error:
         found.damaged.append(error.said)
-    return found
-
-
-def _of_recorded(
-    work: CondenseWork, piece: Piece, day: dt.date, rows: duckdb.DuckDBPyRelation, leases: Callable[[dt.date], pa.Table]
-) -> Condensed:
-    """Return what the rows of a piece of a bronze table leave but the digests of its slices."""
-    found = Condensed()
-    if piece.table in bronze.RECORDED_TABLES:
-        found.measurements = measure({piece.name: rows}, which=lambda rule: rule.kind == "row")
-    if piece.table in BEATS:
-        hours = condense.hours_from(rows, piece.name, leases(day))
-        place = put_aside(work.staging, {"hours": hours})
-        found.hours = {(day, name): (place,) for name in pc.unique(hours["namesrv_id"]).to_pylist()}
-    if piece.table is bronze.ROUTE_OBSERVATIONS:
-        answers = answered.hours_from(rows)
-        place = put_aside(work.staging, {"answers": answers})
-        found.answers = {(day, name): (place,) for name in pc.unique(answers["namesrv_id"]).to_pylist()}
     return found
 
 
