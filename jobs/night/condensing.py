@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import datetime as dt
 import heapq
+import re
 import tempfile
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import groupby
@@ -40,8 +41,9 @@ from schemas.table import Rule, Scope, Table
 
 # What is more is spilled: so many keys take a gigabyte of a disk.
 _MEMORY, _KEYS_AT_A_TIME = "256MB", 20_000_000
-# A database of its own takes as long as a hundred thousand rows.
+# So many rows take less time, in few columns, than a database of its own.
 _MOST_IN_MEMORY = 100_000
+_WORD = re.compile(r"\w+")
 _RECORDED = tuple(table.name for table in bronze.RECORDED_TABLES)
 
 
@@ -50,35 +52,49 @@ _RECORDED = tuple(table.name for table in bronze.RECORDED_TABLES)
 
 @dataclass(frozen=True)
 class TogetherWork:
-    """The rules of one `scope` of some recorded `tables`, over `rows` rows in `files`.
+    """The rules of some `scopes` of some recorded `tables`, over `rows` rows of theirs in `files`, of all tables that these read.
 
     Of keys a `part`, as `measure` has it; the first has all other rules, too. What does not fit into memory is spilled below
     `staging`.
     """
 
     files: Files
-    scope: Scope
+    scopes: tuple[Scope, ...]
     tables: tuple[str, ...]
     rows: int
     part: tuple[int, int]
     staging: str
 
+    def asks(self, rule: Rule) -> bool:
+        """Return whether a rule is counted here."""
+        return rule.kind != "row" and rule.scope in self.scopes and (self.part[0] == 0 or rule.kind == "unique")
+
 
 def to_count(files: Files, digests: Mapping[Slice, Digest], staging: str) -> Iterator[TogetherWork]:
-    """Yield what is to be counted of the recorded tables in `files`, with topic_configs; `digests` of each slice."""
+    """Yield what is to be counted of the recorded tables in `files`, with topic_configs; `digests` of each slice.
+
+    Few rows are read once for all rules; of many each table, and each name server, is a task of its own.
+    """
     of_table, of_namesrv = Counter[str](), Counter[str]()
     for cut, digest in digests.items():
         if cut.table in _RECORDED and cut.namesrv_id is not None:
             of_table[cut.table] += digest.rows
             of_namesrv[cut.namesrv_id] += digest.rows
+
+    def reading(*tables: str) -> Files:
+        return Files(files.root, {name: files.named.get(name, ()) for name in tables})
+
+    if 0 < of_table.total() < _MOST_IN_MEMORY:
+        both = reading(*_RECORDED, bronze.TOPIC_CONFIGS_TABLE.name)
+        yield TogetherWork(both, ("namesrv", "table"), _RECORDED, of_table.total(), (0, 1), staging)
+        return
     for table, count in of_table.items():
-        needed = {name: files.named.get(name, ()) for name in _needed([table], "table")}
+        needs = {name for rule in RULES[table] if rule.scope == "table" for name in rule.needs}
         for part in _parts(count):
-            yield TogetherWork(Files(files.root, needed), "table", (table,), count, part, staging)
+            yield TogetherWork(reading(table, *needs), ("table",), (table,), count, part, staging)
     for name, count in of_namesrv.items():
-        recorded = Files(files.root, {table: files.named.get(table, ()) for table in _RECORDED})
         for part in _parts(count):
-            yield TogetherWork(recorded.of(name), "namesrv", _RECORDED, count, part, staging)
+            yield TogetherWork(reading(*_RECORDED).of(name), ("namesrv",), _RECORDED, count, part, staging)
 
 
 def _parts(keys: int) -> list[tuple[int, int]]:
@@ -90,35 +106,20 @@ def count_together(work: Iterable[TogetherWork]) -> list[Measurement]:
     """Count some of this work: a task, of bounded memory. Raises TamperedError if a file cannot be read."""
     found = []
     for one in work:
-        folder = local_path(one.staging) or Path(tempfile.gettempdir())
-        spilled = str(folder / f"spilled-{uuid.uuid4().hex}")
-        is_small = one.rows < _MOST_IN_MEMORY
-        with nullcontext() if is_small else apart(memory_limit=_MEMORY, temp_directory=spilled):
-            found += _counted(one)
+        tables, rows = [TABLES[name] for name in one.files.named], dict[str, Rows]()
+        with ExitStack() as opened:
+            if one.rows < _MOST_IN_MEMORY:
+                rules = (rule for table in one.tables for rule in RULES[table] if one.asks(rule))
+                said = {*_WORD.findall(" ".join(rule.over or "" for rule in rules))}
+                columns = {table: [name for name in table.column_names if name in said] for table in tables}
+                rows = {table.name: one.files.rows(table, columns[table]) for table in tables}
+            else:
+                folder = local_path(one.staging) or Path(tempfile.gettempdir())
+                spilled = str(folder / f"spilled-{uuid.uuid4().hex}")
+                opened.enter_context(apart(memory_limit=_MEMORY, temp_directory=spilled))
+                rows = {table.name: opened.enter_context(one.files.reading(table)) for table in tables}
+            found += measure(rows, one.tables, which=one.asks, part=one.part)
     return found
-
-
-def _is_asked(rule: Rule, scope: Scope) -> bool:
-    return rule.kind != "row" and rule.scope == scope
-
-
-def _needed(tables: Sequence[str], scope: Scope) -> list[str]:
-    """Return the tables, and those that their rules of a scope read."""
-    needs = {name for table in tables for rule in RULES[table] if _is_asked(rule, scope) for name in rule.needs}
-    return sorted({*tables, *needs})
-
-
-def _counted(work: TogetherWork) -> list[Measurement]:
-    """Count a piece of work. Raises TamperedError if a file cannot be read."""
-    with ExitStack() as opened:
-        names, is_first = _needed(work.tables, work.scope), work.part[0] == 0
-        rows: dict[str, Rows] = {name: opened.enter_context(work.files.reading(TABLES[name])) for name in names}
-        return measure(
-            rows,
-            work.tables,
-            which=lambda rule: _is_asked(rule, work.scope) and (is_first or rule.kind == "unique"),
-            part=work.part,
-        )
 
 
 T = TypeVar("T")
