@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import TamperedError
-from jobs.night.work import Files, files_of, put_aside
+from jobs.night.work import Files, Stashed, files_of, put_aside
 from jobs.passes import Passes
 from jobs.store.files import ASKED_FILES, DataFile, groups_of, reading, require_intact
 from jobs.store.places import local_path
@@ -164,14 +164,13 @@ class CondenseWork:
 class Condensed:
     """What the pass has found.
 
-    The digest of each slice; where hours of beats, and of answers, of a name server's day are stashed; rules,
-    counted in parts; what is still `to_count` of rules about several rows, a task each. `damaged`:
-    what is to be said of files that have not the bytes that were written, whatever their rows are.
+    The digest of each slice; the files in which beats, and answers, of a day and name server are stashed; rules, counted in
+    parts; what is still `to_count` of rules about several rows, a task each. `damaged`: what is to be said of files that have
+    not the bytes that were written, whatever their rows are.
     """
 
     digests: dict[Slice, Digest] = field(default_factory=dict)
-    hours: dict[tuple[dt.date, str], tuple[str, ...]] = field(default_factory=dict)
-    answers: dict[tuple[dt.date, str], tuple[str, ...]] = field(default_factory=dict)
+    stashed: dict[tuple[Stashed, dt.date, str], tuple[str, ...]] = field(default_factory=dict)
     measurements: list[Measurement] = field(default_factory=list)
     to_count: list[tuple[TogetherWork, ...]] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
@@ -180,9 +179,8 @@ class Condensed:
         """Add what another task, or an earlier pass, has found."""
         for cut, digest in other.digests.items():
             self.digests[cut] = self.digests.get(cut, Digest()) + digest
-        for mine, others in ((self.hours, other.hours), (self.answers, other.answers)):
-            for of, places in others.items():
-                mine[of] = (*mine.get(of, ()), *places)
+        for of, paths in other.stashed.items():
+            self.stashed[of] = (*self.stashed.get(of, ()), *paths)
         self.measurements += other.measurements
         self.to_count += other.to_count
         self.damaged += other.damaged
@@ -234,14 +232,14 @@ def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.
         found.digests = slices_of(piece.name, rows)
         if piece.table in bronze.RECORDED_TABLES:
             found.measurements = measure({piece.name: rows}, which=lambda rule: rule.kind == "row")
+        what: Stashed | None = None
         if piece.table in BEATS:
-            hours = condense.hours_from(rows, piece.name, leases(day))
-            place = put_aside(work.staging, {"hours": hours})
-            found.hours = {(day, name): (place,) for name in pc.unique(hours["namesrv_id"]).to_pylist()}
-        if piece.table is bronze.ROUTE_OBSERVATIONS:
-            answers = answered.hours_from(rows)
-            place = put_aside(work.staging, {"answers": answers})
-            found.answers = {(day, name): (place,) for name in pc.unique(answers["namesrv_id"]).to_pylist()}
+            what, hours = "hours", condense.hours_from(rows, piece.name, leases(day))
+        elif piece.table is bronze.ROUTE_OBSERVATIONS:
+            what, hours = "answers", answered.hours_from(rows)
+        if what is not None:
+            paths = (put_aside(work.staging, what, hours),)
+            found.stashed = {(what, day, name): paths for name in pc.unique(hours["namesrv_id"]).to_pylist()}
     try:
         require_intact(work.root, piece.table, piece.files)
     except TamperedError as error:

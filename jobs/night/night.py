@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,7 +32,7 @@ from jobs.night.judging import (
     ends_otherwise,
     replay_namesrvs,
 )
-from jobs.night.work import Files, NamesrvWork, files_of, taken_from
+from jobs.night.work import Files, NamesrvWork, Stashed, files_of, taken_from
 from jobs.passes import Passes, call, for_files
 from jobs.store.files import read_files, reading
 from jobs.store.intervals import end_with, go_on_as_published, replace_closed, write_intervals
@@ -264,7 +264,7 @@ def suspected_on(warehouse: Warehouse, day: dt.date, hours: Sequence[str]) -> pa
     if not told.num_rows:
         return SUSPECTED.empty_table()
     columns = ["namesrv_id", "broker_addr", "first_seq", "last_seq"]
-    beats = taken_from(hours, "hours", None, columns) if hours else HEARD.empty_table()
+    beats = taken_from(hours, None, columns) if hours else HEARD.empty_table()
     given = {row["namesrv_addr"]: row["namesrv_id"] for row in warehouse.rows(bronze.ADDRESSES).to_pylist()}
     apart = {frozenset(given.get(address, address) for address in pair) for pair in warehouse.conf.apart}
     # All addresses of these are listed.
@@ -401,7 +401,8 @@ class Night:
     def suspected(self, day: dt.date) -> pa.Table:
         """Return what a day that was condensed tells of name servers being one, or several, as `flags.suspected.SUSPECTED`."""
         if day not in self._suspected:
-            hours = [place for (of, _), places in sorted(self.read.hours.items()) if of == day for place in places]
+            stashed = sorted(self.read.stashed.items())
+            hours = [path for (what, of, _), paths in stashed if (what, of) == ("hours", day) for path in paths]
             self._suspected[day] = suspected_on(self._warehouse, day, list(dict.fromkeys(hours)))
         return self._suspected[day]
 
@@ -503,8 +504,7 @@ class Night:
                     None if published is None else published.of(name),
                     opened.of(name),
                     {cut.table: digest for cut, digest in in_force.items() if cut.namesrv_id == name},
-                    self.read.hours.get((day, name), ()),
-                    self.read.answers.get((day, name), ()),
+                    {what: self.read.stashed.get((what, day, name), ()) for what in get_args(Stashed)},
                     Background(
                         settings.filter(own),
                         later.filter(own),
