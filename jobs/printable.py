@@ -13,6 +13,12 @@ def printable(text: str, keep: str = "") -> str:
     return _UNPRINTABLE.sub(lambda found: _escaped(found[0]) if found[0] not in keep else found[0], text)
 
 
+def shortened(text: str, most: int) -> str:
+    """Return a text printable, and cut where it is longer than `most`."""
+    shown = printable(text[: most + 1])  # which no text becomes shorter by
+    return shown if len(shown) <= most else f"{shown[: most - 1]}…"
+
+
 def time_left(seconds: float) -> str:
     """Return in words how long something will still take."""
     minutes = round(seconds / 60)

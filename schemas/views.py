@@ -16,17 +16,32 @@ from schemas.findings import CATALOGUE, THRESHOLDS, Thresholds
 from schemas.sql_files import Said, headed, query
 from schemas.table import Table, type_name, words
 
-# Functions that return the rows of a history table which were in force at an instant, columns and comments as there;
-# broker_live_table_at has a statement of its own, since a row's lastUpdateTimestamp moves within its interval.
-_TABLES_AT = {
-    "topic_queue_table_at": (gold.TOPIC_QUEUE_HISTORY, "topicQueueTable as every name server held it at t"),
+# Functions that return the rows of a history table which were in force at an instant, columns and comments as there.
+_ROWS_AT = {
+    "topic_queue_rows_at": gold.TOPIC_QUEUE_HISTORY,
+    "broker_addr_rows_at": gold.BROKER_ADDR_HISTORY,
+    "cluster_addr_rows_at": gold.CLUSTER_ADDR_HISTORY,
+    "filter_server_rows_at": gold.FILTER_SERVER_HISTORY,
+    "kv_config_rows_at": gold.KV_CONFIG_HISTORY,
+}
+# Functions that return the rows of another, and a row for each name server that is not known in full.
+_AT = {
+    "topic_queue_table_at": ("topic_queue_rows_at", "topicQueueTable as every name server held it at t"),
     "broker_addr_table_at": (
-        gold.BROKER_ADDR_HISTORY,
+        "broker_addr_rows_at",
         "brokerAddrTable as every name server held it at t, one row for each member",
     ),
-    "cluster_addr_table_at": (gold.CLUSTER_ADDR_HISTORY, "clusterAddrTable as every name server held it at t"),
-    "filter_server_table_at": (gold.FILTER_SERVER_HISTORY, "filterServerTable as every name server held it at t"),
-    "kv_config_table_at": (gold.KV_CONFIG_HISTORY, "The KV configuration as every name server held it at t"),
+    "cluster_addr_table_at": ("cluster_addr_rows_at", "clusterAddrTable as every name server held it at t"),
+    "broker_live_table_at": (
+        "broker_live_rows_at",
+        "brokerLiveTable as every name server held it at t, with the exact lastUpdateTimestamp",
+    ),
+    "filter_server_table_at": ("filter_server_rows_at", "filterServerTable as every name server held it at t"),
+    "kv_config_table_at": ("kv_config_rows_at", "The KV configuration as every name server held it at t"),
+    "routes_at": (
+        "routes_rows_at",
+        "The routes of all topics at t on every name server, one row for each broker name, columns as mqadmin topicRoute -l",
+    ),
 }
 COVERAGE_SPANS = {
     "from_time": "TIMESTAMP",
@@ -102,8 +117,10 @@ def views() -> list[Statement]:
 
 def functions() -> list[Statement]:
     """Return the table functions."""
-    own = (_made(name, query(f"functions/{name}")) for name in _names_in("functions"))
-    return [*own, *(made for name in _TABLES_AT for made in _at(name, *_TABLES_AT[name]))]
+    own = [_made(name, query(f"functions/{name}")) for name in _names_in("functions")]
+    own += [_rows_at(name, history) for name, history in _ROWS_AT.items()]
+    by_name = {one.name: one for one in own}
+    return [*own, *(_at(name, by_name[rows], comment) for name, (rows, comment) in _AT.items())]
 
 
 def _names_in(folder: str) -> list[str]:
@@ -136,10 +153,20 @@ def _with_derived(table: Table) -> Statement:
     return Statement(table.name, table.grain, (), columns, f"SELECT {made} FROM {table.name}_stored")  # noqa: S608  names of ours
 
 
-def _at(function: str, history: Table, comment: str) -> tuple[Statement, ...]:
-    """Return the statements of a function that returns a table at an instant, and of that which it calls for the rows."""
+def _rows_at(name: str, history: Table) -> Statement:
+    """Return the statement of a function that returns the rows that a table had at an instant."""
     columns = [column for column in history.columns if column not in gold.INTERVAL]
-    types = {column.name: type_name(column.type) for column in history.columns}
+    said = {
+        "rows": name,
+        "history": history.name,
+        "declared": "\n".join(f"-- column {of.name} {type_name(of.type)}: {of.comment}" for of in columns),
+        "columns": ", ".join(f"r.{column.name}" for column in columns),
+    }
+    return _made(name, query("at/rows").format(**said))
+
+
+def _at(name: str, rows: Statement, comment: str) -> Statement:
+    """Return the statement of a function that returns the same rows, and of what is not known in full a row that says so."""
 
     def nothing(spark_type: str) -> str:
         # NULL of a type; of a plain one no planner sees that it is, and leaves the rows out before `coverage_at` has run.
@@ -147,19 +174,17 @@ def _at(function: str, history: Table, comment: str) -> tuple[Statement, ...]:
             return "c.nothing"
         return f"CAST({'NULL' if '<' in spark_type else 'c.nothing'} AS {spark_type})"
 
-    rows = function.replace("_table_at", "_rows_at")
-    said = {
-        "function": function,
-        "rows": rows,
-        "history": history.name,
-        "comment": comment,
-        "declared": "\n".join(f"-- column {of.name} {types[of.name]}: {of.comment}" for of in columns),
-        "columns": ", ".join(f"r.{column.name}" for column in columns),
-        "nothing": ", ".join(nothing(types[column.name]) for column in columns[1:]),
-    }
-    return tuple(
-        _made(name, query(f"at/{kind}").format(**said)) for name, kind in ((rows, "rows"), (function, "table"))
+    missing = "NULL: no row of it, it says that others may be missing, and why"
+    columns = tuple(
+        of._replace(comment=f"{of.comment}; {missing}") if of.name.endswith("opened_by") else of for of in rows.columns
     )
+    _, *others, _, _ = (nothing(of.type) for of in columns)  # all have namesrv_id first, and known and coverage last
+    body = f"""
+SELECT c.namesrv_id, {", ".join(others)}, c.known, c.coverage FROM coverage_at({name}.t) AS c WHERE NOT c.known
+UNION ALL
+SELECT r.* FROM {rows.name}({name}.t) AS r
+"""  # noqa: S608  names of ours
+    return Statement(name, comment, rows.parameters, columns, body)
 
 
 def _quoted(text: str) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TextIO
 
 from jobs.errors import UsageError
-from jobs.printable import nobody, printable, time_left
+from jobs.printable import nobody, printable, shortened, time_left
 
 FORMS = ("table", "json", "csv", "spreadsheet")
 # What a cell begins with that a spreadsheet takes for a formula, whatever blanks it leaves out before.
@@ -281,9 +281,7 @@ def _folded(out: TextIO, names: Sequence[str], rows: Sequence[Sequence[object]])
 
 
 def _cell(value: object, most: int) -> str:
-    text = "NULL" if value is None else _text(value)
-    text = printable(text[: most + 1])  # which no text becomes shorter by
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return shortened("NULL" if value is None else _text(value), most)
 
 
 def _text(value: object) -> str:

@@ -1,30 +1,30 @@
 """The first pass: every bronze file of the days is read once, and leaves little.
 
 Beats become hours (`namesrv_day.hours.condense`); of every table the rules about single rows are counted and digests are taken,
-which also tell what was heard of whom. Gold slices from which a night starts are held against their digests in the same pass.
+which also tell what was heard of whom.
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import heapq
+import re
 import tempfile
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import TamperedError
-from jobs.night.work import Files, files_of, put_aside
+from jobs.night.work import Files, Stashed, files_of, put_aside
 from jobs.passes import Passes
 from jobs.store.files import ASKED_FILES, DataFile, groups_of, reading, require_intact
 from jobs.store.places import local_path
@@ -41,8 +41,9 @@ from schemas.table import Rule, Scope, Table
 
 # What is more is spilled: so many keys take a gigabyte of a disk.
 _MEMORY, _KEYS_AT_A_TIME = "256MB", 20_000_000
-# A database of its own takes as long as a hundred thousand rows.
+# So many rows take less time, in few columns, than a database of its own.
 _MOST_IN_MEMORY = 100_000
+_WORD = re.compile(r"\w+")
 _RECORDED = tuple(table.name for table in bronze.RECORDED_TABLES)
 
 
@@ -51,35 +52,49 @@ _RECORDED = tuple(table.name for table in bronze.RECORDED_TABLES)
 
 @dataclass(frozen=True)
 class TogetherWork:
-    """The rules of one `scope` of some recorded `tables`, over `rows` rows in `files`.
+    """The rules of some `scopes` of some recorded `tables`, over `rows` rows of theirs in `files`, of all tables that these read.
 
     Of keys a `part`, as `measure` has it; the first has all other rules, too. What does not fit into memory is spilled below
     `staging`.
     """
 
     files: Files
-    scope: Scope
+    scopes: tuple[Scope, ...]
     tables: tuple[str, ...]
     rows: int
     part: tuple[int, int]
     staging: str
 
+    def asks(self, rule: Rule) -> bool:
+        """Return whether a rule is counted here."""
+        return rule.kind != "row" and rule.scope in self.scopes and (self.part[0] == 0 or rule.kind == "unique")
+
 
 def to_count(files: Files, digests: Mapping[Slice, Digest], staging: str) -> Iterator[TogetherWork]:
-    """Yield what is to be counted of the recorded tables in `files`, with topic_configs; `digests` of each slice."""
+    """Yield what is to be counted of the recorded tables in `files`, with topic_configs; `digests` of each slice.
+
+    Few rows are read once for all rules; of many each table, and each name server, is a task of its own.
+    """
     of_table, of_namesrv = Counter[str](), Counter[str]()
     for cut, digest in digests.items():
         if cut.table in _RECORDED and cut.namesrv_id is not None:
             of_table[cut.table] += digest.rows
             of_namesrv[cut.namesrv_id] += digest.rows
+
+    def reading(*tables: str) -> Files:
+        return Files(files.root, {name: files.named.get(name, ()) for name in tables})
+
+    if 0 < of_table.total() < _MOST_IN_MEMORY:
+        both = reading(*_RECORDED, bronze.TOPIC_CONFIGS_TABLE.name)
+        yield TogetherWork(both, ("namesrv", "table"), _RECORDED, of_table.total(), (0, 1), staging)
+        return
     for table, count in of_table.items():
-        needed = {name: files.named.get(name, ()) for name in _needed([table], "table")}
+        needs = {name for rule in RULES[table] if rule.scope == "table" for name in rule.needs}
         for part in _parts(count):
-            yield TogetherWork(Files(files.root, needed), "table", (table,), count, part, staging)
+            yield TogetherWork(reading(table, *needs), ("table",), (table,), count, part, staging)
     for name, count in of_namesrv.items():
-        recorded = Files(files.root, {table: files.named.get(table, ()) for table in _RECORDED})
         for part in _parts(count):
-            yield TogetherWork(recorded.of(name), "namesrv", _RECORDED, count, part, staging)
+            yield TogetherWork(reading(*_RECORDED).of(name), ("namesrv",), _RECORDED, count, part, staging)
 
 
 def _parts(keys: int) -> list[tuple[int, int]]:
@@ -91,35 +106,20 @@ def count_together(work: Iterable[TogetherWork]) -> list[Measurement]:
     """Count some of this work: a task, of bounded memory. Raises TamperedError if a file cannot be read."""
     found = []
     for one in work:
-        folder = local_path(one.staging) or Path(tempfile.gettempdir())
-        spilled = str(folder / f"spilled-{uuid.uuid4().hex}")
-        is_small = one.rows < _MOST_IN_MEMORY
-        with nullcontext() if is_small else apart(memory_limit=_MEMORY, temp_directory=spilled):
-            found += _counted(one)
+        tables, rows = [TABLES[name] for name in one.files.named], dict[str, Rows]()
+        with ExitStack() as opened:
+            if one.rows < _MOST_IN_MEMORY:
+                rules = (rule for table in one.tables for rule in RULES[table] if one.asks(rule))
+                said = {*_WORD.findall(" ".join(rule.over or "" for rule in rules))}
+                columns = {table: [name for name in table.column_names if name in said] for table in tables}
+                rows = {table.name: one.files.rows(table, columns[table]) for table in tables}
+            else:
+                folder = local_path(one.staging) or Path(tempfile.gettempdir())
+                spilled = str(folder / f"spilled-{uuid.uuid4().hex}")
+                opened.enter_context(apart(memory_limit=_MEMORY, temp_directory=spilled))
+                rows = {table.name: opened.enter_context(one.files.reading(table)) for table in tables}
+            found += measure(rows, one.tables, which=one.asks, part=one.part)
     return found
-
-
-def _is_asked(rule: Rule, scope: Scope) -> bool:
-    return rule.kind != "row" and rule.scope == scope
-
-
-def _needed(tables: Sequence[str], scope: Scope) -> list[str]:
-    """Return the tables, and those that their rules of a scope read."""
-    needs = {name for table in tables for rule in RULES[table] if _is_asked(rule, scope) for name in rule.needs}
-    return sorted({*tables, *needs})
-
-
-def _counted(work: TogetherWork) -> list[Measurement]:
-    """Count a piece of work. Raises TamperedError if a file cannot be read."""
-    with ExitStack() as opened:
-        names, is_first = _needed(work.tables, work.scope), work.part[0] == 0
-        rows: dict[str, Rows] = {name: opened.enter_context(work.files.reading(TABLES[name])) for name in names}
-        return measure(
-            rows,
-            work.tables,
-            which=lambda rule: _is_asked(rule, work.scope) and (is_first or rule.kind == "unique"),
-            part=work.part,
-        )
 
 
 T = TypeVar("T")
@@ -138,6 +138,7 @@ class Piece(NamedTuple):
     """Data files of a table, by its name, of one day: what is asked of them is asked once."""
 
     name: str
+    day: dt.date
     files: tuple[DataFile, ...]
 
     @property
@@ -163,14 +164,13 @@ class CondenseWork:
 class Condensed:
     """What the pass has found.
 
-    The digest of each slice; where hours of beats, and of answers, of a name server's day are stashed; rules,
-    counted in parts; what is still `to_count` of rules about several rows, a task each. `damaged`:
-    what is to be said of files that have not the bytes that were written, whatever their rows are.
+    The digest of each slice; the files in which beats, and answers, of a day and name server are stashed; rules, counted in
+    parts; what is still `to_count` of rules about several rows, a task each. `damaged`: what is to be said of files that have
+    not the bytes that were written, whatever their rows are.
     """
 
     digests: dict[Slice, Digest] = field(default_factory=dict)
-    hours: dict[tuple[dt.date, str], tuple[str, ...]] = field(default_factory=dict)
-    answers: dict[tuple[dt.date, str], tuple[str, ...]] = field(default_factory=dict)
+    stashed: dict[tuple[Stashed, dt.date, str], tuple[str, ...]] = field(default_factory=dict)
     measurements: list[Measurement] = field(default_factory=list)
     to_count: list[tuple[TogetherWork, ...]] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
@@ -179,9 +179,8 @@ class Condensed:
         """Add what another task, or an earlier pass, has found."""
         for cut, digest in other.digests.items():
             self.digests[cut] = self.digests.get(cut, Digest()) + digest
-        for mine, others in ((self.hours, other.hours), (self.answers, other.answers)):
-            for of, places in others.items():
-                mine[of] = (*mine.get(of, ()), *places)
+        for of, paths in other.stashed.items():
+            self.stashed[of] = (*self.stashed.get(of, ()), *paths)
         self.measurements += other.measurements
         self.to_count += other.to_count
         self.damaged += other.damaged
@@ -190,11 +189,8 @@ class Condensed:
 def condensed(
     warehouse: Warehouse, passes: Passes, days: Sequence[dt.date], starts: Collection[dt.date] = ()
 ) -> Condensed:
-    """Read what is recorded on `days`, and the gold slices of `starts`, once."""
-    by_day = [table for table in bronze.TABLES if table.partition_by]
-    files: dict[str, Sequence[DataFile]] = {table.name: warehouse.files(table, days) for table in by_day}
-    if starts:
-        files |= files_of(warehouse, (*gold.HISTORY_TABLES, *gold.REPORT_TABLES), starts).named
+    """Read what is recorded on `days` once. `starts`: the days before that are published, and tell who was live then."""
+    files = {table.name: warehouse.files(table, days) for table in bronze.TABLES if table.partition_by}
     warehouse.hold([bronze.REGISTRATIONS], {day - _ONE_DAY for day in days} - {*days})
     leases = {day: _lease_files(warehouse, day, starts) for day in days}
     count = passes.width * _ROUNDS
@@ -216,13 +212,10 @@ def _pieces(files: Mapping[str, Sequence[DataFile]], count: int) -> Iterator[Pie
     """Yield files of tables in pieces for so many tasks; small files of a day, as hourly runs leave them, are one."""
     most = max(_WORTH_A_QUERY, sum(file.size for of in files.values() for file in of) // count)
     for name, listed in files.items():
-        for _, of_day in groupby(sorted(listed, key=_day), _day):
+        for day, of_day in groupby(listed, lambda file: file.day):
+            assert day is not None
             for some in groups_of(of_day, most, ASKED_FILES):
-                yield Piece(name, tuple(some))
-
-
-def _day(file: DataFile) -> dt.date:
-    return file.day or dt.date.min
+                yield Piece(name, day, tuple(some))
 
 
 def condense_files(work: CondenseWork) -> Condensed:
@@ -234,32 +227,23 @@ def condense_files(work: CondenseWork) -> Condensed:
 
 
 def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.Table]) -> Condensed:
-    day, is_bronze = piece.files[0].day, piece.table.layer == "bronze"
+    found, day = Condensed(), piece.day
     with reading(work.root, piece.table, piece.files) as rows:
-        found = Condensed() if day is None or not is_bronze else _of_recorded(work, piece, day, rows, leases)
         found.digests = slices_of(piece.name, rows)
+        if piece.table in bronze.RECORDED_TABLES:
+            found.measurements = measure({piece.name: rows}, which=lambda rule: rule.kind == "row")
+        what: Stashed | None = None
+        if piece.table in BEATS:
+            what, hours = "hours", condense.hours_from(rows, piece.name, leases(day))
+        elif piece.table is bronze.ROUTE_OBSERVATIONS:
+            what, hours = "answers", answered.hours_from(rows)
+        if what is not None:
+            paths = (put_aside(work.staging, what, hours),)
+            found.stashed = {(what, day, name): paths for name in pc.unique(hours["namesrv_id"]).to_pylist()}
     try:
         require_intact(work.root, piece.table, piece.files)
     except TamperedError as error:
         found.damaged.append(error.said)
-    return found
-
-
-def _of_recorded(
-    work: CondenseWork, piece: Piece, day: dt.date, rows: duckdb.DuckDBPyRelation, leases: Callable[[dt.date], pa.Table]
-) -> Condensed:
-    """Return what the rows of a piece of a bronze table leave but the digests of its slices."""
-    found = Condensed()
-    if piece.table in bronze.RECORDED_TABLES:
-        found.measurements = measure({piece.name: rows}, which=lambda rule: rule.kind == "row")
-    if piece.table in BEATS:
-        hours = condense.hours_from(rows, piece.name, leases(day))
-        place = put_aside(work.staging, {"hours": hours})
-        found.hours = {(day, name): (place,) for name in pc.unique(hours["namesrv_id"]).to_pylist()}
-    if piece.table is bronze.ROUTE_OBSERVATIONS:
-        answers = answered.hours_from(rows)
-        place = put_aside(work.staging, {"answers": answers})
-        found.answers = {(day, name): (place,) for name in pc.unique(answers["namesrv_id"]).to_pylist()}
     return found
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,7 +32,7 @@ from jobs.night.judging import (
     ends_otherwise,
     replay_namesrvs,
 )
-from jobs.night.work import Files, NamesrvWork, files_of, taken_from
+from jobs.night.work import Files, NamesrvWork, Stashed, files_of, taken_from
 from jobs.passes import Passes, call, for_files
 from jobs.store.files import read_files, reading
 from jobs.store.intervals import end_with, go_on_as_published, replace_closed, write_intervals
@@ -163,24 +163,17 @@ def _reopened(warehouse: Warehouse, wanted: Sequence[dt.date], recorded: Sequenc
     return reopened - set(wanted)
 
 
-def starting_slices(warehouse: Warehouse, days: Days) -> dict[Slice, Digest]:
-    """Return the gold slices from which the night starts, as the ledger has them."""
-    starts = {start for day in days.wanted if (start := before(day, days.recorded)) is not None} - set(days.wanted)
-    published = warehouse.ledger().days
-    starts &= published
+def starting_slices(warehouse: Warehouse, starts: Collection[dt.date]) -> dict[Slice, Digest]:
+    """Return the gold slices that tell how published days ended, as the ledger has them: of intervals also what closed later."""
     if not starts:
         return {}
-    in_force = warehouse.slices_in_force({None, *(day for day in published if day >= min(starts))})
-    return {cut: digest for cut, digest in in_force.items() if is_start(cut, starts)}
-
-
-def is_start(cut: Slice, starts: Collection[dt.date]) -> bool:
-    """Return whether a slice is gold and tells how one of some days ended: of intervals what was there on it, or later."""
-    if TABLES[cut.table].layer == "bronze":
-        return False
-    if TABLES[cut.table].has_intervals:
-        return cut.day is None or cut.day >= min(starts)
-    return cut.day in starts
+    in_force = warehouse.slices_in_force({None, *(day for day in warehouse.ledger().days if day >= min(starts))})
+    gold_ones = ((TABLES[cut.table], cut, digest) for cut, digest in in_force.items())
+    return {
+        cut: digest
+        for table, cut, digest in gold_ones
+        if table.layer != "bronze" and (table.has_intervals or cut.day in starts)
+    }
 
 
 # -- holes -----------------------------------------------------------------------------------------------------------
@@ -271,7 +264,7 @@ def suspected_on(warehouse: Warehouse, day: dt.date, hours: Sequence[str]) -> pa
     if not told.num_rows:
         return SUSPECTED.empty_table()
     columns = ["namesrv_id", "broker_addr", "first_seq", "last_seq"]
-    beats = taken_from(hours, "hours", None, columns) if hours else HEARD.empty_table()
+    beats = taken_from(hours, None, columns) if hours else HEARD.empty_table()
     given = {row["namesrv_addr"]: row["namesrv_id"] for row in warehouse.rows(bronze.ADDRESSES).to_pylist()}
     apart = {frozenset(given.get(address, address) for address in pair) for pair in warehouse.conf.apart}
     # All addresses of these are listed.
@@ -327,24 +320,19 @@ class Night:
         Raises TamperedError where the night would start from other rows than were published: the gold slices of the days before,
         what intervals there are of them and of later ones, and of days with new rows what was there.
         """
-        self._asked = days.asked
-        self._warehouse.hold((table for table in bronze.TABLES if table.partition_by), days.touched)
-        expected = starting_slices(self._warehouse, days)
-        starts = {cut.day for cut in expected if cut.day is not None and not TABLES[cut.table].has_intervals}
-        found = self.condense(days.wanted, starts).digests
-        self.starts = {cut: digest for cut, digest in found.items() if starts and is_start(cut, starts)}
-        require_same(self.starts, expected)
+        warehouse, wanted, self._asked = self._warehouse, set(days.wanted), days.asked
+        warehouse.hold((table for table in bronze.TABLES if table.partition_by), days.touched)
+        starts = {start for day in wanted if (start := before(day, days.recorded)) is not None} - wanted
+        starts &= warehouse.ledger().days
+        warehouse.hold(DATA_TABLES, starts)
+        self.starts = starting_slices(warehouse, starts)
+        self.condense(days.wanted, starts)
         self.require_as_published(days)
-        self._warehouse.note_held(DATA_TABLES, starts)
 
     def require_as_published(self, days: Days) -> None:
         """Raise TamperedError unless what was read of published days without new rows is what their runs read, in whole files."""
         untouched = self._warehouse.ledger().days - days.touched
-        read = {
-            cut: of
-            for cut, of in self.read.digests.items()
-            if TABLES[cut.table].layer == "bronze" and cut.day in untouched
-        }
+        read = {cut: of for cut, of in self.read.digests.items() if cut.day in untouched}
         known = self._warehouse.slices_in_force(untouched & self._condensed)
         require_same(read, {cut: of for cut, of in known.items() if TABLES[cut.table].layer == "bronze"})
         for sentence in self.read.damaged:
@@ -403,9 +391,9 @@ class Night:
     # -- condense ------------------------------------------------------------------------------------------------------
 
     def condense(self, days: Sequence[dt.date], starts: Collection[dt.date] = ()) -> Condensed:
-        """Read what is recorded on days, and the gold slices of `starts`; return all that was read so far."""
+        """Read what is recorded on days, before which `starts` ended; return all that was read so far."""
         fresh = [day for day in days if day not in self._condensed]
-        if fresh or starts:
+        if fresh:
             self.read.add(condensed(self._warehouse, self._passes, fresh, starts))
             self._condensed.update(fresh)
         return self.read
@@ -413,7 +401,8 @@ class Night:
     def suspected(self, day: dt.date) -> pa.Table:
         """Return what a day that was condensed tells of name servers being one, or several, as `flags.suspected.SUSPECTED`."""
         if day not in self._suspected:
-            hours = [place for (of, _), places in sorted(self.read.hours.items()) if of == day for place in places]
+            stashed = sorted(self.read.stashed.items())
+            hours = [path for (what, of, _), paths in stashed if (what, of) == ("hours", day) for path in paths]
             self._suspected[day] = suspected_on(self._warehouse, day, list(dict.fromkeys(hours)))
         return self._suspected[day]
 
@@ -515,8 +504,7 @@ class Night:
                     None if published is None else published.of(name),
                     opened.of(name),
                     {cut.table: digest for cut, digest in in_force.items() if cut.namesrv_id == name},
-                    self.read.hours.get((day, name), ()),
-                    self.read.answers.get((day, name), ()),
+                    {what: self.read.stashed.get((what, day, name), ()) for what in get_args(Stashed)},
                     Background(
                         settings.filter(own),
                         later.filter(own),

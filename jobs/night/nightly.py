@@ -33,7 +33,6 @@ from namesrv_day.arrow.digest import Digest, Slice, sum_of
 from namesrv_day.arrow.sql import ask
 from schemas import bronze, gold
 from schemas.asked import statement
-from schemas.rules import TABLES
 
 _REPORTED = {
     gold.FINDINGS: ["code", "told_on", "ended_on"],
@@ -76,7 +75,7 @@ def publish(
     those that its run read.
     """
     done = sorted(night.replayed)
-    inputs = {cut: digest for cut, digest in night.read.digests.items() if TABLES[cut.table].layer == "bronze"}
+    inputs = night.read.digests
     known = warehouse.slices_in_force({None, *done})
     night.require_as_published(days)
     warnings = require_sound(warehouse, [*measured_small(warehouse, done), *night.measurements])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from duckdb import ColumnExpression, ConstantExpression, DuckDBPyRelation
 
 from jobs.errors import TamperedError
 from jobs.store.files import DataFile, read_files, reading, write_file
-from jobs.store.places import filesystem_of, table_path
+from jobs.store.places import filesystem_of, table_path, unnamed
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.codes import ResponseCode
 from namesrv_day.arrow.digest import Digest
@@ -38,28 +37,27 @@ from schemas.rules import TABLES
 from schemas.table import Table
 from schemas.times import day_start
 
+Stashed = Literal["hours", "answers"]
+"""What the first pass condenses for the second: beats, and answers."""
 
-def put_aside(folder: str, tables: Mapping[str, pa.Table]) -> str:
-    """Write tables below `folder`, under a name that no other attempt has; return it."""
-    place = f"{folder}/{uuid.uuid4().hex}"
-    system, root = filesystem_of(place)
-    system.create_dir(root)
-    for name, table in tables.items():
-        with (
-            system.open_output_stream(f"{root}/{name}.arrow") as stream,
-            pa.ipc.new_file(stream, table.schema) as writer,
-        ):
-            writer.write_table(table)
-    return place
+
+def put_aside(folder: str, name: str, rows: pa.Table) -> str:
+    """Write rows into a file below `folder` that no other attempt has; return it."""
+    system, place = filesystem_of(folder)
+    system.create_dir(place)
+    path, stream = unnamed(folder, name)
+    with stream, pa.ipc.new_file(stream, rows.schema) as writer:
+        writer.write_table(rows)
+    return path
 
 
 def taken_from(
-    places: Sequence[str], name: str, where: pc.Expression | None = None, columns: Sequence[str] | None = None
+    paths: Sequence[str], where: pc.Expression | None = None, columns: Sequence[str] | None = None
 ) -> pa.Table:
-    """Return the rows of the table `name` in all of `places`, all or those `where`; all columns or some."""
-    system, _ = filesystem_of(places[0])
-    paths = [f"{filesystem_of(place)[1]}/{name}.arrow" for place in places]
-    return ds.dataset(paths, format="ipc", filesystem=system).to_table(columns=columns, filter=where)
+    """Return the rows of all of these files, all or those `where`; all columns or some."""
+    system, _ = filesystem_of(paths[0])
+    places = [filesystem_of(path)[1] for path in paths]
+    return ds.dataset(places, format="ipc", filesystem=system).to_table(columns=columns, filter=where)
 
 
 @dataclass(frozen=True)
@@ -210,8 +208,8 @@ class NamesrvWork:
     `today`: bronze tables of the day, and topic_configs; `start`: the last day before, and `before` its tables, with the intervals
     that were there on it or later; `ever`: namesrv_events up to the day; `told`: expired_brokers of days before.
     `published`: gold tables of the day as they were published; None: they never were, or it is the last; `opened`: of intervals
-    that are published as open, and `open_digests` of these, by table. `hours`, `answers`: where hours of beats and of answers are
-    stashed. `suspected`: as `flags.suspected.SUSPECTED`; `unread`: see `VerifyInput`.
+    that are published as open, and `open_digests` of these, by table. `stash`: the files of `hours` of beats and of `answers`.
+    `suspected`: as `flags.suspected.SUSPECTED`; `unread`: see `VerifyInput`.
     """
 
     namesrv_id: str
@@ -225,8 +223,7 @@ class NamesrvWork:
     published: Files | None
     opened: Files
     open_digests: Mapping[str, Digest]
-    hours: tuple[str, ...]
-    answers: tuple[str, ...]
+    stash: Mapping[Stashed, tuple[str, ...]]
     background: Background
     suspected: pa.Table
     unread: tuple[tuple[int, int | None], ...]
@@ -254,13 +251,12 @@ class NamesrvWork:
             found[table.name] = rows.filter(what)
         return found
 
-    def stashed(self, name: Literal["hours", "answers"], columns: pa.Schema | None = None) -> pa.Table:
+    def stashed(self, what: Stashed, columns: pa.Schema | None = None) -> pa.Table:
         """Return the condensed beats (`condense.HOURS`), or answers (`answered.HOURS`), all columns or some."""
-        places, whole = (self.hours, HOURS) if name == "hours" else (self.answers, ANSWERS)
-        wanted = columns or whole
-        if not places:
+        wanted = columns or (HOURS if what == "hours" else ANSWERS)
+        if not self.stash[what]:
             return wanted.empty_table()
-        return taken_from(places, name, pc.field("namesrv_id") == self.namesrv_id, wanted.names)
+        return taken_from(self.stash[what], pc.field("namesrv_id") == self.namesrv_id, wanted.names)
 
     def questions(self) -> pa.Table:
         """Return the questions for routes, the first and the last of each hour: `ASKED`."""

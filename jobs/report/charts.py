@@ -10,6 +10,8 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from jobs.printable import shortened
+
 Row = Mapping[str, Any]
 Domain = tuple[dt.datetime, dt.datetime]
 
@@ -234,7 +236,7 @@ def _bar(place: int, say: str, row: Row, colour: str, domain: Domain, width: int
 def _in_rows(names: Sequence[str], marks: list[Mark], domain: Domain, width: int) -> Drawing:
     """Return marks over a row for each name."""
     most = _room(width) // _LETTER_PX
-    shown = (name if len(name) <= most else f"{name[: most - 1]}…" for name in names)
+    shown = (shortened(name, most) for name in names)
     labels = [Label(-6, (place + 0.5) * _ROW_PX + 4, "end", name) for place, name in enumerate(shown)]
     return _complete(_ROW_PX * max(len(names), 1), "", labels, marks, domain, width)
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from jobs.ask.engine import Answers
 from jobs.errors import MissingDayError, UsageError
-from jobs.printable import nobody, printable
+from jobs.printable import nobody, shortened
 from jobs.store.coverage import text_of
 from namesrv_wire.codes import request_name, version_name
 from schemas import asked
@@ -47,9 +47,8 @@ _FIELDS: Mapping[str, str] = {
 
 def said_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return a row of `schemas/sql/report/packets.sql` as names with values, printable and cut where they are very long."""
-    return [
-        (name, value) for name, value in ((name, _cut(value)) for name, value in _parts(row)) if value not in ("", "{}")
-    ]
+    told = ((name, "" if value is None else shortened(str(value), _LONGEST)) for name, value in _parts(row))
+    return [(name, value) for name, value in told if value not in ("", "{}")]
 
 
 def _parts(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -84,14 +83,9 @@ def _topic(one: Mapping[str, Any]) -> str:
     return f"{name} (read {one['read_queue_nums']}, write {one['write_queue_nums']}, perm {one['perm']})"
 
 
-def _cut(value: object) -> str:
-    shown = "" if value is None else printable(str(value))
-    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
-
-
 Row = dict[str, Any]
-MOST_BEATS = 20_000_000
-"""Of more beats the silences are not looked at."""
+MOST_BEATS = 5_000_000
+"""Of more beats the silences are not looked at: to put them in order would take more than a gigabyte."""
 _CONDITIONS = {
     "of_namesrv": "($namesrv IS NULL OR namesrv_id = $namesrv)",
     "of_brokers": "($brokers IS NULL OR list_contains($brokers, broker_name))",
@@ -151,6 +145,7 @@ class Facts:
 
 _ONE_DAY = dt.timedelta(days=1)
 _OF_DAYS = "SELECT * FROM files.{name} WHERE day IN ({days})"
+"""Reads the rows of some days of a table that is cut by day."""
 _THEN = """
     SELECT * REPLACE (if(goes_on, NULL, valid_to) AS valid_to, if(goes_on, NULL, closed_by) AS closed_by,
         if(goes_on, NULL, closed_at) AS closed_at)
@@ -159,7 +154,6 @@ _THEN = """
         WHERE valid_from < TIMESTAMPTZ '{end}' AND (valid_to IS NULL OR valid_to >= TIMESTAMPTZ '{begin}')
     )"""
 """Reads the intervals of a history of some days, as they were known when the last one ended."""
-_HISTORIES = ("broker_live_history", "topic_queue_history")
 
 
 def facts_of(answers: Answers, scope: Scope, share: Callable[[int, int], None] = nobody) -> Facts:
@@ -180,9 +174,12 @@ def facts_of(answers: Answers, scope: Scope, share: Callable[[int, int], None] =
 def _of_days(days: Sequence[dt.date]) -> dict[str, str]:
     """Return what reads of some days the tables that grow with days: views over them are asked of those days alone."""
     listed, begin, end = ", ".join(f"DATE '{day}'" for day in days), day_start(days[0]), day_start(days[-1] + _ONE_DAY)
-    by_day = (name for name, table in asked.stored().items() if table.cut == ("day",))
-    found = {name: _OF_DAYS.format(name=name, days=listed) for name in by_day}
-    return found | {name: _THEN.format(name=name, begin=begin, end=end) for name in _HISTORIES}
+    forms = {
+        name: _OF_DAYS if table.cut == ("day",) else _THEN
+        for name, table in asked.stored().items()
+        if table.cut == ("day",) or "closed_at" in table.columns
+    }
+    return {name: form.format(name=name, days=listed, begin=begin, end=end) for name, form in forms.items()}
 
 
 def _facts(answers: Answers, scope: Scope, share: Callable[[int, int], None]) -> Facts:

@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from jobs import __version__
-from jobs.printable import printable
+from jobs.printable import printable, shortened
 from jobs.report import charts
 from jobs.report.facts import MOST_BEATS, MOST_STATES, Facts, Row
 
@@ -34,15 +34,9 @@ class Cell(NamedTuple):
     sort: str | None = None
 
 
-def shortened(value: str) -> str:
-    """Return a text printable, and cut if it is very long."""
-    shown = printable(value)
-    return shown if len(shown) <= _LONGEST else shown[: _LONGEST - 1] + "…"
-
-
 def text(value: object) -> Markup:
     """Return a value as HTML: escaped, isolated in its direction, cut if it is very long; a dash for None."""
-    return Markup("-") if value is None else Markup("<bdi>{}</bdi>").format(shortened(str(value)))
+    return Markup("-") if value is None else Markup("<bdi>{}</bdi>").format(shortened(str(value), _LONGEST))
 
 
 def code(value: object) -> Markup:
@@ -221,7 +215,7 @@ def _states(facts: Facts) -> Section:
     texts: dict[str, int] = {}
 
     def at(value: str | None) -> int:
-        return texts.setdefault(shortened(str(value)), len(texts))
+        return texts.setdefault(shortened(str(value), _LONGEST), len(texts))
 
     columns = ("namesrv_id", "table_name", "row_key", "value", "opened_by")
     rows = [[*(at(row[column]) for column in columns), row["begun"], row["ended"]] for row in facts.registry]

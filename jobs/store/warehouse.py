@@ -295,13 +295,6 @@ class Warehouse:
             self._rearranged[table.name] = number
         return self._rearranged[table.name]
 
-    def note_held(self, tables: Iterable[Table], days: Collection[dt.date]) -> None:
-        """Note that somebody else has compared what is published of some days with the ledger."""
-        first = min(days, default=dt.date.max)
-        later = {None, *(day for day in self.ledger().days if day >= first)} if days else set[dt.date | None]()
-        for table in tables:
-            self._held.setdefault(table.name, set()).update(later if table.has_intervals else days)
-
     def hold_replaced(self) -> None:
         """Hold what is published of those tables and days of which this run has left files out.
 

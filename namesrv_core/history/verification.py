@@ -19,7 +19,7 @@ from namesrv_core.history.intervals import StateChange
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.events import Event, QueryDataVersion
 from namesrv_core.machine.instants import EVER, NS_PER_MS
-from namesrv_core.machine.past import TablePart, Versions, parts_changed
+from namesrv_core.machine.past import TablePart, parts_changed
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import BrokerData
@@ -175,16 +175,8 @@ def chosen(answers: Iterable[Judged]) -> list[Verdict]:
     return verdicts
 
 
-class _Expected(NamedTuple):
-    """An answer of the registry: since which change it stands, and the parts that it is made of (None: of all)."""
-
-    since: int
-    parts: list[TablePart] | None
-    answer: Answer
-
-
 class _States:
-    """The registry on its way along the timeline, with its answers for as long as they stand."""
+    """The registry on its way along the timeline."""
 
     def __init__(
         self,
@@ -198,31 +190,25 @@ class _States:
         self._starts = sorted(starts, reverse=True)
         self._timeline = timeline
         self._namesrv = namesrv
-        self._versions = Versions()
-        # By class too: equal fields make requests to wipe and to add permissions equal.
-        self._expected: dict[tuple[type, Question | Event], _Expected] = {}
-        self._answering = namesrv
+        self._made = 0
         self._part_of = part_of
         self._further: dict[tuple[int, ...], Registry] = {}
 
     def advance_to(self, number: int) -> None:
-        while self._versions.number < number:
-            change = self._timeline[self._versions.number]
+        for change in self._timeline[self._made : number]:
             self._start_before(change.seq)  # after a stop, a start changes nothing
             self._registry.apply(change.changes, change.seq // NS_PER_MS)
             self._start_before(change.seq + 1)
-            self._versions.note(change.changes)
             self._further = {}
+        self._made = number
 
     def _start_before(self, seq: int) -> None:
         """Let the process start anew where it did before `seq`."""
         while self._starts and self._starts[-1] < seq:
             self._registry.restart(self._namesrv.at(self._starts.pop()).profile)
-            self._expected = {}
 
     def judge(self, observed: Observed, *, nominal: bool) -> Verdict:
-        expected = self._expected_of(observed.question, self._namesrv.at(observed.seq))
-        return self._compared(observed, expected, nominal=nominal)
+        return self._compared(observed, self._registry, nominal=nominal)
 
     def judged_further(self, observed: Observed, under_way: tuple[int, ...]) -> Iterator[Verdict]:
         """Yield the verdicts if the first of the changes `under_way`, the first two and so on were made, too."""
@@ -232,33 +218,15 @@ class _States:
                 change = self._timeline[made[-1]]
                 self._further[made] = self._further.get(made[:-1], self._registry).copy()
                 self._further[made].apply(change.changes, change.seq // NS_PER_MS)
-            expected = answer_of(self._further[made], observed.question, self._namesrv.at(observed.seq))
-            yield self._compared(observed, expected, nominal=False)
+            yield self._compared(observed, self._further[made], nominal=False)
 
-    def _compared(self, observed: Observed, expected: Answer, *, nominal: bool) -> Verdict:
+    def _compared(self, observed: Observed, registry: Registry, *, nominal: bool) -> Verdict:
+        expected = answer_of(registry, observed.question, self._namesrv.at(observed.seq))
         if self._part_of is None:
             return compared(observed, expected)._replace(in_flight=not nominal)
         question, answered = observed.question, observed.answered
         is_same = self._part_of(question, answered) == self._part_of(question, expected)
         return Verdict(observed, is_same, False, False, not nominal, expected)
-
-    def _expected_of(self, question: Question | Event, answering: Namesrv) -> Answer:
-        """Return the registry's answer, which stands as long as nothing changes of which it is made."""
-        if answering is not self._answering:
-            self._answering, self._expected = answering, {}
-        asked = (type(question), question)
-        known, number = self._expected.get(asked), self._versions.number
-        if known is not None and (
-            known.since == number if known.parts is None else self._versions.stand_since(known.since, known.parts)
-        ):
-            if known.since != number:
-                self._expected[asked] = known._replace(since=number)
-            return known.answer
-        found = answer_of(self._registry, question, answering)
-        subject = question.subject if isinstance(question, Question) else None
-        parts = parts_read(question, self._registry.topic_queue_table.get(subject) or ())
-        self._expected[asked] = _Expected(number, parts, found)
-        return found
 
 
 def compared(observed: Observed, expected: Answer) -> Verdict:

@@ -26,7 +26,6 @@ from schemas.table import BOOLEAN, LONG, STRING
 
 PERIODS = pa.schema([("broker_addr", STRING), ("period", LONG)])
 """Some periods (`condense.PERIOD_US`) of an address; of one that is NULL: of beats without any."""
-ABSENT = pa.schema([("seq", LONG), ("beats", LONG), ("last_us", LONG), ("broker_addr", STRING)])
 MARGIN_US = 2 * STALL_NS // NS_PER_US
 """An event is under way from its arrival to its effect, and may race with what happens then; no longer, or it is a stall."""
 _US_PER_S = 1_000_000
@@ -36,14 +35,12 @@ class Folded(NamedTuple):
     """A day's beats, folded.
 
     `singles`: when whose beats are taken one by one (`PERIODS`); `hours`: the condensed rows of all others; `runs`: these as events
-    (`day_events.EVENTS`) with `is_run`, which is true, in no order; `absent`: those of a broker that had no live entry when the day
-    began, with their `seq`: how many `beats` they are, and when the last of them came (`last_us`).
+    (`day_events.EVENTS`) with `is_run`, which is true, in no order.
     """
 
     singles: pa.Table
     hours: pa.Table
     runs: pa.Table
-    absent: pa.Table
 
 
 def folded(
@@ -84,12 +81,11 @@ def folded(
         # With another configuration the same beat may do something else, whoever sends it.
         changes_us=[seq // NS_PER_US for seq, _ in context.namesrv.later],
     )
-    hours = hours.append_column("behind", found["behind"]).append_column("had_no_entry", found["had_no_entry"])
+    hours = hours.append_column("behind", found["behind"])
     kept = hours.filter(pc.invert(found["is_single"]))
     runs = ask(query("hours/runs"), {"hours": kept}, with_cluster=profile.live_key_has_cluster)
     events = as_events(runs).append_column("is_run", pa.repeat(pa.scalar(True, BOOLEAN), runs.num_rows))
-    absent = runs.filter(runs["had_no_entry"]).select(ABSENT.names).cast(ABSENT)
-    return Folded(periods_of(hours.filter(found["is_single"])), kept, events, absent)
+    return Folded(periods_of(hours.filter(found["is_single"])), kept, events)
 
 
 def periods_of(hours: pa.Table) -> pa.Table:

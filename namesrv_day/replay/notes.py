@@ -38,13 +38,6 @@ _HEARTBEATS = (events.BrokerHeartbeat, events.QueryDataVersion)
 _NAMELESS = (events.ScanNotActiveBroker, events.ChannelDestroyed, events.ChangeLogged)
 
 
-class Run(NamedTuple):
-    """What a run of heartbeats is of which each may be without effect: how many, and when the last came."""
-
-    beats: int
-    last_us: int
-
-
 class OutcomeOf(NamedTuple):
     """An event that was no plain refresh. `number`: of its content; None: a scan, which nobody sent.
 
@@ -75,10 +68,9 @@ class Notes:
         day: NamesrvDay,
         start: tuple[Registry, Histories],
         unmet: UnmetQueues | None,
-        absent: Mapping[int, Run],
     ) -> None:
-        """`unmet`: open rows that neither the registry nor the histories hold yet; `absent`: runs by position (`fold.Folded`)."""
-        self._day, self._unmet, self._absent = day, unmet, absent
+        """`unmet`: open rows that neither the registry nor the histories hold yet."""
+        self._day, self._unmet = day, unmet
         # Of live entries that are not there: the numbers of the outcomes of heartbeats for them, by what these say.
         self._unknown: dict[LiveKey, dict[object, int]] = defaultdict(dict)
         self.registry, self._histories = start
@@ -131,7 +123,7 @@ class Notes:
             of = None if kind is events.ScanNotActiveBroker else number
             report = None if of is None else told.reports[of]
             if isinstance(timed.event, events.RefreshRun):
-                self._take_run(timed, timed.event, step, report, of, turns=bool(turned))
+                self._take_run(timed, timed.event, step, report, turns=bool(turned))
                 continue
             if report is not None and not self._histories.has_reported(*report):
                 self._report_version(timed, report)
@@ -143,7 +135,7 @@ class Notes:
                     continue
             if step.outcome is Outcome.UNKNOWN_BROKER and kind in _HEARTBEATS:
                 key = live_key_of(day.namesrv.at(timed.seq), timed.event.cluster_name, timed.event.broker_addr)  # type: ignore[union-attr]
-                self._note_unknown(key, timed.event, timed, step, of, Run(1, timed.effect_us))
+                self._note_unknown(key, timed, step, of)
             elif kind not in _TELLING or step.changes or step.outcome is Outcome.UNKNOWN_PAST:
                 self._note(timed, step, of, closed if kind in _NAMELESS else [])
 
@@ -169,28 +161,13 @@ class Notes:
         return past is None or step.refreshed is None or past.knows(SETTLED, *step.refreshed)
 
     def _take_run(
-        self,
-        timed: TimedEvent,
-        run: events.RefreshRun,
-        step: Step,
-        report: Report | None,
-        number: int | None,
-        *,
-        turns: bool,
+        self, timed: TimedEvent, run: events.RefreshRun, step: Step, report: Report | None, *, turns: bool
     ) -> None:
         """Note a run of beats; it is broken if one does more than renew a lease.
 
         Then the first of them is taken by itself; or all, if the second would do more again.
         """
         beat, first_us = run.beat, timed.seq // NS_PER_US
-        absent = self._absent.get(timed.seq) if step.outcome is Outcome.UNKNOWN_BROKER else None
-        if absent is not None:
-            key = live_key_of(self._day.namesrv.at(timed.seq), beat.cluster_name, beat.broker_addr)
-            if report is not None and not self._histories.has_reported(*report):
-                self._report_version(timed._replace(effect_us=first_us), report)
-            self._note_unknown(key, beat, timed._replace(effect_us=first_us), step, number, absent)
-            self._stand_on(_concerns(beat, key, report), beat.broker_addr, timed.effect_us)
-            return
         is_reported = report is None or self._histories.has_reported(*report)
         if turns or not self._is_settled(step):
             self._break(beat.broker_addr, first_us, first_us if self._is_settled(step) else timed.effect_us)
@@ -202,26 +179,19 @@ class Notes:
             self._record(timed, step)
         if step.refreshed is not None:
             self._histories.refreshed(step.refreshed, timed.effect_us // US_PER_MS)
-            self._stand_on(_concerns(beat, step.refreshed, report), beat.broker_addr, timed.effect_us)
+            for concerned in _concerns(beat, step.refreshed, report):
+                until = self._runs[concerned]
+                until[beat.broker_addr] = max(until.get(beat.broker_addr, 0), timed.effect_us)
 
-    def _stand_on(self, concerned: Iterable[object], broker_addr: str | None, until_us: int) -> None:
-        for one in concerned:
-            until = self._runs[one]
-            until[broker_addr] = max(until.get(broker_addr, 0), until_us)
-
-    def _note_unknown(
-        self, key: LiveKey, beat: events.Event, timed: TimedEvent, step: Step, number: int | None, run: Run
-    ) -> None:
-        """Note heartbeats for which there is no live entry: with those before that say the same, as long as there was none."""
-        numbers, asked = self._unknown[key], (type(beat), beat)
+    def _note_unknown(self, key: LiveKey, timed: TimedEvent, step: Step, number: int | None) -> None:
+        """Note a heartbeat for which there is no live entry: with those before that say the same, as long as there was none."""
+        numbers, asked = self._unknown[key], (type(timed.event), timed.event)
         if asked not in numbers:
             numbers[asked] = len(self.outcomes)
-            self._note(timed, step, number, [], run)
+            self._note(timed, step, number, [])
             return
         found = self.outcomes[numbers[asked]]
-        self.outcomes[numbers[asked]] = found._replace(
-            events=found.events + run.beats, last_time=max(found.last_time, run.last_us)
-        )
+        self.outcomes[numbers[asked]] = found._replace(events=found.events + 1, last_time=timed.effect_us)
 
     def _break(self, broker_addr: str | None, from_us: int, until_us: int) -> None:
         first, last = ((us // condense.PERIOD_US) for us in (from_us, until_us))
@@ -257,17 +227,13 @@ class Notes:
         self._closed += closed
         return closed
 
-    def _note(
-        self, timed: TimedEvent, step: Step, number: int | None, removed: Iterable[Interval], run: Run | None = None
-    ) -> None:
-        event = timed.event
-        if isinstance(event, events.RecordingGap):
+    def _note(self, timed: TimedEvent, step: Step, number: int | None, removed: Iterable[Interval]) -> None:
+        if isinstance(timed.event, events.RecordingGap):
             for key, beat_ms in self.registry.last_update_ms.items():
                 self._histories.refreshed(key, beat_ms)
         sent = [notification._asdict() for notification in step.notifications] or None
-        run = run or Run(1, timed.effect_us)
-        outcome, gone = step.outcome.value, _brokers_in(removed) or None
-        when = timed.effect_us, run.beats, run.last_us
+        outcome, gone, at_us = step.outcome.value, _brokers_in(removed) or None, timed.effect_us
+        when = at_us, 1, at_us
         told = OutcomeOf(
             number, timed.seq, timed.event_id, *when, outcome, detail_of(step), len(step.changes), sent, gone
         )

@@ -31,7 +31,7 @@ from namesrv_day.day.day_events import Frames, moved, observation_rows, topic_di
 from namesrv_day.day.start import capacities_in, facts_in, intervals_in, started
 from namesrv_day.day.timed import Timed, TopicTables
 from namesrv_day.hours.fold import PERIODS, Folded, folded, periods_of
-from namesrv_day.replay.notes import Notes, Run, history_rows, outcome_rows
+from namesrv_day.replay.notes import Notes, history_rows, outcome_rows
 from namesrv_day.replay.queues import QueueRows, UnmetQueues
 from schemas import bronze, codec, gold
 from schemas.sql_files import query
@@ -117,14 +117,13 @@ def _moved_beats(read: Callable[[pa.Table], pa.Table], moves: pa.Table, periods:
 
 @dataclass(frozen=True)
 class _Told:
-    """The day's events for the core, the topic tables that they name, and what `Notes` has of runs without an entry.
+    """The day's events for the core, and the topic tables that they name.
 
     `requests`: those among the events.
     """
 
     timed: Timed
     topics: TopicTables
-    absent: dict[int, Run]
     events: int
     requests: pa.Table
 
@@ -133,28 +132,12 @@ def _told(given: ReplayInput, beats: Folded) -> _Told:
     parts = [given.others, beats.runs]
     if beats.singles.num_rows:
         parts.append(given.single_beats(beats.singles))
-    absent = dict[int, Run]()
-    if beats.absent.num_rows:
-        parts[1], absent = _named(given, beats)
     of_runs = topic_digests(beats.runs)
     now = topic_digests(pa.concat_tables([part.select(["topic_config_digest"]) for part in (parts[0], *parts[2:])]))
     topics = TopicTables(given.topic_configs(now), lambda: given.topic_configs(of_runs))
     rows = pa.concat_tables(parts, promote_options="default")
     requests = rows.filter(pc.field("received_us").is_valid()).select(_REQUEST)
-    return _Told(Timed(rows, topics), topics, absent, rows.num_rows, requests)
-
-
-def _named(given: ReplayInput, beats: Folded) -> tuple[pa.Table, dict[int, Run]]:
-    """Return the runs, those without an entry as their first heartbeats are recorded, since they have outcomes; and these.
-
-    One whose first heartbeat takes effect elsewhere than it is recorded is left as it is.
-    """
-    begun = beats.absent.append_column("first_us", pc.divide(beats.absent["seq"], NS_PER_US))
-    firsts = given.single_beats(periods_of(begun))
-    absent = beats.absent.filter(pc.is_in(beats.absent["seq"], value_set=firsts["seq"].combine_chunks()))
-    runs = {"absent": absent.select(["seq"]), "runs": beats.runs, "firsts": firsts}
-    numbers = zip(*(absent[name].to_pylist() for name in ("seq", *Run._fields)), strict=True)
-    return ask(query("replay/named"), runs).cast(beats.runs.schema), {seq: Run(*run) for seq, *run in numbers}
+    return _Told(Timed(rows, topics), topics, rows.num_rows, requests)
 
 
 class _State:
@@ -178,13 +161,13 @@ class _State:
         context = self._given.context
         start = started(context, self._intervals, self._facts, self._capacities)
         if self._queues is None:
-            return Notes(context, start, None, told.absent), None
+            return Notes(context, start, None), None
         unmet, complete = UnmetQueues(self._queues), dict[str | None, TopicTable]()
         if context.namesrv.profile.repairs_missing_topics:
             rows = _complete(self._given, beats.runs, told.topics.later)
             complete = {row["broker_name"]: told.topics[row["digest"]] for row in rows}
         start[0].topic_queue_table.begin_with(unmet, complete)
-        return Notes(context, start, unmet, told.absent), unmet
+        return Notes(context, start, unmet), unmet
 
 
 def _complete(given: ReplayInput, runs: pa.Table, configs: pa.Table) -> list[dict[str, str]]:

@@ -22,12 +22,9 @@ from namesrv_core.asking.answers import LIST_CODES, refusal_told
 from namesrv_core.history.intervals import restored, timeline_of
 from namesrv_core.history.verification import (
     Concerns,
-    Judged,
     Observed,
     Verdict,
-    chosen,
     differs_by_unseen,
-    judged,
     right_in_parts,
     verify,
 )
@@ -49,7 +46,6 @@ from schemas.table import BOOLEAN, INT, STRING, Table
 from schemas.times import day_start_seq
 
 Numbers = npt.NDArray[np.int64]
-_Place = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True)
@@ -191,7 +187,6 @@ class _Judge:
         self._replies = list(map(codec.answer_of, rows_of(replies)))
         self._concerns = Concerns(self._registry(), self._timeline, self._starts)
         self._effects: dict[int, tuple[Numbers, Numbers]] = {}
-        self._known: dict[_Place, Judged] = {}
 
     def judged(self) -> tuple[pa.Table, pa.Table]:
         """Return verdicts, and the answers for which they stand (`rows`, their numbers): condensed ones, if they match."""
@@ -218,7 +213,8 @@ class _Judge:
         """Return the verdicts on answers: one for all that say the same where nothing changed that concerns them."""
         namesrv, starts = self._given.namesrv, self._starts
         alike, observed = self._folded(answers)
-        found = {verdict.observed.event_id: verdict for verdict in chosen(self._compared(observed))}
+        compared = verify(self._registry(), self._timeline, observed, namesrv, starts=starts)
+        found = {verdict.observed.event_id: verdict for verdict in compared}
         ordered = [found[one.event_id] for one in observed]
         told = [
             verdict.observed._replace(request_seq=begun_seq - 1)
@@ -240,21 +236,6 @@ class _Judge:
         columns["expected"] = pa.array(map(_expected, ordered), STRING)
         code = self._said["code"].take(answers["said"].take(alike["row"]))
         return pa.table({"code": code, "rows": alike["rows"], "answers": alike["answers"], **columns})
-
-    def _compared(self, observed: Sequence[Observed]) -> list[Judged]:
-        """Return `judged` of some answers in order: what was compared before, when others were looked up, is not again."""
-        new = [one for one in observed if _place(one) not in self._known]
-        for one in judged(self._registry(), self._timeline, new, self._given.namesrv, starts=self._starts):
-            self._known[_place(one.observed)] = one
-        found = ((one, self._known[_place(one)]) for one in sorted(observed, key=lambda one: (one.seq, one.event_id)))
-        return [
-            of._replace(
-                observed=one,
-                verdicts={at: verdict._replace(observed=one) for at, verdict in of.verdicts.items()},
-                further=[verdict._replace(observed=one) for verdict in of.further],
-            )
-            for one, of in found
-        ]
 
     def _folded(self, answers: pa.Table) -> tuple[pa.Table, list[Observed]]:
         """Return one of all answers that say the same where nothing changed that concerns them: `row`, and all their `rows`."""
@@ -313,11 +294,6 @@ class _Judge:
         registry = Registry(self._given.namesrv.profile)
         restored(registry, self._carried, self._capacities)
         return registry
-
-
-def _place(observed: Observed) -> _Place:
-    """Return what was asked and told (questions and answers are there once), and when."""
-    return id(observed.question), id(observed.answered), observed.request_seq, observed.seq
 
 
 def _single(said: pa.Table) -> pa.Table:

@@ -207,18 +207,18 @@ def test_a_warehouse_may_be_called_anything(published: SparkSession, warehouse: 
 
 def test_registering_again_restores_what_was_replaced(published: SparkSession, warehouse: str) -> None:
     """A view and a function of the user's own under our names go, one that was dropped comes back."""
-    session, texts = published.newSession(), ["coverage routes_at incidents"]
+    session, texts = published.newSession(), ["coverage coverage_at live_refreshes"]
     register_views(session, warehouse_at(warehouse, "reader"), texts=texts)
     wanted = {
         sql: on_spark(session, sql)
-        for sql in ("SELECT * FROM coverage", "SELECT * FROM routes_at(TIMESTAMP'2026-03-02')")
+        for sql in ("SELECT * FROM coverage", "SELECT * FROM coverage_at(TIMESTAMP'2026-03-02')")
     }
     session.sql("CREATE OR REPLACE TEMPORARY VIEW coverage AS SELECT 1 AS mine")
-    session.sql("CREATE OR REPLACE TEMPORARY FUNCTION routes_at(t TIMESTAMP) RETURNS TABLE(mine INT) RETURN SELECT 1")
-    session.sql("DROP VIEW incidents")
+    session.sql("CREATE OR REPLACE TEMPORARY FUNCTION coverage_at(t TIMESTAMP) RETURNS TABLE(mine INT) RETURN SELECT 1")
+    session.sql("DROP VIEW live_refreshes")
     register_views(session, warehouse_at(warehouse, "reader"), texts=texts)
     assert {sql: on_spark(session, sql) for sql in wanted} == wanted
-    assert session.sql("SELECT * FROM incidents").columns
+    assert session.sql("SELECT * FROM live_refreshes").columns
 
 
 def test_a_file_outside_of_its_partition_is_read_by_what_the_log_says(

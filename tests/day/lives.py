@@ -18,7 +18,7 @@ from namesrv_day.arrow.sql import connection
 from namesrv_day.day.context import SCAN_LIFE, NamesrvDay
 from namesrv_day.day.day_events import BEATS, OTHERS, day_events
 from namesrv_day.hours import condense
-from namesrv_day.hours.fold import ABSENT, Folded, periods_of
+from namesrv_day.hours.fold import Folded, periods_of
 from namesrv_day.replay import replay as replaying
 from namesrv_day.replay.replay import Replayed, ReplayInput, replay
 from namesrv_wire.logs.event_log import Positions, rows_of_line
@@ -149,7 +149,7 @@ def of_periods(beats: pa.Table, periods: pa.Table) -> pa.Table:
 def one_by_one(hours: pa.Table, others: pa.Table, *_: object) -> Folded:
     """Return the beats of a day as none of them is a run."""
     none = hours.slice(0, 0).append_column("behind", pa.array([], pa.int64()))
-    return Folded(periods_of(hours), none, others.slice(0, 0), ABSENT.empty_table())
+    return Folded(periods_of(hours), none, others.slice(0, 0))
 
 
 def joined(parts: Sequence[Tables]) -> dict[str, pa.Table]:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile, Registry, take
@@ -25,17 +24,11 @@ from namesrv_day.replay.notes import history_rows
 from namesrv_day.verify.map_capacities import map_capacities
 from schemas import gold
 from schemas.times import day_start_seq
-from tests.day.plan_rows import DAY, NAMESRV, opened, us
+from tests.day.plan_rows import DAY, NAMESRV
 
 DAYS = [DAY + dt.timedelta(days=number) for number in range(3)]
 NAMES = [None, *(f"broker-{number}" for number in range(40))]
 SMALL = Capacities(topic=16, broker=16, cluster=16, live=16)
-
-
-def told(*capacities: MapCapacity) -> pa.Table:
-    """Rows of map_capacities."""
-    rows = ({"map_table": t, "is_inner": i, "outer_key": o, "capacity": c} for t, i, o, c in capacities)
-    return table_of(rows, gold.MAP_CAPACITIES, namesrv_id=NAMESRV, day=DAY)
 
 
 def happening(draw: Random, *, starts: bool) -> Iterator[events.Event]:
@@ -115,22 +108,3 @@ def test_slices_tell_the_capacities_that_the_maps_have(profile: Profile) -> None
         "cluster_addr_table",
         "kv_config_table",
     }
-
-
-def test_a_table_that_is_full_again_is_not_told_and_one_without_rows_still_is() -> None:
-    """400 live entries need the buckets that they had; of the filter servers none are left, and their table stays large."""
-    at = {"seq": us(-60) * 1_000, "no": 0}
-    live = [{"broker_addr": f"{n}:1", "opened_at": at, "entered_at": {**at, "no": n}} for n in range(400)]
-    slices = {"broker_live_history": opened("broker_live_history", *live)}
-    large = MapCapacity("filter_server_table", False, None, 2_048)
-    before = told(MapCapacity("broker_live_table", False, None, 1_024), large)
-    found = map_capacities(slices, before, Namesrv(V5_4_0), NAMESRV, DAY)
-    assert capacities_in({gold.MAP_CAPACITIES.name: found}) == [large]
-
-
-def test_a_start_of_the_process_ends_what_was_told() -> None:
-    """A fresh process has fresh maps."""
-    before = told(MapCapacity("filter_server_table", False, None, 2_048), MapCapacity("kv_config_table", True, "N", 64))
-    start = {"operation": "namesrv_started", "seq": us(60) * 1_000}
-    slices = {gold.EVENT_OUTCOMES.name: table_of([start], gold.EVENT_OUTCOMES)}
-    assert map_capacities(slices, before, Namesrv(V5_4_0), NAMESRV, DAY).num_rows == 0

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, take
 from namesrv_core.history.intervals import Histories, Interval, Position
-from namesrv_core.history.verification import Judged, Observed
+from namesrv_core.history.verification import Observed, Verdict
 from namesrv_core.machine import events
 from namesrv_core.machine.profile import profile_named
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
@@ -210,13 +210,13 @@ def test_answers_are_held_against_what_was_held(case: Situation) -> None:
 def test_answers_that_say_the_same_between_changes_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A change that does not concern a question parts no answers to it; those that were under way stand for themselves."""
     judged: list[Observed] = []
-    core = verify.judged  # type: ignore[attr-defined]  # imported there, and replaced here
+    core = verify.verify  # type: ignore[attr-defined]  # imported there, and replaced here
 
-    def noting(*args: Any, **starts: Any) -> list[Judged]:
+    def noting(*args: Any, **starts: Any) -> list[Verdict]:
         judged.extend(args[2])
         return core(*args, **starts)
 
-    monkeypatch.setattr(verify, "judged", noting)
+    monkeypatch.setattr(verify, "verify", noting)
     server = Server((100, "r", broker("TU")), (500, "k", events.PutKvConfig("N", "k", "v")))
     answers = [listed(ms, f"a{ms}", EMPTY if ms <= 100 else LISTED, ms - 0.5) for ms in range(1, 1_000)]
     under_way = listed(100.5, "under way", EMPTY, 99)

@@ -11,6 +11,7 @@ from jobs.cli.commands import export
 from jobs.conf import NamesrvConf, PipelineConf
 from jobs.night.nightly import Summary
 from schemas import bronze, gold
+from tests.ingest.given import write
 from tests.night.content import content_of
 from tests.night.nights import Capture, night, restatements, rows, warehouse_at
 from tests.night.worlds import (
@@ -20,7 +21,6 @@ from tests.night.worlds import (
     SECOND,
     alternating,
     dual_stack,
-    log,
     of,
 )
 
@@ -58,7 +58,7 @@ JOINED = PipelineConf(join_addresses=True)
 def at_once(tmp_path_factory: pytest.TempPathFactory) -> Capture:
     """Give a warehouse that read everything in one file, what seems to be one joined, and what its night has said."""
     folder = tmp_path_factory.mktemp("at-once")
-    return Capture(folder / "w", night(folder / "w", log(folder / "all.jsonl", dual_stack()), conf=JOINED))
+    return Capture(folder / "w", night(folder / "w", write(folder / "all.jsonl", dual_stack()), conf=JOINED))
 
 
 def test_two_addresses_of_one_process_are_joined_where_that_is_asked_for(at_once: Capture) -> None:
@@ -77,7 +77,7 @@ def test_two_addresses_of_one_process_are_joined_where_that_is_asked_for(at_once
 
 def test_what_seems_to_be_one_is_told_and_joined_by_a_later_run(tmp_path: Path, at_once: Capture) -> None:
     """Told with the lines for conf/; what does not match is no mismatch. Joining restates, and so does the way back."""
-    summary = night(tmp_path / "w", log(tmp_path / "all.jsonl", dual_stack()))
+    summary = night(tmp_path / "w", write(tmp_path / "all.jsonl", dual_stack()))
     assert set(summary.namesrvs) == {FIRST, OTHER, SECOND}
     assert mismatched(summary) == 0
     assert elsewhere(summary) > 200
@@ -102,7 +102,7 @@ def test_what_seems_to_be_one_is_told_and_joined_by_a_later_run(tmp_path: Path, 
 
 def test_an_address_of_several_processes_is_told(tmp_path: Path) -> None:
     """What is answered goes back and forth: nothing can be told apart, that is said, and its answers are no mismatches."""
-    summary = night(tmp_path / "w", log(tmp_path / "all.jsonl", alternating()), conf=JOINED)
+    summary = night(tmp_path / "w", write(tmp_path / "all.jsonl", alternating()), conf=JOINED)
     assert (mismatched(summary), elsewhere(summary) > 0) == (0, True)
     assert set(told(tmp_path / "w")) == {("ADDRESS_SHARED", BALANCER)}
 
@@ -110,8 +110,8 @@ def test_an_address_of_several_processes_is_told(tmp_path: Path) -> None:
 def test_addresses_of_one_process_in_different_files(tmp_path: Path, at_once: Capture) -> None:
     """In two nights: the tables are those of one file."""
     lines = dual_stack()
-    night(tmp_path / "w", log(tmp_path / "other.jsonl", of(lines, OTHER)), conf=JOINED)
-    night(tmp_path / "w", log(tmp_path / "rest.jsonl", of(lines, FIRST, SECOND)), conf=JOINED)
+    night(tmp_path / "w", write(tmp_path / "other.jsonl", of(lines, OTHER)), conf=JOINED)
+    night(tmp_path / "w", write(tmp_path / "rest.jsonl", of(lines, FIRST, SECOND)), conf=JOINED)
     assert content_of(tmp_path / "w") == content_of(at_once.path)
 
 

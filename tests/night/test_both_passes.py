@@ -69,7 +69,7 @@ def test_a_day_is_one_pass(tmp_path: Path) -> None:
     assert night(tmp_path, passes=watched).status == "published"
     condensing, first, second = (pass_ for pass_ in watched.seen if pass_)
     assert condensing.keys() == {"condense_files"}
-    assert first == {"replay_namesrvs": 2, "count_together": 2}
+    assert first == {"replay_namesrvs": 2, "count_together": 1}
     assert second == {"replay_namesrvs": 2}
 
 

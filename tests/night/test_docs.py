@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import pytest
 
@@ -16,30 +15,11 @@ from namesrv_day.gate.rules import Measurement, measure, merged
 from schemas.rules import RULES
 from tests.day.good_rows import frames, good_rows
 from tests.day.planted_rows import ALL_RULES, planted_rows
+from tests.html_page import Page
 
 pytestmark = pytest.mark.slow
 
 _LOADED = {"src", "srcset", "data", "poster", "background", "action", "formaction", "manifest", "cite"}
-
-
-class _Page(HTMLParser):
-    """What a page holds: its text, and whatever a browser would fetch or follow."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.text: list[str] = []
-        self.tags: set[str] = set()
-        self.loads: list[str | None] = []
-        self.links: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.add(tag)
-        self.loads += [value for name, value in attrs if name in _LOADED or (tag == "link" and name == "href")]
-        self.links += [value for name, value in attrs if tag == "a" and name == "href"]
-
-    def handle_data(self, data):
-        self.text.append(data)
 
 
 @pytest.fixture(scope="module")
@@ -98,11 +78,11 @@ def test_data_docs_name_the_rules_and_are_pruned(found, tmp_path, monkeypatch):
         verdict = gate.judge(of_runs, tmp_path)
 
     pages, results = (sorted((tmp_path / "results").glob(f"*.{kind}")) for kind in ("html", "json"))
-    index = _Page(verdict.docs_path.read_text(encoding="utf-8"))
+    index = Page(verdict.docs_path.read_text(encoding="utf-8"))
     assert [path.stem for path in pages] == [path.stem for path in results]
     assert len(pages) == 2
-    for page in (index, _Page(pages[-1].read_text(encoding="utf-8"))):
-        shown = "".join(page.text)
+    for page in (index, Page(pages[-1].read_text(encoding="utf-8"))):
+        shown = "".join(page.texts)
         for m in of_runs:
             assert m.rule in shown
             assert f"{m.says} ({m.severity}; {m.rows} judged)" in shown
@@ -118,8 +98,8 @@ def test_pages_need_nothing_but_themselves(found, tmp_path):
     assert len(pages) == 2
     for path in pages:
         text = path.read_text(encoding="utf-8")
-        page = _Page(text)
-        assert page.loads == []
+        page = Page(text)
+        assert not [of for tag, of in page.elements if of.keys() & (_LOADED | ({"href"} if tag == "link" else set()))]
         assert not page.tags & {"script", "link", "img", "iframe", "object", "embed", "base"}
         assert not re.search(r"https?:|//|url\(|@import", text)
         assert all(not link.startswith("/") for link in page.links)
@@ -173,4 +153,4 @@ def test_results_are_kept_as_great_expectations_has_them(found, tmp_path):
 
 
 def _texts(folder) -> str:
-    return "".join("".join(_Page(path.read_text(encoding="utf-8")).text) for path in folder.rglob("*.html"))
+    return "".join("".join(Page(path.read_text(encoding="utf-8")).texts) for path in folder.rglob("*.html"))

@@ -80,8 +80,10 @@ def test_the_response_to_a_beat_may_have_been_overtaken(tmp_path: Path) -> None:
     assert [event_id.endswith("-response") for event_id in told] == [True]
 
 
-@pytest.mark.parametrize("asked_at", ["10:00:10", "10:05:10"])
-def test_a_log_without_a_beginning_begins_in_mid_life_where_an_answer_shows_it(tmp_path: Path, asked_at: str) -> None:
+ASKED_AT = {"10.0.0.1:9876": "10:00:10", "10.0.0.2:9876": "10:05:10"}
+
+
+def test_a_log_without_a_beginning_begins_in_mid_life_where_an_answer_shows_it(tmp_path: Path) -> None:
     """A route before anybody has registered was there before; behind the registration it says nothing of the time before."""
     beaten = registration("broker-a", "10:05:00", "T", MONTH_MS)
     queues = {"brokerName": "broker-a", "perm": 6, "readQueueNums": 4, "topicSysFlag": 0, "writeQueueNums": 4}
@@ -89,42 +91,42 @@ def test_a_log_without_a_beginning_begins_in_mid_life_where_an_answer_shows_it(t
     broker |= {"enableActingMaster": False}
     text = json.dumps({"brokerDatas": [broker], "filterServerTable": {}, "queueDatas": [queues]})
     route = {"code": 105, "subject": "T", "response_code": 0, "response_version": 493, "standard_json": True}
-    lines: list[Line] = [{"kind": "observation", "time": asked_at, "channel_id": "k#1", **route, "body": text}, beaten]
+    route |= {"kind": "observation", "channel_id": "k#1", "body": text}
+    lines: list[Line] = [
+        {**line, "namesrv_id": name} for name, clock in ASKED_AT.items() for line in (route | {"time": clock}, beaten)
+    ]
     said = night(tmp_path / "w", write_log(tmp_path, DAYS[0], sorted(lines, key=lambda line: line["time"])))
-    assert (said.verify["answers"], said.verify["mismatched"]) == (1, 0)
-    firsts = [row["valid_from"] for row in rows(tmp_path / "w", gold.TOPIC_QUEUE_HISTORY) if row["topic"] == "T"]
-    assert dt.datetime.fromtimestamp(min(firsts) / 1e6, dt.timezone.utc).strftime("%H:%M:%S") == min(
-        asked_at, "10:05:00"
-    )
+    assert (said.verify["answers"], said.verify["mismatched"]) == (2, 0)
+    found = [row for row in rows(tmp_path / "w", gold.TOPIC_QUEUE_HISTORY) if row["topic"] == "T"]
+    for name, clock in ASKED_AT.items():
+        first = min(row["valid_from"] for row in found if row["namesrv_id"] == name)
+        assert f"{dt.datetime.fromtimestamp(first / 1e6, dt.timezone.utc):%H:%M:%S}" == min(clock, "10:05:00")
 
 
-@pytest.mark.parametrize(("version", "release"), [(407, "4.9.7"), (433, "5.1.0"), (493, "5.4.0")])
-def test_answers_alone_state_the_version_and_show_no_partial_broker(tmp_path: Path, version: int, release: str) -> None:
+RELEASES = {"10.0.0.1:9876": (407, "4.9.7"), "10.0.0.2:9876": (433, "5.1.0"), "10.0.0.3:9876": (493, "5.4.0")}
+
+
+def test_answers_alone_state_the_version_and_show_no_partial_broker(tmp_path: Path) -> None:
     """Of a log without `identified`; a broker that is back was asked for one of its topics first, and has the other one, too."""
     broker = {"brokerAddrs": {"0": "10.1.0.1:10911"}, "brokerName": "broker-a", "cluster": "C"}
     queues = {"brokerName": "broker-a", "perm": 6, "readQueueNums": 4, "topicSysFlag": 0, "writeQueueNums": 4}
     route = {"brokerDatas": [broker], "filterServerTable": {}, "queueDatas": [queues]}
     there = {"brokerAddrTable": {"broker-a": broker}, "clusterAddrTable": {"C": ["broker-a"]}}
     gone: dict[str, Any] = {"brokerAddrTable": {}, "clusterAddrTable": {}}
-
-    def shows(clock: str, code: int, body: dict[str, Any], topic: str | None = None) -> Line:
-        asked = {"kind": "observation", "time": clock, "code": code, "subject": topic, "channel_id": "k#1"}
-        return {
-            **asked,
-            "standard_json": True,
-            "response_version": version,
-            "response_code": 0,
-            "body": json.dumps(body),
-        }
-
-    lines = [
-        shows("10:00:00", 106, there),
-        *(shows(f"10:00:0{n}", 105, route, topic) for n, topic in enumerate("TU", 1)),
+    shown = [
+        ("10:00:00", 106, None, there),
+        *((f"10:00:0{n}", 105, topic, route) for n, topic in enumerate("TU", 1)),
+        *(("10:01:00", 106, None, gone), ("10:02:00", 106, None, there)),
+        *(("10:02:01", 105, "T", route), ("10:05:00", 105, "U", route)),
     ]
-    lines += [shows("10:01:00", 106, gone), shows("10:02:00", 106, there)]
-    lines += [shows("10:02:01", 105, route, "T"), shows("10:05:00", 105, route, "U")]
+    answer = {"kind": "observation", "channel_id": "k#1", "standard_json": True, "response_code": 0}
+    lines: list[Line] = [
+        {**answer, "namesrv_id": name, "time": clock, "code": code, "subject": topic}
+        | {"response_version": version, "body": json.dumps(body)}
+        for clock, code, topic, body in shown
+        for name, (version, _) in RELEASES.items()
+    ]
     night(tmp_path / "w", write_log(tmp_path, DAYS[0], lines))
-    assert [row["value"] for row in rows(tmp_path / "w", gold.NAMESRV_SETTINGS) if row["setting"] == "version"] == [
-        release
-    ]
+    settings = [row for row in rows(tmp_path / "w", gold.NAMESRV_SETTINGS) if row["setting"] == "version"]
+    assert {row["namesrv_id"]: row["value"] for row in settings} == {name: of for name, (_, of) in RELEASES.items()}
     assert "PARTIAL_FIRST_REGISTRATION" not in findings_of(tmp_path / "w")

@@ -63,15 +63,16 @@ def stored(tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
     return {name: with_derived(rows, TABLES[name]) for name, rows in found.items()}
 
 
-@pytest.mark.parametrize(("count", "seed", "keys"), [(1, 0, 20_000_000), (3, 1, 20)])
+@pytest.mark.parametrize(("count", "seed", "keys", "few"), [(1, 0, 20_000_000, 0), (3, 1, 20, 0), (2, 2, 20, 100_000)])
 def test_files_say_what_all_rows_say(
-    tmp_path: Path, count: int, seed: int, keys: int, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, count: int, seed: int, keys: int, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every rule of the recorded tables counts the same rows and the same broken ones, planted copies of keys included.
 
-    However few keys are compared at a time.
+    However few keys are compared at a time, and whether all rows are read at once, as `few` are, or asked where they lie.
     """
     monkeypatch.setattr(condensing, "_KEYS_AT_A_TIME", keys)
+    monkeypatch.setattr(condensing, "_MOST_IN_MEMORY", few)
     tables, draw = stored(frames(planted_rows())), random.Random(seed)
     expected = {(m.table, m.rule): m for m in measure(tables, RECORDED)}
     parts = [("topic_configs", tables["topic_configs"])]
@@ -87,8 +88,10 @@ def test_files_say_what_all_rows_say(
         assert bool(found[rule].sample) == bool(measurement.broken)
 
 
-def test_clocks_are_compared_across_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("few", [0, 100_000])
+def test_clocks_are_compared_across_files(tmp_path: Path, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A request that was recorded earlier and stands later in the source is found, though another file holds it."""
+    monkeypatch.setattr(condensing, "_MOST_IN_MEMORY", few)
     times = {number: NOON + number * MINUTE for number in (1, 2, 3, 4, 2500, 2501)}
     rows = [row("heartbeats", source_file="a.pcap", source_offset=n, event_time=at) for n, at in times.items()]
     late = row("registrations", source_file="a.pcap", source_offset=2600, event_time=NOON)
@@ -103,8 +106,12 @@ def test_clocks_are_compared_across_files(tmp_path: Path) -> None:
     assert (back.rows, back.broken) == (2, 1)
 
 
-def test_a_position_may_be_taken_once_by_all_tables_and_files(tmp_path: Path) -> None:
+@pytest.mark.parametrize("few", [0, 100_000])
+def test_a_position_may_be_taken_once_by_all_tables_and_files(
+    tmp_path: Path, few: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The same position in two tables, or twice in a table, is one that is there more than once; other servers have their own."""
+    monkeypatch.setattr(condensing, "_MOST_IN_MEMORY", few)
     positions = {"heartbeats": [1, 5, 5, 5], "registrations": [2, 1], "admin_events": [3], "route_observations": [2, 2]}
     rows = {table: [row(table, seq=SEQ + n) for n in numbers] for table, numbers in positions.items()}
     rows["channel_events"] = [row("channel_events", seq=SEQ + 1, namesrv_id="10.0.0.8:9876")]
@@ -117,8 +124,10 @@ def test_a_position_may_be_taken_once_by_all_tables_and_files(tmp_path: Path) ->
     ]
 
 
-def test_copies_of_beats_are_found_without_their_ids(tmp_path: Path) -> None:
+@pytest.mark.parametrize("few", [0, 100_000])
+def test_copies_of_beats_are_found_without_their_ids(tmp_path: Path, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same beat in two files, or twice in one, is found and named by its id; others in its microsecond are none."""
+    monkeypatch.setattr(condensing, "_MOST_IN_MEMORY", few)
     rows = [
         row("heartbeats", channel_id=channel, seq=SEQ + n, nth=nth, event_time=at)
         for n, (channel, nth, at) in enumerate(

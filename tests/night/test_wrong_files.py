@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 from collections.abc import Sequence
 from functools import partial
@@ -209,12 +210,13 @@ def test_what_cannot_be_read_is_told_as_long_as_it_lies_there(tmp_path: Path) ->
     (folder / "loop").symlink_to(folder / "loop")
     (folder / "gone").symlink_to(tmp_path / "nowhere")
     (folder / "again").symlink_to(folder)
-    for _ in range(2):
-        said = night(tmp_path / "w", folder)
-        named = {name for name in (*wrong, "loop", "gone") if any(name in error for error in said.errors)}
-        assert named == {*wrong, "loop", "gone"}
-        assert nightly(tmp_path / "w", "--input", folder) == EXIT_INPUT
-    for name in (*wrong, "loop", "gone"):
+    names = {*wrong, "loop", "gone"}
+    for number in range(2):
+        summary = tmp_path / f"{number}.json"
+        assert nightly(tmp_path / "w", "--input", folder, "--summary", summary) == EXIT_INPUT
+        errors = json.loads(summary.read_text(encoding="utf-8"))["errors"]
+        assert {name for name in names if any(name in error for error in errors)} == names
+    for name in names:
         (folder / name).unlink()
     assert nightly(tmp_path / "w", "--input", folder) == EXIT_OK
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from pathlib import Path
 
 from namesrv_core import V5_4_0, Namesrv
 from tests.ingest.given import START_MS, Line
@@ -53,11 +51,6 @@ class World:
                         server.asks(second + 0.5 + k / 100, code, subject, namesrv_id=address)
                         self.lines.append(server.lines[-1])
         return self.lines
-
-
-def log(path: Path, lines: Iterable[Line]) -> Path:
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return path
 
 
 def of(lines: Iterable[Line], *addresses: str) -> list[Line]:

@@ -7,7 +7,6 @@ import json
 import shutil
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -18,18 +17,16 @@ from jobs.store.ledger import HALTED, as_rows, differing, finished_after, requir
 from jobs.store.places import table_path
 from jobs.store.published import LAYOUT, run_id_in_force
 from namesrv_day.arrow.digest import Digest, Slice
-from schemas import bronze, gold
+from schemas import gold
 from tests.store.tiny import (
     DAY,
     EXPIRED,
-    HEARTBEATS,
     NEXT,
     NOW,
     ONE,
     TWO,
     beat,
     ingest,
-    night,
     publish,
     put,
     removal,
@@ -199,39 +196,6 @@ def test_nothing_published_is_nothing_to_check(tmp_path: Path) -> None:
         check(warehouse_at(tmp_path))
 
 
-@pytest.mark.slow
-def test_a_file_that_was_exchanged_is_found(three_nights: Path) -> None:
-    """Rows that changed under the log's back: the slice is named."""
-    warehouse = warehouse_at(three_nights)
-    (file,) = warehouse.files(EXPIRED, [NEXT])
-    other = write(warehouse, EXPIRED, NEXT, removal("other"))
-    folder = Path(table_path(warehouse.path, EXPIRED))
-    (folder / other.path).rename(folder / file.path)
-    (wrong,) = check(warehouse).wrong
-    assert wrong.startswith(f"expired_brokers of {NEXT} ({ONE}): its rows have digest 1-")
-
-
-@pytest.mark.parametrize("table", [EXPIRED, HEARTBEATS, bronze.SOURCES], ids=lambda table: table.name)
-def test_a_pinned_table_that_cannot_be_read_is_found(three_nights: Path, table: Any) -> None:
-    """A table that is not cut by day has no digest, but must be readable; the others are checked all the same."""
-    warehouse = warehouse_at(three_nights)
-    warehouse.ledger()
-    file = warehouse.published_files(table)[0]
-    path = Path(table_path(warehouse.path, table)) / file.path
-    path.write_bytes(path.read_bytes()[:-20])
-    (wrong,) = check(warehouse).wrong
-    assert wrong.startswith(f"{table.name}: cannot be read: {path}: ")
-
-
-@pytest.mark.slow
-def test_what_a_dead_run_left_does_not_matter_to_the_check(three_nights: Path) -> None:
-    """What is checked is what is pinned."""
-    dead = warehouse_at(three_nights, "dead")
-    put(dead, EXPIRED, DAY, removal("dead"))
-    dead.commit()
-    assert check(warehouse_at(three_nights)).wrong == []
-
-
 def test_the_row_of_a_run_can_say_everything(tmp_path: Path) -> None:
     """Maps, slices and reports come back as they were given."""
     warehouse = warehouse_at(tmp_path)
@@ -251,11 +215,3 @@ def test_the_row_of_a_run_can_say_everything(tmp_path: Path) -> None:
     )
     (row,) = warehouse.rows(gold.RUNS).to_pylist()
     assert (row["seconds"], row["sources"], row["started_time"]) == ([("ingest", 0.5)], ["a"], NOW)
-
-
-def test_a_second_night_sees_the_first(tmp_path: Path) -> None:
-    """What one run publishes is what the next one reads, without anything kept in between."""
-    night(tmp_path, "run-1", DAY, removal("first"))
-    ledger = warehouse_at(tmp_path).ledger()
-    assert ledger.last is not None
-    assert ledger.last.run_id == "run-1"

@@ -16,7 +16,7 @@ from jobs.store import delta_log
 from jobs.store.delta_log import head_of
 from jobs.store.places import table_path
 from namesrv_day.arrow.rows import table_of
-from schemas import bronze, gold
+from schemas import bronze
 from tests.store.tiny import (
     DAY,
     EXPIRED,
@@ -196,38 +196,6 @@ def test_a_table_that_only_a_dead_run_has_written_is_empty(tmp_path: Path, caplo
         "taken back, since no run has published it: expired_brokers"
     ]
     assert names(night(tmp_path, "run-3", NEXT, removal("new"))) == ["new"]
-
-
-@pytest.mark.slow
-def test_what_a_dead_run_has_committed_is_not_pinned(tmp_path: Path) -> None:
-    """A table that the next run leaves alone is published as it was."""
-    night(tmp_path, "run-1", DAY, removal("first"))
-    dead = warehouse_at(tmp_path, "run-2")
-    put(dead, EXPIRED, DAY, removal("dead"))
-    dead.commit()
-    warehouse = warehouse_at(tmp_path, "run-3")
-    warehouse.start_from_published()
-    put(warehouse, gold.ROUTE_CHANGES, DAY)
-    warehouse.commit()
-    publish(warehouse, [DAY])
-    assert warehouse.versions() == {"expired_brokers": 0, "route_changes": 0}
-    assert names(warehouse_at(tmp_path), published=True) == ["first"]
-
-
-def test_events_of_a_reading_that_noted_no_file_are_left_out(tmp_path: Path) -> None:
-    """Bronze is as the last finished run left it, whoever looks; the next reading takes the dead rows out of the table."""
-    ingest(warehouse_at(tmp_path, "read-1"), DAY, beat(1, run="read-1"))
-    ingest(warehouse_at(tmp_path, "read-2"), DAY, beat(2, run="read-2"), finish=False)
-    assert warehouse_at(tmp_path).rows(HEARTBEATS, columns=["seq"]).column("seq").to_pylist() == [1]
-    ingest(warehouse_at(tmp_path, "read-3"), NEXT, beat(3, run="read-3"), finish=False)
-    ingest(warehouse_at(tmp_path, "read-4"), NEXT, beat(4, run="read-4"))
-    warehouse = warehouse_at(tmp_path)
-    assert warehouse.rows(HEARTBEATS, columns=["seq"]).column("seq").to_pylist() == [1, 4]
-    assert sorted(opened(tmp_path, HEARTBEATS).to_pyarrow_table().column("seq").to_pylist()) == [1, 4]
-    assert [(source.ingest_run, source.days) for source in warehouse.recorded()] == [
-        ("read-1", frozenset({DAY})),
-        ("read-4", frozenset({NEXT})),
-    ]
 
 
 def test_what_runs_left_in_staging_goes(tmp_path: Path) -> None:

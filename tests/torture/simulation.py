@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -43,7 +43,7 @@ from tests.store.tiny import (
 )
 
 DAYS = [DAY + dt.timedelta(days=number) for number in range(4)]
-_WORLDS, _OPERATIONS = 12, 13
+_WORLDS, _OPERATIONS = 12, 17
 """How many worlds there are, before the runs of a seed; how many store operations a run has."""
 
 
@@ -104,12 +104,15 @@ def dying_behind(operations: int | None) -> Iterator[None]:
         yield
 
 
-def run(opened: Warehouse, day: dt.date, number: int) -> set[dt.date]:
-    """Read a beat of a day, write the run's number into two tables on each day that no run covers, and publish these days."""
+def run(opened: Warehouse, day: dt.date, number: int, again: Iterable[dt.date]) -> set[dt.date]:
+    """Read a beat of a day, write the run's number into two tables on each day that no run covers, and publish these days.
+
+    `again`: so it does days that were published before; who comes after a run that died does not know of them.
+    """
     opened.start_from_published()
     ingest(opened, day, beat(number, run=opened.run_id))
     covered = opened.ledger().covered
-    days = {day for source in opened.recorded() if source.ingest_run not in covered for day in source.days}
+    days = {*again, *(day for source in opened.recorded() if source.ingest_run not in covered for day in source.days)}
     for each in sorted(days):
         put(opened, EXPIRED, each, removal(f"{number}"))
         put(opened, gold.ROUTE_CHANGES, each, {"namesrv_id": ONE, "topic": f"{number}"})
@@ -121,10 +124,11 @@ def run(opened: Warehouse, day: dt.date, number: int) -> set[dt.date]:
 def tried(world: World, dice: random.Random, *, dies: bool) -> World:
     """Let one more run try, on a day at random; return what there is, and see that readers see just that."""
     path, day, number = world.path, dice.choice(DAYS), world.runs
+    again = dice.sample(sorted(world.days), min(len(world.days), dice.randrange(3)))
     name = f"run-{number:02}"
     try:
         with dying_behind(dice.randint(1, _OPERATIONS) if dies else None):
-            run(warehouse_at(path, name, NOW + dt.timedelta(hours=number)), day, number)
+            run(warehouse_at(path, name, NOW + dt.timedelta(hours=number)), day, number, again)
     except CrashError:
         pass
     now = warehouse_at(path)

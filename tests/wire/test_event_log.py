@@ -137,17 +137,6 @@ def test_too_long_lines_are_cut_and_refused(tmp_path: Path, monkeypatch: pytest.
     assert (rows[0].values["reason"], rows[0].values["length"]) == ("line_too_long", 5_000)
 
 
-def test_compressed_logs_and_damage(tmp_path: Path) -> None:
-    """A packed log is told by its first bytes; a damaged one is an error that names the file."""
-    content = gzip.compress((json.dumps(BASE | {"kind": "unregistration"}) + "\n").encode() * 1000)
-    path = tmp_path / "log"
-    path.write_bytes(content)
-    assert len(list(read_event_log(path))) == 1000
-    path.write_bytes(content[:-9])
-    with pytest.raises(CaptureError, match="log"):
-        list(read_event_log(path))
-
-
 @pytest.mark.slow
 def test_a_torn_member_costs_what_stands_behind_the_tear(tmp_path: Path) -> None:
     """Of three packed members, the second torn in the middle, all lines in front of the tear are read, and then it is named."""

@@ -13,7 +13,7 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import count, pairwise, product
+from itertools import count, pairwise
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -197,7 +197,8 @@ def write_beats(work: BeatsWork) -> Written:
             for table, parts in rows
         }
         events = sum(len(table) for table in tables.values())
-        return Written(work.n, events, {}, [put_aside(delivery.staging, tables)] if events else [])
+        stashed = [put_aside(delivery.staging, name, of) for name, of in tables.items()] if events else []
+        return Written(work.n, events, {}, stashed)
     files = {table.name: _write(delivery, table, parts) for table, parts in rows}
     events = sum(file.rows for file in files.values())
     begins = plan.holes.h * a_hour
@@ -255,9 +256,9 @@ def _replace_day(warehouse: Warehouse, delivery: Delivery, written: Sequence[Wri
 def _write_late(warehouse: Warehouse, delivery: Delivery, written: Sequence[Written]) -> None:
     frames = count()
     with staging_in(f"{warehouse.staging}/late", warehouse.run_id, delivery.day) as staging:
-        places = [place for part in written for place in part.stashed]
-        for place, table in product(places, _BEATS):
-            for values in rows_of(taken_from([place], table.name)):
+        stashed = (pair for part in written if part.stashed for pair in zip(part.stashed, _BEATS, strict=True))
+        for path, table in stashed:
+            for values in rows_of(taken_from([path])):
                 staging.add(Row(table.name, values), frame=next(frames))
         settle_staged(warehouse, staging, has_logs=False)
         write_staged(warehouse, staging, Ingested(), delivery.day)

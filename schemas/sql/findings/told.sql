@@ -11,7 +11,8 @@ WITH placed AS (
             ELSE concat_ws(' ', subject, from_time)
         END AS cause
     FROM (
-        SELECT * REPLACE (list_filter(evidence, lambda id, n: id IS NOT NULL AND list_position(evidence, id) = n) AS evidence) FROM things
+        SELECT * REPLACE (list_filter(evidence, lambda id, n: id IS NOT NULL AND list_position(evidence, id) = n) AS evidence)
+        FROM things
     ) AS t
     JOIN kinds AS k ON k.code = t.code
     WHERE coalesce(epoch_us(to_time) NOT BETWEEN $since_us + 1 AND $until_us, TRUE)

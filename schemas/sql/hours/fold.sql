@@ -35,13 +35,8 @@ WITH beats AS (
         FROM spans LEFT JOIN leases ON of_addr IS NOT DISTINCT FROM broker_addr
     )
     WINDOW of_entry AS (PARTITION BY cluster, broker_addr ORDER BY first_us)
-), absent AS (
-    SELECT row FROM beats ANTI JOIN live ON live.broker_addr IS NOT DISTINCT FROM beats.broker_addr
-        AND live.cluster_name IS NOT DISTINCT FROM if($with_cluster, beats.cluster_name, NULL)
-    WHERE kind = 'heartbeats' AND refusal IS NULL AND (NOT $with_cluster OR cluster_name IS NOT NULL AND broker_addr IS NOT NULL)
 ), news AS (
-    -- Plain is what names a live entry and gives no version, or that of the entry, which is what its broker reported last. So is a
-    -- heartbeat for which there is no entry, as long as there is none.
+    -- Plain is what names a live entry and gives no version, or that of the entry, which is what its broker reported last.
     SELECT * EXCLUDE (row, first_us, last_us), min(first_us) AS first_us, arg_min(last_us, first_us) AS last_us
     FROM (
         SELECT beats.* FROM beats
@@ -50,7 +45,7 @@ WITH beats AS (
         LEFT JOIN reported ON reported.broker_addr = beats.broker_addr
             AND reported.broker_name IS NOT DISTINCT FROM beats.broker_name
             AND reported.cluster_name IS NOT DISTINCT FROM beats.cluster_name
-        WHERE row NOT IN (FROM absent) AND NOT coalesce(
+        WHERE NOT coalesce(
             live.broker_addr IS NOT NULL AND (NOT $with_cluster OR beats.cluster_name IS NOT NULL) AND (
                 beats.code = $light OR beats.data_version = live.data_version AND beats.data_version = reported.data_version
                 AND ($with_state OR coalesce(beats.data_version.state_version, 0) = 0) AND (
@@ -135,8 +130,7 @@ WITH beats AS (
 ), placed AS (
     SELECT row, broker_addr, first_us // $period_us AS period FROM hours
 )
-SELECT placed.row, max(eventful.period) AS behind, coalesce(behind = any_value(placed.period), false) AS is_single,
-    placed.row IN (FROM absent) AS had_no_entry
+SELECT placed.row, max(eventful.period) AS behind, coalesce(behind = any_value(placed.period), false) AS is_single
 FROM placed LEFT JOIN eventful
     ON eventful.broker_addr IS NOT DISTINCT FROM placed.broker_addr AND eventful.period <= placed.period
 GROUP BY placed.row ORDER BY placed.row

@@ -2,7 +2,7 @@
 -- beat of them all.
 WITH told AS (
     SELECT * EXCLUDE (row, slot_us, bucket, slots, beats, first_us, last_us, lag_ns, told, first_seq, last_seq),
-        if($with_cluster, cluster_name, NULL) AS cluster, min(first_seq) AS seq, max(last_us) AS last_us, sum(beats)::BIGINT AS beats
+        if($with_cluster, cluster_name, NULL) AS cluster, min(first_seq) AS seq, max(last_us) AS last_us
     FROM hours GROUP BY ALL
 )
 SELECT * EXCLUDE cluster, 'run-' || seq AS event_id,

@@ -1,4 +1,4 @@
--- brokerLiveTable as every name server held it at t, with the exact lastUpdateTimestamp
+-- The live entries that there were at an instant, and nothing of entries that may be missing
 -- parameters: t
 -- columns: namesrv_id
 -- column cluster_name STRING: Cluster in the key (5.x); NULL in 4.x, whose key is the address
@@ -10,37 +10,30 @@
 -- column channel_id STRING: Connection of the registration
 -- column ha_server_addr STRING: haServerAddr
 -- column valid_from TIMESTAMP: Since when version, lease, connection and HA address have been so
--- column opened_by STRING: event_id that made it so; NULL: no row of the table, it says that others may be missing, and why
+-- column opened_by STRING: event_id that made it so
 -- columns: known, coverage
-SELECT
-    c.namesrv_id, c.nothing, c.nothing, c.nothing, CAST(c.nothing AS TIMESTAMP), CAST(c.nothing AS BIGINT),
-    CAST(NULL AS STRUCT<state_version: BIGINT, timestamp: BIGINT, counter: BIGINT>), c.nothing, c.nothing,
-    CAST(c.nothing AS TIMESTAMP), c.nothing, c.known, c.coverage
-FROM coverage_at(broker_live_table_at.t) AS c
-WHERE NOT c.known
-UNION ALL
 SELECT
     r.namesrv_id, r.cluster_name, r.broker_addr, first(r.broker_name), max(renewed.beat_time),
     first(r.heartbeat_timeout_ms), first(r.data_version), first(r.channel_id), first(r.ha_server_addr),
     first(r.valid_from), first(r.opened_by),
     first(c.known OR (c.recorded AND coalesce(r.known_from >= c.known_since AND r.known_from <= r.t, FALSE))),
     first(c.coverage)
-FROM (SELECT h.*, broker_live_table_at.t AS t FROM broker_live_history AS h) AS r
-JOIN coverage_at(broker_live_table_at.t) AS c ON c.namesrv_id = r.namesrv_id AND c.is_covered
+FROM (SELECT h.*, broker_live_rows_at.t AS t FROM broker_live_history AS h) AS r
+JOIN coverage_at(broker_live_rows_at.t) AS c ON c.namesrv_id = r.namesrv_id AND c.is_covered
 -- an inner join, of which each entry has a row: Spark refuses outer ones with rows that depend on t
 JOIN (
     SELECT namesrv_id, cluster_name, broker_addr, opened_at.seq AS seq, first_update_time AS beat_time FROM broker_live_history
     UNION ALL
     SELECT namesrv_id, cluster_name, broker_addr, CAST(NULL AS BIGINT), last_update_time FROM last_heartbeats
-    WHERE day < to_date(broker_live_table_at.t)
+    WHERE day < to_date(broker_live_rows_at.t)
     UNION ALL
     SELECT namesrv_id, cluster_name, broker_addr, seq, date_trunc('MILLISECOND', effect_time) FROM live_refreshes
-    WHERE day = to_date(broker_live_table_at.t) AND effect_time <= broker_live_table_at.t
+    WHERE day = to_date(broker_live_rows_at.t) AND effect_time <= broker_live_rows_at.t
 ) AS renewed
     ON renewed.namesrv_id = r.namesrv_id
     AND renewed.broker_addr <=> r.broker_addr
     AND (r.cluster_name IS NULL OR renewed.cluster_name <=> r.cluster_name)
     AND (renewed.seq >= r.opened_at.seq OR renewed.beat_time >= r.first_update_time AND renewed.seq IS NULL)
-WHERE r.valid_from <= broker_live_table_at.t AND (r.valid_to IS NULL OR r.valid_to > broker_live_table_at.t)
-    AND renewed.beat_time <= broker_live_table_at.t
+WHERE r.valid_from <= broker_live_rows_at.t AND (r.valid_to IS NULL OR r.valid_to > broker_live_rows_at.t)
+    AND renewed.beat_time <= broker_live_rows_at.t
 GROUP BY r.namesrv_id, r.cluster_name, r.broker_addr
