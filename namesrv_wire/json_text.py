@@ -168,7 +168,7 @@ def _mend(value: Any) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object. Of duplicate keys one reader takes the first and one the last, so they are refused."""
     value = dict(pairs)
-    if len(value) != len(pairs) or not _COMMANDS.isdisjoint(value):
+    if len(value) != len(pairs) or "@type" in value or "$ref" in value:
         raise _AmbiguousError("a duplicate key or a reader's command")
     return value
 

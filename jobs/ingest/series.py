@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import groupby, islice, pairwise
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,8 +30,8 @@ from namesrv_wire.errors import CaptureError, DecodeError, Reason, UnorderedErro
 from namesrv_wire.lateness import Lateness, ahead_of_clock
 from namesrv_wire.limits import BEAT_NS
 from namesrv_wire.packets.capture import SYN, Segment
-from namesrv_wire.packets.columns import DISORDER_NS, CaptureStats, Packets, read_capture, read_columns
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, told
+from namesrv_wire.packets.segments import DISORDER_NS, CaptureStats, read_capture, read_segments
 from namesrv_wire.rows import FRAME_TABLES, REVOKED, AnyRow, FrameRow, Row, Tally, Values, gap_until, quarantine_row
 from namesrv_wire.servers.transcript import Transcript
 from namesrv_wire.streams.tcp import Stream
@@ -177,6 +178,7 @@ def until_ns(segment: Segment, last_ns: Mapping[str, int]) -> int:
     return last - OVERLAP_NS
 
 
+_TIME = attrgetter("time_ns")
 _NS_PER_DAY = 86_400_000_000_000
 _NAMESRV_PORT = 9876
 """Source: both generations `NamesrvStartup`, `NettyServerConfig.listenPort`."""
@@ -267,8 +269,7 @@ def joined_by(points: Sequence[Sequence[Source]], namesrvs: Sequence[set[str]]) 
 def _clients_in(peeked: Iterable[Segment], run: Run, before: Before) -> dict[str, set[str]]:
     """Return the addresses of the name servers that the first packets of a capture show, and the hosts of their clients."""
     transcript = Transcript(*_known(before.conf, run.namesrv_of))
-    for segment in peeked:
-        transcript.feed(segment, "its first packets")
+    transcript.feed(peeked, "its first packets")
     return transcript.clients()
 
 
@@ -445,7 +446,8 @@ class _Reader:
         is_disordered = bool(held) and held[-1][0].time_ns - DISORDER_NS <= until_ns
         self._held = [of for of in held if is_disordered and of[0].time_ns > until_ns]
         fed = held[: len(held) - len(self._held)]
-        self._add(self._held_of, [row for segment, name in fed for row in self._held_of.feed(segment, name)])
+        for name, some in groupby(fed, key=lambda of: of[1]):
+            self._add(self._held_of, self._held_of.feed([segment for segment, _ in some], name))
 
     def _known(
         self, bearing: Bearing, read_until: Mapping[str, int], covered: frozenset[str]
@@ -470,38 +472,34 @@ class _Reader:
         last_ns = None
         stats = self._stats[name] = CaptureStats()
         self._ahead, self._ahead_rows = 0, []
-        columns = read_columns(source.path, stats, self._conf.vxlan_ports)
-        read, end = UntilItStops(self._in_order(columns, source.path, limit_days)), list[Packets]()
+        segments = read_segments(source.path, stats, self._conf.vxlan_ports)
+        read, end = UntilItStops(self._in_order(segments, source.path, limit_days)), list[list[Segment]]()
         for some in _but_its_end(read, 0 if is_known else following_ns, end):
             if self._held:
-                first = bisect_right(some.time_ns, max(segment.time_ns for segment, _ in self._held))
-                self._held += ((segment, name) for segment in some.only(range(first)).segments())
-                if first == len(some.time_ns):
+                first = bisect_right(some, max(segment.time_ns for segment, _ in self._held), key=_TIME)
+                self._held += ((segment, name) for segment in some[:first])
+                if first == len(some):
                     continue
                 self._feed_held()
-                some = some.only(range(first, len(some.time_ns)))  # noqa: PLW2901
+                some = some[first:]  # noqa: PLW2901
             tell((self._behind + min(stats.read_bytes, source.bytes)) / self._all)
+            last_ns = some[-1].time_ns if some else last_ns
             if is_known:
-                rows = list[AnyRow]()
-                for segment in some.segments():
-                    last_ns = segment.time_ns
-                    if is_known(segment):
-                        self._found.tally.packets += 1
-                        self._found.tally.sightings += 1
-                        self._again[name] = self._again.get(name, 0) + 1
-                    else:
-                        rows += transcript.feed(segment, name)
-            else:
-                rows, of_last = transcript.feed_all(some, name)
-                last_ns = of_last or last_ns
-            self._add(transcript, rows)
-        self._held += ((segment, name) for some in end for segment in some.segments())
+                fresh = [segment for segment in some if not is_known(segment)]
+                known = len(some) - len(fresh)
+                self._found.tally.packets += known
+                self._found.tally.sightings += known
+                if known:
+                    self._again[name] = self._again.get(name, 0) + known
+                some = fresh  # noqa: PLW2901
+            self._add(transcript, transcript.feed(some, name))
+        self._held += ((segment, name) for some in end for segment in some)
         last_ns = max([last_ns or 0, *(segment.time_ns for segment, of in self._held if of == name)]) or None
         self._feed_held(following_ns)
         self._found.tally.pieces += len(self._ahead_rows)
         self._add(transcript, self._ahead_rows)
         if read.stopped is not None:
-            transcript.pass_hole(name)
+            transcript.pass_hole(name, stats.last_time_ns or 0)
         if isinstance(read.stopped, UnorderedError):
             self._found.unordered.append(name)
         counts = transcript.counts
@@ -532,47 +530,49 @@ class _Reader:
             row["verdict"] = bronze.UNREAD
         return row
 
-    def _in_order(self, found: Iterable[Packets], path: Path, limit_days: int) -> Iterator[Packets]:
-        """Yield packets up to one before which the clock goes back too far. Raises UnorderedError there.
+    def _in_order(self, found: Iterable[list[Segment]], path: Path, limit_days: int) -> Iterator[list[Segment]]:
+        """Yield segments up to one before which the clock goes back too far. Raises UnorderedError there.
 
         Those that lie after the reader's own clock are left out.
         """
         latest_ns = 0
         for some in found:
-            packets = self._without_ahead(some, path.name)
-            times = np.array([latest_ns, *packets.time_ns], np.int64)
+            segments = self._without_ahead(some, path.name)
+            times = np.array([latest_ns, *map(_TIME, segments)], np.int64)
             latest = np.maximum.accumulate(times)
             behind = np.flatnonzero(latest - times > limit_days * _NS_PER_DAY)
             if len(behind):
                 at = int(behind[0])
-                yield packets.only(range(at - 1))
+                yield segments[: at - 1]
                 back = f"from {instant(int(latest[at]))} to {instant(int(times[at]))}"
                 raise UnorderedError(
-                    path, packets.number(at - 1), f"the clock goes back {back}, beyond late.limit_days"
+                    path, segments[at - 1].packet_no, f"the clock goes back {back}, beyond late.limit_days"
                 )
             latest_ns = int(latest[-1])
-            yield packets
+            yield segments
 
-    def _without_ahead(self, packets: Packets, name: str) -> Packets:
-        """Return packets that do not lie after the clock of who reads them.
+    def _without_ahead(self, segments: list[Segment], name: str) -> list[Segment]:
+        """Return segments that do not lie after the clock of who reads them.
 
-        A row stands for such packets that follow each other: of a capture whose clock was wrong there may be millions.
+        A row stands for such segments that follow each other: of a capture whose clock was wrong there may be millions.
         """
         until_us = self._before.until_us
-        if until_us is None or max(packets.time_ns, default=0) <= until_us * NS_PER_US:
-            return packets
-        is_ahead = np.array(packets.time_ns, np.int64) > until_us * NS_PER_US
-        places = np.flatnonzero(is_ahead)
-        self._ahead += len(places)
-        for stretch in np.split(places, np.flatnonzero(np.diff(places) > 1) + 1):
-            first, size = int(stretch[0]), len(stretch)
-            us = packets.time_ns[first] // NS_PER_US
-            piece = packets.data[packets.start[first] : packets.stop[first]]
+        if until_us is None or max(map(_TIME, segments), default=0) <= until_us * NS_PER_US:
+            return segments
+        kept = list[Segment]()
+        for is_ahead, some in groupby(segments, key=lambda segment: segment.time_ns > until_us * NS_PER_US):
+            stretch = list(some)
+            if not is_ahead:
+                kept += stretch
+                continue
+            first, size = stretch[0], len(stretch)
+            self._ahead += size
+            us = first.time_ns // NS_PER_US
             why = ahead_of_clock(us, until_us) + (f"; so are the next {size - 1} packets" if size > 1 else "")
-            place = (name, packets.number(first), packets.time_ns[first])
+            place, piece = (name, first.packet_no, first.time_ns), first.payload
             error, identity = DecodeError(Reason.AHEAD_OF_CLOCK, why), f"{us} {size}"
-            self._ahead_rows.append(quarantine_row((None, None), place, error, bytes(piece), len(piece), identity))
-        return packets.only(np.flatnonzero(~is_ahead).tolist())
+            self._ahead_rows.append(quarantine_row((None, None), place, error, piece, len(piece), identity))
+        return kept
 
     def _add(self, transcript: Transcript, rows: Sequence[AnyRow]) -> None:
         """Add rows of captures, past the judge of their times."""
@@ -643,23 +643,25 @@ def _reached(source: Source, stats: CaptureStats, stopped: Exception | None) -> 
     return min(stats.read_bytes, source.bytes)
 
 
-def _but_its_end(found: UntilItStops[Packets], following_ns: int, end: list[Packets]) -> Iterator[Packets]:
-    """Yield packets, and leave in `end` those that lie behind the beginning of what follows, by as little as they may.
+def _but_its_end(
+    found: UntilItStops[list[Segment]], following_ns: int, end: list[list[Segment]]
+) -> Iterator[list[Segment]]:
+    """Yield segments, and leave in `end` those that lie behind the beginning of what follows, by as little as they may.
 
     What lies apart by more is no disorder, and is left to whoever reads what follows.
     """
     last_ns = 0
-    for packets in found:
-        end.append(packets)
-        last_ns = packets.time_ns[-1] if packets.time_ns else last_ns
-        while len(end) > 1 and (not end[0].time_ns or end[0].time_ns[-1] < last_ns - DISORDER_NS):
+    for segments in found:
+        end.append(segments)
+        last_ns = segments[-1].time_ns if segments else last_ns
+        while len(end) > 1 and (not end[0] or end[0][-1].time_ns < last_ns - DISORDER_NS):
             yield end.pop(0)
     is_disordered = found.stopped is None and last_ns - DISORDER_NS <= following_ns < last_ns
     behind, end[:] = list(end), []
-    for packets in behind:
-        first = bisect_right(packets.time_ns, following_ns) if is_disordered else len(packets.time_ns)
-        yield packets.only(range(first)) if first < len(packets.time_ns) else packets
-        end.append(packets.only(range(first, len(packets.time_ns))))
+    for segments in behind:
+        first = bisect_right(segments, following_ns, key=_TIME) if is_disordered else len(segments)
+        yield segments[:first]
+        end.append(segments[first:])
 
 
 def _known(conf: PipelineConf, namesrv_of: Mapping[str, str]) -> tuple[dict[str, int], tuple[str, ...]]:

@@ -1,1 +1,1 @@
-"""Packets out of capture files: containers, damage, link layers, headers as columns."""
+"""Packets out of capture files: containers, damage, link layers, TCP segments."""

@@ -307,7 +307,7 @@ MAX_SAID: Final = 4_096
 class Ledger:
     """Writes rows at strictly increasing positions; holds them back until the endpoint is `confirmed`."""
 
-    def __init__(self, namesrv_id: str, *, confirmed: bool) -> None:
+    def __init__(self, namesrv_id: str, out: list[AnyRow], *, confirmed: bool) -> None:
         self.id = namesrv_id
         self.confirmed = confirmed
         self.tally = Tally()
@@ -317,7 +317,7 @@ class Ledger:
         self.provisional: dict[str, str] = {}
         """Rows that an earlier end of capture made on the strength of what was known then: id and table."""
         self.held: deque[AnyRow] = deque()
-        self.out: list[AnyRow] = []
+        self.out = out
         self.source = ("", 0)
         """File and packet number of the packet at hand."""
         self.files: set[str] = set()
@@ -350,11 +350,6 @@ class Ledger:
     def is_told(self) -> None:
         """Note that a gap tells of what the packet at hand shows to be missing: nothing more is to be doubted for it."""
         self.doubted_ns = self.written_ns = self.time_ns
-
-    def take(self) -> list[AnyRow]:
-        """Return the rows that may leave, once."""
-        rows, self.out = self.out, []
-        return rows
 
     def confirm(self) -> None:
         """Release the rows held back: this endpoint is a name server."""

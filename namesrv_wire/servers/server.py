@@ -10,7 +10,7 @@ from namesrv_wire.codes import EVENT_TABLES
 from namesrv_wire.limits import GAP_ACKED_NS, LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, MAX_REORDER_CHUNKS, SILENCE_NS
 from namesrv_wire.packets.capture import ACK, FIN, RST, Segment
 from namesrv_wire.protocol.requests import KnownFrames
-from namesrv_wire.rows import Place
+from namesrv_wire.rows import AnyRow, Place
 from namesrv_wire.servers.exchange import Exchange, Ledger
 from namesrv_wire.servers.recording import DOWN, HIDDEN, STARTED_IN_A_HOLE, UP, Burst, Endings, Life, Recording
 from namesrv_wire.streams.closing import Idle
@@ -37,10 +37,12 @@ class Server:
         idle_ms: int,
         frames: KnownFrames,
         forget: Callable[[Server, Connection], None],
+        out: list[AnyRow],
         *,
         confirmed: bool,
     ) -> None:
-        self.id, self.ledger = namesrv_id, Ledger(namesrv_id, confirmed=confirmed)
+        """`out`: where its rows go."""
+        self.id, self.ledger = namesrv_id, Ledger(namesrv_id, out, confirmed=confirmed)
         self.tally = self.ledger.tally
         self.exchange = Exchange(self.ledger, frames, self._registers)
         self.connections: dict[str, Connection] = {}

@@ -6,12 +6,10 @@ Which endpoint is a name server, and which connection a segment belongs to.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from itertools import count, repeat
 from typing import Final
 
 from namesrv_wire.limits import MAX_CANDIDATES
-from namesrv_wire.packets.capture import ACK, FIN, RST, SYN, Segment, ends_of
-from namesrv_wire.packets.columns import Packets
+from namesrv_wire.packets.capture import ACK, FIN, RST, SYN, Segment
 from namesrv_wire.protocol.frames import decode_frame
 from namesrv_wire.protocol.requests import KnownFrames
 from namesrv_wire.rows import AnyRow, Tally
@@ -91,8 +89,8 @@ class Transcript:
         self._sightings = Sightings()
         self._packets = 0
         self._first_ns = 0
-        self._last_ns = 0
-        """Time of the last packet of the file at hand."""
+        self._rows: list[AnyRow] = []
+        """What all of them have written since it was told."""
         self.counted_before: set[str] = set()
         """Events that an earlier transcript has counted, and of which rows may come again: they had no answer yet."""
         for namesrv_id in sorted(self._namesrv):
@@ -103,21 +101,44 @@ class Transcript:
                 self._flows.enter(server, connection)
                 self.counted_before.update(pending.row.event_id for pending in connection.waiting if pending.row)
 
-    def feed(self, segment: Segment, source_file: str) -> list[AnyRow]:
-        """Return the rows that follow from one segment; segments come in capture order."""
-        self._packets += 1
-        self._first_ns = self._first_ns or segment.time_ns
-        rows = [row for aside in self._sightings.due(segment.time_ns) for row in self._feed(*aside, has_waited=True)]
-        return rows + self._feed(segment, source_file) if rows else self._feed(segment, source_file)
+    def feed(self, segments: Iterable[Segment], source_file: str) -> list[AnyRow]:
+        """Return the rows that follow from segments, which come in capture order. Those of each name server are in order."""
+        flows, aside, note = self._flows.by_ends, self._sightings.aside, self._sightings.note
+        for segment in segments:
+            self._packets += 1
+            number, time_ns, src, dst, seq, ack, flags, payload, lost, interface = segment
+            flow = None if flags & _OPENS_OR_ENDS or lost or aside else flows.get((src, dst))
+            # Which of several sightings is taken is found out packet by packet, until the name server's side is known.
+            if (
+                flow is None
+                or flow[2] is None
+                or (interface and not is_at_its_side(flow[1], interface, source_file, from_server=flow[2]))
+            ):
+                self._first_ns = self._first_ns or time_ns
+                for waited in self._sightings.due(time_ns):
+                    self._feed(*waited, has_waited=True)
+                self._feed(segment, source_file)
+                continue
+            server, connection, from_server = flow[0], flow[1], flow[2]
+            if interface and (payload or from_server):
+                note((seq, ack), time_ns, payload, (connection.client, server.id))
+            if not server.go_on(flow, time_ns, (source_file, number), seq, ack, flags, payload):
+                self._take(server, connection, segment, from_server=from_server)
+        return self._told()
 
-    def _feed(self, segment: Segment, source_file: str, *, has_waited: bool = False) -> list[AnyRow]:
+    def _told(self) -> list[AnyRow]:
+        rows = self._rows.copy()
+        self._rows.clear()
+        return rows
+
+    def _feed(self, segment: Segment, source_file: str, *, has_waited: bool = False) -> None:
         flow = self._flows.by_ends.get((segment.src, segment.dst))
         if flow is not None and not segment.flags & SYN:
             server, connection, from_server, *_ = flow
             if from_server is None:
                 server.tally.packets += 1
                 server.tally.sightings += 1
-                return []
+                return
             if segment.interface and (segment.payload or from_server):
                 # The first sighting of it may have been set aside.
                 seen = (segment.seq, segment.ack), segment.time_ns, segment.payload, (connection.client, server.id)
@@ -127,28 +148,23 @@ class Transcript:
                     self._flows.also(server, connection, earlier)
             if server.begin(segment.time_ns, (source_file, segment.packet_no)):
                 self._take(server, connection, segment, from_server=from_server)
-            return server.ledger.take() if server.ledger.out else []
+            return
         found = self._server_of(segment)
         if found is None:
-            return []
+            return
         server, from_server = found
-        rows: list[AnyRow] = []
         can_be_sighted = segment.interface and (segment.payload or from_server) and not segment.flags & SYN
         if flow is None and can_be_sighted and not has_waited:
-            rows, is_done = self._sighted(server, segment, source_file, from_server=from_server)
-            if is_done:
-                return rows
-            flow = self._flows.by_ends.get((segment.src, segment.dst))
-            if flow is not None:
-                return rows + self._feed(segment, source_file)
+            if self._sighted(server, segment, source_file, from_server=from_server):
+                return
+            if (segment.src, segment.dst) in self._flows.by_ends:
+                self._feed(segment, source_file)
+                return
         if server.begin(segment.time_ns, (source_file, segment.packet_no)):
             self._unknown(server, segment, flow, from_server=from_server)
-        return rows + server.ledger.take()
 
-    def _sighted(
-        self, server: Server, segment: Segment, source_file: str, *, from_server: bool
-    ) -> tuple[list[AnyRow], bool]:
-        """Look whether an unknown connection is a known one, seen once more; return rows, and whether that is all.
+    def _sighted(self, server: Server, segment: Segment, source_file: str, *, from_server: bool) -> bool:
+        """Look whether an unknown connection is a known one, seen once more; return whether that is all.
 
         Of the client's segments the later sighting is nearer to the name server: the first one waits for it.
         """
@@ -159,36 +175,37 @@ class Transcript:
             known[0].tally.packets += 1
             known[0].tally.sightings += 1 + len(self._sightings.waited(flow))
             self._flows.also(known[0], known[1], flow)
-            return [], True
+            return True
         waited = [] if earlier is not None else self._sightings.waited(flow)
         is_beginning = bool(segment.payload) and segment.time_ns - self._first_ns <= BEGINNING_NS
         if earlier is None and from_server and (waited or not is_beginning):
-            return [row for aside in waited for row in self._feed(*aside, has_waited=True)], False
+            for aside in waited:
+                self._feed(*aside, has_waited=True)
+            return False
         if earlier is not None and not from_server:
             server.tally.sightings += len(self._sightings.waited(earlier))
             if not server.begin(segment.time_ns, (source_file, segment.packet_no)):
-                return server.ledger.take(), True
+                return True
             connection = server.joined(flow[0])
             self._flows.enter(server, connection)
             self._flows.also(server, connection, earlier)
-            return [], False
+            return False
         if not from_server:
             self._sightings.aside[flow] = [*waited, Aside(segment, source_file)]
         server.tally.packets += from_server
-        return [], True
+        return True
 
-    def pass_hole(self, source_file: str) -> None:
-        """Note that the file at hand could not be read to its end.
+    def pass_hole(self, source_file: str, last_ns: int = 0) -> None:
+        """Note that the file at hand could not be read to its end, behind a packet at `last_ns`; 0: it has none.
 
         For name servers that it shows it becomes a gap, if it may have held more than what shows in their connections.
         """
         for server in self._servers.values():
             is_seen = source_file in server.ledger.files
-            server.recording.may_miss(Hole(self._last_ns or server.recording.last_packet_ns, source_file, is_seen))
+            server.recording.may_miss(Hole(last_ns or server.recording.last_packet_ns, source_file, is_seen))
 
     def go_on_in(self, source_file: str, peeked: Iterable[Segment]) -> None:
         """Begin a further file: learn from its first segments whether interfaces have the numbers there that they had."""
-        self._last_ns = 0
         flows = [
             (self._flows.by_ends.get((segment.src, segment.dst)), segment) for segment in peeked if segment.interface
         ]
@@ -198,74 +215,26 @@ class Transcript:
             for connection in (flow[1] for flow in self._flows.by_ends.values()):
                 connection.sighted_in = sighted_in
 
-    def feed_all(self, packets: Packets, source_file: str) -> tuple[list[AnyRow], int | None]:
-        """Return the rows that follow from many packets, as `feed` gives them for one, and the time of the last segment.
-
-        The rows of each name server are in order.
-        """
-        flows, data, last_ns = self._flows.by_ends, packets.data, None
-        pairs = [ends_of(key) if key else None for key in packets.keys]
-        rows: list[AnyRow] = []
-        lost, numbers, seen = packets.lost, packets.numbers or count(packets.first), packets.interface or repeat(0)
-        note, aside, taken = self._sightings.note, self._sightings.aside, 0
-        header = (packets.time_ns, packets.seq, packets.ack, packets.flags, packets.start, packets.stop)
-        self._first_ns = self._first_ns or next((ns for pair, ns in zip(pairs, header[0], strict=True) if pair), 0)
-        for index, (interface, number, pair, time_ns, seq, ack, flags, start, stop) in enumerate(
-            zip(seen, numbers, pairs, *header, strict=False)
-        ):
-            is_simple = pair and not flags & _OPENS_OR_ENDS and not aside and index not in lost
-            flow = flows.get(pair) if is_simple else None
-            # Which of several sightings is taken is found out packet by packet, until the name server's side is known.
-            if (
-                flow is None
-                or flow[2] is None
-                or (interface and not is_at_its_side(flow[1], interface, source_file, from_server=flow[2]))
-            ):
-                if pair and (segment := packets.segment(index)) is not None:
-                    last_ns = time_ns
-                    rows += self.feed(segment, source_file)
-                continue
-            server, connection, from_server = flow[0], flow[1], flow[2]
-            payload, last_ns = data[start:stop], time_ns
-            if interface and (payload or from_server):
-                note((seq, ack), time_ns, payload, (connection.client, server.id))
-            taken += 1
-            is_done = server.go_on(flow, time_ns, (source_file, number), seq, ack, flags, payload)
-            if not is_done and (segment := packets.segment(index)) is not None:
-                self._take(server, connection, segment, from_server=from_server)
-        self._packets += taken
-        self._last_ns = packets.time_ns[-1] if packets.time_ns else self._last_ns
-        for server in self._servers.values():
-            rows += server.ledger.take()
-        return rows, last_ns
-
     def step_back(self, endpoints: Collection[str], until_ns: int) -> list[AnyRow]:
         """Return the rows that say of name servers that what has times from `until_ns` on was recorded before what was fed.
 
         The clock went back; what they held at that time is not known from what was fed. Said once of each.
         """
-        rows: list[AnyRow] = []
         for server in self._servers.values():
-            if (
-                server.id in endpoints
-                and 0 < server.recording.last_packet_ns < until_ns
-                and not server.recording.is_behind
-            ):
+            last_ns, is_behind = server.recording.last_packet_ns, server.recording.is_behind
+            if server.id in endpoints and 0 < last_ns < until_ns and not is_behind:
                 server.recording.step_back(until_ns)
-                rows += server.ledger.take()
-        return rows
+        return self._told()
 
     def end_beside(self, known_from: Mapping[str, int]) -> list[AnyRow]:
         """Return the rows that say of name servers known from `known_from` on that what follows was read before what was fed.
 
         What went on from the one to the other is not known. Call after `finish()`.
         """
-        rows: list[AnyRow] = []
         for server in self._servers.values():
             if server.ledger.confirmed and server.recording.last_packet_ns > 0 and server.id in known_from:
                 server.recording.end_beside(known_from[server.id])
-                rows += server.ledger.take()
-        return rows
+        return self._told()
 
     def taken(self, namesrv_ids: Collection[str], begin_ns: int, end_ns: int) -> None:
         """Note that what these name servers did from one time to another is read by somebody else: it has no place here."""
@@ -284,7 +253,9 @@ class Transcript:
 
         `carry()` afterwards lets a next transcript go on.
         """
-        rows = [row for aside in self._sightings.due(None) for row in self._feed(*aside, has_waited=True)]
+        for waited in self._sightings.due(None):
+            self._feed(*waited, has_waited=True)
+        rows = self._told()
         for server in self._servers.values():
             if server.ledger.confirmed and server.ledger.files:
                 rows += end_rows(server)
@@ -355,7 +326,9 @@ class Transcript:
                     del self._servers[oldest.id]
             idle_ms = self._idle_ms
             limit = idle_ms if isinstance(idle_ms, int) else idle_ms.get(namesrv_id, DEFAULT_IDLE_MS)
-            server = Server(namesrv_id, limit, self._frames, self._flows.leave, confirmed=namesrv_id in self._namesrv)
+            server = Server(
+                namesrv_id, limit, self._frames, self._flows.leave, self._rows, confirmed=namesrv_id in self._namesrv
+            )
             self._servers[namesrv_id] = server
         return server
 

@@ -23,7 +23,7 @@ from jobs.ingest.ingest import ingest
 from jobs.ingest.reading import Part, read_part
 from jobs.ingest.sources import Ingested
 from jobs.ingest.staging import Collector, Run, write_staged
-from namesrv_wire.packets.columns import read_columns
+from namesrv_wire.packets.segments import read_segments
 from schemas import bronze
 from schemas.bronze import BROKEN_RULE
 from tests.ingest.given import (
@@ -137,9 +137,9 @@ def test_a_file_that_is_no_log_costs_itself_alone(tmp_path: Path, monkeypatch: p
 
     def counted(path: Path, *rest: Any) -> Any:
         opened.append(path.name)
-        return read_columns(path, *rest)
+        return read_segments(path, *rest)
 
-    monkeypatch.setattr("jobs.ingest.series.read_columns", counted)
+    monkeypatch.setattr("jobs.ingest.series.read_segments", counted)
     (tmp_path / "in").mkdir()
     capture = piece(tmp_path / "in" / "a.pcap", 0, 3_000)
     log = write(tmp_path / "in" / "b.jsonl", a_second_each(GOOD))

@@ -13,7 +13,7 @@ from jobs.conf import PipelineConf
 from jobs.errors import ClockError
 from jobs.ingest.series import Bearing, bearing_of, peek
 from namesrv_wire.limits import END_NS
-from namesrv_wire.packets.columns import read_capture
+from namesrv_wire.packets.segments import read_capture
 from namesrv_wire.servers.transcript import Transcript
 from tests.ingest.given import (
     BEAT,
@@ -156,8 +156,7 @@ def test_a_capture_that_goes_back_is_read_by_itself(tmp_path: Path) -> None:
     transcript = Transcript()
     segments = list(read_capture(paths[0]))
     assert bearing_of(peek(paths[0]), transcript, []) is Bearing.BEHIND
-    for segment in segments:
-        transcript.feed(segment, "0.pcap")
+    transcript.feed(segments, "0.pcap")
     read = [(segments[0].time_ns, segments[-1].time_ns)]
     bearings = [bearing_of(peek(path), transcript, read) for path in paths]
     assert bearings == [Bearing.AGAIN, Bearing.BEHIND, Bearing.BEHIND]

@@ -14,7 +14,7 @@ from jobs.ingest.ingest import ingest
 from jobs.ingest.sources import Ingested
 from tests.examples import more
 from tests.ingest.given import content, warehouse_at
-from tests.wire.test_columns import HEAD, WHOLE
+from tests.wire.test_segments import HEAD, WHOLE
 
 pytestmark = pytest.mark.slow
 

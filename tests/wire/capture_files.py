@@ -9,7 +9,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.layers.l2 import Ether
 
 from namesrv_wire.packets.capture import Segment
-from namesrv_wire.packets.columns import read_capture
+from namesrv_wire.packets.segments import read_capture
 
 
 def ether(**fields: object) -> Ether:

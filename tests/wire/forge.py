@@ -196,7 +196,7 @@ def rows_of(
 ) -> list[AnyRow]:
     """Return all rows of a list of segments."""
     transcript = Transcript(namesrv=[NAMESRV]) if transcript is None else transcript
-    rows = [row for segment in segments for row in transcript.feed(segment, "forged.pcap")]
+    rows = transcript.feed(segments, "forged.pcap")
     return rows + (transcript.finish() if finish else [])
 
 

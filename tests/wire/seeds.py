@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from namesrv_wire.packets.capture import Segment
-from namesrv_wire.packets.columns import read_capture
+from namesrv_wire.packets.segments import read_capture
 from namesrv_wire.protocol.frames import decode_frame
 from tests.pcap import Record, capture, enhanced, interface, pcap, section
 from tests.wire.forge import binary_header, compressed_body, frame, long_string, register_json, request

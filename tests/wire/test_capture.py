@@ -13,8 +13,8 @@ from scapy.layers.l2 import CookedLinux, CookedLinuxV2
 from scapy.utils import PcapNgWriter
 
 from namesrv_wire.packets.capture import INCOMING, Segment
-from namesrv_wire.packets.columns import CaptureStats, read_capture
 from namesrv_wire.packets.links import told
+from namesrv_wire.packets.segments import CaptureStats, read_capture
 from tests.pcap import block, enhanced, interface, option, pcap, section
 from tests.wire.capture_files import RAW, V4, ether, read
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from namesrv_wire.errors import CaptureError
-from namesrv_wire.packets.columns import CaptureStats, read_capture
+from namesrv_wire.packets.segments import CaptureStats, read_capture
 from tests.examples import examples
 from tests.pcap import block, enhanced, interface, option, pcap, section
 from tests.wire.capture_files import RAW, V4, ether, read

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from namesrv_wire.packets.capture import Segment
-from namesrv_wire.packets.columns import CaptureStats, read_capture
+from namesrv_wire.packets.segments import CaptureStats, read_capture
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
 from tests.wire.counted import accounted

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from namesrv_wire.logs.event_log import rows_of_line
-from namesrv_wire.packets.columns import CaptureStats, read_capture
+from namesrv_wire.packets.segments import CaptureStats, read_capture
 from namesrv_wire.protocol.frames import decode_frame
 from namesrv_wire.protocol.requests import refused_as, request_columns
 from namesrv_wire.servers.transcript import Transcript
@@ -56,7 +56,7 @@ def test_a_5x_broker_at_a_4x_name_server() -> None:
     """Of the capture of a 4.9.7, every compressed registration of a 5.x broker is refused, whatever was learnt first."""
     transcript = Transcript()
     capture = CASES / "c1_5x_compressed_at_497.pcap.gz"
-    rows = [row for segment in read_capture(capture, CaptureStats()) for row in transcript.feed(segment, "c1")]
+    rows = transcript.feed(list(read_capture(capture, CaptureStats())), "c1")
     registrations = of_table(rows + transcript.finish(), "registrations")
     refused = [row for row in registrations if row["compressed"]]
     assert len(refused) == 20

@@ -18,9 +18,9 @@ from scapy.layers.inet import IP, TCP
 from namesrv_wire.errors import CaptureError
 from namesrv_wire.limits import MAX_FRAGMENTED, MAX_LEFT_OUT, MAX_NESTED
 from namesrv_wire.packets.capture import Segment
-from namesrv_wire.packets.columns import CaptureStats, read_capture, read_columns
 from namesrv_wire.packets.container import read_records
 from namesrv_wire.packets.links import LeftOut, told
+from namesrv_wire.packets.segments import CaptureStats, read_capture, read_segments
 from tests.pcap import block, enhanced, interface, pcap, section
 from tests.wire.capture_files import PAYLOADS, V4
 from tests.wire.wrapped import COMPRESSIONS, COOKED, MACS, WRAPPINGS, ethernet, ipv4, ipv6, udp, vxlan
@@ -387,7 +387,7 @@ def test_zeros_without_end_are_read_once_and_not_kept(tmp_path: Path, compressio
     content = pcap(PACKETS[:good], 101) + bytes(40 << 20)
     path, stats = tmp_path / "a", CaptureStats()
     path.write_bytes(COMPRESSIONS[compression](content))
-    sizes = (len(packets.data) for packets in read_columns(path, stats))
+    sizes = (sum(len(segment.payload) for segment in segments) for segments in read_segments(path, stats))
     with pytest.raises(CaptureError, match="nothing but zeros"):
         assert max(sizes) < 6 << 20
     assert (stats.packets, stats.segments, stats.left_out) == (good, good, {})

@@ -48,7 +48,7 @@ def peak_of(segments: Iterable[Segment]) -> tuple[int, Tally]:
     tracemalloc.start()
     try:
         for segment in segments:
-            transcript.feed(segment, "many.pcap")
+            transcript.feed([segment], "many.pcap")
         return tracemalloc.get_traced_memory()[1], transcript.counts
     finally:
         tracemalloc.stop()
@@ -82,8 +82,7 @@ def test_more_connections_with_holes_are_not_watched(monkeypatch: pytest.MonkeyP
     for number in range(500):
         talk = Talk(Talk().at_ns + number * MS_NS, f"10.0.0.2:{20_000 + number}", gap_ns=1).open()
         talk.ask(request(ROUTE, {"topic": "T"})).ask(request(ROUTE, {"topic": "U"})).answer(response(1))
-        for segment in [*talk.segments[:2], *talk.segments[3:]]:
-            transcript.feed(segment, "forged.pcap")
+        transcript.feed([*talk.segments[:2], *talk.segments[3:]], "forged.pcap")
     (server,) = transcript._servers.values()
     assert len(server.connections) <= 5
     assert server.holed.keys() <= server.connections.keys()
@@ -119,8 +118,7 @@ def test_of_more_brokers_than_are_watched_the_oldest_is_forgotten(
     stranger = Talk(talks[count // 2].at_ns, "192.0.2.1:4000", gap_ns=1).open()
     began = time.process_time()
     for number, talk in enumerate(talks):
-        for segment in [*talk.segments, *(stranger.segments if number == count // 2 else [])]:
-            transcript.feed(segment, "many.pcap")
+        transcript.feed([*talk.segments, *(stranger.segments if number == count // 2 else [])], "many.pcap")
         if number == count - 2 and is_carried:
             transcript = Transcript(namesrv=[NAMESRV], carry=transcript.carry())
     (server,) = transcript._servers.values()
@@ -138,13 +136,11 @@ def test_a_stop_of_many_takes_no_longer(stands_still: bool) -> None:  # noqa: FB
     """
     transcript, talks = Transcript(namesrv=[NAMESRV]), brokers(4_000)
     talks[-1].ask(request(ROUTE, {"topic": "T"}, opaque=7))
-    for segment in (segment for talk in talks for segment in talk.segments):
-        transcript.feed(segment, "many.pcap")
+    transcript.feed((segment for talk in talks for segment in talk.segments), "many.pcap")
     began, stops_ns = time.process_time(), talks[-1].at_ns + (10_000 * MS_NS if stands_still else MS_NS)
     for number, talk in enumerate(talks):
         known, talk.at_ns = len(talk.segments), stops_ns + number * 1_000
-        for segment in talk.server_fin().segments[known:]:
-            transcript.feed(segment, "many.pcap")
+        transcript.feed(talk.server_fin().segments[known:], "many.pcap")
     (server,) = transcript._servers.values()
     assert server.life is not None
     assert server.life.burst is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from namesrv_wire.packets.capture import Segment
-from namesrv_wire.packets.columns import CaptureStats, read_capture
+from namesrv_wire.packets.segments import CaptureStats, read_capture
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
 from tests.examples import more
@@ -32,7 +32,7 @@ def segments() -> list[Segment]:
 @pytest.fixture(scope="module")
 def whole(segments: list[Segment]) -> tuple[Transcript, list[AnyRow]]:
     transcript = Transcript()
-    rows = [row for segment in segments for row in transcript.feed(segment, "capture.pcap.gz")]
+    rows = transcript.feed(segments, "capture.pcap.gz")
     return transcript, rows + transcript.finish()
 
 
@@ -88,8 +88,7 @@ def test_cutting_the_capture_anywhere_changes_nothing(
     anywhere = random.Random(seed).sample(range(len(segments)), 16)
     for low, high in pairwise(sorted({0, 20, 41, 9_001, 24_000, *anywhere, len(segments) - 1, len(segments)})):
         transcript = Transcript(carry=carry)
-        for segment in segments[low:high]:
-            rows += transcript.feed(segment, f"part {low}")
+        rows += transcript.feed(segments[low:high], f"part {low}")
         rows += transcript.finish()
         carry = transcript.carry()
     assert final(rows) == final(whole[1])

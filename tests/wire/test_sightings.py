@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from namesrv_wire.packets.capture import INCOMING, OUTGOING, Segment
-from namesrv_wire.packets.columns import read_capture
+from namesrv_wire.packets.segments import read_capture
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
 from tests.wire.forge import (
@@ -143,9 +143,9 @@ def test_interfaces_of_another_file_have_other_numbers() -> None:
     seen = by_router(brokers(), numbered)
     first, rest = seen[:21], [segment._replace(interface=segment.interface + 1) for segment in seen[21:]]
     transcript = Transcript(namesrv=[NAMESRV])
-    rows = [row for segment in first for row in transcript.feed(segment, "a")] + transcript.finish()
+    rows = transcript.feed(first, "a") + transcript.finish()
     transcript = Transcript(namesrv=[NAMESRV], carry=transcript.carry())
-    rows += [row for segment in rest for row in transcript.feed(segment, "b")] + transcript.finish()
+    rows += transcript.feed(rest, "b") + transcript.finish()
     assert said(rows) == said(rows_of(brokers()))
 
 

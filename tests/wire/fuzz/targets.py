@@ -12,7 +12,7 @@ from pathlib import Path
 from namesrv_wire.errors import DecodeError, WireError
 from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.packets.capture import OUTGOING, Segment
-from namesrv_wire.packets.columns import read_capture, read_columns
+from namesrv_wire.packets.segments import read_capture, read_segments
 from namesrv_wire.protocol.bodies import decode_data_version, decode_queue_datas, decode_register_body
 from namesrv_wire.protocol.frames import Frame, decode_frame
 from namesrv_wire.protocol.requests import KnownFrames
@@ -124,10 +124,10 @@ def captures(data: bytes) -> None:
         with suppress(WireError):
             if not said:
                 for segment in read_capture(path):
-                    transcript.feed(segment, "capture")
+                    transcript.feed([segment], "capture")
             else:
-                for packets in read_columns(path):
-                    transcript.feed_all(packets, "capture")
+                for segments in read_segments(path):
+                    transcript.feed(segments, "capture")
         transcript.finish()
         said.append((transcript.carry(), transcript.counts))
     assert said[0] == said[1], said

@@ -1,4 +1,4 @@
-"""Packets fed many at a time, as columns, or one by one: the same rows, state and counts."""
+"""Segments that go on quickly, or take the whole way: the same rows, state and counts."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import gzip
 import random
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from namesrv_wire.errors import CaptureError
-from namesrv_wire.packets.capture import INCOMING, OUTGOING, ends_of
-from namesrv_wire.packets.columns import Packets, read_columns
+from namesrv_wire.packets.capture import INCOMING, OUTGOING, Segment
+from namesrv_wire.packets.segments import read_segments
 from namesrv_wire.rows import AnyRow
+from namesrv_wire.servers.server import Flow, Server
 from namesrv_wire.servers.transcript import Transcript
 from tests.examples import examples, first_quick, more
 from tests.pcap import capture, records
@@ -35,15 +38,24 @@ WHOLE = [capture(b"", [record]) for record in records(gzip.decompress(CAPTURE.re
 """The records of the bundled capture."""
 
 
-def outcome(path: Path, *, columns: bool) -> tuple[object, ...]:
+@contextmanager
+def whole_way() -> Iterator[None]:
+    """Let no segment go on quickly."""
+
+    def begin(server: Server, _: Flow, time_ns: int, source: tuple[str, int], *__: object) -> bool:
+        return not server.begin(time_ns, source)
+
+    with patch.object(Server, "go_on", begin):
+        yield
+
+
+def outcome(path: Path, *, quick: bool) -> tuple[object, ...]:
     """Return all that a transcript of a capture says, row by row for each name server, its state, and how reading ended."""
     transcript, rows, error = Transcript(), list[AnyRow](), None
     try:
-        for packets in read_columns(path):
-            if columns:
-                rows += transcript.feed_all(packets, path.name)[0]
-            else:
-                rows += (row for one in packets.segments() for row in transcript.feed(one, path.name))
+        with nullcontext() if quick else whole_way():
+            for segments in read_segments(path):
+                rows += transcript.feed(segments, path.name)
     except CaptureError as stopped:
         error = str(stopped)
     rows += transcript.finish()
@@ -153,101 +165,90 @@ def test_whatever_happened_to_a_capture_both_ways_say_the_same(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("namesrv_wire.packets.container.CHUNK_BYTES", chunk)
         patch.setattr("namesrv_wire.packets.container.CHUNK_PACKETS", 1 + chunk // 64)
-        assert outcome(path, columns=True) == outcome(path, columns=False)
+        assert outcome(path, quick=True) == outcome(path, quick=False)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.pcap*")), ids=lambda path: path.parent.name)
 def test_a_real_capture_reads_the_same_both_ways(path: Path) -> None:
     """Rows, state and counts of a whole recording are equal."""
-    assert outcome(path, columns=True) == outcome(path, columns=False)
+    assert outcome(path, quick=True) == outcome(path, quick=False)
 
 
 @pytest.fixture(scope="module")
-def parts() -> list[Packets]:
-    return list(read_columns(CAPTURE))
+def parts() -> list[list[Segment]]:
+    return list(read_segments(CAPTURE))
 
 
-def with_accidents(packets: Packets, chance: random.Random) -> Packets:
-    """Return packets of which some are lost, some come twice, and some are a little late; times rise all the same."""
-    order: list[int] = []
-    for index in range(len(packets.keys)):
+def with_accidents(segments: list[Segment], chance: random.Random) -> list[Segment]:
+    """Return segments of which some are lost, some come twice, and some are a little late; times rise all the same."""
+    order: list[Segment] = []
+    for segment in segments:
         if chance.random() < 0.97:
-            order.append(index)
+            order.append(segment)
         if chance.random() < 0.02:
-            order.append(index)
+            order.append(segment)
         if chance.random() < 0.02 and len(order) > 5:
             order.insert(-chance.randrange(1, 5), order.pop())
-    found = packets.only(order)
-    found.time_ns = sorted(found.time_ns)
-    found.numbers = None
+    times = sorted(segment.time_ns for segment in order)
+    return [segment._replace(time_ns=time_ns) for segment, time_ns in zip(order, times, strict=True)]
+
+
+def cut_smaller(segments: list[Segment], chance: random.Random) -> list[Segment]:
+    """Return segments of which the large ones came as several, as on a network."""
+    found: list[Segment] = []
+    for segment in segments:
+        at, payload = 0, segment.payload
+        while True:
+            end = at + chance.choice((3, 100, 536, 1_448))
+            found.append(segment._replace(seq=(segment.seq + at) & 0xFFFFFFFF, payload=payload[at:end]))
+            at = end
+            if at >= len(payload):
+                break
     return found
 
 
-def cut_smaller(packets: Packets, chance: random.Random) -> Packets:
-    """Return packets of which the large ones came as several, as on a network."""
-    columns: list[list[int]] = [[] for _ in range(6)]
-    keys: list[bytes] = []
-    own = (packets.time_ns, packets.seq, packets.ack, packets.flags, packets.start, packets.stop)
-    for key, time_ns, seq, ack, flags, start, stop in zip(packets.keys, *own, strict=True):
-        at = start
-        while True:
-            end = min(stop, at + chance.choice((3, 100, 536, 1_448)))
-            keys.append(key)
-            said = (time_ns, (seq + at - start) & 0xFFFFFFFF, ack, flags, at, end)
-            for column, value in zip(columns, said, strict=True):
-                column.append(value)
-            at = end
-            if at == stop:
-                break
-    time_ns, seq, ack, flags, begins, ends = columns
-    return Packets(packets.first, packets.data, keys, time_ns, seq, ack, flags, begins, ends)
-
-
-def sighted(packets: Packets, way: str, chance: random.Random) -> Packets:
-    """Return packets as seen on one interface, on both of a router, on a host that tells going from coming, or on any."""
-    order, interfaces = list[int](), list[int]()
-    for index, key in enumerate(packets.keys):
-        from_server = bool(key) and ends_of(key)[0].endswith(":9876")
+def sighted(segments: list[Segment], way: str, chance: random.Random) -> list[Segment]:
+    """Return segments as seen on one interface, on both of a router, on a host that tells going from coming, or on any."""
+    found: list[Segment] = []
+    for segment in segments:
+        from_server = segment.src.endswith(":9876")
         seen = {
             "one": [3],
             "router": [5, 2] if from_server else [2, 5],
             "host": [OUTGOING if from_server else INCOMING],
             "any": [chance.choice((2, 5))],
         }[way]
-        order += [index] * len(seen)
-        interfaces += seen
-    found = packets.only(order)
-    found.interface, found.numbers = interfaces, None
+        found += (segment._replace(interface=interface) for interface in seen)
     return found
 
 
 @pytest.mark.parametrize("seed", first_quick(*range(more(8))))
-def test_many_at_a_time_are_as_one_by_one(parts: list[Packets], seed: int) -> None:
+def test_quickly_is_as_the_whole_way(parts: list[list[Segment]], seed: int) -> None:
     """Lost, repeated, late and cut segments, short idle limits and carried states: rows, order, counts and states are equal.
 
     And wherever they were seen: `changing` by the part.
     """
     chance, idle_ms = random.Random(seed), (120_000, 2_000, 500)[seed % 3]
     way = WAYS[(5 * seed + seed // 6) % 6]
-    one_by_one, many = Transcript(idle_ms), Transcript(idle_ms)
+    slow, quick = Transcript(idle_ms), Transcript(idle_ms)
     for number, whole in enumerate(parts):
-        low = chance.randrange(PACKETS, len(whole.keys) - PACKETS)
-        packets = whole.only([*range(PACKETS), *range(low, low + PACKETS)])
-        for some in in_parts(cut_smaller(packets, chance) if seed % 2 else packets, chance):
+        low = chance.randrange(PACKETS, len(whole) - PACKETS)
+        segments = whole[:PACKETS] + whole[low : low + PACKETS]
+        for some in in_parts(cut_smaller(segments, chance) if seed % 2 else segments, chance):
             here = chance.choice(("plain", "one", "router", "host")) if way == "changing" else way
             seen = some if here == "plain" else sighted(some, here, chance)
             fed = with_accidents(seen, chance) if seed % 4 > 1 else seen
-            singly = [row for segment in fed.segments() for row in one_by_one.feed(segment, f"{number}")]
-            together, _ = many.feed_all(fed, f"{number}")
-            assert together == singly
-    assert many.finish() == one_by_one.finish()
-    assert many.carry() == one_by_one.carry()
-    assert many.counts == one_by_one.counts
+            with whole_way():
+                slowly = slow.feed(fed, f"{number}")
+            assert quick.feed(fed, f"{number}") == slowly
+    assert quick.finish() == slow.finish()
+    assert quick.carry() == slow.carry()
+    assert quick.counts == slow.counts
 
 
-def in_parts(packets: Packets, chance: random.Random) -> list[Packets]:
-    """Return packets in some parts."""
-    size = len(packets.keys)
+def in_parts(segments: list[Segment], chance: random.Random) -> list[list[Segment]]:
+    """Return segments in some parts."""
+    size = len(segments)
     edges = sorted({0, size, *(chance.randrange(size) for _ in range(5))})
-    return [packets.only(range(low, high)) for low, high in pairwise(edges)]
+    return [segments[low:high] for low, high in pairwise(edges)]
