@@ -182,10 +182,7 @@ def topics_by_cluster(registry: Registry, cluster_name: str | None, namesrv: Nam
     if namesrv.profile.lists_queue_data and None in names:
         names = names[: names.index(None)]  # asked whether it equals another, a name that is not there throws
     topics = [
-        topic
-        for name in names
-        for topic, queue_datas in registry.topic_queue_table.java_items()
-        if name in queue_datas
+        topic for name in names for topic, queue_datas in registry.topic_queue_table.java_items() if name in queue_datas
     ]
     return _topic_set(topics, namesrv)
 
