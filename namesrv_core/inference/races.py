@@ -234,8 +234,9 @@ def _close_and_registration(
     key, closed = key_of(day.namesrv, later.event), owners.get(close.event.channel_id, {})
     if later.event.channel_id == close.event.channel_id:
         return
-    # A scan that closed the connection stands just before that.
-    first = Alternative("the registration, then the close", (Move(later.event_id, close.seq - 2, -1),))
+    is_of_scan = day.schedule.first_tick(close.seq - 2, 0) == close.seq - 1  # which has expired the broker just before
+    before = Move(later.event_id, close.seq - 2 if is_of_scan else close.seq, -1)
+    first = Alternative("the registration, then the close", (before,))
     alternatives = [Alternative("the close with the removal, then the registration")]
     if key in closed:
         at = max(close.seq, received)
