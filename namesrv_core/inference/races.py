@@ -234,6 +234,8 @@ def _close_and_registration(
     key, closed = key_of(day.namesrv, later.event), owners.get(close.event.channel_id, {})
     if later.event.channel_id == close.event.channel_id:
         return
+    if key not in closed and later.event.broker_name not in closed.values():
+        return
     is_of_scan = day.schedule.first_tick(close.seq - 2, 0) == close.seq - 1  # which has expired the broker just before
     before = Move(later.event_id, close.seq - 2 if is_of_scan else close.seq, -1)
     first = Alternative("the registration, then the close", (before,))
@@ -243,11 +245,10 @@ def _close_and_registration(
         between = (Move(later.event_id, at, -1), Move(close.event_id, at, 0, key))
         alternatives.append(Alternative("the registration between the close and the removal, which undoes it", between))
         alternatives += [first] * (received <= close.seq)
-    elif later.event.broker_name in closed.values():
+    else:
         alternatives.append(first)
-    if len(alternatives) > 1:
-        is_far = key not in closed or received > close.seq + LAG_NS
-        yield Race("removal_and_registration", (close, later), tuple(alternatives), is_far)
+    is_far = key not in closed or received > close.seq + LAG_NS
+    yield Race("removal_and_registration", (close, later), tuple(alternatives), is_far)
 
 
 def owners_of(namesrv: Namesrv, registry: Registry, timed_events: Iterable[TimedEvent]) -> Owners:
