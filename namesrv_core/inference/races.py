@@ -169,7 +169,7 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
         for earlier in changing[bisect_left(positions, held[0] - REMOVAL_LAG_NS) : index]:
             if type(earlier.event) is events.ChannelDestroyed:
                 if first_close[earlier.event.channel_id] is earlier and earlier.seq >= held[0] - REMOVAL_LAG_NS:
-                    yield from _close_and_registration(day, earlier, later, received, owners)
+                    yield from _close_and_registration(day, earlier, later, received, held, owners)
             elif held[0] < earlier.seq < received:
                 yield from _unregistration_and_registration(earlier, later, held[1])
             elif earlier.seq >= received and _related(earlier.event, later.event):
@@ -226,7 +226,7 @@ def _unregistration_and_registration(unregistered: TimedEvent, later: TimedEvent
 
 
 def _close_and_registration(
-    day: Day, close: TimedEvent, later: TimedEvent, received: int, owners: Owners
+    day: Day, close: TimedEvent, later: TimedEvent, received: int, held: tuple[int, int], owners: Owners
 ) -> Iterator[Race]:
     """A broker's registration over a new connection, or another one's of its name, while a removal is on its way."""
     if type(later.event) is not events.RegisterBroker or type(close.event) is not events.ChannelDestroyed:
@@ -245,6 +245,11 @@ def _close_and_registration(
         between = (Move(later.event_id, at, -1), Move(close.event_id, at, 0, key))
         alternatives.append(Alternative("the registration between the close and the removal, which undoes it", between))
         alternatives += [first] * (received <= close.seq)
+        if held[0] < received:
+            behind = Move(close.event_id, max(held[1], later.seq), 1, key)
+            alternatives.append(
+                Alternative("the registration, which the removal undoes behind all that waited", (behind,))
+            )
     else:
         alternatives.append(first)
     is_far = key not in closed or received > close.seq + LAG_NS
