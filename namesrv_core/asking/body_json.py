@@ -10,6 +10,8 @@ from typing import Any
 SHORT_BODY = 8_192
 """Bodies up to so many characters are kept as they were read, the last `KEPT_BODIES` of them: many answers say the same."""
 KEPT_BODIES = 2_048
+NULL_KEY = "\ud800"
+"""The key `null`, as a text that no UTF-8 holds: a cluster or a broker without a name."""
 
 
 def same_json(one: str | None, other: str | None, *, ordered: bool) -> bool:
@@ -25,7 +27,10 @@ def same_json(one: str | None, other: str | None, *, ordered: bool) -> bool:
 
 
 def read_json(text: str) -> Any:  # any JSON value
-    """Return the value of a body, RocketMQ's unquoted integer keys included. Raises ValueError for anything else."""
+    """Return the value of a body, RocketMQ's unquoted keys included: integers, and null as `NULL_KEY`.
+
+    Raises ValueError for anything else.
+    """
     try:
         return json.loads(text)
     except RecursionError as error:
@@ -34,16 +39,20 @@ def read_json(text: str) -> Any:  # any JSON value
         return json.loads(_quoted(text))
 
 
-_STRING_OR_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|([{,])(-?\d+):')
+_STRING_OR_KEY = re.compile(r'"(?:[^"\\]|\\.)*"|([{,])(-?\d+|null):')
 _KEY = re.compile(r"([{,])(-?\d+):")
+_NAMED = {"null": NULL_KEY}
 
 
 def _quoted(text: str) -> str:
-    """Quote integer keys outside of strings."""
+    """Quote keys outside of strings."""
     if "\\" in text:
-        return _STRING_OR_KEY.sub(lambda m: m[0] if m[2] is None else f'{m[1]}"{m[2]}":', text)
+        return _STRING_OR_KEY.sub(lambda m: m[0] if m[2] is None else f'{m[1]}"{_NAMED.get(m[2], m[2])}":', text)
     parts = text.split('"')  # every second one lies outside
-    parts[::2] = [_KEY.sub(r'\1"\2":', part) if ":" in part and len(part) > 2 else part for part in parts[::2]]
+    parts[::2] = [
+        _KEY.sub(r'\1"\2":', part).replace("null:", f'"{NULL_KEY}":') if ":" in part and len(part) > 2 else part
+        for part in parts[::2]
+    ]
     return '"'.join(parts)
 
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Container
 from typing import Any, NamedTuple, TypeVar
 
-from namesrv_core.asking.body_json import read_json
+from namesrv_core.asking.body_json import NULL_KEY, read_json
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
 
@@ -78,7 +78,7 @@ def entries_shown(answered: Answer) -> dict[str, str | None] | None:
     """Return the KV entries of a namespace that an answer lists; None: it is no such list."""
     try:
         table = read_json(answered.body or "")["table"] if answered.code == ResponseCode.SUCCESS else None
-        return None if table is None else {_required(key): _text(value) for key, value in table.items()}
+        return None if table is None else {_required(_name(key)): _text(value) for key, value in table.items()}
     except (KeyError, TypeError, ValueError, AttributeError):
         return None
 
@@ -89,20 +89,20 @@ def _route_of(text: str) -> ShownRoute:
         {_text(data["brokerName"]): _queue_data_of(data) for data in body["queueDatas"]},
         {_text(group["brokerName"]): _group_of(group) for group in body["brokerDatas"]},
         {
-            addr: tuple(_required(server) for server in servers)
-            for addr, servers in (body.get("filterServerTable") or {}).items()
+            _name(key): tuple(_required(server) for server in servers)
+            for key, servers in (body.get("filterServerTable") or {}).items()
             if servers is not None
         },
         _text(body.get("orderTopicConf")),
-        {name: _mapping_of(info) for name, info in (body.get("topicQueueMappingByBroker") or {}).items()},
+        {_name(key): _mapping_of(info) for key, info in (body.get("topicQueueMappingByBroker") or {}).items()},
     )
 
 
 def _cluster_of(text: str) -> ShownCluster:
     body = read_json(text)
     return ShownCluster(
-        {_text(name): _group_of(group) for name, group in body["brokerAddrTable"].items()},
-        {_text(cluster): tuple(_text(name) for name in names) for cluster, names in body["clusterAddrTable"].items()},
+        {_name(key): _group_of(group) for key, group in body["brokerAddrTable"].items()},
+        {_name(key): tuple(_text(name) for name in names) for key, names in body["clusterAddrTable"].items()},
     )
 
 
@@ -134,6 +134,10 @@ def _mapping_of(value: dict[str, Any]) -> TopicQueueMappingInfo:
         if current is None
         else json.dumps({str(k): v for k, v in current.items()}, sort_keys=True, separators=(",", ":")),
     )
+
+
+def _name(key: str) -> str | None:
+    return None if key == NULL_KEY else key
 
 
 def _text(value: object) -> str | None:

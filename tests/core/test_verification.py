@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from namesrv_core import V4_9_7, Answer, Namesrv, NamesrvConfig, Question, Registry
-from namesrv_core.asking.body_json import read_json, same_json
+from namesrv_core.asking.body_json import NULL_KEY, read_json, same_json
 from namesrv_core.history.intervals import StateChange
 from namesrv_core.history.verification import Observed, Verdict, right_in_parts, verify
 from namesrv_core.machine.events import AddWritePerm, Event, WipeWritePerm
@@ -116,9 +116,11 @@ def test_start_gives_maps_their_first_size_again(changed: tuple[int, ...]) -> No
 
 
 def test_old_clients_dialect_is_read() -> None:
-    """Integer keys are quoted where they are keys, and left alone inside of texts."""
+    """Integer keys, and null, are quoted where they are keys, and left alone inside of texts."""
     assert read_json('{0:"a",-1:{2:3}}') == {"0": "a", "-1": {"2": 3}}
     assert read_json('{0:"{1:2,3:4}","k":"a\\",5:"}') == {"0": "{1:2,3:4}", "k": 'a",5:'}
+    assert read_json('{null:["{null:"],"k":null}') == {NULL_KEY: ["{null:"], "k": None}
+    assert read_json('{0:{"\\"":1,null:"\\",null:"}}') == {"0": {'"': 1, NULL_KEY: '",null:'}}
     assert same_json('{0:"a"}', '{"0":"a"}', ordered=True)
 
 
