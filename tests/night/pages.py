@@ -129,7 +129,9 @@ def user_folder(folder: Path, page: str, whole: Capture) -> Path:
         *others.get(page, () if page in places else ("warehouse",)),
         *(("warehouse/demo",) if page in places else ()),
     ):
-        shutil.copytree(whole.path, folder / name, copy_function=os.link)
+        # The lock is one on a file: linked, it would be that of all folders.
+        ignored = shutil.ignore_patterns(".lease")
+        shutil.copytree(whole.path, folder / name, copy_function=os.link, ignore=ignored)
     if page == "docs/data-engineers.md":
         notes = folder / "notes.jsonl"
         notes.write_text('{"schema": "namesrv-event/1", "kind": "notes"}\n' * 300, encoding="utf-8")
