@@ -1,6 +1,6 @@
--- meaning: one address in two groups, or under two ids, at the same time
+-- meaning: an address was registered in two groups, or under two ids, at the same time
 -- severity: critical
--- remedy: Look which configuration has the wrong brokerName or brokerId; stop that broker, let its old entry be removed
+-- remedy: Find the configuration with the wrong brokerName or brokerId; stop that broker and let its old entry be removed
 WITH pairs AS (
     SELECT
         a.broker_addr, greatest(a.valid_from, b.valid_from) AS from_time, least(a.valid_to, b.valid_to) AS to_time,

@@ -1,5 +1,5 @@
 -- An address whose answers go back and forth between states that no registration explains: several name servers behind one balancer.
--- meaning: an address at which several name servers answer: its traffic belongs to no single one
+-- meaning: several name servers answer at one address: its traffic belongs to no single one
 -- severity: warning
 -- remedy: Record behind the balancer, where each name server has its own address
 SELECT

@@ -1,8 +1,8 @@
 -- Live entries that went three times and more within an hour; an hour that began before midnight is told with the day after, too.
--- meaning: a live entry that went three times and more within an hour
+-- meaning: a live entry was removed three times or more within an hour
 -- severity: critical
 -- threshold: flapping_within_s
--- remedy: Look at departures: lost connections point to the network or to restarts, scans to pauses of the broker
+-- remedy: Look at departures: lost connections point to the network or to restarts, scans point to pauses of the broker
 WITH gone AS (
     SELECT
         l.cluster_name, l.broker_addr, l.broker_name, l.valid_to AS gone_time, l.closed_by AS event_id, epoch_us(l.valid_to) AS us,

@@ -1,4 +1,4 @@
--- meaning: one broker name in the sets of two clusters at the same time
+-- meaning: two clusters listed one broker name at the same time
 -- severity: critical
 -- remedy: Give one of the two brokers another brokerName
 WITH pairs AS (

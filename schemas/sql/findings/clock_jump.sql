@@ -1,5 +1,5 @@
 -- Recording clocks that went back: the order of what was recorded contradicts its times.
--- meaning: a recording whose clock went back
+-- meaning: the clock of a recording went back
 -- severity: warning
 -- remedy: Let NTP slew the recorder's clock instead of stepping it
 SELECT

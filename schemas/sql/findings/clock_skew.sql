@@ -1,5 +1,5 @@
 -- Brokers whose data version is from the future: their clocks disagree with the one with which they were recorded.
--- meaning: a data version from the future, or two name servers recorded by clocks that disagree
+-- meaning: a data version is from the future, or two name servers were recorded by clocks that disagree
 -- severity: warning
 -- threshold: clock_ahead_ms
 -- remedy: Compare the clocks of the hosts

@@ -1,9 +1,9 @@
 -- Times in which two addresses claimed one id of a group, its master's or a slave's: one was refused for an older state version, or
 -- they took the place from each other. One that is replaced once is none. Brokers send heartbeats every 30 s; claims two minutes
 -- apart are others.
--- meaning: two addresses that claim to be the master of one group, or a slave of it with the same id
+-- meaning: two addresses claim to be the master of one group, or a slave of it with the same id
 -- severity: critical of a master, warning of a slave
--- remedy: Stop one of the two, or give it another id; look whether a controller or a script started a second one
+-- remedy: Stop one of the two, or give it another id; find out whether a controller or a script started a second one
 WITH holders AS (
     SELECT
         broker_name, broker_id, broker_addr, valid_from, opened_by, opened_at.seq AS seq,

@@ -1,8 +1,8 @@
 -- Brokers whose lease ran out, and that were removed: they fell silent, or were refused (`heard`). One that is not back by the end
 -- of its day is waited for, not for ever; the day's live entries and groups say whether it has come back since. `expired_before`: rows of earlier days.
--- meaning: a broker fell silent, or was refused, until its lease ran out, and was removed
+-- meaning: a broker fell silent, or was refused, until its lease ran out and it was removed
 -- severity: critical if topics lost queues, else warning
--- remedy: Look whether the broker or its host stood still, or why it was refused; detection_lag_ms says how long clients sent to it all the same
+-- remedy: Find out whether the broker or its host stood still, or why it was refused; detection_lag_ms says how long clients kept sending to it
 WITH away AS (
     SELECT e.*, arg_min(l.opened_by, l.opened_at.seq) AS back_by, min(l.valid_from) AS back_time
     FROM expired_before AS e

@@ -1,9 +1,9 @@
 -- Brokers that were removed although they spoke: something came of them (`heard`) between what renewed their lease last and
 -- their removal, and they were back soon. A broker that is frozen, or cut off, says nothing.
--- meaning: a broker that was removed although it spoke, and was back within a minute
+-- meaning: a broker was removed although its heartbeats arrived, and was back within a minute
 -- severity: warning
 -- threshold: back_within_s
--- remedy: Look for pauses of the name server, and for what of the broker was refused; or raise its lease
+-- remedy: Look for pauses of the name server and for refused requests of the broker; or raise its lease
 SELECT
     'warning' AS severity, concat_ws(' ', broker_name, e.broker_addr) AS subject,
     removed_time AS from_time, returned_time AS to_time,

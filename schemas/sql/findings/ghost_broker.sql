@@ -1,9 +1,9 @@
 -- Addresses that stood in a group without a live entry for long, or with one that only another broker name at the same address
 -- renews (`silent`). What began before the day before begins with the day here; the finding that stands has the event that began it.
--- meaning: an address in a group without a live entry, or with one that only another broker renews
+-- meaning: an address is in a group without a live entry, or with one that only another broker renews
 -- severity: critical
 -- threshold: ghost_after_s
--- remedy: Restart the broker under that address, or unregister it: the name server will not remove it
+-- remedy: Restart the broker under that address, or unregister it: the name server does not remove it
 WITH starts AS (
     SELECT
         broker_name, broker_id, broker_addr, cluster_name, valid_from, valid_to, closed_by,

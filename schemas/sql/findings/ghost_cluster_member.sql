@@ -1,8 +1,8 @@
 -- Broker names in a cluster's set whose group had gone: nothing but its members takes a name out of a set, and only out of that
 -- of the cluster that they name when they leave. What began before the day begins with it here.
--- meaning: a cluster that lists a broker name of which there is no group any more
+-- meaning: a cluster still lists a broker name whose group is gone
 -- severity: warning
--- remedy: Start a broker of that name in that cluster and stop it in order, or restart the name servers one by one
+-- remedy: Start a broker of that name in that cluster and shut it down in order, or restart the name servers one by one
 WITH names AS (
     SELECT *, concat_ws(' ', cluster_name, broker_name) AS subject FROM cluster_addr_history
 ),

@@ -2,7 +2,7 @@
 -- closed, nothing is made up for the gap; where all brokers at once only fell silent, it cannot be distinguished from an outage.
 -- meaning: nothing was recorded
 -- severity: warning
--- remedy: Look at the recorder; what happened meanwhile is only believed
+-- remedy: Check the recorder; what the tables say of the gap is only believed
 WITH unrecorded AS (
     SELECT *, make_timestamptz(CAST(detail AS BIGINT) * 1000) AS until
     FROM event_outcomes

@@ -1,9 +1,9 @@
 -- Events with which five topics and more lost their route. `deleting`: registrations among them. Only one setting lets a
 -- registration take the route of what it does not list.
--- meaning: an event with which many topics lost their route
+-- meaning: many topics lost their route with one event
 -- severity: critical; info if the name server stopped
 -- threshold: many_topics
--- remedy: Look at who sent the event; if topics were deleted, bring them back from the brokers' configuration; switch deleteTopicWithBrokerRegistration off if it did it
+-- remedy: Find out who sent the event; if topics were deleted, restore them from the brokers' configuration; if deleteTopicWithBrokerRegistration did it, switch it off
 WITH lost AS (
     SELECT
         caused_by, min(effect_time) AS effect_time, count(*) AS topics, list_sort(list(DISTINCT topic)) AS names

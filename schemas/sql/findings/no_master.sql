@@ -1,8 +1,8 @@
 -- Groups with members of which none has id 0. What began before the day begins with the day here; the finding that stands has the
 -- event that began it.
--- meaning: a group with members, none with id 0
+-- meaning: a group has members, but none with id 0
 -- severity: critical; warning where a slave may act as master
--- remedy: Start the master, or let a slave take its place: nothing can be written to the group
+-- remedy: Start the master, or let a slave take its place: until then nothing can be written to the group
 WITH moves AS (
     SELECT
         broker_name, enable_acting_master, opened_at.seq AS seq, valid_from AS since, opened_by AS event_id,

@@ -1,8 +1,8 @@
 -- Topics that nobody could send to, but those that nobody is meant to send to.
--- meaning: a topic that nobody could send to
+-- meaning: nobody could send to a topic
 -- severity: critical
 -- threshold: unwritable_after_ms
--- remedy: Look at the event: bring the broker back, or give the write permission back with addWritePerm
+-- remedy: Look at the event: bring the broker back, or restore the write permission with addWritePerm
 SELECT
     'critical' AS severity, t.topic AS subject, valid_from AS from_time, valid_to AS to_time,
     'no queue with write permission on a broker name with a master' AS detail,

@@ -1,10 +1,10 @@
 -- Times in which a name server without a live broker was asked for routes. `asked`: first and last question of each hour, and the
 -- answers to them, which are evidence. What began before the day before begins with the day here; what was there when the
 -- recording began, with it.
--- meaning: a name server that no broker registers with any more, and that clients still ask for routes
+-- meaning: no broker registers with a name server any more, but clients still ask it for routes
 -- severity: critical
 -- threshold: abandoned_after_s
--- remedy: Take it out of the clients' namesrvAddr, or put it into that of the brokers
+-- remedy: Take it out of the clients' namesrvAddr, or add it to that of the brokers
 WITH lives AS (
     -- an entry whose lease has ended may stay: no scan removes one that has no place in a group any more
     SELECT

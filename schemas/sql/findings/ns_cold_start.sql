@@ -2,9 +2,9 @@
 -- where a name server crashes again and again. It lasts until all topics are back that were lost with a process before, or deleted
 -- since, until the next stop or start, or until they are not waited for any more; the first start until the first route. Of one
 -- that outlasts its day the names that it tells are looked for.
--- meaning: a start: no route is known until brokers register again, and topics that it had are not back
+-- meaning: a name server started: it knows no route until brokers register again, and topics that it had are not back
 -- severity: warning
--- remedy: Restart name servers one by one, and wait until brokers are back; topics that stay away are to be created or registered again
+-- remedy: Restart name servers one by one, and wait until the brokers are back; create or register the topics that stay away
 WITH turns AS (
     SELECT
         *, lead(seq) OVER in_time AS next_seq, lead(effect_time) OVER in_time AS next_time, lead(event_id) OVER in_time AS next_by

@@ -1,10 +1,10 @@
 -- Broker names of which a name server lacked topics that others routed to them. `queues`: rows of their topic_queue_history on
 -- the day; `served`: while each name server's registry was there and known; those in it share brokers. `standing`: of all of them.
 -- What began before the day begins with it here; the first evidence of the standing finding of its broker tells what began it.
--- meaning: a name server that lacked topics of a broker which others routed to it
+-- meaning: a name server lacked topics that others routed to a broker
 -- severity: warning
 -- threshold: diverged_after_s
--- remedy: Look whether the broker has all name servers in namesrvAddr and reaches them, and what each was asked to delete
+-- remedy: Check that the broker has all name servers in namesrvAddr and reaches them, and what each was asked to delete
 WITH servers AS (
     SELECT DISTINCT namesrv_id FROM served
 ),

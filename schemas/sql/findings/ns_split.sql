@@ -2,10 +2,10 @@
 -- such answers of the day, by name server and topic; `queues`: rows of their topic_queue_history on the day; `served`: while each
 -- one's registry was there and known; `fleet` of each: those that share brokers. `standing`: of all of them. What began before
 -- the day begins with it here.
--- meaning: name servers of one cluster that share no broker: one refuses clients the topics that another routes
+-- meaning: name servers of one cluster share no broker: one refuses clients the topics that another routes
 -- severity: critical
 -- threshold: diverged_after_s
--- remedy: Put all name servers of the cluster into namesrvAddr of all its brokers, or each fleet's own into that of its clients
+-- remedy: Put all name servers of the cluster into namesrvAddr of all its brokers, or each fleet's own name servers into that of its clients
 WITH had AS (
     SELECT
         q.namesrv_id, f.cluster_name, f.fleet, q.topic, q.broker_name, epoch_us(q.valid_from) AS from_us,

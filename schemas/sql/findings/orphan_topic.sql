@@ -1,4 +1,4 @@
--- meaning: a topic routed to nobody
+-- meaning: a topic is routed to nobody
 -- severity: critical
 -- remedy: Bring the broker back, or delete the topic if it is gone for good
 SELECT

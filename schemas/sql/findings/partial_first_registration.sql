@@ -1,10 +1,10 @@
 -- Brokers that came with a single topic (5.x refuses such a registration), until they had another one, and brokers that came back
 -- for longer without topics that their group had when it went, until these are back; both until the group goes again. Of what a name
 -- server lost when it stopped NS_COLD_START tells; of one that outlasts its day the topics that it names are looked for.
--- meaning: a broker that came with a single topic (refused, or routed for that topic only), or came back without topics that it had
+-- meaning: a broker registered a single topic (refused, or routed for that topic only), or came back without topics that it had
 -- severity: warning
 -- threshold: back_within_s
--- remedy: Change a topic on the broker, or restart it, so that it registers all of its topics; look for its config/topics.json
+-- remedy: Change a topic on the broker, or restart it, so that it registers all of its topics; check its config/topics.json
 WITH members AS (
     FROM broker_addr_history WHERE broker_id IS NOT NULL
 ),

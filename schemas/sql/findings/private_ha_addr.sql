@@ -3,7 +3,7 @@
 -- here.
 -- meaning: a haServerAddr that slaves can hardly reach: of a kind as in PRIVATE_ADDR, or given by two hosts of one group
 -- severity: warning
--- remedy: Set brokerIP2 to an address that the group's slaves reach; until then nothing may be replicated
+-- remedy: Set brokerIP2 to an address that the group's slaves reach; until then slaves may replicate nothing
 WITH entries AS (
     SELECT
         l.broker_addr, l.ha_server_addr, l.valid_from, l.valid_to, l.opened_by, l.closed_by,

@@ -1,5 +1,5 @@
 -- Queues that are written to and that nobody reads, those of a cluster and day together.
--- meaning: queues that are written to and that nobody reads
+-- meaning: nobody reads queues that are written to
 -- severity: warning
 -- remedy: Raise readQueueNums to writeQueueNums, or finish the scaling that was begun
 WITH clusters AS (

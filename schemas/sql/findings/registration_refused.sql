@@ -1,8 +1,8 @@
 -- Brokers whose registrations were refused, until one was taken (`taken`). What is refused within two minutes again, though one was
 -- taken, has one cause. A single topic that 5.x refuses is PARTIAL_FIRST_REGISTRATION.
--- meaning: registrations of a broker were refused
+-- meaning: a broker's registrations were refused
 -- severity: critical
--- remedy: Look at the reason: a 4.x name server reads no compressed registration of a 5.x broker (compressedRegister)
+-- remedy: Look at the reason: a 4.x name server cannot read a compressed registration of a 5.x broker (compressedRegister)
 WITH named AS (
     SELECT *, concat_ws(' ', broker_name, broker_addr) AS subject FROM refused
 ),

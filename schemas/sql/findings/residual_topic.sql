@@ -1,4 +1,4 @@
--- meaning: a topic that a broker no longer reports and that is still routed to it
+-- meaning: a topic is still routed to a broker that no longer reports it
 -- severity: warning
 -- remedy: Delete the topic on the name servers, or restart them one by one
 SELECT

@@ -1,7 +1,7 @@
 -- Name servers whose answers show brokers that send heartbeats to another one alone: they may be one process under several addresses.
--- meaning: name servers that seem to be one with several addresses: not joined unless conf/ or --join-addresses says so
+-- meaning: several name servers seem to be one process with several addresses: not joined unless conf/ or --join-addresses says so
 -- severity: warning
--- remedy: Put the lines of the detail into conf/, or name them in apart there if they are two; once: nightly --join-addresses
+-- remedy: Put the lines of the detail into conf/, or list them in apart there if they are different servers; for one run: nightly --join-addresses
 SELECT
     'warning' AS severity, array_to_string(list_prepend(namesrv_id, others), ' ') AS subject,
     make_timestamptz(first_seq // 1000) AS from_time, make_timestamptz(last_seq // 1000) AS to_time,

@@ -1,7 +1,7 @@
 -- Brokers that reported other topics under a data version that they had used for some of them before.
--- meaning: a broker that changed its topics and kept its data version, so that name servers need not take them over
+-- meaning: a broker changed its topics but kept its data version, so that name servers need not take them over
 -- severity: warning
--- remedy: Let the broker count its version on: change a topic on it, or restart it
+-- remedy: Make the broker raise its version: change a topic on it, or restart it
 SELECT
     'warning' AS severity, concat_ws(' ', broker_name, broker_addr) AS subject, told_time AS from_time, told_time AS to_time,
     len(changed) || if(len(changed) = 1, ' topic differs', ' topics differ') || ' from what it had told with version ' || version

@@ -2,9 +2,9 @@
 -- own topics left out. It begins when the topic came, was lost elsewhere, or its cluster got a second broker, whatever was last; if
 -- that was before the day, with the finding that told of it. One of which no topic is left ended when the last of these that it
 -- names came elsewhere, or went, or its cluster had one broker left.
--- meaning: topics on one broker name though their cluster has more
+-- meaning: topics are on one broker name although their cluster has more
 -- severity: info
--- remedy: Create the topic on the other brokers; automatic creation makes it on one only
+-- remedy: Create the topic on the other brokers; automatic creation makes it on only one
 WITH single AS (
     SELECT
         -- not the key itself: what is asked of it below would be asked of each row

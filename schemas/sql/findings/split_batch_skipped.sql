@@ -1,7 +1,7 @@
 -- Registrations in several batches with one data version of which one was not taken over: the name server had that version.
--- meaning: a batch of a split registration that was skipped, because the name server had its data version already
+-- meaning: a batch of a split registration was skipped, because the name server already had its data version
 -- severity: warning
--- remedy: Let the broker register in one piece, or upgrade it: its topics are not routed
+-- remedy: Let the broker register in one piece, or upgrade it: the topics of the batch are not routed
 SELECT
     'warning' AS severity, concat_ws(' ', broker_name, broker_addr) AS subject, told_time AS from_time, told_time AS to_time,
     len(skipped) || if(len(skipped) = 1, ' topic', ' topics') || ' registered with version ' || version

@@ -1,7 +1,7 @@
 -- Order configuration that does not fit the route.
--- meaning: order configuration that names more than the route has
+-- meaning: order configuration names more than the route has
 -- severity: warning
--- remedy: Put an order configuration that names the brokers there are
+-- remedy: Put an order configuration that names only existing brokers
 SELECT
     'warning' AS severity, topic AS subject, valid_from AS from_time, valid_to AS to_time,
     'the order configuration names a broker or more queues than the route has' AS detail,

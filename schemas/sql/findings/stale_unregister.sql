@@ -1,6 +1,6 @@
--- meaning: a fresh registration wiped by a removal that had arrived before it
+-- meaning: a removal wiped a fresh registration that had arrived after it
 -- severity: critical
--- remedy: Upgrade the name server, or look why it handles ends of connections late; the broker is back with its next registration
+-- remedy: Upgrade the name server, or find out why it handles ends of connections late; the broker is back with its next registration
 SELECT
     'critical' AS severity, concat_ws(' ', broker_name, broker_addr) AS subject, removed_time AS from_time,
     (SELECT min(valid_from) FROM broker_live_history AS l WHERE l.broker_addr = w.broker_addr AND l.valid_from >= removed_time)

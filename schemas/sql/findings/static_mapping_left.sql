@@ -1,8 +1,8 @@
 -- Topics that a broker registers without a mapping while the name server holds one for it, since nothing takes a mapping away
 -- but a restart. `unmapped`: what registrations say of such topics. What began before the day begins with it here.
--- meaning: a topic that its broker registers as a plain one while the name server still has the mapping of a static one
+-- meaning: a broker registers a topic as a plain one, but the name server still has the mapping of a static one
 -- severity: warning
--- remedy: Restart the name servers one by one: clients that ask for the route are given the old mapping until then
+-- remedy: Restart the name servers one by one: until then clients that ask for the route get the old mapping
 WITH plain AS (
     SELECT
         m.topic, u.broker_name, greatest(u.told_time, m.valid_from) AS since, u.event_id, m.total_queues, m.epoch,

@@ -1,6 +1,6 @@
 -- meaning: a broker reported an older data version than before
 -- severity: warning
--- remedy: Look whether the broker was restored from an older copy; topics may be older too
+-- remedy: Check whether the broker was restored from an older copy; its topics may be older, too
 SELECT
     'warning' AS severity, concat_ws(' ', broker_name, broker_addr) AS subject, valid_from AS from_time, valid_from AS to_time,
     'counter ' || coalesce(CAST(previous.counter AS VARCHAR), 'null') || ' -> '

@@ -1,8 +1,8 @@
 -- Write permission taken by WIPE_WRITE_PERM_OF_BROKER and still away at the end of the day, but of topics that the broker itself
 -- registers without it since (`read_only`).
--- meaning: write permission that was wiped and not given back
+-- meaning: write permission was wiped and not given back
 -- severity: warning
--- remedy: addWritePerm, or restart the broker, if the maintenance is over
+-- remedy: If the maintenance is over, run addWritePerm or restart the broker
 WITH wiped AS (
     SELECT
         q.broker_name, q.topic, q.valid_from, q.opened_by, least(q.valid_to, r.told_time) AS until,
