@@ -22,7 +22,7 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -81,11 +81,6 @@ OF_ROWS = (
 """What a task raises that cannot go on with its rows: it would do so again, wherever it is tried."""
 
 
-def call(one: Callable[[], R]) -> R:
-    """Do one piece of a pass of several tasks, given as a task with its piece."""
-    return one()
-
-
 class InProcess:
     """One process without a JVM."""
 
@@ -128,33 +123,23 @@ def for_files(passes: Passes) -> Passes:
     return several
 
 
-class Note(NamedTuple):
-    """A file that the driver has written below a folder for tasks to find, and what it says."""
+def note_in(warehouse: Path) -> Path:
+    """Write a note into the staging folder of a warehouse for tasks to find; return it. It says what it is called."""
+    note = warehouse / "_staging" / f"seen-{uuid.uuid4().hex}"
+    note.parent.mkdir(parents=True, exist_ok=True)
+    write_text(str(note), note.name)
+    return note
 
-    folder: str
-    path: str
-    text: str
 
-    @classmethod
-    def written(cls, folder: str) -> Note:
-        """Return a new one."""
-        note = cls(folder, f"{folder}/_staging/seen-{uuid.uuid4().hex[:12]}", uuid.uuid4().hex)
-        Path(note.path).parent.mkdir(parents=True, exist_ok=True)
-        write_text(note.path, note.text)
-        return note
-
-    def require_seen(self) -> None:
-        """Raise UsageError if this machine does not see it."""
-        try:
-            found = Path(self.path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            found = ""
-        if found != self.text:
-            raise UsageError(
-                f"{self.folder}: an executor on {socket.gethostname()} does not see what the driver on this machine writes there. "
-                "Driver and executors need the warehouse under one path, on a file system that all of them mount, or in an "
-                "object store (docs/cluster.md). Nothing was published"
-            )
+def require_seen(note: Path) -> None:
+    """Raise UsageError if this machine does not see a note of the driver."""
+    if note.is_file() and note.read_bytes() == note.name.encode():
+        return
+    raise UsageError(
+        f"{note.parents[1]}: an executor on {socket.gethostname()} does not see what the driver on this machine writes there. "
+        "Driver and executors need the warehouse under one path, on a file system that all of them mount, or in an "
+        "object store (docs/cluster.md). Nothing was published"
+    )
 
 
 class OnSpark:
@@ -183,7 +168,7 @@ class OnSpark:
     def require_shared(self) -> None:
         """See `Passes`. One machine need not be asked, nor waited for."""
         if self._folder is not None and is_meant_for_cluster():
-            self.each(_nothing, range(self.width))
+            self.each(abs, range(self.width))
 
     def each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
         """See `Passes`."""
@@ -191,7 +176,7 @@ class OnSpark:
             return []
         spark = self._session()
         is_one_machine = is_local(spark.sparkContext.master)
-        note = None if is_one_machine or self._folder is None else Note.written(str(self._folder))
+        note = None if is_one_machine or self._folder is None else note_in(self._folder)
         pieces = [zlib.compress(pickle.dumps(piece), _QUICKLY) for piece in work]
         # Spark knows that each number is in one part alone, and moves none to make groups of them.
         numbers = spark.range(0, len(work), 1, len(work)).withColumnRenamed("id", "number")
@@ -199,7 +184,7 @@ class OnSpark:
         before = spark.conf.get(_ADAPTIVE, "true") or "true"
         spark.conf.set(_ADAPTIVE, "false")
         # On a cluster on which all see only an object store, Spark's own bars tell.
-        seen = None if note is None else str(Path(note.path).parent)
+        seen = None if note is None else str(note.parent)
         try:
             with _told(self.share if is_one_machine or note else nobody, len(work), seen) as folder:
                 calling = _calling(task, pieces, note, _places(folder, len(work)))
@@ -276,15 +261,11 @@ def _done(task: Callable[[P], R], piece: P, place: Path | None) -> R:
     return result
 
 
-def _nothing(_: int) -> None:
-    """Do nothing: the task of a pass that only looks."""
-
-
-def _called(task: Callable[[P], R], piece: P, place: Path | None, note: Note | None) -> R | JobError | TaskError:
+def _called(task: Callable[[P], R], piece: P, place: Path | None, note: Path | None) -> R | JobError | TaskError:
     """Return what a task returns, or the failure that it raises: Spark would make a text of it, and try again."""
     try:
         if note is not None:
-            note.require_seen()
+            require_seen(note)
         return _done(task, piece, place)
     except JobError as error:
         return error
@@ -293,7 +274,7 @@ def _called(task: Callable[[P], R], piece: P, place: Path | None, note: Note | N
 
 
 def _calling(
-    task: Callable[[P], R], pieces: Sequence[bytes], note: Note | None, places: Sequence[Path | None]
+    task: Callable[[P], R], pieces: Sequence[bytes], note: Path | None, places: Sequence[Path | None]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def call(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         # Behind each task Spark's worker has Python look through all that is there, modules too, while the next one waits.

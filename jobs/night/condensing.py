@@ -7,7 +7,6 @@ which also tell what was heard of whom.
 from __future__ import annotations
 
 import datetime as dt
-import heapq
 import re
 import tempfile
 import uuid
@@ -165,14 +164,12 @@ class Condensed:
     """What the pass has found.
 
     The digest of each slice; the files in which beats, and answers, of a day and name server are stashed; rules, counted in
-    parts; what is still `to_count` of rules about several rows, a task each. `damaged`: what is to be said of files that have
-    not the bytes that were written, whatever their rows are.
+    parts. `damaged`: what is to be said of files that have not the bytes that were written, whatever their rows are.
     """
 
     digests: dict[Slice, Digest] = field(default_factory=dict)
     stashed: dict[tuple[Stashed, dt.date, str], tuple[str, ...]] = field(default_factory=dict)
     measurements: list[Measurement] = field(default_factory=list)
-    to_count: list[tuple[TogetherWork, ...]] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
 
     def add(self, other: Condensed) -> None:
@@ -182,7 +179,6 @@ class Condensed:
         for of, paths in other.stashed.items():
             self.stashed[of] = (*self.stashed.get(of, ()), *paths)
         self.measurements += other.measurements
-        self.to_count += other.to_count
         self.damaged += other.damaged
 
 
@@ -204,7 +200,8 @@ def condensed(
     recorded = files_of(warehouse, bronze.RECORDED_TABLES, days)
     topics = files_of(warehouse, [bronze.TOPIC_CONFIGS_TABLE], None)
     together = to_count(recorded.having(topics.named), total.digests, warehouse.staging)
-    total.to_count = [tuple(some) for some in _shared_out(together, passes.width, lambda one: one.rows)]
+    for counted in passes.each(count_together, _shared_out(together, passes.width, lambda one: one.rows)):
+        total.measurements += counted
     return total
 
 
@@ -262,9 +259,5 @@ def _leases(work: CondenseWork, day: dt.date) -> pa.Table:
 
 def _shared_out(pieces: Iterable[T], count: int, weight: Callable[[T], int]) -> list[list[T]]:
     """Return the pieces in at most so many heaps of about the same weight, the largest first."""
-    heaps: list[tuple[int, int, list[T]]] = [(0, number, []) for number in range(count)]
-    for piece in sorted(pieces, key=lambda piece: -weight(piece)):
-        total, number, heap = heaps[0]
-        heap.append(piece)
-        heapq.heapreplace(heaps, (total + weight(piece), number, heap))
-    return [heap for _, _, heap in sorted(heaps, key=lambda heap: -heap[0]) if heap]
+    heaviest_first = sorted(pieces, key=weight, reverse=True)
+    return [heaviest_first[number::count] for number in range(min(count, len(heaviest_first)))]

@@ -143,8 +143,6 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
             work.day,
             work.run_id,
             [work.before.files(table), work.opened.files(table)],
-            "open",
-            work.open_digests.get(table.name),
         )
         for table in gold.INTERVAL_TABLES
     }
@@ -177,7 +175,7 @@ def _replayed(
             work.raw_beats,
             work.topic_configs,
             open_rows,
-            work.ever.rows(bronze.NAMESRV_EVENTS),
+            work.earlier.rows(bronze.NAMESRV_EVENTS),
             work.background,
         )
     )
@@ -243,7 +241,7 @@ def _flags(work: NamesrvWork, namesrv: Namesrv, slices: Frames, extent: Extent |
     """Return the tables of `flag`. `slices`: those that the replay left, the day's namesrv_events and `hours`."""
     before = {
         **work.open_rows([gold.FINDINGS, gold.ORPHANED_TOPICS]),
-        gold.EXPIRED_BROKERS.name: work.told.rows(gold.EXPIRED_BROKERS),
+        gold.EXPIRED_BROKERS.name: work.earlier.rows(gold.EXPIRED_BROKERS),
         **work.closed_before(),
     }
     recorded = Recorded(

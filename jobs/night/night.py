@@ -8,11 +8,9 @@ A name server's day is settled, replayed and judged in one task, and the days of
 from __future__ import annotations
 
 import datetime as dt
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate
 from typing import Any, TypeVar, get_args
 
@@ -21,7 +19,7 @@ import pyarrow.compute as pc
 
 from jobs import __version__
 from jobs.errors import MissingDayError, TamperedError
-from jobs.night.condensing import Condensed, condensed, count_together
+from jobs.night.condensing import Condensed, condensed
 from jobs.night.judging import (
     HELD,
     JUDGED,
@@ -33,7 +31,7 @@ from jobs.night.judging import (
     replay_namesrvs,
 )
 from jobs.night.work import Files, NamesrvWork, Stashed, files_of, taken_from
-from jobs.passes import Passes, call, for_files
+from jobs.passes import Passes, for_files
 from jobs.store.files import read_files, reading
 from jobs.store.intervals import end_with, go_on_as_published, replace_closed, write_intervals
 from jobs.store.ledger import ReadFile, days_of, require_same
@@ -103,10 +101,9 @@ def asked_days(read: Iterable[ReadFile], first: dt.date | None, last: dt.date | 
     return [day for day in days if (first is None or day >= first) and (last is None or day <= last)]
 
 
-def before(day: dt.date, recorded: Sequence[dt.date]) -> dt.date | None:
-    """Return the last recorded day before `day`; `recorded` are in order."""
-    place = bisect_left(recorded, day)
-    return recorded[place - 1] if place else None
+def before(day: dt.date, recorded: Iterable[dt.date]) -> dt.date | None:
+    """Return the last recorded day before `day`."""
+    return max((other for other in recorded if other < day), default=None)
 
 
 def _rescheduled(
@@ -179,18 +176,14 @@ def starting_slices(warehouse: Warehouse, starts: Collection[dt.date]) -> dict[S
 # -- holes -----------------------------------------------------------------------------------------------------------
 
 
-def holes(inputs: Iterable[Slice], known: Callable[[Collection[dt.date] | None], Iterable[Slice]]) -> list[str]:
+def holes(inputs: Iterable[Slice], known: Iterable[Slice]) -> list[str]:
     """Return a sentence for each stretch of days on which nothing of a name server is recorded, between days that are.
 
-    `inputs`: bronze slices that a run read; `known`: gives those that the ledger has of some days, or of all (None).
+    `inputs`: bronze slices that a run read; `known`: those that the ledger has.
     """
     fresh = heard_in(inputs)
-    eves = {(namesrv_id, day - _ONE_DAY) for namesrv_id, day in fresh} - fresh
-    if not eves - heard_in(known({day for _, day in eves})):
-        return []
-    seen = fresh | heard_in(known(None))
-    found = []
-    for namesrv_id, eve in sorted(eves - seen):
+    seen, found = fresh | heard_in(known), []
+    for namesrv_id, eve in sorted({(name, day - _ONE_DAY) for name, day in fresh} - seen):
         earlier = max((day for name, day in seen if name == namesrv_id and day < eve), default=None)
         if earlier is not None:
             first = earlier + _ONE_DAY
@@ -416,15 +409,8 @@ class Night:
         warehouse = self._warehouse
         self.condense([day])
         work = self._work(day)
-        # Along with them goes what is still to be counted of all days' rules.
-        waiting, self.read.to_count = self.read.to_count, []
         groups = self._grouped(work)
-        calls: list[partial[Any]] = [partial(replay_namesrvs, group) for group in groups]
-        calls += [partial(count_together, piece) for piece in waiting]
-        found = (for_files(self._passes) if len(groups) > 1 else self._passes).each(call, calls)
-        together: list[JudgedTogether] = found[: len(groups)]
-        for counted in found[len(groups) :]:
-            self.read.measurements += counted
+        together = (for_files(self._passes) if len(groups) > 1 else self._passes).each(replay_namesrvs, groups)
         judged = [of for group in together for of in group.each]
         self._replace(day, SETTLED, judged)
         since = min((of.reconsidered_since for of in judged if of.reconsidered_since is not None), default=None)
@@ -478,12 +464,12 @@ class Night:
         today = today.having(self._held([bronze.QUARANTINE], sorted(read)).named)
         before = self._held(_CARRIED, starts)
         # What tells when name servers began.
-        ever = self._held([bronze.NAMESRV_EVENTS], [d for d in recorded if d <= day])
-        begun = set(ever.rows(bronze.NAMESRV_EVENTS, ["namesrv_id"], _IS_BEGINNING)["namesrv_id"].to_pylist())
+        earlier = self._held([bronze.NAMESRV_EVENTS], [d for d in recorded if d <= day])
+        begun = set(earlier.rows(bronze.NAMESRV_EVENTS, ["namesrv_id"], _IS_BEGINNING)["namesrv_id"].to_pylist())
         told = self._held([gold.EXPIRED_BROKERS], [d for d in recorded if d < day][-_WAITED_DAYS:])
+        earlier = earlier.having(told.named)
         unread, published = self._unread(), self._published(day, recorded)
         opened = files_of(warehouse, gold.INTERVAL_TABLES, [dt.date.max], published=True)
-        in_force = warehouse.slices_in_force({None})
         # The last ones to end are small.
         names = sorted(heard.keys() | set(settings["namesrv_id"].to_pylist()), key=lambda name: (-heard[name], name))
         going_on = warehouse.going_on(names, day)
@@ -499,11 +485,9 @@ class Night:
                     today.of(name),
                     start,
                     before.of(name),
-                    ever.of(name),
-                    told.of(name),
+                    earlier.of(name),
                     None if published is None else published.of(name),
                     opened.of(name),
-                    {cut.table: digest for cut, digest in in_force.items() if cut.namesrv_id == name},
                     {what: self.read.stashed.get((what, day, name), ()) for what in get_args(Stashed)},
                     Background(
                         settings.filter(own),
@@ -539,14 +523,14 @@ class Night:
     def _scan_life(self, day: dt.date, start: dt.date | None) -> pa.Table:
         """Return the outcomes that tell whether periodic scans still run when `day` begins.
 
-        What ended a scan for good may have happened on any day before, and so what began another; the ledger knows the days.
+        What ended a scan for good may have happened on any day before, and so what began another; the ledger knows since when.
         """
         if start is None:
             return empty(gold.EVENT_OUTCOMES)
         ledger = self._warehouse.ledger()
         unpublished = {d for d in days_of(self._warehouse.recorded()) if d not in ledger.days} | self.replayed
         failed = min((d for d in ledger.halting_days if d < day), default=day)
-        days = {d for d in ledger.scan_days if failed <= d < day}
+        days = {d for d in ledger.days if failed <= d < day}
         first = min({start, *unpublished})
         days |= {d for d in days_of(self._warehouse.recorded(), first=first) if d < day}
         self._hold([gold.EVENT_OUTCOMES], days)

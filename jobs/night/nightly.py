@@ -108,7 +108,7 @@ def publish(
             "report": json.dumps(report, sort_keys=True),
         },
     )
-    summary.warnings = [*warnings, *holes(inputs, warehouse.slices_in_force)]
+    summary.warnings = [*warnings, *holes(inputs, warehouse.slices_in_force())]
     summary.digests = gold_digests(digests)
     if were.intersection(done):
         _, _, restatements = (statement("restatements") or "").partition(" AS\n")

@@ -6,7 +6,6 @@ import datetime as dt
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Literal
 
 import pyarrow as pa
@@ -19,7 +18,6 @@ from jobs.store.files import DataFile, read_files, reading, write_file
 from jobs.store.places import filesystem_of, table_path, unnamed
 from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.codes import ResponseCode
-from namesrv_day.arrow.digest import Digest
 from namesrv_day.arrow.rows import derived_of, empty
 from namesrv_day.arrow.sql import ask, connection
 from namesrv_day.day.alive import alive, as_of, columns_for
@@ -99,23 +97,15 @@ class Files:
         once: Collection[str] = (),
     ) -> pa.Table:
         """Return the rows of a table: all columns or some, all rows or those `where`; see `read_files`. Raises TamperedError."""
-        if self.namesrv_ids is None or not self.files(table):
-            return read_files(self.root, table, self.files(table), columns, where, once)
-        own = pc.field("namesrv_id").isin(sorted(self.namesrv_ids))
-        both = own if where is None else own & where
-        # Where a file is its own, to look at whose a row is takes longer than to read the row.
-        parts = groupby(self.files(table), lambda file: self._is_own(table, file))
-        found = [
-            read_files(self.root, table, [*files], columns, where if is_own else both, once) for is_own, files in parts
-        ]
-        rows = pa.concat_tables(found)
+        if self._is_of_some(table):
+            own = pc.field("namesrv_id").isin(sorted(self.namesrv_ids or ()))
+            where = own if where is None else own & where
+        rows = read_files(self.root, table, self.files(table), columns, where, once)
         return rows.unify_dictionaries().combine_chunks() if once else rows
 
-    def _is_own(self, table: Table, file: DataFile) -> bool:
-        """Return whether all rows of a file count."""
-        low, high = file.namesrvs
-        is_of_one = self.namesrv_ids is None or (low == high and low in self.namesrv_ids)
-        return is_of_one or "namesrv_id" not in table.column_names
+    def _is_of_some(self, table: Table) -> bool:
+        """Return whether rows of a table count only if they are of some name servers."""
+        return self.namesrv_ids is not None and "namesrv_id" in table.column_names
 
     def on(
         self,
@@ -143,14 +133,9 @@ class Files:
     @contextmanager
     def reading(self, table: Table, *, with_keys: bool = True) -> Iterator[DuckDBPyRelation]:
         """Give the rows of a table to be asked within, as `store.files.reading`."""
-        files = self.files(table)
-        with reading(self.root, table, files, with_keys=with_keys) as rows:
-            # Each step of a relation is bound anew.
-            if all(self._is_own(table, file) for file in files):
-                yield rows
-            else:
-                names = map(ConstantExpression, sorted(self.namesrv_ids or ()))
-                yield rows.filter(ColumnExpression("namesrv_id").isin(*names))
+        with reading(self.root, table, self.files(table), with_keys=with_keys) as rows:
+            names = map(ConstantExpression, sorted(self.namesrv_ids or ()))
+            yield rows.filter(ColumnExpression("namesrv_id").isin(*names)) if self._is_of_some(table) else rows
 
     def few(self, table: Table, columns: Sequence[str], clause: str, others: Mapping[str, pa.Table]) -> pa.Table:
         """Return columns of few of the rows: those that `clause` leaves, SQL behind `FROM rows` that may join `others`.
@@ -188,9 +173,6 @@ def files_of(
     return Files(warehouse.path, named)
 
 
-# To look at when a beat came first takes longer than it spares where nearly all came then, or there is much to compare with.
-_MANY = 64
-_MOST_OF_A_DAY = dt.timedelta(hours=16)
 _SAID_OF_BEATS = {*EVENTS.names, "event_time", "effect_time", "response_code", "response_remark"}
 # The periods of an address that follow each other are one time.
 _PERIODS = """
@@ -206,9 +188,9 @@ class NamesrvWork:
     """One name server's day, and the files in which there may be rows of it.
 
     `today`: bronze tables of the day, and topic_configs; `start`: the last day before, and `before` its tables, with the intervals
-    that were there on it or later; `ever`: namesrv_events up to the day; `told`: expired_brokers of days before.
+    that were there on it or later; `earlier`: namesrv_events up to the day, and expired_brokers of days before.
     `published`: gold tables of the day as they were published; None: they never were, or it is the last; `opened`: of intervals
-    that are published as open, and `open_digests` of these, by table. `stash`: the files of `hours` of beats and of `answers`.
+    that are published as open. `stash`: the files of `hours` of beats and of `answers`.
     `suspected`: as `flags.suspected.SUSPECTED`; `unread`: see `VerifyInput`.
     """
 
@@ -218,11 +200,9 @@ class NamesrvWork:
     today: Files
     start: dt.date | None
     before: Files
-    ever: Files
-    told: Files
+    earlier: Files
     published: Files | None
     opened: Files
-    open_digests: Mapping[str, Digest]
     stash: Mapping[Stashed, tuple[str, ...]]
     background: Background
     suspected: pa.Table
@@ -311,12 +291,7 @@ class NamesrvWork:
         same = (
             f"rows.broker_addr IS NOT DISTINCT FROM during.broker_addr AND {at} > during.after AND {at} <= during.last"
         )
-        spans, when = _spans(during), "true"
-        if len(spans) < _MANY and sum((last - after for after, last in spans), dt.timedelta()) < _MOST_OF_A_DAY:
-            # Files are read only where one of the spans lies.
-            each = (f"{at} > TIMESTAMPTZ '{after}' AND {at} <= TIMESTAMPTZ '{last}'" for after, last in spans)
-            when = " OR ".join(each) or "false"
-        return self.today.few(TABLES[kind], columns, f"SEMI JOIN during ON {same} WHERE {when}", {"during": during})
+        return self.today.few(TABLES[kind], columns, f"SEMI JOIN during ON {same}", {"during": during})
 
     def single_beats(self, beaten: pa.Table, *, with_answers: bool) -> pa.Table:
         """Return the single beats of (broker_addr, period) as events, where they were recorded."""
@@ -335,14 +310,3 @@ def require_configs(root: str, configs: pa.Table, digests: Collection[str | None
     if wrong := [*wrong_configs(configs), *sorted(map(str, missing))]:
         where = table_path(root, bronze.TOPIC_CONFIGS_TABLE)
         raise TamperedError(f"topic_configs: {where} does not hold what was read as {wrong[0]}")
-
-
-def _spans(during: pa.Table) -> list[tuple[dt.datetime, dt.datetime]]:
-    """Return the time of any address."""
-    merged: list[tuple[dt.datetime, dt.datetime]] = []
-    for after, last in sorted(zip(during["after"].to_pylist(), during["last"].to_pylist(), strict=True)):
-        if merged and after <= merged[-1][1]:
-            merged[-1] = merged[-1][0], max(last, merged[-1][1])
-        else:
-            merged.append((after, last))
-    return merged

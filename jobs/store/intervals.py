@@ -59,13 +59,11 @@ def write_intervals(
     run_id: str,
     there: Sequence[Iterable[DataFile]],
     kind: Kind = "open",
-    published: Digest | None = None,
 ) -> Written:
     """Write the intervals that a name server had on a day: those that closed on it, and of the open ones what differs from `there`.
 
-    `rows`: as they are stored; `there`: files that may hold its open intervals, as the run sees them and as they were published;
-    `published`: the digest of the latter as the ledger has it, with which they have been compared. Files of several name servers,
-    and of another kind, are not kept.
+    `rows`: as they are stored; `there`: files that may hold its open intervals, as the run sees them and as they were published.
+    Files of several name servers, and of another kind, are not kept.
     """
     rows = conformed(rows, table)
     is_open = pc.is_null(rows[table.span[1]])
@@ -74,8 +72,6 @@ def write_intervals(
     known = [_parts_of(files, namesrv_id, kind) for files in there]
     count = _count(opened.num_rows, next((part.of for parts in known for part in parts), None))
     of_opened, found = list[DataFile](), list[Digest]()
-    if published is not None and _are_published(opened, published, known):
-        of_opened, found, opened = [*known[0].values()], [published], opened.slice(0, 0)
     for part, some in _parted(opened, table, count):
         [digest] = digests_by(some).values()
         found.append(digest)
@@ -95,13 +91,6 @@ def _by_key(rows: pa.Table, table: Table) -> pa.Table:
     """Return rows in order: a question about one topic or broker finds its own together, and passes over the rest of a file."""
     names = [name for name in table.key if pa.types.is_string(rows.schema.field(name).type)]
     return rows.sort_by([(name, "ascending") for name in names])
-
-
-def _are_published(opened: pa.Table, published: Digest, known: Sequence[Mapping[_Part, DataFile]]) -> bool:
-    """Return whether open intervals are those that were published, all of them in files that the run sees as they were then."""
-    rows = sum(file.rows for file in known[0].values())
-    is_seen = published.rows == opened.num_rows == rows and all(parts == known[0] for parts in known)
-    return is_seen and sum_of(digests_by(opened).values()) == published
 
 
 class _Part(NamedTuple):

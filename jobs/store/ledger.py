@@ -18,7 +18,6 @@ from schemas import bronze
 
 HALTED: Final = "outcome.scan_failed"
 """Key of `counts`: events that ended a name server's periodic scan."""
-_SCAN_LIFE = (HALTED, "outcome.started", "outcome.stopped")
 _RUN = ("run_id", "finished_time", "days", "versions", "digests", "counts", "config_sha256", "code_version", "report")
 COLUMNS: Final = (*_RUN, "layout", "status", "ingest_runs")
 """The columns of `runs` that are read to know what was published; what slices there are is asked for apart."""
@@ -44,8 +43,7 @@ class Ledger:
     """What the published runs say together; `last` is None where nothing has been published.
 
     `runs`: their ids, with when each was published; `covered`: ingest runs whose rows are published; `days`:
-    days that are; `halting_days`: those of runs in which a scan failed; `scan_days`: those of runs in which a scan failed or a
-    name server started or stopped.
+    days that are; `halting_days`: those of runs in which a scan failed.
     """
 
     last: Run | None = None
@@ -53,7 +51,6 @@ class Ledger:
     covered: frozenset[str] = frozenset()
     days: frozenset[dt.date] = frozenset()
     halting_days: frozenset[dt.date] = frozenset()
-    scan_days: frozenset[dt.date] = frozenset()
 
 
 def read_ledger(runs: pa.Table, warehouse: str) -> Ledger:
@@ -63,18 +60,15 @@ def read_ledger(runs: pa.Table, warehouse: str) -> Ledger:
         require_layout(warehouse, layout)
     if not published.num_rows:
         return Ledger()
-    counts = published.column("counts").combine_chunks()
-    happened = {key: pc.map_lookup(counts, pa.scalar(key), "first").to_pylist() for key in _SCAN_LIFE}
+    halted = pc.map_lookup(published.column("counts").combine_chunks(), pa.scalar(HALTED), "first").to_pylist()
     days = published.column("days").to_pylist()
-    halting = {day for halted, of in zip(happened[HALTED], days, strict=True) if halted for day in of}
-    scans = {day for *counted, of in zip(*happened.values(), days, strict=True) if any(counted) for day in of}
+    halting = {day for is_one, of in zip(halted, days, strict=True) if is_one for day in of}
     return Ledger(
         last_of(published),
         dict(zip(*(published.column(name).to_pylist() for name in ("run_id", "finished_time")), strict=True)),
         frozenset(run for of in published.column("ingest_runs").to_pylist() for run in of),
         frozenset(day for of in days for day in of),
         frozenset(halting),
-        frozenset(scans),
     )
 
 

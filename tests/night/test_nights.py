@@ -156,10 +156,10 @@ def test_holes_are_found_between_recorded_days() -> None:
     day = dt.date(2026, 3, 9)
     read = [Slice("heartbeats", day, NAMESRV), Slice("registrations", day, "new:1"), Slice("findings", day, "x:1")]
     earlier = [Slice("heartbeats", day - dt.timedelta(days=3), NAMESRV), Slice("quarantine", day, None)]
-    assert holes(read, lambda _: earlier) == [
+    assert holes(read, earlier) == [
         f"hole: nothing of {NAMESRV} is recorded on 2026-03-07 to 2026-03-08, but on 2026-03-06 and 2026-03-09"
     ]
-    assert holes(read[:1], lambda _: [Slice("route_observations", day - dt.timedelta(days=1), NAMESRV)]) == []
+    assert holes(read[:1], [Slice("route_observations", day - dt.timedelta(days=1), NAMESRV)]) == []
 
 
 def test_a_hole_is_told_and_filled(nights: Nights, tmp_path: Path) -> None:

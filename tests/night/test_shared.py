@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.errors import EXIT_USAGE, UsageError
-from jobs.passes import InProcess, Note, OnSpark, _calling
+from jobs.passes import InProcess, OnSpark, _calling, note_in
 from jobs.spark_options import is_local, is_meant_for_cluster
 from tests.night.nights import Nights, night
 
@@ -21,7 +21,7 @@ def twice(number: int) -> int:
     return 2 * number
 
 
-def done(note: Note | None, *pieces: int) -> list[Any]:
+def done(note: Path | None, *pieces: int) -> list[Any]:
     """Return what tasks hand back, as Spark's worker calls them."""
     packed = [zlib.compress(pickle.dumps(piece)) for piece in pieces]
     batch = pa.record_batch({"number": pa.array(range(len(pieces)), pa.int64())})
@@ -31,12 +31,12 @@ def done(note: Note | None, *pieces: int) -> list[Any]:
 
 def test_each_task_looks_whether_it_sees_the_warehouse(tmp_path: Path) -> None:
     """Where the note is not there, or another run's lies in its place, no piece is worked on, and the failure travels back."""
-    note = Note.written(str(tmp_path))
+    note = note_in(tmp_path)
     assert done(note, 1, 2) == [2, 4]
-    Path(note.path).write_text("another", encoding="utf-8")
+    note.write_text("another", encoding="utf-8")
     for found in done(note, 1):
         assert isinstance(found, UsageError)
-    Path(note.path).unlink()
+    note.unlink()
     (found,) = done(note, 1)
     assert (found.exit_code, str(tmp_path) in str(found)) == (EXIT_USAGE, True)
     assert "docs/cluster.md" in str(found)
