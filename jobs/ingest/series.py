@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import lru_cache
 from itertools import groupby, islice, pairwise
 from operator import attrgetter
 from pathlib import Path
@@ -68,11 +69,8 @@ def peek(path: Path, vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS, until_u
     `until_us`: of those that do not lie after the clock of who reads.
     """
     last_ns = None if until_us is None else until_us * NS_PER_US
-    try:
-        recorded = (of for of in read_capture(path, None, vxlan_ports) if last_ns is None or of.time_ns <= last_ns)
-        return list(islice(recorded, _PEEKED_PACKETS))
-    except (CaptureError, OSError):
-        return []
+    recorded = UntilItStops(read_capture(path, None, vxlan_ports))
+    return list(islice((of for of in recorded if last_ns is None or of.time_ns <= last_ns), _PEEKED_PACKETS))
 
 
 def _sent(segment: Segment) -> tuple[int, bytes]:
@@ -116,7 +114,8 @@ def bearing_of(
     found = _places(peeked, transcript, begun or {}, is_early=early is not None)
     is_plain = early is None and found[Bearing.BEHIND] > 0 == found[Bearing.EARLIER]
     if not is_plain and path is not None and len(peeked) == _PEEKED_PACKETS:
-        found = _places(_all(path, vxlan_ports), transcript, begun or {}, is_early=early is not None)
+        recorded = UntilItStops(read_capture(path, None, vxlan_ports))
+        found = _places(recorded, transcript, begun or {}, is_early=early is not None)
     behind, again, before = (found[kind] for kind in (Bearing.BEHIND, Bearing.AGAIN, Bearing.EARLIER))
     if early is None:
         return Bearing.STEPPED if before > behind + again else Bearing.BEHIND
@@ -138,13 +137,6 @@ def _read_from(first_ns: int, read: Iterable[tuple[int, int]]) -> int:
         if first <= until + BEAT_NS:
             until = max(until, last)
     return until
-
-
-def _all(path: Path, vxlan_ports: Collection[int]) -> Iterator[Segment]:
-    try:
-        yield from read_capture(path, None, vxlan_ports)
-    except (CaptureError, OSError):
-        return
 
 
 def _places(
@@ -308,7 +300,7 @@ class _Reader:
         self._again: dict[str, int] = {}
         """How many packets of each were read from another one."""
         self._begun: dict[tuple[str, str], Stream] = {}
-        self._peeked: dict[Path, list[Segment]] = {}
+        self._peek = lru_cache(_PEEKED_FILES)(self._peeked)
         self._ahead, self._ahead_rows = 0, list[Row]()
         """How many packets of a capture lie after the clock of who reads it, and quarantine rows for them."""
         self._all, self._behind = max(1, sum(source.bytes for source in series.sources)), 0
@@ -356,13 +348,9 @@ class _Reader:
         found.count, found.days = self._rows.count, self._rows.days
         return found
 
-    def _peek(self, source: Source) -> list[Segment]:
+    def _peeked(self, source: Source) -> list[Segment]:
         """Return the first segments of a capture, which its neighbours are held against, too."""
-        if source.path not in self._peeked:
-            if len(self._peeked) >= _PEEKED_FILES:
-                del self._peeked[next(iter(self._peeked))]
-            self._peeked[source.path] = peek(source.path, self._conf.vxlan_ports, self._before.until_us)
-        return self._peeked[source.path]
+        return peek(source.path, self._conf.vxlan_ports, self._before.until_us)
 
     def _read(self, source: Source, peeked: Sequence[Segment], following_ns: int) -> Values:
         """Read a capture; return its row for `sources`, with the reason if reading stopped early.

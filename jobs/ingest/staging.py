@@ -284,6 +284,7 @@ ROWS_AT_A_TIME = 250_000
 _ROWS_ASKED, _BYTES_ASKED = 65_536, 16 << 20
 # What DuckDB needs beyond goes to files.
 _MEMORY = "64MB"
+# So many are in memory together, and so large is a file.
 _BYTES_AT_A_TIME, _ROWS_PER_FILE = 48 << 20, 131_072
 _WHENCE = ("ingest_run", "source_file", "source_offset")
 # What is filled in, besides.
@@ -503,7 +504,7 @@ def write_staged(warehouse: Warehouse, staging: Staging, result: Ingested, last_
         for row in revoked.to_pylist():
             table = WRITTEN[row["table"]]
             # Mostly they are of the last day.
-            days |= _take_out(warehouse, table, row["ids"], reversed(warehouse.files(table)))
+            days |= take_out(warehouse, table, row["ids"], reversed(warehouse.files(table)))
     for name in sorted(staging.tables & WRITTEN.keys()):
         counted = _write_new(warehouse, staging, WRITTEN[name])
         if name == bronze.ROUTE_OBSERVATIONS.name:
@@ -524,7 +525,7 @@ def write_staged(warehouse: Warehouse, staging: Staging, result: Ingested, last_
     result.days = sorted(days)
 
 
-def _take_out(warehouse: Warehouse, table: Table, keys: Iterable[str], files: Iterable[DataFile]) -> set[dt.date]:
+def take_out(warehouse: Warehouse, table: Table, keys: Iterable[str], files: Iterable[DataFile]) -> set[dt.date]:
     """Have `files` without the rows of these keys, of which each is there once; return the days that they were on."""
     left, days = set(keys), set[dt.date]()
     for file in files:
@@ -585,7 +586,7 @@ def _write_new(warehouse: Warehouse, staging: Staging, table: Table) -> Values:
             read_files(warehouse.path, table, [part[of["file"]]], filter=pc.field(key).isin(of["keys"]))
             for of in met.to_pylist()
         )
-        for stored in _in_memory(found):
+        for stored in together(found, _ROWS_PER_FILE, _BYTES_AT_A_TIME):
             staging.ask(f"INSERT INTO known SELECT {key}, {day}, {content} FROM stored", stored=stored)
     # What a row says is asked only where keys are stored.
     [[are_met]] = staging.ask("SELECT count(*) > 0 FROM known").to_pydict().values()
@@ -600,13 +601,13 @@ def _write_new(warehouse: Warehouse, staging: Staging, table: Table) -> Values:
     # In files of one day, in which rows are in order.
     order = [(column, "ascending") for column in ("namesrv_id", "seq", key) if column in table.column_names]
     added = list[DataFile]()
-    for rows in _in_memory(wanted()):
+    for rows in together(wanted(), _ROWS_PER_FILE, _BYTES_AT_A_TIME):
         days = pc.unique(rows["day"]).to_pylist() if "day" in table.column_names else [None]
         for at in days:
             of_day = rows if len(days) == 1 else rows.filter(pc.field("day") == at)
             added.append(write_file(_sorted(of_day, order), warehouse.path, table, at, warehouse.run_id))
     counted: Values = staging.ask(_COUNTED).to_pylist()[0]
-    _take_out(warehouse, table, counted["changed"], files)
+    take_out(warehouse, table, counted["changed"], files)
     if added:
         warehouse.change(table, added)
     return counted
@@ -654,11 +655,6 @@ def _without_nulls(value: Any) -> Any:
 
 def _shown(at: dt.datetime) -> str:
     return f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
-
-
-def _in_memory(pieces: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yield the rows of all pieces, at once as many as may be in memory together, which is also how large a file may be."""
-    return together(pieces, _ROWS_PER_FILE, _BYTES_AT_A_TIME)
 
 
 def _sorted(rows: pa.Table, order: Sequence[tuple[str, str]]) -> pa.Table:
