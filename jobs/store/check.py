@@ -221,7 +221,6 @@ class Holder:
 # What writers that died have left, and Hadoop's checksums, no reader looks at.
 _BESIDE: Final = re.compile(r"_last_checkpoint|\..*|.*\.tmp|.*#\d+")
 _MS: Final = dt.timedelta(milliseconds=1)
-_SAID: Final = ("size", "parts", "vector", "stats")
 Json = dict[str, Any]
 
 
@@ -391,7 +390,7 @@ class Sealed:
                     run_id, pinned, new, gone = step
                     files -= gone
                     files |= new
-                    if pinned == number and files != log.files.keys():
+                    if pinned == number and files != log.files:
                         yield f"{table.name}: the log of {log.where} names other files than run {run_id} published"
                     if pinned < number and files and number != log.first and (new or gone or pinned < 0):
                         yield f"{table.name}: run {run_id} pins version {pinned}, which is not that of its files"
@@ -433,7 +432,7 @@ def _is_in(entry: Entry, pieces: set[tuple[str, str, Any]]) -> bool:
 
 
 class _Log:
-    """A table's log, gone through commit by commit; `wrong`: what was found on the way, `files`: those of a version, by path."""
+    """A table's log, gone through commit by commit; `wrong`: what was found on the way, `files`: the paths of a version's."""
 
     def __init__(self, root: str, table: Table) -> None:
         self._root, self._table, self.where = root, table, table_path(root, table)
@@ -443,8 +442,8 @@ class _Log:
         entries = [entry for name, _ in self._names if (entry := delta_log.ENTRY.fullmatch(name))]
         self._numbers = {kind: {int(of[1]) for of in entries if of[2] == kind} for kind in ("json", "crc", _CHECKPOINT)}
         self.wrong: list[str] = []
-        self.files: dict[str, Json] = {}
-        self._meta: Json = {}
+        self.files: set[str] = set()
+        self._columns, self._true = _columns_of({}), set[str]()
         self.first = -1
 
     def strange(self) -> Iterator[str]:
@@ -463,106 +462,87 @@ class _Log:
         whole = next((number + 1 for number in range(head, -1, -1) if number not in commits), 0)
         self.first = min((number for number in self._numbers[_CHECKPOINT] if whole and number + 1 >= whole), default=-1)
         if self.first >= 0:
-            adds, self._meta = self._checkpoint(self.first)
-            for add in adds:
-                self.files[add["path"]] = add
-                self._require_true(add, f"{self.first:020d}.checkpoint.parquet")
-            self._require_columns(f"{self.first:020d}.checkpoint.parquet")
+            name = f"{self.first:020d}.{_CHECKPOINT}"
+            adds, meta = self._state(name)
+            self._apply(name, [{"add": add} for add in adds or ()] + [{"metaData": meta}])
             yield self.first
         for number in range(max(self.first + 1, whole), head + 1):
             name = f"{number:020d}.json"
-            try:
-                self._apply(name, is_sealed=name <= sealed)
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
-                raise TamperedError(
-                    f"{self._table.name}: {self._folder}/{name} says what no commit says: {error!r}"
-                ) from error
-            try:
-                self._compare(number)
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
-                self._note(f"{number:020d}.crc", f"has a checksum that says what none says: {error!r}")
+            actions = delta_log.actions_of(self._table, self._system, f"{self._folder}/{name}")
+            self._apply(name, actions, is_sealed=name <= sealed)
+            for kind in (_CHECKPOINT, "crc"):
+                if number in self._numbers[kind]:
+                    self._compare(f"{number:020d}.{kind}")
             yield number
 
-    def _apply(self, name: str, *, is_sealed: bool) -> None:
-        for action in delta_log.actions_of(self._table, self._system, f"{self._folder}/{name}"):
-            if said := action.get("remove"):
-                self.files.pop(unquote(said["path"]), None)
-            if said := action.get("add"):
-                add = _said(said)
-                self.files[add["path"]] = add
-                if not is_sealed:
-                    self._require_true(add, name)
-            if said := action.get("metaData"):
-                self._meta = said
-                if not is_sealed:
-                    self._require_columns(name)
+    def _apply(self, name: str, actions: Iterable[Json], *, is_sealed: bool = False) -> None:
+        try:
+            for action in actions:
+                if said := action.get("remove"):
+                    self.files.discard(unquote(said["path"]))
+                if said := action.get("add"):
+                    self.files.add(unquote(said["path"]))
+                    if not is_sealed:
+                        self._require_true(said, name)
+                if (said := action.get("metaData")) is not None:
+                    self._columns = _columns_of(said)
+                    fields = [pa.field(of.name, of.type) for of in self._table.delta_schema]
+                    ours = _fields_of(Schema.from_arrow(pa.schema(fields)).to_json()), [*self._table.partition_by]
+                    if not is_sealed and self._columns[:2] != ours:
+                        self._note(name, "says other columns than the table has")
+        except _NOT_SAID as error:
+            where = f"{self._table.name}: {self._folder}/{name}"
+            raise TamperedError(f"{where} says what no commit says: {error!r}") from error
 
-    def _checkpoint(self, number: int) -> tuple[list[Json], Json]:
-        """Return what a checkpoint says of files, and of columns."""
-        name = f"{self._folder}/{number:020d}.checkpoint.parquet"
+    def _state(self, name: str) -> tuple[list[Json] | None, Json | None]:
+        """Return what a checkpoint, or a checksum, says of files, and of columns; None: nothing."""
+        path = f"{self._folder}/{name}"
+        if not name.endswith(_CHECKPOINT):
+            (said, *_) = [*delta_log.actions_of(self._table, self._system, path), {}]
+            return said.get("allFiles"), said.get("metadata")
         # Arrow would end the process over some that are damaged.
         try:
-            with self._system.open_input_stream(name) as stream, tempfile.NamedTemporaryFile() as file:
+            with self._system.open_input_stream(path) as stream, tempfile.NamedTemporaryFile() as file:
                 file.write(stream.read())
                 file.flush()
                 rows = connection().read_parquet(file.name).to_arrow_table().to_pylist()
-            found = [_said(row["add"]) for row in rows if row.get("add")]
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, duckdb.Error) as error:
-            raise TamperedError(f"{self._table.name}: {name} cannot be read: {first_line(error)}") from error
-        return found, next((row["metaData"] for row in rows if row.get("metaData")), {})
+        except (OSError, ValueError, duckdb.Error) as error:
+            raise TamperedError(f"{self._table.name}: {path} cannot be read: {first_line(error)}") from error
+        meta: Json = next((row["metaData"] for row in rows if row.get("metaData")), {})
+        return [row["add"] for row in rows if row.get("add")], meta
 
-    def _compare(self, number: int) -> None:
-        """Note what a checkpoint, or checksum, of a version says otherwise than the commits up to it."""
-        said = _columns_of(self._meta)
-        if number in self._numbers[_CHECKPOINT]:
-            name, (adds, meta) = f"{number:020d}.checkpoint.parquet", self._checkpoint(number)
-            found = {add["path"]: add for add in adds}
-            is_same = found.keys() == self.files.keys() and _columns_of(meta) == said
-            pairs = ((add, self.files[path]) for path, add in found.items()) if is_same else ()
-            if not is_same or any(add[of] != here[of] for add, here in pairs for of in _SAID):
+    def _compare(self, name: str) -> None:
+        """Note what a checkpoint, or checksum, of a version says otherwise than the commits up to it, or than there is."""
+        try:
+            adds, meta = self._state(name)
+            is_same = adds is None or {unquote(of["path"]) for of in adds} == self.files
+            if not is_same or (meta is not None and _columns_of(meta) != self._columns):
                 self._note(name, "says other things than the commits up to it")
-            for add in found.values():
-                if "parsed" in add:
-                    self._require_true(add, name)
-        if number in self._numbers["crc"]:
-            name = f"{number:020d}.crc"
-            (checksum, *_) = [*delta_log.actions_of(self._table, self._system, f"{self._folder}/{name}"), {}]
-            files = checksum.get("allFiles")
-            is_same = files is None or {unquote(of["path"]) for of in files} == self.files.keys()
-            if not is_same or ("metadata" in checksum and _columns_of(checksum["metadata"]) != said):
-                self._note(name, "says other things than the commits up to it")
-
-    def _require_columns(self, name: str) -> None:
-        fields = [pa.field(of.name, of.type) for of in self._table.delta_schema]
-        ours = _fields_of(Schema.from_arrow(pa.schema(fields)).to_json())
-        if _columns_of(self._meta)[:2] != (ours, list(self._table.partition_by)):
-            self._note(name, "says other columns than the table has")
+            for add in adds or ():
+                self._require_true(add, name)
+        except _NOT_SAID as error:
+            self._note(name, f"has a checkpoint, or checksum, that says what none says: {error!r}")
 
     def _require_true(self, add: Json, name: str) -> None:
         """Note if an entry says of a file what it is not: readers would leave out rows."""
-        cut = (part.partition("=") for part in posixpath.dirname(add["path"]).split("/") if part)
+        said, path = json.dumps(add, sort_keys=True, default=str), unquote(add["path"])
+        if said in self._true:
+            return
+        cut = (part.partition("=") for part in posixpath.dirname(path).split("/") if part)
         parts = {key: None if value == NO_VALUE else unquote(value) for key, _, value in cut}
-        if add["parts"] != parts or add["vector"] or not _is_true(self._root, self._table, add):
-            self._note(name, f"says of {add['path']} what it is not")
+        is_there = dict(add.get("partitionValues") or ()) == parts and not add.get("deletionVector")
+        if is_there and _is_true(self._root, self._table, path, add):
+            self._true.add(said)
+        else:
+            self._note(name, f"says of {path} what it is not")
 
     def _note(self, name: str, said: str) -> None:
         self.wrong.append(f"{self._table.name}: the log of {self.where} {said}: {name}")
 
 
 _CHECKPOINT: Final = "checkpoint.parquet"
-
-
-def _said(add: Json) -> Json:
-    """Return what an entry says of a file, however it is written."""
-    stats, parsed = add.get("stats"), add.get("stats_parsed")
-    said = {
-        "path": unquote(add["path"]),
-        "size": add["size"],
-        "parts": dict(add.get("partitionValues") or ()),
-        "vector": add.get("deletionVector"),
-        "stats": json.loads(stats) if stats else {},
-    }
-    return {**said, "parsed": parsed} if parsed else said
+_NOT_SAID: Final = (KeyError, TypeError, ValueError, AttributeError)
+"""What is raised where an entry is not of the form of one."""
 
 
 def _columns_of(meta: Mapping[str, Any]) -> tuple[Any, Any, Any]:
@@ -576,18 +556,18 @@ def _fields_of(schema: str) -> list[tuple[str, str]]:
     return [(of["name"], json.dumps(of["type"], sort_keys=True)) for of in json.loads(schema)["fields"]]
 
 
-def _is_true(root: str, table: Table, add: Json) -> bool:
+def _is_true(root: str, table: Table, path: str, add: Json) -> bool:
     """Return whether what an entry says of a file's rows is so; of one that is gone nothing is read."""
     try:
-        found = described(root, table, add["path"], None)
+        found = described(root, table, path, None)
     except TamperedError:
         return True  # it is told of elsewhere, if it is needed
     if found.size != add["size"]:
         return False
-    stats = [of for of in (add["stats"], add.get("parsed")) if of]
+    stats = [of for of in (json.loads(add.get("stats") or "{}"), add.get("stats_parsed")) if of]
     if all(of == json.loads(found.stats) for of in stats):
         return True
-    rows = pa.concat_tables(batches_of(root, table, [DataFile(add["path"], 0, 0, None)]))
+    rows = pa.concat_tables(batches_of(root, table, [DataFile(path, 0, 0, None)]))
     return all(of.get("numRecords") == rows.num_rows and not _false_bounds(rows, of) for of in stats)
 
 
