@@ -380,29 +380,41 @@ def _ceiling(value: Any) -> Any:
 # -- rows that DuckDB reads when it is asked for them ------------------------------------------------------------------
 
 
-def relation_of(
+@contextmanager
+def reading(
     root: str, table: Table, files: Sequence[DataFile], *, with_keys: bool = True
-) -> duckdb.DuckDBPyRelation:
-    """Return the rows of data files, file after file, with the columns of `table`, as this thread's DuckDB reads them when asked.
+) -> Iterator[duckdb.DuckDBPyRelation]:
+    """Give the rows of data files, file after file, with the columns of `table`, for this thread's DuckDB to ask within.
 
     It reads files of ours itself, much faster than through Arrow. A key that is not stored it makes of every row that it reads: who
-    wants few rows makes it afterwards. Raises TamperedError if a file cannot be opened.
+    wants few rows makes it afterwards. Raises as `read_files`. Some damage DuckDB alone notices: such an error of its reader has no
+    class of its own.
     """
     made = derived_of(table)
     left_out = () if with_keys else made.keys() & {*table.key}
     names = [name for name in table.column_names if name not in left_out]
-    parts = []
-    # It lies on this machine, and what it is called says that it has just the columns that we write.
-    is_here = local_path(root) is not None
-    for is_ours, some in groupby(files, lambda file: is_here and sha256_in(file.path) is not None):
-        if is_ours:
-            # One statement: each step of a relation is bound anew.
-            days = groupby(some, lambda file: file.day)
-            parts.append(connection().sql(" UNION ALL ".join(_sql(root, table, [*of], made, names) for _, of in days)))
-        else:
-            rows = connection().from_arrow(dataset_of(root, table, [*some]))
-            parts.append(rows.project(", ".join(f"{made.get(name, name)} AS {name}" for name in names)))
-    return reduce(duckdb.DuckDBPyRelation.union, parts)
+    try:
+        parts = [] if files else [connection().from_arrow(empty(table))]
+        # It lies on this machine, and what it is called says that it has just the columns that we write.
+        is_here = local_path(root) is not None
+        for is_ours, some in groupby(files, lambda file: is_here and sha256_in(file.path) is not None):
+            if is_ours:
+                # One statement: each step of a relation is bound anew.
+                days = groupby(some, lambda file: file.day)
+                parts.append(
+                    connection().sql(" UNION ALL ".join(_sql(root, table, [*of], made, names) for _, of in days))
+                )
+            else:
+                rows = connection().from_arrow(dataset_of(root, table, [*some]))
+                parts.append(rows.project(", ".join(f"{made.get(name, name)} AS {name}" for name in names)))
+        yield reduce(duckdb.DuckDBPyRelation.union, parts)
+    except (duckdb.Error, OSError) as error:
+        for _ in batches_of(root, table, files):
+            pass
+        require_intact(root, table, files)
+        if type(error) is duckdb.Error and files:
+            raise unreadable(root, table, files[0].path, error) from error
+        raise
 
 
 def _sql(root: str, table: Table, files: Sequence[DataFile], made: Mapping[str, str], names: Sequence[str]) -> str:
@@ -461,22 +473,3 @@ def namesrvs_in(root: str, table: Table, files: Iterable[DataFile]) -> set[str]:
         else:
             found.update(read_files(root, table, [file], ["namesrv_id"])[0].unique().to_pylist())
     return {name for name in found if name is not None}
-
-
-@contextmanager
-def reading(
-    root: str, table: Table, files: Sequence[DataFile], *, with_keys: bool = True
-) -> Iterator[duckdb.DuckDBPyRelation]:
-    """Give the rows of data files, as `relation_of` does, to be asked within. Raises as `read_files`.
-
-    Some damage DuckDB alone notices: such an error of its reader has no class of its own.
-    """
-    try:
-        yield relation_of(root, table, files, with_keys=with_keys) if files else connection().from_arrow(empty(table))
-    except (duckdb.Error, OSError) as error:
-        for _ in batches_of(root, table, files):
-            pass
-        require_intact(root, table, files)
-        if type(error) is duckdb.Error and files:
-            raise unreadable(root, table, files[0].path, error) from error
-        raise

@@ -108,7 +108,6 @@ class Warehouse:
         self._recorded: list[ReadFile] | None = None
         self._kept: dict[str, tuple[list[str], pa.Table]] = {}
         self._in_force: pa.Table | None = None
-        self._heard: dict[dt.date, set[str]] = {}
         self._held: dict[str, set[dt.date | None]] = {}
         self._rearranged: dict[str, int] = {}
 
@@ -403,9 +402,7 @@ class Warehouse:
     def take_back(self) -> None:
         """Have the bronze tables as the last published run left them, and commit it: what was read since may be given again."""
         for table in bronze.TABLES:
-            was, now = ({of.path: of for of in files} for files in (self.published_files(table), self.files(table)))
-            added, gone = ([of[path] for path in sorted(of.keys() - other)] for of, other in ((was, now), (now, was)))
-            self.change(table, added, gone)
+            self.replace(table, None, self.published_files(table))
         self.commit(bronze.TABLES)
 
     def discard(self) -> None:
@@ -421,8 +418,6 @@ class Warehouse:
             self._ledger = self._in_force = self._chain = self._end = None
         if table is bronze.SOURCES:
             self._recorded = None
-        if table in bronze.RECORDED_TABLES:
-            self._heard = {}
 
     def versions(self) -> dict[str, int]:
         """Return the version of each table as this run sees it, of those that were ever written."""
@@ -647,10 +642,8 @@ class Warehouse:
 
     def namesrvs_on(self, day: dt.date) -> set[str]:
         """Return the name servers of which something is recorded on `day`."""
-        if day not in self._heard:
-            found = (namesrvs_in(self.path, table, self.files(table, [day])) for table in bronze.RECORDED_TABLES)
-            self._heard[day] = set().union(*found)
-        return self._heard[day]
+        found = (namesrvs_in(self.path, table, self.files(table, [day])) for table in bronze.RECORDED_TABLES)
+        return set().union(*found)
 
     def going_on(self, names: Collection[str], day: dt.date) -> set[str]:
         """Return those of the name servers of which something is recorded after `day`."""
