@@ -23,7 +23,7 @@ from jobs.store.intervals import Written, write_intervals
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_core.machine.profile import Namesrv
 from namesrv_day.across.numbers import outcome_counts
-from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of
+from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of, sum_of
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.alive import beats_of, on_a_day, stored
@@ -74,9 +74,9 @@ class Judged:
 
     Files that were written, and what became of its intervals; `events` that the core took, and those by outcome;
     `reconsidered_since`: from that position on earlier days were replayed with a value that turns out wrong; what is compared
-    with other name servers, None if nothing is; what is recorded of it (`coverage.recorded_day`). Of a day that was published
-    and is not the last: the findings that it had; whether it hands on to the next day something else, and whether that is other at
-    which any later day may look, or the intervals that are open at its end.
+    with other name servers; what is recorded of it (`coverage.recorded_day`). Of a day that was published
+    and is not the last: the digest of its open findings; whether it hands on to the next day something else, and whether that is
+    other at which any later day may look, or the intervals that are open at its end.
     """
 
     namesrv_id: str
@@ -85,9 +85,9 @@ class Judged:
     intervals: dict[str, Written]
     outcomes: Counter[str]
     reconsidered_since: int | None
-    compared: Compared | None
+    compared: Compared
     coverage: list[dict[str, Any]] = field(default_factory=list)
-    published_findings: pa.Table | None = None
+    published_findings: Digest | None = None
     ends_otherwise: bool = True
     lives_otherwise: bool = True
     holds_otherwise: bool = True
@@ -210,7 +210,7 @@ def _held_to(work: NamesrvWork, judged: Judged, slices: Frames, published: Files
     holds_otherwise = ends_otherwise(slices, before, held)
     return replace(
         judged,
-        published_findings=before[gold.FINDINGS.name],
+        published_findings=sum_of(digests_by(before[gold.FINDINGS.name].filter(HELD[gold.FINDINGS])).values()),
         holds_otherwise=holds_otherwise,
         ends_otherwise=holds_otherwise or ends_otherwise(slices, before, HANDED_ON),
         lives_otherwise=ends_otherwise(slices, before, LIVES),

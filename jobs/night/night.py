@@ -21,18 +21,16 @@ from jobs import __version__
 from jobs.errors import MissingDayError, TamperedError
 from jobs.night.condensing import Condensed, condensed
 from jobs.night.judging import (
-    HELD,
     JUDGED,
     REPLAYED,
     SETTLED,
     Judged,
     JudgedTogether,
-    ends_otherwise,
     replay_namesrvs,
 )
 from jobs.night.work import Files, NamesrvWork, Stashed, files_of, taken_from
 from jobs.passes import Passes, for_files
-from jobs.store.files import read_files, reading
+from jobs.store.files import reading
 from jobs.store.intervals import end_with, go_on_as_published, replace_closed, write_intervals
 from jobs.store.ledger import ReadFile, days_of, require_same
 from jobs.store.warehouse import DATA_TABLES, Warehouse
@@ -218,15 +216,14 @@ def told_together(
 ) -> tuple[list[Judged], dict[Slice, Digest]]:
     """Write the findings that comparing name servers tells; return what was judged, with these, and their digests."""
     history = gold.TOPIC_QUEUE_HISTORY
-    written = tuple(file for done in judged if done.intervals for file in done.intervals[history.name].files)
+    of_queues = [done.intervals[history.name] for done in judged]
+    written = tuple(file for of in of_queues for file in (*of.closed, *of.opened))
 
     def queues(names: Sequence[str], brokers: pa.Array) -> pa.Table:
         where = pc.field("namesrv_id").isin(names) & pc.field("broker_name").isin(brokers)
         return Files(warehouse.path, {history.name: written}).on(history, day, _COMPARED, where)
 
-    found = across(
-        together(done.compared for done in judged if done.compared is not None), queues, day, warehouse.conf.thresholds
-    )
+    found = across(together(done.compared for done in judged), queues, day, warehouse.conf.thresholds)
     there, known = (warehouse.files(_EACH), warehouse.published_files(_EACH)), dict[Slice, Digest]()
     again = []
     for done in judged:
@@ -236,9 +233,7 @@ def told_together(
         both = done.intervals[_EACH.name].and_also(told)
         changed: dict[str, Any] = {"intervals": {**done.intervals, _EACH.name: both}}
         if done.published_findings is not None:
-            new = {_EACH.name: read_files(warehouse.path, _EACH, both.files)}
-            old = {_EACH.name: done.published_findings}
-            is_other = ends_otherwise(new, old, {_EACH: HELD[_EACH]})
+            is_other = both.digests.get(Slice(_EACH.name, None, done.namesrv_id), Digest()) != done.published_findings
             changed |= {
                 "holds_otherwise": done.holds_otherwise or is_other,
                 "ends_otherwise": done.ends_otherwise or is_other,
@@ -515,10 +510,7 @@ class Night:
 
     def start_of(self, day: dt.date) -> dt.date | None:
         """Return the last day before `day` that was replayed; every name server's state is carried through each such day."""
-        written = {
-            file.day for file in self._warehouse.files(gold.NAMESRV_SETTINGS) if file.day is not None and file.day < day
-        }
-        return max(written, default=None)
+        return before(day, (file.day for file in self._warehouse.files(gold.NAMESRV_SETTINGS) if file.day is not None))
 
     def _scan_life(self, day: dt.date, start: dt.date | None) -> pa.Table:
         """Return the outcomes that tell whether periodic scans still run when `day` begins.

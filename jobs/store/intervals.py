@@ -44,11 +44,6 @@ class Written(NamedTuple):
         }
         return Written((*self.closed, *other.closed), (*self.opened, *other.opened), digests)
 
-    @property
-    def files(self) -> tuple[DataFile, ...]:
-        """Return the files of all intervals that were there on the day."""
-        return (*self.closed, *self.opened)
-
 
 def write_intervals(
     root: str,
