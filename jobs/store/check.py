@@ -10,10 +10,9 @@ import json
 import posixpath
 import re
 import tempfile
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -230,6 +229,7 @@ class Sealed:
     def __init__(self, warehouse: Warehouse, last: Run, damaged: set[str]) -> None:
         self._warehouse, self._last, self._damaged = warehouse, last, damaged
         self.chain = warehouse.chain()
+        self._changes = [*self.chain.changes()]
         self._now, self._commits = self.chain.files(), last_commits(warehouse.rows(gold.RUNS, columns=["files"]))
         runs = warehouse.rows(gold.RUNS, columns=["run_id", "days", "ingest_runs", "versions"])
         self._runs = {row["run_id"]: row for row in runs.to_pylist()}
@@ -239,7 +239,7 @@ class Sealed:
 
     def wrong(self) -> Iterator[str]:
         """Yield a sentence for each file that is not as the chain has it; files that no readable run needs may be gone."""
-        ever = {(one.table, one.path): one for _, added, _ in self.chain.changes() for one in added}
+        ever = {(one.table, one.path): one for _, added, _ in self._changes for one in added}
         for key, entry in ever.items():
             if entry.table in self._damaged:
                 continue
@@ -262,45 +262,34 @@ class Sealed:
         then = self.chain.files(run_id)
         if root_of_files(then) != self.chain.root(run_id):
             yield f"runs: the files that are listed up to run {run_id} are not those of its root"
-        days, ingested = self._known_by(run_id)
+        place = 1 + [link.run_id for link, *_ in self._changes].index(run_id)
+        known = [self._runs[link.run_id] for link, *_ in self._changes[:place] if link.is_published]
+        days, ingested = ({of for row in known for of in row[name]} for name in ("days", "ingest_runs"))
         kept, old = _pieces_in(self._now.values()), _pieces_in(then.values())
         counted = (Counter(piece for entry in of.values() for piece in _set_of(entry)) for of in (self._now, then))
         for table, folder in sorted({piece[:2] for piece in next(counted) - next(counted) if piece in old}):
             yield f"{table}: rows that were published lie twice in {table_path(self._warehouse.path, TABLES[table])}/{folder}"
-        is_later, count = False, Counter[tuple[str, str, str, str]]()
-        for link, added, gone in self.chain.changes():
-            if is_later:
-                for entry in (then[key] for key in gone if key in then):
-                    if not _is_in(entry, kept):
-                        count[link.run_id, "replaced", "of", _folder(entry)] += 1
-                for entry in added:
-                    # Rows that were published before lie in a new file: they must be those.
-                    if not _set_of(entry).isdisjoint(old) and (entry.table, entry.path) in self._now:
-                        yield from self._other_rows(entry)
-                    if not entry.path.startswith(LOG) and self._is_of_the_past(entry, old, days):
-                        count[link.run_id, "added", "to", _folder(entry)] += 1
-                    yield from self._of_earlier_runs(link, entry, old, ingested)
-            is_later = is_later or link.run_id == run_id
+        count, again = Counter[tuple[str, str, str, str]](), list[str]()
+        for link, added, gone in self._changes[place:]:
+            for entry in (then[key] for key in gone if key in then):
+                if not _is_in(entry, kept):
+                    count[link.run_id, "replaced", "of", _folder(entry)] += 1
+            for entry in added:
+                # Rows that were published before lie in a new file: they must be those.
+                if not _set_of(entry).isdisjoint(old) and (entry.table, entry.path) in self._now:
+                    yield from self._other_rows(entry)
+                if not entry.path.startswith(LOG) and self._is_of_the_past(entry, old, days):
+                    count[link.run_id, "added", "to", _folder(entry)] += 1
+                yield from self._of_earlier_runs(link, entry, old, ingested)
+            # A run that publishes days anew says what is known of them.
+            if link.is_published and (anew := days.intersection(self._runs[link.run_id]["days"])):
+                again.append(f"run {link.run_id} has published again: {', '.join(map(str, sorted(anew)))}")
         self.replaced = [
             f"run {run} has {done} {files} file(s) {how} {folder}" for (run, done, how, folder), files in count.items()
         ]
-        self.replaced += [*self._published_again(run_id, days), *self._rearranged(kept)]
+        self.replaced += [*again, *self._rearranged(kept)]
 
     # -- what later runs did ---------------------------------------------------------------------------------------------
-
-    def _known_by(self, run_id: str) -> tuple[set[dt.date], set[str]]:
-        """Return the days that were published up to a run, and the runs that had read what it knew."""
-        links = [*self.chain.links.values()]
-        until = links[: links.index(self.chain.links[run_id]) + 1]
-        rows = [self._runs[link.run_id] for link in until if link.is_published]
-        return {day for row in rows for day in row["days"]}, {run for row in rows for run in row["ingest_runs"]}
-
-    def _published_again(self, run_id: str, days: set[dt.date]) -> Iterator[str]:
-        """Yield a sentence for each later run that has published days anew: it says what is known of them."""
-        links = [*self.chain.links.values()]
-        for link in links[links.index(self.chain.links[run_id]) + 1 :]:
-            if link.is_published and (again := days.intersection(self._runs[link.run_id]["days"])):
-                yield f"run {link.run_id} has published again: {', '.join(map(str, sorted(again)))}"
 
     def _is_of_the_past(self, entry: Entry, old: set[tuple[str, str, Any]], days: set[dt.date]) -> bool:
         """Return whether a later run's file has rows of days that were published, which no file had there."""
@@ -359,40 +348,34 @@ class Sealed:
 
     # -- logs ------------------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def _steps(self) -> dict[str, list[tuple[str, int, set[str], set[str]]]]:
-        """Return for each table which run pins which version, with the files that are new, and gone, since the one before."""
-        found: dict[str, list[tuple[str, int, set[str], set[str]]]] = defaultdict(list)
-        for link, added, gone in self.chain.changes():
-            if not link.is_published:
-                continue
-            new, old = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
-            for entry in added:
-                new[entry.table].add(entry.path)
-            for name, path in gone:
-                old[name].add(path)
-            pinned = dict(self._runs[link.run_id]["versions"])
-            for table in WRITTEN_TABLES:
-                name = table.name
-                files = ({path for path in of[name] if not path.startswith(LOG)} for of in (new, old))
-                found[name].append((link.run_id, pinned.get(name, -1), *files))
-        return found
+    def _pinned(self, table: Table) -> Iterator[tuple[str, int, set[str], bool]]:
+        """Yield which run pins which version of a table, with the paths of its files then, and whether they are other ones."""
+        files = set[str]()
+        for link, added, gone in self._changes:
+            if link.is_published:
+                old = {path for name, path in gone if name == table.name}
+                new = {of.path for of in added if of.table == table.name and not of.path.startswith(LOG)}
+                files = files - old | new
+                yield (
+                    link.run_id,
+                    dict(self._runs[link.run_id]["versions"]).get(table.name, -1),
+                    files,
+                    bool(old or new),
+                )
 
     def _misnamed(self, table: Table) -> Iterator[str]:
         """Yield a sentence for each entry of a log by which readers would see other files, or fewer rows of one."""
         log = _Log(self._warehouse.path, table)
         yield from log.strange()
-        steps, number, files = iter(self._steps.get(table.name, ())), -1, set[str]()
+        steps, number = self._pinned(table), -1
         step = next(steps, None)
         try:
             for number in log.versions(self._commits.get(table.name, "")):
                 while step is not None and step[1] <= number:
-                    run_id, pinned, new, gone = step
-                    files -= gone
-                    files |= new
+                    run_id, pinned, files, are_new = step
                     if pinned == number and files != log.files:
                         yield f"{table.name}: the log of {log.where} names other files than run {run_id} published"
-                    if pinned < number and files and number != log.first and (new or gone or pinned < 0):
+                    if pinned < number and files and number != log.first and (are_new or pinned < 0):
                         yield f"{table.name}: run {run_id} pins version {pinned}, which is not that of its files"
                     step = next(steps, None)
         except TamperedError as error:
