@@ -6,7 +6,6 @@ import gzip
 import json
 import shutil
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +59,9 @@ class Dying(InProcess):
 
     def each(self, task: Any, work: Sequence[Any]) -> list[Any]:
         """See `Passes`."""
-        for one in work:
-            group = one.args[0] if isinstance(one, partial) else ()
-            if any(getattr(of, "namesrv_id", None) == "10.0.0.66:9876" for of in group):
-                raise KeyError("no such thing")
+        groups = (group for group in work if isinstance(group, tuple))
+        if any(getattr(of, "namesrv_id", None) == "10.0.0.66:9876" for group in groups for of in group):
+            raise KeyError("no such thing")
         return super().each(task, work)
 
 
