@@ -17,7 +17,7 @@ from namesrv_core.inference.settings import SCAN_PHASE, Life, Statement, Value, 
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE
-from namesrv_core.machine.schedule import JITTER_NS, TICK_LATE_NS, Timer
+from namesrv_core.machine.schedule import JITTER_NS, TICK_LATE_NS
 
 SHOWN = 5
 """Event ids that are kept as evidence."""
@@ -75,20 +75,6 @@ class Told(NamedTuple):
     def allows(self, tick: int, period_ns: int) -> bool:
         """Return whether a timer does that has this one among its ticks."""
         return (tick - self.from_seq - 1) % period_ns < self.until_seq - self.from_seq
-
-
-class Seen(NamedTuple):
-    """A broker still `stands` in an answer, or no longer: its lease ended just before `from_seq`.
-
-    `until_seq`: up to when only a scan can have been the reason; `request_seq`, `seq`: of the answer.
-    """
-
-    from_seq: int
-    until_seq: int
-    request_seq: int
-    seq: int
-    event_id: str
-    stands: bool
 
 
 def acting_master_votes(answers: Iterable[RouteAnswer], memberships: Iterable[Membership]) -> Iterator[Vote]:
@@ -170,37 +156,18 @@ def _is_in_phase(expiry: Expiry, phase_us: int, period_ns: int) -> bool:
 # of a scan is seen, its timer is a guess (`machine.schedule`): one that fewer answers allow than another phase gives way to that.
 
 
-def told_by(seen: Seen, period_ns: int) -> Iterator[Told]:
-    """Yield what an answer tells that was given less than a period after the end of a lease."""
-    ended = seen.from_seq - 1
-    if seen.stands and ended < (not_by := min(seen.request_seq, seen.until_seq)) < ended + period_ns:
-        yield Told(not_by, ended + period_ns, seen.seq, seen.event_id)
-    if not seen.stands and ended < (by := min(seen.seq, seen.until_seq)) < ended + period_ns:
-        yield Told(ended, by, seen.seq, seen.event_id)
+def phase_votes(told: Sequence[Told], guess: int, period_ns: int) -> Iterator[Vote]:
+    """Yield votes for the phase that most answers allow, if that are more than allow the tick guessed, and for the next.
 
-
-def phase_votes(told: Sequence[Told], assumed: Timer) -> Iterator[Vote]:
-    """Yield votes for the phase that most answers allow, if that are more than allow the one assumed, and for the next.
-
-    Instead of a guess it is the middle of what they leave open. A packet of a scan may be late, but never early, and never later
-    than ticks are.
+    It is the middle of what they leave open.
     """
-    period_ns = assumed.period_ns
-
-    def allowed(tick: int) -> int:
-        return sum(one.allows(tick, period_ns) for one in told)
-
-    if assumed.is_guess:
-        tick = _best_tick(told, period_ns)
-    else:  # of those shortly before one that a packet shows that most allow; of several the last
-        early = sorted({0, *((assumed.tick - one.until_seq) % period_ns for one in told)})
-        tick = max(((assumed.tick - by) % period_ns for by in early if by <= TICK_LATE_NS), key=allowed)
-    if allowed(tick) <= allowed(assumed.tick):
+    left, tick = list(told), _best_tick(told, period_ns)
+    if sum(one.allows(tick, period_ns) for one in told) <= sum(one.allows(guess, period_ns) for one in told):
         return
-    left = list(told)
     while left:
-        agreeing = [one for one in left if one.allows(tick, period_ns)]
-        yield from (Vote(SCAN_PHASE, tick // NS_PER_US, one.seq, one.event_id) for one in agreeing)
+        yield from (
+            Vote(SCAN_PHASE, tick // NS_PER_US, one.seq, one.event_id) for one in left if one.allows(tick, period_ns)
+        )
         left = [one for one in left if not one.allows(tick, period_ns)]
         tick = _best_tick(left, period_ns)
 

@@ -18,7 +18,7 @@ from namesrv_core.inference.settle import settle
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.instants import EVER, NS_PER_MS
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, CHANNEL_MAX_IDLE_MS, Namesrv, Profile, profile_named
-from namesrv_core.machine.schedule import TICK_LATE_NS, Stall, Timer
+from namesrv_core.machine.schedule import TICK_LATE_NS, Stall
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
 from namesrv_day.arrow.rows import Row, empty, rows_of
 from namesrv_day.arrow.sql import ask
@@ -105,26 +105,21 @@ def scan_closes(given: SettleInput, ends: pa.Table, namesrv: Namesrv) -> list[ev
 
 def tick_votes(given: SettleInput, closes: Sequence[int], day: NamesrvDay) -> list[evidence.Vote]:
     """Return what the answers say about when scans ran that no packet shows: of brokers whose leases had ended."""
-    timers: dict[int, Timer] = {}
-    lapses = []
+    spans, told = [], dict[tuple[int, int], list[evidence.Told]]()
     for lapse in rows_of(_lapses(given, closes, day.namesrv, day.until_seq)):
-        from_seq, until_seq = lapse["from_seq"], lapse["until_seq"]
-        timer = day.schedule.timer_at(from_seq)
+        timer = day.schedule.guessed_at(from_seq := lapse["from_seq"])
         # Ticks that a stall has held up say nothing of the timer.
-        if timer is None or any(
-            stall.from_seq < until_seq and from_seq <= stall.until_seq for stall in day.schedule.stalls
+        if timer is not None and not any(
+            stall.from_seq < lapse["until_seq"] and from_seq <= stall.until_seq for stall in day.schedule.stalls
         ):
-            continue
-        timers[from_seq] = timer
-        lapses.append({**lapse, "until_seq": min(until_seq, from_seq + timer.period_ns)})
-    told: dict[Timer, list[evidence.Told]] = {timer: [] for timer in timers.values()}
-    if not lapses:
-        return []
-    spans = pa.Table.from_pylist(lapses, schema=_SPANS)
-    for row in rows_of(ask(query("settle/standing"), {"spans": spans, **_answers(given)})):
-        timer = timers[row["from_seq"]]
-        told[timer] += evidence.told_by(evidence.Seen(**row), timer.period_ns)
-    return [vote for timer, own in told.items() for vote in evidence.phase_votes(own, timer)]
+            guess, period_ns = timer
+            until_seq = min(lapse["until_seq"], from_seq + period_ns)
+            spans.append({**lapse, "until_seq": until_seq, "guess": guess, "period_ns": period_ns})
+    if spans:
+        tables = {"spans": pa.Table.from_pylist(spans, schema=_SPANS), **_answers(given)}
+        for row in rows_of(ask(query("settle/standing"), tables)):
+            told.setdefault((row.pop("guess"), row.pop("period_ns")), []).append(evidence.Told(**row))
+    return [vote for timer, own in told.items() for vote in evidence.phase_votes(own, *timer)]
 
 
 def _answers(given: SettleInput) -> dict[str, pa.Table]:
@@ -138,7 +133,7 @@ def _answers(given: SettleInput) -> dict[str, pa.Table]:
 
 
 def _lapses(given: SettleInput, closes: Sequence[int], namesrv: Namesrv, until_seq: int) -> pa.Table:
-    """Return when leases ended, until the end of what is known, that no scan's packet and nothing else ended: `_SPANS`."""
+    """Return when leases ended, until the end of what is known, that no scan's packet and nothing else ended: `_LAPSES`."""
     profile, hours = namesrv.profile, given.today["hours"]
     leases: dict[str, Any] = {
         "with_cluster": profile.live_key_has_cluster,
@@ -164,7 +159,7 @@ def _lapses(given: SettleInput, closes: Sequence[int], namesrv: Namesrv, until_s
         closes=closes or [0],
         until_seq=until_seq,
         **leases,
-    ).cast(_SPANS)
+    ).cast(_LAPSES)
 
 
 def _deletion_votes(given: SettleInput) -> Iterable[Row]:
@@ -360,8 +355,10 @@ SELECT DISTINCT broker_addr, first_us // $period_us AS period FROM owned JOIN ho
 WHERE first_us < close_us AND last_us >= close_us
 """
 """Where condensed beats do not tell which of them was the last before a close."""
-_SPANS = pa.schema([("broker_addr", STRING), ("beat_seq", LONG), ("from_seq", LONG), ("until_seq", LONG)])
+_LAPSES = pa.schema([("broker_addr", STRING), ("beat_seq", LONG), ("from_seq", LONG), ("until_seq", LONG)])
 """Brokers, and between which positions answers are asked whether they still stand there; since `beat_seq` they did."""
+_SPANS = pa.schema([*_LAPSES, ("guess", LONG), ("period_ns", LONG)])
+"""The same where the timer is a guess: a tick of it, and its period."""
 _LEFT_OUT = pa.schema([("broker_name", STRING), ("topic", STRING), ("digests", STRINGS)])
 _BEATEN = {
     bronze.HEARTBEATS.name: ("seq", "effect_time", "cluster_name", "broker_addr", "response_code"),
