@@ -288,7 +288,7 @@ def test_ticks_of_a_stall_are_made_at_its_end() -> None:
 
 @pytest.mark.parametrize(("gone_ms", "phase_us"), [(13_000, 2_999_500), (14_000, 3_999_500), (16_000, None)])
 def test_answers_tell_the_phase_where_no_packet_does(gone_ms: int, phase_us: int | None) -> None:
-    """A lease ended at 12 s, and lists of clusters have the broker until a scan: its middle between two of them, if the guess is none."""
+    """A lease ended at 12 s; lists of clusters have the broker until a scan between two of them, whose middle is taken."""
     shown = clusters({"0": "10.0.1.1:10911"})
     polls = [
         answered(ms, f"{ms:032x}", 106, None, shown if ms < gone_ms else clusters({}))
