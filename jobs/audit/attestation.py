@@ -49,7 +49,7 @@ from namesrv_day.audit.content import (
 )
 from namesrv_day.day.day_events import BEATS
 from namesrv_day.hours.answered import hours_from, singles_from
-from namesrv_day.settle.settings import settings_of
+from namesrv_day.settle.settle import settings_of
 from namesrv_day.verify.verify import VerifyInput, verdicts
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold

@@ -19,9 +19,8 @@ from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.schedule import ScanSchedule
 from namesrv_core.machine.step import apply_step, step
-from namesrv_core.replay import bootstrap
 from namesrv_core.replay.assimilation import assimilate, assimilate_response
-from namesrv_core.replay.belief import Belief
+from namesrv_core.replay.belief import Belief, doubt_what_went_silently, learn
 
 
 class TimedEvent(NamedTuple):
@@ -159,14 +158,14 @@ def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv, 
     else:
         belief = Belief(registry, registry.past, namesrv)
         told = event.beat if isinstance(event, events.RefreshRun) else event
-        bootstrap.doubt_what_went_silently(belief, told, at_ms if since_ms is None else since_ms)
+        doubt_what_went_silently(belief, told, at_ms if since_ms is None else since_ms)
         if isinstance(event, events.AnswerObserved):
             taken = assimilate(belief, event)
         elif isinstance(event, events.ResponseObserved):
             taken = assimilate_response(belief, event)
         else:
             taken = step(registry, event, at_ms, namesrv)
-        taken = bootstrap.learn(belief, told, taken, at_ms)
+        taken = learn(belief, told, taken, at_ms)
     apply_step(registry, event, taken, at_ms, namesrv)
     return taken
 

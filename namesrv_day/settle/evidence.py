@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
@@ -13,8 +14,7 @@ import pyarrow.compute as pc
 
 from namesrv_core.asking.shown import ShownCluster, shown_by
 from namesrv_core.inference import evidence
-from namesrv_core.inference.settings import SCAN_PHASE, VERSION, Known, Votes
-from namesrv_core.inference.settle import settle
+from namesrv_core.inference.settings import SCAN_PHASE, VERSION, Known, Votes, namesrv_of, settle
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.instants import EVER, NS_PER_MS
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, CHANNEL_MAX_IDLE_MS, Namesrv, Profile, profile_named
@@ -26,17 +26,23 @@ from namesrv_day.day.context import NamesrvDay, SettleInput, frame
 from namesrv_day.day.day_events import BEATS
 from namesrv_day.day.timed import topic_tables_of
 from namesrv_day.hours.condense import LONGEST_LEASE_MS, PERIOD_US
-from namesrv_day.settle.settings import DELETION, IDLE_LIMIT, namesrv_on
 from namesrv_wire.streams.closing import EARLY_NS, LATE_NS
 from schemas import bronze, gold
 from schemas.sql_files import query
 from schemas.table import LONG, STRING, STRINGS, TIMESTAMP
+from schemas.times import day_start_seq
 
+DELETION, IDLE_LIMIT = "delete_topic_with_broker_registration", "channel_max_idle_ms"
 _LISTS = {"enable_all_topic_list": (206,), "enable_topic_list": (224, 311, 312, 313)}
 """The switches for lists of topics, and the questions for these."""
 _PERIOD = "scan_period_ms"
 # An idle close comes up to this long after its limit: measured 61 ms.
 _IDLE_LATE_MS = 250
+
+
+def namesrv_on(known: Known, day: dt.date) -> Namesrv:
+    """Return the name server as it was when `day` began, with what it became later."""
+    return namesrv_of(settle(known), day_start_seq(day))
 
 
 def votes(given: SettleInput, known: Known) -> list[Votes]:
