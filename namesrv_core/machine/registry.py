@@ -73,7 +73,7 @@ class Registry:
         for name in TABLES:
             setattr(twin, name, getattr(self, name).twin())
         twin.pending_unregister, twin.scan_halted = self.pending_unregister, self.scan_halted
-        twin.past = None if self.past is None else self.past.copy()
+        twin.past = None if self.past is None else Past.load(self.past.dump())
         return twin
 
     # -- reading -----------------------------------------------------------------------------------------------------

@@ -127,7 +127,8 @@ class Belief:
 
     def gone_ms(self, key: LiveKey) -> int:
         """Return the instant after which a scan has removed an entry under `key`, if there was one and no new event."""
-        return self.past.silent_until_ms(key) + self.namesrv.scan_period_ms
+        heard_ms = max(self.past.heard_from_ms, self.past.beats.get(key, 0))
+        return heard_ms + self.past.longest_lease_ms + self.namesrv.scan_period_ms
 
     def is_known(self, entity: Entity, *, present: bool) -> bool:
         """Return whether what the registry holds of `entity` can be relied on.

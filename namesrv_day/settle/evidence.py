@@ -49,10 +49,9 @@ def votes(given: SettleInput, known: Known) -> list[Votes]:
     """Return what the day's answers and closes say, read as they are, about the settings that are open."""
     settled = settle(known)
     wanted = {setting.name for setting in settled if setting.source.is_open}
-    asked = _VOTES if frame(given.today, bronze.ROUTE_OBSERVATIONS).num_rows else _VOTES_WITHOUT_ANSWERS
     cast = [
         evidence.Vote(name, row["value"], row["seq"], row["event_id"])
-        for name, votes_of in asked.items()
+        for name, votes_of in _VOTES.items()
         if name in wanted
         for row in votes_of(given)
     ]
@@ -140,31 +139,24 @@ def _answers(given: SettleInput) -> dict[str, pa.Table]:
 
 def _lapses(given: SettleInput, closes: Sequence[int], namesrv: Namesrv, until_seq: int) -> pa.Table:
     """Return when leases ended, until the end of what is known, that no scan's packet and nothing else ended: `_LAPSES`."""
-    profile, hours = namesrv.profile, given.today["hours"]
-    leases: dict[str, Any] = {
-        "with_cluster": profile.live_key_has_cluster,
-        "own_lease": profile.own_heartbeat_timeout,
-        "default_ms": BROKER_CHANNEL_EXPIRED_MS,
-    }
-    tables = {"hours": hours, "live": frame(given.carried, gold.BROKER_LIVE_HISTORY)}
-    holes = ask(query("settle/holes"), tables, period_us=PERIOD_US, **leases)
-    tables |= {
-        "holes": holes,
+    tables = {
+        "hours": given.today["hours"],
+        "live": frame(given.carried, gold.BROKER_LIVE_HISTORY),
         "channel_ends": frame(given.today, bronze.CHANNEL_EVENTS),
         "unregistrations": frame(given.today, bronze.UNREGISTRATIONS),
         "life": frame(given.today, bronze.NAMESRV_EVENTS),
-        **_single_beats(given, holes),
     }
     return ask(
         query("settle/lapses"),
         tables,
+        with_cluster=namesrv.profile.live_key_has_cluster,
+        own_lease=namesrv.profile.own_heartbeat_timeout,
+        default_ms=BROKER_CHANNEL_EXPIRED_MS,
         longest_ms=LONGEST_LEASE_MS,
-        period_us=PERIOD_US,
         scan_ns=2 * namesrv.scan_period_ms * NS_PER_MS,
         one_scan_ns=evidence.ONE_SCAN_NS,
         closes=closes or [0],
         until_seq=until_seq,
-        **leases,
     ).cast(_LAPSES)
 
 
@@ -380,16 +372,13 @@ def _notification_votes(given: SettleInput) -> Iterable[Row]:
     return ({**row, "value": True} for row in rows_of(told))
 
 
-_VOTES_WITHOUT_ANSWERS: dict[str, Callable[[SettleInput], Iterable[Row]]] = {
-    IDLE_LIMIT: _idle_votes,
-    "notify_min_broker_id_changed": _notification_votes,
-    "return_order_topic_config_to_broker": _order_return_votes,
-}
 _VOTES: dict[str, Callable[[SettleInput], Iterable[Row]]] = {
     "order_message_enable": _order_message_votes,
     "support_acting_master": _acting_master_votes,
     **{name: partial(_list_votes, codes) for name, codes in _LISTS.items()},
     DELETION: _deletion_votes,
-    **_VOTES_WITHOUT_ANSWERS,
+    IDLE_LIMIT: _idle_votes,
+    "notify_min_broker_id_changed": _notification_votes,
+    "return_order_topic_config_to_broker": _order_return_votes,
 }
 """What gives the votes about a setting: rows with `seq`, `event_id`, and the `value` for which they speak."""

@@ -283,17 +283,3 @@ def test_ticks_of_a_stall_are_made_at_its_end() -> None:
     assert ticks.first_tick(seq_at(12_500), seq_at(12_000) // 1_000_000) == seq_at(39_001) - 1  # the first close
     assert ticks.first_tick(seq_at(39_001) - 1, 0) == seq_at(40_500)
     assert stalls(Given(rows).input) == [Stall(seq_at(13_000), seq_at(39_000))]
-
-
-@pytest.mark.parametrize(("gone_ms", "phase_us"), [(13_000, 2_999_500), (14_000, 3_999_500), (16_000, None)])
-def test_answers_tell_the_phase_where_no_packet_does(gone_ms: int, phase_us: int | None) -> None:
-    """A lease ended at 12 s; lists of clusters have the broker until a scan between two of them, whose middle is taken."""
-    shown = clusters({"0": "10.0.1.1:10911"})
-    polls = [
-        answered(ms, f"{ms:032x}", 106, None, shown if ms < gone_ms else clusters({}))
-        for ms in range(5_500, 19_000, 1_000)
-    ]
-    registration = lease(1, 2_000)
-    given = Given({"namesrv_events": START, "registrations": [registration], "route_observations": polls})
-    settings = {setting.name: setting.value for setting in settings_of(settle(given.input).settings)}
-    assert settings.get("scan_phase_us") == phase_us
