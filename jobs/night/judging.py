@@ -123,15 +123,15 @@ def replay_namesrvs(work: Sequence[NamesrvWork]) -> JudgedTogether:
 def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, dict[str, pa.Table]]:
     """Return what is judged of one name server's day, and its slices."""
     frames = {table.name: work.today.rows(table, once=LONG_TEXTS & {*table.column_names}) for table in _OF_DAY}
-    frames["hours"] = hours = work.stashed("hours")
+    frames["hours"] = hours = work.hours()
     extent, life = extent_of(frames), {bronze.NAMESRV_EVENTS.name: frames[bronze.NAMESRV_EVENTS.name]}
     capacities = work.before.rows(gold.MAP_CAPACITIES)
     slices, settled, events = _replayed(work, frames, capacities, tell)
-    del frames  # with the day's answers
+    answers = frames[bronze.ROUTE_OBSERVATIONS.name]
     files = work.write({table: slices[table.name] for table in (*SETTLED, *REPLAYED)})
     namesrv = settled.context.namesrv
     slices |= _flags(work, namesrv, {**slices, **life, "hours": hours}, extent)
-    slices |= _verdicts(work, namesrv, slices, capacities)
+    slices |= _verdicts(work, namesrv, answers, slices, capacities)
     recorded = recorded_day(work.namesrv_id, work.day, {**slices, **life}, extent)
     # What closed on the day, and of what is open what is not there as it is.
     intervals = {
@@ -253,14 +253,15 @@ def _flags(work: NamesrvWork, namesrv: Namesrv, slices: Frames, extent: Extent |
     return flag(FlagInput(work.namesrv_id, namesrv, work.day, today, recorded, before, work.thresholds, seen_until))
 
 
-def _verdicts(work: NamesrvWork, namesrv: Namesrv, slices: Frames, capacities: pa.Table) -> dict[str, pa.Table]:
+def _verdicts(
+    work: NamesrvWork, namesrv: Namesrv, answers: pa.Table, slices: Frames, capacities: pa.Table
+) -> dict[str, pa.Table]:
     return verdicts(
         VerifyInput(
             work.namesrv_id,
             work.day,
             namesrv,
-            work.stashed("answers"),
-            work.single_answers,
+            answers,
             {table.name: work.today.rows(table) for table in (bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)},
             work.raw_beats,
             slices,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,7 +32,7 @@ from jobs.night.judging import (
     ends_otherwise,
     replay_namesrvs,
 )
-from jobs.night.work import Files, NamesrvWork, Stashed, files_of, taken_from
+from jobs.night.work import Files, NamesrvWork, files_of, taken_from
 from jobs.passes import Passes, call, for_files
 from jobs.store.files import read_files, reading
 from jobs.store.intervals import end_with, go_on_as_published, replace_closed, write_intervals
@@ -402,7 +402,7 @@ class Night:
         """Return what a day that was condensed tells of name servers being one, or several, as `flags.suspected.SUSPECTED`."""
         if day not in self._suspected:
             stashed = sorted(self.read.stashed.items())
-            hours = [path for (what, of, _), paths in stashed if (what, of) == ("hours", day) for path in paths]
+            hours = [path for (of, _), paths in stashed if of == day for path in paths]
             self._suspected[day] = suspected_on(self._warehouse, day, list(dict.fromkeys(hours)))
         return self._suspected[day]
 
@@ -504,7 +504,7 @@ class Night:
                     None if published is None else published.of(name),
                     opened.of(name),
                     {cut.table: digest for cut, digest in in_force.items() if cut.namesrv_id == name},
-                    {what: self.read.stashed.get((what, day, name), ()) for what in get_args(Stashed)},
+                    self.read.stashed.get((day, name), ()),
                     Background(
                         settings.filter(own),
                         later.filter(own),

@@ -9,11 +9,7 @@ from pathlib import Path
 import pytest
 
 from namesrv_core import V4_9_7, Answer, Namesrv, NamesrvConfig, Question, Registry
-<<<<<<< HEAD
 from namesrv_core.asking.shown import NULL_KEY, read_json, same_json
-=======
-from namesrv_core.asking.shown import read_json, same_json
->>>>>>> 2ceeba29 (Bodies of answers are read and compared where it stands what they show; a row of a nested table is got one way; scans run in the loop itself)
 from namesrv_core.history.intervals import StateChange
 from namesrv_core.history.verification import Observed, Verdict, right_in_parts, verify
 from namesrv_core.machine.events import AddWritePerm, Event, WipeWritePerm
