@@ -277,8 +277,10 @@ def _given(answers: Answers, namesrv_id: str, day: dt.date) -> VerifyInput:
         namesrv_id,
         day,
         namesrv_of(settings_of(replayed[gold.NAMESRV_SETTINGS.name]), span["since"]),
-        of_day(bronze.ROUTE_OBSERVATIONS),
-        {table.name: of_day(table) for table in (bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)},
+        {
+            table.name: of_day(table)
+            for table in (bronze.ROUTE_OBSERVATIONS, bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)
+        },
         raw_beats,
         replayed,
         unread,

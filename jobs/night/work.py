@@ -24,8 +24,6 @@ from namesrv_day.day.alive import alive, as_of, columns_for
 from namesrv_day.day.context import DURING, LOOKED_BACK_AT, Background
 from namesrv_day.day.day_events import BEATS, EVENTS, RESPONSE_COLUMNS, day_events
 from namesrv_day.day.timed import wrong_configs
-from namesrv_day.flags.between import REFUSED, refused_from
-from namesrv_day.flags.registered import asked_from
 from namesrv_day.hours.condense import HOURS, PERIOD_US
 from schemas import bronze, gold
 from schemas.findings import Thresholds
@@ -249,18 +247,6 @@ class NamesrvWork:
         if not self.stash:
             return HOURS.empty_table()
         return taken_from(self.stash, pc.field("namesrv_id") == self.namesrv_id, HOURS.names)
-
-    def questions(self) -> pa.Table:
-        """Return the questions for routes, the first and the last of each hour: `ASKED`."""
-        with self.today.reading(bronze.ROUTE_OBSERVATIONS) as rows:
-            return asked_from(rows)
-
-    def topics_refused(self) -> pa.Table:
-        """Return the topics that clients were refused because there are none: `REFUSED`."""
-        if not self.today.files(bronze.ROUTE_OBSERVATIONS):
-            return REFUSED.empty_table()
-        with self.today.reading(bronze.ROUTE_OBSERVATIONS) as rows:
-            return refused_from(rows)
 
     def refused(self, reason: str) -> pa.Table:
         """Return what came on the day and was put into quarantine for one reason."""

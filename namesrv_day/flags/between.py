@@ -10,16 +10,14 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.machine.codes import RequestCode, ResponseCode
-from namesrv_day.arrow.rows import conformed, derived_of
+from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
 from namesrv_day.flags.findings import About, Unsettled, told_of
 from namesrv_day.flags.suspected import groups_of
-from schemas.bronze import ROUTE_OBSERVATIONS
 from schemas.findings import BETWEEN, CATALOGUE, Finding, Thresholds
 from schemas.gold import BROKER_ADDR_HISTORY, DATA_VERSION_HISTORY, FINDINGS, TOPIC_QUEUE_HISTORY
 from schemas.sql_files import query
@@ -58,18 +56,17 @@ class Compared(NamedTuple):
     refused: pa.Table
 
 
-def refused_from(answers: duckdb.DuckDBPyRelation) -> pa.Table:
-    """Return the topics that were refused because there are none, `REFUSED`. `answers`: as `registered.asked_from` has them."""
-    event_id = derived_of(ROUTE_OBSERVATIONS)["event_id"]
-    code, told = RequestCode.GET_ROUTEINFO_BY_TOPIC.value, ResponseCode.TOPIC_NOT_EXIST.value
-    refused = answers.filter(f"code = {code} AND response_code = {told}")
-    found = refused.aggregate(
-        "subject AS topic, count(*) AS answers, count(DISTINCT regexp_replace(channel_id, ':[0-9]+#.*$', '')) AS clients, "
-        "min(epoch_us(effect_time)) AS first_us, max(epoch_us(effect_time)) AS last_us, "
-        f"arg_min({event_id}, effect_time) AS event_id",
-        "subject",
-    )
-    return found.to_arrow_table().cast(REFUSED)
+def refused_from(answers: pa.Table) -> pa.Table:
+    """Return the topics that were refused because there are none: `REFUSED`. `answers`: rows of route_observations."""
+    codes = {"code": RequestCode.GET_ROUTEINFO_BY_TOPIC.value, "told": ResponseCode.TOPIC_NOT_EXIST.value}
+    return ask(_REFUSED, {"answers": answers}, **codes).cast(REFUSED)
+
+
+_REFUSED = """
+SELECT subject AS topic, count(*) AS answers, count(DISTINCT regexp_replace(channel_id, ':[0-9]+#.*$', '')) AS clients,
+    min(epoch_us(effect_time)) AS first_us, max(epoch_us(effect_time)) AS last_us, arg_min(event_id, effect_time) AS event_id
+FROM answers WHERE code = $code AND response_code = $told GROUP BY subject
+"""
 
 
 def compared(

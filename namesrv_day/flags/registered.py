@@ -10,19 +10,18 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.machine.codes import RequestCode
 from namesrv_core.machine.logged import LEASE_ENDED
-from namesrv_day.arrow.rows import conformed, derived_of, empty
+from namesrv_day.arrow.rows import conformed, empty
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import DURING, BeatsDuring, RawBeats
 from namesrv_day.day.day_events import BEATS, Frames
 from namesrv_wire.codes import version_name
 from namesrv_wire.errors import Reason
-from schemas.bronze import REGISTRATIONS, ROUTE_OBSERVATIONS
+from schemas.bronze import REGISTRATIONS
 from schemas.gold import (
     BROKER_ADDR_HISTORY,
     BROKER_LIVE_HISTORY,
@@ -351,20 +350,16 @@ FROM gone JOIN came ON event_id = closed_by WHERE event_time < valid_to
 """
 
 
-def asked_from(answers: duckdb.DuckDBPyRelation) -> pa.Table:
-    """Return the first and the last question for a route of each hour: `ASKED`.
+def asked_from(answers: pa.Table) -> pa.Table:
+    """Return the first and the last question for a route of each hour: `ASKED`. `answers`: rows of route_observations."""
+    return ask(_ASKED, {"answers": answers}, code=RequestCode.GET_ROUTEINFO_BY_TOPIC.value).cast(ASKED)
 
-    `answers`: rows of route_observations, a relation of this thread's `sql.connection`; they need no ids, which are made of what
-    is found.
-    """
-    event_id = derived_of(ROUTE_OBSERVATIONS)["event_id"]
-    routes = answers.filter(f"code = {RequestCode.GET_ROUTEINFO_BY_TOPIC.value}")
-    when = {"first_us": "min(epoch_us(event_time))", "last_us": "max(epoch_us(effect_time))"}
-    ids = {"first_id": f"arg_min({event_id}, event_time)", "last_id": f"arg_max({event_id}, effect_time)"}
-    hourly = routes.aggregate(
-        ", ".join(f"{sql} AS {name}" for name, sql in (when | ids).items()), "epoch_us(effect_time) // 3600000000"
-    )
-    return hourly.to_arrow_table().cast(ASKED)
+
+_ASKED = """
+SELECT min(epoch_us(event_time)) AS first_us, max(epoch_us(effect_time)) AS last_us,
+    arg_min(event_id, event_time) AS first_id, arg_max(event_id, effect_time) AS last_id
+FROM answers WHERE code = $code GROUP BY epoch_us(effect_time) // 3600000000
+"""
 
 
 # -- which brokers fell silent and were removed: when, by what, and what went with them --------------------------------

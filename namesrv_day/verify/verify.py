@@ -49,17 +49,16 @@ Numbers = npt.NDArray[np.int64]
 class VerifyInput:
     """One name server's day. Frames that are missing have no rows.
 
-    `answers`: its rows of route_observations. `today`: its rows of unregistrations and admin_events; `raw_beats` reads heartbeats
-    and registrations: those that were told something, and those that changed something. `replayed`: its slices of the history
-    tables, event_outcomes, order_decisions and namesrv_settings. `namesrv`: as the day was replayed. `unread`: from when and
-    until when (microseconds; None: it still was) connections to it were open that cannot be read. `capacities`: map_capacities
-    of the day before.
+    `today`: its rows of route_observations, unregistrations and admin_events; `raw_beats` reads heartbeats and registrations:
+    those that were told something, and those that changed something. `replayed`: its slices of the history tables,
+    event_outcomes, order_decisions and namesrv_settings. `namesrv`: as the day was replayed. `unread`: from when and until when
+    (microseconds; None: it still was) connections to it were open that cannot be read. `capacities`: map_capacities of the day
+    before.
     """
 
     namesrv_id: str
     day: dt.date
     namesrv: Namesrv
-    answers: pa.Table
     today: Frames
     raw_beats: RawBeats
     replayed: Frames
@@ -103,7 +102,7 @@ def answers_of(given: VerifyInput) -> pa.Table:
     the row. A log that keeps no more of a response than its code (`response_fields` NULL) says nothing to judge, unless it is
     that a registration was refused for what only the answer tells.
     """
-    answers = given.answers.filter(pc.field("code") != RequestCode.GET_NAMESRV_CONFIG)
+    answers = frame(given.today, bronze.ROUTE_OBSERVATIONS).filter(pc.field("code") != RequestCode.GET_NAMESRV_CONFIG)
     observed = observation_rows(answers).append_column("effect_time", answers["effect_time"]).drop_columns("namesrv_id")
     parts = [_of_kind(observed, bronze.ROUTE_OBSERVATIONS)]
     for table in bronze.EVENT_TABLES:

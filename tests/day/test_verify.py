@@ -104,8 +104,8 @@ def given_of(
     def raw(kind: str, *, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
         return frames[kind].filter(where).select(columns)
 
-    today = {name: frames[name] for name in ("unregistrations", "admin_events")}
-    return VerifyInput(NAMESRV, DAY, namesrv, frames["route_observations"], today, raw, server.replayed(**replayed))
+    today = {name: frames[name] for name in ("route_observations", "unregistrations", "admin_events")}
+    return VerifyInput(NAMESRV, DAY, namesrv, today, raw, server.replayed(**replayed))
 
 
 def verified(server: Server, *answers: Row, namesrv: Namesrv = V5, **replayed: pa.Table) -> dict[str, pa.Table]:
@@ -386,7 +386,7 @@ def test_one_wrong_answer_among_a_million_is_found_and_named(wrong: tuple[int, s
     for name, values in columns.items():
         field = rows.schema.field(name)
         rows = rows.set_column(rows.schema.get_field_index(name), field, pa.array(values).cast(field.type))
-    found = verdicts(replace(day, answers=rows))
+    found = verdicts(replace(day, today={**day.today, "route_observations": rows}))
     count = len(ms) - 1
     right = {"matched": count, "same_order": count, "same_bytes": count}
     assert checks(found) == {206: {"answers": count + 1, **right, "mismatched": 1}}
