@@ -17,7 +17,7 @@ from namesrv_core.inference.settings import SCAN_PHASE, Life, Statement, Value, 
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE
-from namesrv_core.machine.schedule import JITTER_NS, TICK_LATE_NS
+from namesrv_core.machine.schedule import JITTER_NS, TICK_LATE_NS, Timer
 
 SHOWN = 5
 """Event ids that are kept as evidence."""
@@ -156,18 +156,28 @@ def _is_in_phase(expiry: Expiry, phase_us: int, period_ns: int) -> bool:
 # of a scan is seen, its timer is a guess (`machine.schedule`): one that fewer answers allow than another phase gives way to that.
 
 
-def phase_votes(told: Sequence[Told], guess: int, period_ns: int) -> Iterator[Vote]:
-    """Yield votes for the phase that most answers allow, if that are more than allow the tick guessed, and for the next.
+def phase_votes(told: Sequence[Told], assumed: Timer) -> Iterator[Vote]:
+    """Yield votes for the phase that most answers allow, if that are more than allow the one assumed, and for the next.
 
-    It is the middle of what they leave open.
+    Instead of a guess it is the middle of what they leave open. A packet of a scan may be late, but never early, and never later
+    than ticks are.
     """
-    left, tick = list(told), _best_tick(told, period_ns)
-    if sum(one.allows(tick, period_ns) for one in told) <= sum(one.allows(guess, period_ns) for one in told):
+    period_ns = assumed.period_ns
+
+    def allowed(tick: int) -> int:
+        return sum(one.allows(tick, period_ns) for one in told)
+
+    if assumed.is_guess:
+        tick = _best_tick(told, period_ns)
+    else:  # of those shortly before one that a packet shows that most allow; of several the last
+        early = sorted({0, *((assumed.tick - one.until_seq) % period_ns for one in told)})
+        tick = max(((assumed.tick - by) % period_ns for by in early if by <= TICK_LATE_NS), key=allowed)
+    if allowed(tick) <= allowed(assumed.tick):
         return
+    left = list(told)
     while left:
-        yield from (
-            Vote(SCAN_PHASE, tick // NS_PER_US, one.seq, one.event_id) for one in left if one.allows(tick, period_ns)
-        )
+        agreeing = [one for one in left if one.allows(tick, period_ns)]
+        yield from (Vote(SCAN_PHASE, tick // NS_PER_US, one.seq, one.event_id) for one in agreeing)
         left = [one for one in left if not one.allows(tick, period_ns)]
         tick = _best_tick(left, period_ns)
 

@@ -48,6 +48,14 @@ class Stall(NamedTuple):
     until_seq: int
 
 
+class Timer(NamedTuple):
+    """When a process scans: the period, and one tick, which may be a guess."""
+
+    period_ns: int
+    tick: int
+    is_guess: bool
+
+
 class ScanSchedule:
     """The ticks of one name server. Positions are on the scale of `seq`: nanoseconds since the epoch."""
 
@@ -92,12 +100,12 @@ class ScanSchedule:
         epoch = self._epoch_at(seq) or next(iter(self._epochs), None)
         return epoch is not None and epoch.phase_us is not None
 
-    def guessed_at(self, seq: int) -> tuple[int, int] | None:
-        """Return a tick and the period of scans at `seq` where no packet tells their phase; None: one does, or nobody scans."""
+    def timer_at(self, seq: int) -> Timer | None:
+        """Return when scans run at `seq`, as it is taken to be; None: there are none."""
         epoch = self._epoch_at(seq)
-        if epoch is None or epoch.phase_us is not None:
+        if epoch is None:
             return None
-        return epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS, self._period_of(epoch)
+        return Timer(self._period_of(epoch), epoch.origin_ns + SCAN_DELAY_MS * NS_PER_MS, epoch.phase_us is None)
 
     def _epoch_at(self, seq: int) -> ScanEpoch | None:
         index = bisect_right(self._starts, seq) - 1

@@ -18,7 +18,7 @@ from namesrv_core.inference.settings import SCAN_PHASE, VERSION, Known, Votes, n
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.instants import EVER, NS_PER_MS
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, CHANNEL_MAX_IDLE_MS, Namesrv, Profile, profile_named
-from namesrv_core.machine.schedule import TICK_LATE_NS, Stall
+from namesrv_core.machine.schedule import TICK_LATE_NS, Stall, Timer
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
 from namesrv_day.arrow.rows import Row, empty, rows_of
 from namesrv_day.arrow.sql import ask
@@ -29,7 +29,7 @@ from namesrv_day.hours.condense import LONGEST_LEASE_MS, PERIOD_US
 from namesrv_wire.streams.closing import EARLY_NS, LATE_NS
 from schemas import bronze, gold
 from schemas.sql_files import query
-from schemas.table import LONG, STRING, STRINGS, TIMESTAMP
+from schemas.table import BOOLEAN, LONG, STRING, STRINGS, TIMESTAMP
 from schemas.times import day_start_seq
 
 DELETION, IDLE_LIMIT = "delete_topic_with_broker_registration", "channel_max_idle_ms"
@@ -110,21 +110,21 @@ def scan_closes(given: SettleInput, ends: pa.Table, namesrv: Namesrv) -> list[ev
 
 def tick_votes(given: SettleInput, closes: Sequence[int], day: NamesrvDay) -> list[evidence.Vote]:
     """Return what the answers say about when scans ran that no packet shows: of brokers whose leases had ended."""
-    spans, told = [], dict[tuple[int, int], list[evidence.Told]]()
+    spans, told = [], dict[Timer, list[evidence.Told]]()
     for lapse in rows_of(_lapses(given, closes, day.namesrv, day.until_seq)):
-        timer = day.schedule.guessed_at(from_seq := lapse["from_seq"])
+        timer = day.schedule.timer_at(from_seq := lapse["from_seq"])
         # Ticks that a stall has held up say nothing of the timer.
         if timer is not None and not any(
             stall.from_seq < lapse["until_seq"] and from_seq <= stall.until_seq for stall in day.schedule.stalls
         ):
-            guess, period_ns = timer
-            until_seq = min(lapse["until_seq"], from_seq + period_ns)
-            spans.append({**lapse, "until_seq": until_seq, "guess": guess, "period_ns": period_ns})
+            until_seq = min(lapse["until_seq"], from_seq + timer.period_ns)
+            spans.append({**lapse, "until_seq": until_seq, **timer._asdict()})
     if spans:
         tables = {"spans": pa.Table.from_pylist(spans, schema=_SPANS), **_answers(given)}
         for row in rows_of(ask(query("settle/standing"), tables)):
-            told.setdefault((row.pop("guess"), row.pop("period_ns")), []).append(evidence.Told(**row))
-    return [vote for timer, own in told.items() for vote in evidence.phase_votes(own, *timer)]
+            timer = Timer(*(row.pop(name) for name in Timer._fields))
+            told.setdefault(timer, []).append(evidence.Told(**row))
+    return [vote for timer, own in told.items() for vote in evidence.phase_votes(own, timer)]
 
 
 def _answers(given: SettleInput) -> dict[str, pa.Table]:
@@ -139,24 +139,31 @@ def _answers(given: SettleInput) -> dict[str, pa.Table]:
 
 def _lapses(given: SettleInput, closes: Sequence[int], namesrv: Namesrv, until_seq: int) -> pa.Table:
     """Return when leases ended, until the end of what is known, that no scan's packet and nothing else ended: `_LAPSES`."""
-    tables = {
-        "hours": given.today["hours"],
-        "live": frame(given.carried, gold.BROKER_LIVE_HISTORY),
+    profile, hours = namesrv.profile, given.today["hours"]
+    leases: dict[str, Any] = {
+        "with_cluster": profile.live_key_has_cluster,
+        "own_lease": profile.own_heartbeat_timeout,
+        "default_ms": BROKER_CHANNEL_EXPIRED_MS,
+    }
+    tables = {"hours": hours, "live": frame(given.carried, gold.BROKER_LIVE_HISTORY)}
+    holes = ask(query("settle/holes"), tables, period_us=PERIOD_US, **leases)
+    tables |= {
+        "holes": holes,
         "channel_ends": frame(given.today, bronze.CHANNEL_EVENTS),
         "unregistrations": frame(given.today, bronze.UNREGISTRATIONS),
         "life": frame(given.today, bronze.NAMESRV_EVENTS),
+        **_single_beats(given, holes),
     }
     return ask(
         query("settle/lapses"),
         tables,
-        with_cluster=namesrv.profile.live_key_has_cluster,
-        own_lease=namesrv.profile.own_heartbeat_timeout,
-        default_ms=BROKER_CHANNEL_EXPIRED_MS,
         longest_ms=LONGEST_LEASE_MS,
+        period_us=PERIOD_US,
         scan_ns=2 * namesrv.scan_period_ms * NS_PER_MS,
         one_scan_ns=evidence.ONE_SCAN_NS,
         closes=closes or [0],
         until_seq=until_seq,
+        **leases,
     ).cast(_LAPSES)
 
 
@@ -355,8 +362,8 @@ WHERE first_us < close_us AND last_us >= close_us
 """Where condensed beats do not tell which of them was the last before a close."""
 _LAPSES = pa.schema([("broker_addr", STRING), ("beat_seq", LONG), ("from_seq", LONG), ("until_seq", LONG)])
 """Brokers, and between which positions answers are asked whether they still stand there; since `beat_seq` they did."""
-_SPANS = pa.schema([*_LAPSES, ("guess", LONG), ("period_ns", LONG)])
-"""The same where the timer is a guess: a tick of it, and its period."""
+_SPANS = pa.schema([*_LAPSES, ("period_ns", LONG), ("tick", LONG), ("is_guess", BOOLEAN)])
+"""The same with the timer of the process."""
 _LEFT_OUT = pa.schema([("broker_name", STRING), ("topic", STRING), ("digests", STRINGS)])
 _BEATEN = {
     bronze.HEARTBEATS.name: ("seq", "effect_time", "cluster_name", "broker_addr", "response_code"),

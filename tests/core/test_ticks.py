@@ -7,12 +7,12 @@ import pytest
 from namesrv_core.inference import evidence
 from namesrv_core.inference.evidence import Told
 from namesrv_core.inference.races import Day
-from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
+from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule, Timer
 from tests.core.test_decisions import MS, day, explained_by, polled, registration, topics
 
 PERIOD_MS = 10_000
 LEASE_MS = 120_000
-GUESS = 5_000 * MS, PERIOD_MS * MS
+GUESS = Timer(PERIOD_MS * MS, 5_000 * MS, is_guess=True)
 
 
 def gone_at(tick_ms: int, poll_ms: int = 1_000, last_beat_ms: int = 7_000) -> Day:
@@ -38,9 +38,9 @@ def told_of(one: Day) -> list[Told]:
 
 
 def phases_of(one: Day) -> set[object]:
-    timer = one.schedule.guessed_at(0)
+    timer = one.schedule.timer_at(0)
     assert timer is not None
-    return {vote.value for vote in evidence.phase_votes(told_of(one), *timer)}
+    return {vote.value for vote in evidence.phase_votes(told_of(one), timer)}
 
 
 def test_answers_tell_between_which_of_them_a_scan_ran() -> None:
@@ -68,22 +68,26 @@ def test_what_most_answers_allow_is_taken_and_the_rest_is_said() -> None:
         Told(12_000 * MS, 13_500 * MS, 2, "b"),
         Told(7_000 * MS, 8_000 * MS, 3, "c"),
     ]
-    votes = list(evidence.phase_votes(told, *GUESS))
+    votes = list(evidence.phase_votes(told, GUESS))
     assert [(vote.value, vote.event_id) for vote in votes] == [(2_500_000, "a"), (2_500_000, "b"), (7_500_000, "c")]
 
 
 @pytest.mark.parametrize(("from_ms", "until_ms", "phase_us"), [(9_500, 10_500, 0), (8_000, 9_000, 8_500_000)])
 def test_a_stretch_may_go_over_the_end_of_a_period(from_ms: int, until_ms: int, phase_us: int) -> None:
     """Its middle is the middle of both parts."""
-    (vote,) = evidence.phase_votes([Told(from_ms * MS, until_ms * MS, 1, "a")], *GUESS)
+    (vote,) = evidence.phase_votes([Told(from_ms * MS, until_ms * MS, 1, "a")], GUESS)
     assert vote.value == phase_us
 
 
-def test_nothing_is_guessed_before_the_first_start_and_where_a_packet_tells() -> None:
-    """There is no timer then of which an answer could tell something."""
-    schedule = ScanSchedule(
-        [ScanEpoch(500_000 * MS, 500_000 * MS), ScanEpoch(600_000 * MS, 600_000 * MS, 1)], PERIOD_MS
-    )
-    assert schedule.guessed_at(400_000 * MS) is None
-    assert schedule.guessed_at(600_000 * MS) is None
-    assert schedule.guessed_at(500_000 * MS) == (505_000 * MS, PERIOD_MS * MS)
+def test_a_late_packet_is_corrected_as_far_as_answers_demand() -> None:
+    """A phase that a close shows gives way to the latest one before it that they allow, not to the middle."""
+    told = [Told(2_000 * MS, 3_000 * MS, 1, "a"), Told(12_500 * MS, 13_500 * MS, 2, "b")]
+    assert {vote.value for vote in evidence.phase_votes(told, GUESS)} == {2_750_000}
+    shown = Timer(PERIOD_MS * MS, 23_004 * MS, is_guess=False)
+    assert {vote.value for vote in evidence.phase_votes(told, shown)} == {3_000_000}
+
+
+def test_nobody_scans_before_the_first_start() -> None:
+    """There is no timer that an answer could tell something of."""
+    schedule = ScanSchedule([ScanEpoch(500_000 * MS, 500_000 * MS)], PERIOD_MS)
+    assert schedule.timer_at(400_000 * MS) is None

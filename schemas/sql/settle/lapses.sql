@@ -1,6 +1,6 @@
 -- Leases that ended, of entries that nothing else took out before and no packet of a scan after: from when a scan takes the entry,
 -- and until when it does at the latest, or a beat or something else comes first. All in positions.
--- An entry whose leases are not all as long tells nothing, nor what lies between the beats of a bucket.
+-- An entry whose leases are not all as long tells nothing; beats in `holes` are there one by one.
 WITH registered AS (
     SELECT cluster_name, broker_addr, channel_id, heartbeat_timeout_ms FROM live
     UNION ALL SELECT cluster_name, broker_addr, channel_id, if($own_lease, heartbeat_timeout_ms, NULL) FROM hours
@@ -10,8 +10,12 @@ WITH registered AS (
     FROM registered GROUP BY ALL HAVING lease_ms = max(coalesce(heartbeat_timeout_ms, $default_ms)) AND lease_ms BETWEEN 0 AND $longest_ms
 ), beats AS (
     SELECT cluster_name, broker_addr, epoch_us(last_update_time) AS from_us, from_us AS until_us FROM live
-    UNION ALL SELECT cluster_name, broker_addr, min(first_us), max(last_us) FROM hours
-    WHERE refusal IS NULL GROUP BY cluster_name, broker_addr, slot_us, bucket
+    UNION ALL SELECT cluster_name, hours.broker_addr, first_us, last_us
+    FROM hours ANTI JOIN holes ON hours.broker_addr IS NOT DISTINCT FROM holes.broker_addr AND first_us // $period_us = holes.period
+    WHERE refusal IS NULL
+    UNION ALL SELECT cluster_name, broker_addr, epoch_us(effect_time), epoch_us(effect_time) FROM registrations WHERE refusal IS NULL
+    UNION ALL SELECT cluster_name, broker_addr, epoch_us(effect_time), epoch_us(effect_time) FROM heartbeats
+    WHERE coalesce(response_code, 0) = 0
 ), renewed AS (
     SELECT broker_addr, if($with_cluster, cluster_name, NULL) AS cluster, lead(from_us) OVER of_entry AS next_us,
         max(until_us) OVER (of_entry ROWS UNBOUNDED PRECEDING) AS until_us

@@ -18,7 +18,7 @@ WITH asked AS (
     FROM (SELECT DISTINCT broker_addr, beat_seq, from_seq, question FROM found WHERE NOT stands) JOIN asked USING (question)
     WHERE request_seq > beat_seq AND asked.seq <= from_seq AND (broker_addr, body) IN (FROM shown)
 )
-SELECT guess, period_ns, if(stands, request_seq, found.from_seq - 1) AS from_seq,
+SELECT period_ns, tick, is_guess, if(stands, request_seq, found.from_seq - 1) AS from_seq,
     if(stands, found.from_seq - 1 + period_ns, found.seq) AS until_seq, found.seq, event_id
 FROM found
 WHERE if(stands, request_seq, found.seq) < found.from_seq - 1 + period_ns
