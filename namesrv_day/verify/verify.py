@@ -96,14 +96,15 @@ _UNUSED = (
 
 
 def answers_of(given: VerifyInput) -> pa.Table:
-    """Return the day's answers in order: to questions, and to events where they say something about the registry.
+    """Return the day's answers: to questions, and to events where they say something about the registry.
 
     Their columns are those of which the codec makes questions, events and answers; `kind` is the table, `row` the number of
     the row. A log that keeps no more of a response than its code (`response_fields` NULL) says nothing to judge, unless it is
     that a registration was refused for what only the answer tells.
     """
-    answers = frame(given.today, bronze.ROUTE_OBSERVATIONS).filter(pc.field("code") != RequestCode.GET_NAMESRV_CONFIG)
-    observed = observation_rows(answers).append_column("effect_time", answers["effect_time"]).drop_columns("namesrv_id")
+    answers = frame(given.today, bronze.ROUTE_OBSERVATIONS)
+    times = answers["effect_time"].filter(pc.not_equal(answers["code"], RequestCode.GET_NAMESRV_CONFIG))
+    observed = observation_rows(answers).append_column("effect_time", times).drop_columns("namesrv_id")
     parts = [_of_kind(observed, bronze.ROUTE_OBSERVATIONS)]
     for table in bronze.EVENT_TABLES:
         if table.name in codec.RESPONSE_TABLES:
@@ -117,7 +118,6 @@ def answers_of(given: VerifyInput) -> pa.Table:
                 said = _without_refusals_told(said)
             parts.append(_of_kind(said.drop_columns("event_time"), table))
     found = pa.concat_tables([part for part in parts if part.num_rows] or parts[:1], promote_options="default")
-    found = found.sort_by([("seq", "ascending"), ("event_id", "ascending")])
     return found.append_column("row", pa.array(np.arange(found.num_rows)))
 
 
@@ -172,10 +172,10 @@ class _Judge:
         arrivals, one_way = _arrivals(changed, given)
         self._under_way = UnderWay(changed, one_way, given.namesrv)
         self._timeline = timeline_of(intervals, from_seq, arrivals)
-        questions, self._question_of = distinct(
-            answers, [c for c in answers.column_names if c not in (*_OF_ROW, *TOLD)]
-        )
-        replies, self._reply_of = distinct(answers, TOLD)
+        said, numbers = distinct(answers, [name for name in answers.column_names if name not in _OF_ROW])
+        questions, question_of = distinct(said, [name for name in said.column_names if name not in TOLD])
+        replies, reply_of = distinct(said, TOLD)
+        self._question_of, self._reply_of = question_of[numbers], reply_of[numbers]
         self._questions = list(map(_question, rows_of(questions)))
         self._replies = list(map(codec.answer_of, rows_of(replies)))
         self._concerns = Concerns(self._registry(), self._timeline, self._starts)
@@ -221,6 +221,7 @@ class _Judge:
             "life": self._life(told),
             "begun_seq": self._under_way.before(asked),
             "row": row,
+            "seq": told,
         }
         alike = ask(_ALIKE, {"answers": pa.table(at)})
         places = self._answers.select(["request_seq", "seq"]).take(alike["row"])
@@ -294,7 +295,7 @@ def _arrivals(changed: pa.Table, given: VerifyInput) -> tuple[dict[int, int], li
 
 
 _ALIKE = """
-SELECT min(row) AS row, begun_seq, question, reply, list(row) AS rows, count(*) AS answers FROM answers
+SELECT arg_min(row, (seq, row)) AS row, begun_seq, question, reply, list(row) AS rows, count(*) AS answers FROM answers
 GROUP BY question, reply, version, life, begun_seq
 """
 
