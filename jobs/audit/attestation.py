@@ -37,7 +37,6 @@ from jobs.store.published import sha256_of_file
 from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_core.inference.settings import ADDRESSES, VERSION, namesrv_of, value_of
 from namesrv_day.arrow.rows import conformed, rows_of
-from namesrv_day.arrow.sql import connection
 from namesrv_day.audit.content import (
     SHOWN_DIFFERENCES,
     Difference,
@@ -48,8 +47,7 @@ from namesrv_day.audit.content import (
     sha256_of,
 )
 from namesrv_day.day.day_events import BEATS
-from namesrv_day.hours.answered import hours_from, singles_from
-from namesrv_day.settle.settings import settings_of
+from namesrv_day.settle.settle import settings_of
 from namesrv_day.verify.verify import VerifyInput, verdicts
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold
@@ -269,7 +267,6 @@ def _given(answers: Answers, namesrv_id: str, day: dt.date) -> VerifyInput:
     replayed = {table.name: of_day(table) for table in _OF_DAY}
     replayed |= {table.name: rows(table, _ALIVE, **span) for table in gold.HISTORY_TABLES}
     beats = {table.name: of_day(table) for table in BEATS}
-    observed = connection().from_arrow(of_day(bronze.ROUTE_OBSERVATIONS))
     unread = [*answers.ask(_UNREAD, id=namesrv_id, reason=Reason.TLS.value).rows]
 
     def raw_beats(kind: str, *, columns: Sequence[str] | None = None, where: pc.Expression | None = None) -> pa.Table:
@@ -280,9 +277,10 @@ def _given(answers: Answers, namesrv_id: str, day: dt.date) -> VerifyInput:
         namesrv_id,
         day,
         namesrv_of(settings_of(replayed[gold.NAMESRV_SETTINGS.name]), span["since"]),
-        hours_from(observed),
-        lambda wanted: singles_from(observed, wanted),
-        {table.name: of_day(table) for table in (bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)},
+        {
+            table.name: of_day(table)
+            for table in (bronze.ROUTE_OBSERVATIONS, bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)
+        },
         raw_beats,
         replayed,
         unread,

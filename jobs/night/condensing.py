@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import TamperedError
-from jobs.night.work import Files, Stashed, files_of, put_aside
+from jobs.night.work import Files, files_of, put_aside
 from jobs.passes import Passes
 from jobs.store.files import ASKED_FILES, DataFile, groups_of, reading, require_intact
 from jobs.store.places import local_path
@@ -33,7 +33,7 @@ from namesrv_day.arrow.sql import apart
 from namesrv_day.day.alive import alive
 from namesrv_day.day.day_events import BEATS
 from namesrv_day.gate.rules import Measurement, measure
-from namesrv_day.hours import answered, condense
+from namesrv_day.hours import condense
 from schemas import bronze, gold
 from schemas.rules import RULES, TABLES
 from schemas.table import Rule, Scope, Table
@@ -163,12 +163,12 @@ class CondenseWork:
 class Condensed:
     """What the pass has found.
 
-    The digest of each slice; the files in which beats, and answers, of a day and name server are stashed; rules, counted in
-    parts. `damaged`: what is to be said of files that have not the bytes that were written, whatever their rows are.
+    The digest of each slice; the files in which beats of a day and name server are stashed; rules, counted in parts. `damaged`:
+    what is to be said of files that have not the bytes that were written, whatever their rows are.
     """
 
     digests: dict[Slice, Digest] = field(default_factory=dict)
-    stashed: dict[tuple[Stashed, dt.date, str], tuple[str, ...]] = field(default_factory=dict)
+    stashed: dict[tuple[dt.date, str], tuple[str, ...]] = field(default_factory=dict)
     measurements: list[Measurement] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
 
@@ -229,14 +229,10 @@ def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.
         found.digests = slices_of(piece.name, rows)
         if piece.table in bronze.RECORDED_TABLES:
             found.measurements = measure({piece.name: rows}, which=lambda rule: rule.kind == "row")
-        what: Stashed | None = None
         if piece.table in BEATS:
-            what, hours = "hours", condense.hours_from(rows, piece.name, leases(day))
-        elif piece.table is bronze.ROUTE_OBSERVATIONS:
-            what, hours = "answers", answered.hours_from(rows)
-        if what is not None:
-            paths = (put_aside(work.staging, what, hours),)
-            found.stashed = {(what, day, name): paths for name in pc.unique(hours["namesrv_id"]).to_pylist()}
+            hours = condense.hours_from(rows, piece.name, leases(day))
+            paths = (put_aside(work.staging, "hours", hours),)
+            found.stashed = {(day, name): paths for name in pc.unique(hours["namesrv_id"]).to_pylist()}
     try:
         require_intact(work.root, piece.table, piece.files)
     except TamperedError as error:

@@ -30,10 +30,10 @@ from namesrv_day.day.alive import beats_of, on_a_day, stored
 from namesrv_day.day.context import IS_SCAN_LIFE, LOOKED_BACK_AT, Rows, SettleInput, frame
 from namesrv_day.day.coverage import Extent, extent_of, is_logged, recorded_day
 from namesrv_day.day.day_events import OTHERS, Frames
-from namesrv_day.flags.between import Compared, compared, served
+from namesrv_day.flags.between import Compared, compared, refused_from, served
 from namesrv_day.flags.findings import About
 from namesrv_day.flags.flags import FlagInput, flag, unsettled
-from namesrv_day.flags.registered import Recorded
+from namesrv_day.flags.registered import Recorded, asked_from
 from namesrv_day.gate.rules import Measurement, measure
 from namesrv_day.replay.replay import ReplayInput, replay
 from namesrv_day.settle.settle import Settled, settle
@@ -123,15 +123,15 @@ def replay_namesrvs(work: Sequence[NamesrvWork]) -> JudgedTogether:
 def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, dict[str, pa.Table]]:
     """Return what is judged of one name server's day, and its slices."""
     frames = {table.name: work.today.rows(table, once=LONG_TEXTS & {*table.column_names}) for table in _OF_DAY}
-    frames["hours"] = hours = work.stashed("hours")
+    frames["hours"] = hours = work.hours()
+    answers = frames[bronze.ROUTE_OBSERVATIONS.name]
     extent, life = extent_of(frames), {bronze.NAMESRV_EVENTS.name: frames[bronze.NAMESRV_EVENTS.name]}
     capacities = work.before.rows(gold.MAP_CAPACITIES)
     slices, settled, events = _replayed(work, frames, capacities, tell)
-    del frames  # with the day's answers
     files = work.write({table: slices[table.name] for table in (*SETTLED, *REPLAYED)})
     namesrv = settled.context.namesrv
-    slices |= _flags(work, namesrv, {**slices, **life, "hours": hours}, extent)
-    slices |= _verdicts(work, namesrv, slices, capacities)
+    slices |= _flags(work, namesrv, {**slices, **life, "hours": hours}, answers, extent)
+    slices |= _verdicts(work, namesrv, frames, slices, capacities)
     recorded = recorded_day(work.namesrv_id, work.day, {**slices, **life}, extent)
     # What closed on the day, and of what is open what is not there as it is.
     intervals = {
@@ -153,7 +153,7 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
         intervals,
         outcome_counts(slices[gold.EVENT_OUTCOMES.name], pc.sum(hours["beats"]).as_py() or 0),
         settled.reconsidered_since,
-        _compared(work, {**slices, **life}, recorded),
+        _compared(work, {**slices, **life}, answers, recorded),
         recorded,
     )
     return judged if work.published is None else _held_to(work, judged, slices, work.published), slices
@@ -226,7 +226,7 @@ def ends_otherwise(new: Frames, old: Frames, what: Rows) -> bool:
     return any(digest(new, table) != digest(old, table) for table in what)
 
 
-def _compared(work: NamesrvWork, slices: Frames, recorded: Sequence[dict[str, Any]]) -> Compared:
+def _compared(work: NamesrvWork, slices: Frames, answers: pa.Table, recorded: Sequence[dict[str, Any]]) -> Compared:
     about = About(work.namesrv_id, work.day, work.thresholds)
     told = work.open_rows([gold.FINDINGS])[gold.FINDINGS.name]
     # What a log does not show may be there all the same: nothing is compared with it.
@@ -234,10 +234,12 @@ def _compared(work: NamesrvWork, slices: Frames, recorded: Sequence[dict[str, An
     goes_on = work.start == work.day - dt.timedelta(days=1) and work.background.settings_before.num_rows
     goes_on_from = day_start(work.day) if goes_on else None
     spans = [] if is_log else served(recorded, next(iter(unsettled(slices)), None), goes_on_from)
-    return compared(slices, told, spans, work.topics_refused(), about)
+    return compared(slices, told, spans, refused_from(answers), about)
 
 
-def _flags(work: NamesrvWork, namesrv: Namesrv, slices: Frames, extent: Extent | None) -> dict[str, pa.Table]:
+def _flags(
+    work: NamesrvWork, namesrv: Namesrv, slices: Frames, answers: pa.Table, extent: Extent | None
+) -> dict[str, pa.Table]:
     """Return the tables of `flag`. `slices`: those that the replay left, the day's namesrv_events and `hours`."""
     before = {
         **work.open_rows([gold.FINDINGS, gold.ORPHANED_TOPICS]),
@@ -245,21 +247,21 @@ def _flags(work: NamesrvWork, namesrv: Namesrv, slices: Frames, extent: Extent |
         **work.closed_before(),
     }
     recorded = Recorded(
-        work.raw_beats, work.beats_during, work.topic_configs, work.arrivals, work.questions, work.refused
+        work.raw_beats, work.beats_during, work.topic_configs, work.arrivals, partial(asked_from, answers), work.refused
     )
     seen_until, today = None if extent is None else extent.last, {**slices, "suspected": work.suspected}
     return flag(FlagInput(work.namesrv_id, namesrv, work.day, today, recorded, before, work.thresholds, seen_until))
 
 
-def _verdicts(work: NamesrvWork, namesrv: Namesrv, slices: Frames, capacities: pa.Table) -> dict[str, pa.Table]:
+def _verdicts(
+    work: NamesrvWork, namesrv: Namesrv, frames: Frames, slices: Frames, capacities: pa.Table
+) -> dict[str, pa.Table]:
     return verdicts(
         VerifyInput(
             work.namesrv_id,
             work.day,
             namesrv,
-            work.stashed("answers"),
-            work.single_answers,
-            {table.name: work.today.rows(table) for table in (bronze.UNREGISTRATIONS, bronze.ADMIN_EVENTS)},
+            frames,
             work.raw_beats,
             slices,
             work.unread,

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,7 +28,7 @@ from jobs.night.judging import (
     JudgedTogether,
     replay_namesrvs,
 )
-from jobs.night.work import Files, NamesrvWork, Stashed, files_of, taken_from
+from jobs.night.work import Files, NamesrvWork, files_of, taken_from
 from jobs.passes import Passes, for_files
 from jobs.store.files import reading
 from jobs.store.intervals import end_with, go_on_as_published, replace_closed, write_intervals
@@ -390,7 +390,7 @@ class Night:
         """Return what a day that was condensed tells of name servers being one, or several, as `flags.suspected.SUSPECTED`."""
         if day not in self._suspected:
             stashed = sorted(self.read.stashed.items())
-            hours = [path for (what, of, _), paths in stashed if (what, of) == ("hours", day) for path in paths]
+            hours = [path for (of, _), paths in stashed if of == day for path in paths]
             self._suspected[day] = suspected_on(self._warehouse, day, list(dict.fromkeys(hours)))
         return self._suspected[day]
 
@@ -483,7 +483,7 @@ class Night:
                     earlier.of(name),
                     None if published is None else published.of(name),
                     opened.of(name),
-                    {what: self.read.stashed.get((what, day, name), ()) for what in get_args(Stashed)},
+                    self.read.stashed.get((day, name), ()),
                     Background(
                         settings.filter(own),
                         later.filter(own),

@@ -6,7 +6,6 @@ import datetime as dt
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,26 +16,18 @@ from jobs.errors import TamperedError
 from jobs.store.files import DataFile, read_files, reading, write_file
 from jobs.store.places import filesystem_of, table_path, unnamed
 from jobs.store.warehouse import Warehouse
-from namesrv_core.machine.codes import ResponseCode
 from namesrv_day.arrow.rows import derived_of, empty
 from namesrv_day.arrow.sql import ask, connection
 from namesrv_day.day.alive import alive, as_of, columns_for
 from namesrv_day.day.context import DURING, LOOKED_BACK_AT, Background
 from namesrv_day.day.day_events import BEATS, EVENTS, RESPONSE_COLUMNS, day_events
 from namesrv_day.day.timed import wrong_configs
-from namesrv_day.flags.between import REFUSED
-from namesrv_day.flags.registered import ASKED
-from namesrv_day.hours.answered import HOURS as ANSWERS
-from namesrv_day.hours.answered import SINGLES, asked_from, refused_from, singles_from
 from namesrv_day.hours.condense import HOURS, PERIOD_US
 from schemas import bronze, gold
 from schemas.findings import Thresholds
 from schemas.rules import TABLES
 from schemas.table import Table
 from schemas.times import day_start
-
-Stashed = Literal["hours", "answers"]
-"""What the first pass condenses for the second: beats, and answers."""
 
 
 def put_aside(folder: str, name: str, rows: pa.Table) -> str:
@@ -190,7 +181,7 @@ class NamesrvWork:
     `today`: bronze tables of the day, and topic_configs; `start`: the last day before, and `before` its tables, with the intervals
     that were there on it or later; `earlier`: namesrv_events up to the day, and expired_brokers of days before.
     `published`: gold tables of the day as they were published; None: they never were, or it is the last; `opened`: of intervals
-    that are published as open. `stash`: the files of `hours` of beats and of `answers`.
+    that are published as open. `stash`: the files of its condensed beats.
     `suspected`: as `flags.suspected.SUSPECTED`; `unread`: see `VerifyInput`.
     """
 
@@ -203,7 +194,7 @@ class NamesrvWork:
     earlier: Files
     published: Files | None
     opened: Files
-    stash: Mapping[Stashed, tuple[str, ...]]
+    stash: tuple[str, ...]
     background: Background
     suspected: pa.Table
     unread: tuple[tuple[int, int | None], ...]
@@ -231,32 +222,11 @@ class NamesrvWork:
             found[table.name] = rows.filter(what)
         return found
 
-    def stashed(self, what: Stashed, columns: pa.Schema | None = None) -> pa.Table:
-        """Return the condensed beats (`condense.HOURS`), or answers (`answered.HOURS`), all columns or some."""
-        wanted = columns or (HOURS if what == "hours" else ANSWERS)
-        if not self.stash[what]:
-            return wanted.empty_table()
-        return taken_from(self.stash[what], pc.field("namesrv_id") == self.namesrv_id, wanted.names)
-
-    def questions(self) -> pa.Table:
-        """Return the questions for routes, the first and the last of each hour: `ASKED`."""
-        with self.today.reading(bronze.ROUTE_OBSERVATIONS) as rows:
-            return asked_from(rows).cast(ASKED)
-
-    def single_answers(self, wanted: pa.Table) -> pa.Table:
-        """Return single ones of the condensed answers, as `VerifyInput` looks them up."""
-        if not self.today.files(bronze.ROUTE_OBSERVATIONS):
-            return SINGLES.empty_table()
-        with self.today.reading(bronze.ROUTE_OBSERVATIONS) as rows:
-            return singles_from(rows, wanted)
-
-    def topics_refused(self) -> pa.Table:
-        """Return the topics that clients were refused because there are none: `REFUSED`."""
-        codes = self.stashed("answers", pa.schema([ANSWERS.field("response_code")]))["response_code"]
-        if not pc.any(pc.equal(codes, ResponseCode.TOPIC_NOT_EXIST.value)).as_py():
-            return REFUSED.empty_table()
-        with self.today.reading(bronze.ROUTE_OBSERVATIONS) as rows:
-            return refused_from(rows).cast(REFUSED)
+    def hours(self) -> pa.Table:
+        """Return the condensed beats (`condense.HOURS`)."""
+        if not self.stash:
+            return HOURS.empty_table()
+        return taken_from(self.stash, pc.field("namesrv_id") == self.namesrv_id, HOURS.names)
 
     def refused(self, reason: str) -> pa.Table:
         """Return what came on the day and was put into quarantine for one reason."""

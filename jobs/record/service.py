@@ -24,7 +24,7 @@ from namesrv_core.asking.answers import (
     question_of,
     writer,
 )
-from namesrv_core.asking.body_json import read_json
+from namesrv_core.asking.shown import read_json
 from namesrv_core.history.verification import parts_read
 from namesrv_core.inference.configuration import shown_text
 from namesrv_core.machine import events

@@ -18,7 +18,6 @@ from namesrv_core.asking.requests import Fields, zone_of
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.draft import NULL_POINTER, Outcome, Step
-from namesrv_core.machine.java_map import nested_get
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import REGISTER_FAILED, RegisterResult
 from namesrv_core.machine.registry import Registry
@@ -113,7 +112,7 @@ def _kv_answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answ
         if body is None:
             return Answer(ResponseCode.QUERY_NOT_FOUND, None, f"No config item, Namespace: {_shown(question.subject)}")
         return Answer(ResponseCode.SUCCESS, body)
-    entry = nested_get(registry.kv_config_table, question.scope, question.subject)
+    entry = registry.kv_config_table.row((question.scope, question.subject))
     if entry is None or entry.text is None:
         remark = f"No config item, Namespace: {_shown(question.scope)} Key: {_shown(question.subject)}"
         return Answer(ResponseCode.QUERY_NOT_FOUND, None, remark)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
-from namesrv_core.machine.java_map import JavaMap, nested_get, string_map, table_size_for
+from namesrv_core.machine.java_map import JavaMap, string_map, table_size_for
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, LiveKey, QueueData, TopicQueueMappingInfo
@@ -65,7 +65,7 @@ def pickup_topic_route_data(registry: Registry, topic: str | None, namesrv: Name
     brokers = tuple(route_broker(name, group, table.get(name) if acts else None) for name, group in groups)
     order_topic_conf = None
     if namesrv.config.order_message_enable:
-        entry = nested_get(registry.kv_config_table, ORDER_TOPIC_CONFIG, topic)
+        entry = registry.kv_config_table.row((ORDER_TOPIC_CONFIG, topic))
         order_topic_conf = None if entry is None else entry.text
     mappings = registry.topic_queue_mapping_info_table.get(topic)
     return TopicRouteData(

@@ -1,7 +1,7 @@
 """One topic's route through time: every change that clients see, and when it could not be served as it looks.
 
 A sweep over the intervals that make up the route, in the order in which the name server changed them. It is put together part by
-part, so that a step costs what it changed, however many brokers the topic lies on. A route is what `pickup_topic_route_data` gives
+part, so that a step writes what it changed, however many brokers the topic lies on. A route is what `pickup_topic_route_data` gives
 and `route_json` writes in standard JSON, its lists sorted by broker name; a part of it is one element of a list, one entry of a
 map, or the order configuration.
 """
@@ -60,10 +60,10 @@ server is from then on, a `Namesrv`. Neither is ever closed."""
 
 
 class _Group(NamedTuple):
-    """What a group of the route adds to what is counted of all of them."""
+    """What of a group of the route decides whether the topic can be served."""
 
     keys: tuple[LiveKey, ...]
-    live: int
+    is_live: bool
     has_master: bool
     is_writable: bool
 
@@ -84,14 +84,11 @@ class RouteState:
         self._groups: dict[str | None, _Group] = {}
         self._names_of_key: dict[LiveKey, set[str | None]] = {}
         self._texts: dict[PartKey, str] = {}
-        self._counts: dict[Part, int] = {}
-        self._lengths: dict[Part, int] = {}
         self._holding: set[OrphanKey] = set()
         self._touched: set[str | None] = set()
         self._touched_keys: set[LiveKey] = set()
         self._touched_mappings: set[str | None] = set()
         self._is_conf_touched = False
-        self._sums = [0, 0, 0, 0]
 
     def put(self, row: Interval, *, present: bool) -> None:
         """Take what an interval says in, or out. Raises ValueError for one that is no part of a route."""
@@ -167,24 +164,23 @@ class RouteState:
         """Return how large the route is."""
         if not self._groups:
             return Size(0, 0)
-        found = [part for part, count in self._counts.items() if count]
-        commas = sum(self._counts[part] - 1 for part in found)
-        labels = sum(len(_LABELS.get(part, "")) for part in found)
-        return Size(len(self._groups), len(_EMPTY) + commas + labels + sum(self._lengths[part] for part in found))
+        parts = {part for part, _ in self._texts}
+        commas, labels = len(self._texts) - len(parts), sum(len(_LABELS.get(part, "")) for part in parts)
+        return Size(len(self._groups), len(_EMPTY) + commas + labels + sum(map(len, self._texts.values())))
 
     def reasons(self) -> set[OrphanKey]:
         """Return why the topic cannot be served as its route looks; empty where it has no queue data."""
         if not self._queue_datas:
             return set()
-        keys, live, masters, writable = self._sums
-        found = set(self._holding)
-        if not keys:
+        found, groups = set(self._holding), self._groups.values()
+        if not any(group.keys for group in groups):
             found.add(("no_broker_address", None))
-        elif not live:
-            found.add(("no_live_broker", None))
-        if keys and not masters:
-            found.add(("no_master", None))
-        if not writable:
+        else:
+            if not any(group.is_live for group in groups):
+                found.add(("no_live_broker", None))
+            if not any(group.has_master for group in groups):
+                found.add(("no_master", None))
+        if not any(group.is_writable for group in groups):
             found.add(("no_writable_queue", None))
         return found
 
@@ -207,19 +203,15 @@ class RouteState:
             cluster = broker.cluster_name if self._namesrv.profile.live_key_has_cluster else None
             keys = tuple(LiveKey(cluster, addr) for _, addr in broker.broker_addrs)
             has_master = MASTER_ID in dict(broker.broker_addrs)
-            live = sum(key in self._live for key in keys)
-            new = self._groups[name] = _Group(keys, live, has_master, has_master and bool(data.perm & PERM_WRITE))
+            is_live = not self._live.isdisjoint(keys)
+            new = self._groups[name] = _Group(keys, is_live, has_master, has_master and bool(data.perm & PERM_WRITE))
         self._show(("brokerDatas", name), text, moved)
-        for sign, group in ((-1, old), (1, new)):
-            if group is None:
-                continue
-            numbers = (len(group.keys), group.live, group.has_master, group.is_writable)
-            self._sums = [total + sign * number for total, number in zip(self._sums, numbers, strict=True)]
-            for key in group.keys:
-                names = self._names_of_key.setdefault(key, set())
-                (names.add if sign > 0 else names.discard)(name)
-                if key in self._filter_servers:
-                    self._touched_keys.add(key)
+        gone, come = (set(group.keys) if group is not None else set[LiveKey]() for group in (old, new))
+        for key in gone:
+            self._names_of_key[key].discard(name)
+        for key in come:
+            self._names_of_key.setdefault(key, set()).add(name)
+        self._touched_keys |= (gone | come) & self._filter_servers.keys()
 
     def _show(self, key: PartKey, text: str | None, moved: dict[PartKey, str | None]) -> None:
         """Put a part in, or (None) out, and note what it was before the step."""
@@ -227,10 +219,6 @@ class RouteState:
         if old == text:
             return
         moved.setdefault(key, old)
-        for sign, one in ((-1, old), (1, text)):
-            if one is not None:
-                self._counts[key[0]] = self._counts.get(key[0], 0) + sign
-                self._lengths[key[0]] = self._lengths.get(key[0], 0) + sign * len(one)
         _set(self._texts, key, text)
 
     def _hold(self, reason: OrphanKey, is_so: bool) -> None:  # noqa: FBT001

@@ -13,8 +13,7 @@ from itertools import accumulate, takewhile
 from typing import NamedTuple
 
 from namesrv_core.asking.answers import LIST_CODES, answer, answer_to, remark_matches
-from namesrv_core.asking.body_json import read_json, same_json
-from namesrv_core.asking.shown import Shown, ShownCluster, ShownTopics, shown_by, shown_of
+from namesrv_core.asking.shown import Shown, ShownCluster, ShownTopics, read_json, same_json, shown_by, shown_of
 from namesrv_core.history.intervals import StateChange
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.events import Event, QueryDataVersion

@@ -77,20 +77,6 @@ class Told(NamedTuple):
         return (tick - self.from_seq - 1) % period_ns < self.until_seq - self.from_seq
 
 
-class Seen(NamedTuple):
-    """A broker still `stands` in an answer, or no longer: its lease ended just before `from_seq`.
-
-    `until_seq`: up to when only a scan can have been the reason; `request_seq`, `seq`: of the answer.
-    """
-
-    from_seq: int
-    until_seq: int
-    request_seq: int
-    seq: int
-    event_id: str
-    stands: bool
-
-
 def acting_master_votes(answers: Iterable[RouteAnswer], memberships: Iterable[Membership]) -> Iterator[Vote]:
     """Yield what routes say about supportActingMaster.
 
@@ -168,15 +154,6 @@ def _is_in_phase(expiry: Expiry, phase_us: int, period_ns: int) -> bool:
 
 # When a process scans is told by answers, too: a broker whose lease has ended stands in them until a scan has run. Where no packet
 # of a scan is seen, its timer is a guess (`machine.schedule`): one that fewer answers allow than another phase gives way to that.
-
-
-def told_by(seen: Seen, period_ns: int) -> Iterator[Told]:
-    """Yield what an answer tells that was given less than a period after the end of a lease."""
-    ended = seen.from_seq - 1
-    if seen.stands and ended < (not_by := min(seen.request_seq, seen.until_seq)) < ended + period_ns:
-        yield Told(not_by, ended + period_ns, seen.seq, seen.event_id)
-    if not seen.stands and ended < (by := min(seen.seq, seen.until_seq)) < ended + period_ns:
-        yield Told(ended, by, seen.seq, seen.event_id)
 
 
 def phase_votes(told: Sequence[Told], assumed: Timer) -> Iterator[Vote]:

@@ -175,12 +175,6 @@ def _twin_of(value: object) -> object:
     return list(value) if isinstance(value, list) else value
 
 
-def nested_get(rows: JavaMap[str | None, JavaMap[str | None, V]], outer: str | None, inner: str | None) -> V | None:
-    """Return the value under `inner` in the map under `outer`; None where one of them is missing."""
-    values = rows.get(outer)
-    return None if values is None else values.get(inner)
-
-
 def string_map(
     capacity: int = 16, entries: Iterable[tuple[str | None, V]] = (), *, concurrent: bool = False
 ) -> JavaMap[str | None, V]:

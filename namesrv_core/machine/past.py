@@ -6,6 +6,7 @@ as marks on keys and on patterns of keys: what is known, and what has become dou
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
@@ -191,50 +192,40 @@ class Past:
         """Return whether the topic table is known completely."""
         return self._listed_stamp > 0 and all(self.knows_all("topic_queue", topic) for topic in (*self._listed, ANY))
 
-    def silent_until_ms(self, key: LiveKey) -> int:
-        """Return the last instant at which an entry under `key`, if there is one, can be there without a new event."""
-        return max(self.heard_from_ms, self.beats.get(key, 0)) + self.longest_lease_ms
-
     @property
     def hears(self) -> bool:
         """Return whether anything but answers or a log was recorded: where only these are, silence says nothing."""
         return not self.is_logged and (self.last_effect_ms >= self.from_ms or self.complete_ms > 0 or bool(self.beats))
 
-    def copy(self) -> Past:
-        """Return a past that holds the same and changes on its own."""
-        return Past.load(self.dump())
-
     def dump(self) -> Iterator[Fact]:
         """Yield all that this holds, for `load`."""
-        for name in _SETTINGS:
-            yield Fact("setting", Entity(name, None, None), int(getattr(self, name)))
-        for what, marks in (("known", self._known), ("doubted", self._doubted)):
-            for entity, stamp in marks.items():
-                yield Fact(what, entity, stamp)
-        for topic in self._listed:
-            yield Fact("listed", Entity("topic_queue", topic, ANY), self._listed_stamp)
-        for key, beat_ms in self.beats.items():
-            yield Fact("beat", Entity("broker_live", *key), beat_ms)
+        listed = (Entity("topic_queue", topic, ANY) for topic in self._listed)
+        held: dict[str, Mapping[Entity, int]] = {
+            "setting": {Entity(name, None, None): int(getattr(self, name)) for name in _SETTINGS},
+            "known": self._known,
+            "doubted": self._doubted,
+            "listed": dict.fromkeys(listed, self._listed_stamp),
+            "beat": {Entity("broker_live", *key): beat_ms for key, beat_ms in self.beats.items()},
+        }
+        for what, numbers in held.items():
+            yield from (Fact(what, entity, number) for entity, number in numbers.items())
 
     @classmethod
     def load(cls, facts: Iterable[Fact]) -> Past:
         """Return the past that `dump` described."""
-        past = cls(0)
-        listed = set()
+        past, held = cls(0), defaultdict[str, dict[Entity, int]](dict)
         for what, entity, number in facts:
-            if what == "setting":
-                setattr(past, entity.kind, number)
-            elif what == "known":
-                past._known[entity] = number
-            elif what == "doubted":
-                past._doubted[entity] = number
-                past.last_doubt = max(past.last_doubt, number)
-                past._doubted_others.setdefault(entity.kind, set()).add(entity.other)
-            elif what == "listed":
-                listed.add(entity.one)
-            elif what == "beat":
-                past.beats[LiveKey(entity.one, entity.other)] = number  # type: ignore[arg-type]
-        past._listed = frozenset(listed)  # type: ignore[arg-type]
+            held[what][entity] = number
+        for entity, number in held["setting"].items():
+            setattr(past, entity.kind, number)
+        past._known, past._doubted = held["known"], held["doubted"]
+        past.last_doubt = max(past._doubted.values(), default=0)
+        for entity in past._doubted:
+            past._doubted_others.setdefault(entity.kind, set()).add(entity.other)
+        past._listed = frozenset(as_text(entity.one) for entity in held["listed"])
+        past.beats = {
+            LiveKey(as_text(one), as_text(other)): beat_ms for (_, one, other), beat_ms in held["beat"].items()
+        }
         return past
 
 

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
 from namesrv_core.machine import tables
-from namesrv_core.machine.java_map import nested_get
 from namesrv_core.machine.past import Past
 from namesrv_core.machine.profile import Profile
 from namesrv_core.machine.rows import LiveKey, QueueData
@@ -74,7 +73,7 @@ class Registry:
         for name in TABLES:
             setattr(twin, name, getattr(self, name).twin())
         twin.pending_unregister, twin.scan_halted = self.pending_unregister, self.scan_halted
-        twin.past = None if self.past is None else self.past.copy()
+        twin.past = None if self.past is None else Past.load(self.past.dump())
         return twin
 
     # -- reading -----------------------------------------------------------------------------------------------------
@@ -93,7 +92,7 @@ class Registry:
 
     def queue_data(self, topic: str | None, broker_name: str | None) -> QueueData | None:
         """Return the queue data of `broker_name` for `topic`."""
-        return nested_get(self.topic_queue_table, topic, broker_name)
+        return self.topic_queue_table.row((topic, broker_name))
 
     def next_lease_end(self) -> int | None:
         """Return a time (ms) before which no further lease ends; None if no live entry has a lease to lose.

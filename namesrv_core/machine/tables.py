@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from namesrv_core.machine.java_map import JavaMap, as_long, nested_get, string_hash, string_map, table_size_for
+from namesrv_core.machine.java_map import JavaMap, as_long, string_hash, string_map, table_size_for
 from namesrv_core.machine.profile import Profile
 from namesrv_core.machine.rows import (
     BrokerData,
@@ -70,9 +70,11 @@ class NestedTable(RowTable[str | None, JavaMap[str | None, V]]):
 
     __slots__ = ()
 
-    def row(self, key: Key) -> object | None:
+    def row(self, key: Key) -> V | None:
         """See `RowTable`."""
-        return nested_get(self, key[0], key[1])
+        outer, inner = key
+        values = self.get(outer)
+        return None if values is None else values.get(inner)
 
     def change(self, key: Key, value: object | None, at_ms: int) -> None:  # noqa: ARG002  as in every table
         """See `RowTable`."""
@@ -152,7 +154,7 @@ class TopicQueueTable(NestedTable[QueueData]):
         super().change((topic, name), value, 0)
         note(self._topics_of_name, name, topic, present=value is not None)
 
-    def row(self, key: Key) -> object | None:
+    def row(self, key: Key) -> QueueData | None:
         """See `RowTable`."""
         self._meet(key[1])
         return super().row(key)

@@ -13,7 +13,6 @@ from typing import Literal, NamedTuple
 
 from namesrv_core.asking import queries
 from namesrv_core.asking.answers import LIST_CODES, answer, answer_to
-from namesrv_core.asking.body_json import same_json
 from namesrv_core.asking.shown import (
     SHOWING_CODES,
     Shown,
@@ -21,6 +20,7 @@ from namesrv_core.asking.shown import (
     ShownRoute,
     ShownTopics,
     entries_shown,
+    same_json,
     shown_by,
 )
 from namesrv_core.history.intervals import TABLE_OF
@@ -29,7 +29,6 @@ from namesrv_core.machine import events
 from namesrv_core.machine.codes import Answer, RequestCode
 from namesrv_core.machine.draft import NOTHING_CERTAIN, Outcome, Step
 from namesrv_core.machine.instants import NS_PER_MS
-from namesrv_core.machine.java_map import nested_get
 from namesrv_core.machine.past import ACTING, ANY, CLUSTER, GROUP, SETTLED, Entity, Mark, Part, TablePart, as_text
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import live_key_of
@@ -196,7 +195,7 @@ class _Reading:
             servers = self.registry.filter_server_table.get(key)
             yield Difference(Entity("filter_server", *key), servers, shown.filter_servers.get(key.broker_addr))
         if self.namesrv.config.order_message_enable and shown.queue_datas:
-            entry = nested_get(self.registry.kv_config_table, ORDER_TOPIC_CONFIG, self.topic)
+            entry = self.registry.kv_config_table.row((ORDER_TOPIC_CONFIG, self.topic))
             text = None if entry is None else entry.text
             yield Difference(Entity("kv_config", ORDER_TOPIC_CONFIG, self.topic), text, shown.order_topic_conf)
         if shown.queue_datas:

@@ -4,21 +4,30 @@ A broker that has not been heard since the recording began may have a lease, and
 its own: the scan or the end of that connection takes it down, and no event tells. Until its live entry has been seen, or
 must have ended, its place in its group is known only at the instant of an answer that shows it. So is everything where only
 answers are recorded: what they do not show comes, changes and goes unseen between them.
+
+A transition works on the registry as it is believed to be. Here is said how far its effect is certain: an event that
+determines a row whatever was there before makes the row known, one whose effect hangs on something unknown makes rows
+doubtful. Nothing is taken for known because it is likely.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from namesrv_core.history.intervals import HISTORY_OF
+from namesrv_core.machine import events
 from namesrv_core.machine.codes import Question, RequestCode
-from namesrv_core.machine.draft import NOTHING_CERTAIN, Certainty
-from namesrv_core.machine.past import ACTING, ANY, GROUP, SETTLED, Entity, Mark, Past, as_text
+from namesrv_core.machine.draft import NOTHING_CERTAIN, Certainty, Outcome, Step
+from namesrv_core.machine.past import ACTING, ANY, GROUP, ROUTE_KINDS, SETTLED, Entity, Mark, Part, Past, as_text
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.register import live_key_of
-from namesrv_core.machine.registry import Registry
-from namesrv_core.machine.rows import MASTER_ID, LiveKey
+from namesrv_core.machine.register import config_changed, live_key_of
+from namesrv_core.machine.registry import Change, Registry
+from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, LiveKey
+
+_HEARTBEATS = (events.BrokerHeartbeat, events.QueryDataVersion)
+_ABOUT_ONE_NAME = (events.RegisterBroker, events.UnregisterBroker)
 
 
 class Evidence(NamedTuple):
@@ -118,7 +127,8 @@ class Belief:
 
     def gone_ms(self, key: LiveKey) -> int:
         """Return the instant after which a scan has removed an entry under `key`, if there was one and no new event."""
-        return self.past.silent_until_ms(key) + self.namesrv.scan_period_ms
+        heard_ms = max(self.past.heard_from_ms, self.past.beats.get(key, 0))
+        return heard_ms + self.past.longest_lease_ms + self.namesrv.scan_period_ms
 
     def is_known(self, entity: Entity, *, present: bool) -> bool:
         """Return whether what the registry holds of `entity` can be relied on.
@@ -175,3 +185,352 @@ def certainty_of(known: Iterable[Entity], begun: Iterable[Entity] = ()) -> Certa
 
 def _row_key(entity: Entity) -> tuple[str, tuple[object, ...]]:
     return entity.kind, (entity.one, entity.other)
+
+
+# -- what events tell -------------------------------------------------------------------------------------------------
+
+
+def doubt_what_went_silently(belief: Belief, event: events.Event, at_ms: int) -> None:
+    """Before an event: note what of the names concerned may have gone unseen by now."""
+    past = belief.past
+    past.now_ms = at_ms
+    if not past.hears:
+        past.heard_from_ms = at_ms
+    belief.settle_the_silent()
+    if isinstance(event, _ABOUT_ONE_NAME):
+        belief.doubt(event.broker_name)
+    elif isinstance(event, events.RegisterTopic):
+        for name, _ in event.queue_datas or ():
+            belief.doubt(name)
+
+
+def learn(belief: Belief, event: events.Event, step: Step, at_ms: int) -> Step:
+    """Note what `step` makes known and doubtful, and return it with its certainty. `belief`: before the step.
+
+    `at_ms`: of a heartbeat when it came, of a run when the last of its heartbeats came.
+    """
+    past = belief.past
+    if isinstance(event, _HEARTBEATS):
+        key = live_key_of(belief.namesrv, event.cluster_name, event.broker_addr)
+        if not past.knows(SETTLED, *key):
+            past.beats[key] = at_ms
+        return _certain(step, NOTHING_CERTAIN)
+    if isinstance(event, (events.AnswerObserved, events.ResponseObserved)):
+        return _shown(past, step)
+    changed = [entity for change in step.changes for entity in _entities_of(change)]
+    if isinstance(event, events.ChangeLogged):
+        return _logged(past, event, step, changed)
+    begun = {entity for entity in changed if past.knows(*entity)}
+    marks = list(_marks_of(belief, event, step))
+    if step.changes or not all(mark.known for mark in marks):
+        past.last_effect_ms = past.now_ms
+    past.note(marks)
+    if step.changes:
+        past.versions.note(change for change in step.changes if not _is_known_renewal(belief, change))
+    return _certain(step, certainty_of(_rows_known(past, changed, marks), begun))
+
+
+def _shown(past: Past, step: Step) -> Step:
+    """Note what an answer or a response shows, and return its step with its certainty: how rows stood before it is open."""
+    if not isinstance(step.result, Evidence):
+        return step if step.certainty is not None else _certain(step, NOTHING_CERTAIN)
+    marks, listed = step.result
+    if listed is not None:
+        past.note_listed(listed)
+    past.note(marks)
+    if step.changes:
+        past.versions.note(step.changes)
+    if step.certainty is not None:
+        return step
+    changed = [entity for change in step.changes for entity in _entities_of(change)]
+    return _certain(step, certainty_of(_rows_known(past, changed, marks)))
+
+
+def _logged(past: Past, event: events.ChangeLogged, step: Step, changed: list[Entity]) -> Step:
+    """Note what lines of a log show, and return their step with its certainty: what they do not show may have changed unseen."""
+    past.is_logged = True
+    told = {(row.kind, row.one, row.other): row.is_new for row in event.rows}
+    masters = {row.one for row in event.rows if row.kind == "broker_addr" and row.is_new}
+
+    def is_new(entity: Entity) -> bool:
+        is_master = entity.kind == "broker_addr" and entity.other == MASTER_ID
+        return bool(told.get(entity)) or (is_master and entity.one in masters)
+
+    shown = [
+        Entity(row.kind, row.one, MASTER_ID if row.kind == "broker_addr" else row.other)
+        for row in event.rows
+        if row.value is not None
+    ]
+    past.note([Mark(entity) for entity in (*changed, *shown)])
+    past.versions.note(step.changes)
+    return _certain(step, certainty_of({*changed, *shown}, filter(is_new, changed)))
+
+
+def _is_known_renewal(belief: Belief, change: Change) -> bool:
+    """Return whether a change replaces a live entry by a known one: answers show whether it is there, and nothing that is in it."""
+    return (
+        change.table == "broker_live_table"
+        and change.value is not None
+        and LiveKey(*change.key) in belief.registry.broker_live_table
+        and belief.past.knows("broker_live", *change.key)
+    )
+
+
+def _rows_known(past: Past, changed: Iterable[Entity], marks: Iterable[Mark]) -> set[Entity]:
+    return {entity for entity in changed if past.knows(*entity)} | rows_known(marks)
+
+
+def _certain(step: Step, certainty: Certainty) -> Step:
+    return Step._make((*step[:-1], certainty))
+
+
+def _entities_of(change: Change) -> Iterator[Entity]:
+    """Yield what a change puts or removes, by the keys of the histories."""
+    if change.table == "broker_addr_table":
+        if isinstance(change.value, BrokerData):
+            for broker_id, _ in change.value.broker_addrs:
+                yield Entity("broker_addr", change.key[0], broker_id)
+    elif change.table in HISTORY_OF:
+        yield Entity(HISTORY_OF[change.table], change.key[0], change.key[1])
+
+
+def _marks_of(belief: Belief, event: events.Event, step: Step) -> Iterator[Mark]:
+    past = belief.past
+    if isinstance(event, events.RegisterBroker):
+        yield from _Registration(belief, event, step).marks()
+    elif isinstance(event, events.UnregisterBroker):
+        yield from _unregistration(belief, event, step)
+    elif isinstance(event, events.ScanNotActiveBroker | events.ChannelDestroyed):
+        yield from _removal(belief, step)
+    elif isinstance(event, events.DeleteTopic):
+        yield from _topic_deletion(belief, event)
+    elif isinstance(event, events.RegisterTopic):
+        yield from _topic_registration(belief, event)
+    elif isinstance(event, events.PutKvConfig | events.DeleteKvConfig):
+        yield _known("kv_config", event.namespace, event.key)
+    elif isinstance(event, events.NamesrvStarted | events.NamesrvStopped) and not past.is_logged:
+        past.beats.clear()
+        past.phase_known = True
+        past.complete_ms = past.now_ms
+        for kind in ROUTE_KINDS:
+            yield _known(kind, ANY, ANY)
+
+
+def _known(kind: str, one: Part, other: Part) -> Mark:
+    return Mark(Entity(kind, one, other))
+
+
+def _doubt(kind: str, one: Part, other: Part) -> Mark:
+    return Mark(Entity(kind, one, other), known=False)
+
+
+class _Registration:
+    """What one registration makes known: whether it counted at all, and whether it wrote its topics."""
+
+    def __init__(self, belief: Belief, event: events.RegisterBroker, step: Step) -> None:
+        self.registry, self.past, self.namesrv = belief.registry, belief.past, belief.namesrv
+        self.event, self.step, self.profile = event, step, self.namesrv.profile
+        self.name, self.broker_id = event.broker_name, event.broker_id
+        self.group = self.registry.broker_addr_table.get(self.name)
+        self.addrs = {} if self.group is None else self.group.addr_of
+        self.key = live_key_of(self.namesrv, event.cluster_name, event.broker_addr)
+        self.id_known = self.past.knows("broker_addr", self.name, self.broker_id)
+
+    def marks(self) -> Iterator[Mark]:
+        """Yield what is known and doubtful after it."""
+        if self.step.swallowed and not self.step.changes:
+            return
+        event, past, name = self.event, self.past, self.name
+        yield _known("cluster_addr", event.cluster_name, name)
+        yield _known(GROUP, name, ACTING)
+        if event.heartbeat_timeout_ms is not None and self.profile.own_heartbeat_timeout:
+            past.longest_lease_ms = max(past.longest_lease_ms, event.heartbeat_timeout_ms)
+        if not self._counts():
+            yield _doubt("broker_addr", name, self.broker_id)
+            yield _doubt("broker_live", *self.key)
+            yield _doubt(SETTLED, *self.key)
+            past.beats[self.key] = past.now_ms
+        elif self.step.outcome in (Outcome.APPLIED, Outcome.REFRESHED):
+            yield _known("broker_addr", name, self.broker_id)
+            yield _known("broker_live", *self.key)
+            yield _known(SETTLED, *self.key)
+            if event.filter_servers is not None:
+                yield _known("filter_server", *self.key)
+        elif self.step.outcome == Outcome.REJECTED_STATE_VERSION:
+            yield _known("broker_live", *self.key)
+            yield _known(SETTLED, *self.key)
+        if self.step.outcome in (Outcome.APPLIED, Outcome.REFRESHED) or not self._counts():
+            yield from self._topics()
+
+    def _counts(self) -> bool:
+        """Return whether it is certain that it was accepted, or that it was not."""
+        lone = self.event.topics is None or len(self.event.topics) == 1
+        if self.profile.refuses_lone_topic and lone and not self.id_known:
+            return False
+        if not self.profile.rejects_older_state_version:
+            return True
+        old_addr = self.addrs.get(self.broker_id)
+        same = self.broker_id not in self.addrs or old_addr == self.event.broker_addr
+        return self.id_known and (same or self.past.knows("broker_live", self.event.cluster_name, old_addr))
+
+    def _role(self) -> bool | None:
+        """Return whether its topics count: yes for a master, for a slave in 5.x if it has the smallest id, if known."""
+        if self.event.topics is None:
+            return False
+        if self.broker_id == MASTER_ID:
+            return True
+        if not self.profile.takes_prime_slave_topics or self.event.enable_acting_master is None:
+            return False
+        if any(
+            broker_id < self.broker_id
+            for broker_id in self.addrs
+            if self.past.knows("broker_addr", self.name, broker_id)
+        ):
+            return False
+        return True if self.past.knows_all("broker_addr", self.name) else None
+
+    def _writes(self) -> bool | None:
+        """Return whether it writes all its topics: if the id is new or the version another one than stored."""
+        first = (
+            not self.addrs.get(self.broker_id)
+            if self.profile.live_key_has_cluster
+            else self.addrs.get(self.broker_id) is None
+        )
+        changed = config_changed(self.registry.broker_live_table.get(self.key), self.event.data_version, self.profile)
+        live_known = self.past.knows("broker_live", *self.key)
+        if (self.id_known and first) or (live_known and changed):
+            return True
+        return False if self.id_known and live_known else None
+
+    def _topics(self) -> Iterator[Mark]:
+        role, topics, name = self._role(), self.event.topics, self.name
+        if role is False or topics is None:
+            return
+        writes = self._writes() if role and self._counts() else None
+        if self.namesrv.deletes_unlisted_topics and not topics.mappings:
+            yield from self._only_these(certain=bool(role) and self._counts())
+        never = self.profile.prime_slave_never_writes
+        read_only = self.broker_id != MASTER_ID and (never or bool(self.event.enable_acting_master))
+        for topic, queue_data in topics.queue_datas.items():
+            written = queue_data._replace(perm=queue_data.perm & ~PERM_WRITE) if read_only else queue_data
+            if writes:
+                yield _known("topic_queue", topic, name)
+            elif writes is None and not self._same_either_way(topic, written, certain=bool(role) and self._counts()):
+                yield _doubt("topic_queue", topic, name)
+        for mapping in topics.mappings if self.profile.stores_topic_queue_mapping else ():
+            if writes is not False:
+                mark = _known if writes else _doubt
+                yield mark("topic_queue_mapping", mapping.topic, mapping.bname)
+
+    def _same_either_way(self, topic: str, written: object, *, certain: bool) -> bool:
+        """Return whether the row is known, and the same whether the registration wrote it or not.
+
+        `certain`: the registration counts, so that it brings back a topic that was not there (5.x).
+        """
+        if not self.past.knows("topic_queue", topic, self.name):
+            return False
+        held = self.registry.queue_data(topic, self.name)
+        if held is None:
+            return self.profile.repairs_missing_topics and certain
+        return held == written
+
+    def _only_these(self, *, certain: bool) -> Iterator[Mark]:
+        """All topics of the name but the ones registered go: what is not among them is known to be absent."""
+        topics = self.event.topics.queue_datas if self.event.topics is not None else {}
+        if not certain:
+            for topic in self.registry.topic_queue_table.topics_of_name(self.name):
+                if topic not in topics:
+                    yield _doubt("topic_queue", topic, self.name)
+            return
+        unknown = [topic for topic in topics if not self.past.knows("topic_queue", topic, self.name)]
+        yield _known("topic_queue", ANY, self.name)
+        for topic in unknown:
+            yield _doubt("topic_queue", topic, self.name)
+
+
+def _unregistration(belief: Belief, event: events.UnregisterBroker, step: Step) -> Iterator[Mark]:
+    past, name = belief.past, event.broker_name
+    key = live_key_of(belief.namesrv, event.cluster_name, event.broker_addr)
+    for kind in ("broker_live", "filter_server", SETTLED):
+        yield _known(kind, *key)
+    if not belief.namesrv.profile.batches_unregistrations:
+        yield _known("broker_addr", name, event.broker_id)
+    if past.knows_all("broker_addr", name):
+        yield from _after_loss(belief, name, step)
+        yield _known("cluster_addr", event.cluster_name, name)
+    else:
+        yield from _doubts_about(name)
+
+
+def _removal(belief: Belief, step: Step) -> Iterator[Mark]:
+    """What a lost channel or a scan removes: gone is what was shown to be there, the rest is doubtful.
+
+    Should it be seen again, the removal was wrong: that is no matter of the past, whoever decided when it happened.
+    """
+    registry, past = belief.registry, belief.past
+    certain = True
+    for change in step.changes:
+        if change.table == "broker_live_table":
+            key = LiveKey(*change.key)
+            certain = certain and past.knows("broker_live", *key)
+            yield from (Mark(Entity(kind, *key), certain) for kind in ("broker_live", "filter_server", SETTLED))
+            if not certain:
+                past.beats[key] = past.now_ms
+    for change in step.changes:
+        if change.table == "broker_addr_table":
+            name = change.key[0]
+            group = registry.broker_addr_table.get(name)
+            kept = change.value.addr_of if isinstance(change.value, BrokerData) else {}
+            lost = [] if group is None else [i for i in group.addr_of if i not in kept]
+            shown = certain and all(past.knows("broker_addr", name, broker_id) for broker_id in lost)
+            if shown and past.knows_all("broker_addr", name):
+                yield from _after_loss(belief, name, step)
+            else:
+                yield from _doubts_about(name)
+                yield from (Mark(Entity("broker_addr", name, broker_id), known=shown) for broker_id in lost)
+
+
+def _after_loss(belief: Belief, name: str | None, step: Step) -> Iterator[Mark]:
+    """What is known of a completely known group after it has lost a member: if it is gone, so is all that it had."""
+    left: object | None = belief.registry.broker_addr_table.get(name)
+    for change in step.changes:
+        if change.table == "broker_addr_table" and change.key[0] == name:
+            left = change.value
+    if left is None:
+        yield _known("topic_queue", ANY, name)
+        yield _known(GROUP, name, ANY)
+    elif not belief.past.knows(GROUP, name, ACTING):
+        yield _doubt("topic_queue", ANY, name)
+
+
+def _doubts_about(name: str | None) -> Iterator[Mark]:
+    """A group that is not known completely has lost a member: it may be gone with all that it had, or not."""
+    yield _doubt("topic_queue", ANY, name)
+    yield _doubt("cluster_addr", ANY, name)
+    yield _doubt(GROUP, name, ANY)
+
+
+def _topic_deletion(belief: Belief, event: events.DeleteTopic) -> Iterator[Mark]:
+    registry, past, profile = belief.registry, belief.past, belief.namesrv.profile
+    topic, cluster = event.topic, event.cluster_name if profile.deletes_topic_of_cluster else None
+    if not cluster:
+        yield _known("topic_queue", topic, ANY)
+        return
+    for name in registry.cluster_addr_table.get(cluster) or ():
+        if past.knows("cluster_addr", cluster, name):
+            yield _known("topic_queue", topic, name)
+    for name in registry.topic_queue_table.get(topic) or ():
+        if not past.knows("cluster_addr", cluster, name):
+            yield _doubt("topic_queue", topic, name)
+
+
+def _topic_registration(belief: Belief, event: events.RegisterTopic) -> Iterator[Mark]:
+    """All entries are stored if all their names have groups; else it hangs on which have, and whether the topic was."""
+    names = [name for name, _ in event.queue_datas or ()]
+    groups = [belief.registry.broker_addr_table.get(name) for name in names]
+    certain = all(
+        group is not None and any(belief.past.knows("broker_addr", name, broker_id) for broker_id in group.addr_of)
+        for name, group in zip(names, groups, strict=True)
+    )
+    for name in names:
+        yield Mark(Entity("topic_queue", event.topic, name), known=certain)

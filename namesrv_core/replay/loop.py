@@ -19,9 +19,8 @@ from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.schedule import ScanSchedule
 from namesrv_core.machine.step import apply_step, step
-from namesrv_core.replay import bootstrap
 from namesrv_core.replay.assimilation import assimilate, assimilate_response
-from namesrv_core.replay.belief import Belief
+from namesrv_core.replay.belief import Belief, doubt_what_went_silently, learn
 
 
 class TimedEvent(NamedTuple):
@@ -58,8 +57,28 @@ def replay(
     Scans run in the `span`: from where a registry that was carried over stands, until the end of what is known. Raises
     OrderError where (seq, event_id) does not increase.
     """
-    from_seq, until_seq = span
-    scans = Scans(registry, namesrv, schedule, namesrv_id, from_seq)
+    position, until_seq = span
+    has_changed = True  # since the last tick
+
+    def scans_before(seq: int) -> Iterator[Taken]:
+        """Run the ticks before `seq` that can expire something."""
+        nonlocal position, has_changed
+        is_logged = registry.past is not None and registry.past.is_logged  # the log says what scans removed
+        while schedule is not None and not registry.scan_halted and not is_logged:
+            # A live entry that a scan could not remove is worth another tick only after something else has changed.
+            # One of these may be renewed, and end again before any other does.
+            lease_end = 0 if has_changed and registry.broker_live_table.has_ended_leases else registry.next_lease_end()
+            if lease_end is None or lease_end * NS_PER_MS >= seq:
+                return
+            tick = schedule.first_tick(position, lease_end)
+            if tick is None or tick >= seq:
+                return
+            timed = TimedEvent(tick, scan_id(namesrv_id, tick), tick // NS_PER_US, ScanNotActiveBroker())
+            step = take(registry, timed.event, tick // NS_PER_MS, namesrv.at(tick))
+            position, has_changed = tick, bool(step.changes)
+            if step.changes:
+                yield Taken(timed, step)
+
     last_seq, last_id = -1, ""
     for timed in timed_events:
         seq, event_id, effect_us, event = timed
@@ -68,58 +87,13 @@ def replay(
                 f"seq {seq} ({event_id}) after {last_seq} ({last_id}) at {namesrv_id}: events must be strictly increasing"
             )
         last_seq, last_id = seq, event_id
-        yield from scans.before(seq)
+        yield from scans_before(seq)
         since_ms = seq // NS_PER_MS if type(event) is RefreshRun else None
         step = take(registry, event, effect_us // US_PER_MS, namesrv.at(seq), since_ms)
-        scans.passed(seq, step)
+        position, has_changed = seq, has_changed or bool(step.changes)
         yield Taken(timed, step)
     if until_seq is not None:
-        yield from scans.before(until_seq)
-
-
-class Scans:
-    """The ticks between events. `position`: where the registry stands; `changed`: something has changed since the last tick."""
-
-    def __init__(
-        self,
-        registry: Registry,
-        namesrv: Namesrv,
-        schedule: ScanSchedule | None,
-        namesrv_id: str,
-        from_seq: int,
-    ) -> None:
-        self.registry = registry
-        self.namesrv = namesrv
-        self.schedule = schedule
-        self.namesrv_id = namesrv_id
-        self.position = from_seq
-        self.changed = True
-
-    def passed(self, seq: int, step: Step) -> None:
-        """Note that an event was taken."""
-        self.position = seq
-        self.changed = self.changed or bool(step.changes)
-
-    def before(self, seq: int) -> Iterator[Taken]:
-        """Run the ticks before `seq` that can expire something."""
-        past = self.registry.past
-        is_logged = past is not None and past.is_logged  # the log says what scans removed
-        while self.schedule is not None and not self.registry.scan_halted and not is_logged:
-            # A live entry that a scan could not remove is worth another tick only after something else has changed.
-            # One of these may be renewed, and end again before any other does.
-            ended = self.registry.broker_live_table.has_ended_leases
-            lease_end = 0 if self.changed and ended else self.registry.next_lease_end()
-            if lease_end is None or lease_end * NS_PER_MS >= seq:
-                return
-            tick = self.schedule.first_tick(self.position, lease_end)
-            if tick is None or tick >= seq:
-                return
-            timed = TimedEvent(tick, scan_id(self.namesrv_id, tick), tick // NS_PER_US, ScanNotActiveBroker())
-            step = take(self.registry, timed.event, tick // NS_PER_MS, self.namesrv.at(tick))
-            self.position = tick
-            self.changed = bool(step.changes)
-            if step.changes:
-                yield Taken(timed, step)
+        yield from scans_before(until_seq)
 
 
 def scan_id(namesrv_id: str, tick: int) -> str:
@@ -159,14 +133,14 @@ def take(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv, 
     else:
         belief = Belief(registry, registry.past, namesrv)
         told = event.beat if isinstance(event, events.RefreshRun) else event
-        bootstrap.doubt_what_went_silently(belief, told, at_ms if since_ms is None else since_ms)
+        doubt_what_went_silently(belief, told, at_ms if since_ms is None else since_ms)
         if isinstance(event, events.AnswerObserved):
             taken = assimilate(belief, event)
         elif isinstance(event, events.ResponseObserved):
             taken = assimilate_response(belief, event)
         else:
             taken = step(registry, event, at_ms, namesrv)
-        taken = bootstrap.learn(belief, told, taken, at_ms)
+        taken = learn(belief, told, taken, at_ms)
     apply_step(registry, event, taken, at_ms, namesrv)
     return taken
 

@@ -61,10 +61,7 @@ class Digest:
 
 def sum_of(digests: Iterable[Digest]) -> Digest:
     """Return the digest of all rows together."""
-    total = Digest()
-    for digest in digests:
-        total += digest
-    return total
+    return sum(digests, Digest())
 
 
 def digests_by(

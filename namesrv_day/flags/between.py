@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
 from namesrv_day.flags.findings import About, Unsettled, told_of
@@ -53,6 +54,19 @@ class Compared(NamedTuple):
     served: pa.Table
     told: pa.Table
     refused: pa.Table
+
+
+def refused_from(answers: pa.Table) -> pa.Table:
+    """Return the topics that were refused because there are none: `REFUSED`. `answers`: rows of route_observations."""
+    codes = {"code": RequestCode.GET_ROUTEINFO_BY_TOPIC.value, "told": ResponseCode.TOPIC_NOT_EXIST.value}
+    return ask(_REFUSED, {"answers": answers}, **codes).cast(REFUSED)
+
+
+_REFUSED = """
+SELECT subject AS topic, count(*) AS answers, count(DISTINCT regexp_replace(channel_id, ':[0-9]+#.*$', '')) AS clients,
+    min(epoch_us(effect_time)) AS first_us, max(epoch_us(effect_time)) AS last_us, arg_min(event_id, effect_time) AS event_id
+FROM answers WHERE code = $code AND response_code = $told GROUP BY subject
+"""
 
 
 def compared(

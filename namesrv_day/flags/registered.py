@@ -350,6 +350,18 @@ FROM gone JOIN came ON event_id = closed_by WHERE event_time < valid_to
 """
 
 
+def asked_from(answers: pa.Table) -> pa.Table:
+    """Return the first and the last question for a route of each hour: `ASKED`. `answers`: rows of route_observations."""
+    return ask(_ASKED, {"answers": answers}, code=RequestCode.GET_ROUTEINFO_BY_TOPIC.value).cast(ASKED)
+
+
+_ASKED = """
+SELECT min(epoch_us(event_time)) AS first_us, max(epoch_us(effect_time)) AS last_us,
+    arg_min(event_id, event_time) AS first_id, arg_max(event_id, effect_time) AS last_id
+FROM answers WHERE code = $code GROUP BY epoch_us(effect_time) // 3600000000
+"""
+
+
 # -- which brokers fell silent and were removed: when, by what, and what went with them --------------------------------
 
 

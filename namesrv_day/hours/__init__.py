@@ -1,1 +1,1 @@
-"""What is said again and again, condensed: a row for each content and hour of beats, and of answers."""
+"""Beats, which say the same again and again, condensed to hours, and folded into runs."""

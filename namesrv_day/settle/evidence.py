@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial, reduce
@@ -13,8 +14,7 @@ import pyarrow.compute as pc
 
 from namesrv_core.asking.shown import ShownCluster, shown_by
 from namesrv_core.inference import evidence
-from namesrv_core.inference.settings import SCAN_PHASE, VERSION, Known, Votes
-from namesrv_core.inference.settle import settle
+from namesrv_core.inference.settings import SCAN_PHASE, VERSION, Known, Votes, namesrv_of, settle
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.instants import EVER, NS_PER_MS
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, CHANNEL_MAX_IDLE_MS, Namesrv, Profile, profile_named
@@ -26,12 +26,13 @@ from namesrv_day.day.context import NamesrvDay, SettleInput, frame
 from namesrv_day.day.day_events import BEATS
 from namesrv_day.day.timed import topic_tables_of
 from namesrv_day.hours.condense import LONGEST_LEASE_MS, PERIOD_US
-from namesrv_day.settle.settings import DELETION, IDLE_LIMIT, namesrv_on
 from namesrv_wire.streams.closing import EARLY_NS, LATE_NS
 from schemas import bronze, gold
 from schemas.sql_files import query
-from schemas.table import LONG, STRING, STRINGS, TIMESTAMP
+from schemas.table import BOOLEAN, LONG, STRING, STRINGS, TIMESTAMP
+from schemas.times import day_start_seq
 
+DELETION, IDLE_LIMIT = "delete_topic_with_broker_registration", "channel_max_idle_ms"
 _LISTS = {"enable_all_topic_list": (206,), "enable_topic_list": (224, 311, 312, 313)}
 """The switches for lists of topics, and the questions for these."""
 _PERIOD = "scan_period_ms"
@@ -39,14 +40,18 @@ _PERIOD = "scan_period_ms"
 _IDLE_LATE_MS = 250
 
 
+def namesrv_on(known: Known, day: dt.date) -> Namesrv:
+    """Return the name server as it was when `day` began, with what it became later."""
+    return namesrv_of(settle(known), day_start_seq(day))
+
+
 def votes(given: SettleInput, known: Known) -> list[Votes]:
     """Return what the day's answers and closes say, read as they are, about the settings that are open."""
     settled = settle(known)
     wanted = {setting.name for setting in settled if setting.source.is_open}
-    asked = _VOTES if frame(given.today, bronze.ROUTE_OBSERVATIONS).num_rows else _VOTES_WITHOUT_ANSWERS
     cast = [
         evidence.Vote(name, row["value"], row["seq"], row["event_id"])
-        for name, votes_of in asked.items()
+        for name, votes_of in _VOTES.items()
         if name in wanted
         for row in votes_of(given)
     ]
@@ -105,25 +110,20 @@ def scan_closes(given: SettleInput, ends: pa.Table, namesrv: Namesrv) -> list[ev
 
 def tick_votes(given: SettleInput, closes: Sequence[int], day: NamesrvDay) -> list[evidence.Vote]:
     """Return what the answers say about when scans ran that no packet shows: of brokers whose leases had ended."""
-    timers: dict[int, Timer] = {}
-    lapses = []
+    spans, told = [], dict[Timer, list[evidence.Told]]()
     for lapse in rows_of(_lapses(given, closes, day.namesrv, day.until_seq)):
-        from_seq, until_seq = lapse["from_seq"], lapse["until_seq"]
-        timer = day.schedule.timer_at(from_seq)
+        timer = day.schedule.timer_at(from_seq := lapse["from_seq"])
         # Ticks that a stall has held up say nothing of the timer.
-        if timer is None or any(
-            stall.from_seq < until_seq and from_seq <= stall.until_seq for stall in day.schedule.stalls
+        if timer is not None and not any(
+            stall.from_seq < lapse["until_seq"] and from_seq <= stall.until_seq for stall in day.schedule.stalls
         ):
-            continue
-        timers[from_seq] = timer
-        lapses.append({**lapse, "until_seq": min(until_seq, from_seq + timer.period_ns)})
-    told: dict[Timer, list[evidence.Told]] = {timer: [] for timer in timers.values()}
-    if not lapses:
-        return []
-    spans = pa.Table.from_pylist(lapses, schema=_SPANS)
-    for row in rows_of(ask(query("settle/standing"), {"spans": spans, **_answers(given)})):
-        timer = timers[row["from_seq"]]
-        told[timer] += evidence.told_by(evidence.Seen(**row), timer.period_ns)
+            until_seq = min(lapse["until_seq"], from_seq + timer.period_ns)
+            spans.append({**lapse, "until_seq": until_seq, **timer._asdict()})
+    if spans:
+        tables = {"spans": pa.Table.from_pylist(spans, schema=_SPANS), **_answers(given)}
+        for row in rows_of(ask(query("settle/standing"), tables)):
+            timer = Timer(*(row.pop(name) for name in Timer._fields))
+            told.setdefault(timer, []).append(evidence.Told(**row))
     return [vote for timer, own in told.items() for vote in evidence.phase_votes(own, timer)]
 
 
@@ -138,7 +138,7 @@ def _answers(given: SettleInput) -> dict[str, pa.Table]:
 
 
 def _lapses(given: SettleInput, closes: Sequence[int], namesrv: Namesrv, until_seq: int) -> pa.Table:
-    """Return when leases ended, until the end of what is known, that no scan's packet and nothing else ended: `_SPANS`."""
+    """Return when leases ended, until the end of what is known, that no scan's packet and nothing else ended: `_LAPSES`."""
     profile, hours = namesrv.profile, given.today["hours"]
     leases: dict[str, Any] = {
         "with_cluster": profile.live_key_has_cluster,
@@ -164,7 +164,7 @@ def _lapses(given: SettleInput, closes: Sequence[int], namesrv: Namesrv, until_s
         closes=closes or [0],
         until_seq=until_seq,
         **leases,
-    ).cast(_SPANS)
+    ).cast(_LAPSES)
 
 
 def _deletion_votes(given: SettleInput) -> Iterable[Row]:
@@ -360,8 +360,10 @@ SELECT DISTINCT broker_addr, first_us // $period_us AS period FROM owned JOIN ho
 WHERE first_us < close_us AND last_us >= close_us
 """
 """Where condensed beats do not tell which of them was the last before a close."""
-_SPANS = pa.schema([("broker_addr", STRING), ("beat_seq", LONG), ("from_seq", LONG), ("until_seq", LONG)])
+_LAPSES = pa.schema([("broker_addr", STRING), ("beat_seq", LONG), ("from_seq", LONG), ("until_seq", LONG)])
 """Brokers, and between which positions answers are asked whether they still stand there; since `beat_seq` they did."""
+_SPANS = pa.schema([*_LAPSES, ("period_ns", LONG), ("tick", LONG), ("is_guess", BOOLEAN)])
+"""The same with the timer of the process."""
 _LEFT_OUT = pa.schema([("broker_name", STRING), ("topic", STRING), ("digests", STRINGS)])
 _BEATEN = {
     bronze.HEARTBEATS.name: ("seq", "effect_time", "cluster_name", "broker_addr", "response_code"),
@@ -377,16 +379,13 @@ def _notification_votes(given: SettleInput) -> Iterable[Row]:
     return ({**row, "value": True} for row in rows_of(told))
 
 
-_VOTES_WITHOUT_ANSWERS: dict[str, Callable[[SettleInput], Iterable[Row]]] = {
-    IDLE_LIMIT: _idle_votes,
-    "notify_min_broker_id_changed": _notification_votes,
-    "return_order_topic_config_to_broker": _order_return_votes,
-}
 _VOTES: dict[str, Callable[[SettleInput], Iterable[Row]]] = {
     "order_message_enable": _order_message_votes,
     "support_acting_master": _acting_master_votes,
     **{name: partial(_list_votes, codes) for name, codes in _LISTS.items()},
     DELETION: _deletion_votes,
-    **_VOTES_WITHOUT_ANSWERS,
+    IDLE_LIMIT: _idle_votes,
+    "notify_min_broker_id_changed": _notification_votes,
+    "return_order_topic_config_to_broker": _order_return_votes,
 }
 """What gives the votes about a setting: rows with `seq`, `event_id`, and the `value` for which they speak."""

@@ -1,15 +1,13 @@
 """Hold every recorded answer of a name server's day against the replayed tables.
 
-What is judged are answers condensed to hours (`answered`). Of equal answers to a question all are right or none, if none of
-them was under way when something changed that concerns the question: those of an hour are judged once, and so are those of all
-hours between two such changes. Single answers are looked up of the other hours, and of what turns out wrong. What is counted
-is every answer.
+Of equal answers to a question all are right or none, if none of them was under way when something changed that concerns the
+question: those between two such changes are judged once. What is counted is every answer.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -37,12 +35,11 @@ from namesrv_core.machine.registry import Registry
 from namesrv_day.arrow.rows import conformed, distinct, empty, rows_of, with_columns, with_microseconds
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.context import RawBeats, frame
-from namesrv_day.day.day_events import BEATS, Frames
+from namesrv_day.day.day_events import BEATS, Frames, observation_rows
 from namesrv_day.day.start import capacities_in, intervals_in
-from namesrv_day.hours.answered import ASKED, SINGLES, TOLD
 from schemas import bronze, codec, gold
 from schemas.sql_files import query
-from schemas.table import BOOLEAN, INT, STRING, Table
+from schemas.table import BOOLEAN, INT, STRING, TEXT_ONCE, Table
 from schemas.times import day_start_seq
 
 Numbers = npt.NDArray[np.int64]
@@ -52,19 +49,16 @@ Numbers = npt.NDArray[np.int64]
 class VerifyInput:
     """One name server's day. Frames that are missing have no rows.
 
-    `answers`: its condensed answers, as `answered.HOURS`; `singles` looks up single ones, as `answered.SINGLES`, of some of
-    these rows with their numbers (`row`). `today`: its rows of unregistrations and admin_events; `raw_beats` reads heartbeats and
-    registrations: those that were told something, and those that changed something. `replayed`: its slices of the history
-    tables, event_outcomes, order_decisions and namesrv_settings. `namesrv`: as the day was replayed. `unread`: from when and
-    until when (microseconds; None: it still was) connections to it were open that cannot be read. `capacities`: map_capacities
-    of the day before.
+    `today`: its rows of route_observations, unregistrations and admin_events; `raw_beats` reads heartbeats and registrations:
+    those that were told something, and those that changed something. `replayed`: its slices of the history tables,
+    event_outcomes, order_decisions and namesrv_settings. `namesrv`: as the day was replayed. `unread`: from when and until when
+    (microseconds; None: it still was) connections to it were open that cannot be read. `capacities`: map_capacities of the day
+    before.
     """
 
     namesrv_id: str
     day: dt.date
     namesrv: Namesrv
-    answers: pa.Table
-    singles: Callable[[pa.Table], pa.Table]
     today: Frames
     raw_beats: RawBeats
     replayed: Frames
@@ -75,13 +69,13 @@ class VerifyInput:
 
 def verdicts(given: VerifyInput) -> dict[str, pa.Table]:
     """Return the day's answer_checks, and route_mismatches: answers that the registry gives at no instant of their window."""
-    said = answers_of(given)
-    if not said.num_rows:
+    answers = answers_of(given)
+    if not answers.num_rows:
         return {table.name: empty(table) for table in (gold.ANSWER_CHECKS, gold.ROUTE_MISMATCHES)}
-    judged, answers = _Judge(said, given).judged()
+    judged = _Judge(answers, given).judged()
     replayed = {table.name: frame(given.replayed, table) for table in (gold.ORDER_DECISIONS, gold.EVENT_OUTCOMES)}
     of_day = {"namesrv_id": given.namesrv_id, "day": given.day}
-    given_to = {"judged": judged, "answers": answers, "said": said, **replayed}
+    given_to = {"judged": judged, "answers": answers, **replayed}
     mismatches = ask(query("verify/mismatches"), given_to, is_told_elsewhere=given.is_told_elsewhere)
     checks = ask(query("verify/checks"), {"judged": judged, "mismatches": mismatches})
     found = {gold.ANSWER_CHECKS: checks, gold.ROUTE_MISMATCHES: mismatches}
@@ -90,8 +84,10 @@ def verdicts(given: VerifyInput) -> dict[str, pa.Table]:
 
 # -- what was answered -------------------------------------------------------------------------------------------------
 
-_OF_ROW = ("row", "event_id", "seq", "request_seq", "effect_time", "hour", "answers")
-"""Columns that differ from answer to answer; of the others those that do not say what was told say what was asked."""
+_OF_ROW = ("row", "event_id", "seq", "request_seq", "effect_time")
+"""Columns that differ from answer to answer."""
+TOLD = ("response_code", "remark", "response_fields", "body")
+"""What an answer says; the other columns say what was asked."""
 _TOLD = {"response_remark": "remark", "response_body": "body"}
 _UNUSED = (
     *("namesrv_id", "source_file", "source_offset", "ingest_run", "day", "one_way", "request_version", "compressed"),
@@ -100,14 +96,16 @@ _UNUSED = (
 
 
 def answers_of(given: VerifyInput) -> pa.Table:
-    """Return the day's answers: to questions, condensed, and to events where they say something about the registry.
+    """Return the day's answers: to questions, and to events where they say something about the registry.
 
     Their columns are those of which the codec makes questions, events and answers; `kind` is the table, `row` the number of
-    the row, `answers` how many it stands for. A log that keeps no more of a response than its code (`response_fields` NULL)
-    says nothing to judge, unless it is that a registration was refused for what only the answer tells.
+    the row. A log that keeps no more of a response than its code (`response_fields` NULL) says nothing to judge, unless it is
+    that a registration was refused for what only the answer tells.
     """
-    observed = _of_kind(ask(_MERGED, {"answers": given.answers}), bronze.ROUTE_OBSERVATIONS)
-    parts = [observed.filter(pc.field("code") != RequestCode.GET_NAMESRV_CONFIG)]
+    answers = frame(given.today, bronze.ROUTE_OBSERVATIONS)
+    times = answers["effect_time"].filter(pc.not_equal(answers["code"], RequestCode.GET_NAMESRV_CONFIG))
+    observed = observation_rows(answers).append_column("effect_time", times).drop_columns("namesrv_id")
+    parts = [_of_kind(observed, bronze.ROUTE_OBSERVATIONS)]
     for table in bronze.EVENT_TABLES:
         if table.name in codec.RESPONSE_TABLES:
             codes = pa.array(codec.RESPONSE_TABLES[table.name], INT)
@@ -116,12 +114,11 @@ def answers_of(given: VerifyInput) -> pa.Table:
             at_ns = pc.multiply(with_microseconds(told)["event_time"], NS_PER_US)
             said = told.rename_columns([_TOLD.get(name, name) for name in told.column_names])
             said = said.append_column("subject", told["broker_name"]).append_column("request_seq", at_ns)
-            said = said.append_column("answers", pa.repeat(1, told.num_rows))
             if table is bronze.REGISTRATIONS:
                 said = _without_refusals_told(said)
             parts.append(_of_kind(said.drop_columns("event_time"), table))
-    answers = pa.concat_tables([part for part in parts if part.num_rows] or parts[:1], promote_options="default")
-    return answers.append_column("row", pa.array(np.arange(answers.num_rows)))
+    found = pa.concat_tables([part for part in parts if part.num_rows] or parts[:1], promote_options="default")
+    return found.append_column("row", pa.array(np.arange(found.num_rows)))
 
 
 def _is_judged(table: Table) -> pc.Expression:
@@ -145,13 +142,6 @@ def _without_refusals_told(registrations: pa.Table) -> pa.Table:
     return with_columns(registrations, refusal=pa.array(own, STRING)).filter(judged)
 
 
-_MERGED = f"""
-SELECT {", ".join((*ASKED, *TOLD))}, hour, sum(answers)::BIGINT AS answers, min(request_seq) AS request_seq, max(seq) AS seq
-FROM answers GROUP BY ALL
-"""  # noqa: S608  columns of ours
-"""Several files may have answers of an hour."""
-
-
 def _events(given: VerifyInput, table: Table, columns: Sequence[str], where: pc.Expression) -> pa.Table:
     if table in BEATS:
         return given.raw_beats(table.name, columns=columns, where=where)
@@ -159,6 +149,7 @@ def _events(given: VerifyInput, table: Table, columns: Sequence[str], where: pc.
 
 
 def _of_kind(rows: pa.Table, table: Table) -> pa.Table:
+    rows = rows.set_column(rows.schema.get_field_index("body"), "body", rows["body"].cast(TEXT_ONCE))
     return rows.append_column("kind", pa.repeat(table.name, rows.num_rows))
 
 
@@ -166,10 +157,10 @@ def _of_kind(rows: pa.Table, table: Table) -> pa.Table:
 
 
 class _Judge:
-    """The answers `said` on a day, and what the name server's tables say of it."""
+    """The answers of a day, and what the name server's tables say of it."""
 
-    def __init__(self, said: pa.Table, given: VerifyInput) -> None:
-        self._given, self._said = given, said
+    def __init__(self, answers: pa.Table, given: VerifyInput) -> None:
+        self._given, self._answers = given, answers
         outcomes = frame(given.replayed, gold.EVENT_OUTCOMES)
         changed = outcomes.filter(pc.field("changes") > 0)
         self._starts = outcomes.filter(pc.field("operation") == "namesrv_started")["seq"].to_pylist()
@@ -181,38 +172,19 @@ class _Judge:
         arrivals, one_way = _arrivals(changed, given)
         self._under_way = UnderWay(changed, one_way, given.namesrv)
         self._timeline = timeline_of(intervals, from_seq, arrivals)
-        questions, self._question_of = distinct(said, [c for c in said.column_names if c not in (*_OF_ROW, *TOLD)])
-        replies, self._reply_of = distinct(said, TOLD)
+        said, numbers = distinct(answers, [name for name in answers.column_names if name not in _OF_ROW])
+        questions, question_of = distinct(said, [name for name in said.column_names if name not in TOLD])
+        replies, reply_of = distinct(said, TOLD)
+        self._question_of, self._reply_of = question_of[numbers], reply_of[numbers]
         self._questions = list(map(_question, rows_of(questions)))
         self._replies = list(map(codec.answer_of, rows_of(replies)))
         self._concerns = Concerns(self._registry(), self._timeline, self._starts)
         self._effects: dict[int, tuple[Numbers, Numbers]] = {}
 
-    def judged(self) -> tuple[pa.Table, pa.Table]:
-        """Return verdicts, and the answers for which they stand (`rows`, their numbers): condensed ones, if they match."""
-        said = self._said
-        is_single = said["kind"].to_numpy() != bronze.ROUTE_OBSERVATIONS.name
-        singles = _single(said.filter(pa.array(is_single)))
-        asked, told = (said[name].to_numpy() for name in ("request_seq", "seq"))
-        looked_up = ~is_single & (
-            (self._versions(said["row"].to_numpy(), asked, told) < 0) | (self._life(asked) != self._life(told))
-        )
-        while True:
-            if looked_up.any():
-                singles = pa.concat_tables([singles, self._given.singles(said.filter(pa.array(looked_up)))])
-            is_single |= looked_up
-            singles = singles.sort_by([("seq", "ascending"), ("event_id", "ascending")])
-            answers = _numbered(singles, said.filter(pa.array(~is_single)))
-            judged = self._verdicts(answers)
-            wrong = answers["said"].take(judged.filter(~pc.field("matched"))["rows"].combine_chunks().flatten())
-            looked_up = np.isin(said["row"].to_numpy(), wrong.to_numpy()) & ~is_single
-            if not looked_up.any():
-                return judged, answers
-
-    def _verdicts(self, answers: pa.Table) -> pa.Table:
-        """Return the verdicts on answers: one for all that say the same where nothing changed that concerns them."""
+    def judged(self) -> pa.Table:
+        """Return the verdicts: one for all answers (`rows`) that say the same where nothing changed that concerns them."""
         namesrv, starts = self._given.namesrv, self._starts
-        alike, observed = self._folded(answers)
+        alike, observed = self._folded()
         compared = verify(self._registry(), self._timeline, observed, namesrv, starts=starts)
         found = {verdict.observed.event_id: verdict for verdict in compared}
         ordered = [found[one.event_id] for one in observed]
@@ -234,37 +206,36 @@ class _Judge:
         columns["unseen"] = unseen(ordered, self._given.unread, self._given.raw_beats, self._given.replayed)
         columns["late"] = pa.array([late.get(one.event_id) for one in observed], STRING)
         columns["expected"] = pa.array(map(_expected, ordered), STRING)
-        code = self._said["code"].take(answers["said"].take(alike["row"]))
+        code = self._answers["code"].take(alike["row"])
         return pa.table({"code": code, "rows": alike["rows"], "answers": alike["answers"], **columns})
 
-    def _folded(self, answers: pa.Table) -> tuple[pa.Table, list[Observed]]:
+    def _folded(self) -> tuple[pa.Table, list[Observed]]:
         """Return one of all answers that say the same where nothing changed that concerns them: `row`, and all their `rows`."""
-        said, asked, told, row = (answers[name].to_numpy() for name in ("said", "request_seq", "seq", "row"))
-        version = self._versions(said, asked, told)
+        asked, told, row = (self._answers[name].to_numpy() for name in ("request_seq", "seq", "row"))
+        version = self._versions(asked, told)
         at = {
-            "question": self._question_of[said],
-            "reply": self._reply_of[said],
+            "question": self._question_of,
+            "reply": self._reply_of,
             # Which of several states an answer shows may depend on what earlier answers have shown: it stands for itself.
             "version": np.where(version < 0, -1 - row, version),
             "life": self._life(told),
-            # Condensed ones match, or are looked up.
-            "begun_seq": np.where(answers["event_id"].is_valid(), self._under_way.before(asked), 0),
+            "begun_seq": self._under_way.before(asked),
             "row": row,
-            "answers": answers["answers"].to_numpy(),
+            "seq": told,
         }
         alike = ask(_ALIKE, {"answers": pa.table(at)})
-        places = answers.select(["request_seq", "seq"]).take(alike["row"])
+        places = self._answers.select(["request_seq", "seq"]).take(alike["row"])
         names = (f"{row:012}" for row in alike["row"].to_pylist())
         asked_of = map(self._questions.__getitem__, alike["question"].to_pylist())
         told_of = map(self._replies.__getitem__, alike["reply"].to_pylist())
         return alike, list(map(Observed, names, *(column.to_pylist() for column in places.columns), asked_of, told_of))
 
-    def _versions(self, said: Numbers, asked: Numbers, told: Numbers) -> Numbers:
+    def _versions(self, asked: Numbers, told: Numbers) -> Numbers:
         """Return of answers how many changes that concern their question lie behind them; -1 if one was near.
 
         It was if it happened, or may have, between the question and the answer.
         """
-        question_of, versions = self._question_of[said], np.empty_like(asked)
+        question_of, versions = self._question_of, np.empty_like(asked)
         of_question = np.split(np.argsort(question_of, kind="stable"), np.cumsum(np.bincount(question_of))[:-1])
         for number, own in enumerate(of_question):
             if len(own):
@@ -296,21 +267,6 @@ class _Judge:
         return registry
 
 
-def _single(said: pa.Table) -> pa.Table:
-    """Return responses to events as single answers."""
-    return conformed(said.append_column("said", said["row"]), SINGLES)
-
-
-def _numbered(singles: pa.Table, condensed: pa.Table) -> pa.Table:
-    """Return single answers and condensed ones, which stand for many that are as good as the last of them, with their `row`."""
-    last = condensed.select(["answers", "seq"]).append_column("said", condensed["row"])
-    last = last.append_column("request_seq", last["seq"])
-    answers = pa.concat_tables(
-        [singles.append_column("answers", pa.repeat(1, singles.num_rows)), last], promote_options="default"
-    )
-    return answers.append_column("row", pa.array(np.arange(answers.num_rows)))
-
-
 _FLAGS = ("matched", "same_order", "same_bytes", "in_flight")
 
 
@@ -339,7 +295,7 @@ def _arrivals(changed: pa.Table, given: VerifyInput) -> tuple[dict[int, int], li
 
 
 _ALIKE = """
-SELECT min(row) AS row, begun_seq, question, reply, list(row) AS rows, sum(answers)::BIGINT AS answers FROM answers
+SELECT arg_min(row, (seq, row)) AS row, begun_seq, question, reply, list(row) AS rows, count(*) AS answers FROM answers
 GROUP BY question, reply, version, life, begun_seq
 """
 

@@ -8,8 +8,7 @@ import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Question, Registry, answer
 from namesrv_core.asking.answers import remark_matches
-from namesrv_core.asking.body_json import same_json
-from namesrv_core.asking.shown import ShownRoute, shown_by
+from namesrv_core.asking.shown import ShownRoute, same_json, shown_by
 from namesrv_core.machine.codes import Answer
 from namesrv_core.machine.registry import Change, TableName
 from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo

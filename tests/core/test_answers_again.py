@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Outcome, Question, Registry, Step, answer, take
-from namesrv_core.asking.body_json import SHORT_BODY, same_json
-from namesrv_core.asking.shown import ShownRoute, ShownTopics, shown_by
+from namesrv_core.asking.shown import SHORT_BODY, ShownRoute, ShownTopics, same_json, shown_by
 from namesrv_core.history.intervals import Histories, StateChange
 from namesrv_core.history.verification import Observed, Verdict, verify
 from namesrv_core.machine import events

@@ -23,10 +23,11 @@ from namesrv_core.inference.settings import (
     Votes,
     default_of,
     namesrv_of,
+    reconsidered,
+    settle,
     text_of,
     value_of,
 )
-from namesrv_core.inference.settle import reconsidered, settle
 from tests.situations import Language, Situation, title
 
 NAME = "order_message_enable"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from namesrv_core.inference import evidence
-from namesrv_core.inference.evidence import Seen, Told
+from namesrv_core.inference.evidence import Told
 from namesrv_core.inference.races import Day
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule, Timer
 from tests.core.test_decisions import MS, day, explained_by, polled, registration, topics
@@ -24,15 +24,17 @@ def gone_at(tick_ms: int, poll_ms: int = 1_000, last_beat_ms: int = 7_000) -> Da
     return day([registration(last_beat_ms, "r")], polled(answers))._replace(until_seq=until * MS)
 
 
-def told_of(one: Day, *, until_ms: int = 200_000) -> list[Told]:
-    """Return what answers tell of the broker whose lease ended, until something else may have been the reason."""
-    there, lease_end_ms = topics("T", "TBW102"), 7_000 + LEASE_MS
-    seen = [
-        Seen((lease_end_ms + 1) * MS, until_ms * MS, of.request_seq, of.seq, of.event_id, stands=of.answered == there)
+def told_of(one: Day) -> list[Told]:
+    """Return what answers tell of the broker whose lease ended: that it stands, or that it is gone, less than a period later."""
+    there, ended = topics("T", "TBW102"), (7_000 + LEASE_MS) * MS
+    until = ended + PERIOD_MS * MS
+    return [
+        Told(of.request_seq, until, of.seq, of.event_id)
+        if of.answered == there
+        else Told(ended, of.seq, of.seq, of.event_id)
         for of in one.observations()
-        if lease_end_ms * MS < of.request_seq and of.seq <= until_ms * MS
+        if ended < of.request_seq and of.seq < until
     ]
-    return [told for each in seen for told in evidence.told_by(each, PERIOD_MS * MS)]
 
 
 def phases_of(one: Day) -> set[object]:
@@ -85,44 +87,7 @@ def test_a_late_packet_is_corrected_as_far_as_answers_demand() -> None:
     assert {vote.value for vote in evidence.phase_votes(told, shown)} == {3_000_000}
 
 
-def test_answers_far_from_a_lease_tell_nothing() -> None:
-    """What differs longer than a period after the lease that ended is no matter of evidence."""
-    told = told_of(gone_at(133_300))
-    assert told
-    assert all(0 < one.until_seq - one.from_seq < PERIOD_MS * MS for one in told)
-    assert (
-        max(one.seq for one in told)
-        <= (7_000 + LEASE_MS + PERIOD_MS + 1) * MS
-        < gone_at(133_300).observations()[-1].seq
-    )
-
-
 def test_nobody_scans_before_the_first_start() -> None:
     """There is no timer that an answer could tell something of."""
     schedule = ScanSchedule([ScanEpoch(500_000 * MS, 500_000 * MS)], PERIOD_MS)
     assert schedule.timer_at(400_000 * MS) is None
-
-
-def refreshed(tick_ms: int, beat_ms: int) -> Day:
-    """One broker whose lease ends at 127 s; it beats again at `beat_ms`: if a scan ran before, it was gone until then."""
-    last_beat_ms, until = 7_000, 160_000
-    again = registration(beat_ms, "again")
-    was_gone = tick_ms < beat_ms
-    answers = [
-        (ms, topics() if was_gone and tick_ms <= ms < beat_ms else topics("T", "TBW102"))
-        for ms in range(last_beat_ms + 50, until, 500)
-    ]
-    return day([registration(last_beat_ms, "r"), again], polled(answers))._replace(until_seq=until * MS)
-
-
-@pytest.mark.parametrize(("tick_ms", "from_ms", "until_ms"), [(129_000, 127_001, 129_050), (134_000, 131_550, 137_001)])
-def test_a_beat_between_the_earliest_and_the_latest_scan_bounds_what_answers_tell(
-    tick_ms: int, from_ms: int, until_ms: int
-) -> None:
-    """Whether it was gone until it beat, at 132 s, tells when a scan had run by, or had not until then; nothing later does."""
-    told = told_of(refreshed(tick_ms, 132_000), until_ms=132_000)
-    assert told
-    tightest = min(told, key=lambda one: one.until_seq - one.from_seq)
-    assert (round(tightest.from_seq / MS), round(tightest.until_seq / MS)) == (from_ms, until_ms)
-    assert all(one.allows(tick_ms * MS, PERIOD_MS * MS) for one in told)
-    assert all(one.seq <= 132_100 * MS for one in told)

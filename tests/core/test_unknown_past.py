@@ -16,7 +16,7 @@ from namesrv_core.machine.codes import Answer, Question, RequestCode
 from namesrv_core.machine.past import ANY, Entity, Mark, Past
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
 from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
-from namesrv_core.replay import bootstrap
+from namesrv_core.replay import belief
 
 A, B, GHOST = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.9:10911"
 V1, V2 = DataVersion(0, 1, 1), DataVersion(0, 2, 2)
@@ -167,7 +167,7 @@ def test_a_copied_registry_has_a_past_of_its_own() -> None:
     past = past_of(server)
     server.take(events.NamesrvStarted(), 0)
     server.take(events.UnregisterBroker("C", GHOST, "b", 0), 5)
-    past.note(bootstrap._doubts_about("a"))
+    past.note(belief._doubts_about("a"))
     twin = server.registry.copy().past
     assert twin is not None
     assert not twin.knows("topic_queue", "T", "a")

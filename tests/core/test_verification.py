@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from namesrv_core import V4_9_7, Answer, Namesrv, NamesrvConfig, Question, Registry
-from namesrv_core.asking.body_json import NULL_KEY, read_json, same_json
+from namesrv_core.asking.shown import NULL_KEY, read_json, same_json
 from namesrv_core.history.intervals import StateChange
 from namesrv_core.history.verification import Observed, Verdict, right_in_parts, verify
 from namesrv_core.machine.events import AddWritePerm, Event, WipeWritePerm

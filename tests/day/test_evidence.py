@@ -15,9 +15,8 @@ from namesrv_core import V4_9_7, Namesrv, NamesrvConfig
 from namesrv_core.inference.settings import Known, Life, Statement, Votes
 from namesrv_core.machine.schedule import Stall
 from namesrv_day.day.context import NamesrvDay, namesrv_day
-from namesrv_day.settle.evidence import scans, votes
-from namesrv_day.settle.settings import known_settings, namesrv_on, settings_of, under_idle_limit
-from namesrv_day.settle.settle import settle, stalls
+from namesrv_day.settle.evidence import namesrv_on, scans, votes
+from namesrv_day.settle.settle import known_settings, settings_of, settle, stalls, under_idle_limit
 from schemas import gold
 from tests.day.settle_given import (
     DAY,

@@ -115,28 +115,6 @@ def test_what_does_not_plainly_renew_a_lease_is_taken_by_itself(profile: Profile
     assert single_hours(fold(beat, day=day), beat["broker_addr"]) == ([0] if first else [])
 
 
-def test_news_are_taken_by_themselves_once() -> None:
-    """In the hour in which they come first; then they are what is there."""
-    newer = beats(3 * HOUR_S + 5, DAY_S - 20, table="registrations", channel_id="another")
-    found = fold(*ALL_DAY, *newer)
-    assert single_hours(found) == [3]
-    assert len(list(rows_of(found.runs))) == 3
-
-
-def test_who_takes_anothers_place_again_and_again_is_taken_beat_by_beat() -> None:
-    """Two masters of one name, who were there when the day began: each registration changes something."""
-    state = {
-        LIVE: pa.concat_tables([entry(), entry(channel_id="1:2#1", broker_addr="1:2")]),
-        REPORTED: opened(REPORTED, {"data_version": VERSION}, {"data_version": VERSION, "broker_addr": "1:2"}),
-    }
-    told = [
-        *beats(10, DAY_S - 20, table="registrations"),
-        *beats(20, 2 * HOUR_S, table="registrations", broker_addr="1:2", channel_id="1:2#1"),
-    ]
-    found = fold(*told, day=context(until_s=DAY_S), **state)
-    assert (single_hours(found), single_hours(found, "1:2")) == ([0, 1, 2], [0, 1])
-
-
 SILENCES = [
     pytest.param(beats(10, 3 * HOUR_S + 600), beats(3 * HOUR_S + 760, DAY_S - 20), [3], id="in an hour"),
     pytest.param(beats(10, 4 * HOUR_S - 80), beats(4 * HOUR_S + 60, DAY_S - 20), [4], id="from one hour to the next"),
@@ -188,17 +166,6 @@ def test_beats_beside_another_event_are_taken_one_by_one(event: Row, found: list
     assert single_hours(folds) == found
     assert folds.runs.num_rows == (2 if found else 1)
     assert sum(folds.hours["beats"].to_pylist()) == len(ALL_DAY) - 120 * len(found)
-
-
-def test_what_happens_to_an_address_concerns_all_of_its_name() -> None:
-    """A slave says what it said, but its master's group has another member then."""
-    slave: Row = {"broker_addr": "1:2", "broker_id": 1}
-    state = {
-        LIVE: pa.concat_tables([entry(), entry(channel_id="1:2#1", **slave)]),
-        REPORTED: opened(REPORTED, {"data_version": VERSION}, {"data_version": VERSION, "broker_addr": "1:2"}),
-    }
-    found = fold(*beats(10, 3 * HOUR_S), *beats(11, DAY_S - 20, broker_addr="1:2"), **state)
-    assert (single_hours(found), single_hours(found, "1:2")) == ([], [3])
 
 
 def test_what_was_under_way_while_the_name_server_stood_still_is_taken_one_by_one() -> None:

@@ -20,7 +20,7 @@ from namesrv_core.machine.rows import TopicConfig, TopicTable
 from namesrv_core.machine.tables import NestedTable
 from namesrv_day.arrow.rows import empty, table_of
 from namesrv_day.day.start import capacities_in
-from namesrv_day.replay.notes import history_rows
+from namesrv_day.replay.replay import history_rows
 from namesrv_day.verify.map_capacities import map_capacities
 from schemas import gold
 from schemas.times import day_start_seq

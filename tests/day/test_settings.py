@@ -7,13 +7,12 @@ import datetime as dt
 import pyarrow as pa
 import pytest
 
-from namesrv_core.inference.settings import Known, Life, Setting, Source, Statement, Votes
-from namesrv_core.inference.settle import settle
+from namesrv_core.inference.settings import Known, Life, Setting, Source, Statement, Votes, settle
 from namesrv_day.arrow.rows import empty, table_of
-from namesrv_day.settle.settings import (
+from namesrv_day.settle.evidence import namesrv_on
+from namesrv_day.settle.settle import (
     is_open,
     known_settings,
-    namesrv_on,
     settings_of,
     settings_table,
 )

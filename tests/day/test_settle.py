@@ -15,8 +15,7 @@ from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.settle.evidence import votes
-from namesrv_day.settle.settings import known_settings
-from namesrv_day.settle.settle import Settled, settle
+from namesrv_day.settle.settle import Settled, known_settings, settle
 from schemas import gold
 from tests.day.settle_given import DAY, NAMESRV, Given, Row, answered, asked_to, ended, life, registered, row, seq_at
 

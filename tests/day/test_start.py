@@ -30,7 +30,7 @@ from namesrv_day.arrow.rows import plain, table_of
 from namesrv_day.day.context import NamesrvDay
 from namesrv_day.day.day_events import Frames
 from namesrv_day.day.start import capacities_in, facts_in, intervals_in, started
-from namesrv_day.replay.notes import history_rows
+from namesrv_day.replay.replay import history_rows
 from schemas import gold
 from schemas.tables.state import past_row
 from tests.core.adversary import EVENTS, NAMESRVS, PAUSES_MS, understood_by

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from namesrv_core.asking.body_json import read_json
+from namesrv_core.asking.shown import read_json
 from namesrv_wire.protocol.frames import JSON, ROCKETMQ
 from schemas import bronze, gold
 from schemas.table import Table

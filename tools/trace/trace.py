@@ -13,7 +13,6 @@ from typing import Any
 
 from namesrv_core.asking import queries
 from namesrv_core.machine.draft import NULL_POINTER, Notification, Step
-from namesrv_core.machine.java_map import nested_get
 from namesrv_core.machine.profile import PROFILES, Namesrv, NamesrvConfig
 from namesrv_core.machine.register import RegisterResult
 from namesrv_core.machine.registry import Registry
@@ -223,7 +222,7 @@ def _member_group(registry: Registry, _: Namesrv, ev: Mapping[str, Any]) -> Json
 
 
 def _kv_get(registry: Registry, _: Namesrv, ev: Mapping[str, Any]) -> Json:
-    entry = nested_get(registry.kv_config_table, text(ev, "ns"), text(ev, "key"))
+    entry = registry.kv_config_table.row((text(ev, "ns"), text(ev, "key")))
     return {"value": None if entry is None else entry.text}
 
 

@@ -1,5 +1,6 @@
--- Whether brokers stood in answers that were asked for and given while they may have: in those that show them, and in those to
--- questions of which an answer did since the last beat (`beat_seq`). Each text of an answer is looked through once for a broker.
+-- What answers tell of scans: that one ran after `from_seq`, and by `until_seq`, inclusive. Of brokers whose leases had ended shortly
+-- before, less than a period, they show that they stood, or no longer: in those that show them, and in those to questions of which an
+-- answer did since the last beat (`beat_seq`). Each text of an answer is looked through once for a broker.
 WITH asked AS (
     SELECT seq, request_seq, event_id, body, {'code': code, 'subject': subject, 'scope': scope} AS question FROM answers
     WHERE code IN (105, 106) AND response_code IN (0, 17)
@@ -17,6 +18,9 @@ WITH asked AS (
     FROM (SELECT DISTINCT broker_addr, beat_seq, from_seq, question FROM found WHERE NOT stands) JOIN asked USING (question)
     WHERE request_seq > beat_seq AND asked.seq <= from_seq AND (broker_addr, body) IN (FROM shown)
 )
-SELECT from_seq, until_seq, request_seq, seq, event_id, stands FROM found
-WHERE stands OR (broker_addr, from_seq, question) IN (FROM before)
-ORDER BY seq, event_id, broker_addr
+SELECT period_ns, tick, is_guess, if(stands, request_seq, found.from_seq - 1) AS from_seq,
+    if(stands, found.from_seq - 1 + period_ns, found.seq) AS until_seq, found.seq, event_id
+FROM found
+WHERE if(stands, request_seq, found.seq) < found.from_seq - 1 + period_ns
+    AND (stands OR (broker_addr, found.from_seq, question) IN (FROM before))
+ORDER BY found.seq, event_id, broker_addr

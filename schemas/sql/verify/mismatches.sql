@@ -19,6 +19,5 @@ SELECT
     ) AS classification,
     coalesce(nullif(concat_ws(chr(10), nullif(response_fields, '{}'), body), ''), remark) AS answered, expected
 FROM (SELECT unnest(rows) AS row, expected, unseen, late FROM judged WHERE NOT matched)
-JOIN (SELECT row, said, event_id, request_seq, effect_time FROM answers) USING (row)
-JOIN (SELECT row AS said, code, subject, response_fields, body, remark FROM said) USING (said)
+JOIN (SELECT row, event_id, request_seq, effect_time, code, subject, response_fields, body, remark FROM answers) USING (row)
 LEFT JOIN explained USING (event_id)
