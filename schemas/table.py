@@ -31,7 +31,7 @@ Severity = Literal["critical", "warning"]
 Kind = Literal["row", "unique", "reference", "query"]
 Scope = Literal["row", "namesrv", "table"]
 """Of which rows together a rule can be judged: of any, of all of one name server, or only of all there are."""
-Layer = Literal["bronze", "gold", "internal", "truth"]
+Layer = Literal["bronze", "gold", "internal"]
 Step = Literal["settle", "replay", "outcomes", "flags", "verify"]
 _READ, _NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)\b(?!\.)"), re.compile(r"\b(\w+) AS \(")
 

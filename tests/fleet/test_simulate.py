@@ -21,11 +21,10 @@ from schemas.table import Table
 from tests.fleet.fleets import DAY, NEXT, TROUBLED, fleet_like
 from tests.ingest.given import warehouse_at
 from tools.fleet.fleet import Fleet, FleetError
-from tools.fleet.holes import HOLES
 from tools.fleet.simulate import LATE, ON_TIME, Simulated, deliver, simulate
 
 BEATS = (bronze.HEARTBEATS, bronze.REGISTRATIONS)
-WRITTEN = (*BEATS, bronze.NAMESRV_EVENTS, bronze.TOPIC_CONFIGS_TABLE, bronze.SOURCES, HOLES)
+WRITTEN = (*BEATS, bronze.NAMESRV_EVENTS, bronze.TOPIC_CONFIGS_TABLE, bronze.SOURCES)
 
 
 def run(path: Path, fleet: Fleet, *days: dt.date, name: str = "run", width: int = 1) -> Simulated:
@@ -107,7 +106,7 @@ def test_late_and_repeated_events_come_with_the_next_day(tmp_path: Path) -> None
     late = deliver(warehouse_at(tmp_path / "late", "late"), InProcess(2), fleet, DAY, LATE)
     punctual = fleet_like(fleet, late=0.0, duplicates=0.0)
     everything = deliver(warehouse_at(tmp_path / "all", "all"), InProcess(), punctual, DAY, ON_TIME)
-    tables = (*BEATS, bronze.NAMESRV_EVENTS, bronze.TOPIC_CONFIGS_TABLE, HOLES)
+    tables = (*BEATS, bronze.NAMESRV_EVENTS, bronze.TOPIC_CONFIGS_TABLE)
     assert contents(tmp_path / "late", tables) == contents(tmp_path / "all", tables)
     came_late = everything - on_time
     assert 0.02 < came_late / everything < 0.04 < late / everything < 0.08

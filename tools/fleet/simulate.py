@@ -1,6 +1,6 @@
-"""Write the events of a simulated fleet into the bronze tables, and beside them the truth about what was planted.
+"""Write the events of a simulated fleet into the bronze tables.
 
-Writes  heartbeats, registrations, topic_configs, namesrv_events and sources; truth.holes
+Writes  heartbeats, registrations, topic_configs, namesrv_events and sources
 
 A piece of work is some hours or minutes at one name server: its beats follow from their numbers, so that a task makes them and
 writes them, in order of time, without having read anything.
@@ -31,9 +31,7 @@ from schemas import bronze
 from schemas.table import Table
 from tools.fleet.events import EventRows, namesrv_events_from, source_prefix, tables_of, topic_configs_from
 from tools.fleet.fleet import Fleet, FleetError
-from tools.fleet.holes import HOLES
 from tools.fleet.plan import Beats, Plan, beats_of, plan_of, versions_on
-from tools.fleet.truth import holes_from
 
 _ROWS_PER_FILE = 3_000_000
 # Beats that are made at once, and topics.
@@ -131,7 +129,7 @@ def deliver(warehouse: Warehouse, passes: Passes, fleet: Fleet, day: dt.date, na
     else:
         counts.update(_replace_day(warehouse, delivery, written))
     _note_sources(warehouse, delivery, counts)
-    warehouse.commit([*(table for table in bronze.TABLES if table is not bronze.SOURCES), HOLES, bronze.SOURCES])
+    warehouse.commit([*(table for table in bronze.TABLES if table is not bronze.SOURCES), bronze.SOURCES])
     warehouse.clear_staging()
     return counts.total()
 
@@ -185,7 +183,7 @@ def write_topics(work: TopicsWork) -> tuple[list[str], list[DataFile]]:
 
 
 def write_beats(work: BeatsWork) -> Written:
-    """Make the events of some beats, and write them; if they come on time, so are the holes of hours that begin with one."""
+    """Make the events of some beats, and write them."""
     delivery, numbers, a_hour = work.delivery, work.numbers, work.delivery.fleet.beats_per_hour
     hours = range(numbers.start // a_hour, -(-numbers.stop // a_hour))
     plan = plan_of(delivery.fleet, work.n, delivery.day, hours)
@@ -201,10 +199,6 @@ def write_beats(work: BeatsWork) -> Written:
         return Written(work.n, events, {}, stashed)
     files = {table.name: _write(delivery, table, parts) for table, parts in rows}
     events = sum(file.rows for file in files.values())
-    begins = plan.holes.h * a_hour
-    holes = holes_from(delivery.fleet, work.n, plan.holes.where((begins >= numbers.start) & (begins < numbers.stop)))
-    if holes.num_rows:
-        files[HOLES.name] = _write(delivery, HOLES, [holes])
     return Written(work.n, events, files, [])
 
 
@@ -246,7 +240,7 @@ def _replace_day(warehouse: Warehouse, delivery: Delivery, written: Sequence[Wri
     lives = namesrv_events_from(delivery.fleet, delivery.day, delivery.run_id)
     if lives.num_rows:
         files[bronze.NAMESRV_EVENTS.name].append(_write(delivery, bronze.NAMESRV_EVENTS, [lives]))
-    for table in (*_BEATS, bronze.NAMESRV_EVENTS, HOLES):
+    for table in (*_BEATS, bronze.NAMESRV_EVENTS):
         warehouse.replace(table, [delivery.day], files[table.name])
     sources = pc.value_counts(lives["source_file"]).to_pylist()
     numbers = {file: n for n, file in enumerate(_source_files(delivery.fleet, delivery.day))}
