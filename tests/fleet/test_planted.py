@@ -45,9 +45,9 @@ def assert_truth_is_found(path: Path, fleet: Fleet) -> None:
 def test_removals_of_4x_are_the_planted_ones_when_events_come_late_and_twice(tmp_path: Path) -> None:
     """A night without the late events, then one with them and with repeated ones: the expiries are those of the plan."""
     fleet = fleet_like(TROUBLED, late=0.03, duplicates=0.03)
-    events = deliver(warehouse_at(tmp_path, "on-time"), InProcess(), fleet, DAY, ON_TIME)
+    events = deliver(warehouse_at(tmp_path, "on-time"), fleet, DAY, ON_TIME)
     first = night(tmp_path, passes=InProcess(2))
-    late = deliver(warehouse_at(tmp_path, "late"), InProcess(), fleet, DAY, LATE)
+    late = deliver(warehouse_at(tmp_path, "late"), fleet, DAY, LATE)
     second = night(tmp_path, passes=InProcess(2))
     assert (first.status, second.status) == ("published", "published")
     beats = sum(second.tables[table.name] for table in (bronze.HEARTBEATS, bronze.REGISTRATIONS))
@@ -69,6 +69,6 @@ def test_removals_of_5x_with_light_heartbeats_are_the_planted_ones(tmp_path: Pat
         outages=0.2,
         outage_s=(20, 120),
     )
-    simulate(warehouse_at(tmp_path, "on-time"), InProcess(), fleet, [DAY])
+    simulate(warehouse_at(tmp_path, "on-time"), fleet, [DAY])
     assert night(tmp_path, passes=InProcess(2)).status == "published"
     assert_truth_is_found(tmp_path, fleet)

@@ -14,7 +14,6 @@ from typing import Any
 from jobs.cli.judged import warehouse_at
 from jobs.conf import DEFAULT_CONF, load_conf
 from jobs.errors import JobError
-from jobs.passes import InProcess
 from jobs.store.places import locked
 from jobs.store.warehouse import Warehouse
 from tools.fleet.fleet import Fleet, fleet_of
@@ -59,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run_id = f"{started:%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:8]}"
         warehouse = Warehouse(warehouse_at(given.warehouse), load_conf(Path(DEFAULT_CONF), ()), run_id, started)
         with locked(warehouse.path):
-            done = simulate(warehouse, InProcess(), fleet, days)
+            done = simulate(warehouse, fleet, days)
     except JobError as error:
         sys.stderr.write(f"namesrv-history: {error.sentence}\n")
         return error.exit_code
