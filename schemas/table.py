@@ -1,7 +1,5 @@
 """What a table is: its columns with comments, its grain and its key, the rules that its rows keep, and what rules are made of."""
 
-# ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
-
 from __future__ import annotations
 
 import re

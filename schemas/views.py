@@ -150,7 +150,7 @@ def _finding_codes() -> str:
 def _with_derived(table: Table) -> Statement:
     made = ", ".join(f"{of.derived} AS {of.name}" if of.derived else of.name for of in table.columns)
     columns = tuple(Said(of.name, "", of.comment) for of in table.columns)
-    return Statement(table.name, table.grain, (), columns, f"SELECT {made} FROM {table.name}_stored")  # noqa: S608  names of ours
+    return Statement(table.name, table.grain, (), columns, f"SELECT {made} FROM {table.name}_stored")
 
 
 def _rows_at(name: str, history: Table) -> Statement:
@@ -183,7 +183,7 @@ def _at(name: str, rows: Statement, comment: str) -> Statement:
 SELECT c.namesrv_id, {", ".join(others)}, c.known, c.coverage FROM coverage_at({name}.t) AS c WHERE NOT c.known
 UNION ALL
 SELECT r.* FROM {rows.name}({name}.t) AS r
-"""  # noqa: S608  names of ours
+"""
     return Statement(name, comment, rows.parameters, columns, body)
 
 
