@@ -26,7 +26,9 @@ _HELD = {
     "filter_server": "filterServerTable as every name server held it at t",
     "kv_config": "The KV configuration as every name server held it at t",
 }
-_ROUTES = "The routes of all topics at t on every name server, one row for each broker name, columns as mqadmin topicRoute -l"
+_ROUTES = (
+    "The routes of all topics at t on every name server, one row for each broker name, columns as mqadmin topicRoute -l"
+)
 COVERAGE_SPANS = {
     "from_time": "TIMESTAMP",
     "until": "TIMESTAMP",
@@ -57,7 +59,7 @@ class Statement(NamedTuple):
     @property
     def sql(self) -> str:
         """Return the statement that makes it for a session of Spark."""
-        comment = f"COMMENT {_quoted(self.comment)}"
+        comment = f"COMMENT {quoted(self.comment)}"
         if not self.parameters:
             return f"CREATE OR REPLACE TEMPORARY VIEW {self.name}{_declared(self.columns)}\n{comment}\nAS\n{self.body}"
         head = f"FUNCTION {self.name}{_declared(self.parameters)}\nRETURNS TABLE{_declared(self.columns)}"
@@ -65,7 +67,7 @@ class Statement(NamedTuple):
 
 
 def _declared(columns: Sequence[Said]) -> str:
-    said = (f"{of.name} {of.type} COMMENT {_quoted(of.comment)}" for of in columns)
+    said = (f"{of.name} {of.type} COMMENT {quoted(of.comment)}" for of in columns)
     return f" ({', '.join(said)})" if columns else ""
 
 
@@ -127,9 +129,9 @@ def _finding_codes() -> str:
         if "threshold" in said:
             name = said["threshold"]
             field, unit = THRESHOLDS[name]
-            threshold = _quoted(f"{name} = {getattr(Thresholds(), field) // unit}")
-        texts = (_quoted(text) for text in (finding.code, said["meaning"], said["severity"]))
-        of_code = (*texts, threshold, _quoted(said["remedy"]), str(finding.is_static).upper())
+            threshold = quoted(f"{name} = {getattr(Thresholds(), field) // unit}")
+        texts = (quoted(text) for text in (finding.code, said["meaning"], said["severity"]))
+        of_code = (*texts, threshold, quoted(said["remedy"]), str(finding.is_static).upper())
         rows.append(f"({', '.join(of_code)})")
     return ",\n    ".join(rows)
 
@@ -174,5 +176,6 @@ SELECT r.* FROM {rows.name}({name}.t) AS r
     return Statement(name, comment, rows.parameters, columns, body)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return a text as SQL."""
     return "'" + text.replace("'", "''") + "'"
