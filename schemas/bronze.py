@@ -5,8 +5,6 @@ One envelope for all events. `event_time` is when the name server had received t
 its connection closed), a close when the name server handled it. Those of events and answers come first.
 """
 
-# ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
-
 from __future__ import annotations
 
 from collections.abc import Mapping

@@ -9,8 +9,6 @@ A table is cut by the month in which its intervals closed, NULL for those that a
 open, when a live entry beat last, is no column of it: `last_heartbeats` has it.
 """
 
-# ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
-
 from __future__ import annotations
 
 from importlib import import_module

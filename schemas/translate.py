@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
 from schemas import gold
 from schemas.dialect import duckdb_body, duckdb_type
 from schemas.queries import queries
-from schemas.table import Table, type_name
-from schemas.views import COVERAGE_SPANS, Statement, statements, stored_tables
+from schemas.sql_files import Said
+from schemas.table import Column, type_name
+from schemas.views import COVERAGE_SPANS, Statement, quoted, statements, stored_tables
 
 # An instant that a function is given, perhaps as text: without a zone, or an offset, it is UTC, whatever zone the session has.
 _UTC = """CREATE OR REPLACE MACRO utc(_t) AS CASE
@@ -21,31 +22,22 @@ END
 """
 
 
-def duckdb_statement(statement: Statement) -> tuple[str, str]:
-    """Return the statement that makes the same view or function in DuckDB, and those that give it its comments."""
+def duckdb_statement(statement: Statement) -> str:
+    """Return the statement that makes the same view or function in DuckDB."""
     name, parameters = statement.name, {one.name: one.type for one in statement.parameters}
-    body, comment = duckdb_body(statement.body, name, parameters), _quoted(statement.comment)
+    body = duckdb_body(statement.body, name, parameters)
     if statement.columns:
-        body = f"SELECT * FROM (\n{body}\n) AS made({', '.join(of.name for of in statement.columns)})"  # noqa: S608  text of ours
+        body = f"SELECT * FROM (\n{body}\n) AS made({', '.join(of.name for of in statement.columns)})"
     if not parameters:
-        comments = _commented(name, "VIEW", comment, {of.name: _quoted(of.comment) for of in statement.columns})
-        return f"CREATE OR REPLACE VIEW {name} AS\n{body}\n", comments
+        return f"CREATE OR REPLACE VIEW {name} AS\n{body}\n"
     given = ", ".join(f"_{parameter}" for parameter in parameters)
-    made = f"CREATE OR REPLACE MACRO {name}({given}) AS TABLE\n{body}\n"
-    return made, _commented(name, "MACRO TABLE", comment, {})
+    return f"CREATE OR REPLACE MACRO {name}({given}) AS TABLE\n{body}\n"
 
 
-def _commented(name: str, kind: str, comment: str, columns: Mapping[str, str]) -> str:
-    """Return the statements that give a view, with its columns, or a function its comments; texts are as between quotes."""
-    return f"COMMENT ON {kind} {name} IS '{comment}';\n{_of_columns(name, columns)}"
-
-
-def _of_columns(name: str, columns: Mapping[str, str]) -> str:
-    return "".join(f"COMMENT ON COLUMN {name}.{column} IS '{text}';\n" for column, text in columns.items())
-
-
-def _comments(table: Table) -> dict[str, str]:
-    return {of.name: _quoted(of.comment) for of in table.delta_columns}
+def _commented(kind: str, name: str, text: str, columns: Iterable[Said | Column] = ()) -> str:
+    """Return the statements that give a view, with its columns, or a function its comments."""
+    of_columns = (f"COMMENT ON COLUMN {name}.{of.name} IS {quoted(of.comment)};\n" for of in columns)
+    return f"COMMENT ON {kind} {name} IS {quoted(text)};\n{''.join(of_columns)}"
 
 
 def texts() -> Iterator[tuple[str, str]]:
@@ -70,16 +62,15 @@ def texts() -> Iterator[tuple[str, str]]:
     yield "tables", json.dumps(tables, indent=1) + "\n"
     yield "utc", _UTC
     for name, statement in statements().items():
-        made, comments = duckdb_statement(statement)
-        yield name, made
-        # Its columns are those of the table; were they declared, a word among them would be taken for the view `coverage`.
-        yield f"comment.{name}", comments + (_of_columns(name, _comments(gold.RUNS)) if name == "runs" else "")
+        yield name, duckdb_statement(statement)
+        if statement.parameters:
+            yield f"comment.{name}", _commented("MACRO TABLE", name, statement.comment)
+        else:
+            # Those of `runs` are the table's; were they declared, a word among them would be taken for the view `coverage`.
+            columns = gold.RUNS.delta_columns if name == "runs" else statement.columns
+            yield f"comment.{name}", _commented("VIEW", name, statement.comment, columns)
     for name, table in stored_tables().items():
-        yield f"comment.{name}", _commented(name, "VIEW", _quoted(table.grain), _comments(table))
+        yield f"comment.{name}", _commented("VIEW", name, table.grain, table.delta_columns)
     for query in queries().values():
         types = {parameter.name: parameter.type for parameter in query.parameters}
         yield f"query.{query.name}", duckdb_body(query.sql, parameters=types) + "\n"
-
-
-def _quoted(text: str) -> str:
-    return text.replace("'", "''")

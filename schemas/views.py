@@ -16,33 +16,19 @@ from schemas.findings import CATALOGUE, THRESHOLDS, Thresholds
 from schemas.sql_files import Said, headed, query
 from schemas.table import Table, type_name, words
 
-# Functions that return the rows of a history table which were in force at an instant, columns and comments as there.
-_ROWS_AT = {
-    "topic_queue_rows_at": gold.TOPIC_QUEUE_HISTORY,
-    "broker_addr_rows_at": gold.BROKER_ADDR_HISTORY,
-    "cluster_addr_rows_at": gold.CLUSTER_ADDR_HISTORY,
-    "filter_server_rows_at": gold.FILTER_SERVER_HISTORY,
-    "kv_config_rows_at": gold.KV_CONFIG_HISTORY,
+# What a name server holds: of each `<name>_rows_at` gives the rows that were in force, and `<name>_table_at` also a row for each
+# name server that is not known in full.
+_HELD = {
+    "topic_queue": "topicQueueTable as every name server held it at t",
+    "broker_addr": "brokerAddrTable as every name server held it at t, one row for each member",
+    "cluster_addr": "clusterAddrTable as every name server held it at t",
+    "broker_live": "brokerLiveTable as every name server held it at t, with the exact lastUpdateTimestamp",
+    "filter_server": "filterServerTable as every name server held it at t",
+    "kv_config": "The KV configuration as every name server held it at t",
 }
-# Functions that return the rows of another, and a row for each name server that is not known in full.
-_AT = {
-    "topic_queue_table_at": ("topic_queue_rows_at", "topicQueueTable as every name server held it at t"),
-    "broker_addr_table_at": (
-        "broker_addr_rows_at",
-        "brokerAddrTable as every name server held it at t, one row for each member",
-    ),
-    "cluster_addr_table_at": ("cluster_addr_rows_at", "clusterAddrTable as every name server held it at t"),
-    "broker_live_table_at": (
-        "broker_live_rows_at",
-        "brokerLiveTable as every name server held it at t, with the exact lastUpdateTimestamp",
-    ),
-    "filter_server_table_at": ("filter_server_rows_at", "filterServerTable as every name server held it at t"),
-    "kv_config_table_at": ("kv_config_rows_at", "The KV configuration as every name server held it at t"),
-    "routes_at": (
-        "routes_rows_at",
-        "The routes of all topics at t on every name server, one row for each broker name, columns as mqadmin topicRoute -l",
-    ),
-}
+_ROUTES = (
+    "The routes of all topics at t on every name server, one row for each broker name, columns as mqadmin topicRoute -l"
+)
 COVERAGE_SPANS = {
     "from_time": "TIMESTAMP",
     "until": "TIMESTAMP",
@@ -73,7 +59,7 @@ class Statement(NamedTuple):
     @property
     def sql(self) -> str:
         """Return the statement that makes it for a session of Spark."""
-        comment = f"COMMENT {_quoted(self.comment)}"
+        comment = f"COMMENT {quoted(self.comment)}"
         if not self.parameters:
             return f"CREATE OR REPLACE TEMPORARY VIEW {self.name}{_declared(self.columns)}\n{comment}\nAS\n{self.body}"
         head = f"FUNCTION {self.name}{_declared(self.parameters)}\nRETURNS TABLE{_declared(self.columns)}"
@@ -81,7 +67,7 @@ class Statement(NamedTuple):
 
 
 def _declared(columns: Sequence[Said]) -> str:
-    said = (f"{of.name} {of.type} COMMENT {_quoted(of.comment)}" for of in columns)
+    said = (f"{of.name} {of.type} COMMENT {quoted(of.comment)}" for of in columns)
     return f" ({', '.join(said)})" if columns else ""
 
 
@@ -117,10 +103,13 @@ def views() -> list[Statement]:
 
 def functions() -> list[Statement]:
     """Return the table functions."""
-    own = [_made(name, query(f"functions/{name}")) for name in _names_in("functions")]
-    own += [_rows_at(name, history) for name, history in _ROWS_AT.items()]
-    by_name = {one.name: one for one in own}
-    return [*own, *(_at(name, by_name[rows], comment) for name, (rows, comment) in _AT.items())]
+    rows = {name: _made(name, query(f"functions/{name}")) for name in _names_in("functions")}
+    for history in gold.HISTORY_TABLES:
+        of = history.name.removesuffix("_history")
+        if of in _HELD and f"{of}_rows_at" not in rows:
+            rows[f"{of}_rows_at"] = _rows_at(f"{of}_rows_at", history)
+    at = [_at(f"{of}_table_at", rows[f"{of}_rows_at"], comment) for of, comment in _HELD.items()]
+    return [*rows.values(), *at, _at("routes_at", rows["routes_rows_at"], _ROUTES)]
 
 
 def _names_in(folder: str) -> list[str]:
@@ -140,9 +129,9 @@ def _finding_codes() -> str:
         if "threshold" in said:
             name = said["threshold"]
             field, unit = THRESHOLDS[name]
-            threshold = _quoted(f"{name} = {getattr(Thresholds(), field) // unit}")
-        texts = (_quoted(text) for text in (finding.code, said["meaning"], said["severity"]))
-        of_code = (*texts, threshold, _quoted(said["remedy"]), str(finding.is_static).upper())
+            threshold = quoted(f"{name} = {getattr(Thresholds(), field) // unit}")
+        texts = (quoted(text) for text in (finding.code, said["meaning"], said["severity"]))
+        of_code = (*texts, threshold, quoted(said["remedy"]), str(finding.is_static).upper())
         rows.append(f"({', '.join(of_code)})")
     return ",\n    ".join(rows)
 
@@ -150,7 +139,7 @@ def _finding_codes() -> str:
 def _with_derived(table: Table) -> Statement:
     made = ", ".join(f"{of.derived} AS {of.name}" if of.derived else of.name for of in table.columns)
     columns = tuple(Said(of.name, "", of.comment) for of in table.columns)
-    return Statement(table.name, table.grain, (), columns, f"SELECT {made} FROM {table.name}_stored")  # noqa: S608  names of ours
+    return Statement(table.name, table.grain, (), columns, f"SELECT {made} FROM {table.name}_stored")
 
 
 def _rows_at(name: str, history: Table) -> Statement:
@@ -183,9 +172,10 @@ def _at(name: str, rows: Statement, comment: str) -> Statement:
 SELECT c.namesrv_id, {", ".join(others)}, c.known, c.coverage FROM coverage_at({name}.t) AS c WHERE NOT c.known
 UNION ALL
 SELECT r.* FROM {rows.name}({name}.t) AS r
-"""  # noqa: S608  names of ours
+"""
     return Statement(name, comment, rows.parameters, columns, body)
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return a text as SQL."""
     return "'" + text.replace("'", "''") + "'"

@@ -44,7 +44,6 @@ from jobs.errors import (
     known_failure,
 )
 from jobs.ingest.ingest import ingest
-from jobs.ingest.sources import Ingested, Read
 from jobs.night import nightly
 from jobs.night.gate import are_too_many, prepare
 from jobs.night.nightly import Summary
@@ -61,25 +60,10 @@ from jobs.store.places import locked, read_locked
 from jobs.store.published import LAST_RUN, Noted
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import rows_of
-from namesrv_wire.errors import Reason
 from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.rows import Row
 from schemas import bronze
 
-_EXPLANATIONS = {
-    "order_decision": "explained by another order than the one taken",
-    "other_address": "are at an address that shows what was registered at others, or is several name servers' (see findings)",
-    "unseen_broker": "show brokers that nobody registered: there were connections that cannot be read (TLS)",
-    "removal_under_way": "show a broker whose removal had begun just before the question",
-    "changes_under_way": "show each broker as it was between question and answer, though not all as at one instant",
-    "one_way_under_way": "show what was before a one-way request that had come just before the question",
-    "unknown_past": "differ only in what was not known yet: the recording began after the name server had started",
-}
-_REFUSALS = {
-    Reason.TOO_LATE.value: "that came later than late.limit_days allows",
-    Reason.AHEAD_OF_CLOCK.value: "later than the run by more than late.ahead_limit_minutes",
-    Reason.CLOCK_WENT_BACK.value: "whose clock jumps back by more than late.limit_days within a file",
-}
 _DEMO_QUESTIONS = (
     ("no_writable_queue", "since=2026-11-21 08:56", "until=2026-11-21 08:59"),
     ("no_route_info", "topic=TopicD", "t=2026-11-21 09:00"),
@@ -89,101 +73,7 @@ _DEMO_QUESTIONS = (
 
 def show_run(summary: Summary, console: Console) -> None:
     """Show a night: what was read, what the tables hold, what was found, and whether the answers agree."""
-    line = console.line
-    line()
-    if summary.status == "nothing_to_do":
-        if summary.empty and not (summary.sources or summary.known_sources):
-            why = "No input: the folders that were given hold no files."
-        elif summary.errors:
-            why = "Nothing usable: what could be read of the input adds nothing (see NOT READ below)."
-        elif summary.last_run:
-            why = f"Nothing new since run {summary.last_run}."
-        else:
-            why = "No input, and nothing recorded yet."
-        line(f"{why} Tables and answers below are those of the last run." if summary.last_run else why)
-    servers = ", ".join(f"{name} ({version})" for name, version in sorted(summary.namesrvs.items()))
-    known = [f"(read before: {', '.join(summary.known_sources)})"] if summary.known_sources else []
-    line(f"Read         {' '.join([', '.join(summary.sources) or 'nothing new', *known])}")
-    line(f"Name servers {servers or 'none'}")
-    for name, values in sorted(summary.settings.items()):
-        # Those that something speaks for, then those that are only assumed.
-        for setting, held in values.items():
-            if setting != "version" and held["source"] != "default":
-                counts = f"{held['answers_for']:,} for, {held['answers_against']:,} against"
-                line(f"             {name}: {setting} = {held['value']} ({held['source']}; {counts})")
-        if assumed := [setting for setting, held in values.items() if held["source"] == "default"]:
-            line(f"             {name}: default, for want of evidence: {', '.join(assumed)}")
-
-    line(f"Frames       {_balance(summary)}")
-    for title, by_kind in (("ignored", summary.ignored), ("quarantined", summary.reasons)):
-        if by_kind:
-            line(f"             {title}: {', '.join(f'{name} {count:,}' for name, count in by_kind.items())}")
-    if summary.sightings:
-        where = "on another interface, or on the other side of an address translation"
-        line(f"             {summary.sightings:,} of {summary.packets:,} packets were captured twice: {where}")
-    for reason, count in summary.refused.items():
-        line(f"REFUSED      {count:,} {_REFUSALS[reason]} ({reason}): see quarantine")
-    if summary.restated:
-        line(f"Restated     {summary.restated:,} published partitions of tables were changed: see restatements")
-    _show_not_read(summary, console)
-    line()
-    console.counts("Tables (rows)", summary.tables)
-    line()
-    console.counts("Findings", dict(sorted(summary.findings.items())) or {"none": 0})
-    line()
-    _show_verify(summary.verify, console)
-    line()
-    for warning in summary.warnings:
-        line(f"Warning      {warning}")
-    if summary.status != "nothing_to_do" or summary.last_run:
-        line(f"Data Docs    {Path(summary.data_docs).parent / 'index.html'}")
-
-
-def _show_not_read(read: Read, console: Console) -> None:
-    """Show what was left out, and what could not be read."""
-    for left_out in read.left_out:
-        console.line(f"Left out     {left_out}")
-    for what, sentences in (("NOT READ", read.errors), ("NO INPUT", read.empty)):
-        for sentence in sentences:
-            console.line(f"{what:<12} {sentence}")
-    for address in read.never_met:
-        console.line(
-            f"Warning      {address} is configured as a name server's address, but does not appear in what was read"
-        )
-
-
-def _balance(read: Read) -> str:
-    """Return the law of conservation in figures."""
-    incomplete = f" (+{read.pieces:,} incomplete)" if read.pieces else ""
-    return (
-        f"{read.frames:,}{incomplete}: {read.events:,} events, {read.observations:,} answers, {read.duplicates:,} duplicates, "
-        f"{sum(read.ignored.values()):,} ignored by rule, {read.quarantined:,} quarantined"
-    )
-
-
-def _show_verify(numbers: Mapping[str, Any], console: Console) -> None:
-    """Show the match rate against the answers that the name servers really gave."""
-    if not numbers.get("answers"):
-        console.line("Answers      none recorded, nothing to compare with")
-        return
-    answers, matched = numbers["answers"], numbers["matched"]
-    console.line(f"Answers      {matched:,} of {answers:,} match the replayed registry ({matched / answers:.4%})")
-    console.line(f"             {numbers['same_order']:,} in list order too, {numbers['same_bytes']:,} byte for byte")
-    for name, other in numbers["others"].items():
-        console.line(f"             {other['matched']:,} of {other['answers']:,} responses to {name} too")
-    for name, count in numbers["explained"].items():
-        console.line(f"             {count:,} {_EXPLANATIONS[name]} ({name})")
-    console.line(
-        f"             {numbers['mismatched']:,} mismatched; {numbers['order_decisions']:,} order decision(s), see order_decisions"
-    )
-    for sentence in numbers.get("first_mismatched", ()):
-        console.line(f"MISMATCHED   {sentence}")
-
-
-def show_ingested(ingested: Ingested, console: Console) -> None:
-    """Show what was read."""
-    console.line(f"Frames {_balance(ingested)}")
-    _show_not_read(ingested, console)
+    console.show("run.txt", read=summary, docs=Path(summary.data_docs).parent / "index.html")
 
 
 def show_questions(warehouse: Warehouse, console: Console) -> None:
@@ -367,7 +257,7 @@ def _ingest(command: Command) -> int:
         require_whole(warehouse)
         ingested = ingest(warehouse, given.input, passes)
         warehouse.clear_staging()
-    show_ingested(ingested, command.console)
+    command.console.show("read.txt", read=ingested)
     return EXIT_NO_INPUT if ingested.empty else EXIT_INPUT if ingested.errors else EXIT_OK
 
 

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from jobs.errors import UsageError
 from jobs.printable import nobody, printable, shortened, time_left
@@ -105,12 +105,20 @@ class Console:
         """Write one line of result."""
         self.out.write(printable(text) + "\n")
 
-    def counts(self, title: str, counts: Mapping[str, int]) -> None:
-        """Write a title and the counts under it."""
-        self.line(title)
-        width = max((len(name) for name in counts), default=0)
-        for name, count in counts.items():
-            self.line(f"  {name.ljust(width)}  {count:>9,}")
+    def show(self, template: str, **values: Any) -> None:
+        """Write a template of `jobs/cli/templates` with values, each printable and on its line; `n` writes a number."""
+        from jinja2 import Environment, FileSystemLoader  # noqa: PLC0415  only what reads recordings waits for it
+
+        shown = Environment(
+            loader=FileSystemLoader(Path(__file__).parent / "templates"),
+            autoescape=False,  # noqa: S701  no HTML
+            finalize=lambda value: printable(str(value)),
+            keep_trailing_newline=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        shown.filters["n"] = "{:,}".format
+        self.out.write(shown.get_template(template).render(values))
 
 
 @contextmanager

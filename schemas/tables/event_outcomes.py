@@ -1,7 +1,5 @@
 """The table event_outcomes: one event that was not a plain refresh, scans that removed something included."""
 
-# ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
-
 from __future__ import annotations
 
 from namesrv_core.machine import events

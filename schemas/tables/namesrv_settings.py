@@ -1,7 +1,5 @@
 """The table namesrv_settings."""
 
-# ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
-
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence

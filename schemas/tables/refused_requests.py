@@ -1,7 +1,5 @@
 """The table refused_requests: why does this broker not appear?"""
 
-# ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
-
 from __future__ import annotations
 
 from namesrv_core.machine.draft import Outcome

@@ -1,7 +1,5 @@
 """The table route_mismatches."""
 
-# ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
-
 from __future__ import annotations
 
 from schemas.table import Table, columns, is_day_of, reference, rules, union

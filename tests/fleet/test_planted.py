@@ -13,8 +13,9 @@ from schemas import bronze, gold
 from tests.fleet.fleets import DAY, TROUBLED, fleet_like
 from tests.ingest.given import warehouse_at
 from tests.night.nights import night
-from tools.fleet.holes import HOLES
+from tools.fleet.fleet import Fleet
 from tools.fleet.simulate import LATE, ON_TIME, deliver, simulate
+from tools.fleet.truth import holes_from
 
 _BELONGS = """
 e.namesrv_id = h.namesrv_id AND e.broker_addr = h.broker_addr AND e.cause = 'scan'
@@ -23,11 +24,11 @@ AND e.removed_time > h.lease_end_time AND e.removed_time <= h.removal_due_time A
 """
 
 
-def assert_truth_is_found(path: Path) -> None:
+def assert_truth_is_found(path: Path, fleet: Fleet) -> None:
     """Every hole longer than the lease is one removal at a tick that it allows; no other removal is claimed."""
     warehouse = warehouse_at(path, "reader")
     tables: dict[str, pa.Table] = {
-        "holes": warehouse.rows(HOLES),
+        "holes": pa.concat_tables(holes_from(fleet, n, DAY) for n in range(fleet.namesrvs)),
         "expired": warehouse.published_rows(gold.EXPIRED_BROKERS),
     }
     counted = f"(SELECT count(*) FROM expired e WHERE {_BELONGS})"
@@ -44,14 +45,14 @@ def assert_truth_is_found(path: Path) -> None:
 def test_removals_of_4x_are_the_planted_ones_when_events_come_late_and_twice(tmp_path: Path) -> None:
     """A night without the late events, then one with them and with repeated ones: the expiries are those of the plan."""
     fleet = fleet_like(TROUBLED, late=0.03, duplicates=0.03)
-    events = deliver(warehouse_at(tmp_path, "on-time"), InProcess(), fleet, DAY, ON_TIME)
+    events = deliver(warehouse_at(tmp_path, "on-time"), fleet, DAY, ON_TIME)
     first = night(tmp_path, passes=InProcess(2))
-    late = deliver(warehouse_at(tmp_path, "late"), InProcess(), fleet, DAY, LATE)
+    late = deliver(warehouse_at(tmp_path, "late"), fleet, DAY, LATE)
     second = night(tmp_path, passes=InProcess(2))
     assert (first.status, second.status) == ("published", "published")
     beats = sum(second.tables[table.name] for table in (bronze.HEARTBEATS, bronze.REGISTRATIONS))
     assert 0.02 < (beats - events) / events < 0.04 < late / events
-    assert_truth_is_found(tmp_path)
+    assert_truth_is_found(tmp_path, fleet)
 
 
 @pytest.mark.slow
@@ -68,6 +69,6 @@ def test_removals_of_5x_with_light_heartbeats_are_the_planted_ones(tmp_path: Pat
         outages=0.2,
         outage_s=(20, 120),
     )
-    simulate(warehouse_at(tmp_path, "on-time"), InProcess(), fleet, [DAY])
+    simulate(warehouse_at(tmp_path, "on-time"), fleet, [DAY])
     assert night(tmp_path, passes=InProcess(2)).status == "published"
-    assert_truth_is_found(tmp_path)
+    assert_truth_is_found(tmp_path, fleet)

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from jobs.passes import InProcess
 from jobs.store.files import read_files, write_file
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import rows_of, table_of
@@ -21,16 +20,15 @@ from schemas.table import Table
 from tests.fleet.fleets import DAY, NEXT, TROUBLED, fleet_like
 from tests.ingest.given import warehouse_at
 from tools.fleet.fleet import Fleet, FleetError
-from tools.fleet.holes import HOLES
 from tools.fleet.simulate import LATE, ON_TIME, Simulated, deliver, simulate
 
 BEATS = (bronze.HEARTBEATS, bronze.REGISTRATIONS)
-WRITTEN = (*BEATS, bronze.NAMESRV_EVENTS, bronze.TOPIC_CONFIGS_TABLE, bronze.SOURCES, HOLES)
+WRITTEN = (*BEATS, bronze.NAMESRV_EVENTS, bronze.TOPIC_CONFIGS_TABLE, bronze.SOURCES)
 
 
-def run(path: Path, fleet: Fleet, *days: dt.date, name: str = "run", width: int = 1) -> Simulated:
+def run(path: Path, fleet: Fleet, *days: dt.date, name: str = "run") -> Simulated:
     """Simulate days with a run of its own."""
-    return simulate(warehouse_at(path, name), InProcess(width), fleet, days)
+    return simulate(warehouse_at(path, name), fleet, days)
 
 
 def contents(path: Path, tables: Iterable[Table] = WRITTEN) -> dict[str, list[str]]:
@@ -81,13 +79,14 @@ def test_counts_are_of_what_was_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_rows_are_the_same_in_however_many_pieces(tmp_path: Path) -> None:
-    """One piece a name server or five give the same rows, the truth included, in files that are in order."""
+def test_rows_are_the_same_in_however_many_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One piece a name server or five give the same rows, in files that are in order."""
     fleet = fleet_like(TROUBLED, churn=0.5, outages=0.3, late=0.02, duplicates=0.02, namesrvs=3)
-    done = [run(tmp_path / str(width), fleet, DAY, NEXT, width=width) for width in (1, 14)]
-    assert done[0] == done[1]
-    assert contents(tmp_path / "1") == contents(tmp_path / "14")
-    warehouse = warehouse_at(tmp_path / "14", "reader")
+    whole = run(tmp_path / "whole", fleet, DAY, NEXT)
+    monkeypatch.setattr("tools.fleet.simulate._ROWS_PER_FILE", fleet.beats_per_day * fleet.brokers // 5)
+    assert run(tmp_path / "cut", fleet, DAY, NEXT) == whole
+    assert contents(tmp_path / "cut") == contents(tmp_path / "whole")
+    warehouse = warehouse_at(tmp_path / "cut", "reader")
     files = warehouse.files(bronze.HEARTBEATS, [NEXT])
     assert len(files) == 3 * 5
     for file in files:
@@ -102,12 +101,12 @@ def test_late_and_repeated_events_come_with_the_next_day(tmp_path: Path) -> None
     """After that the tables say what they would if all had come on time: what was lacking is there, and nothing twice."""
     fleet = fleet_like(TROUBLED, late=0.03, duplicates=0.03, churn=0.5, registrations=0.1)
     warehouse = warehouse_at(tmp_path / "late", "on-time")
-    on_time = deliver(warehouse, InProcess(), fleet, DAY, ON_TIME)
+    on_time = deliver(warehouse, fleet, DAY, ON_TIME)
     before = sum(len(warehouse.rows(table)) for table in BEATS)
-    late = deliver(warehouse_at(tmp_path / "late", "late"), InProcess(2), fleet, DAY, LATE)
+    late = deliver(warehouse_at(tmp_path / "late", "late"), fleet, DAY, LATE)
     punctual = fleet_like(fleet, late=0.0, duplicates=0.0)
-    everything = deliver(warehouse_at(tmp_path / "all", "all"), InProcess(), punctual, DAY, ON_TIME)
-    tables = (*BEATS, bronze.NAMESRV_EVENTS, bronze.TOPIC_CONFIGS_TABLE, HOLES)
+    everything = deliver(warehouse_at(tmp_path / "all", "all"), punctual, DAY, ON_TIME)
+    tables = (*BEATS, bronze.NAMESRV_EVENTS, bronze.TOPIC_CONFIGS_TABLE)
     assert contents(tmp_path / "late", tables) == contents(tmp_path / "all", tables)
     came_late = everything - on_time
     assert 0.02 < came_late / everything < 0.04 < late / everything < 0.08
@@ -176,10 +175,10 @@ def test_what_a_dead_run_has_left_does_no_harm(tmp_path: Path, monkeypatch, deli
     """It died between two commits: readers see nothing of it, and the next run delivers the day, no event twice."""
     fleet = fleet_like(TROUBLED, late=0.1, duplicates=0.1)
     if delivery == LATE:
-        deliver(warehouse_at(tmp_path / "died", "before"), InProcess(), fleet, DAY, ON_TIME)
-    deliver(warehouse_at(tmp_path / "lived", "one"), InProcess(), fleet, DAY, ON_TIME)
+        deliver(warehouse_at(tmp_path / "died", "before"), fleet, DAY, ON_TIME)
+    deliver(warehouse_at(tmp_path / "lived", "one"), fleet, DAY, ON_TIME)
     if delivery == LATE:
-        deliver(warehouse_at(tmp_path / "lived", "two"), InProcess(), fleet, DAY, LATE)
+        deliver(warehouse_at(tmp_path / "lived", "two"), fleet, DAY, LATE)
     before = contents(tmp_path / "died")
 
     def dies(warehouse: Warehouse, tables: Iterable[Table]) -> None:
@@ -190,7 +189,7 @@ def test_what_a_dead_run_has_left_does_no_harm(tmp_path: Path, monkeypatch, deli
     with monkeypatch.context() as patched:
         patched.setattr(Warehouse, "commit", dies)
         with pytest.raises(KeyboardInterrupt):
-            deliver(warehouse_at(tmp_path / "died", "dies"), InProcess(), fleet, DAY, delivery)
+            deliver(warehouse_at(tmp_path / "died", "dies"), fleet, DAY, delivery)
     assert contents(tmp_path / "died") == before
-    deliver(warehouse_at(tmp_path / "died", "after"), InProcess(), fleet, DAY, delivery)
+    deliver(warehouse_at(tmp_path / "died", "after"), fleet, DAY, delivery)
     assert contents(tmp_path / "died") == contents(tmp_path / "lived")

@@ -63,7 +63,7 @@ def test_a_day_is_one_pass(tmp_path: Path) -> None:
     """A task carries a name server's day to its end; rules about several rows are counted before, of all days once."""
     days = [FIRST, FIRST + dt.timedelta(days=1)]
     fleet = Fleet(FIRST, brokers=3, namesrvs=2, topics=2, beats_per_minute=1, outages=0.1, outage_s=(30, 900))
-    simulate(warehouse_at(tmp_path, "fleet"), InProcess(), fleet, days)
+    simulate(warehouse_at(tmp_path, "fleet"), fleet, days)
     watched = Watched(2)
     assert night(tmp_path, passes=watched).status == "published"
     condensing, *others = (pass_ for pass_ in watched.seen if pass_)
@@ -77,7 +77,7 @@ def test_random_fleets_are_the_same_to_both(seed: int, tmp_path: Path, spark: Sp
     """Two nights of a random fleet, the second from the state that one process left: every digest and every count is equal."""
     fleet, path = fleet_of(seed), tmp_path / "w"
     for day in (FIRST, FIRST + dt.timedelta(days=1)):
-        simulate(warehouse_at(path, f"fleet-{day}"), InProcess(), fleet, [day])
+        simulate(warehouse_at(path, f"fleet-{day}"), fleet, [day])
         copy = Path(shutil.copytree(path, tmp_path / f"{day}"))
         one, other = night(path), night(copy, passes=OnSpark(lambda: spark))
         assert one.status == "published"

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
-from struct import pack
 from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import SparkSession
@@ -26,6 +25,7 @@ from jobs.session import CHECKOUT
 from namesrv_wire.compression import unpacked
 from namesrv_wire.packets.container import read_records
 from tests.oracle.jvm import JvmUnavailableError
+from tests.pcap import enhanced, interface, option, section
 from tools.bench import core as the_core
 from tools.bench.harness import Measured, NotMeasured, Ratio, Side, timed
 from tools.bench.listening import BROKERS, LOAD_S, ROUTES_A_S, Took, listening
@@ -421,19 +421,13 @@ def _unpacked(capture: Path, target: Path) -> Path:
 
 
 def _as_pcapng(file: Path) -> Path:
-    """Return a capture in the other format."""
-    path, resolution = file.with_suffix(".pcapng"), pack("<HHB3xHH", 9, 1, 9, 0, 0)
+    """Return a capture in the other format, times in nanoseconds."""
+    path = file.with_suffix(".pcapng")
     with path.open("wb") as out:
         for number, records in enumerate(read_records(file)):
             if not number:
-                out.write(_block(0x0A0D0D0A, pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)))
-                out.write(_block(1, pack("<HHI", int(records.link_type[0]), 0, 0) + resolution))
+                resolution = option("<", 9, bytes([9])) + option("<", 0, b"")
+                out.write(section() + interface(link_type=int(records.link_type[0]), options=resolution))
             for at, size, time_ns in zip(records.start, records.kept, records.time_ns, strict=True):
-                head = pack("<IIIII", 0, int(time_ns) >> 32, int(time_ns) & 0xFFFFFFFF, size, size)
-                out.write(_block(6, head + records.data[at : at + size] + bytes(-size % 4)))
+                out.write(enhanced(records.data[at : at + size], ticks=int(time_ns)))
     return path
-
-
-def _block(kind: int, body: bytes) -> bytes:
-    size = pack("<I", len(body) + 12)
-    return pack("<I", kind) + size + body + size

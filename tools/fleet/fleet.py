@@ -10,7 +10,7 @@ import datetime as dt
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final
 
 from jobs.errors import UsageError
@@ -40,37 +40,46 @@ class FleetError(UsageError):
     """Options that no fleet can have."""
 
 
+def option(default: Any, text: str, **how: Any) -> Any:
+    """Return a field of `Fleet` with what its option says; `how`: as `add_argument` takes it."""
+    return field(default=default, metadata={"help": text, **how})
+
+
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """The options of `simulate`; shares are from 0 to 1.
-
-    `form`: register (every beat is a full registration), query (data-version queries, 322) or light (904, and a
-    registration every 30 s). `timeout_ms`: the lease that 5.x brokers ask for. `churn`: share of brokers whose topic
-    configuration changes in a day. `outages`: share of broker-hours in which a broker is silent for `outage_s` (least
-    and most seconds). `partitions`, `restarts`: how many a name server sees in a day, on average. `registrations`: share
-    of beats that are registrations though nothing asks for it. `late`: share of events that are delivered a day later;
-    `duplicates`: share that is delivered twice. `jitter_ms`: None keeps the order of the brokers in every round.
-    """
+    """The options of `simulate`, each with what it is; shares are from 0 to 1, defaults of None are worked out from others."""
 
     start: dt.date
-    brokers: int = 12
-    namesrvs: int = 2
-    topics: int = 8
-    shared_topics: bool = False
-    version: str = "4.9.7"
-    form: str = QUERY
-    beats_per_minute: int = 2
-    jitter_ms: int | None = None
-    timeout_ms: int | None = None
-    churn: float = 0.0
-    outages: float = 0.0
-    outage_s: tuple[int, int] = (30, 900)
-    partitions: float = 0.0
-    restarts: float = 0.0
-    registrations: float = 0.0
-    late: float = 0.0
-    duplicates: float = 0.0
-    seed: int = 1
+    brokers: int = option(12, "brokers")
+    namesrvs: int = option(2, "name servers; every broker sends heartbeats to each")
+    topics: int = option(8, "topics of each broker")
+    shared_topics: bool = option(False, "all brokers have the same topics", action="store_true")
+    version: str = option("4.9.7", "release of name servers and brokers")
+    form: str = option(
+        QUERY, "a heartbeat is a full registration, a data-version query, or 5.x's light heartbeat", choices=FORMS
+    )
+    beats_per_minute: int = option(2, "heartbeats of a broker in a minute")
+    jitter_ms: int | None = option(
+        None,
+        "how much later than planned a heartbeat may come (None: so little that brokers keep their order)",
+        type=int,
+    )
+    timeout_ms: int | None = option(
+        None,
+        "lease that 5.x brokers ask for (None: 10000 with light heartbeats, or as long as four of them take, else 120 s)",
+        type=int,
+    )
+    churn: float = option(0.0, "share of the brokers whose topic configuration changes in a day")
+    outages: float = option(0.0, "share of broker-hours in which a broker is silent for a while")
+    outage_s: tuple[int, int] = option(
+        (30, 900), "seconds that outages and partitions last", nargs=2, type=int, metavar=("MIN", "MAX")
+    )
+    partitions: float = option(0.0, "times a day that a name server loses a quarter of its brokers")
+    restarts: float = option(0.0, "times a day that a name server restarts")
+    registrations: float = option(0.0, "share of heartbeats that are registrations although nothing asks for it")
+    late: float = option(0.0, "share of events that are delivered with the next day's")
+    duplicates: float = option(0.0, "share of events that are delivered with the next day's once more")
+    seed: int = option(1, "what all chance depends on")
 
     def __post_init__(self) -> None:
         shares = ("churn", "outages", "registrations", "late", "duplicates")

@@ -1,9 +1,11 @@
-"""The truth about simulated hours: each hole that was planted, and the removals that must come of it.
+"""The truth about a simulated day: each hole that was planted, and the removals that must come of it.
 
 It follows from the plan alone, and from nothing that was replayed.
 """
 
 from __future__ import annotations
+
+import datetime as dt
 
 import numpy as np
 import pyarrow as pa
@@ -11,19 +13,24 @@ import pyarrow as pa
 from namesrv_core.machine.instants import US_PER_MS
 from schemas.times import day_start_us
 from tools.fleet.events import broker_addr, broker_name, instants, namesrv_id
-from tools.fleet.fleet import Fleet
-from tools.fleet.plan import KINDS, RESTART, Holes, beat_us
+from tools.fleet.fleet import HOURS_PER_DAY, Fleet
+from tools.fleet.plan import KINDS, RESTART, beat_us, plan_of
 
 
-def holes_from(fleet: Fleet, n: int, planned: Holes) -> pa.Table:
-    """Return the holes at name server `n` as rows of `holes`; an outage between two beats, which nobody notices, is none.
+def holes_from(fleet: Fleet, n: int, day: dt.date) -> pa.Table:
+    """Return the holes of a day at name server `n`; an outage between two beats, which nobody notices, is none.
 
-    A name server removes a broker at the first tick of its scan that lies after the last beat plus the lease, unless
-    the broker has come back by then. Ticks are one period apart, at a phase that the log does not show exactly: hence a
-    least and a most number of removals. A restart removes nobody: the new process knows no broker.
+    Instants are timestamps: from when to when beats are lost, the last beat before and the first after (of a restart, when
+    the process stopped and the next one started, and beats around these). `expiries_min`, `expiries_max`: the least and the
+    most removals that must and may be found: a name server removes a broker at the first tick of its scan that lies after the
+    last beat plus the lease (`lease_end_time`), unless the broker has come back by then, and ticks are one period apart, at a
+    phase that the log does not show exactly (the last instant: `removal_due_time`). A restart removes nobody: the new process
+    knows no broker.
 
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.scanNotActiveBroker; the period is the profile's.
     """
+    first_hour = fleet.number_of(day) * HOURS_PER_DAY
+    planned = plan_of(fleet, n, day, range(first_hour, first_hour + HOURS_PER_DAY)).holes
     is_noticed = (planned.k_to > planned.k_from) | (planned.kind == KINDS.index(RESTART))
     holes = planned.where(is_noticed & (planned.k_from > 0))
     begin_us = day_start_us(fleet.start)

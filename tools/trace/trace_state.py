@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from namesrv_core.machine.registry import Change, Registry, TableName
 from namesrv_core.machine.rows import LiveKey
-from tools.trace.state import OuterKey, members_of, name_json, pending_json, queue_json, row_json
+from tools.trace.state import OuterKey, members_of, name_json, pending_json, row_json
 
 _KEYED_BY_ADDRESS = ("broker_live_table", "filter_server_table")
 
@@ -28,9 +28,6 @@ class StateText:
         self._rows: dict[TableName, dict[str, str]] = {table: {} for table in self._members.values()}
         self._joined: dict[TableName, str] = {}
         self._stale: dict[TableName, set[OuterKey]] = {table: set(getattr(registry, table)) for table in self._rows}
-        # Of the many rows under one topic few change at a time: these texts are kept one level deeper.
-        self._queues: dict[str | None, dict[str, str]] = {}
-        self._stale_queues = {(topic, name) for topic, rows in registry.topic_queue_table.items() for name in rows}
         self._digest: str | None = None
 
     def changed(self, changes: Iterable[Change], refreshed: LiveKey | None) -> None:
@@ -38,8 +35,6 @@ class StateText:
         for table, key, _ in changes:
             if table in self._stale:
                 self._stale[table].add(LiveKey(*key) if table in _KEYED_BY_ADDRESS else key[0])
-            if table == "topic_queue_table":
-                self._stale_queues.add((key[0], key[1]))
             self._digest = None
         if refreshed is not None:
             self._stale["broker_live_table"].add(refreshed)
@@ -61,34 +56,14 @@ class StateText:
 
     def _table_text(self, table: TableName) -> str:
         stale, rows = self._stale[table], self._rows[table]
-        if table == "topic_queue_table":
-            self._bring_queues_up_to_date()
         if stale or table not in self._joined:
             present = getattr(self._registry, table)
             for key in stale:
                 name = name_json(key)
                 if key in present:
-                    rows[name] = f"{canonical(name)}:{self._row_text(table, key)}"
+                    rows[name] = f"{canonical(name)}:{canonical(row_json(self._registry, table, key))}"
                 else:
                     rows.pop(name, None)
             stale.clear()
             self._joined[table] = "{" + ",".join([rows[name] for name in sorted(rows)]) + "}"
         return self._joined[table]
-
-    def _bring_queues_up_to_date(self) -> None:
-        for topic, name in self._stale_queues:
-            data = self._registry.queue_data(topic, name)
-            rows = self._queues.setdefault(topic, {})
-            if data is None:
-                rows.pop(name_json(name), None)
-            else:
-                rows[name_json(name)] = f"{canonical(name_json(name))}:{canonical(queue_json(name, data))}"
-            if not rows:
-                del self._queues[topic]
-        self._stale_queues.clear()
-
-    def _row_text(self, table: TableName, key: OuterKey) -> str:
-        if table != "topic_queue_table":
-            return canonical(row_json(self._registry, table, key))
-        rows = self._queues[key]  # type: ignore[index]  # the keys of this table
-        return "{" + ",".join([rows[name] for name in sorted(rows)]) + "}"

@@ -29,11 +29,33 @@ FROM (
         END AS what,
         max(before) AS before, max(after) AS after
     FROM (
-        SELECT namesrv_id, topic, broker_name, part, text AS before, CAST(NULL AS STRING) AS after
-        FROM route_text_rows_at(route_diff.t1)
-        UNION ALL
-        SELECT namesrv_id, topic, broker_name, part, CAST(NULL AS STRING), text
-        FROM route_text_rows_at(route_diff.t2)
+        SELECT namesrv_id, topic, broker_name, x.part, IF(is_before, x.text, NULL) AS before, IF(is_before, NULL, x.text) AS after
+        FROM (
+            SELECT
+                r.namesrv_id, r.topic, r.broker_name, r.is_before,
+                explode(array(
+                    struct(
+                        'queues' AS part,
+                        concat(
+                            r.perm, ' read ', r.read_queue_nums, ' write ', r.write_queue_nums,
+                            IF(r.topic_sys_flag = 0, '', concat(' flag ', r.topic_sys_flag))
+                        ) AS text
+                    ),
+                    struct(
+                        'addresses' AS part,
+                        coalesce(
+                            array_join(transform(map_entries(r.broker_addrs), e -> concat(e.key, '=', e.value)), ', '),
+                            'no group'
+                        ) AS text
+                    ),
+                    struct('order_topic_conf' AS part, coalesce(r.order_topic_conf, '') AS text)
+                )) AS x
+            FROM (
+                SELECT *, TRUE AS is_before FROM routes_rows_at(route_diff.t1)
+                UNION ALL
+                SELECT *, FALSE FROM routes_rows_at(route_diff.t2)
+            ) AS r
+        )
     )
     GROUP BY namesrv_id, topic, broker_name, part
     HAVING NOT max(before) <=> max(after)

@@ -17,7 +17,5 @@ FROM address_changes AS a
 LEFT JOIN route_changes AS r
     ON r.namesrv_id = a.namesrv_id AND r.caused_by = a.left_by AND r.change = 'vanished'
 WHERE (:broker IS NULL OR a.broker_name = :broker) AND {within(a.effect_time)}
-GROUP BY
-    a.namesrv_id, a.broker_name, a.broker_id, a.addr_before, a.addr_after, a.left_time, a.effect_time, a.gap_ms, a.left_by,
-    a.event_id
+GROUP BY ALL
 ORDER BY a.effect_time, a.namesrv_id, a.broker_name

@@ -32,7 +32,5 @@ LEFT ANTI JOIN topic_queue_history AS h
     ON h.namesrv_id = s.namesrv_id AND h.broker_name = s.broker_name AND h.topic = t.told.topic
     AND h.read_queue_nums = t.told.read_queue_nums AND h.write_queue_nums = t.told.write_queue_nums
     AND h.valid_from <= s.effect_time AND (h.valid_to IS NULL OR h.valid_to > s.effect_time)
-GROUP BY
-    s.namesrv_id, s.broker_name, s.broker_addr, s.effect_time, s.topic_count, s.outcome, s.event_id, s.source_file,
-    s.source_offset
+GROUP BY ALL
 ORDER BY s.effect_time, s.namesrv_id, s.broker_addr
