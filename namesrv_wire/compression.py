@@ -19,6 +19,8 @@ from lz4.frame import LZ4FrameDecompressor
 _PIECE: Final = 1 << 16
 """Bytes that are unpacked at once."""
 _READ: Final = 1 << 16
+_LINES: Final = 1 << 14
+"""Bytes that are unpacked at once for who reads lines: more of them are not lost in front of damage."""
 MAX_WINDOW_BYTES: Final = 128 << 20
 _SKIPPABLE: Final = range(0x184D2A50, 0x184D2A60)
 """How a frame begins that Zstandard and LZ4 pass over."""
@@ -69,7 +71,7 @@ def unpacked(file: BufferedReader) -> BufferedReader:
     """Return what a file holds from its beginning: unpacked, if it is compressed."""
     head = file.read(_MAGIC)
     file.seek(0)
-    return BufferedReader(_Unpacked(file), _PIECE) if is_packed(head) else file
+    return BufferedReader(_Unpacked(file), _LINES) if is_packed(head) else file
 
 
 def _kind(head: bytes) -> Callable[[], Any] | None:

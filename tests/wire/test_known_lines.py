@@ -247,7 +247,6 @@ def test_blocks_hold_the_lines_that_begin_in_them(text: bytes, size: int, longes
     assume(log_file.why_unreadable(text.removeprefix(b"\xef\xbb\xbf")) is None)
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(log_file, "BLOCK_BYTES", size)
-        patched.setattr(log_file, "_STEP_BYTES", max(1, size // 3))
         patched.setattr(log_file, "MAX_LINE_BYTES", longest)
         path = Path(folder) / "log"
         path.write_bytes(gzip.compress(text) if is_packed else text)
