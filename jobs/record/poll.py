@@ -261,7 +261,7 @@ class Target:
 
     def _observation(self, question: Question, answered: Answered, connection: Connection) -> FrameRow:
         request_seq, seq = self._position(answered.asked_ns), self._position(answered.at_ns)
-        observed = KnownFrame(answered.frame).observed()
+        observed = KnownFrame(answered.frame).observed
         if question == _ORDERS:
             observed["body"] = _without_secrets(observed["body"])
         if observed["remark"] is not None:

@@ -228,7 +228,7 @@ class Service:
 
     def _question(self, known: KnownFrame, channel: Channel) -> tuple[Answer, bytes | None]:
         """Return the answer to a question, and its body as bytes if that is there."""
-        frame, asked = known.frame, known.question() or {}
+        frame, asked = known.frame, known.question or {}
         at_ns = self._slot()
         if frame.code == RequestCode.GET_NAMESRV_CONFIG:
             told = Answer(ResponseCode.SUCCESS, self._properties.text)

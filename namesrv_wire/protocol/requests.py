@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from functools import cached_property
 from itertools import chain
 from struct import Struct
 from typing import Final
@@ -139,16 +140,6 @@ def _admin_columns(frame: Frame) -> Values:
     }
 
 
-def response_columns(response: Frame) -> Values:
-    """Return the columns that the response to an event adds to its row."""
-    return {
-        "response_code": response.code,
-        "response_remark": response.remark,
-        "response_fields": fields_json(response) or "{}",  # not null: it was recorded
-        "response_body": body_text(response),
-    }
-
-
 def fields_json(response: Frame) -> str | None:
     """Return the header fields of a response that say something about the registry, as JSON; None for none."""
     told = {name: response.ext[name] for name in _TOLD_FIELDS if response.ext.get(name) is not None}
@@ -185,18 +176,13 @@ _OBJECT_BYTES: Final = 2_048
 class KnownFrame:
     """A decoded frame, whatever its opaque, and what rows are made of it, made when it is asked for and once."""
 
-    __slots__ = ("_answer", "_observed", "_question", "_request", "frame", "request_name", "size")
-
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
         self.size = 0
         """Bytes that it takes while it is kept; 0: it is not."""
         self.request_name = f"request:{frame.code}"
         """What a request is counted under that is no event."""
-        self._question: Values | None = None
         self._request: tuple[Values, TopicTable | None] | None = None
-        self._answer: Values | None = None
-        self._observed: Values | None = None
 
     def request(self, event_ms: int) -> tuple[Values, TopicTable | None]:
         """As `requests.request_columns`."""
@@ -209,46 +195,49 @@ class KnownFrame:
             self._request = found
         return found
 
+    @cached_property
     def question(self) -> Values | None:
-        """Return what a request adds to the row of its answer; None for one whose answers are not observed.
+        """What a request adds to the row of its answer; None for one whose answers are not observed.
 
         Raises `DecodeError` for a name beyond our limits.
         """
         frame = self.frame
-        if self._question is None and frame.code in OBSERVED:
-            is_asked = java_boolean(frame.ext.get("acceptStandardJsonOnly"))
-            standard_json = bool(is_asked) and frame.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
-            asked = question_of(frame.code, frame.ext, standard_json=standard_json)
-            question = {
-                "code": frame.code,
-                "subject": asked.subject,
-                "scope": asked.scope,
-                "standard_json": standard_json,
-                "request_version": frame.version,
-                "language": frame.language,
-            }
-            require_short_names(question)
-            self._question = question
-        return self._question
+        if frame.code not in OBSERVED:
+            return None
+        is_asked = java_boolean(frame.ext.get("acceptStandardJsonOnly"))
+        standard_json = bool(is_asked) and frame.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
+        asked = question_of(frame.code, frame.ext, standard_json=standard_json)
+        question = {
+            "code": frame.code,
+            "subject": asked.subject,
+            "scope": asked.scope,
+            "standard_json": standard_json,
+            "request_version": frame.version,
+            "language": frame.language,
+        }
+        require_short_names(question)
+        return question
 
+    @cached_property
     def answer(self) -> Values:
-        """As `requests.response_columns`."""
-        if self._answer is None:
-            self._answer = response_columns(self.frame)
-        return self._answer
+        """The columns that the response to an event adds to its row."""
+        return {
+            "response_code": self.frame.code,
+            "response_remark": self.frame.remark,
+            "response_fields": fields_json(self.frame) or "{}",  # not null: it was recorded
+            "response_body": body_text(self.frame),
+        }
 
+    @cached_property
     def observed(self) -> Values:
-        """Return what an answer to a question adds to its row."""
-        if self._observed is None:
-            frame = self.frame
-            self._observed = {
-                "response_code": frame.code,
-                "response_version": frame.version,
-                "remark": frame.remark,
-                "response_fields": fields_json(frame),
-                "body": body_text(frame),
-            }
-        return self._observed
+        """What an answer to a question adds to its row."""
+        return {
+            "response_code": self.frame.code,
+            "response_version": self.frame.version,
+            "remark": self.frame.remark,
+            "response_fields": fields_json(self.frame),
+            "body": body_text(self.frame),
+        }
 
 
 class KnownFrames:

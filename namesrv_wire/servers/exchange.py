@@ -84,7 +84,7 @@ class Exchange:
             self._event(connection, known, opaque, Cut(position, data, is_late=is_late))
         else:
             try:
-                question = known.question()
+                question = known.question
             except DecodeError as error:
                 ledger.quarantine(connection, Cut(position, data), error, len(data), from_server=False)
                 return
@@ -238,7 +238,7 @@ class Exchange:
             if not connection.from_client.stream.chunks:
                 connection.early.clear()
             elif len(connection.early) < MAX_PENDING:
-                connection.early[opaque] = ledger.slot(), ledger.time_ns // 1_000, known.answer()
+                connection.early[opaque] = ledger.slot(), ledger.time_ns // 1_000, known.answer
             return
         if connection.lost_ns:
             self._lost(connection, pending.time_ns)
@@ -247,7 +247,7 @@ class Exchange:
                 ledger.tally.ignored["response:late"] += 1
                 return
             ledger.tally.observations += 1
-            observed, text = known.observed(), None
+            observed, text = known.observed, None
             if pending.code == RequestCode.GET_NAMESRV_CONFIG:  # without secrets
                 text = None if observed["body"] is None else shown_text(observed["body"])
                 observed = {**observed, "body": text}
@@ -259,7 +259,7 @@ class Exchange:
                 ledger.fact("configured", "answer to a question about the configuration", properties=text)
             return
         ledger.tally.ignored[f"response:{pending.code}"] += 1
-        self._answered(connection, pending, frame.code, NOTHING if pending.row is None else known.answer())
+        self._answered(connection, pending, frame.code, NOTHING if pending.row is None else known.answer)
 
     def _lost(self, connection: Connection, asked_ns: int) -> None:
         """Write requests whose answers a hole has, now that what was asked at `asked_ns`, later, is answered: they took effect."""
