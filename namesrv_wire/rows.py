@@ -206,6 +206,21 @@ def event_row(
     return FrameRow(table, namesrv_id, seq, event_id, *own, said, NOTHING)
 
 
+def fact_row(
+    namesrv_id: str,
+    seq: int,
+    place: Place,
+    kind: str,
+    evidence: str,
+    version: int | None = None,
+    properties: str | None = None,
+) -> FrameRow:
+    """Return a row of `namesrv_events`: what is known of a name server at the time of a place."""
+    identity = digest_id(namesrv_id, None, kind, place.time_ns)
+    said = {"kind": kind, "version": version, "evidence": evidence, "properties": properties}
+    return event_row("namesrv_events", namesrv_id, seq, identity, None, place, **said)
+
+
 @dataclass(slots=True)
 class Tally:
     """frames + pieces == sum(events) + observations + sum(quarantined) + sum(ignored), always.

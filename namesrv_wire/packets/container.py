@@ -113,8 +113,10 @@ def _records(source: _Source, chain: _Pcap | _Pcapng) -> Iterator[Records]:
         except CaptureError as error:
             wrong = error
         if packets:
-            *columns, is_timed = np.frombuffer(packets, np.int64).reshape(-1, _FIELDS).T.copy()
-            yield Records(number, source.data, *columns, is_timed > 0, source.read_bytes)
+            columns = np.frombuffer(packets, np.int64).reshape(-1, _FIELDS).T.copy()
+            link_type, start, kept, original, time_ns, interface, is_timed = columns
+            lengths, of = (kept, original), (time_ns, interface, is_timed > 0)
+            yield Records(number, source.data, link_type, start, *lengths, *of, source.read_bytes)
             number += len(is_timed)
         if wrong is not None:
             raise wrong

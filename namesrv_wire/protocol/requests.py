@@ -13,7 +13,7 @@ import zlib
 from functools import cached_property
 from itertools import chain
 from struct import Struct
-from typing import Final
+from typing import Final, TypeVar
 
 from namesrv_core.asking.answers import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY, question_of, refusal_told
 from namesrv_core.asking.requests import RegisterHeader, broker_header, crc32_matches, java_boolean, register_header
@@ -28,6 +28,8 @@ from namesrv_wire.protocol.bodies import TopicTable, decode_data_version, decode
 from namesrv_wire.protocol.frames import JSON, ROCKETMQ, Frame, decode_frame
 from namesrv_wire.rows import Row, Values
 
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 _HARD = "hard: "
 """How the `refusal` begins of a registration that only some releases can read."""
 _TOLD_FIELDS = ("addTopicCount", "changed", "haServerAddr", "masterAddr", "value", "wipeTopicCount")
@@ -173,13 +175,29 @@ _OPAQUE: Final = Struct(">i")
 _OBJECT_BYTES: Final = 2_048
 
 
+class Kept(dict[_K, _V]):
+    """What was made of bytes that may come again, bounded in bytes: all is forgotten together."""
+
+    kept_bytes = 0
+
+    def keep(self, key: _K, value: _V, size: int) -> bool:
+        """Keep a value that takes `size` bytes, unless that is too much; return whether it is kept."""
+        if size > MAX_KNOWN_FRAME_BYTES:
+            return False
+        if self.kept_bytes + size > KNOWN_FRAMES_BYTES:
+            self.clear()
+            self.kept_bytes = 0
+        self[key] = value
+        self.kept_bytes += size
+        return True
+
+
 class KnownFrame:
     """A decoded frame, whatever its opaque, and what rows are made of it, made when it is asked for and once."""
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
-        self.size = 0
-        """Bytes that it takes while it is kept; 0: it is not."""
+        self.is_kept = False
         self.request_name = f"request:{frame.code}"
         """What a request is counted under that is no event."""
         self._request: tuple[Values, TopicTable | None] | None = None
@@ -191,7 +209,7 @@ class KnownFrame:
         found = request_columns(self.frame, event_ms)
         # A data version without a time has that of arrival: it is another for each frame.
         version = found[0].get("data_version")
-        if self.size and (version is None or version["timestamp"] != event_ms):
+        if self.is_kept and (version is None or version["timestamp"] != event_ms):
             self._request = found
         return found
 
@@ -241,11 +259,10 @@ class KnownFrame:
 
 
 class KnownFrames:
-    """Decodes frames; equal ones, and ones that differ only in their opaque, once. Bounded in bytes: all are forgotten together."""
+    """Decodes frames; equal ones, and ones that differ only in their opaque, once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[bytes, bytes], KnownFrame] = {}
-        self._bytes = 0
+        self._known = Kept[tuple[bytes, bytes], KnownFrame]()
 
     def decode(self, data: bytes) -> tuple[KnownFrame, int]:
         """Return the frame in `data`, its length bytes included, and its opaque. Raises `DecodeError` and nothing else."""
@@ -258,12 +275,7 @@ class KnownFrames:
             # A decoded topic table is several times its text.
             factor = 8 if EVENT_TABLES.get(known.frame.code) == "registrations" else 1
             size = sum(map(len, place)) * factor + _OBJECT_BYTES
-            if size <= MAX_KNOWN_FRAME_BYTES:
-                if self._bytes + size > KNOWN_FRAMES_BYTES:
-                    self._known, self._bytes = {}, 0
-                known.size = size
-                self._known[place] = known
-                self._bytes += size
+            known.is_kept = self._known.keep(place, known, size)
         return known, known.frame.opaque
 
 

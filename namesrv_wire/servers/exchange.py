@@ -24,6 +24,7 @@ from namesrv_wire.rows import (
     Values,
     digest_id,
     event_row,
+    fact_row,
     gap_until,
     quarantine_row,
 )
@@ -44,31 +45,25 @@ class Exchange:
         self._digests: set[str] = set()
 
     def frame(self, connection: Connection, cut: Cut, *, from_server: bool) -> None:
-        """Take in one frame, or a piece that is none, that ended with this packet."""
-        if cut.error is not None:
-            self.refused(connection, cut, from_server=from_server)
-        else:
-            self.take(connection, cut.position, cut.data, from_server=from_server, is_late=cut.is_late)
-
-    def take(
-        self, connection: Connection, position: int, data: bytes, *, from_server: bool, is_late: bool = False
-    ) -> None:
-        """Take in the bytes of one frame at a position of their stream.
+        """Take in one frame, or a piece that is none, that ended with this packet.
 
         Of one that `is_late` it is not known when it came: as an answer it shows nothing, and as a request it has had its own.
         """
+        if cut.error is not None:
+            self.refused(connection, cut, from_server=from_server)
+            return
         ledger = self.ledger
         tally = ledger.tally
         tally.frames += 1
         try:
-            known, opaque = self._frames.decode(data)
+            known, opaque = self._frames.decode(cut.data)
         except DecodeError as error:
-            self._undecodable(connection, Cut(position, data), error, from_server=from_server)
+            self._undecodable(connection, cut, error, from_server=from_server)
             return
         frame = known.frame
         if from_server:
             if frame.flag & 1:
-                self._answer(connection, known, opaque, is_late=is_late)
+                self._answer(connection, known, opaque, is_late=cut.is_late)
                 return
             if len(connection.reverse) < MAX_PENDING and not frame.flag & 2:
                 connection.reverse[opaque] = frame.code
@@ -81,15 +76,15 @@ class Exchange:
         elif connection.closed_ns is not None:
             tally.ignored[_after_close(frame.code)] += 1
         elif frame.code in EVENT_TABLES:
-            self._event(connection, known, opaque, Cut(position, data, is_late=is_late))
+            self._event(connection, known, opaque, cut)
         else:
             try:
                 question = known.question
             except DecodeError as error:
-                ledger.quarantine(connection, Cut(position, data), error, len(data), from_server=False)
+                ledger.quarantine(connection, cut, error, len(cut.data), from_server=False)
                 return
             tally.ignored[known.request_name] += 1
-            if not frame.flag & 2 and not is_late:
+            if not frame.flag & 2 and not cut.is_late:
                 self._await(connection, opaque, Pending(frame.code, ledger.slot(), ledger.time_ns, None, question))
 
     def refused(self, connection: Connection, cut: Cut, *, from_server: bool) -> None:
@@ -374,19 +369,10 @@ class Ledger:
         self.emit(self.fact_row(kind, evidence, **more))
 
     def fact_row(
-        self,
-        kind: str,
-        evidence: str,
-        seq: int | None = None,
-        place: Place | None = None,
-        version: int | None = None,
-        properties: str | None = None,
+        self, kind: str, evidence: str, seq: int | None = None, place: Place | None = None, **more: Any
     ) -> FrameRow:
         """Return a row of `namesrv_events`: at the packet at hand, unless a position and a place are given."""
-        place, seq = place or self.place, self.slot() if seq is None else seq
-        identity = digest_id(self.id, None, kind, place.time_ns)
-        said = {"kind": kind, "version": version, "evidence": evidence, "properties": properties}
-        return event_row("namesrv_events", self.id, seq, identity, None, place, **said)
+        return fact_row(self.id, self.slot() if seq is None else seq, place or self.place, kind, evidence, **more)
 
     def channel_row(
         self, connection: Connection, seq: int, place: Place, kind: str, closed_by: str, silent_ms: int, pending: int
