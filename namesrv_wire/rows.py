@@ -105,23 +105,10 @@ class FrameRow(NamedTuple):
         """Return the row of an event that took effect at a position and a time, with what was answered."""
         return FrameRow._make((*self[:2], seq, *self[3:5], effect_us, *self[6:11], answered, *self[12:]))
 
-    @classmethod
-    def of(cls, table: str, values: Values) -> FrameRow:
-        """Return the row of an event with these `values`."""
-        said = {name: value for name, value in values.items() if name not in _ENVELOPE and name not in _OF_ANSWERS}
-        of_answer = (values.get("request_seq"), values.get("nth"))
-        own: list[Any] = [table, *(values[name] for name in _ENVELOPE), said, NOTHING, *of_answer]
-        return cls(*own)
-
 
 AnyRow = Row | FrameRow
 NOTHING: Final[Values] = {}
 """What a request without an answer was answered."""
-_ENVELOPE: Final = (
-    *("namesrv_id", "seq", "event_id", "event_time", "effect_time"),
-    *("channel_id", "proxied_addr", "source_file", "source_offset"),
-)
-_OF_ANSWERS: Final = ("request_seq", "nth", "stated_id")
 
 
 class Place(NamedTuple):

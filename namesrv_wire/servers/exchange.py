@@ -19,7 +19,6 @@ from namesrv_wire.rows import (
     AnyRow,
     FrameRow,
     Place,
-    Row,
     Tally,
     Values,
     digest_id,
@@ -402,16 +401,15 @@ class Ledger:
                 self.tally.dropped_rows += dropped.table in FRAME_TABLES
             self.held.append(row)
             return
-        if row.table == "registrations":
-            row = self._refused_or_not(row)
-        if self.provisional:
-            self.provisional.pop(row.event_id if isinstance(row, FrameRow) else row.values.get("event_id", ""), None)
+        if isinstance(row, FrameRow):
+            if row.table == "registrations":
+                row = self._refused_or_not(row)
+            if self.provisional:
+                self.provisional.pop(row.event_id, None)
         self.out.append(row)
 
-    def _refused_or_not(self, row: AnyRow) -> AnyRow:
+    def _refused_or_not(self, row: FrameRow) -> FrameRow:
         """Return a registration's row with its final `refusal`; what equal ones say stays one object."""
-        if isinstance(row, Row):
-            return row._replace(values={**row.values, "refusal": refused_as(row.values, row.values, self.version)})
         said = row.said
         refusal = refused_as(said, row.answered, self.version)
         if refusal == said["refusal"]:
