@@ -19,9 +19,12 @@ from lz4.frame import LZ4FrameDecompressor
 _PIECE: Final = 1 << 16
 """Bytes that are unpacked at once."""
 _READ: Final = 1 << 16
+_LINES: Final = 1 << 14
+"""Bytes that are unpacked at once for who reads lines: more of them are not lost in front of damage."""
 MAX_WINDOW_BYTES: Final = 128 << 20
 _SKIPPABLE: Final = range(0x184D2A50, 0x184D2A60)
-"""How a frame begins that Zstandard and LZ4 pass over."""
+"""How a frame begins that Zstandard and LZ4 pass over: Zstandard's library does."""
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
 
 
 class _Gzip:
@@ -51,7 +54,7 @@ class _Gzip:
 _OPTIONS: Final = {int(zstd.DecompressionParameter.window_log_max): MAX_WINDOW_BYTES.bit_length() - 1}
 _KINDS: Final[dict[bytes, Callable[[], Any]]] = {
     b"\x1f\x8b": _Gzip,
-    b"\x28\xb5\x2f\xfd": lambda: zstd.ZstdDecompressor(options=_OPTIONS),
+    _ZSTD: lambda: zstd.ZstdDecompressor(options=_OPTIONS),
     b"\xfd7zXZ\x00": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_WINDOW_BYTES),
     b"BZh": bz2.BZ2Decompressor,
     b"\x04\x22\x4d\x18": LZ4FrameDecompressor,
@@ -62,18 +65,19 @@ _ERRORS: Final = (EOFError, OSError, RuntimeError, ValueError, zlib.error, lzma.
 
 def is_packed(head: bytes) -> bool:
     """Return whether a file that begins with these bytes is compressed."""
-    return _kind(head) is not None or int.from_bytes(head[:4], "little") in _SKIPPABLE
+    return _kind(head) is not None
 
 
 def unpacked(file: BufferedReader) -> BufferedReader:
     """Return what a file holds from its beginning: unpacked, if it is compressed."""
     head = file.read(_MAGIC)
     file.seek(0)
-    return BufferedReader(_Unpacked(file), _PIECE) if is_packed(head) else file
+    return BufferedReader(_Unpacked(file), _LINES) if is_packed(head) else file
 
 
 def _kind(head: bytes) -> Callable[[], Any] | None:
-    return next((kind for magic, kind in _KINDS.items() if head.startswith(magic)), None)
+    magic = _ZSTD if int.from_bytes(head[:4], "little") in _SKIPPABLE else head
+    return next((kind for begins, kind in _KINDS.items() if magic.startswith(begins)), None)
 
 
 class _Unpacked(RawIOBase):
@@ -130,15 +134,6 @@ class _Unpacked(RawIOBase):
                     return False
                 if more:
                     continue
-            if int.from_bytes(self._packed[:4], "little") in _SKIPPABLE:
-                size = 8 + int.from_bytes(self._packed[4:8], "little")  # of a frame that holds nothing
-                while size > len(self._packed):
-                    size -= len(self._packed)
-                    self._packed = self._file.read(_READ)
-                    if not self._packed:
-                        raise EOFError("it ends inside a frame")
-                self._packed = self._packed[size:]
-                continue
             kind = _kind(self._packed)
             if kind is None:
                 raise EOFError("behind compressed data there is something else")

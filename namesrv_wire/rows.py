@@ -105,23 +105,10 @@ class FrameRow(NamedTuple):
         """Return the row of an event that took effect at a position and a time, with what was answered."""
         return FrameRow._make((*self[:2], seq, *self[3:5], effect_us, *self[6:11], answered, *self[12:]))
 
-    @classmethod
-    def of(cls, table: str, values: Values) -> FrameRow:
-        """Return the row of an event with these `values`."""
-        said = {name: value for name, value in values.items() if name not in _ENVELOPE and name not in _OF_ANSWERS}
-        of_answer = (values.get("request_seq"), values.get("nth"))
-        own: list[Any] = [table, *(values[name] for name in _ENVELOPE), said, NOTHING, *of_answer]
-        return cls(*own)
-
 
 AnyRow = Row | FrameRow
 NOTHING: Final[Values] = {}
 """What a request without an answer was answered."""
-_ENVELOPE: Final = (
-    *("namesrv_id", "seq", "event_id", "event_time", "effect_time"),
-    *("channel_id", "proxied_addr", "source_file", "source_offset"),
-)
-_OF_ANSWERS: Final = ("request_seq", "nth", "stated_id")
 
 
 class Place(NamedTuple):
@@ -204,6 +191,21 @@ def event_row(
     at_us = place.time_ns // 1_000
     own = (at_us, at_us, channel_id, None, place.source_file, place.source_offset)
     return FrameRow(table, namesrv_id, seq, event_id, *own, said, NOTHING)
+
+
+def fact_row(
+    namesrv_id: str,
+    seq: int,
+    place: Place,
+    kind: str,
+    evidence: str,
+    version: int | None = None,
+    properties: str | None = None,
+) -> FrameRow:
+    """Return a row of `namesrv_events`: what is known of a name server at the time of a place."""
+    identity = digest_id(namesrv_id, None, kind, place.time_ns)
+    said = {"kind": kind, "version": version, "evidence": evidence, "properties": properties}
+    return event_row("namesrv_events", namesrv_id, seq, identity, None, place, **said)
 
 
 @dataclass(slots=True)

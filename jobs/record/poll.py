@@ -32,7 +32,7 @@ from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.packets.capture import address_of
 from namesrv_wire.protocol.frames import JSON, ROCKETMQ, Frame, decode_frame
 from namesrv_wire.protocol.requests import KnownFrame
-from namesrv_wire.rows import FrameRow, Place, digest_id, event_row, gap_until
+from namesrv_wire.rows import FrameRow, Place, fact_row, gap_until
 from namesrv_wire.secrets import blot, is_secret
 
 _CLUSTER = Question(RequestCode.GET_BROKER_CLUSTER_INFO)
@@ -234,7 +234,7 @@ class Target:
         if answered.frame.code == ResponseCode.SUCCESS and said != self._configured and self._segment is not None:
             self._configured = said
             evidence = "answer to a question about the configuration"
-            fact = self._fact(connection, answered.at_ns, "configured", None, evidence, said)
+            fact = self._fact(connection, answered.at_ns, "configured", evidence, properties=said)
             self._segment.write(line_of(fact))
 
     def _ends_gap(self, answered: Answered) -> bool:
@@ -245,23 +245,20 @@ class Target:
         """Yield what a file says first of a name server, and when its version is another one; a gap in front of all else."""
         if self._ends_gap(answered):
             until = gap_until(self._failed_ns, answered.asked_ns)
-            yield self._fact(connection, self._failed_ns, "recording_gap", None, f"not polled: {self.failed}", until)
+            yield self._fact(
+                connection, self._failed_ns, "recording_gap", f"not polled: {self.failed}", properties=until
+            )
         version = answered.frame.version
-        yield self._fact(connection, answered.asked_ns, "observed_from", None, "polls")
+        yield self._fact(connection, answered.asked_ns, "observed_from", "polls")
         said = f"version {version} in the header of an answer: {version_name(version)}"
-        yield self._fact(connection, answered.asked_ns, "identified", version, said)
+        yield self._fact(connection, answered.asked_ns, "identified", said, version=version)
 
-    def _fact(
-        self, of: Connection, at_ns: int, kind: str, version: int | None, evidence: str, properties: str | None = None
-    ) -> FrameRow:
-        identity = digest_id(of.namesrv_id, kind, at_ns)
-        said = {"kind": kind, "version": version, "evidence": evidence, "properties": properties}
-        place = Place(*_PLACE, at_ns)
-        return event_row("namesrv_events", of.namesrv_id, self._position(at_ns), identity, None, place, **said)
+    def _fact(self, of: Connection, at_ns: int, kind: str, evidence: str, **more: Any) -> FrameRow:
+        return fact_row(of.namesrv_id, self._position(at_ns), Place(*_PLACE, at_ns), kind, evidence, **more)
 
     def _observation(self, question: Question, answered: Answered, connection: Connection) -> FrameRow:
         request_seq, seq = self._position(answered.asked_ns), self._position(answered.at_ns)
-        observed = KnownFrame(answered.frame).observed()
+        observed = KnownFrame(answered.frame).observed
         if question == _ORDERS:
             observed["body"] = _without_secrets(observed["body"])
         if observed["remark"] is not None:

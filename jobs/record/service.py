@@ -42,7 +42,7 @@ from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.protocol import bodies
 from namesrv_wire.protocol.answers import answer_frame, completed, one_way_frame
 from namesrv_wire.protocol.requests import KnownFrame, KnownFrames, refused_as
-from namesrv_wire.rows import FrameRow, Place, Values, digest_id, event_row
+from namesrv_wire.rows import FrameRow, Place, Values, digest_id, event_row, fact_row
 from schemas.codec import event_of, fields_json, topic_table_of
 
 _NS_PER_US: Final = 1_000
@@ -228,7 +228,7 @@ class Service:
 
     def _question(self, known: KnownFrame, channel: Channel) -> tuple[Answer, bytes | None]:
         """Return the answer to a question, and its body as bytes if that is there."""
-        frame, asked = known.frame, known.question() or {}
+        frame, asked = known.frame, known.question or {}
         at_ns = self._slot()
         if frame.code == RequestCode.GET_NAMESRV_CONFIG:
             told = Answer(ResponseCode.SUCCESS, self._properties.text)
@@ -314,11 +314,8 @@ class Service:
     def _row(self, table: str, at_ns: int, identity: str | None, channel_id: str | None, **said: Any) -> FrameRow:
         return event_row(table, self._id, at_ns, identity, channel_id, Place("", 0, at_ns), **said)
 
-    def _fact(
-        self, kind: str, at_ns: int, evidence: str, *, version: int | None = None, properties: str | None = None
-    ) -> None:
-        said = {"kind": kind, "version": version, "evidence": evidence, "properties": properties}
-        self._write(self._row("namesrv_events", at_ns, digest_id(self._id, kind, at_ns), None, **said))
+    def _fact(self, kind: str, at_ns: int, evidence: str, **more: Any) -> None:
+        self._write(fact_row(self._id, at_ns, Place("", 0, at_ns), kind, evidence, **more))
 
     def _observe(self, asked: Values, told: Answer, at_ns: int, channel_id: str | None) -> None:
         said = {"response_code": int(told.code), "response_version": self._version, "remark": told.remark}

@@ -22,11 +22,11 @@ from namesrv_core.machine.codes import RequestCode
 from namesrv_wire.codes import EVENT_TABLES, request_name
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.json_text import Fraction, canonical_json, parse_json
-from namesrv_wire.limits import END_NS, FIRST_NS, KNOWN_FRAMES_BYTES, MAX_KNOWN_FRAME_BYTES
+from namesrv_wire.limits import END_NS, FIRST_NS
 from namesrv_wire.logs.event_fields import COMMON, KINDS, Kind, checked, whole_number
 from namesrv_wire.logs.log_lines import logged
 from namesrv_wire.protocol.bodies import topic_table
-from namesrv_wire.protocol.requests import topic_configs_row
+from namesrv_wire.protocol.requests import Kept, topic_configs_row
 from namesrv_wire.rows import NOTHING, AnyRow, FrameRow, Row, Values, digest_id, gap_end_ms
 
 SCHEMA: Final = "namesrv-event/1"
@@ -83,24 +83,8 @@ class _Said(NamedTuple):
     until_ms: int | None
 
 
-class _Known(dict[tuple[str, ...], _Said]):
-    """What lines said that were read before, bounded in bytes."""
-
-    kept_bytes = 0
-
-    def keep(self, key: tuple[str, ...], said: _Said) -> None:
-        """Keep what lines with this key say, the first part of which is a text of it."""
-        size = len(key[0]) * (8 if said.topics is not None else 2) + _OBJECT_BYTES
-        if self.kept_bytes + size > KNOWN_FRAMES_BYTES:
-            self.clear()
-            self.kept_bytes = 0
-        if size <= MAX_KNOWN_FRAME_BYTES:
-            self[key] = said
-            self.kept_bytes += size
-
-
-_KNOWN: Final = _Known()
-"""By this process, of whatever file."""
+_KNOWN: Final = Kept[tuple[Any, ...], _Said]()
+"""What lines said that this process has read, of whatever file."""
 
 
 def rows_of_line(line: bytes, source_file: str, number: int) -> list[AnyRow]:
@@ -123,7 +107,7 @@ def rows_said(value: Values, source_file: str, number: int) -> list[AnyRow]:
     said = _KNOWN.get(key)
     if said is None:
         said = _said_in(value, own)
-        _KNOWN.keep(key, said)
+        _KNOWN.keep(key, said, len(key[0]) * (8 if said.topics is not None else 2) + _OBJECT_BYTES)
     kind, columns = said.kind, said.columns
     event_ns = nanoseconds(own.get("time"), "time")
     effect = own.get("effect_time")

@@ -20,9 +20,7 @@ from namesrv_wire.rows import AnyRow, Values, digest_id, quarantine_row
 
 BLOCK_BYTES: Final = 16 << 20
 """A block is the lines that begin in so many bytes: blocks are read by themselves, by whoever has time."""
-# What is lost of compressed data in front of damage, at most.
-_STEP_BYTES: Final = 16 << 10
-# So much is cut into lines at once: a line takes some objects, however short it is.
+# So much is passed over at once of what is left of a line that is too long.
 _READ_BYTES: Final = 256 << 10
 # A block ends before its bytes are read if it has so many lines.
 _BLOCK_LINES: Final = 1 << 14
@@ -67,11 +65,11 @@ def read_blocks(path: Path, start: int = 0, stop: int | None = None) -> Iterator
     """
     name = path.name
     reader = _Reader(name, 1)
-    for text in texts(path, start, stop):
-        reader.read(text)
-        if text.ends_block or reader.block.count >= _BLOCK_LINES:
-            if reader.block.count:
-                yield reader.block
+    for line in lines_of(path, start, stop):
+        if line is not None:
+            reader.read(line)
+        if reader.block.count and (line is None or reader.block.count >= _BLOCK_LINES):
+            yield reader.block
             reader = _Reader(name, reader.block.first + reader.block.count)
 
 
@@ -96,19 +94,15 @@ def why_unreadable(beginning: bytes) -> str | None:
     return next((why for form, why in _UNREADABLE if form.match(beginning)), None)
 
 
-class _Text(NamedTuple):
-    """Lines that follow each other, from `start` to `end` in some bytes, the last line feed left out; no lines without bytes.
+class Line(NamedTuple):
+    """A line without its line feed.
 
-    `beyond`: bytes of the last one that were left out. `ends_block`: the next lines belong to another block. `is_cut`: the file
-    ends with it, without a line feed.
+    `beyond`: bytes at its end that were left out. `is_cut`: no line feed ends it, but the end of the file.
     """
 
-    content: bytes | None
-    start: int = 0
-    end: int = 0
-    beyond: int = 0
-    ends_block: bool = False
-    is_cut: bool = False
+    content: bytes
+    beyond: int
+    is_cut: bool
 
 
 class _Reader:
@@ -118,24 +112,17 @@ class _Reader:
         self._positions = Positions()
         self._told: dict[str, Values] = {}
 
-    def read(self, text: _Text) -> None:
-        """Read lines that follow those that were read."""
-        if text.content is None:
-            return
-        lines = text.content[text.start : text.end].split(b"\n")
-        first = self.block.first + self.block.count
-        self.block.count += len(lines)
-        self.block.frames += len(lines)
-        for number, line in enumerate(lines, first):
-            self._read_line(number, line, text.beyond)
-
-    def _read_line(self, number: int, line: bytes, beyond: int) -> None:
+    def read(self, read: Line) -> None:
+        """Read a line that follows those that were read."""
+        block, line = self.block, read.content
+        number = block.first + block.count
+        block.count += 1
         while line.startswith(_BOM):  # in front of the first line, or of one of a file that was put behind another
             line = line.removeprefix(_BOM)
         if not line or line.isspace():
-            self.block.frames -= 1
             return
-        length, place, topics = len(line) + beyond, (self._source_file, number), list[AnyRow]()
+        block.frames += 1
+        length, place, topics = len(line) + read.beyond, (self._source_file, number), list[AnyRow]()
         try:
             *topics, row = rows_of_line(line, *place) if length <= MAX_LINE_BYTES else _too_long(length)
         except DecodeError as error:
@@ -143,7 +130,7 @@ class _Reader:
             row = quarantine_row((None, None), (*place, None), error, piece, length, digest_id(content=piece))
         for table in topics:
             self._tell(table)
-        self.block.rows.append(self._positions.placed(row))
+        block.rows.append(self._positions.placed(row))
 
     def _tell(self, topics: AnyRow) -> None:
         """Add a topic table, unless it is the last one that was told with its digest."""
@@ -158,39 +145,32 @@ def _too_long(length: int) -> NoReturn:
     raise DecodeError(Reason.LINE_TOO_LONG, f"{length} bytes, at most {MAX_LINE_BYTES}")
 
 
-def texts(path: Path, start: int = 0, stop: int | None = None) -> Iterator[_Text]:
-    """Yield the lines of a file, as `read_blocks` does, as they are read; behind the last ones of a block it is said so."""
+def lines_of(path: Path, start: int = 0, stop: int | None = None) -> Iterator[Line | None]:
+    """Yield the lines of a file, as `read_blocks` does, and None behind the last one of a block."""
     if (why := why_unreadable(beginning_of(path))) is not None:
         raise CaptureError(path, 0, why)
     with path.open("rb") as raw:
-        packed, offset = is_packed(raw.read(8)), start
+        packed, offset, until = is_packed(raw.read(8)), start, stop or BLOCK_BYTES
         raw.seek(max(0, start - 1))
         stream = unpacked(raw) if packed else raw
         try:
             if start and raw.read(1) != b"\n":  # the end of a line of the block before
                 offset += _passed(raw)[0]
             while stop is None or offset < stop:
-                until = (offset // BLOCK_BYTES + 1) * BLOCK_BYTES if stop is None else stop
-                window = stream.read1(min(until - offset, _STEP_BYTES if packed else _READ_BYTES))
-                if not window:
+                if offset >= until:
+                    yield None
+                    until = (offset // BLOCK_BYTES + 1) * BLOCK_BYTES
+                line = stream.readline(MAX_LINE_BYTES + 1)
+                if not line:
                     break
-                end = window.rfind(b"\n")
-                if end >= 0:
-                    yield _Text(window, 0, end)
-                line, offset = window[end + 1 :], offset + end + 1
-                if line:  # it goes on beyond what was read
-                    line += stream.readline(max(0, MAX_LINE_BYTES + 1 - len(line)))
-                    is_whole = line.endswith(b"\n")
-                    more, is_ended = (0, True) if is_whole else _passed(stream)
-                    size, beyond = len(line) - is_whole, max(0, more - is_ended)
-                    offset += len(line) + more
-                    yield _Text(line, 0, size, beyond, is_cut=not is_ended)
-                if stop is None and offset >= until:
-                    yield _Text(None, ends_block=True)
+                is_whole = line.endswith(b"\n")
+                more, is_ended = (0, True) if is_whole else _passed(stream)
+                offset += len(line) + more
+                yield Line(line[:-1] if is_whole else line, max(0, more - is_ended), not is_ended)
         except OSError as error:
-            yield _Text(None, ends_block=True)
+            yield None
             raise CaptureError(path, offset, f"it cannot be read further: {error}") from error
-        yield _Text(None, ends_block=True)
+        yield None
 
 
 def _passed(stream: BufferedReader) -> tuple[int, bool]:

@@ -23,7 +23,7 @@ from namesrv_wire.codes import VERSION_NAMES
 from namesrv_wire.errors import DecodeError, Reason
 from namesrv_wire.limits import FIRST_BYTES, MAX_LINE_BYTES
 from namesrv_wire.logs.event_log import SCHEMA, Positions, rows_said
-from namesrv_wire.logs.log_file import Block, texts
+from namesrv_wire.logs.log_file import Block, lines_of
 from namesrv_wire.logs.log_lines import (
     ANY_CALL,
     MAX_ROUTE,
@@ -147,14 +147,12 @@ def read_log(path: Path, told: Told) -> Iterator[Block]:
     """
     reader, number = _Log(path.name, told), 1
     block = Block(number)
-    for text in texts(path):
-        lines = [] if text.content is None else text.content[text.start : text.end].split(b"\n")
-        for at, line in enumerate(lines):
-            is_cut = text.is_cut and at == len(lines) - 1
-            said = line.removesuffix(b"\r").removeprefix(BOM_UTF8)
-            reader.read(number, said, is_cut=is_cut, is_long=text.beyond > 0)
+    for line in lines_of(path):
+        if line is not None:
+            said = line.content.removesuffix(b"\r").removeprefix(BOM_UTF8)
+            reader.read(number, said, is_cut=line.is_cut, is_long=line.beyond > 0)
             number += 1
-        if text.ends_block or number - block.first >= _BLOCK_LINES:
+        if line is None or number - block.first >= _BLOCK_LINES:
             yield reader.ended(block, number)
             block = Block(number)
 

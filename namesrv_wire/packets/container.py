@@ -6,11 +6,12 @@ states is believed within limits only. Where a record cannot be, reading ends: w
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from struct import Struct
+from struct import Struct, unpack_from
 from struct import error as struct_error
 from typing import Final, NamedTuple, TypeAlias
 
@@ -30,6 +31,8 @@ CHUNK_PACKETS: Final = 1 << 16
 _FIRST_BYTES: Final = 1 << 20
 """Of the first such piece: often no more is wanted, and what was unpacked beyond it was unpacked in vain."""
 PADDING: Final = 64
+_FIELDS: Final = 7
+"""What is read of a packet: the columns of `Records` from `link_type` to `is_timed`."""
 _SECOND_NS: Final = 1_000_000_000
 _DAY_S: Final = 86_400
 _MAX_DAYS: Final = 40
@@ -89,15 +92,42 @@ def read_records(path: Path) -> Iterator[Records]:
         head = source.data[: min(4, source.size)]
         form = _FORMS.get(head)
         if form is not None:
-            yield from _pcap(source, *form)
+            chain: _Pcap | _Pcapng = _Pcap(source, *form)
         elif head == _SECTION.to_bytes(4, "big"):
-            yield from _pcapng(source)
+            chain = _Pcapng(source)
         elif source.broken is not None:
             raise source.broken
         else:
             shown = head.hex() or "nothing"
             lines = "lines of logs are JSON objects, or DATE TIME LEVEL THREAD - MESSAGE"
             raise source.error(0, f"not a capture: it starts with {shown}, not with pcap or pcapng; {lines}")
+        yield from _records(source, chain)
+
+
+def _records(source: _Source, chain: _Pcap | _Pcapng) -> Iterator[Records]:
+    number, at, wrong = 1, chain.begin, None
+    while True:
+        packets = array("q")
+        try:
+            at = chain.take(at, packets)
+        except CaptureError as error:
+            wrong = error
+        if packets:
+            columns = np.frombuffer(packets, np.int64).reshape(-1, _FIELDS).T.copy()
+            link_type, start, kept, original, time_ns, interface, is_timed = columns
+            lengths, of = (kept, original), (time_ns, interface, is_timed > 0)
+            yield Records(number, source.data, link_type, start, *lengths, *of, source.read_bytes)
+            number += len(is_timed)
+        if wrong is not None:
+            raise wrong
+        if len(packets) < _FIELDS * CHUNK_PACKETS:  # no further one is there as a whole
+            if source.is_end:
+                wrong = source.ended(at)
+                if wrong is not None:
+                    raise wrong
+                return
+            source.more(at)
+            at = 0
 
 
 def packet_of(path: Path, number: int) -> bytes | None:
@@ -156,72 +186,43 @@ class _Source:
         return self.error(at, f"the file ends inside a record: {left} bytes of it are there") if left else None
 
 
-# -- pcap ------------------------------------------------------------------------------------------------------------------
+class _Pcap:
+    """The records of a pcap, which begin at byte `begin`."""
 
+    begin = _PCAP_HEADER
 
-def _pcap(source: _Source, order: str, unit_ns: int, header: int) -> Iterator[Records]:
-    if source.size < _PCAP_HEADER:
-        raise source.ended(0) or source.error(0, "the file ends inside its header")
-    snap_length, link_type = Struct(order + "II").unpack_from(source.data, 16)
-    fields = np.dtype({"names": ["sec", "unit", "kept", "sent"], "formats": [order + "u4"] * 4, "itemsize": 16})
-    number, at, first_s = 1, _PCAP_HEADER, None
-    while True:
-        starts, end, wrong = _chain(source, at, Struct(order + "I4xII"), header, first_s)
-        if starts:
-            begins = np.array(starts, np.int64)
-            head = _fields(source.data, begins, fields)
-            first_s = int(head["sec"][0]) if first_s is None else first_s
-            kept, sent = head["kept"].astype(np.int64), head["sent"].astype(np.int64)
-            time_ns = head["sec"].astype(np.int64) * _SECOND_NS + head["unit"].astype(np.int64) * unit_ns
+    def __init__(self, source: _Source, order: str, unit_ns: int, header: int) -> None:
+        if source.size < _PCAP_HEADER:
+            raise source.ended(0) or source.error(0, "the file ends inside its header")
+        self._source, self._unit_ns, self._header = source, unit_ns, header
+        self._snap_length, link_type = Struct(order + "II").unpack_from(source.data, 16)
+        self._link_type, self._fields = link_type & 0xFFFF, Struct(order + "IIII")
+        self._first_s: int | None = None
+
+    def take(self, at: int, packets: array[int]) -> int:
+        """Add the packets of whole records from a byte on; return where the last of them ends. Raises `CaptureError`."""
+        source, header, unit_ns, first_s = self._source, self._header, self._unit_ns, self._first_s
+        read, data, last, most = self._fields.unpack_from, source.data, source.size, _FIELDS * CHUNK_PACKETS
+        while at + header <= last and len(packets) < most:
+            seconds, unit, kept, original = read(data, at)
+            end = at + header + kept
+            if kept > MAX_PACKET_BYTES:
+                raise source.error(at, f"a length of {kept} bytes, not 0 to {MAX_PACKET_BYTES}: damaged header")
+            if not original:  # neither made of zeros, nor of the ends of two records
+                is_near = first_s is None or first_s - _DAY_S <= seconds <= first_s + _MAX_DAYS * _DAY_S
+                if not seconds or not is_near:
+                    what = "a packet of 0 bytes, at a time that cannot be: nothing but zeros, or a damaged header"
+                    raise source.error(at, what)
+            if end > last:
+                break
+            if first_s is None:
+                self._first_s = first_s = seconds
             # Only a packet of full snap length can have been cut.
-            original = np.where(kept < snap_length, kept, np.maximum(kept, sent))
-            of_none, links = np.zeros(len(starts), np.int64), np.full(len(starts), link_type & 0xFFFF)
-            is_timed = np.ones(len(starts), bool)
-            lengths, read_bytes = (kept, original), source.read_bytes
-            yield Records(number, source.data, links, begins + header, *lengths, time_ns, of_none, is_timed, read_bytes)
-            number += len(starts)
-        if wrong is not None:
-            raise source.error(end, wrong)
-        if len(starts) >= CHUNK_PACKETS:
+            length = kept if kept < self._snap_length else max(kept, original)
+            time_ns = seconds * _SECOND_NS + unit * unit_ns
+            packets.extend((self._link_type, at + header, kept, length, time_ns, 0, 1))
             at = end
-        elif source.is_end:
-            if (error := source.ended(end)) is not None:
-                raise error
-            return
-        else:
-            source.more(end)
-            at = 0
-
-
-def _chain(
-    source: _Source, at: int, fields: Struct, header: int, first_s: int | None
-) -> tuple[list[int], int, str | None]:
-    """Return where the whole records from a byte on begin, where the last of them ends, and what is wrong with the next."""
-    read, data, starts, last = fields.unpack_from, source.data, list[int](), source.size
-    while at + header <= last and len(starts) < CHUNK_PACKETS:
-        seconds, kept, original = read(data, at)
-        end = at + header + kept
-        if kept > MAX_PACKET_BYTES:
-            return starts, at, f"a length of {kept} bytes, not 0 to {MAX_PACKET_BYTES}: damaged header"
-        if not original:  # neither made of zeros, nor of the ends of two records
-            is_near = first_s is None or first_s - _DAY_S <= seconds <= first_s + _MAX_DAYS * _DAY_S
-            if not seconds or not is_near:
-                what = "a packet of 0 bytes, at a time that cannot be: nothing but zeros, or a damaged header"
-                return starts, at, what
-        if end > last:
-            break
-        first_s = seconds if first_s is None else first_s
-        starts.append(at)
-        at = end
-    return starts, at, None
-
-
-def _fields(data: bytes, at: Ints, fields: np.dtype[np.void]) -> NDArray[np.void]:
-    windows: NDArray[np.void] = np.ndarray(len(data) - fields.itemsize + 1, fields, data, strides=(1,))[at]
-    return windows
-
-
-# -- pcapng ----------------------------------------------------------------------------------------------------------------
+        return at
 
 
 class _Interface(NamedTuple):
@@ -231,150 +232,78 @@ class _Interface(NamedTuple):
     offset_ns: int
 
 
-_LENGTHS: Final = (("high", "u4", 12), ("low", "u4", 16), ("kept", "u4", 20), ("sent", "u4", 24))
-# Blocks with a packet: where their fields stand, and where the packet begins.
-_KINDS: Final[dict[int, tuple[tuple[tuple[str, str, int], ...], int]]] = {
-    _ENHANCED: ((("interface", "u4", 8), *_LENGTHS), 28),
-    _OBSOLETE: ((("interface", "u2", 8), *_LENGTHS), 28),
-    _SIMPLE: ((("sent", "u4", 8),), 12),
-}
+# Blocks with a packet: which fields they have, and where the packet begins.
+_KINDS: Final = {_ENHANCED: ("5I", 28), _OBSOLETE: ("H2x4I", 28), _SIMPLE: ("I", 12)}
 # How many bytes a block has at least that is not passed over.
 _LEAST: Final = {_SECTION: 28, _INTERFACE: 20, **{kind: start + 4 for kind, (_, start) in _KINDS.items()}}
 
 
-def _pcapng(source: _Source) -> Iterator[Records]:
-    order, interfaces, sections = "<", list[_Interface](), 0
-    number, at, last_ns = 1, 0, 0
-    while True:
-        blocks = _blocks(source, at, order)
-        if blocks.starts:
-            records, wrong = _packets(source, blocks, order, interfaces, last_ns)
-            if len(records.start):
-                records.first = number
-                number, last_ns = number + len(records.start), int(records.time_ns[-1])
-                yield records
-            if wrong is not None:
-                raise wrong
-        if blocks.wrong is not None:
-            raise source.error(blocks.end, blocks.wrong)
-        if blocks.describing == _SECTION:
-            interfaces.clear()
-            sections += 1
-            if sections > MAX_SECTIONS:
-                raise source.error(at, f"more than {MAX_SECTIONS} sections")
-            order = _MARKS[source.data[at + 8 : at + 12]]
-        elif blocks.describing == _INTERFACE:
-            if len(interfaces) >= MAX_INTERFACES:
-                raise source.error(at, f"more than {MAX_INTERFACES} interfaces")
-            interfaces.append(_interface(source, at, blocks.end, order))
-        if blocks.end > at:
-            at = blocks.end
-        elif not source.is_end:
-            source.more(at)
-            at = 0
+class _Pcapng:
+    """The blocks of a pcapng: those with packets, and those that say how to read the ones behind them."""
+
+    begin = 0
+
+    def __init__(self, source: _Source) -> None:
+        self._source, self._order, self._interfaces = source, "<", list[_Interface]()
+        self._sections = self._last_ns = 0
+
+    def take(self, at: int, packets: array[int]) -> int:
+        """Add the packets of whole blocks from a byte on; return where the last block ends. Raises `CaptureError`.
+
+        Blocks that are not known are passed over.
+        """
+        source = self._source
+        data, last, most = source.data, source.size, _FIELDS * CHUNK_PACKETS
+        while at + 12 <= last and len(packets) < most:
+            kind, size = unpack_from(self._order + "II", data, at)
+            if kind == _SECTION:  # which says itself in which byte order its size is
+                order = _MARKS.get(data[at + 8 : at + 12])
+                if order is None:
+                    raise source.error(at, "a section without a byte order magic: damaged header")
+                (size,) = unpack_from(order + "I", data, at + 4)
+            if not _LEAST.get(kind, 12) <= size <= MAX_PCAPNG_BLOCK_BYTES or size % 4:
+                raise source.error(at, f"a block of {size} bytes: damaged header")
+            end = at + size
+            if end > last:
+                break
+            is_whole = data[end - 4 : end] == data[at + 4 : at + 8]
+            if kind in _KINDS:
+                packets.extend(self._packet(at, kind, size, is_whole=is_whole))
+            elif not is_whole:
+                raise source.error(at, "a block whose two lengths differ: damaged")
+            elif kind == _SECTION:
+                self._order, self._interfaces = _MARKS[data[at + 8 : at + 12]], []
+                self._sections += 1
+                if self._sections > MAX_SECTIONS:
+                    raise source.error(at, f"more than {MAX_SECTIONS} sections")
+            elif kind == _INTERFACE:
+                if len(self._interfaces) >= MAX_INTERFACES:
+                    raise source.error(at, f"more than {MAX_INTERFACES} interfaces")
+                self._interfaces.append(_interface(source, at, end, self._order))
+            at = end
+        return at
+
+    def _packet(self, at: int, kind: int, size: int, *, is_whole: bool) -> tuple[int, ...]:
+        """Return what a block says of its packet, an item a column of `Records`."""
+        (form, start), interfaces = _KINDS[kind], self._interfaces
+        said = unpack_from(self._order + form, self._source.data, at + 8)
+        of = 0 if kind == _SIMPLE else said[0]  # a simple one is of the first interface, without a time
+        interface, what = interfaces[of] if of < len(interfaces) else None, ""
+        kept = sent = said[-1]
+        if interface is None:
+            what = f"a packet of interface {of}, which is not described"
+        elif kind == _SIMPLE:
+            kept = min(sent, interface.snap_length or sent)
         else:
-            if (error := source.ended(at)) is not None:
-                raise error
-            return
-
-
-class _Blocks(NamedTuple):
-    """Whole blocks that follow each other: where those with packets begin, and their kinds; or one that describes others.
-
-    `end`: where the last of them ends; `wrong`: what is wrong with the next one.
-    """
-
-    starts: list[int]
-    kinds: list[int]
-    end: int
-    describing: int = 0
-    wrong: str | None = None
-
-
-def _blocks(source: _Source, begin: int, order: str) -> _Blocks:
-    """Return the blocks from a byte on; those that are not known are passed over."""
-    data, last, starts, kinds = source.data, source.size, list[int](), list[int]()
-    header, at = Struct(order + "II").unpack_from, begin
-    while at + 12 <= last and len(starts) < CHUNK_PACKETS:
-        kind, size = header(data, at)
-        if kind == _SECTION:  # which says itself in which byte order its size is
-            own = _MARKS.get(data[at + 8 : at + 12])
-            if own is None:
-                return _Blocks(starts, kinds, at, 0, "a section without a byte order magic: damaged header")
-            (size,) = Struct(own + "I").unpack_from(data, at + 4)
-        if not _LEAST.get(kind, 12) <= size <= MAX_PCAPNG_BLOCK_BYTES or size % 4:
-            return _Blocks(starts, kinds, at, 0, f"a block of {size} bytes: damaged header")
-        end, is_describing = at + size, kind in (_SECTION, _INTERFACE)
-        if end > last or (is_describing and at > begin):
-            break
-        if kind in _KINDS:
-            starts.append(at)
-            kinds.append(kind)
-        elif data[end - 4 : end] != data[at + 4 : at + 8]:
-            return _Blocks(starts, kinds, at, 0, "a block whose two lengths differ: damaged")
-        elif is_describing:
-            return _Blocks(starts, kinds, end, kind)
-        at = end
-    return _Blocks(starts, kinds, at)
-
-
-def _packets(
-    source: _Source, blocks: _Blocks, order: str, interfaces: list[_Interface], last_ns: int
-) -> tuple[Records, CaptureError | None]:
-    """Return what blocks hold, up to one that is wrong, and what is wrong with it."""
-    begins, kinds = np.array(blocks.starts, np.int64), np.array(blocks.kinds, np.int64)
-    of, kept, sent, size, start, time_ns = (np.zeros(len(begins), np.int64) for _ in range(6))
-    for kind in np.unique(kinds).tolist():
-        own = kinds == kind
-        places, first = _KINDS[kind]
-        names, formats, offsets = map(list, zip(("size", "u4", 4), *places, strict=True))
-        formats = [order + each for each in formats]
-        form = np.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": first})
-        head = _fields(source.data, begins[own], form)
-        size[own], sent[own], start[own] = head["size"], head["sent"], first
-        if kind == _SIMPLE:  # of the first interface, without a time
-            snap = interfaces[0].snap_length if interfaces else 0
-            kept[own] = np.minimum(sent[own], snap or 1 << 32)
-        else:
-            of[own], kept[own] = head["interface"], head["kept"]
-            time_ns[own] = _times(head["high"].astype(np.uint64) << np.uint64(32) | head["low"], of[own], interfaces)
-    behind = _fields(source.data, begins + size - 4, np.dtype({"names": ["size"], "formats": [order + "u4"]}))["size"]
-    is_wrong = (of >= len(interfaces)) | (behind != size) | (kept > size - start - 4) | (kept > MAX_PACKET_BYTES)
-    is_wrong |= time_ns < 0
-    count, wrong = len(begins), None
-    if is_wrong.any():
-        count = int(np.argmax(is_wrong))
-        what = f"a packet of {kept[count]} bytes in a block of {size[count]}"
-        if of[count] >= len(interfaces):
-            what = f"a packet of interface {of[count]}, which is not described"
-        elif time_ns[count] < 0:
-            what = "a packet at a time that cannot be"
-        wrong = source.error(blocks.starts[count], f"{what}: damaged header")
-    begins, of, kept, sent, time_ns = (column[:count] for column in (begins + start, of, kept, sent, time_ns))
-    is_timed = kinds[:count] != _SIMPLE
-    if not is_timed.all():
-        before = np.maximum.accumulate(np.where(is_timed, np.arange(count), -1))
-        time_ns = np.where(before >= 0, time_ns[before], last_ns)
-    links = np.array([interface.link_type for interface in interfaces] or [0], np.int64)[of]
-    numbers = of + 1 if len(interfaces) > 1 else np.zeros(count, np.int64)
-    sizes, read_bytes = (kept, np.maximum(kept, sent)), source.read_bytes
-    return Records(0, source.data, links, begins, *sizes, time_ns, numbers, is_timed, read_bytes), wrong
-
-
-def _times(ticks: NDArray[np.uint64], of: Ints, interfaces: list[_Interface]) -> Ints:
-    """Return times in nanoseconds by interface; -1 for what is none that a signed number of 64 bits can say."""
-    found = np.zeros(len(ticks), np.int64)
-    for number in np.unique(of[of < len(interfaces)]).tolist():
-        own, interface = of == number, interfaces[number]
-        per_second, offset_ns, some = interface.per_second, interface.offset_ns, ticks[of == number]
-        if per_second <= _SECOND_NS and int(some.max()) // per_second < 1 << 32 and abs(offset_ns) < 1 << 62:
-            seconds, rest = np.divmod(some, np.uint64(per_second))
-            times = seconds * np.uint64(_SECOND_NS) + rest * np.uint64(_SECOND_NS) // np.uint64(per_second)
-            found[own] = times.astype(np.int64) + offset_ns
-        else:
-            exact = (tick * _SECOND_NS // per_second + offset_ns for tick in some.tolist())
-            found[own] = [time if 0 <= time < 1 << 63 else -1 for time in exact]
-    return found
+            _, high, low, kept, _ = said
+            self._last_ns = (high << 32 | low) * _SECOND_NS // interface.per_second + interface.offset_ns
+            what = "" if 0 <= self._last_ns < 1 << 63 else "a packet at a time that cannot be"
+        if not what and (not is_whole or kept > min(size - start - 4, MAX_PACKET_BYTES)):
+            what = f"a packet of {kept} bytes in a block of {size}"
+        if what or interface is None:
+            raise self._source.error(at, f"{what}: damaged header")
+        number = of + 1 if len(interfaces) > 1 else 0
+        return interface.link_type, at + start, kept, max(kept, sent), self._last_ns, number, kind != _SIMPLE
 
 
 def _interface(source: _Source, at: int, end: int, order: str) -> _Interface:

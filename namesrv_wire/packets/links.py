@@ -13,7 +13,6 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from namesrv_wire.limits import MAX_HEADERS, MAX_NESTED
 from namesrv_wire.packets.capture import Fragments
@@ -198,7 +197,6 @@ class Peeled:
     def __init__(self, records: Records, fragments: Fragments, vxlan_ports: Collection[int]) -> None:
         size = len(records.start)
         self.data = records.data
-        self._bytes: NDArray[np.uint8] = np.frombuffer(self.data, np.uint8)
         self._records, self._fragments = records, fragments
         self.kind = np.where(records.is_timed, _BY_LINK[records.link_type], int(Kind.NO_TIME))
         self.at = records.start.copy()
@@ -210,26 +208,23 @@ class Peeled:
         self._headers = 0
         self._ports = _table(1 << 16, {**_PORTS, **dict.fromkeys(vxlan_ports, Kind.VXLAN)}, Kind.UDP_PORT)
 
-    def one(self, at: Ints) -> Ints:
-        """Return the bytes at these places."""
-        found: Ints = self._bytes[at].astype(np.int64)
-        return found
+    def one(self, at: Ints, size: int = 1) -> Ints:
+        """Return the bytes at these places, or the numbers of so many bytes that begin there."""
+        numbers: Ints = np.ndarray(len(self.data) + 1 - size, f">u{size}", self.data, strides=(1,))
+        return numbers[at].astype(np.int64)
 
     def two(self, at: Ints) -> Ints:
         """Return the numbers of two bytes at these places."""
-        found: Ints = np.ndarray(len(self.data) - 1, ">u2", self.data, strides=(1,))[at].astype(np.int64)
-        return found
+        return self.one(at, 2)
 
     def four(self, at: Ints) -> Ints:
         """Return the numbers of four bytes at these places."""
-        found: Ints = np.ndarray(len(self.data) - 3, ">u4", self.data, strides=(1,))[at].astype(np.int64)
-        return found
+        return self.one(at, 4)
 
     def append(self, more: bytes) -> int:
         """Have these bytes behind the data; return where."""
         place = len(self.data)
         self.data += more + bytes(PADDING)
-        self._bytes = np.frombuffer(self.data, np.uint8)
         return place
 
     def peel(self) -> Truths:

@@ -10,6 +10,7 @@ import hashlib
 import re
 import zlib
 from collections.abc import Iterable
+from io import BytesIO
 from typing import Any, Final, NamedTuple
 
 from namesrv_core.asking.requests import java_int
@@ -333,12 +334,9 @@ class Inflated:
     """
 
     def __init__(self, packed: bytes) -> None:
-        self._inflater = zlib.decompressobj()
-        self._packed = packed
-        self._at = 0
-        """How much of `packed` was handed to the inflater."""
+        self._inflater, self._packed = zlib.decompressobj(), BytesIO(packed)
         self._pending = b""
-        """What the inflater has not looked at yet of that."""
+        """What was read of `packed`, and the inflater has not looked at yet."""
         self._total = 0
 
     def block(self) -> bytes:
@@ -364,29 +362,19 @@ class Inflated:
         """Return the next `size` bytes. The stream is inflated to their end: damage behind it does no harm."""
         whole = bytearray()
         while len(whole) < size:
-            more = self._some(min(size - len(whole), INFLATE_STEP_BYTES))
-            if not more:
-                raise DecodeError(Reason.BAD_BODY, f"the inflated body ends before a part of {size} bytes")
-            whole += more
-        return bytes(whole)
-
-    def _some(self, size: int) -> bytes:
-        more = b""
-        while size and not more and not self._inflater.eof:
-            if not self._pending:
-                self._pending = self._packed[self._at : self._at + _CHUNK_BYTES]
-                self._at += len(self._pending)
-            at_end = not self._pending
+            self._pending = self._pending or self._packed.read(_CHUNK_BYTES)
+            at_end = not self._pending or self._inflater.eof
             try:
-                more = self._inflater.decompress(self._pending, size)
+                more = self._inflater.decompress(self._pending, min(size - len(whole), INFLATE_STEP_BYTES))
             except zlib.error as error:
                 raise DecodeError(Reason.BAD_BODY, f"no zlib stream ({str(error)[:80]})") from None
             self._pending = self._inflater.unconsumed_tail
             if at_end and not more:
-                break
-        self._total += len(more)
-        used = self._at - len(self._pending)
-        is_beyond = self._total > INFLATE_FREE_BYTES and self._total > MAX_INFLATE_RATIO * max(used, 1)
-        if self._total > MAX_INFLATED_BYTES or is_beyond:
-            raise DecodeError(Reason.INFLATED_TOO_BIG, f"{used} bytes inflate to more than {self._total}")
-        return more
+                raise DecodeError(Reason.BAD_BODY, f"the inflated body ends before a part of {size} bytes")
+            whole += more
+            self._total += len(more)
+            used = self._packed.tell() - len(self._pending)
+            is_beyond = self._total > INFLATE_FREE_BYTES and self._total > MAX_INFLATE_RATIO * max(used, 1)
+            if self._total > MAX_INFLATED_BYTES or is_beyond:
+                raise DecodeError(Reason.INFLATED_TOO_BIG, f"{used} bytes inflate to more than {self._total}")
+        return bytes(whole)

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import re
 import zlib
+from functools import cached_property
 from itertools import chain
 from struct import Struct
-from typing import Final
+from typing import Final, TypeVar
 
 from namesrv_core.asking.answers import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY, question_of, refusal_told
 from namesrv_core.asking.requests import RegisterHeader, broker_header, crc32_matches, java_boolean, register_header
@@ -27,6 +28,8 @@ from namesrv_wire.protocol.bodies import TopicTable, decode_data_version, decode
 from namesrv_wire.protocol.frames import JSON, ROCKETMQ, Frame, decode_frame
 from namesrv_wire.rows import Row, Values
 
+_K = TypeVar("_K")
+_V = TypeVar("_V")
 _HARD = "hard: "
 """How the `refusal` begins of a registration that only some releases can read."""
 _TOLD_FIELDS = ("addTopicCount", "changed", "haServerAddr", "masterAddr", "value", "wipeTopicCount")
@@ -139,16 +142,6 @@ def _admin_columns(frame: Frame) -> Values:
     }
 
 
-def response_columns(response: Frame) -> Values:
-    """Return the columns that the response to an event adds to its row."""
-    return {
-        "response_code": response.code,
-        "response_remark": response.remark,
-        "response_fields": fields_json(response) or "{}",  # not null: it was recorded
-        "response_body": body_text(response),
-    }
-
-
 def fields_json(response: Frame) -> str | None:
     """Return the header fields of a response that say something about the registry, as JSON; None for none."""
     told = {name: response.ext[name] for name in _TOLD_FIELDS if response.ext.get(name) is not None}
@@ -182,21 +175,32 @@ _OPAQUE: Final = Struct(">i")
 _OBJECT_BYTES: Final = 2_048
 
 
+class Kept(dict[_K, _V]):
+    """What was made of bytes that may come again, bounded in bytes: all is forgotten together."""
+
+    kept_bytes = 0
+
+    def keep(self, key: _K, value: _V, size: int) -> bool:
+        """Keep a value that takes `size` bytes, unless that is too much; return whether it is kept."""
+        if size > MAX_KNOWN_FRAME_BYTES:
+            return False
+        if self.kept_bytes + size > KNOWN_FRAMES_BYTES:
+            self.clear()
+            self.kept_bytes = 0
+        self[key] = value
+        self.kept_bytes += size
+        return True
+
+
 class KnownFrame:
     """A decoded frame, whatever its opaque, and what rows are made of it, made when it is asked for and once."""
 
-    __slots__ = ("_answer", "_observed", "_question", "_request", "frame", "request_name", "size")
-
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
-        self.size = 0
-        """Bytes that it takes while it is kept; 0: it is not."""
+        self.is_kept = False
         self.request_name = f"request:{frame.code}"
         """What a request is counted under that is no event."""
-        self._question: Values | None = None
         self._request: tuple[Values, TopicTable | None] | None = None
-        self._answer: Values | None = None
-        self._observed: Values | None = None
 
     def request(self, event_ms: int) -> tuple[Values, TopicTable | None]:
         """As `requests.request_columns`."""
@@ -205,58 +209,60 @@ class KnownFrame:
         found = request_columns(self.frame, event_ms)
         # A data version without a time has that of arrival: it is another for each frame.
         version = found[0].get("data_version")
-        if self.size and (version is None or version["timestamp"] != event_ms):
+        if self.is_kept and (version is None or version["timestamp"] != event_ms):
             self._request = found
         return found
 
+    @cached_property
     def question(self) -> Values | None:
-        """Return what a request adds to the row of its answer; None for one whose answers are not observed.
+        """What a request adds to the row of its answer; None for one whose answers are not observed.
 
         Raises `DecodeError` for a name beyond our limits.
         """
         frame = self.frame
-        if self._question is None and frame.code in OBSERVED:
-            is_asked = java_boolean(frame.ext.get("acceptStandardJsonOnly"))
-            standard_json = bool(is_asked) and frame.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
-            asked = question_of(frame.code, frame.ext, standard_json=standard_json)
-            question = {
-                "code": frame.code,
-                "subject": asked.subject,
-                "scope": asked.scope,
-                "standard_json": standard_json,
-                "request_version": frame.version,
-                "language": frame.language,
-            }
-            require_short_names(question)
-            self._question = question
-        return self._question
+        if frame.code not in OBSERVED:
+            return None
+        is_asked = java_boolean(frame.ext.get("acceptStandardJsonOnly"))
+        standard_json = bool(is_asked) and frame.code == RequestCode.GET_ROUTEINFO_BY_TOPIC
+        asked = question_of(frame.code, frame.ext, standard_json=standard_json)
+        question = {
+            "code": frame.code,
+            "subject": asked.subject,
+            "scope": asked.scope,
+            "standard_json": standard_json,
+            "request_version": frame.version,
+            "language": frame.language,
+        }
+        require_short_names(question)
+        return question
 
+    @cached_property
     def answer(self) -> Values:
-        """As `requests.response_columns`."""
-        if self._answer is None:
-            self._answer = response_columns(self.frame)
-        return self._answer
+        """The columns that the response to an event adds to its row."""
+        return {
+            "response_code": self.frame.code,
+            "response_remark": self.frame.remark,
+            "response_fields": fields_json(self.frame) or "{}",  # not null: it was recorded
+            "response_body": body_text(self.frame),
+        }
 
+    @cached_property
     def observed(self) -> Values:
-        """Return what an answer to a question adds to its row."""
-        if self._observed is None:
-            frame = self.frame
-            self._observed = {
-                "response_code": frame.code,
-                "response_version": frame.version,
-                "remark": frame.remark,
-                "response_fields": fields_json(frame),
-                "body": body_text(frame),
-            }
-        return self._observed
+        """What an answer to a question adds to its row."""
+        return {
+            "response_code": self.frame.code,
+            "response_version": self.frame.version,
+            "remark": self.frame.remark,
+            "response_fields": fields_json(self.frame),
+            "body": body_text(self.frame),
+        }
 
 
 class KnownFrames:
-    """Decodes frames; equal ones, and ones that differ only in their opaque, once. Bounded in bytes: all are forgotten together."""
+    """Decodes frames; equal ones, and ones that differ only in their opaque, once."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[bytes, bytes], KnownFrame] = {}
-        self._bytes = 0
+        self._known = Kept[tuple[bytes, bytes], KnownFrame]()
 
     def decode(self, data: bytes) -> tuple[KnownFrame, int]:
         """Return the frame in `data`, its length bytes included, and its opaque. Raises `DecodeError` and nothing else."""
@@ -269,12 +275,7 @@ class KnownFrames:
             # A decoded topic table is several times its text.
             factor = 8 if EVENT_TABLES.get(known.frame.code) == "registrations" else 1
             size = sum(map(len, place)) * factor + _OBJECT_BYTES
-            if size <= MAX_KNOWN_FRAME_BYTES:
-                if self._bytes + size > KNOWN_FRAMES_BYTES:
-                    self._known, self._bytes = {}, 0
-                known.size = size
-                self._known[place] = known
-                self._bytes += size
+            known.is_kept = self._known.keep(place, known, size)
         return known, known.frame.opaque
 
 

@@ -14,7 +14,7 @@ from namesrv_wire.servers.server import Server
 from namesrv_wire.streams.closing import LATE_NS
 from namesrv_wire.streams.connection import Connection
 
-CARRY_SCHEMA: Final = "namesrv-carry/7"
+CARRY_SCHEMA: Final = "namesrv-carry/8"
 _OF_LEDGER: Final = ("confirmed", "time_ns", "written_ns", "doubted_ns", "last_slot", "version", "provisional")
 _OF_RECORDING: Final = ("last_packet_ns", "hole", "hole_end_ns", "silences", "start", "whole_since_ns", "is_behind")
 
@@ -28,7 +28,7 @@ def end_rows(server: Server) -> list[AnyRow]:
     limit are closed by its timer; a name server that closed all its connections at once has stopped; one that started behind a
     silence has not started in it.
     """
-    rows: list[AnyRow] = []
+    rows: list[FrameRow] = []
     for connection in server.connections.values():
         if connection.closed_ns is not None:
             continue
@@ -42,12 +42,10 @@ def end_rows(server: Server) -> list[AnyRow]:
     if burst is not None and burst.complete and burst.count >= 2 and server.life and server.life.state == UP:
         place = Place(*burst.source, burst.first_ns)
         rows.append(server.ledger.fact_row("stopped", burst.evidence, burst.seq, place))
-    now = {row.event_id if isinstance(row, FrameRow) else str(row.values["event_id"]): row.table for row in rows}
-    for event_id, table in server.ledger.provisional.items():
-        if event_id not in now:
-            rows.append(Row(REVOKED, {"table": table, "event_id": event_id}))
+    now = {row.event_id: row.table for row in rows}
+    gone = {event_id: table for event_id, table in server.ledger.provisional.items() if event_id not in now}
     server.ledger.provisional = now
-    return rows
+    return [*rows, *(Row(REVOKED, {"table": table, "event_id": event_id}) for event_id, table in gone.items())]
 
 
 def dump(server: Server) -> str:
@@ -60,7 +58,7 @@ def dump(server: Server) -> str:
         "recording": {name: getattr(recording, name) for name in _OF_RECORDING},
         "life": server.life and asdict(server.life),
         "syns": list(server.attempts.syns.items()),
-        "held": [[row.table, row.values] for row in ledger.held],
+        "held": list(ledger.held),
         "tally": {} if confirmed else {name: getattr(server.tally, name) for name in Tally.__slots__},
     }
     texts = {name: canonical_json(value) for name, value in state.items()}
@@ -96,7 +94,7 @@ def _restored(server: Server, state: dict[str, Any]) -> list[Connection]:
     server.will_purge_after(recording.last_packet_ns)
     server.life = state["life"] and Life.load(state["life"])
     server.attempts.syns.update(state["syns"])
-    ledger.held.extend(Row(table, values) for table, values in state["held"])
+    ledger.held.extend(Row(*row) if len(row) == len(Row._fields) else FrameRow(*row) for row in state["held"])
     ledger.tally.load(state["tally"])
     connections = []
     for name in ("open", "overdue", "closed"):

@@ -19,11 +19,11 @@ from namesrv_wire.rows import (
     AnyRow,
     FrameRow,
     Place,
-    Row,
     Tally,
     Values,
     digest_id,
     event_row,
+    fact_row,
     gap_until,
     quarantine_row,
 )
@@ -44,31 +44,25 @@ class Exchange:
         self._digests: set[str] = set()
 
     def frame(self, connection: Connection, cut: Cut, *, from_server: bool) -> None:
-        """Take in one frame, or a piece that is none, that ended with this packet."""
-        if cut.error is not None:
-            self.refused(connection, cut, from_server=from_server)
-        else:
-            self.take(connection, cut.position, cut.data, from_server=from_server, is_late=cut.is_late)
-
-    def take(
-        self, connection: Connection, position: int, data: bytes, *, from_server: bool, is_late: bool = False
-    ) -> None:
-        """Take in the bytes of one frame at a position of their stream.
+        """Take in one frame, or a piece that is none, that ended with this packet.
 
         Of one that `is_late` it is not known when it came: as an answer it shows nothing, and as a request it has had its own.
         """
+        if cut.error is not None:
+            self.refused(connection, cut, from_server=from_server)
+            return
         ledger = self.ledger
         tally = ledger.tally
         tally.frames += 1
         try:
-            known, opaque = self._frames.decode(data)
+            known, opaque = self._frames.decode(cut.data)
         except DecodeError as error:
-            self._undecodable(connection, Cut(position, data), error, from_server=from_server)
+            self._undecodable(connection, cut, error, from_server=from_server)
             return
         frame = known.frame
         if from_server:
             if frame.flag & 1:
-                self._answer(connection, known, opaque, is_late=is_late)
+                self._answer(connection, known, opaque, is_late=cut.is_late)
                 return
             if len(connection.reverse) < MAX_PENDING and not frame.flag & 2:
                 connection.reverse[opaque] = frame.code
@@ -81,15 +75,15 @@ class Exchange:
         elif connection.closed_ns is not None:
             tally.ignored[_after_close(frame.code)] += 1
         elif frame.code in EVENT_TABLES:
-            self._event(connection, known, opaque, Cut(position, data, is_late=is_late))
+            self._event(connection, known, opaque, cut)
         else:
             try:
-                question = known.question()
+                question = known.question
             except DecodeError as error:
-                ledger.quarantine(connection, Cut(position, data), error, len(data), from_server=False)
+                ledger.quarantine(connection, cut, error, len(cut.data), from_server=False)
                 return
             tally.ignored[known.request_name] += 1
-            if not frame.flag & 2 and not is_late:
+            if not frame.flag & 2 and not cut.is_late:
                 self._await(connection, opaque, Pending(frame.code, ledger.slot(), ledger.time_ns, None, question))
 
     def refused(self, connection: Connection, cut: Cut, *, from_server: bool) -> None:
@@ -238,7 +232,7 @@ class Exchange:
             if not connection.from_client.stream.chunks:
                 connection.early.clear()
             elif len(connection.early) < MAX_PENDING:
-                connection.early[opaque] = ledger.slot(), ledger.time_ns // 1_000, known.answer()
+                connection.early[opaque] = ledger.slot(), ledger.time_ns // 1_000, known.answer
             return
         if connection.lost_ns:
             self._lost(connection, pending.time_ns)
@@ -247,7 +241,7 @@ class Exchange:
                 ledger.tally.ignored["response:late"] += 1
                 return
             ledger.tally.observations += 1
-            observed, text = known.observed(), None
+            observed, text = known.observed, None
             if pending.code == RequestCode.GET_NAMESRV_CONFIG:  # without secrets
                 text = None if observed["body"] is None else shown_text(observed["body"])
                 observed = {**observed, "body": text}
@@ -259,7 +253,7 @@ class Exchange:
                 ledger.fact("configured", "answer to a question about the configuration", properties=text)
             return
         ledger.tally.ignored[f"response:{pending.code}"] += 1
-        self._answered(connection, pending, frame.code, NOTHING if pending.row is None else known.answer())
+        self._answered(connection, pending, frame.code, NOTHING if pending.row is None else known.answer)
 
     def _lost(self, connection: Connection, asked_ns: int) -> None:
         """Write requests whose answers a hole has, now that what was asked at `asked_ns`, later, is answered: they took effect."""
@@ -374,19 +368,10 @@ class Ledger:
         self.emit(self.fact_row(kind, evidence, **more))
 
     def fact_row(
-        self,
-        kind: str,
-        evidence: str,
-        seq: int | None = None,
-        place: Place | None = None,
-        version: int | None = None,
-        properties: str | None = None,
+        self, kind: str, evidence: str, seq: int | None = None, place: Place | None = None, **more: Any
     ) -> FrameRow:
         """Return a row of `namesrv_events`: at the packet at hand, unless a position and a place are given."""
-        place, seq = place or self.place, self.slot() if seq is None else seq
-        identity = digest_id(self.id, None, kind, place.time_ns)
-        said = {"kind": kind, "version": version, "evidence": evidence, "properties": properties}
-        return event_row("namesrv_events", self.id, seq, identity, None, place, **said)
+        return fact_row(self.id, self.slot() if seq is None else seq, place or self.place, kind, evidence, **more)
 
     def channel_row(
         self, connection: Connection, seq: int, place: Place, kind: str, closed_by: str, silent_ms: int, pending: int
@@ -416,16 +401,15 @@ class Ledger:
                 self.tally.dropped_rows += dropped.table in FRAME_TABLES
             self.held.append(row)
             return
-        if row.table == "registrations":
-            row = self._refused_or_not(row)
-        if self.provisional:
-            self.provisional.pop(row.event_id if isinstance(row, FrameRow) else row.values.get("event_id", ""), None)
+        if isinstance(row, FrameRow):
+            if row.table == "registrations":
+                row = self._refused_or_not(row)
+            if self.provisional:
+                self.provisional.pop(row.event_id, None)
         self.out.append(row)
 
-    def _refused_or_not(self, row: AnyRow) -> AnyRow:
+    def _refused_or_not(self, row: FrameRow) -> FrameRow:
         """Return a registration's row with its final `refusal`; what equal ones say stays one object."""
-        if isinstance(row, Row):
-            return row._replace(values={**row.values, "refusal": refused_as(row.values, row.values, self.version)})
         said = row.said
         refusal = refused_as(said, row.answered, self.version)
         if refusal == said["refusal"]:

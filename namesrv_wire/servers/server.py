@@ -15,7 +15,7 @@ from namesrv_wire.servers.exchange import Exchange, Ledger
 from namesrv_wire.servers.recording import DOWN, HIDDEN, STARTED_IN_A_HOLE, UP, Burst, Endings, Life, Recording
 from namesrv_wire.streams.closing import Idle
 from namesrv_wire.streams.connection import Connection
-from namesrv_wire.streams.cutting import FrameCutter, head_of
+from namesrv_wire.streams.cutting import Cut, FrameCutter, head_of
 from namesrv_wire.streams.sightings import Attempts, is_elsewhere, place_of
 from namesrv_wire.streams.tcp import MASK, Stream
 
@@ -223,7 +223,8 @@ class Server:
             self.heard(connection, from_server=from_server)
             whole = cutter.whole(data)
             if whole:
-                self.exchange.take(connection, cutter.position - len(whole), whole, from_server=from_server)
+                cut = Cut(cutter.position - len(whole), whole)
+                self.exchange.frame(connection, cut, from_server=from_server)
             elif whole is None:
                 for cut in cutter.feed(data):
                     self.exchange.frame(connection, cut, from_server=from_server)

@@ -74,17 +74,6 @@ class Pending:
     question: Values | None
     """What an observed question adds to the row of its answer."""
 
-    def dump(self) -> list[Any]:
-        """Return the state as JSON values."""
-        row = (None, None) if self.row is None else (self.row.table, self.row.values)
-        return [self.code, self.seq, self.time_ns, *row, self.question]
-
-    @classmethod
-    def load(cls, state: list[Any]) -> Pending:
-        """Return the request that `dump` described."""
-        code, seq, time_ns, table, values, question = state
-        return cls(code, seq, time_ns, None if table is None else FrameRow.of(table, values), question)
-
 
 _NOT_AS_IT_IS: Final = frozenset(
     {
@@ -283,7 +272,7 @@ class Connection:
         if self.closed_ns is not None:
             state |= _ENDED
         state["from_client"], state["from_server"] = self.from_client.dump(), self.from_server.dump()
-        state["pending"] = [[opaque, *pending.dump()] for opaque, pending in self.pending.items()]
+        state["pending"] = [(at, p.code, p.seq, p.time_ns, p.row, p.question) for at, p in self.pending.items()]
         state["early"] = [[opaque, *answered] for opaque, answered in self.early.items()]
         state["reverse"] = list(self.reverse.items())
         # None of an earlier microsecond can come again.
@@ -301,7 +290,10 @@ class Connection:
         connection.unasked = None if state["unasked"] is None else tuple(state["unasked"])
         connection.client_seen = set(state["client_seen"])
         connection.from_client, connection.from_server = map(Half.load, (state["from_client"], state["from_server"]))
-        connection.pending = {opaque: Pending.load(rest) for opaque, *rest in state["pending"]}
+        connection.pending = {
+            opaque: Pending(code, seq, time_ns, row and FrameRow(*row), question)
+            for opaque, code, seq, time_ns, row, question in state["pending"]
+        }
         connection.early = {opaque: (seq, at_us, answered) for opaque, seq, at_us, answered in state["early"]}
         connection.reverse = dict(state["reverse"])
         connection.others = [(client, server) for client, server in state["others"]]

@@ -335,7 +335,7 @@ def plausible_start(data: bytes | bytearray, at: int = 0) -> bool | None:
     if len(start) < 8:
         return None if len(start) < 4 or _length_is_plausible(start) else False
     header_length = int.from_bytes(start[5:8], "big")
-    if not _length_is_plausible(start) or not _header_is_plausible(start, header_length):
+    if not _header_is_plausible(start):
         return False
     if len(data) - at < 8 + header_length:
         return None
@@ -362,9 +362,7 @@ class Head(NamedTuple):
 def head_of(data: bytes | bytearray) -> Head | None:
     """Return what is to be read of the header of a frame that was cut; None if it looks like no frame."""
     start = bytes(data[:9])
-    if len(start) < 9 or not _length_is_plausible(start):
-        return None
-    if not _header_is_plausible(start, int.from_bytes(start[5:8], "big")):
+    if len(start) < 9 or not _header_is_plausible(start):
         return None
     if start[4] == ROCKETMQ:
         if len(data) < 8 + FIXED.size:
@@ -382,8 +380,11 @@ def _length_is_plausible(start: bytes) -> bool:
     return 8 <= int.from_bytes(start[:4], "big", signed=True) <= MAX_FRAME_BYTES
 
 
-def _header_is_plausible(start: bytes, header_length: int) -> bool:
-    """Return whether the first bytes of a frame can belong to a header of this length."""
+def _header_is_plausible(start: bytes) -> bool:
+    """Return whether the first bytes of a frame, eight at least, can belong to a header of the length that they say."""
+    if not _length_is_plausible(start):
+        return False
+    header_length = int.from_bytes(start[5:8], "big")
     longest = min(int.from_bytes(start[:4], "big") - 4, MAX_RESYNC_HEADER_BYTES)
     if start[4] == JSON:
         return 2 <= header_length <= longest and start[8:9] in (b"", b"{")

@@ -176,7 +176,6 @@ def test_lines_do_not_depend_on_how_they_are_read(tmp_path: Path, monkeypatch: p
         path.write_bytes(content)
         for block in (4 << 20, size):
             monkeypatch.setattr("namesrv_wire.logs.log_file.BLOCK_BYTES", block)
-            monkeypatch.setattr("namesrv_wire.logs.log_file._STEP_BYTES", block)
             found.append([(row.table, row.values) for row in read_event_log(path)])
     assert all(rows == found[0] for rows in found)
     assert [values["source_offset"] for _, values in found[0]] == [1, 3, 4, 5, 7, 8, 9]

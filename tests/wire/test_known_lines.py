@@ -211,7 +211,7 @@ def test_equal_lines_but_for_their_own_values_share_what_they_say() -> None:
 
 def test_what_is_known_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines that are all different take no more than the limit, and are read all the same."""
-    monkeypatch.setattr(event_log, "KNOWN_FRAMES_BYTES", 50_000)
+    monkeypatch.setattr("namesrv_wire.protocol.requests.KNOWN_FRAMES_BYTES", 50_000)
     event_log._KNOWN.clear()
     event_log._KNOWN.kept_bytes = 0
     lines = [json.dumps({**BASE, "kind": "unregistration", "broker_name": f"b{n}"}).encode() for n in range(100)]
@@ -247,7 +247,6 @@ def test_blocks_hold_the_lines_that_begin_in_them(text: bytes, size: int, longes
     assume(log_file.why_unreadable(text.removeprefix(b"\xef\xbb\xbf")) is None)
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(log_file, "BLOCK_BYTES", size)
-        patched.setattr(log_file, "_STEP_BYTES", max(1, size // 3))
         patched.setattr(log_file, "MAX_LINE_BYTES", longest)
         path = Path(folder) / "log"
         path.write_bytes(gzip.compress(text) if is_packed else text)
