@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
 from namesrv_core.history.verification import Observed
@@ -166,6 +167,7 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
             continue
         received = day.received[later.event_id]
         held = _held_at(holds, received)
+        yield from _scan_and_registration(day, changing[index + 1 :], later, received, owners)
         for earlier in changing[bisect_left(positions, held[0] - REMOVAL_LAG_NS) : index]:
             if type(earlier.event) is events.ChannelDestroyed:
                 if first_close[earlier.event.channel_id] is earlier and earlier.seq >= held[0] - REMOVAL_LAG_NS:
@@ -254,6 +256,28 @@ def _close_and_registration(
         alternatives.append(first)
     is_far = key not in closed or received > close.seq + LAG_NS
     yield Race("removal_and_registration", (close, later), tuple(alternatives), is_far)
+
+
+def _scan_and_registration(
+    day: Day, behind: Sequence[TimedEvent], later: TimedEvent, received: int, owners: Owners
+) -> Iterator[Race]:
+    """A broker's registration under way while a scan found another one of its name expired, and waited for the tables as well.
+
+    The scan closes each connection when it comes to it: what it had to wait for is closed at once behind the registration.
+    """
+    if type(later.event) is not events.RegisterBroker:
+        return
+    tick = day.schedule.first_tick(received, 0)
+    if tick is None or tick >= later.seq:
+        return
+    own = key_of(day.namesrv, later.event)
+    for close in takewhile(lambda timed: timed.seq <= later.seq + LAG_NS, behind):
+        closed = owners.get(close.event.channel_id, {}) if type(close.event) is events.ChannelDestroyed else {}
+        if own not in closed and later.event.broker_name in closed.values():
+            default = Alternative("the scan, then the registration")
+            other = Alternative("the registration, then the scan", (Move(later.event_id, tick, -1),))
+            yield Race("removal_and_registration", (later, close), (default, other), is_far=True)
+            return
 
 
 def owners_of(namesrv: Namesrv, registry: Registry, timed_events: Iterable[TimedEvent]) -> Owners:
