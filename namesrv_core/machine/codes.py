@@ -1,4 +1,4 @@
-"""Request and response codes of a name server, what it is asked, and what it says.
+"""Request and response codes of a name server; questions to it and its answers.
 
 Source: RocketMQ 4.9.7 and 5.4.0 RequestCode, ResponseCode, RemotingSysResponseCode.
 """
@@ -38,7 +38,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """The codes that a name server answers with."""
+    """Response codes that a name server uses."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -49,10 +49,10 @@ class ResponseCode(IntEnum):
 
 
 class Question(NamedTuple):
-    """What was asked: the request code, whom or what about, and whether the asker takes standard JSON only.
+    """A question to a name server: request code, subject, and whether the client accepts standard JSON only.
 
     `subject`: topic (105), cluster (224), key (101), namespace (219) or broker name (901). `scope`: zone to which the
-    asker restricts a route (105, 5.x), namespace of the key (101), cluster beside the broker name (901).
+    client restricts a route (105, 5.x), namespace of the key (101), cluster of the broker name (901).
     """
 
     code: int
@@ -62,9 +62,9 @@ class Question(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """Response code, body text, remark and header fields.
+    """A response: code, body text, remark and header fields.
 
-    An expected remark ends where the real one depends on the build or the JVM: `remark_matches` compares.
+    Some remarks end in text of the build or the JVM; an expected remark stops before it, as `remark_matches` knows.
     """
 
     code: int

@@ -1,4 +1,4 @@
-"""Changes in the making: what a transition has decided so far, readable by its own later steps."""
+"""The result of a transition (`Step`), and the overlay on a registry in which a transition collects it (`Draft`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Outcome(str, Enum):
     APPLIED = "applied"  # at least one row changed
     REFRESHED = "refreshed"  # only a lease was renewed
     NO_EFFECT = "no_effect"  # nothing to do
-    UNKNOWN_BROKER = "unknown_broker"  # a heartbeat of an address that is not in the live table
+    UNKNOWN_BROKER = "unknown_broker"  # a heartbeat from an address that is not in the live table
     VERSION_DIFFERS = "version_differs"  # 4.x: a version query that does not renew the lease
     REJECTED_STATE_VERSION = "rejected_state_version"  # the id is held by an address with a newer state version
     REFUSED_LONE_TOPIC = "refused_lone_topic"  # a first registration with exactly one topic
@@ -24,15 +24,15 @@ class Outcome(str, Enum):
     QUEUED = "queued"  # 5.x: an unregistration waits for its batch
     EXPIRED = "expired"  # a scan removed brokers whose lease had ended
     CHANNEL_LOST = "channel_lost"  # a lost channel took a broker down
-    SCAN_FAILED = "scan_failed"  # 4.x: ConcurrentModificationException, the periodic scan ends
-    UNKNOWN_PAST = "unknown_past"  # an answer that differs from the registry only in what was not known of it
-    SCAN_HALTED = "scan_halted"  # 4.x: the scan would have run, but an earlier exception has ended it
-    UNRECORDED = "unrecorded"  # nothing was recorded for a while; from then on everything is only believed
+    SCAN_FAILED = "scan_failed"  # 4.x: ConcurrentModificationException ends the periodic scan for good
+    UNKNOWN_PAST = "unknown_past"  # an answer that differs from the registry only in rows that were not known
+    SCAN_HALTED = "scan_halted"  # 4.x: the scan was due, but an earlier exception has ended it
+    UNRECORDED = "unrecorded"  # a recording gap; from then on the registry is a best guess
     STARTED = "started"
     STOPPED = "stopped"
 
 
-# What Java throws, and mostly catches, where a field is missing that it takes for granted.
+# Thrown, and mostly caught, by the server where a required field is missing.
 NULL_POINTER = "java.lang.NullPointerException"
 
 
@@ -47,10 +47,10 @@ class Notification(NamedTuple):
 
 
 class Certainty(NamedTuple):
-    """What one event leaves known, as (history table, key), where the past is not known completely.
+    """Rows that are known after an event, as (history table, key), while the past is not known completely.
 
-    `known`: rows, changed or not, that are known to be as they stand now; `begun`: changed rows of which it was known
-    how they stood before.
+    `known`: rows, changed or not, whose present value is known; `begun`: changed rows whose value before the event was
+    known.
     """
 
     known: frozenset[tuple[str, tuple[object, ...]]]
@@ -61,11 +61,11 @@ NOTHING_CERTAIN = Certainty(frozenset(), frozenset())
 
 
 class Step(NamedTuple):
-    """What one event does: the outcome, the changes to apply, the lease to renew, and what is returned or sent.
+    """The effect of one event: the outcome, the changes to apply, the lease to renew, and what is returned or sent.
 
-    `result` is what the method returns (see each transition); `closed` are the channels on which close() was called, in
-    order; `swallowed` names exceptions that the method caught; `exception` the one that left it; `batch` counts the
-    unregistrations that were applied as a batch (5.x). `certainty` None: everything is known.
+    `result`: return value of the Java method (see each transition). `closed`: channels on which close() was called, in
+    order. `swallowed`: exceptions that the method caught; `exception`: the one that left it. `batch`: number of
+    unregistrations applied as a batch (5.x). `certainty` None: everything is known.
     """
 
     outcome: Outcome
@@ -81,7 +81,7 @@ class Step(NamedTuple):
 
 
 class Draft:
-    """An overlay on a registry: later steps of one transition see its earlier steps; the registry stays as it is."""
+    """An overlay on a registry: a transition sees its own earlier changes, and the registry stays unchanged."""
 
     __slots__ = ("_overlay", "changes", "registry")
 
@@ -91,7 +91,7 @@ class Draft:
         self._overlay: dict[tuple[str, tuple[str | None, ...]], object | None] = {}
 
     def put(self, table: TableName, key: tuple[str | None, ...], value: object | None) -> None:
-        """Put a row, or remove it (`value` None). No change is recorded where the row already is so."""
+        """Put a row, or remove it (`value` None). Record no change if the row already has this value."""
         if self._current(table, key) == value:
             return
         self._overlay[table, key] = value
@@ -131,12 +131,12 @@ class Draft:
         self.put("filter_server_table", key, None)
 
     def remove_topics_of(self, broker_name: str | None) -> None:
-        """Remove the queue data of `broker_name` from all topics; a topic without queue data goes with its last."""
+        """Remove the queue data of `broker_name` from all topics; a topic goes with its last queue data."""
         for topic in self.registry.topic_queue_table.topics_of_name(broker_name):
             self.put("topic_queue_table", (topic, broker_name), None)
 
     def change_perms(self, broker_name: str | None, perm_of: Callable[[int], int]) -> None:
-        """Replace the permission in all queue data that the registry has of `broker_name`."""
+        """Replace the permission in all queue data of `broker_name`."""
         for topic in self.registry.topic_queue_table.topics_of_name(broker_name):
             queue_data = self.registry.topic_queue_table[topic][broker_name]
             self.put("topic_queue_table", (topic, broker_name), queue_data._replace(perm=perm_of(queue_data.perm)))
@@ -146,7 +146,7 @@ class Draft:
         self.change_perms(broker_name, lambda perm: perm & ~PERM_WRITE)
 
     def step(self, outcome: Outcome) -> Step:
-        """Return the step with `outcome`, or NO_EFFECT if nothing was changed."""
+        """Return the step with `outcome`, or with NO_EFFECT if nothing changed."""
         return Step(outcome if self.changes else Outcome.NO_EFFECT, tuple(self.changes))
 
     def _current(self, table: TableName, key: tuple[str | None, ...]) -> object | None:

@@ -1,4 +1,4 @@
-"""The events: all that can change a name server's registry, as it reaches RouteInfoManager or KVConfigManager."""
+"""Events: everything that can change a name server's registry, as RouteInfoManager or KVConfigManager receives it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicTabl
 
 
 class RegisterBroker(NamedTuple):
-    """REGISTER_BROKER (103). `topics` None: the table is null. `filter_servers` None leaves the stored list.
+    """REGISTER_BROKER (103). `topics` None: the table is null. `filter_servers` None: the stored list stays.
 
-    `is_refused`: 5.x was seen to refuse it for its lone topic, whatever the registry that is replayed would do.
+    `is_refused`: the recorded server (5.x) refused it for its lone topic, whatever the replayed registry would do.
     """
 
     cluster_name: str | None
@@ -31,9 +31,9 @@ class RegisterBroker(NamedTuple):
 
 
 class UnregisterBroker(NamedTuple):
-    """UNREGISTER_BROKER (104), and what 5.x makes of a lost channel or an expired lease. `defer`: only queued (5.x).
+    """UNREGISTER_BROKER (104); 5.x also makes one of a lost channel or an expired lease. `defer`: only queued (5.x).
 
-    `broker_id` None: the header has none that can be read.
+    `broker_id` None: the header has no readable id.
     """
 
     cluster_name: str | None
@@ -44,7 +44,7 @@ class UnregisterBroker(NamedTuple):
 
 
 class DrainUnregistrations(NamedTuple):
-    """5.x: the batch thread applies what is queued."""
+    """5.x: the batch thread applies the queued unregistrations."""
 
 
 class BrokerHeartbeat(NamedTuple):
@@ -63,10 +63,10 @@ class QueryDataVersion(NamedTuple):
 
 
 class RefreshRun(NamedTuple):
-    """Many heartbeats equal to `beat`, so close together that the lease does not end in between.
+    """A run of heartbeats equal to `beat`, so close together that the lease does not end in between.
 
-    The run stands where the first of them came and renews the lease as of the last. It does what one of them does: whoever
-    makes it knows, or sees by its step, that one does no more than renew a lease.
+    The run has the position of its first heartbeat and renews the lease as of its last. It has the effect of one of
+    them. The code that makes a run knows, or checks by its step, that the heartbeats only renew a lease.
     """
 
     beat: RegisterBroker | BrokerHeartbeat | QueryDataVersion
@@ -81,8 +81,8 @@ class ScanNotActiveBroker(NamedTuple):
 class ChannelDestroyed(NamedTuple):
     """A channel was closed, failed or went idle. `remote_addr` is its peer, ip:port.
 
-    `looked_up`: the live entry that had been found for the channel before other requests came in between (the server
-    looks it up under one lock and removes it under another).
+    The server looks up the channel's live entry under one lock and removes it under another. `looked_up`: the entry
+    that it found, if other requests came in between.
     """
 
     channel_id: str | None
@@ -111,7 +111,7 @@ class DeleteTopic(NamedTuple):
 
 
 class RegisterTopic(NamedTuple):
-    """REGISTER_TOPIC_IN_NAMESRV (217, 5.x): queue data by broker name, in the request's order, names may repeat."""
+    """REGISTER_TOPIC_IN_NAMESRV (217, 5.x): queue data by broker name, in the request's order; names may repeat."""
 
     topic: str | None
     queue_datas: tuple[tuple[str | None, QueueData], ...] | None
@@ -133,7 +133,7 @@ class DeleteKvConfig(NamedTuple):
 
 
 class UpdateNamesrvConfig(NamedTuple):
-    """UPDATE_NAMESRV_CONFIG (318): recorded; what it changes is configuration, not the registry."""
+    """UPDATE_NAMESRV_CONFIG (318). It changes the configuration, not the registry."""
 
     properties: str | None
 
@@ -141,7 +141,7 @@ class UpdateNamesrvConfig(NamedTuple):
 class RefusedRequest(NamedTuple):
     """A request that the request layer answered with an error before the registry saw it.
 
-    `asked`: the event that it would have been; None: a registration.
+    `asked`: the event that the request would have been; None: a registration.
     """
 
     reason: str
@@ -149,7 +149,7 @@ class RefusedRequest(NamedTuple):
 
 
 class AnswerObserved(NamedTuple):
-    """What the name server answered. It changes nothing there; here it shows what was not known yet.
+    """An answer of the name server. It changes nothing there; in the replay it shows rows that were not known yet.
 
     `request_seq`: position at which the question had arrived.
     """
@@ -160,14 +160,14 @@ class AnswerObserved(NamedTuple):
 
 
 class ResponseObserved(NamedTuple):
-    """What the name server answered to a registration, a query, or a change of permissions that it had just made; likewise."""
+    """The response to a registration, a version query or a change of permissions just made; see `AnswerObserved`."""
 
     asked: RegisterBroker | QueryDataVersion | WipeWritePerm | AddWritePerm
     answered: Answer
 
 
 class LoggedRow(NamedTuple):
-    """A row that a line of the name server's own log shows, put (`value`) or gone (None).
+    """A row that a line of the name server's own log shows as put (`value`) or removed (None).
 
     | kind | one | other | value |
     |---|---|---|---|
@@ -178,7 +178,7 @@ class LoggedRow(NamedTuple):
     | broker_live | cluster name | address | BrokerLiveInfo |
     | kv_config | namespace | key | KvValue |
 
-    ANY in a key: all rows. `is_new`: the line also says what was before.
+    ANY in a key: all rows. `is_new`: the line also tells the state before.
     """
 
     kind: str
@@ -189,14 +189,14 @@ class LoggedRow(NamedTuple):
 
 
 class ChangeLogged(NamedTuple):
-    """Lines that one call of a method has written into the name server's log; `operation`: what that was (event_outcomes)."""
+    """Log lines that one method call of the name server wrote; `operation`: as in the table event_outcomes."""
 
     operation: str
     rows: tuple[LoggedRow, ...]
 
 
 class NamesrvStarted(NamedTuple):
-    """The process started: the routes are empty, the KV table is loaded from its file."""
+    """The process started: its routes are empty, its KV table is loaded from the file."""
 
 
 class NamesrvStopped(NamedTuple):
@@ -204,7 +204,7 @@ class NamesrvStopped(NamedTuple):
 
 
 class RecordingGap(NamedTuple):
-    """No event of the name server: nothing was recorded of it until `until_ms` (epoch milliseconds)."""
+    """A gap in the recording, not an event of the name server: nothing was recorded until `until_ms` (epoch ms)."""
 
     until_ms: int
 

@@ -1,8 +1,8 @@
 """Dictionaries that iterate as Java's hash maps do.
 
-Several answers of a name server depend on the iteration order of its maps: which of two broker names on one address is
-taken down, which live entry a shared channel hits, the order of lists in a route. Keys stand in the order of their
-buckets, inside a bucket in the order in which they were put; a key that is put again keeps its place.
+Several results depend on the iteration order of the name server's maps: which of two broker names on one address is
+taken down, which live entry a shared channel hits, the order of lists in a route. Keys iterate in the order of their
+buckets, and within a bucket in the order in which they were put. A key that is put again keeps its place.
 
 Source: JDK 8 and 17, HashMap and ConcurrentHashMap.
 """
@@ -22,7 +22,7 @@ _INT_MASK = 0xFFFFFFFF
 
 @lru_cache(maxsize=1 << 18)
 def string_hash(text: str | None) -> int:
-    """Return Java's `String.hashCode` as an unsigned 32-bit number; 0 for null, as hash maps take it."""
+    """Return Java's `String.hashCode` as an unsigned 32-bit number; 0 for null, as in Java's hash maps."""
     if text is None:
         return 0
     value = 0
@@ -43,7 +43,7 @@ def long_hash(number: int) -> int:
 
 
 def as_long(number: int) -> int:
-    """Return what a sum is in Java's 64 bits: beyond the largest long it goes on at the smallest."""
+    """Return `number` as a Java long: a sum beyond the largest long wraps around to the smallest."""
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
@@ -57,12 +57,12 @@ def _room_of(capacity: int, concurrent: bool) -> int:  # noqa: FBT001
 
 
 class JavaMap(dict[K, V], Generic[K, V]):
-    """A dict that also knows the order in which the Java map of the same history would iterate.
+    """A dict that also knows the iteration order of the Java map with the same history.
 
-    `put`, `remove` and `resize` are the only ways to change it. `capacity` is the number of buckets; it grows with the number of
-    keys as the Java class grows it, and never shrinks. With `computes`, keys enter by HashMap.computeIfAbsent: at the head of
-    their bucket, and the table grows when a key comes to one that is over its bound already. A bucket of nine keys, which Java
-    makes a tree or for which it makes a small table grow, is a list like any other here.
+    Change it by `put`, `remove` and `resize` only. `capacity` is the number of buckets; it grows with the number of
+    keys as in the Java class, and never shrinks. With `computes`, keys enter by HashMap.computeIfAbsent: at the head of
+    their bucket, and the table grows when a key comes while it is over its bound already. Not reproduced: for a bucket
+    of nine keys Java makes a tree, or lets a small table grow.
     """
 
     __slots__ = ("_order", "capacity", "computes", "concurrent", "hash_of")
@@ -101,12 +101,12 @@ class JavaMap(dict[K, V], Generic[K, V]):
         return self.pop(key)
 
     def resize(self, capacity: int) -> None:
-        """Grow until there are `capacity` buckets, as a map has that once held more keys."""
+        """Grow to `capacity` buckets: the size of a map that once held more keys."""
         while self.capacity < capacity:
             self._grow()
 
     def twin(self) -> JavaMap[K, V]:
-        """Return a map that holds the same and changes on its own; maps in it, and what a table notes beside, are copied too."""
+        """Return an independent copy; nested maps and the indexes of a table are copied, too."""
         other = type(self).__new__(type(self))
         for name in JavaMap.__slots__:  # the order is a list that is replaced, never changed
             setattr(other, name, getattr(self, name))
@@ -118,11 +118,11 @@ class JavaMap(dict[K, V], Generic[K, V]):
 
     @property
     def room(self) -> int:
-        """Return with how many keys the table grows."""
+        """Return the number of keys at which the table grows."""
         return _room_of(self.capacity, self.concurrent)
 
     def capacity_of(self, keys: int) -> int:
-        """Return how many buckets the map has when it has held so many keys, and had as many as now before."""
+        """Return the number of buckets after the map, starting from its present size, has held `keys` keys."""
         capacity = self.capacity
         while keys >= _room_of(capacity, self.concurrent):
             capacity *= 2
@@ -135,8 +135,8 @@ class JavaMap(dict[K, V], Generic[K, V]):
         return self._order
 
     def in_order(self, keys: Collection[K]) -> list[K]:
-        """Return some of the keys in Java's iteration order."""
-        wanted = set(keys) if len(keys) > 1 else ()  # one has no order
+        """Return `keys`, which are in the map, in Java's iteration order."""
+        wanted = set(keys) if len(keys) > 1 else ()  # a single key needs no sorting
         return [key for key in self.java_keys() if key in wanted] if wanted else list(keys)
 
     def java_items(self) -> Iterator[tuple[K, V]]:
@@ -152,8 +152,8 @@ class JavaMap(dict[K, V], Generic[K, V]):
         """Double the table."""
         self._order = None
         if self.concurrent:
-            # Into the order that `ConcurrentHashMap.transfer` leaves in the new buckets: of each old bucket the last run of keys
-            # with one destination is taken over as it stands; those before it are pushed, one by one, to the front of theirs.
+            # As ConcurrentHashMap.transfer orders the new buckets: the last keys of an old bucket that share a
+            # destination keep their order; each key before them is pushed to the front of its new bucket.
             buckets: dict[int, list[K]] = {}
             for key in self:
                 buckets.setdefault(self.bucket_of(key), []).append(key)
@@ -169,7 +169,7 @@ class JavaMap(dict[K, V], Generic[K, V]):
 
 
 def _twin_of(value: object) -> object:
-    """Return a copy of an index or a heap; members are shared, they never change."""
+    """Return a copy of an index or a heap; members never change and are shared."""
     if isinstance(value, dict):
         return {key: _twin_of(member) for key, member in value.items()}
     return list(value) if isinstance(value, list) else value
@@ -178,7 +178,7 @@ def _twin_of(value: object) -> object:
 def string_map(
     capacity: int = 16, entries: Iterable[tuple[str | None, V]] = (), *, concurrent: bool = False
 ) -> JavaMap[str | None, V]:
-    """Return a map with string keys, in which `entries` were put; `capacity` in buckets, already rounded to a power of two."""
+    """Return a map with string keys after `entries` were put; `capacity`: number of buckets, a power of two."""
     made: JavaMap[str | None, V] = JavaMap(capacity, string_hash, concurrent=concurrent)
     for key, value in entries:
         made.put(key, value)

@@ -1,4 +1,4 @@
-"""What lines of a name server's own log say of its tables. They show changes, never all that a request said."""
+"""Transitions for lines of a name server's own log. The lines show changes, never all fields of a request."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.rows import MASTER_ID, BrokerData, LiveKey
 
 LEASE_ENDED, CHANNEL_LOST = "lease_ended", "channel_close"
-"""Operations of lines about a removal that nobody asked for."""
+"""Operations in lines about a removal without a request."""
 _OUTCOMES = {LEASE_ENDED: Outcome.EXPIRED, CHANNEL_LOST: Outcome.CHANNEL_LOST}
 
 
 def change_logged(registry: Registry, event: ChangeLogged) -> Step:
-    """Return what changes in the registry to be as the lines show it; of one that is known completely they show nothing new.
+    """Return the changes that bring the registry into line with the log; none if the registry is known completely.
 
     Source: the log lines of RocketMQ 4.3.0 to 5.5.0 RouteInfoManager and KVConfigManager.
     """
@@ -29,7 +29,7 @@ def _take(draft: Draft, row: LoggedRow) -> None:
     if kind == "broker_addr":
         _take_group(draft, row)
     elif kind == "address":
-        # One group loses it; the line does not say which: where there are several, it says nothing of any.
+        # One group loses the address, but the line does not name it: with several candidates nothing follows.
         names = draft.names_of_addr(as_text(one))
         if len(names) == 1:
             _without(draft, names[0], as_text(one))
@@ -48,7 +48,7 @@ def _take(draft: Draft, row: LoggedRow) -> None:
             draft.put("topic_queue_table", (as_text(one), name), value)
     elif kind == "cluster_addr":
         clusters = draft.clusters_of_name(as_text(other)) if one is ANY else [as_text(one)]
-        # A line that does not name the cluster says something of it only where there is one.
+        # A line that does not name the cluster counts only if the broker name is in exactly one.
         for cluster in clusters if len(clusters) == 1 else ():
             names = [*(registry.cluster_addr_table.get(cluster) or ())] if other is ANY else [as_text(other)]
             for name in names:
@@ -58,7 +58,7 @@ def _take(draft: Draft, row: LoggedRow) -> None:
 
 
 def _take_group(draft: Draft, row: LoggedRow) -> None:
-    """Take what is said of a group: that it is gone, with its queue data, or the cluster and the address of its master."""
+    """Remove a group with its queue data, or set its cluster and the address of its master."""
     name, group = as_text(row.one), draft.group(as_text(row.one))
     if not isinstance(row.value, tuple):
         draft.put("broker_addr_table", (name,), None)
@@ -72,5 +72,5 @@ def _take_group(draft: Draft, row: LoggedRow) -> None:
 def _without(draft: Draft, name: str | None, addr: str | None) -> None:
     group = draft.group(name)
     left = () if group is None else tuple(member for member in group.broker_addrs if member[1] != addr)
-    # That a group without known members is gone is another line's to say: others may never have been shown.
+    # Another line tells when a group is gone: it may have members that no line has shown.
     draft.put("broker_addr_table", (name,), group._replace(broker_addrs=left) if group is not None and left else None)

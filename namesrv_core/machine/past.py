@@ -1,7 +1,7 @@
-"""What is not known of a name server whose recording began in the middle of its life.
+"""How much of a name server's registry is known when its recording began in the middle of its life.
 
-The registry then is a best guess; `Past` stands beside it and says of which rows it can be relied on. Knowledge is kept
-as marks on keys and on patterns of keys: what is known, and what has become doubtful. The later mark counts.
+The registry then is a best guess, and the `Past` beside it says which rows are reliable. It keeps marks on keys and on
+patterns of keys: known, or become doubtful. The later mark counts.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ class Wildcard(Enum):
 
     ANY = "any"
 
-    __hash__ = object.__hash__  # it stands in most keys, and a name takes long to hash
+    __hash__ = object.__hash__  # it is in most keys, and Enum hashes by name, which is slow
 
 
 ANY = Wildcard.ANY
 Part = str | int | None | Wildcard
-# Kinds of things that can be known: the histories by name, and what has no row of its own.
-GROUP = "group"  # (broker name, CLUSTER or ACTING): what a group has beside its members
+# Kinds of entities: the histories by name, and two kinds without rows of their own.
+GROUP = "group"  # (broker name, CLUSTER or ACTING): fields of a group beside its members
 CLUSTER, ACTING = "cluster", "acting"
-SETTLED = "settled"  # a live key that cannot go without an event that shows it
+SETTLED = "settled"  # a live key that cannot go without a recorded event
 ROUTE_KINDS = (
     "topic_queue",
     "broker_addr",
@@ -42,7 +42,7 @@ ROUTE_KINDS = (
 
 
 class Entity(NamedTuple):
-    """Something that is known or not: a row of a history by its key, or one of the kinds without rows."""
+    """Something that is known or not: a row of a history by its key, or an entity of a kind without rows."""
 
     kind: str
     one: Part
@@ -50,7 +50,7 @@ class Entity(NamedTuple):
 
 
 def as_text(part: object) -> str | None:
-    """Return a part of a key as a name or an address; None for what is none: null, a number, ANY."""
+    """Return a part of a key as a name or an address; None for null, a number or ANY."""
     return part if isinstance(part, str) else None
 
 
@@ -62,14 +62,14 @@ class Mark(NamedTuple):
 
 
 class Fact(NamedTuple):
-    """One thing that a `Past` holds, as it is carried from one day to the next.
+    """One row of a `Past`, as carried from one day to the next.
 
     | what | entity | number |
     |---|---|---|
-    | known, doubted | what was marked | when, as a serial number |
+    | known, doubted | the marked entity | when, as a serial number |
     | listed | ("topic_queue", topic, ANY) of the last complete list | when, as a serial number |
     | beat | live key | last heartbeat, epoch milliseconds |
-    | setting | name of a number of the `Past` | its value |
+    | setting | name of a numeric attribute of the `Past` | its value |
     """
 
     what: str
@@ -78,7 +78,7 @@ class Fact(NamedTuple):
 
 
 TablePart = tuple[str | None, ...]
-"""A table, or of a table what has one key: a topic, a broker name, an address ..."""
+"""A whole table, or its rows with one key: a topic, a broker name, an address ..."""
 _Change = tuple[str, tuple[str | None, ...], object | None]  # as `registry.Change`
 
 
@@ -90,52 +90,52 @@ def parts_changed(change: _Change) -> Iterator[TablePart]:
 
 
 class Versions:
-    """The versions of the parts of one registry. `number`: how often it was changed."""
+    """When each part of a registry last changed. `number`: how often the registry changed."""
 
     def __init__(self) -> None:
         self.number = 0
         self._changed: dict[TablePart, int] = {}
 
     def note(self, changes: Iterable[_Change]) -> None:
-        """Note what changes at once."""
+        """Note changes that happen at once."""
         self.number += 1
         for change in changes:
             for part in parts_changed(change):
                 self._changed[part] = self.number
 
     def stand_since(self, number: int, parts: Iterable[TablePart]) -> bool:
-        """Return whether none of `parts` has changed since the change of that number."""
+        """Return whether none of `parts` has changed since change `number`."""
         return number == self.number or all(self._changed.get(part, 0) <= number for part in parts)
 
 
 class Past:
-    """What is known, of which keys, at this point of the replay. At first: nothing."""
+    """What is known at this point of the replay, by key. At first: nothing."""
 
     def __init__(self, from_ms: int) -> None:
         """`from_ms`: when the recording began (epoch milliseconds)."""
         self.from_ms = from_ms
         self.longest_lease_ms = BROKER_CHANNEL_EXPIRED_MS
         self.now_ms = from_ms
-        self.is_logged: bool | int = False  # the name server's own log tells of it: what changed, and of no heartbeat
-        self.heard_from_ms = from_ms  # since when brokers are heard; where only answers are recorded, they are not
+        self.is_logged: bool | int = False  # the source is the server's own log: changes, but no heartbeats
+        self.heard_from_ms = from_ms  # since when brokers' requests are recorded, not only answers
         self.last_effect_ms = from_ms - 1  # of an event that changed something, or may have
         self.settle_ms = from_ms + self.longest_lease_ms  # when to look next for members that must have gone
-        self.phase_known: bool | int = False  # when the periodic scan runs
+        self.phase_known: bool | int = False  # whether it is known when the periodic scan runs
         self.complete_ms = 0  # since when the routes are known completely; 0: they are not
-        self.beats: dict[LiveKey, int] = {}  # heartbeats of live keys that are not known
+        self.beats: dict[LiveKey, int] = {}  # last heartbeats of live keys that are not known
         self._known: dict[Entity, int] = {}
         self._doubted: dict[Entity, int] = {}
         self._doubted_others: dict[str, set[Part]] = {}
         self._listed: frozenset[str | None] = frozenset()
         self._listed_stamp = 0
         self._stamp = 0
-        self.last_doubt = 0  # when anything became doubtful for the last time, as a serial number
-        self.turned: set[Entity] = set()  # what has become known or doubtful since somebody looked
+        self.last_doubt = 0  # serial number of the last doubt
+        self.turned: set[Entity] = set()  # entities that became known or doubtful since this set was last emptied
         self.versions = Versions()  # of the registry beside it
-        self.readings: dict[object, Any] = {}  # by question, what its last answer was found to say (`assimilation`)
+        self.readings: dict[object, Any] = {}  # by question, the reading of its last answer (`assimilation`)
 
     def knows(self, kind: str, one: Part, other: Part) -> bool:
-        """Return whether the row under this key, or its absence, is known. ANY: of keys that were never marked alone."""
+        """Return whether the row under this key, or its absence, is known. ANY: keys that were never marked alone."""
         entities = ((kind, one, other), (kind, one, ANY), (kind, ANY, other), (kind, ANY, ANY))
         known = self._latest(self._known, entities)
         if kind == "topic_queue" and one not in self._listed:
@@ -148,7 +148,7 @@ class Past:
         return max(get(a, 0), get(b, 0), get(c, 0), get(d, 0))
 
     def has_mark(self, kind: str, one: Part, other: Part) -> bool:
-        """Return whether the row under this key is known, or something has made it known or doubtful by its own key."""
+        """Return whether the row under this key is known, or was ever marked known or doubtful by its own key."""
         entity = Entity(kind, one, other)
         return entity in self._known or entity in self._doubted or self.knows(kind, one, other)
 
@@ -172,12 +172,12 @@ class Past:
                 self._doubted_others.setdefault(entity.kind, set()).add(entity.other)
 
     def new_among(self, keys: Iterable[tuple[str, Part, Part]]) -> list[tuple[str, Part, Part]]:
-        """Return those of which it is news that they are known, by themselves and not as a pattern: parts of an `Entity` each."""
+        """Return those of `keys` (parts of an `Entity`) whose own mark is missing or older than the last doubt."""
         stamps: Mapping[Any, int] = self._known
         return [key for key in keys if stamps.get(key, 0) <= self.last_doubt]
 
     def note_listed(self, topics: frozenset[str | None]) -> None:
-        """Note that exactly `topics` have rows in the topic table: everything about any other topic is known."""
+        """Note that exactly `topics` have rows in the topic table. Every other topic is then known to have none."""
         if topics == self._listed and self._listed_stamp > self.last_doubt:
             return  # nothing new
         if topics != self._listed or not self._listed_stamp:
@@ -194,11 +194,11 @@ class Past:
 
     @property
     def hears(self) -> bool:
-        """Return whether anything but answers or a log was recorded: where only these are, silence says nothing."""
+        """Return whether requests were recorded. With answers or a log only, a broker's silence means nothing."""
         return not self.is_logged and (self.last_effect_ms >= self.from_ms or self.complete_ms > 0 or bool(self.beats))
 
     def dump(self) -> Iterator[Fact]:
-        """Yield all that this holds, for `load`."""
+        """Yield the content as facts, for `load`."""
         listed = (Entity("topic_queue", topic, ANY) for topic in self._listed)
         held: dict[str, Mapping[Entity, int]] = {
             "setting": {Entity(name, None, None): int(getattr(self, name)) for name in _SETTINGS},
@@ -212,7 +212,7 @@ class Past:
 
     @classmethod
     def load(cls, facts: Iterable[Fact]) -> Past:
-        """Return the past that `dump` described."""
+        """Return the past whose facts `dump` yielded."""
         past, held = cls(0), defaultdict[str, dict[Entity, int]](dict)
         for what, entity, number in facts:
             held[what][entity] = number

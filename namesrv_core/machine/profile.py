@@ -1,8 +1,8 @@
-"""The name server's releases as values: a named switch for each difference, and the server's configuration.
+"""Profiles of the name server's releases, with a named switch for each difference; the server's configuration.
 
 Sources: RocketMQ 4.3.0 to 4.9.8 and 5.0.0 to 5.5.0, every release; classes RouteInfoManager, DefaultRequestProcessor,
-ClientRequestProcessor, BatchUnregistrationService, KVConfigManager, NamesrvConfig, NamesrvController, NettyServerConfig, and the
-bodies and headers of requests. docs/versions.md has the table.
+ClientRequestProcessor, BatchUnregistrationService, KVConfigManager, NamesrvConfig, NamesrvController,
+NettyServerConfig, and the bodies and headers of requests. docs/versions.md has the table.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ SCAN_DELAY_MS = 5_000
 
 
 MORE_WORDS, NO_MAPPINGS = "more_words", "no_mappings"
-"""What not every release can read of a compressed registration: topics with more than five words (attributes), which brokers
-write since 5.0; that there is no count of mappings at the end, as brokers before 5.0 write it."""
+"""Forms of a compressed registration that some releases cannot read: topics with more than five words (attributes),
+written by brokers since 5.0; no count of mappings at the end, as written by brokers before 5.0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capacities:
-    """Buckets of the outer maps right after start."""
+    """Numbers of buckets of the outer maps right after start."""
 
     topic: int
     broker: int
@@ -33,16 +33,16 @@ class Capacities:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """What one release does, or several that are equal; `name`: the release. The defaults are those of 5.4.0."""
+    """Behaviour of a release, or of consecutive equal ones; `name`: the first of them. The defaults are 5.4.0's."""
 
     name: str = "5.4.0"
     capacities: Capacities = Capacities(topic=2048, broker=256, cluster=64, live=512)
     scan_period_ms: int = 5_000
-    unreadable: tuple[str, ...] = ()  # of compressed registrations: `MORE_WORDS`, `NO_MAPPINGS`
+    unreadable: tuple[str, ...] = ()  # forms of compressed registrations: `MORE_WORDS`, `NO_MAPPINGS`
     concurrent_maps: bool = True  # ConcurrentHashMap, not HashMap: other growth and order, iterating never throws
     live_key_has_cluster: bool = True  # live and filter tables are keyed by (cluster, address), not by the address
     has_state_version: bool = True  # a data version has a stateVersion, compared with the rest
-    rejects_older_state_version: bool = True  # a newcomer on a taken id with an older stateVersion is rejected
+    rejects_older_state_version: bool = True  # a newcomer on a held id with an older stateVersion is rejected
     refuses_lone_topic: bool = True  # a first registration with exactly one topic is refused
     takes_prime_slave_topics: bool = True  # topics also come from the slave with the smallest id
     repairs_missing_topics: bool = True  # an unchanged registration still brings back topics that are not in the table
@@ -61,16 +61,16 @@ class Profile:
     stores_null_kv: bool = False  # a KV entry without namespace or key is stored, not refused
     has_add_write_perm: bool = True  # ADD_WRITE_PERM_OF_BROKER exists
     deletes_topic_of_cluster: bool = True  # DELETE_TOPIC_IN_NAMESRV looks at its cluster; else the whole topic goes
-    writes_standard_json: bool = True  # a route comes in standard JSON to whom it should
-    sys_flag_name: str = "topicSysFlag"  # of queue data in JSON
+    writes_standard_json: bool = True  # a route is in standard JSON for clients that ask for it or are new
+    sys_flag_name: str = "topicSysFlag"  # name of that field of queue data in JSON
     matches_addr: bool = True  # 5.x: an unregistration takes the address out of the group, whatever its id
-    adds_to_known_topic: bool = True  # REGISTER_TOPIC_IN_NAMESRV adds to a topic that is there
+    adds_to_known_topic: bool = True  # REGISTER_TOPIC_IN_NAMESRV adds to a topic that exists
     deletes_unlisted_topics: bool = True  # the property deleteTopicWithBrokerRegistration exists
     prime_slave_never_writes: bool = False  # a prime slave's topics lose the write bit whatever enableActingMaster says
     scan_delay_ms: int = 5_000  # from the start to the first scan
-    lists_queue_data: bool = False  # a topic's queue data lie in a list: what a registration changes goes to its end
+    lists_queue_data: bool = False  # a topic's queue data are a list; a registration moves changed ones to its end
     topic_list: str = (
-        "newKeySet"  # what collects lists of topics: HashSet; CopyOnWriteArraySet; ConcurrentHashMap's, no null
+        "newKeySet"  # set that collects a topic list: HashSet; CopyOnWriteArraySet; ConcurrentHashMap's (no null)
     )
 
 
@@ -102,7 +102,7 @@ V4_9_7 = Profile(
     deletes_unlisted_topics=False,
     topic_list="HashSet",
 )
-# From which release on what is otherwise than in the release before; the first has what the oldest does otherwise.
+# By release, what differs from the release before; for the oldest, what differs from the newest of its generation.
 _SINCE_4X: tuple[tuple[str, dict[str, Any]], ...] = (
     (
         "4.3.0",
@@ -120,7 +120,7 @@ _SINCE_4X: tuple[tuple[str, dict[str, Any]], ...] = (
     ("4.9.0", {"stores_null_kv": False, "sys_flag_name": "topicSysFlag"}),
     ("4.9.2", {"has_add_write_perm": True}),
     ("4.9.4", {"deletes_topic_of_cluster": True, "writes_standard_json": True, "lists_queue_data": False}),
-    # What UPDATE_NAMESRV_CONFIG refuses changed with these three; its answer says whether it did.
+    # These three changed which properties UPDATE_NAMESRV_CONFIG refuses; a recorded answer tells whether it did.
     ("4.9.6", {}),
     ("4.9.7", {}),
     ("4.9.8", {}),
@@ -156,12 +156,12 @@ COMPARED = (
     *("5.0.0", "5.1.0", "5.1.1", "5.1.2", "5.1.3", "5.1.4", "5.2.0", "5.3.0", "5.3.1", "5.3.2", "5.3.3", "5.3.4"),
     *("5.4.0", "5.5.0"),
 )
-"""The releases whose classes were compared; others are taken for the one before."""
+"""Releases whose classes were compared. Any other release gets the profile of the one before it."""
 _NUMBERS = re.compile(r"([0-9]{1,4})((?:\.[0-9]{1,4}){0,2})(?![0-9])")
 
 
 def _numbers(version: str) -> tuple[int, ...] | None:
-    """Return the numbers of a release, `5.1` as (5, 1, 0); None for what is none. What follows them says nothing."""
+    """Return the numbers of a release, `5.1` as (5, 1, 0), ignoring any suffix; None if it does not start with one."""
     found = _NUMBERS.match(version)
     if found is None:
         return None
@@ -170,7 +170,7 @@ def _numbers(version: str) -> tuple[int, ...] | None:
 
 
 def _made() -> dict[tuple[int, ...], Profile]:
-    """Return the profiles by the numbers of the releases that begin them."""
+    """Return the profiles, each by the numbers of its first release."""
     found = {}
     for newest, since in ((V4_9_7, _SINCE_4X), (V5_4_0, _SINCE_5X)):
         profile = newest
@@ -185,9 +185,9 @@ PROFILES = {profile.name: profile for profile in _BEGINS.values()}
 
 
 def profile_named(version: str) -> Profile:
-    """Return the profile of a release by its name, `4.9.4`. Raises ValueError where there is none.
+    """Return the profile of a release such as `4.9.4`. Raises ValueError for anything but a 4.x or 5.x release.
 
-    One that was not compared is taken for the nearest one before, and what is older than 4.3.0 for that.
+    A release that was not compared gets the profile of the nearest one before, or that of 4.3.0 if it is older.
     """
     numbers = _numbers(version)
     if numbers is None or numbers[0] not in (4, 5):
@@ -201,9 +201,9 @@ _FIRST_4X_VERSION, _VERSIONS = 212, 612
 
 
 def profile_of_version(version: int) -> Profile:
-    """Return the profile of a name server whose responses carry protocol `version` (MQVersion ordinal); see `profile_named`.
+    """Return the profile of a server whose responses carry protocol `version` (MQVersion ordinal), by `profile_named`.
 
-    What is older than 4.0, or no version, is taken for 4.9.7.
+    A version older than 4.0, or a number that is no version, gets the profile of 4.9.7.
     """
     if version < _FIRST_4X_VERSION:
         return V4_9_7
@@ -213,7 +213,7 @@ def profile_of_version(version: int) -> Profile:
 
 @dataclass(frozen=True, slots=True)
 class NamesrvConfig:
-    """The configuration of one name server, as far as it changes what it holds or answers; defaults are RocketMQ's.
+    """Configuration of one name server that affects its registry or its answers; defaults are RocketMQ's.
 
     | attribute | property | 4.9.7 | 5.4.0 |
     |---|---|---|---|
@@ -227,8 +227,8 @@ class NamesrvConfig:
     | scan_period_ms | scanNotActiveBrokerInterval | (10000) | 5000, always first after 5 s |
     | channel_max_idle_ms | serverChannelMaxIdleTimeSeconds, in s | 120 | 120 |
 
-    In brackets: not configurable. What is not listed changes no answer that is compared; clusterTest
-    replaces the processor and is not covered.
+    In brackets: not configurable. Properties not listed change no answer that is compared. clusterTest replaces the
+    processor and is not covered.
 
     Source: RocketMQ 4.9.7 and 5.4.0 NamesrvConfig, NettyServerConfig, NamesrvController.
     """
@@ -242,14 +242,14 @@ class NamesrvConfig:
     enable_all_topic_list: bool = True
     un_register_broker_queue_capacity: int = 3_000
     channel_max_idle_ms: int | None = CHANNEL_MAX_IDLE_MS  # None: longer than any silence that was seen
-    scan_period_ms: int | None = None  # None: the generation's own
+    scan_period_ms: int | None = None  # None: that of the profile
 
 
 @dataclass(frozen=True, slots=True)
 class Namesrv:
-    """One name server: its generation and its configuration, and what they become later on.
+    """One name server: its profile and its configuration, and how they change later.
 
-    `later`: (position, name server), in order; each holds from its position on, until the next. Their own `later` is
+    `later`: (position, name server), in order; each holds from its position until the next. Their own `later` is
     empty.
     """
 
@@ -258,7 +258,7 @@ class Namesrv:
     later: tuple[tuple[int, Namesrv], ...] = ()
 
     def at(self, seq: int) -> Namesrv:
-        """Return what the name server is at position `seq`."""
+        """Return the name server as it is at position `seq`."""
         now = self
         for from_seq, changed in self.later:
             if from_seq > seq:
@@ -268,7 +268,7 @@ class Namesrv:
 
     @property
     def stretches(self) -> list[tuple[int, int | None, Namesrv]]:
-        """Return what it is, from one position to the next: until None to the end."""
+        """Return (from, until, name server) for each stretch between changes; until None: to the end."""
         begins = [(0, self), *self.later]
         return [
             (seq, until, one) for (seq, one), until in zip(begins, [*(s for s, _ in self.later), None], strict=True)
@@ -276,7 +276,7 @@ class Namesrv:
 
     @property
     def deletes_unlisted_topics(self) -> bool:
-        """Return whether a registration without mappings takes away what topics its broker name has that it does not list."""
+        """Return whether a registration without mappings removes those topics of its broker name that it does not list."""
         return self.config.delete_topic_with_broker_registration and self.profile.deletes_unlisted_topics
 
     @property

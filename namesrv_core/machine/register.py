@@ -18,30 +18,28 @@ from namesrv_core.machine.rows import (
 )
 
 REGISTER_FAILED = "register broker failed"
-"""What 5.x says to a registration with a lone topic."""
+"""Remark of 5.x when it refuses a registration with a lone topic."""
 
 
 class RegisterResult(NamedTuple):
-    """What registerBroker returns: a slave learns its master; both are None otherwise."""
+    """Return value of registerBroker: for a slave, its master's addresses; otherwise both are None."""
 
     ha_server_addr: str | None = None
     master_addr: str | None = None
 
 
 def live_key_of(namesrv: Namesrv, cluster_name: str | None, broker_addr: str | None) -> LiveKey:
-    """Return the key under which the live and filter tables hold a broker: with its cluster in 5.x, without in 4.x."""
+    """Return a broker's key in the live and filter tables: with its cluster in 5.x, without in 4.x."""
     return LiveKey(cluster_name if namesrv.profile.live_key_has_cluster else None, broker_addr)
 
 
 def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv) -> Step:
-    """Return what a registration does; `result` is a RegisterResult, or None for a refused lone topic (5.x).
+    """Return the step of a registration; `result` is a RegisterResult, or None for a refused lone topic (5.x).
 
     In this order: the cluster set and the group are made if needed; another id of the group with the same address goes;
-    5.x may reject (the id is held by another live address with a newer state version) or refuse (an id that is new to
-    the group, with exactly one topic: also if it is known to have been, `is_refused`), and what was done until then stays; the
-    address is set; topics are taken; the
-    live entry is replaced; filter servers are set. An exception in between is caught by the server and leaves the steps
-    before it done.
+    5.x may reject (another live address with a newer state version holds the id) or refuse (the id is new to the group
+    and there is exactly one topic, or `is_refused`); the address is set; topics are taken; the live entry is replaced;
+    filter servers are set. A rejection, a refusal or an exception, which the server catches, keeps the steps before it.
 
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.registerBroker.
     """
@@ -52,21 +50,21 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
     if not (profile.concurrent_maps and event.cluster_name is None):
         draft.put("cluster_addr_table", (event.cluster_name, event.broker_name), value=True)
     if profile.concurrent_maps and None in (event.cluster_name, event.broker_name):
-        return _failed(draft)  # a ConcurrentHashMap takes no null key; the set of names is a HashSet and has taken it
+        return _failed(draft)  # a ConcurrentHashMap refuses the null key; the HashSet of names has already taken it
     old_group = draft.group(event.broker_name)
     group = old_group or BrokerData(event.cluster_name, ())
     first = old_group is None
     if profile.live_key_has_cluster:
         group = group._replace(enable_acting_master=bool(event.enable_acting_master), zone_name=event.zone_name)
     lowers_min_id = event.broker_id < min(group.addr_of, default=MASTER_ID)
-    # A slave that takes over its master's address leaves its own id: since 4.5.0 an address has one in a group.
+    # A slave that takes over its master's address gives up its own id: since 4.5.0 an address has one id in a group.
     if event.broker_addr is not None and profile.one_id_per_addr:
         kept = (one for one in group.broker_addrs if one[1] != event.broker_addr or one[0] == event.broker_id)
         group = group._replace(broker_addrs=tuple(kept))
     old_addr = group.addr_of.get(event.broker_id)
     known_id = event.broker_id in group.addr_of
     may_rival = profile.rejects_older_state_version and not event.is_refused
-    # The live entry, under the request's cluster, of another address that holds the id.
+    # The rival: the live entry, under the request's cluster, of another address that holds the id.
     is_taken = may_rival and old_addr not in (None, event.broker_addr)
     rival = draft.live(LiveKey(event.cluster_name, old_addr)) if is_taken else None
     if rival is not None:
@@ -100,14 +98,14 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
 
 
 def _failed(draft: Draft) -> Step:
-    """Return the step of a registration that ran into a NullPointerException: what was done until then stays."""
+    """Return the step of a registration that ran into a NullPointerException: the changes before it stay."""
     return draft.step(Outcome.APPLIED)._replace(result=RegisterResult(), swallowed=(NULL_POINTER,))
 
 
 def config_changed(live: BrokerLiveInfo | None, data_version: DataVersion | None, profile: Profile) -> bool:
-    """Return whether a live entry is missing, has no version, or has another one than that which is sent.
+    """Return whether a live entry is missing, has no version, or has another version than the one sent.
 
-    Source: RouteInfoManager.isBrokerTopicConfigChanged. Judged against whoever wrote that entry last.
+    Source: RouteInfoManager.isBrokerTopicConfigChanged. It compares with the last writer of the entry, whoever that was.
     """
     sent = None if data_version is None else data_version.known_to(profile)
     return live is None or live.data_version is None or live.data_version != sent
@@ -118,7 +116,7 @@ def min_broker_id_notifications(
 ) -> tuple[Notification, ...]:
     """Return the notifications about the group's smallest id.
 
-    With an address that went offline everyone left is told; else everyone but the smallest id itself, and that one if
+    If an address went offline, all remaining members are notified; otherwise all but the smallest id, or that one if
     it is alone.
 
     Source: RocketMQ 5.4.0 RouteInfoManager.notifyMinBrokerIdChanged, .chooseBrokerAddrsToNotify.
@@ -138,11 +136,11 @@ def min_broker_id_notifications(
 def _take_topics(
     draft: Draft, event: RegisterBroker, namesrv: Namesrv, group: BrokerData, key: LiveKey, *, first: bool
 ) -> None:
-    """Take the registration's topics if they count: a master's, and in 5.x those of the slave with the smallest id.
+    """Write the registration's topics if they count: a master's, and in 5.x those of the slave with the smallest id.
 
-    4.x writes all of them when the configuration changed, and none otherwise. 5.x decides per topic, so that an
-    unchanged registration still brings back what is missing. Perms and queue numbers of a present topic are never
-    corrected without a change.
+    4.x writes all topics if the configuration changed, otherwise none. 5.x decides per topic, so an unchanged
+    registration still brings back missing topics. Without a change, perms and queue numbers of a present topic are
+    never corrected.
     """
     profile, name = namesrv.profile, event.broker_name
     is_prime_slave = (
@@ -163,7 +161,8 @@ def _take_topics(
     if is_deleting:
         for topic in [topic for topic in present if topic not in event.topics.names]:
             draft.put("topic_queue_table", (topic, name), None)
-    # Without an address 5.x throws where it asks for the stored version: at once, or after the topics of a first one.
+    # Without an address 5.x throws where it looks up the stored version: at once, or, in a first registration, after
+    # the topics.
     throws = profile.live_key_has_cluster and event.broker_addr is None
     if says_nothing or (throws and not first):
         return
@@ -193,7 +192,7 @@ def _live_of(event: RegisterBroker, namesrv: Namesrv) -> BrokerLiveInfo:
 
 
 def _result_for(draft: Draft, event: RegisterBroker, namesrv: Namesrv, group: BrokerData) -> RegisterResult:
-    """Return master address and its HA address for a slave whose master is live under the slave's cluster name."""
+    """Return the master's address and HA address for a slave whose master is live under the slave's cluster name."""
     if event.broker_id == MASTER_ID:
         return RegisterResult()
     master_addr = group.addr_of.get(MASTER_ID)

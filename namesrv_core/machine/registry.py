@@ -1,6 +1,6 @@
 """The registry: RocketMQ's tables, and `apply`, the one place that changes them.
 
-Transitions read a registry and return changes; whoever owns the registry applies them.
+Transitions read a registry and return changes; the owner of the registry applies them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TableName = Literal[
 
 
 TABLES: frozenset[str] = frozenset(get_args(TableName)) - {"pending_unregister", "scan_halted"}
-"""The tables of rows: attributes of a `Registry`."""
+"""Attributes of a `Registry` that are tables of rows."""
 
 
 class Change(NamedTuple):
@@ -52,7 +52,7 @@ class Change(NamedTuple):
 
 
 class Registry:
-    """All that one name server holds. Changed by `apply` and `broker_live_table.refresh` only."""
+    """The state of one name server. Only `apply` and `broker_live_table.refresh` change it, and `restart`."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
@@ -65,10 +65,10 @@ class Registry:
         self.topic_queue_mapping_info_table = tables.TopicQueueMappingTable(profile)
         self.pending_unregister: tuple[object, ...] = ()
         self.scan_halted = False
-        self.past: Past | None = None  # what is known of all this; None: everything
+        self.past: Past | None = None  # which of this is known; None: everything
 
     def copy(self) -> Registry:
-        """Return a registry that holds the same and changes on its own; rows are shared, they never change."""
+        """Return an independent copy; rows never change and are shared."""
         twin = Registry(self.profile)
         for name in TABLES:
             setattr(twin, name, getattr(self, name).twin())
@@ -79,7 +79,7 @@ class Registry:
     # -- reading -----------------------------------------------------------------------------------------------------
 
     def table(self, name: TableName) -> tables.RowTable[Any, Any]:
-        """Return a table of rows by its name. Raises ValueError where there is none."""
+        """Return a table of rows by its name. Raises ValueError for an unknown name."""
         if name not in TABLES:
             raise ValueError(f"{name!r}: no such table")
         found: tables.RowTable[Any, Any] = getattr(self, name)
@@ -97,8 +97,8 @@ class Registry:
     def next_lease_end(self) -> int | None:
         """Return a time (ms) before which no further lease ends; None if no live entry has a lease to lose.
 
-        While the past is unknown it may be the end of a lease that was renewed since: ticks that expire nothing tell something
-        then.
+        While the past is unknown, this may be the old end of a lease that was renewed since: in that case even a tick
+        that expires nothing tells something.
         """
         return self.broker_live_table.next_lease_end(as_noted=self.past is not None)
 
@@ -109,7 +109,7 @@ class Registry:
     # -- changing ----------------------------------------------------------------------------------------------------
 
     def apply(self, changes: Iterable[Change], at_ms: int, beats: Mapping[LiveKey, int] | None = None) -> None:
-        """Apply `changes` in order; a live entry that is put is refreshed at `at_ms`, or when `beats` says."""
+        """Apply `changes` in order; a live entry that is put is refreshed at its time in `beats`, else at `at_ms`."""
         for name, key, value in changes:
             if name == "pending_unregister":
                 self.pending_unregister = value if isinstance(value, tuple) else ()
@@ -121,7 +121,7 @@ class Registry:
                 self.table(name).change(key, value, at_ms)
 
     def restart(self, profile: Profile) -> None:
-        """Give the tables what those of a fresh process of `profile` have; to be called when the routes are empty."""
+        """Make the tables those of a fresh process of `profile`; call it when the routes are empty."""
         self.profile = profile
         for name in TABLES:
             getattr(self, name).restart(profile)

@@ -11,7 +11,7 @@ from namesrv_core.machine.profile import Profile
 
 MASTER_ID = 0
 UNRECORDED = ""
-"""The channel of a registration of which nobody wrote down over which connection it came: none that anything ends with."""
+"""Channel of a registration whose connection was not recorded; no event closes it."""
 PERM_READ, PERM_WRITE = 4, 2
 _BROKER_ADDRS_CAPACITY = 16
 
@@ -30,7 +30,7 @@ class LiveKey(NamedTuple):
 
 
 def live_key_hash(key: LiveKey) -> int:
-    """Return the Java key's hash: the address's own, or that of cluster and address joined by an underscore."""
+    """Return the Java key's hash: that of the address, or that of cluster and address joined by an underscore."""
     if key.cluster_name is None:
         return string_hash(key.broker_addr)
     if not (key.cluster_name or key.broker_addr):
@@ -46,7 +46,7 @@ class DataVersion(NamedTuple):
     counter: int | None
 
     def known_to(self, profile: Profile) -> DataVersion:
-        """Return the version as a name server of that generation reads it: 4.x skips the stateVersion of newer brokers."""
+        """Return the version as a name server of `profile` reads it: 4.x skips the stateVersion of newer brokers."""
         return self if profile.has_state_version or not self.state_version else self._replace(state_version=0)
 
     def is_before(self, other: DataVersion) -> bool:
@@ -59,7 +59,7 @@ class DataVersion(NamedTuple):
 
 
 class QueueData(NamedTuple):
-    """What one broker name offers for one topic."""
+    """Queues and permissions of one broker name for one topic."""
 
     read_queue_nums: int
     write_queue_nums: int
@@ -68,7 +68,7 @@ class QueueData(NamedTuple):
 
 
 class BrokerData(NamedTuple):
-    """A group: the members of one broker name, ids with addresses in the order in which they were put."""
+    """A group: the members of one broker name, as (id, address) in the order in which they were put."""
 
     cluster_name: str | None
     broker_addrs: tuple[tuple[int, str | None], ...]
@@ -93,18 +93,18 @@ class BrokerData(NamedTuple):
 class BrokerLiveInfo(NamedTuple):
     """A live entry without its lastUpdateTimestamp, which the registry keeps beside it.
 
-    `broker_name` is not part of the name server's table: it says who registered, for reports.
+    `broker_name` is not part of the name server's table; reports need it to say which broker registered.
     """
 
     data_version: DataVersion | None
-    heartbeat_timeout_ms: int | None  # None: it is not known, as where only a log tells of the entry
-    channel_id: str | None  # None: it has none, at which a scan ends
+    heartbeat_timeout_ms: int | None  # None: not known, for example if only a log tells of the entry
+    channel_id: str | None  # None: no channel; a scan that meets such an entry ends there
     ha_server_addr: str | None
     broker_name: str | None = None
 
     @property
     def lease_ms(self) -> int:
-        """Return its lease; one that is not known does not end."""
+        """Return its lease; an unknown lease does not end."""
         return _ENDLESS_MS if self.heartbeat_timeout_ms is None else self.heartbeat_timeout_ms
 
 
@@ -121,12 +121,12 @@ class TopicQueueMappingInfo(NamedTuple):
 
     @property
     def queue_ids(self) -> dict[int, int]:
-        """Return the physical queue ids by logical ones; none for a map that is null or no text."""
+        """Return the physical queue ids by logical ones; empty for a null map or an empty text."""
         return queue_ids_of(self.curr_id_map) if self.curr_id_map else {}
 
 
 def queue_ids_of(text: str) -> dict[int, int]:
-    """Return the queue ids of a `currIdMap`, a JSON text. Raises ValueError for any other text."""
+    """Return the queue ids in the JSON text of a `currIdMap`. Raises ValueError for any other text."""
     try:
         found = json.loads(text)
     except RecursionError as error:
@@ -143,7 +143,7 @@ def _is_int(number: int) -> bool:
 
 
 class KvValue(NamedTuple):
-    """Value of a KV entry. RocketMQ keeps a null that was put, until the next start."""
+    """Value of a KV entry. RocketMQ keeps a null value until the next start."""
 
     text: str | None
 
@@ -159,15 +159,15 @@ class TopicConfig(NamedTuple):
 
     @property
     def queue_data(self) -> QueueData:
-        """Return the queue data that the name server makes of it."""
+        """Return the queue data that the name server stores for the topic."""
         return QueueData(self.read_queue_nums, self.write_queue_nums, self.perm, self.topic_sys_flag)
 
 
 class TopicTable:
-    """The topics and mappings of a registration, in the order in which the name server walks through them.
+    """Topics and mappings of a registration, in the order in which the name server iterates over them.
 
-    A body decodes into a ConcurrentHashMap, so that order is the map's and not the body's. One value serves every
-    registration with the same content.
+    A body is decoded into a ConcurrentHashMap, so the order is the map's and not the body's. Registrations with the
+    same content share one value.
     """
 
     __slots__ = ("mappings", "names", "queue_datas")

@@ -1,6 +1,6 @@
-"""The one dispatch: (registry, event, time, name server) to what the event does; and the transitions that are short.
+"""`step` dispatches an event to its transition. The short transitions are here, too.
 
-Heartbeats, permissions and topics, KVConfigManager, start and stop of the process.
+These are: heartbeats, permissions and topics, KVConfigManager, start and stop of the process.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from namesrv_core.machine.rows import PERM_READ, PERM_WRITE, DataVersion, KvValu
 
 
 def start(registry: Registry) -> Step:
-    """Return what a start does: whatever the registry still held of routes is gone, the KV table is as in its file.
+    """Return the step of a start: remaining routes are lost, the KV table is as in its file.
 
     Source: RocketMQ 4.9.7 and 5.4.0 NamesrvController.initialize, KVConfigManager.load.
     """
-    # The file holds no nulls: a key whose value is null does not come back.
+    # The file holds no nulls: a key with a null value does not come back.
     nulls = (
         Change("kv_config_table", (namespace, key), None)
         for namespace, entries in registry.kv_config_table.items()
@@ -49,7 +49,7 @@ def start(registry: Registry) -> Step:
 
 
 def stop(registry: Registry) -> Step:
-    """Return what a stop does: all routes, live entries and pending unregistrations are lost."""
+    """Return the step of a stop: all routes, live entries and pending unregistrations are lost."""
     return Step(Outcome.STOPPED, _lost(registry))
 
 
@@ -76,14 +76,14 @@ def _lost(registry: Registry) -> tuple[Change, ...]:
 
 
 class QueryDataVersionResult(NamedTuple):
-    """Whether the version asked about differs from the stored one, and the stored one."""
+    """Whether the version in the query differs from the stored one, and the stored one."""
 
     changed: bool
     data_version: DataVersion | None
 
 
 def broker_heartbeat(registry: Registry, event: BrokerHeartbeat, namesrv: Namesrv) -> Step:
-    """Renew the lease of a known address; nothing is created for an unknown one.
+    """Renew the lease of a known address; an unknown one gets no entry.
 
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.updateBrokerInfoUpdateTimestamp.
     """
@@ -114,7 +114,7 @@ def query_data_version(registry: Registry, event: QueryDataVersion, namesrv: Nam
 
 
 def _has_no_hash(key: LiveKey, namesrv: Namesrv) -> bool:
-    """Return whether a look at the live table throws: the key of 5.x cannot be hashed with a part missing."""
+    """Return whether a lookup in the live table throws: 5.x cannot hash a key with a missing part."""
     return namesrv.profile.live_key_has_cluster and None in key
 
 
@@ -124,11 +124,11 @@ ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 def put_kv_config(registry: Registry, event: PutKvConfig) -> Step:
     """Create namespace and key as needed and set the value. Without namespace or key the request layer refuses.
 
-    Source: RocketMQ 4.9.7 and 5.4.0 KVConfigManager.putKVConfig, DefaultRequestProcessor.putKVConfig. Before 4.9.0 it is
-    not refused, and stored; that entry is not kept here.
+    Source: RocketMQ 4.9.7 and 5.4.0 KVConfigManager.putKVConfig, DefaultRequestProcessor.putKVConfig. Before 4.9.0 such
+    an entry is stored instead; this replay does not keep it.
     """
     if event.namespace is None or event.key is None:
-        if registry.profile.stores_null_kv:  # under a null key, of which no question can get it back
+        if registry.profile.stores_null_kv:  # under a null key, from which no question can read it
             return Step(Outcome.NO_EFFECT)
         return Step(Outcome.REFUSED_REQUEST, result="namespace or key is null")
     changes = []
@@ -164,7 +164,7 @@ def wipe_write_perm(registry: Registry, event: WipeWritePerm) -> Step:
 
 
 def add_write_perm(registry: Registry, event: AddWritePerm) -> Step:
-    """Set the permission to read and write, exactly, whatever it was; `result` as for `wipe_write_perm`.
+    """Set the permission to exactly read and write, whatever it was; `result` as for `wipe_write_perm`.
 
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.addWritePermOfBrokerByLock.
     """
@@ -176,9 +176,9 @@ def add_write_perm(registry: Registry, event: AddWritePerm) -> Step:
 
 
 def delete_topic(registry: Registry, event: DeleteTopic) -> Step:
-    """Remove a topic: all of it, or the queue data of the names that stand in the cluster's set now.
+    """Remove a topic: all of it, or only the queue data of the broker names that are now in the cluster's set.
 
-    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.deleteTopic, both forms; before 4.9.4 there was the first only.
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.deleteTopic, both forms; before 4.9.4 only the first exists.
     """
     draft = Draft(registry)
     cluster_name = event.cluster_name if registry.profile.deletes_topic_of_cluster else None
@@ -195,8 +195,8 @@ def delete_topic(registry: Registry, event: DeleteTopic) -> Step:
 def register_topic(registry: Registry, event: RegisterTopic) -> Step:
     """Store queue data that a broker sends for one topic (5.x).
 
-    A new topic is stored whole or not at all: every name needs a group. For a known topic the entries are put one by
-    one until the first name without a group. A name that repeats: the last one counts.
+    A new topic is stored as a whole or not at all: every broker name needs a group. For a known topic the entries are
+    put one by one until the first name without a group. If a name repeats, its last entry counts.
 
     Source: RocketMQ 5.4.0 RouteInfoManager.registerTopic; before 5.1.4 a known topic stays as it is.
     """
@@ -218,7 +218,7 @@ def register_topic(registry: Registry, event: RegisterTopic) -> Step:
 
 
 def _topic_is_refused(registry: Registry, topic: str | None) -> bool:
-    """Return whether the topic table throws when it is asked for `topic`: a ConcurrentHashMap takes no null key."""
+    """Return whether a lookup of `topic` in the topic table throws: a ConcurrentHashMap takes no null key."""
     return registry.profile.concurrent_maps and topic is None
 
 
@@ -226,15 +226,15 @@ Transition = Callable[[Registry, Any, int, Namesrv], Step]
 
 
 def step(registry: Registry, event: events.Event, at_ms: int, namesrv: Namesrv) -> Step:
-    """Return what `event` at `at_ms` (epoch milliseconds) does to `registry`. Nothing is changed.
+    """Return what `event` at `at_ms` (epoch milliseconds) does to `registry`, without changing it.
 
-    Raises KeyError for something that is not an event.
+    Raises KeyError for anything but an event.
     """
     return _TRANSITIONS[type(event)](registry, event, at_ms, namesrv)
 
 
 def apply_step(registry: Registry, event: events.Event, taken: Step, at_ms: int, namesrv: Namesrv) -> None:
-    """Apply what `step` said that `event` does: its changes, the lease that it renews, the maps of a new process."""
+    """Apply `taken`, the step of `event`: its changes, the lease that it renews, the maps of a new process."""
     if isinstance(event, events.RefreshRun):
         event = event.beat
     if type(event) is events.RegisterBroker:
@@ -266,7 +266,7 @@ _TRANSITIONS: dict[type, Transition] = {
     events.DeleteKvConfig: lambda registry, event, _, __: delete_kv_config(registry, event),
     events.UpdateNamesrvConfig: lambda *_: Step(Outcome.NO_EFFECT),
     events.RefusedRequest: lambda _, event, __, ___: Step(Outcome.REFUSED_REQUEST, result=event.reason),
-    events.AnswerObserved: lambda *_: Step(Outcome.NO_EFFECT),  # it teaches only where the past is not known
+    events.AnswerObserved: lambda *_: Step(Outcome.NO_EFFECT),  # it tells something only if the past is not known
     events.ResponseObserved: lambda *_: Step(Outcome.NO_EFFECT),
     events.ChangeLogged: lambda registry, event, *_: change_logged(registry, event),
     events.NamesrvStarted: lambda registry, *_: start(registry),

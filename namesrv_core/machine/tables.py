@@ -1,7 +1,7 @@
-"""The tables of a registry. Each knows the keys of its rows, puts and removes them, and keeps the indexes that follow from them.
+"""The tables of a registry. Each puts and removes rows by their keys, and keeps the indexes over them.
 
-Beside the maps of RouteInfoManager stand indexes (who holds an address, which entries share a channel, which topics a broker
-name has, when leases end), so that an event costs what it touches and not what is registered.
+The indexes beside the maps of RouteInfoManager tell which names list an address, which entries share a channel, which
+topics a broker name has, and when leases end. So an event costs what it touches, not what is registered.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Key = tuple[str | None, ...]
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 Index = dict[K, dict[V, None]]
-"""Members by what they belong to; dicts serve as ordered sets."""
+"""Members by key; the inner dicts serve as ordered sets."""
 
 
 class RowTable(JavaMap[K, V]):
-    """A table by the keys of its rows in a `Change`.
+    """A table whose rows are put and removed by their keys in a `Change`.
 
-    `sized_as`: where `Capacities` say how many buckets it begins with.
+    `sized_as`: attribute of `Capacities` with its initial number of buckets.
     """
 
     __slots__ = ()
@@ -46,27 +46,27 @@ class RowTable(JavaMap[K, V]):
         super().__init__(capacity, hash_of, concurrent=profile.concurrent_maps, computes=computes)
 
     def own_key(self, key: Key) -> Any:
-        """Return the key that the table itself has."""
+        """Return the table's own key for `key` of a `Change`."""
         return LiveKey(*key)
 
     def row(self, key: Key) -> object | None:
-        """Return the row under `key`; None: there is none."""
+        """Return the row under `key`, or None."""
         return self.get(self.own_key(key))
 
     def change(self, key: Key, value: object | None, at_ms: int) -> None:  # noqa: ARG002  of live entries alone
-        """Put the row, or remove it (`value` None). A live entry is refreshed at `at_ms`."""
+        """Put the row, or remove it (`value` None). A live entry that is put is refreshed at `at_ms`."""
         if value is None:
             self.remove(self.own_key(key))
         else:
             self.put(self.own_key(key), value)  # type: ignore[arg-type]  # a Change says what its table holds
 
     def restart(self, profile: Profile) -> None:
-        """Be what the table of a fresh process of `profile` is; to be called when it is empty."""
+        """Become the table of a fresh process of `profile`; call it when the table is empty."""
         self.capacity, self.concurrent = getattr(profile.capacities, self.sized_as), profile.concurrent_maps
 
 
 class NestedTable(RowTable[str | None, JavaMap[str | None, V]]):
-    """A map of maps: a row's key is that of the outer map and its own. An outer key goes with its last row."""
+    """A map of maps: a row's key is (outer key, inner key). An outer key goes with its last row."""
 
     __slots__ = ()
 
@@ -92,7 +92,7 @@ class NestedTable(RowTable[str | None, JavaMap[str | None, V]]):
         rows.put(inner, value)  # type: ignore[arg-type]  # a Change says what its table holds
 
     def reserve(self, outer: str | None) -> None:
-        """Give `outer` its place in a table that is being rebuilt; its rows must follow."""
+        """Insert `outer` into a table that is being rebuilt; its rows must follow."""
         if outer not in self:
             self.put(outer, self._inner())
 
@@ -101,17 +101,17 @@ class NestedTable(RowTable[str | None, JavaMap[str | None, V]]):
 
 
 class UnmetRows(Protocol):
-    """Rows of a topicQueueTable that lie elsewhere, and come when something first asks for those of their broker name."""
+    """Rows that are not yet in a topicQueueTable; they are loaded when their broker name is first asked for."""
 
     def names(self, topic: str | None = None) -> Iterable[str | None]:
-        """Return the broker names of which rows lie elsewhere: all, or those that have `topic`."""
+        """Return the broker names with unloaded rows: all, or those that have `topic`."""
 
     def of_name(self, broker_name: str | None) -> Iterable[tuple[str | None, QueueData]]:
-        """Return topics and queue data of a broker name, in the order in which they came: once, and nothing from then on."""
+        """Return topics and queue data of a broker name, in the order in which they came; a second call returns none."""
 
 
 class TopicQueueTable(NestedTable[QueueData]):
-    """topicQueueTable: (topic, broker name) to QueueData. Rows may lie elsewhere (`begin_with`)."""
+    """topicQueueTable: (topic, broker name) to QueueData. Rows may be loaded on demand (`begin_with`)."""
 
     __slots__ = ("_complete", "_is_of_lists", "_topics_of_name", "_unmet")
     sized_as = "topic"
@@ -120,7 +120,7 @@ class TopicQueueTable(NestedTable[QueueData]):
         super().__init__(profile)
         self._is_of_lists = profile.lists_queue_data
         self._topics_of_name: Index[str | None, str | None] = {}
-        # A table that a broker name had whole, and lost nothing since.
+        # By broker name, a table of topics that it once had completely and has lost nothing of since.
         self._complete: dict[str | None, TopicTable] = {}
         self._unmet: UnmetRows | None = None
 
@@ -130,11 +130,11 @@ class TopicQueueTable(NestedTable[QueueData]):
         self._is_of_lists = profile.lists_queue_data
 
     def _inner(self) -> JavaMap[str | None, QueueData]:
-        # A list is a map of a single bucket: as rows were put.
+        # A map of a single bucket iterates as a list does: in the order in which rows were put.
         return JavaMap(16, _one_bucket, concurrent=False) if self._is_of_lists else string_map()
 
     def begin_with(self, unmet: UnmetRows, complete: Mapping[str | None, TopicTable]) -> None:
-        """Hold rows that lie elsewhere, too. `complete`: by broker name, topics that it has all."""
+        """Add rows to be loaded on demand. `complete`: by broker name, a table whose topics it has all."""
         self._unmet = unmet
         self._complete.update(complete)
 
@@ -160,14 +160,14 @@ class TopicQueueTable(NestedTable[QueueData]):
         return super().row(key)
 
     def names_of_topic(self, topic: str | None) -> list[str | None]:
-        """Return the broker names that have queue data for `topic`, in an order that does not hang on which rows were met."""
+        """Return the broker names with queue data for `topic`, in an order that does not depend on which rows are loaded."""
         if self._unmet is not None:
             for name in self._unmet.names(topic):
                 self._meet(name)
         return sorted(self.get(topic, ()), key=_by_name)
 
     def keys_of_rows(self) -> Iterator[tuple[str | None, str | None]]:
-        """Yield the keys of all rows, likewise in order."""
+        """Yield the keys of all rows, in such an order, too."""
         if self._unmet is not None:
             for name in self._unmet.names():
                 self._meet(name)
@@ -184,7 +184,7 @@ class TopicQueueTable(NestedTable[QueueData]):
         return self._topics_of_name.get(broker_name, {})
 
     def has_topics(self, broker_name: str | None, topics: TopicTable) -> bool:
-        """Return whether `broker_name` has all of `topics`; most registrations ask, and of the same table as before."""
+        """Return whether `broker_name` has all of `topics`. Most registrations ask this, with the same table as before."""
         if self._complete.get(broker_name) is not topics:
             if not self.topics_of_name(broker_name).keys() >= topics.names:
                 return False
@@ -214,7 +214,7 @@ class ClusterAddrTable(NestedTable[bool]):
     sized_as = "cluster"
 
     def __init__(self, profile: Profile) -> None:
-        # 4.x: computeIfAbsent; 5.x: the same on a ConcurrentHashMap, where it is a put
+        # 4.x calls computeIfAbsent. So does 5.x, but on a ConcurrentHashMap, where it acts as put.
         super().__init__(profile, computes=not profile.concurrent_maps)
         self._clusters_of_name: Index[str | None, str | None] = {}
 
@@ -229,7 +229,7 @@ class ClusterAddrTable(NestedTable[bool]):
         note(self._clusters_of_name, key[1], key[0], present=value is not None)
 
     def look_up(self, cluster_name: str | None) -> None:
-        """Note that a registration has looked for a cluster: if it is there, the table may grow all the same.
+        """Note that a registration has looked up a cluster: even if the cluster exists, the table may grow.
 
         Source: RocketMQ 4.9.7 RouteInfoManager.registerBroker; HashMap.computeIfAbsent.
         """
@@ -250,7 +250,7 @@ class KvConfigTable(NestedTable[KvValue]):
         JavaMap.__init__(self, 16, string_hash, concurrent=False)
 
     def restart(self, profile: Profile) -> None:  # noqa: ARG002  as in every table
-        """See `RowTable`. The file has the keys in the order of the old maps; of it the new process fills maps of its own.
+        """See `RowTable`. The file has the keys in the order of the old maps; the new process fills its maps from it.
 
         Source: RocketMQ 4.9.7 and 5.4.0 KVConfigManager.load; java.util.HashMap.putAll sizes the outer one.
         """
@@ -313,7 +313,7 @@ class FilterServerTable(RowTable[LiveKey, tuple[str, ...]]):
 
 
 class BrokerLiveTable(RowTable[LiveKey, BrokerLiveInfo]):
-    """brokerLiveTable: LiveKey to BrokerLiveInfo; apart from its rows, since beats change nothing else: lastUpdateTimestamp."""
+    """brokerLiveTable: LiveKey to BrokerLiveInfo. It keeps lastUpdateTimestamp apart: heartbeats change nothing else."""
 
     __slots__ = ("_deadline_of", "_deadlines", "_ended", "_keys_of_channel", "_serial", "last_update_ms")
     sized_as = "live"
@@ -323,7 +323,7 @@ class BrokerLiveTable(RowTable[LiveKey, BrokerLiveInfo]):
         super().__init__(profile)
         self.last_update_ms: dict[LiveKey, int] = {}
         self._keys_of_channel: Index[str, LiveKey] = {}
-        self._deadlines: list[tuple[int, int, LiveKey]] = []  # the number keeps keys, which may hold None, uncompared
+        self._deadlines: list[tuple[int, int, LiveKey]] = []  # the serial avoids comparing keys, which may hold None
         self._serial = itertools.count()
         self._deadline_of: dict[LiveKey, int] = {}
         self._ended: dict[LiveKey, None] = {}
@@ -358,7 +358,7 @@ class BrokerLiveTable(RowTable[LiveKey, BrokerLiveInfo]):
         return list(self._keys_of_channel.get(channel_id, ()))
 
     def expired_at(self, now_ms: int) -> list[LiveKey]:
-        """Return the live entries whose lease lies strictly before `now_ms`, in Java's iteration order.
+        """Return the live entries whose lease ends strictly before `now_ms`, in Java's iteration order.
 
         Costs the number of leases that could have ended, not the number of live entries.
         """
@@ -377,7 +377,7 @@ class BrokerLiveTable(RowTable[LiveKey, BrokerLiveInfo]):
     def next_lease_end(self, *, as_noted: bool) -> int | None:
         """Return a time (ms) before which no further lease ends; None if no live entry has a lease to lose.
 
-        It is the end of a lease as it is now; or, `as_noted`, of one that may have been renewed since.
+        It is the present end of a lease; with `as_noted`, the lease may have been renewed since.
         """
         while self._deadlines:
             deadline, _, key = self._deadlines[0]
@@ -392,21 +392,21 @@ class BrokerLiveTable(RowTable[LiveKey, BrokerLiveInfo]):
 
     @property
     def has_ended_leases(self) -> bool:
-        """Return whether a scan met a live entry whose lease had ended and that is still there (5.x leaves some)."""
+        """Return whether a scan found an ended lease whose entry still exists (5.x leaves some)."""
         return bool(self._ended)
 
     def _lease_end(self, key: LiveKey) -> int:
         return as_long(self.last_update_ms[key] + self[key].lease_ms)
 
     def _watch(self, key: LiveKey, end: int) -> None:
-        """Look at `key` again when its lease ends at `end`, unless it is looked at earlier anyway."""
+        """Check `key` again when its lease ends at `end`, unless an earlier check is due anyway."""
         if end < self._deadline_of.get(key, end + 1):
             self._deadline_of[key] = end
             heapq.heappush(self._deadlines, (end, next(self._serial), key))
 
 
 def note(index: Index[K, V], key: K, member: V, *, present: bool) -> None:
-    """Add `member` to, or take it out of, what an index has under `key`."""
+    """Add `member` to, or remove it from, the members under `key` of an index."""
     if present:
         index.setdefault(key, {})[member] = None
     elif key in index:
