@@ -1,1 +1,1 @@
-"""Requests in, answers out: what the name server says when it is asked."""
+"""Requests and answers: reading header fields, and building the answer to a question or an event."""

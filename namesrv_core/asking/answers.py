@@ -1,8 +1,8 @@
-"""Answers as text: the JSON that the name server writes, byte for byte.
+"""Answers of a name server: codes, remarks, and JSON bodies byte for byte.
 
-Standard JSON has its keys sorted and every key quoted; RocketMQ's own JSON (older clients, cluster info) keeps the
-order of its maps and writes integer keys without quotes. Nulls are left out. Which characters are escaped depends on the
-generation, in 4.x also on the dialect.
+Standard JSON sorts its keys and quotes all of them. RocketMQ's own JSON (older clients, cluster info) keeps the order
+of its maps and writes integer keys without quotes. Both omit nulls. The escaped characters depend on the release, up
+to 5.3.x also on the dialect.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from namesrv_core.machine.rows import DataVersion, QueueData, TopicQueueMappingI
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG, QueryDataVersionResult
 
 STANDARD_JSON_SINCE = 401
-"""MQVersion ordinal of 4.9.4: from there on a client gets standard JSON without asking for it."""
+"""MQVersion ordinal of 4.9.4: clients from this version on get standard JSON without asking for it."""
 ROUTE_QUESTIONS = frozenset(
     {
         RequestCode.GET_ROUTEINFO_BY_TOPIC,
@@ -44,7 +44,7 @@ QUESTIONS = ROUTE_QUESTIONS | {
     RequestCode.GET_KVLIST_BY_NAMESPACE,
     RequestCode.GET_BROKER_MEMBER_GROUP,
 }
-"""All questions whose answers follow from the registry."""
+"""All questions that are answered from the registry."""
 _UNIT_LISTS: dict[int, tuple[bool | None, bool | None]] = {
     RequestCode.GET_UNIT_TOPIC_LIST: (True, None),
     RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: (None, True),
@@ -63,7 +63,7 @@ LIST_CODES = ROUTE_QUESTIONS - {RequestCode.GET_ROUTEINFO_BY_TOPIC, RequestCode.
 
 
 def question_of(code: int, fields: Fields, *, standard_json: bool) -> Question:
-    """Return the question that a request of one of QUESTIONS asks; only a route comes in two dialects."""
+    """Return the question in a request with a code in QUESTIONS; only routes come in two dialects."""
     if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
         return Question(code, fields.get("topic"), standard_json, zone_of(fields))
     subject = fields.get(_SUBJECTS[code]) if code in _SUBJECTS else None  # type: ignore[index]
@@ -72,7 +72,7 @@ def question_of(code: int, fields: Fields, *, standard_json: bool) -> Question:
 
 
 def answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
-    """Return the name server's answer to `question`. Raises ValueError for a code that asks nothing.
+    """Return the name server's answer to `question`. Raises ValueError for a code that is not in QUESTIONS.
 
     Source: RocketMQ 4.9.7 DefaultRequestProcessor; 5.4.0 DefaultRequestProcessor and ClientRequestProcessor.
     """
@@ -85,7 +85,7 @@ def answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
             return Answer(ResponseCode.TOPIC_NOT_EXIST, None, remark)
         standard = question.standard_json and namesrv.profile.writes_standard_json
         if question.scope is not None and namesrv.profile.filters_routes_by_zone:
-            # The filter reads the answer and writes it anew, in the dialect of old.
+            # The filter parses the answer and writes it again, always in RocketMQ's own JSON.
             route, standard = queries.within_zone(route, question.scope, sorted_maps=standard), False
         return Answer(ResponseCode.SUCCESS, route_json(route, namesrv, standard=standard))
     if code == RequestCode.GET_BROKER_CLUSTER_INFO:
@@ -93,7 +93,7 @@ def answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
     if code in (RequestCode.GET_KV_CONFIG, RequestCode.GET_KVLIST_BY_NAMESPACE):
         return _kv_answer(registry, question, namesrv)
     if code == RequestCode.GET_BROKER_MEMBER_GROUP:
-        # Source: RocketMQ 5.4.0 RouteInfoManager.getBrokerMemberGroup. The cluster is that of the question.
+        # Source: RocketMQ 5.4.0 RouteInfoManager.getBrokerMemberGroup. It repeats the cluster of the question.
         write, group = writer(namesrv), registry.broker_addr_table.get(question.subject)
         addrs = write.integer_mapping(
             (number, write.text(addr)) for number, addr in (group.java_addrs() if group else ())
@@ -101,7 +101,7 @@ def answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
         name, cluster = write.text(question.subject), write.text(question.scope)
         members = write.record([("brokerAddrs", addrs), ("brokerName", name), ("cluster", cluster)])
         body = write.record([("brokerMemberGroup", members)])
-        return Answer(ResponseCode.SUCCESS, body, "not set any response code")  # the remark of a fresh response stays
+        return Answer(ResponseCode.SUCCESS, body, "not set any response code")  # a fresh response's remark
     return _topic_list_answer(registry, question, namesrv)
 
 
@@ -143,7 +143,7 @@ def _topic_list_answer(registry: Registry, question: Question, namesrv: Namesrv)
 
 
 def route_json(route: TopicRouteData, namesrv: Namesrv, *, standard: bool) -> str:
-    """Return a route as the name server writes it, in standard JSON or in RocketMQ's own."""
+    """Return the JSON of a route, standard or RocketMQ's own."""
     write = writer(namesrv, standard=standard)
     servers = ((addr, write.strings(of)) for addr, of in route.filter_server_table if of is not None)
     fields = [
@@ -159,7 +159,7 @@ def route_json(route: TopicRouteData, namesrv: Namesrv, *, standard: bool) -> st
 
 
 def _cluster_info(registry: Registry, namesrv: Namesrv) -> str:
-    """Return the groups with their true ids, and the cluster sets."""
+    """Return the JSON of the cluster info: the groups with their true ids, and the cluster sets."""
     write = writer(namesrv)
     groups = (
         RouteBroker(name, g.cluster_name, tuple(g.java_addrs()), g.enable_acting_master, g.zone_name)
@@ -171,7 +171,7 @@ def _cluster_info(registry: Registry, namesrv: Namesrv) -> str:
 
 
 def kv_list_json(registry: Registry, namespace: str | None, namesrv: Namesrv) -> str | None:
-    """Return the entries of a KV namespace; None if it does not exist."""
+    """Return the JSON of the entries of a KV namespace; None if it does not exist."""
     entries = registry.kv_config_table.get(namespace)
     if entries is None:
         return None
@@ -181,7 +181,7 @@ def kv_list_json(registry: Registry, namespace: str | None, namesrv: Namesrv) ->
 
 
 def data_version_json(version: DataVersion, namesrv: Namesrv) -> str:
-    """Return a data version as QUERY_DATA_VERSION answers it."""
+    """Return the JSON of a data version in an answer to QUERY_DATA_VERSION."""
     state_version = str(version.state_version) if namesrv.profile.has_state_version else None
     counter = None if version.counter is None else str(version.counter)
     fields = [("counter", counter), ("stateVersion", state_version), ("timestamp", str(version.timestamp))]
@@ -189,12 +189,12 @@ def data_version_json(version: DataVersion, namesrv: Namesrv) -> str:
 
 
 def _shown(text: str | None) -> str:
-    """Return a text as Java puts it into a message."""
+    """Return a text as Java concatenates it into a message: null as `null`."""
     return "null" if text is None else text
 
 
 def remark_matches(answered: str | None, expected: str | None) -> bool:
-    """Return whether a remark is the expected one. What follows the documentation's address differs between builds."""
+    """Return whether a remark starts as expected. The text after the documentation's address differs between builds."""
     return answered == expected or (expected is not None and (answered or "").startswith(expected))
 
 
@@ -244,7 +244,7 @@ def mapping(write: _Writer, info: TopicQueueMappingInfo) -> str:
 
 
 class _Writer:
-    """Writes one of the two dialects; a value that is None is left out by `record` and `mapping`."""
+    """Writes JSON in one of the two dialects. `record` and the mappings omit values that are None."""
 
     def __init__(self, *, old_json: bool, standard: bool, has_zones: bool, sys_flag_name: str) -> None:
         self.standard, self.has_zones, self.sys_flag_name = standard, has_zones, sys_flag_name
@@ -289,7 +289,7 @@ _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': 
 
 
 def _old_escape(found: re.Match[str]) -> str:
-    """Return a character as fastjson 1 escapes it: its short form, else its UTF-16 units in upper-case hex digits."""
+    """Return a character as fastjson 1 escapes it: in its short form, else as UTF-16 units in upper-case hex digits."""
     short = _SHORT.get(found[0])
     if short is not None:
         return short
@@ -301,7 +301,7 @@ _writer = cache(_Writer)
 
 
 def writer(namesrv: Namesrv, *, standard: bool = False) -> _Writer:
-    """Return what writes the JSON of a name server: the same object for the same way of writing."""
+    """Return the JSON writer of a name server: one object for all that write alike."""
     of = namesrv.profile
     return _writer(
         old_json=of.old_json, standard=standard, has_zones=of.live_key_has_cluster, sys_flag_name=of.sys_flag_name
@@ -314,14 +314,14 @@ MISSING_BROKER_ID = "missing_broker_id"
 _REMARKS = {CRC32_MISMATCH: "crc32 not match", UNDECODABLE_BODY: "", MISSING_BROKER_ID: NULL_POINTER}
 _COUNTS: dict[type, str] = {events.WipeWritePerm: "wipeTopicCount", events.AddWritePerm: "addTopicCount"}
 MAX_REASON = 200
-"""So many characters of a remark are kept as the reason of a refusal."""
+"""Number of characters of a remark that are kept as the reason of a refusal."""
 
 
 def answer_to(event: events.Event, taken: Step, registry: Registry, namesrv: Namesrv) -> Answer:
-    """Return the answer to the request that was `event` and did `taken`; `registry` as before or after it.
+    """Return the answer to the request of `event`, whose step was `taken`; `registry` as before or after it.
 
-    An exception that leaves the processor becomes SYSTEM_ERROR with the exception's text. What a release refuses to
-    UPDATE_NAMESRV_CONFIG is not known here: its answer says it.
+    An exception that leaves the processor becomes SYSTEM_ERROR with the exception's text. Which properties a release
+    refuses in UPDATE_NAMESRV_CONFIG is not reproduced; only the recorded answer tells.
     """
     if taken.exception is not None:
         return Answer(ResponseCode.SYSTEM_ERROR, None, taken.exception)
@@ -347,9 +347,9 @@ def answer_to(event: events.Event, taken: Step, registry: Registry, namesrv: Nam
 
 
 def refusal_told(code: int | None, remark: str | None, topic_count: int | None = None) -> str | None:
-    """Return why a request was refused, as its answer says: its remark, or its code; None for no answer, or success.
+    """Return why a request was refused, from the remark or code of its answer; None for no answer, or success.
 
-    `topic_count`: of a registration. Where no remark was recorded, one with a single topic was refused for that (5.x).
+    `topic_count`: topics of a registration. A refusal without recorded remark is put down to a lone topic (5.x).
     """
     if code in (None, ResponseCode.SUCCESS):
         return None

@@ -1,4 +1,4 @@
-"""What the name server answers: routes, cluster info, topic lists, member groups, KV lists."""
+"""Queries over a registry: routes and topic lists, as the name server builds them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _V = TypeVar("_V")
 
 
 class RouteBroker(NamedTuple):
-    """One group of a route; `broker_addrs` in Java's iteration order, with an acting master already shown as id 0."""
+    """One group of a route; `broker_addrs` in Java's iteration order, with an acting master already under id 0."""
 
     broker_name: str | None
     cluster_name: str | None
@@ -28,10 +28,10 @@ class RouteBroker(NamedTuple):
 
 
 class TopicRouteData(NamedTuple):
-    """A route, its lists in the order in which the name server builds them.
+    """A route, with its lists in the order in which the name server builds them.
 
-    `filter_server_table` holds address -> list or None; `topic_queue_mapping_by_broker` is None where the server has no
-    such table or entry; `order_topic_conf` is set only by a server with orderMessageEnable.
+    `filter_server_table`: address -> list or None. `topic_queue_mapping_by_broker`: None if the server has no such
+    table or entry. `order_topic_conf`: only with orderMessageEnable.
     """
 
     queue_datas: tuple[tuple[str | None, QueueData], ...]
@@ -42,7 +42,7 @@ class TopicRouteData(NamedTuple):
 
 
 def pickup_topic_route_data(registry: Registry, topic: str | None, namesrv: Namesrv) -> TopicRouteData | None:
-    """Return the route of `topic`; None if it is unknown or none of its names has a group (TOPIC_NOT_EXIST).
+    """Return the route of `topic`; None if it is unknown or none of its broker names has a group (TOPIC_NOT_EXIST).
 
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.pickupTopicRouteData, and the request processors for
     orderTopicConf.
@@ -78,15 +78,15 @@ def pickup_topic_route_data(registry: Registry, topic: str | None, namesrv: Name
 
 
 def acts_for(topic: str | None, namesrv: Namesrv) -> bool:
-    """Return whether routes of a topic show a slave as master where the group has none."""
+    """Return whether routes of a topic show a slave as master if the group has none."""
     return namesrv.config.support_acting_master and not (topic or "").startswith(SYNC_BROKER_MEMBER_GROUP_PREFIX)
 
 
 def within_zone(route: TopicRouteData, zone: str, *, sorted_maps: bool) -> TopicRouteData:
-    """Return a route without the groups that have a master and are of another zone (names differ beside case).
+    """Return a route without the groups that have a master and are in another zone (names compared without case).
 
-    Their queue data and filter servers go with them. The filter reads the route from its JSON, so that the maps in it
-    are filled anew: in the order of their keys if it was written so (`sorted_maps`), and without nulls.
+    Their queue data and filter servers go with them. The filter parses the route from its JSON, which fills its maps
+    again: without nulls, and in the order of the keys if the JSON was sorted (`sorted_maps`).
 
     Source: RocketMQ 5.4.0 ZoneRouteRPCHook.
     """
@@ -113,7 +113,7 @@ def _refilled(entries: Iterable[tuple[str | None, _V]], in_order: bool) -> tuple
 
 @lru_cache(256)
 def _name_set(table: tuple[str | None, ...], is_sized: bool) -> list[str | None]:  # noqa: FBT001  hashed at each call
-    """Return the topic's broker names in the order of the HashSet that the server copies them into. The list is shared."""
+    """Return the topic's broker names in the order of the server's HashSet of them. The list is shared."""
     capacity = max(16, table_size_for(int(len(table) / 0.75) + 1)) if is_sized else 16
     return string_map(capacity, ((name, True) for name in table)).java_keys()
 
@@ -122,8 +122,8 @@ def _name_set(table: tuple[str | None, ...], is_sized: bool) -> list[str | None]
 def route_broker(name: str | None, group: BrokerData, acting_for: QueueData | None) -> RouteBroker:
     """Return the group as a route shows it.
 
-    With `acting_for`, the group's queue data of the topic on a server that supports acting masters: the smallest id
-    stands as master if there is none, acting masters are enabled and the queue data has no write bit.
+    `acting_for`: the group's queue data of the topic, on a server that supports acting masters. Then the smallest id
+    is shown as master if the group has none and enables acting masters, and the queue data lacks the write bit.
     """
     addrs = group.java_addrs()
     if (
@@ -140,7 +140,7 @@ def route_broker(name: str | None, group: BrokerData, acting_for: QueueData | No
 
 
 def _has_no_hash(cluster_name: str | None, addr: str | None) -> bool:
-    """Return whether 5.x fails to look up what hangs on a live key: a route ends with the broker where it does.
+    """Return whether a lookup by this live key throws in 5.x: the route then ends with that broker.
 
     Source: RocketMQ 5.4.0 BrokerAddrInfo.hashCode.
     """
@@ -165,7 +165,7 @@ def _filter_servers(
 
 
 def all_topic_list(registry: Registry, namesrv: Namesrv) -> list[str | None]:
-    """Return all topics in the order of the set that the server copies them into.
+    """Return all topics, in the order of the set into which the server copies them.
 
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getAllTopicList, TopicList.
     """
@@ -173,14 +173,14 @@ def all_topic_list(registry: Registry, namesrv: Namesrv) -> list[str | None]:
 
 
 def topics_by_cluster(registry: Registry, cluster_name: str | None, namesrv: Namesrv) -> list[str | None]:
-    """Return the topics with queue data of a name in the cluster's set; an unknown cluster has none.
+    """Return the topics with queue data of a broker name in the cluster's set; an unknown cluster has none.
 
     Source: RocketMQ 4.9.2, 4.9.7 and 5.4.0 RouteInfoManager.getTopicsByCluster.
     """
     members = registry.cluster_addr_table.get(cluster_name)
     names = [] if members is None else members.java_keys()
     if namesrv.profile.lists_queue_data and None in names:
-        names = names[: names.index(None)]  # asked whether it equals another, a name that is not there throws
+        names = names[: names.index(None)]  # comparing a null name with another throws
     topics = [
         topic for name in names for topic, queue_datas in registry.topic_queue_table.java_items() if name in queue_datas
     ]
@@ -188,7 +188,7 @@ def topics_by_cluster(registry: Registry, cluster_name: str | None, namesrv: Nam
 
 
 def system_topic_list(registry: Registry, namesrv: Namesrv) -> tuple[list[str | None], str | None]:
-    """Return all cluster names and the names in their sets, and the first address of the first group that has one.
+    """Return all cluster names with the names in their sets, and the first address of the first group that has one.
 
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getSystemTopicList.
     """
@@ -204,7 +204,7 @@ def system_topic_list(registry: Registry, namesrv: Namesrv) -> tuple[list[str | 
 
 
 def unit_topic_list(registry: Registry, namesrv: Namesrv, *, unit: bool | None, sub: bool | None) -> list[str | None]:
-    """Return the topics whose first queue data has the unit bit and the unit-sub bit as asked; None: not looked at.
+    """Return the topics whose first queue data has the unit bit and the unit-sub bit as asked; None: either.
 
     Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getUnitTopics, .getHasUnitSubTopicList,
     .getHasUnitSubUnUnitTopicList.

@@ -1,6 +1,6 @@
-"""Requests as a processor meets them: header fields by type, and the body decoded or the reason why it cannot be.
+"""Header fields of requests, read as the server's processors read them.
 
-A header field that is missing or cannot be read is null; the server logs that and goes on.
+A missing or unreadable field is null; the server logs that and continues.
 
 Source: RocketMQ 4.9.7 and 5.4.0 RemotingCommand.decodeCommandCustomHeader and the request headers of the name server.
 """
@@ -19,7 +19,7 @@ _ZONE_MODE, _ZONE_NAME = "__ZONE_MODE", "__ZONE_NAME"
 
 
 class BrokerHeader(NamedTuple):
-    """The fields by which requests name a broker."""
+    """Header fields that identify a broker."""
 
     cluster_name: str | None
     broker_addr: str | None
@@ -28,7 +28,7 @@ class BrokerHeader(NamedTuple):
 
 
 class RegisterHeader(NamedTuple):
-    """What REGISTER_BROKER's header says beside the broker."""
+    """Header fields of REGISTER_BROKER beside the broker's."""
 
     ha_server_addr: str | None
     enable_acting_master: bool | None
@@ -39,14 +39,14 @@ class RegisterHeader(NamedTuple):
 
 
 def broker_header(fields: Fields) -> BrokerHeader:
-    """Return the broker that a header names."""
+    """Return the header fields that identify a broker."""
     return BrokerHeader(
         fields.get("clusterName"), fields.get("brokerAddr"), fields.get("brokerName"), java_long(fields.get("brokerId"))
     )
 
 
 def register_header(fields: Fields) -> RegisterHeader:
-    """Return the rest of a registration's header."""
+    """Return the remaining header fields of a registration."""
     return RegisterHeader(
         fields.get("haServerAddr"),
         java_boolean(fields.get("enableActingMaster")),
@@ -58,7 +58,7 @@ def register_header(fields: Fields) -> RegisterHeader:
 
 
 def crc32_matches(header: RegisterHeader, body_crc32: int | None) -> bool:
-    """Return whether a registration's checksum fits its body. 0 says nothing; no body has the checksum 0.
+    """Return whether a registration's checksum fits its body. The header's 0 fits any body; no body counts as 0.
 
     Source: RocketMQ 4.9.7 and 5.4.0 DefaultRequestProcessor.checksum.
     """
@@ -66,7 +66,7 @@ def crc32_matches(header: RegisterHeader, body_crc32: int | None) -> bool:
 
 
 def zone_of(fields: Fields) -> str | None:
-    """Return the zone to which a question about a route restricts itself, None for no zone.
+    """Return the zone to which a client restricts a route; None: no restriction.
 
     Source: RocketMQ 5.4.0 ZoneRouteRPCHook.
     """
@@ -75,9 +75,9 @@ def zone_of(fields: Fields) -> str | None:
 
 
 def java_long(text: str | None) -> int | None:
-    """Return the number that `Long.parseLong` reads: an optional sign and decimal digits of any script.
+    """Return the number that `Long.parseLong` reads, an optional sign and decimal digits of any script.
 
-    None for what it refuses.
+    None if it would throw.
     """
     if text is None:
         return None
@@ -89,11 +89,11 @@ def java_long(text: str | None) -> int | None:
 
 
 def java_int(text: str | None) -> int | None:
-    """Return the number that `Integer.parseInt` reads; None for what it refuses."""
+    """Return the number that `Integer.parseInt` reads; None if it would throw."""
     value = java_long(text)
     return value if value is not None and _INT[0] <= value <= _INT[1] else None
 
 
 def java_boolean(text: str | None) -> bool | None:
-    """Return what `Boolean.parseBoolean` makes of a field; None for a missing one."""
+    """Return the value that `Boolean.parseBoolean` reads; None for a missing field."""
     return None if text is None else text.lower() == "true"

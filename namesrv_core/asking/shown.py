@@ -1,6 +1,6 @@
-"""Bodies of answers as JSON values, read in both dialects and compared; and what an answer shows of the registry: rows.
+"""Parsing answer bodies: as JSON values of either dialect, to compare them, and as the rows that they show.
 
-Bodies come from outside. One that does not have the form of an answer shows nothing.
+Bodies come from outside. A body that does not have the form of an answer shows nothing.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingIn
 
 _V = TypeVar("_V")
 SHORT_BODY = 8_192
-"""Bodies up to so many characters are kept as they were read, the last `KEPT_BODIES` of them: many answers say the same."""
+"""Bodies up to this many characters are cached parsed, the last `KEPT_BODIES` of them: many answers are equal."""
 KEPT_BODIES = 2_048
 NULL_KEY = "\ud800"
-"""The key `null`, as a text that no UTF-8 holds: a cluster or a broker without a name."""
+"""Stands for the key `null` (a cluster or a broker without a name): a text that UTF-8 cannot hold."""
 
 
 def same_json(one: str | None, other: str | None, *, ordered: bool) -> bool:
-    """Return whether two bodies say the same; without `ordered`, lists are compared as sets of their elements."""
+    """Return whether two bodies are equal as JSON; without `ordered`, regardless of the order of lists."""
     if one is None or other is None:
         return one == other
     unordered = _canonical_short if max(len(one), len(other)) <= SHORT_BODY else _canonical_body
@@ -35,7 +35,7 @@ def same_json(one: str | None, other: str | None, *, ordered: bool) -> bool:
 
 
 def read_json(text: str) -> Any:  # any JSON value
-    """Return the value of a body, RocketMQ's unquoted keys included: integers, and null as `NULL_KEY`.
+    """Return the JSON value of a body. RocketMQ's unquoted keys are read, too: integers, and null as `NULL_KEY`.
 
     Raises ValueError for anything else.
     """
@@ -83,7 +83,7 @@ _TEXT_OF = json.JSONEncoder(sort_keys=True)
 
 
 class ShownRoute(NamedTuple):
-    """A route: queue data and groups by broker name, filter servers by address; `mappings` by broker name."""
+    """Rows in a route: queue data, groups and `mappings` by broker name, filter servers by address."""
 
     queue_datas: dict[str | None, QueueData]
     groups: dict[str | None, BrokerData]
@@ -93,14 +93,14 @@ class ShownRoute(NamedTuple):
 
 
 class ShownCluster(NamedTuple):
-    """Cluster info: all groups, and the names in each cluster set."""
+    """Rows in cluster info: all groups, and the names in each cluster set."""
 
     groups: dict[str | None, BrokerData]
     clusters: dict[str | None, tuple[str | None, ...]]
 
 
 class ShownTopics(NamedTuple):
-    """The list of all topics."""
+    """Topics in the list of all topics."""
 
     topics: frozenset[str | None]
 
@@ -109,7 +109,7 @@ Shown = ShownRoute | ShownCluster | ShownTopics
 
 
 def shown_by(question: Question, answered: Answer) -> Shown | None:
-    """Return what `answered` shows; None for an error, or a body that is no answer to `question`."""
+    """Return the rows that `answered` shows; None for an error, or a body that is no answer to `question`."""
     if question.code == RequestCode.GET_ROUTEINFO_BY_TOPIC and answered.code == ResponseCode.TOPIC_NOT_EXIST:
         return ShownRoute({}, {}, {}, None, {})
     if answered.code != ResponseCode.SUCCESS or answered.body is None or question.code not in _READERS:
@@ -121,7 +121,7 @@ def shown_by(question: Question, answered: Answer) -> Shown | None:
 
 
 def shown_of(shown: ShownRoute | ShownCluster, names: Container[str | None]) -> ShownRoute | ShownCluster:
-    """Return what an answer shows of some broker names, whatever the order in which a cluster's names are listed."""
+    """Return the part of an answer about `names`; the names in a cluster are sorted."""
     groups = _of(shown.groups, names)
     if isinstance(shown, ShownCluster):
         clusters = {name: tuple(sorted((n for n in of if n in names), key=str)) for name, of in shown.clusters.items()}
@@ -141,7 +141,7 @@ def _of(by_name: dict[str | None, _V], names: Container[str | None]) -> dict[str
 
 
 def entries_shown(answered: Answer) -> dict[str, str | None] | None:
-    """Return the KV entries of a namespace that an answer lists; None: it is no such list."""
+    """Return the KV entries of a namespace in an answer; None if it is no such list."""
     try:
         table = read_json(answered.body or "")["table"] if answered.code == ResponseCode.SUCCESS else None
         return None if table is None else {_required(_name(key)): _text(value) for key, value in table.items()}
@@ -230,4 +230,4 @@ _READERS: dict[int, Callable[[str], Shown]] = {
     ),
 }
 SHOWING_CODES = frozenset(_READERS)
-"""Questions whose answers show rows."""
+"""Codes of questions whose answers show rows."""
