@@ -1,1 +1,1 @@
-"""Recorded events taken in their order: the loop, and what it learns where the past is not known."""
+"""The replay of recorded events in order, and what it learns from them while the past is not known."""

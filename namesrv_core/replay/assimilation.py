@@ -1,8 +1,8 @@
-"""What answers tell about a past that was not recorded.
+"""Learning from answers about a past that was not recorded.
 
-While a name server's past is unknown, its answers are compared with the registry as they come. An answer that differs
-only in what is not known of the registry corrects it: from then on the rows that it shows are known. One that differs
-in something known corrects nothing; that is for the verification to report.
+While a name server's past is unknown, each of its answers is compared with the registry. An answer that differs only
+in unknown rows corrects the registry, and the rows that it shows are known from then on. An answer that differs in a
+known row corrects nothing; the verification reports it.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from namesrv_core.machine.step import ORDER_TOPIC_CONFIG, step
 from namesrv_core.replay.belief import Belief, Evidence, certainty_of, rows_known
 
 _KEPT_QUESTIONS = 10_000
-Key = tuple[str, Part, Part]  # an Entity's parts: answers show many rows, and most of them are known
-_TOPIC = "topic"  # (topic, None): whether it is in a list of topics
+Key = tuple[str, Part, Part]  # an Entity as a plain tuple: answers show many rows, most of them known already
+_TOPIC = "topic"  # kind of Entity (topic, None): whether it is in a list of topics
 _NOTHING_NEW = Step(Outcome.NO_EFFECT, certainty=NOTHING_CERTAIN)
 
 
 def assimilate(belief: Belief, event: events.AnswerObserved) -> Step:
-    """Return what an answer corrects in the registry; `result` is its Evidence, if it is any.
+    """Return what an answer corrects in the registry; `result` is its Evidence, if there is any.
 
-    Without effect where something happened between question and answer: which side of it the answer shows is open. An acting
-    master stands in a route under the master's id: such members are not taken over.
+    An answer corrects nothing if an event took effect between question and answer: it may show the state before or
+    after that. Acting masters are not taken over, because a route shows them under the master's id.
     """
     if event.question.code == RequestCode.GET_KVLIST_BY_NAMESPACE:
         return _entries_shown(belief, event)
@@ -75,7 +75,7 @@ def assimilate(belief: Belief, event: events.AnswerObserved) -> Step:
 
 
 class Difference(NamedTuple):
-    """A row that the answer shows otherwise than the registry has it; None: it is not there."""
+    """A row with its value in the registry (`held`) and in the answer (`shown`); None: there is no row."""
 
     entity: Entity
     held: object | None
@@ -83,10 +83,10 @@ class Difference(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """What the last answer to a question shows; the same one says nothing new as long as this stands.
+    """The last answer to a question and the rows that it shows. While this stands, an equal answer tells nothing new.
 
-    `parts`: of the registry, with which it agreed, and must since its change of number `since` (None: it did not, or what it is
-    held against is more than the registry); nothing has become doubtful since `doubt`, nor has a member settled: `until_ms`.
+    It stands until one of `parts` of the registry changes after change `since`, anything becomes doubtful after
+    `doubt`, or the first member settles (`until_ms`). `parts` None: the answer told something, or more was compared.
     """
 
     answered: Answer
@@ -104,20 +104,20 @@ class _Read(NamedTuple):
 
 
 def _judged(belief: Belief, event: events.AnswerObserved) -> Literal[Outcome.UNKNOWN_PAST, Outcome.NO_EFFECT]:
-    """Judge an answer that shows no whole rows: it can only be told whether all is known that it depends on."""
+    """Return UNKNOWN_PAST if an answer without whole rows differs and may depend on something unknown."""
     question, answered = event.question, event.answered
     expected = answer(belief.registry, question, belief.namesrv)
     is_list = question.code in LIST_CODES
     differs = answered.fields != expected.fields or not same_json(answered.body, expected.body, ordered=False)
     if answered.code != expected.code:
-        differs = not is_list  # which may be disabled
+        differs = not is_list  # lists may be disabled by configuration
     if not differs or belief.knows_all_of(question):
         return Outcome.NO_EFFECT
     return Outcome.UNKNOWN_PAST
 
 
 def _entries_shown(belief: Belief, event: events.AnswerObserved) -> Step:
-    """Judge a list of the KV entries of a namespace; one that shows what was not known corrects them."""
+    """Return the step of a list of a namespace's KV entries; a list that shows unknown entries corrects them."""
     past, namespace = belief.past, event.question.subject
     outcome = _judged(belief, event)
     shown = entries_shown(event.answered)
@@ -130,7 +130,7 @@ def _entries_shown(belief: Belief, event: events.AnswerObserved) -> Step:
 
 
 class _Reading:
-    """One answer held against the registry. `until_ms`: when the first of its members without a live entry settles."""
+    """One answer compared with the registry. `until_ms`: when the first of its members without a live entry settles."""
 
     def __init__(self, belief: Belief, event: events.AnswerObserved, shown: Shown) -> None:
         self.belief, self.shown = belief, shown
@@ -140,7 +140,7 @@ class _Reading:
         self.until_ms, self._acts = math.inf, False
 
     def step(self) -> Step:
-        """Return what the answer corrects and makes known."""
+        """Return the step with the corrections and the evidence of the answer."""
         shown = self.shown
         differences = [pair for pair in self._pairs() if pair.held != pair.shown]
         if any(map(self.is_known, differences)):
@@ -161,7 +161,7 @@ class _Reading:
         return Step(Outcome.UNKNOWN_PAST, changes, result=Evidence(marks, listed))
 
     def parts(self) -> Sequence[TablePart] | None:
-        """Return the parts of the registry that the answer is held against; None: it is held against more."""
+        """Return the parts of the registry with which the answer is compared; None: it is compared with more."""
         if self._acts:
             return None
         if isinstance(self.shown, ShownCluster):
@@ -175,7 +175,7 @@ class _Reading:
     # -- differences -----------------------------------------------------------------------------------------------
 
     def _pairs(self) -> Iterator[Difference]:
-        """Yield what the registry has, and the answer shows, of each row that either has, or of more."""
+        """Yield each row in the registry or the answer with both values, equal ones included."""
         shown = self.shown
         if isinstance(shown, ShownCluster):
             yield from self._cluster_pairs(shown)
@@ -203,7 +203,7 @@ class _Reading:
             yield from _pairs("topic_queue_mapping", self.topic, mappings, shown.mappings)
 
     def _acting_pairs(self, name: str | None, shown: ShownRoute) -> Iterator[Difference]:
-        """Compare a group that may have an acting master: as routes show it, or its true ids if not all are known, or may go."""
+        """Compare a group that may have an acting master: in a route's form if all members are known, else by true ids."""
         self._acts = True
         held, group = self.registry.broker_addr_table.get(name), shown.groups[name]
         if held is not None and self.belief.knows_members(name):
@@ -234,14 +234,14 @@ class _Reading:
             yield Difference(Entity(_TOPIC, topic, None), None if present else True, True if present else None)
 
     def is_known(self, difference: Difference) -> bool:
-        """Return whether the registry can be relied on where the answer shows otherwise."""
+        """Return whether the registry's value is reliable, so that the answer cannot correct it."""
         entity, held, _ = difference
         if entity.kind == _TOPIC:
             return self._topic_is_known(entity.one, present=held is not None)
         return self.belief.is_known(entity, present=held is not None)
 
     def _topic_is_known(self, topic: Part, *, present: bool) -> bool:
-        """A topic is there while any of its rows is; it is not there only if all that it could have are known."""
+        """Return whether it is known that a topic exists (one known row suffices), or does not (all must be known)."""
         if not present:
             return self.past.hears and self.past.knows_all("topic_queue", topic)
         rows = (Entity("topic_queue", topic, name) for name in self._rows_of(topic))
@@ -253,14 +253,14 @@ class _Reading:
     # -- what becomes known ----------------------------------------------------------------------------------------
 
     def doubts(self, differences: list[Difference]) -> Iterator[Mark]:
-        """Yield doubts about the queue data of groups that have lost a member: with their master they lost the write bit."""
+        """Yield doubts about the queue data of groups that lost a member: losing the master clears the write bit (5.x)."""
         if self.namesrv.profile.batches_unregistrations:
             for entity, held, shown in differences:
                 if entity.kind == "broker_addr" and held is not None and shown is None:
                     yield Mark(Entity("topic_queue", ANY, entity.one), known=False)
 
     def known_by(self) -> Iterator[Key]:
-        """Yield what the answer makes known, differences or not: the parts of an `Entity`."""
+        """Yield the entities that the answer makes known, whether they differ or not."""
         if isinstance(self.shown, ShownRoute):
             yield from self._known_by_route(self.shown)
         elif isinstance(self.shown, ShownCluster):
@@ -299,7 +299,7 @@ class _Reading:
             yield ("broker_addr", name, broker_id)
             key = live_key_of(self.namesrv, group.cluster_name, addr)  # type: ignore[union-attr]  # it has members
             if self.belief.has_live_entry(key):
-                # A registration that may have been refused: it was not, for its address is there.
+                # Its registration may have been refused. The address in the answer shows that it was not.
                 yield from (("broker_live", *key), (SETTLED, *key))
             elif self.past.now_ms > (gone_ms := self.belief.gone_ms(key)):
                 yield (SETTLED, *key)
@@ -309,9 +309,9 @@ class _Reading:
     # -- corrections -----------------------------------------------------------------------------------------------
 
     def corrections(self, differences: list[Difference]) -> Iterator[Change]:
-        """Yield the changes that make the registry show what the answer shows, groups before their queue data.
+        """Yield the changes that bring the registry into line with the answer, groups before their queue data.
 
-        A list of topics takes away what it does not name; what it names has rows of which it shows nothing.
+        A list of topics removes the topics that it does not name. It cannot add any: it does not show their rows.
         """
         shown = self.shown
         if isinstance(shown, ShownTopics):
@@ -337,7 +337,7 @@ class _Reading:
                 yield Change(TABLE_OF[entity.kind], (as_text(entity.one), as_text(entity.other)), value)
 
     def _reordered(self, shown: ShownRoute) -> Iterator[Change]:
-        """Yield the changes that put queue data in the order shown, where they lie in a list: from the first that is elsewhere."""
+        """Yield changes that put listed queue data in the order shown, from the first misplaced one on (before 4.9.4)."""
         if not self.namesrv.profile.lists_queue_data:
             return
         rows = self.registry.topic_queue_table.get(self.topic)
@@ -363,9 +363,9 @@ class _Reading:
         )
 
     def _true_group(self, name: str | None, shown: ShownRoute) -> BrokerData | None:
-        """Return the group as far as a route shows it; of an acting master, only the registry can know the id.
+        """Return the group as far as a route shows it, with the id of an acting master from the registry.
 
-        None also where it does not know it, and no other member is shown.
+        None if the route has no such group, or shows only an acting master whose id the registry does not know.
         """
         group = shown.groups.get(name)
         if group is None or not self._may_act(name, shown):
@@ -377,12 +377,12 @@ class _Reading:
         return group._replace(broker_addrs=members) if members else None
 
     def _as_routed(self, name: str | None, group: BrokerData, shown: ShownRoute) -> BrokerData:
-        """Return the group as a route shows it that has the queue data of `shown`."""
+        """Return the group in the form of a route with the queue data of `shown`."""
         route = queries.route_broker(name, group, shown.queue_datas.get(name))
         return group._replace(broker_addrs=route.broker_addrs)
 
     def _keys_of(self, shown: ShownRoute) -> list[LiveKey]:
-        """Return the live keys of the addresses in a route: it shows their filter servers."""
+        """Return the live keys of the addresses in a route, under which their filter servers are stored."""
         return [
             live_key_of(self.namesrv, group.cluster_name, addr)
             for group in shown.groups.values()
@@ -421,10 +421,10 @@ def _known(keys: Iterable[Key]) -> tuple[Mark, ...]:
 
 
 def assimilate_response(belief: Belief, event: events.ResponseObserved) -> Step:
-    """Return what the response to a beat, which was just taken, corrects; `result` is its Evidence, if it is any.
+    """Return what the response to a request just applied corrects; `result` is its Evidence, if there is any.
 
-    A registration is told the whole order configuration, and a slave its master; what the master's live entry is it is not. A
-    version query is told of a live entry that it does not bring into being: that it is there, and its version, teaches nothing.
+    The response to a registration shows the whole order configuration, and to a slave its master, but not the master's
+    live entry. The response to a version query, which creates no live entry, corrects nothing.
     """
     registry, past, namesrv = belief.registry, belief.past, belief.namesrv
     asked, answered = event
@@ -435,13 +435,13 @@ def assimilate_response(belief: Belief, event: events.ResponseObserved) -> Step:
             "broker_live", *key
         )
         return Step(Outcome.UNKNOWN_PAST if is_unknown else Outcome.NO_EFFECT)
-    if isinstance(asked, (events.WipeWritePerm, events.AddWritePerm)):  # how many topics of a broker name there are
+    if isinstance(asked, (events.WipeWritePerm, events.AddWritePerm)):  # answered with the broker name's topic count
         is_unknown = answered.fields != expected.fields and not past.knows_all_topics()
         return Step(Outcome.UNKNOWN_PAST if is_unknown else Outcome.NO_EFFECT)
     changes: list[Change] = []
     marks: list[Mark] = []
     unknown: list[bool] = []
-    if answered.code != expected.code:  # whether a single topic is refused hangs on whether the id is there
+    if answered.code != expected.code:  # a lone topic is refused only if the id is new to the group
         unknown.append(not past.knows("broker_addr", asked.broker_name, asked.broker_id))
     elif answered.fields != expected.fields:
         unknown.append(not _knows_master(belief, asked))
@@ -460,7 +460,7 @@ def assimilate_response(belief: Belief, event: events.ResponseObserved) -> Step:
 
 
 def _knows_master(belief: Belief, asked: events.RegisterBroker) -> bool:
-    """Return whether it is known which master the group has, and whether that lives."""
+    """Return whether the group's master, or its absence, is known, and also the master's live entry."""
     past, group = belief.past, belief.registry.broker_addr_table.get(asked.broker_name)
     addr = None if group is None else group.addr_of.get(MASTER_ID)
     key = live_key_of(belief.namesrv, asked.cluster_name, addr)
@@ -470,7 +470,7 @@ def _knows_master(belief: Belief, asked: events.RegisterBroker) -> bool:
 
 
 def _master_shown(registry: Registry, asked: events.RegisterBroker, addr: str | None) -> list[Change]:
-    """Return the change that gives the slave's group the master whose address it was told."""
+    """Return the change that gives the slave's group the master in the response."""
     group = registry.broker_addr_table.get(asked.broker_name)
     if group is None or addr is None or group.addr_of.get(MASTER_ID) == addr:
         return []
@@ -480,7 +480,7 @@ def _master_shown(registry: Registry, asked: events.RegisterBroker, addr: str | 
 
 
 def entries_corrected(registry: Registry, namespace: str | None, shown: Mapping[str, str | None]) -> Iterator[Change]:
-    """Yield what makes the KV entries of a namespace those that a list shows; one without a value is in no list, and stays."""
+    """Yield changes that make a namespace's KV entries those of a list; null values, which no list shows, stay."""
     held: Mapping[str | None, KvValue] = registry.kv_config_table.get(namespace) or {}
     if namespace not in registry.kv_config_table:
         yield Change("kv_config_table", (namespace, None), KvValue(None))

@@ -1,13 +1,13 @@
-"""A registry that is a best guess, and how far it can be relied on: what can go without an event that shows it.
+"""How far a registry that is a best guess can be relied on: which rows can go without a recorded event.
 
-A broker that has not been heard since the recording began may have a lease, and a connection that nobody knows to be
-its own: the scan or the end of that connection takes it down, and no event tells. Until its live entry has been seen, or
-must have ended, its place in its group is known only at the instant of an answer that shows it. So is everything where only
-answers are recorded: what they do not show comes, changes and goes unseen between them.
+A broker may have registered before the recording began, over a connection that is not known to be its own. A scan, or
+the end of that connection, then removes it without an event that tells. Until its live entry has been seen, or must
+have ended, its place in its group is known only at the instant of an answer that shows it. If only answers are
+recorded, this holds for every row: rows come, change and go unseen between answers.
 
-A transition works on the registry as it is believed to be. Here is said how far its effect is certain: an event that
-determines a row whatever was there before makes the row known, one whose effect hangs on something unknown makes rows
-doubtful. Nothing is taken for known because it is likely.
+A transition works on the best guess. `learn` decides how far its effect is certain. An event that determines a row
+whatever was there before makes the row known; an event whose effect depends on something unknown makes rows doubtful.
+Nothing counts as known because it is likely.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _ABOUT_ONE_NAME = (events.RegisterBroker, events.UnregisterBroker)
 
 
 class Evidence(NamedTuple):
-    """What an answer makes known; `listed`: the topics of a complete list."""
+    """Knowledge from an answer: marks; `listed`: the topics of a complete list."""
 
     marks: tuple[Mark, ...] = ()
     listed: frozenset[str | None] | None = None
 
 
 class Unseen(NamedTuple):
-    """What of a broker name may go, or have gone, unseen: members by their ids, its last member, its queue data."""
+    """Rows of a broker name that may go, or have gone, unseen: members by id, the whole group, its queue data."""
 
     ids: Collection[int] = ()
     group: bool = False
@@ -50,16 +50,16 @@ _NOTHING = Unseen()
 
 @dataclass(slots=True)
 class Belief:
-    """The registry of a name server as it is believed to be; `past`: what is known of it."""
+    """The best guess at a name server's registry; `past`: what is known of it."""
 
     registry: Registry
     past: Past
     namesrv: Namesrv
 
     def has_settled(self, key: LiveKey) -> bool:
-        """Return whether the entry under `key`, or its absence, stays as it is until an event shows otherwise.
+        """Return whether the entry under `key`, or its absence, stays as it is until a recorded event changes it.
 
-        A lease that has ended waits for a scan; when that runs is unknown, too, while the server's start is.
+        An ended lease waits for a scan. While the scan's phase is unknown, the time of that scan is unknown, too.
         """
         past, registry = self.past, self.registry
         if not past.knows(SETTLED, *key):
@@ -68,16 +68,16 @@ class Belief:
         return bool(past.phase_known) or live is None or registry.last_update_ms[key] + live.lease_ms >= past.now_ms
 
     def has_live_entry(self, key: LiveKey) -> bool:
-        """Return whether there is a live entry under `key`, of which something is known.
+        """Return whether there is a marked live entry under `key`.
 
-        One without a mark is from before a gap: an answer that shows its address says nothing of it.
+        An entry without a mark is from before a gap: an answer that shows its address says nothing about it.
         """
         return key in self.registry.broker_live_table and self.past.has_mark("broker_live", *key)
 
     def unseen_of(self, name: str | None) -> Unseen:
-        """Return what of `name` may go, or have gone, unseen.
+        """Return the rows of `name` that may go, or have gone, unseen.
 
-        Queue data go with the group, and in 5.x lose the write bit when a group that may have an acting master has no master.
+        Queue data go with the group. In 5.x they lose the write bit if the group has no master and may have an acting one.
         """
         group = self.registry.broker_addr_table.get(name)
         if group is None:
@@ -97,7 +97,7 @@ class Belief:
         return Unseen(ids, is_all, is_all or (may_act and not has_master))
 
     def doubt(self, name: str | None) -> None:
-        """Note doubts about all of `name` that may have gone unseen."""
+        """Mark the rows of `name` that may have gone unseen as doubtful."""
         unseen = self.unseen_of(name)
         doubted = [Entity("broker_addr", name, broker_id) for broker_id in unseen.ids]
         if unseen.group:
@@ -107,7 +107,7 @@ class Belief:
         self.past.note(Mark(entity, known=False) for entity in doubted)
 
     def settle_the_silent(self) -> None:
-        """Note the members whose entries must have ended by now: what went with them has gone, the rest stays."""
+        """Mark members that were silent for longer than any lease as settled: their live entries must have ended by now."""
         past = self.past
         if past.now_ms <= past.settle_ms:
             return
@@ -126,14 +126,14 @@ class Belief:
                     past.settle_ms = min(past.settle_ms, gone_ms)
 
     def gone_ms(self, key: LiveKey) -> int:
-        """Return the instant after which a scan has removed an entry under `key`, if there was one and no new event."""
+        """Return the instant (ms) by which a scan has removed any entry under `key`, unless a new event renewed it."""
         heard_ms = max(self.past.heard_from_ms, self.past.beats.get(key, 0))
         return heard_ms + self.past.longest_lease_ms + self.namesrv.scan_period_ms
 
     def is_known(self, entity: Entity, *, present: bool) -> bool:
-        """Return whether what the registry holds of `entity` can be relied on.
+        """Return whether the registry's row of `entity`, or its absence, is reliable.
 
-        `present`: the registry has it. What is known to be absent does not appear unseen, if brokers are heard.
+        `present`: the registry has the row. A row known to be absent cannot appear unseen if requests are recorded.
         """
         kind, one, other = entity
         known = self.past.hears and self.past.knows(kind, one, other)
@@ -150,11 +150,11 @@ class Belief:
         return known
 
     def knows_members(self, name: str | None) -> bool:
-        """Return whether all members of `name` are known, and none may have gone unseen."""
+        """Return whether all members of `name` are known and none may have gone unseen."""
         return self.past.hears and self.past.knows_all("broker_addr", name) and not self.unseen_of(name).ids
 
     def knows_all_of(self, question: Question) -> bool:
-        """Return whether all is known that the answer to `question` depends on."""
+        """Return whether everything on which the answer to `question` depends is known."""
         past = self.past
         if not past.hears:
             return False
@@ -173,12 +173,12 @@ class Belief:
 
 
 def rows_known(marks: Iterable[Mark]) -> set[Entity]:
-    """Return the rows that marks make known by their own keys."""
+    """Return the rows that `marks` make known by their own keys, not by patterns."""
     return {entity for entity, known in marks if known and entity.one is not ANY and entity.other is not ANY}
 
 
 def certainty_of(known: Iterable[Entity], begun: Iterable[Entity] = ()) -> Certainty:
-    """Return what is known, and was before the event, as rows of histories."""
+    """Return the rows known after an event, and those known before it, as rows of histories."""
     rows = Certainty(frozenset(map(_row_key, known)), frozenset(map(_row_key, begun)))
     return rows if rows.known or rows.begun else NOTHING_CERTAIN
 
@@ -191,7 +191,7 @@ def _row_key(entity: Entity) -> tuple[str, tuple[object, ...]]:
 
 
 def doubt_what_went_silently(belief: Belief, event: events.Event, at_ms: int) -> None:
-    """Before an event: note what of the names concerned may have gone unseen by now."""
+    """Before an event, mark rows of its broker names that may have gone unseen by now as doubtful."""
     past = belief.past
     past.now_ms = at_ms
     if not past.hears:
@@ -205,9 +205,9 @@ def doubt_what_went_silently(belief: Belief, event: events.Event, at_ms: int) ->
 
 
 def learn(belief: Belief, event: events.Event, step: Step, at_ms: int) -> Step:
-    """Note what `step` makes known and doubtful, and return it with its certainty. `belief`: before the step.
+    """Mark what `step` makes known and doubtful, and return the step with its certainty. `belief`: before the step.
 
-    `at_ms`: of a heartbeat when it came, of a run when the last of its heartbeats came.
+    `at_ms`: time of the event; for a run, of its last heartbeat.
     """
     past = belief.past
     if isinstance(event, _HEARTBEATS):
@@ -231,7 +231,7 @@ def learn(belief: Belief, event: events.Event, step: Step, at_ms: int) -> Step:
 
 
 def _shown(past: Past, step: Step) -> Step:
-    """Note what an answer or a response shows, and return its step with its certainty: how rows stood before it is open."""
+    """Note what an answer or a response shows; return its step, in which no row's value before the event is known."""
     if not isinstance(step.result, Evidence):
         return step if step.certainty is not None else _certain(step, NOTHING_CERTAIN)
     marks, listed = step.result
@@ -247,7 +247,7 @@ def _shown(past: Past, step: Step) -> Step:
 
 
 def _logged(past: Past, event: events.ChangeLogged, step: Step, changed: list[Entity]) -> Step:
-    """Note what lines of a log show, and return their step with its certainty: what they do not show may have changed unseen."""
+    """Note what log lines show; return their step, in which a row's value before is known only if its line tells it."""
     past.is_logged = True
     told = {(row.kind, row.one, row.other): row.is_new for row in event.rows}
     masters = {row.one for row in event.rows if row.kind == "broker_addr" and row.is_new}
@@ -267,7 +267,7 @@ def _logged(past: Past, event: events.ChangeLogged, step: Step, changed: list[En
 
 
 def _is_known_renewal(belief: Belief, change: Change) -> bool:
-    """Return whether a change replaces a live entry by a known one: answers show whether it is there, and nothing that is in it."""
+    """Return whether a change only replaces a known live entry: answers depend on its existence, not on its fields."""
     return (
         change.table == "broker_live_table"
         and change.value is not None
@@ -285,7 +285,7 @@ def _certain(step: Step, certainty: Certainty) -> Step:
 
 
 def _entities_of(change: Change) -> Iterator[Entity]:
-    """Yield what a change puts or removes, by the keys of the histories."""
+    """Yield the entities of a change, by the keys of the histories."""
     if change.table == "broker_addr_table":
         if isinstance(change.value, BrokerData):
             for broker_id, _ in change.value.broker_addrs:
@@ -325,7 +325,7 @@ def _doubt(kind: str, one: Part, other: Part) -> Mark:
 
 
 class _Registration:
-    """What one registration makes known: whether it counted at all, and whether it wrote its topics."""
+    """Marks of one registration. They depend on whether it was accepted and whether it wrote its topics."""
 
     def __init__(self, belief: Belief, event: events.RegisterBroker, step: Step) -> None:
         self.registry, self.past, self.namesrv = belief.registry, belief.past, belief.namesrv
@@ -337,7 +337,7 @@ class _Registration:
         self.id_known = self.past.knows("broker_addr", self.name, self.broker_id)
 
     def marks(self) -> Iterator[Mark]:
-        """Yield what is known and doubtful after it."""
+        """Yield the marks after the registration."""
         if self.step.swallowed and not self.step.changes:
             return
         event, past, name = self.event, self.past, self.name
@@ -363,7 +363,7 @@ class _Registration:
             yield from self._topics()
 
     def _counts(self) -> bool:
-        """Return whether it is certain that it was accepted, or that it was not."""
+        """Return whether it is certain if the registration was accepted."""
         lone = self.event.topics is None or len(self.event.topics) == 1
         if self.profile.refuses_lone_topic and lone and not self.id_known:
             return False
@@ -374,7 +374,7 @@ class _Registration:
         return self.id_known and (same or self.past.knows("broker_live", self.event.cluster_name, old_addr))
 
     def _role(self) -> bool | None:
-        """Return whether its topics count: yes for a master, for a slave in 5.x if it has the smallest id, if known."""
+        """Return whether its topics count: a master's, and in 5.x those of the slave with the smallest id; None: unknown."""
         if self.event.topics is None:
             return False
         if self.broker_id == MASTER_ID:
@@ -390,7 +390,7 @@ class _Registration:
         return True if self.past.knows_all("broker_addr", self.name) else None
 
     def _writes(self) -> bool | None:
-        """Return whether it writes all its topics: if the id is new or the version another one than stored."""
+        """Return whether it writes all its topics, because the id is new or the version differs; None: unknown."""
         first = (
             not self.addrs.get(self.broker_id)
             if self.profile.live_key_has_cluster
@@ -423,9 +423,9 @@ class _Registration:
                 yield mark("topic_queue_mapping", mapping.topic, mapping.bname)
 
     def _same_either_way(self, topic: str, written: object, *, certain: bool) -> bool:
-        """Return whether the row is known, and the same whether the registration wrote it or not.
+        """Return whether the row is known and the same whether or not the registration wrote it.
 
-        `certain`: the registration counts, so that it brings back a topic that was not there (5.x).
+        `certain`: the registration counts, so that it brings back a missing topic (5.x).
         """
         if not self.past.knows("topic_queue", topic, self.name):
             return False
@@ -435,7 +435,7 @@ class _Registration:
         return held == written
 
     def _only_these(self, *, certain: bool) -> Iterator[Mark]:
-        """All topics of the name but the ones registered go: what is not among them is known to be absent."""
+        """Yield the marks of a registration that deletes unlisted topics: if it counts, these are known to be absent."""
         topics = self.event.topics.queue_datas if self.event.topics is not None else {}
         if not certain:
             for topic in self.registry.topic_queue_table.topics_of_name(self.name):
@@ -463,9 +463,9 @@ def _unregistration(belief: Belief, event: events.UnregisterBroker, step: Step) 
 
 
 def _removal(belief: Belief, step: Step) -> Iterator[Mark]:
-    """What a lost channel or a scan removes: gone is what was shown to be there, the rest is doubtful.
+    """Yield the marks of a lost channel or a scan: rows known to have existed are gone, the others are doubtful.
 
-    Should it be seen again, the removal was wrong: that is no matter of the past, whoever decided when it happened.
+    If such a row is seen again, the removal was wrong. That is a fault of the event, not of an unknown past.
     """
     registry, past = belief.registry, belief.past
     certain = True
@@ -491,7 +491,7 @@ def _removal(belief: Belief, step: Step) -> Iterator[Mark]:
 
 
 def _after_loss(belief: Belief, name: str | None, step: Step) -> Iterator[Mark]:
-    """What is known of a completely known group after it has lost a member: if it is gone, so is all that it had."""
+    """Yield the marks of a completely known group after the loss of a member: all its rows go with its last member."""
     left: object | None = belief.registry.broker_addr_table.get(name)
     for change in step.changes:
         if change.table == "broker_addr_table" and change.key[0] == name:
@@ -504,7 +504,7 @@ def _after_loss(belief: Belief, name: str | None, step: Step) -> Iterator[Mark]:
 
 
 def _doubts_about(name: str | None) -> Iterator[Mark]:
-    """A group that is not known completely has lost a member: it may be gone with all that it had, or not."""
+    """Yield the doubts about an incompletely known group after the loss of a member: all of it may be gone."""
     yield _doubt("topic_queue", ANY, name)
     yield _doubt("cluster_addr", ANY, name)
     yield _doubt(GROUP, name, ANY)
@@ -525,7 +525,7 @@ def _topic_deletion(belief: Belief, event: events.DeleteTopic) -> Iterator[Mark]
 
 
 def _topic_registration(belief: Belief, event: events.RegisterTopic) -> Iterator[Mark]:
-    """All entries are stored if all their names have groups; else it hangs on which have, and whether the topic was."""
+    """Yield the marks of its entries: known if all names certainly have groups, so that all entries are stored."""
     names = [name for name, _ in event.queue_datas or ()]
     groups = [belief.registry.broker_addr_table.get(name) for name in names]
     certain = all(
