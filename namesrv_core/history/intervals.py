@@ -1,4 +1,4 @@
-"""Intervals from changes: what was in a table from when to when, and which events opened and closed it; and the way back."""
+"""Intervals of rows (from when to when, opened and closed by which events) from changes, and changes from intervals."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ TABLE_OF: dict[str, TableName] = {history: table for table, history in HISTORY_O
 
 
 class Position(NamedTuple):
-    """Where a change stands: the seq of its event and its number within the event."""
+    """Position of a change: the seq of its event and its number within the event."""
 
     seq: int
     no: int
 
 
 class By(NamedTuple):
-    """What changed something: its position, the event, and when it took effect, in microseconds."""
+    """Cause of a change: its position, the event, and when that took effect (microseconds since the epoch)."""
 
     at: Position
     event_id: str
@@ -56,7 +56,7 @@ class Member(NamedTuple):
 
 
 class Reported(NamedTuple):
-    """Value of a data_version interval: what a broker reported, and what it had reported before."""
+    """Value of a data_version interval: the version that a broker reported, and the one before."""
 
     data_version: DataVersion | None
     previous: DataVersion | None
@@ -66,10 +66,10 @@ class Reported(NamedTuple):
 class Interval(NamedTuple):
     """One row of a history. Times in microseconds since the epoch; `valid_to_us` None: open.
 
-    `entered_at` and `outer_entered_at`: where the key, and the key of the outer map, entered their maps.
-    `first_update_ms` and `last_update_ms` belong to broker_live only. `known_from_us`: since when it is known to be so;
-    None: only believed, in a recording that began mid-life. `beginning_seen`: whether it began at `valid_from_us`; else it
-    may have been so before.
+    `entered_at` and `outer_entered_at`: positions at which the key, and the key of the outer map, entered their maps.
+    `first_update_ms` and `last_update_ms`: broker_live only. `known_from_us`: since when the row is known; None: it is a
+    best guess, in a recording that began mid-life. `beginning_seen`: whether the row began at `valid_from_us`;
+    otherwise it may have begun earlier.
     """
 
     table: str
@@ -90,14 +90,14 @@ class Interval(NamedTuple):
 
     @property
     def closed(self) -> By | None:
-        """Return what closed it; None: it is open."""
+        """Return the cause of its closing; None: it is open."""
         if self.closed_at is None or self.closed_by is None or self.valid_to_us is None:
             return None
         return By(self.closed_at, self.closed_by, self.valid_to_us)
 
 
 class MapCapacity(NamedTuple):
-    """How many buckets a map of a registry has: a table's own, or, `is_inner`, the one under `outer` in it."""
+    """Number of buckets of a map in a registry: the table itself or, with `is_inner`, its inner map under `outer`."""
 
     table: TableName
     is_inner: bool
@@ -108,7 +108,7 @@ class MapCapacity(NamedTuple):
 class Histories:
     """The open intervals of one registry.
 
-    `record` turns changes into closed intervals; `open_intervals` are what is left.
+    `record` turns changes into closed intervals; `open_intervals` yields the remaining ones.
     """
 
     def __init__(self, carried: Iterable[Interval] = ()) -> None:
@@ -123,12 +123,12 @@ class Histories:
     def record(
         self, changes: Iterable[Change], *, seq: int, event_id: str, at_us: int, certainty: Certainty | None = None
     ) -> Iterator[Interval]:
-        """Yield the intervals that the changes of one event close. `certainty` None: all of it is certain."""
+        """Yield the intervals that the changes of one event close. `certainty` None: all changes are certain."""
         for no, change in enumerate(changes):
             at = Position(seq, no)
             for table, key, value in self._rows_of(change):
                 closed = self._replace(table, key, value, By(at, event_id, at_us), certainty)
-                # What one event both puts and replaces was never there for anyone to see.
+                # A row that one event both puts and replaces was never visible.
                 if closed is not None and closed.opened_at.seq != seq:
                     yield closed
         for table, key in certainty.known if certainty is not None else ():
@@ -149,7 +149,7 @@ class Histories:
         return self._replace("data_version", key, Reported(version, before, regression), by)
 
     def has_reported(self, key: Key, version: DataVersion | None) -> bool:
-        """Return whether `version` is what a broker reported last."""
+        """Return whether `version` is the one that a broker reported last."""
         last = self._open.get("data_version", {}).get(key)
         return last is not None and isinstance(last.value, Reported) and last.value.data_version == version
 
@@ -158,7 +158,7 @@ class Histories:
         self._beats[key] = at_ms
 
     def open_intervals(self) -> Iterator[Interval]:
-        """Yield the intervals that are open."""
+        """Yield the open intervals."""
         for table, rows in self._open.items():
             if table == "broker_live":
                 yield from (_beaten(interval, self._beats.get(key)) for key, interval in rows.items())
@@ -168,7 +168,7 @@ class Histories:
     def _rows_of(self, change: Change) -> Iterator[tuple[str, Key, object | None]]:
         """Yield (history, key, value) for one change; a change of a group becomes changes of its members.
 
-        What is new or different is put before what is gone is removed: the group itself stays in its map throughout.
+        New and changed members come before removed ones, so that the group itself stays in its map throughout.
         """
         if change.table != "broker_addr_table":
             if change.table in HISTORY_OF:
@@ -195,13 +195,13 @@ class Histories:
     def _replace(
         self, table: str, key: Key, value: object | None, by: By, certainty: Certainty | None = None
     ) -> Interval | None:
-        """Close what is open under `key`, open what is put (`value` not None), and return what was closed."""
+        """Close the open interval under `key`, open one for `value` if it is not None, and return the closed one."""
         at, event_id, at_us = by
         old, closed, outer = self._open.get(table, {}).pop(key, None), None, None
         is_live = table == "broker_live"
         beat_ms = self._beats.pop(key, None) if is_live else None
         if old is not None:
-            # A clock that steps back may end an entry before its last beat.
+            # If the clock steps back, an entry may end before its last heartbeat.
             last_ms = None if beat_ms is None else min(beat_ms, at_us // US_PER_MS)
             closed = _beaten(old, last_ms)._replace(valid_to_us=at_us, closed_by=event_id, closed_at=at)
         if table in _NESTED and not (old is None and value is None):
@@ -229,30 +229,30 @@ class Histories:
         return closed
 
     def carry(self, interval: Interval) -> None:
-        """Go on with an open interval of the day before."""
+        """Continue an open interval of the day before."""
         self._open.setdefault(interval.table, {})[interval.key] = interval
         if interval.table == "broker_addr":
             self._members.setdefault(interval.key[0], {})[interval.key] = None
         if interval.outer_entered_at is not None:
             outer = (interval.table, interval.key[0])
-            # Names whose rows nothing asked for meet no outer key: of several times, the first counts.
+            # Rows that were never loaded did not see the outer key enter; of several such times, the first counts.
             entered, members = self._outer.get(outer, (interval.outer_entered_at, 0))
             self._outer[outer] = (min(entered, interval.outer_entered_at), members + 1)
 
 
 def _beaten(interval: Interval, beat_ms: int | None) -> Interval:
-    """Return an interval with the last update of its live entry; None: it has it already."""
+    """Return an interval with the last update of its live entry; `beat_ms` None: it has that already."""
     return interval if beat_ms is None else interval._replace(last_update_ms=beat_ms)
 
 
 def restored(registry: Registry, carried: Iterable[Interval], capacities: Iterable[MapCapacity] = ()) -> None:
-    """Put the day before's open intervals into an empty registry, in the order in which their keys entered its maps.
+    """Put the open intervals of the day before into an empty registry, in the order in which their keys entered its maps.
 
-    `capacities`: of maps that once held more keys; a map never shrinks.
+    `capacities`: those of maps that once held more keys, since a map never shrinks.
     """
     carried = list(carried)
     rows = [interval for interval in carried if interval.table in TABLE_OF]
-    # The outer keys first: a row's place among those of its broker name is not its topic's place among the topics.
+    # Outer keys first: the order of rows within a topic tells nothing about the order of the topics.
     nested = (interval for interval in rows if interval.outer_entered_at is not None)
     for interval in sorted(nested, key=lambda interval: interval.outer_entered_at or interval.entered_at):
         table = registry.table(TABLE_OF[interval.table])
@@ -277,7 +277,7 @@ def restored(registry: Registry, carried: Iterable[Interval], capacities: Iterab
 
 
 def group_of(members: Mapping[object, Member]) -> BrokerData | None:
-    """Return the group that members by id (None: it has none) make up, in their order; None: there is no group."""
+    """Return the group of `members`, given by id in their order; id None: an empty group. Without any: None."""
     if not members:
         return None
     first = next(iter(members.values()))
@@ -286,7 +286,7 @@ def group_of(members: Mapping[object, Member]) -> BrokerData | None:
 
 
 class StateChange(NamedTuple):
-    """What changed at one position. `arrival_seq`: from when on it may have happened (a request: its last byte)."""
+    """The changes at one position. `arrival_seq`: earliest position at which they may have happened (a request's last byte)."""
 
     seq: int
     arrival_seq: int
@@ -296,8 +296,8 @@ class StateChange(NamedTuple):
 def timeline_of(intervals: Iterable[Interval], from_seq: int, arrivals: dict[int, int]) -> list[StateChange]:
     """Return the changes from `from_seq` on that opened and closed `intervals`, in order.
 
-    An interval that opened before `from_seq` is taken as known then (`history.restored`). `arrivals` gives, by
-    position, when the event of that position had arrived, where that was earlier than its effect.
+    Intervals that opened before `from_seq` are the state at the beginning (`restored`) and make no change. `arrivals`:
+    by position, when the event of that position had arrived, if that was earlier than its effect.
     """
     edges: list[tuple[Position, bool, str, Key, object | None]] = []
     groups: dict[object, dict[object, Member]] = {}
@@ -312,7 +312,7 @@ def timeline_of(intervals: Iterable[Interval], from_seq: int, arrivals: dict[int
     timeline = []
     for seq, of_seq in groupby(edges, key=lambda edge: edge[0].seq):
         own = list(of_seq)
-        # A row that is closed and opened again was replaced in its place.
+        # A row that is closed and opened at the same position was replaced and keeps its place.
         replaced = {(at, table, key) for at, opens, table, key, _ in own if opens}
         changes: list[Change] = []
         touched: dict[object, None] = {}

@@ -1,9 +1,9 @@
-"""One topic's route through time: every change that clients see, and when it could not be served as it looks.
+"""The history of one topic's route: every change that clients see, and the times at which it could not be served.
 
-A sweep over the intervals that make up the route, in the order in which the name server changed them. It is put together part by
-part, so that a step writes what it changed, however many brokers the topic lies on. A route is what `pickup_topic_route_data` gives
-and `route_json` writes in standard JSON, its lists sorted by broker name; a part of it is one element of a list, one entry of a
-map, or the order configuration.
+It is a sweep over the intervals that make up the route, in the order in which the name server changed them. A route is
+the result of `pickup_topic_route_data`, written by `route_json` in standard JSON, with its lists sorted by broker name.
+A part is one element of a list, one entry of a map, or the order configuration. A step writes only the parts that it
+changed, however many brokers have the topic.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _LABELS: Final[Mapping[Part, str]] = {
     "orderTopicConf": '"orderTopicConf":,',
     "topicQueueMappingByBroker": '"topicQueueMappingByBroker":{},',
 }
-"""What stands in the JSON only if there is such a part."""
+"""Text that the JSON has only if there is such a part."""
 
 
 class RoutePart(NamedTuple):
-    """A part of a route that differs from before: the field of the route, whose part it is, and what it is now.
+    """A changed part of a route: the field of the route, the name within it, and the new text.
 
-    `name`: a broker name, of filterServerTable an address, of orderTopicConf None. `text`: an element of the list, an entry of
-    the map with its key, or the value; None: it is no more.
+    `name`: a broker name; for filterServerTable an address, for orderTopicConf None. `text`: an element of the list, an
+    entry of the map with its key, or the value; None: the part is gone.
     """
 
     part: Part
@@ -48,19 +48,19 @@ class RoutePart(NamedTuple):
 
 
 class Size(NamedTuple):
-    """How large a route is: its groups (brokerDatas), and the characters of its JSON; no route: 0 and 0."""
+    """Size of a route: number of groups (brokerDatas) and characters of its JSON; without a route 0 and 0."""
 
     groups: int
     length: int
 
 
 REPORTED, NAMESRV = "reported", "namesrv"
-"""Intervals beside those of histories: whether a master's registration lists the topic, by (topic, broker name); and what the name
-server is from then on, a `Namesrv`. Neither is ever closed."""
+"""Intervals that are no rows of histories: whether a master's registration lists the topic, by (topic, broker name), and
+the name server from then on, a `Namesrv`. They are never closed."""
 
 
 class _Group(NamedTuple):
-    """What of a group of the route decides whether the topic can be served."""
+    """Properties of a group in the route that decide whether the topic can be served."""
 
     keys: tuple[LiveKey, ...]
     is_live: bool
@@ -69,7 +69,7 @@ class _Group(NamedTuple):
 
 
 class RouteState:
-    """What one topic's route is made of, and what it looks like; `put` intervals, then `end_step`. `namesrv`: as it is at first."""
+    """The rows of one topic's route and its JSON. Call `put` for each interval, then `end_step`. `namesrv`: the initial one."""
 
     def __init__(self, topic: str | None, namesrv: Namesrv) -> None:
         self._topic, self._namesrv, self._acts = topic, namesrv, acts_for(topic, namesrv)
@@ -91,7 +91,7 @@ class RouteState:
         self._is_conf_touched = False
 
     def put(self, row: Interval, *, present: bool) -> None:
-        """Take what an interval says in, or out. Raises ValueError for one that is no part of a route."""
+        """Add or remove the row of an interval. Raises ValueError for an interval that is no part of a route."""
         value, key, name = row.value, row.key, _text(row.key[-1] if row.key else None)
         if row.table == "broker_live":
             live = LiveKey(*map(_text, key))
@@ -101,7 +101,7 @@ class RouteState:
             self._listed[name] = bool(value)
             self._touched.add(name)
         elif isinstance(value, Namesrv):
-            # Another process answers, or its configuration was changed: everything is looked at anew.
+            # A new process or a changed configuration may change every part.
             self._namesrv, self._acts = value, acts_for(self._topic, value)
             self._write = writer(value, standard=True)
             self._touched |= {*self._queue_datas, *self._members}
@@ -127,12 +127,12 @@ class RouteState:
             raise ValueError(f"interval of {row.table!r} with value {value!r}: no part of a route")
 
     def expect_unlisted(self, name: str | None) -> None:
-        """Note that the last report of a broker name left the topic out, if none of those put says otherwise."""
+        """Note that the last report of a broker name omitted the topic, unless a `REPORTED` interval was put for it."""
         self._listed.setdefault(name, False)
         self._touched.add(name)
 
     def end_step(self) -> tuple[RoutePart, ...]:
-        """Return what the rows put since the last step have changed in the route; of one that came or went, all of it."""
+        """Return the parts changed by the rows put since the last step; all parts if the route appeared or vanished."""
         was_routed, moved, write = bool(self._groups), dict[PartKey, str | None](), self._write
         for name in self._touched:
             self._renew(name, moved)
@@ -161,7 +161,7 @@ class RouteState:
         return tuple(sorted((RoutePart(*key, text) for key, text in parts), key=lambda one: (one.part, one.name or "")))
 
     def size(self) -> Size:
-        """Return how large the route is."""
+        """Return the size of the route."""
         if not self._groups:
             return Size(0, 0)
         parts = {part for part, _ in self._texts}
@@ -169,7 +169,7 @@ class RouteState:
         return Size(len(self._groups), len(_EMPTY) + commas + labels + sum(map(len, self._texts.values())))
 
     def reasons(self) -> set[OrphanKey]:
-        """Return why the topic cannot be served as its route looks; empty where it has no queue data."""
+        """Return the reasons why the topic cannot be served as its route shows it; empty without queue data."""
         if not self._queue_datas:
             return set()
         found, groups = set(self._holding), self._groups.values()
@@ -185,7 +185,7 @@ class RouteState:
         return found
 
     def _renew(self, name: str | None, moved: dict[PartKey, str | None]) -> None:
-        """Look at what the route has of a broker name anew."""
+        """Recompute the route's parts of a broker name."""
         data, members = self._queue_datas.get(name), self._members.get(name)
         text = None if data is None else queue_data(self._write, name, data)
         self._show(("queueDatas", name), text, moved)
@@ -194,7 +194,7 @@ class RouteState:
         self._hold(("residual", name), not self._listed.get(name, True))
         old, new, text = self._groups.pop(name, None), None, None
         if data is not None and members:
-            # A member without id stands for a group that has none.
+            # A member without id stands for an empty group.
             in_order = sorted(members.items(), key=lambda member: (member[0] is None, member[0] or 0))
             shown = group_of(dict(in_order))
             assert shown is not None
@@ -214,7 +214,7 @@ class RouteState:
         self._touched_keys |= (gone | come) & self._filter_servers.keys()
 
     def _show(self, key: PartKey, text: str | None, moved: dict[PartKey, str | None]) -> None:
-        """Put a part in, or (None) out, and note what it was before the step."""
+        """Set a part, or remove it (None), and note its text before the step."""
         old = self._texts.get(key)
         if old == text:
             return
@@ -248,7 +248,7 @@ def _text(key: object) -> str | None:
 
 
 class RouteChange(NamedTuple):
-    """A change of the route as clients see it: the parts that differ, and how large the whole was and is."""
+    """A change of the route as clients see it: the parts that differ, and the size of the whole before and after."""
 
     seq: int
     effect_us: int
@@ -260,7 +260,7 @@ class RouteChange(NamedTuple):
 
 
 class Orphan(NamedTuple):
-    """An interval [from_us, to_us) in which `reason` held; None: open. `broker_name`: residual only."""
+    """An interval [from_us, to_us) in which `reason` held; `to_us` None: open. `broker_name`: residual only."""
 
     reason: Reason
     broker_name: str | None
@@ -271,7 +271,7 @@ class Orphan(NamedTuple):
 
 
 class RouteHistory(NamedTuple):
-    """What a sweep found, in order."""
+    """Result of a sweep, in order."""
 
     changes: tuple[RouteChange, ...]
     orphans: tuple[Orphan, ...]
@@ -282,10 +282,10 @@ def sweep_route(
 ) -> RouteHistory:
     """Return the changes of the route of `topic` from `start_us` on, and its orphan intervals.
 
-    `rows`: intervals of histories, `REPORTED` and `NAMESRV`. Those opened before `start_us` are the starting state and make no
-    change. All changes with one seq are one step: what is between them is never seen. `open_orphans` are the intervals that were
-    open before the start: where the reason still holds they keep their beginning; without one, a reason that holds at the
-    start begins with the youngest row of the state. `namesrv`: as it is at the start.
+    `rows`: intervals of histories, `REPORTED` and `NAMESRV`. Those opened before `start_us` are the initial state and make
+    no change. All changes with one seq are one step: clients never see a state between them. `open_orphans`: intervals
+    that were open before the start; they keep their beginning if their reason still holds. Any other reason that holds at
+    the start begins with the youngest row of the initial state. `namesrv`: the one at the start.
     """
     rows = list(rows)
     state = RouteState(topic, namesrv)
@@ -309,7 +309,7 @@ def sweep_route(
         if row.valid_from_us >= start_us
     ]
     moves += [(closed, False, row) for row in rows if (closed := row.closed) is not None]
-    # An old row goes before a new one comes.
+    # An old row is removed before its replacement is added.
     moves.sort(key=lambda move: (move[0].at, move[1], move[2].table, str(move[2].key)))
     changes: list[RouteChange] = []
     size = state.size()

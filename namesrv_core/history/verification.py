@@ -1,8 +1,8 @@
-"""Was the answer right? Every answer that a name server gave, held against the registry as it was replayed.
+"""Verification: is every recorded answer right according to the replayed registry?
 
-An answer is right if it equals the registry at some instant between its request and itself. A change that a request
-made happened somewhere between that request's arrival and its response: an answer in between may already show it, and
-from then on every later question must be answered with it.
+An answer is right if it equals the registry's at some instant between its request and itself. A request makes its change
+at some instant between its arrival and its response. An answer in between may already show the change; if one does,
+every later question must be answered with it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from namesrv_core.machine.step import ORDER_TOPIC_CONFIG, step
 
 
 class Observed(NamedTuple):
-    """An answer as it was seen: positions of the request's last byte and of the answer's.
+    """A recorded answer, with the positions of the last byte of its request and of its own.
 
-    `question` may be an event: then the answer is the response to it. Asked again, at the state that it left, the same
-    request gets the same answer.
+    `question` may be an event; the answer is then the response to it. It is compared with the response to the same
+    request on the state that the event left, which is the same.
     """
 
     event_id: str
@@ -40,10 +40,10 @@ class Observed(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What the comparison found. `in_flight`: not equal to the state at the answer, but to another one of its window.
+    """Result of a comparison. `in_flight`: the answer differs at the state of its position, but matches another one.
 
-    `expected` is what the registry said at the state that matched, or at the answer where none did. `shown`: so many changes the
-    answer proves to have been made, if it shows more than had been answered; else 0.
+    `expected`: the registry's answer at the matching state, or at the position of the answer if none matches. `shown`:
+    number of changes that the answer proves to have been made, if some of them had not been responded to yet; else 0.
     """
 
     observed: Observed
@@ -56,9 +56,10 @@ class Verdict(NamedTuple):
 
 
 class _Window(NamedTuple):
-    """The states that an answer may show: numbers of the first and last, and the nominal one at the answer.
+    """The states that an answer may show, by number: the first, the last, and the nominal one at its position.
 
-    `under_way`: changes further on that may have been made by then, behind others that cannot: a request took its time.
+    `under_way`: later changes that may have been made by then, although a change before them cannot: requests of
+    different duration overlap.
     """
 
     first: int
@@ -68,13 +69,13 @@ class _Window(NamedTuple):
 
 
 _MOST_UNDER_WAY = 8
-"""So many requests take their time at once; more are what a frozen server had to catch up with, in an order of its own."""
+"""Up to this many overlapping requests are tried; more come from a frozen server that catches up, in any order."""
 
 
 class Judged(NamedTuple):
-    """An answer with its verdicts, by the number of changes made before: where it matches, and at the nominal state.
+    """An answer with its verdicts, by number of changes made before: at states that it matches, and the nominal one.
 
-    `further`: where it matches none of them, those with more and more of what was under way.
+    `further`: if it matches none, its verdicts with one, two and more of the changes `under_way` made.
     """
 
     observed: Observed
@@ -84,7 +85,7 @@ class Judged(NamedTuple):
 
 
 PartOf = Callable[[Question | Event, Answer], object | None]
-"""What of an answer is compared, where not all of it is."""
+"""Returns the part of an answer that is compared, if not all of it is."""
 
 
 def verify(
@@ -97,8 +98,7 @@ def verify(
 ) -> list[Verdict]:
     """Return a verdict for each observation, in the order of the answers.
 
-    `registry` is the state before `timeline` and is changed; `starts` are the positions at which the process started
-    anew.
+    `registry`: the state before `timeline`; it is changed. `starts`: positions at which the process restarted.
     """
     return chosen(judged(registry, timeline, observations, namesrv, starts=starts))
 
@@ -113,15 +113,15 @@ def judged(
     part_of: PartOf | None = None,
     in_all: bool = False,
 ) -> list[Judged]:
-    """Return each observation, in the order of the answers, with the states of its window that it matches; as `verify`.
+    """Return each observation, in the order of the answers, with the states of its window that it matches; see `verify`.
 
-    `in_all`: with all of them.
+    `in_all`: with all states of its window.
     """
     ordered = sorted(observations, key=lambda observed: (observed.seq, observed.event_id))
     effects, windows = [change.seq for change in timeline], list[_Window]()
     arrivals = [*accumulate((change.arrival_seq for change in reversed(timeline)), min, initial=EVER)][::-1]
     for observed in ordered:
-        nominal = last = bisect_left(effects, observed.seq)  # what the answer itself has shown is known only after it
+        nominal = last = bisect_left(effects, observed.seq)  # changes derived from the answer itself come after it
         first = min(bisect_right(effects, observed.request_seq), nominal)
         while last < len(timeline) and timeline[last].arrival_seq < observed.seq:
             last += 1
@@ -153,12 +153,12 @@ def judged(
 def chosen(answers: Iterable[Judged]) -> list[Verdict]:
     """Return one verdict for each answer: at the nominal state if it matches there, else at the first that it matches.
 
-    States before one that an earlier answer has shown are out of the question.
+    States before one that an earlier answer has shown are impossible.
     """
     verdicts: list[Verdict] = []
     showing: list[Verdict] = []
     for observed, window, verdict_at, further in answers:
-        # So many changes had been made when the question came, since answers before it showed more than had been answered.
+        # Changes made before the question came, as proven by earlier answers that showed them ahead of their responses.
         proven = max((one.shown for one in showing if one.observed.seq <= observed.request_seq), default=0)
         possible = [number for number, verdict in verdict_at.items() if verdict.matched and number >= proven]
         if not possible:
@@ -175,7 +175,7 @@ def chosen(answers: Iterable[Judged]) -> list[Verdict]:
 
 
 class _States:
-    """The registry on its way along the timeline."""
+    """The registry as it moves along the timeline."""
 
     def __init__(
         self,
@@ -202,7 +202,7 @@ class _States:
         self._made = number
 
     def _start_before(self, seq: int) -> None:
-        """Let the process start anew where it did before `seq`."""
+        """Restart the process for each start before `seq`."""
         while self._starts and self._starts[-1] < seq:
             self._registry.restart(self._namesrv.at(self._starts.pop()).profile)
 
@@ -210,7 +210,7 @@ class _States:
         return self._compared(observed, self._registry, nominal=nominal)
 
     def judged_further(self, observed: Observed, under_way: tuple[int, ...]) -> Iterator[Verdict]:
-        """Yield the verdicts if the first of the changes `under_way`, the first two and so on were made, too."""
+        """Yield the verdicts with the first of the changes `under_way` made, with the first two, and so on."""
         for count in range(1, len(under_way) + 1):
             made = under_way[:count]
             if made not in self._further:
@@ -229,7 +229,7 @@ class _States:
 
 
 def compared(observed: Observed, expected: Answer) -> Verdict:
-    """Return how an answer compares to an expected one."""
+    """Return the verdict of comparing an answer with the expected one."""
     answered = observed.answered
     same_head = (
         answered.code == expected.code
@@ -243,7 +243,7 @@ def compared(observed: Observed, expected: Answer) -> Verdict:
 
 
 def answer_of(registry: Registry, question: Question | Event, namesrv: Namesrv) -> Answer:
-    """Return what the registry answers to a question, or to a request that left it as it is."""
+    """Return the registry's answer to a question, or to a request that was already applied to it."""
     if isinstance(question, Question):
         return answer(registry, question, namesrv)
     return answer_to(question, step(registry, question, 0, namesrv), registry, namesrv)
@@ -257,10 +257,10 @@ def right_in_parts(
     *,
     starts: Sequence[int] = (),
 ) -> list[str]:
-    """Return the ids of answers of which each part is right at an instant of their window, if not all at the same; as `verify`.
+    """Return the ids of answers whose parts are each right at some instant of their window; parameters as in `verify`.
 
-    Requests that are under way together take effect in an order that no response tells. A part is what an answer shows of one
-    broker, of one name in a cluster, of one topic in a list.
+    Responses do not tell in which order overlapping requests took effect. A part is the content of an answer about one
+    broker, one name in a cluster, or one topic in a list.
     """
     at_all = judged(registry, timeline, observations, namesrv, starts=starts, in_all=True)
     return [one.observed.event_id for one in at_all if _is_right_in_parts(one)]
@@ -272,11 +272,11 @@ def _is_right_in_parts(one: Judged) -> bool:
         return False
     expected = [verdict.expected for verdict in (*one.verdicts.values(), *one.further)]
     if question.code == RequestCode.GET_BROKER_CLUSTER_INFO and (answered.remark or "").startswith(_TORN):
-        # It is written without a lock, too: what a registration changes under its hands may end it.
+        # The server also serializes it without a lock, so a concurrent registration may end that with an exception.
         is_amid = one.window.first < one.window.last or bool(one.window.under_way)
         return answered.code == ResponseCode.SYSTEM_ERROR and is_amid
     seen = [_shown_by(question, answer) for answer in (answered, *expected)]
-    # Of a single change only who takes no lock may see a half: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getAllClusterInfo.
+    # Half of a single change is visible only without a lock: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getAllClusterInfo.
     if None in seen or len(seen) < (3 if isinstance(seen[0], ShownCluster) else 4):
         return False
     shown, *held = (_parts(one) for one in seen if one is not None)
@@ -288,12 +288,12 @@ _ALL_TOPICS = Question(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
 
 
 def _shown_by(question: Question, answered: Answer) -> Shown | None:
-    """Return what an answer shows; of every list of topics all that it lists."""
+    """Return the rows that an answer shows; for every kind of topic list, its topics."""
     return shown_by(_ALL_TOPICS if question.code in LIST_CODES else question, answered)
 
 
 def _parts(shown: Shown) -> dict[tuple[str, object], object]:
-    """Return what an answer shows, by the kind and the name of each part."""
+    """Return the parts of an answer by kind and name."""
     found: dict[tuple[str, object], object] = {}
     for kind, value in zip(shown._fields, shown, strict=True):
         if isinstance(shown, ShownCluster) and kind == "clusters":
@@ -302,7 +302,7 @@ def _parts(shown: Shown) -> dict[tuple[str, object], object]:
             for name, of in value.items():
                 if isinstance(of, BrokerData):
                     found |= {(kind, (name, broker_id)): addr for broker_id, addr in of.broker_addrs}
-                    of = of._replace(broker_addrs=())  # noqa: PLW2901  the group itself: it comes before its members
+                    of = of._replace(broker_addrs=())  # noqa: PLW2901  the group itself is a part, too
                 found[kind, name] = of
         else:
             found |= {(kind, each): True for each in (value if isinstance(value, frozenset) else (value,))}
@@ -310,10 +310,10 @@ def _parts(shown: Shown) -> dict[tuple[str, object], object]:
 
 
 class Concerns:
-    """Which changes of a timeline can make the answer to a question another one: many questions, few changes each."""
+    """Finds the changes of a timeline that can affect the answer to a question: for many questions with few changes."""
 
     def __init__(self, registry: Registry, timeline: Sequence[StateChange], starts: Sequence[int] = ()) -> None:
-        """Take the same as `verify`; nothing is changed. Costs what the timeline has changes."""
+        """Parameters as in `verify`, but `registry` is not changed. Cost is linear in the changes of the timeline."""
         self._every = range(1, len(timeline) + 1)
         started = set(starts)
         self._restarts = {number for number, change in enumerate(timeline, 1) if change.seq in started}
@@ -327,7 +327,7 @@ class Concerns:
                     self._names.setdefault(key[0], set()).add(key[1])
 
     def of(self, question: Question | Event) -> Sequence[int]:
-        """Return the numbers (from 1) of the changes, in order: between two of them the answer is the same."""
+        """Return the numbers (from 1) of these changes, in order; between two of them the answer stays the same."""
         names = self._names.get(question.subject, ()) if isinstance(question, Question) else ()
         parts = parts_read(question, names)
         if parts is None:
@@ -339,9 +339,9 @@ Name = str | None
 
 
 def differs_by_unseen(question: Question, answered: Answer, expected: Answer, seen: Container[Name]) -> bool:
-    """Return whether `answered` is `expected` but for brokers that are not in `seen`, names of those that have registered.
+    """Return whether `answered` differs from `expected` only in broker names that are not in `seen`, those registered.
 
-    Of a list of topics, which names no brokers: whether it has all that was expected, and more.
+    A list of topics names no brokers; for it, whether it has all expected topics, and more.
     """
     if question.code == RequestCode.GET_BROKER_MEMBER_GROUP:
         return question.subject not in seen
@@ -361,9 +361,9 @@ def _topics(answer: Answer) -> frozenset[Name]:
 
 
 def parts_read(question: Question | Event, names: Iterable[str | None]) -> list[TablePart] | None:
-    """Return the parts of the registry of which an answer is made: it stays while none changes. None: whatever there is.
+    """Return the parts of the registry on which an answer depends. None: it may depend on any.
 
-    `names`: the topic's brokers, for a route.
+    `names`: the topic's broker names, for a route.
     """
     if isinstance(question, QueryDataVersion):
         return [("broker_live_table", question.broker_addr)]
