@@ -1,1 +1,1 @@
-"""What the wire does not show: races, settings, how they are concluded from whole recordings."""
+"""Inference of what the wire does not show, from whole recordings: orders of racing events, and settings."""

@@ -1,8 +1,8 @@
-"""The configuration a name server reports (GET_NAMESRV_CONFIG), with secrets removed.
+"""The configuration that a name server reports (GET_NAMESRV_CONFIG), with secrets removed.
 
-What is kept is text, one `name=value` a line, in the order of the answers. Values are kept of RocketMQ's own numbers and
-switches; of all others (paths, and whatever an operator's file has beside) stands a digest that is too short to tell them, and
-long enough to show that one has changed.
+The kept text has one `name=value` a line, in the order of the answer. It holds the values of RocketMQ's own numbers and
+switches. Any other value (a path, or an operator's own property) is replaced by a digest: too short to recover the
+value, long enough to show that it changed.
 
 Source: RocketMQ 4.9.7 and 5.4.0 Configuration, MixAll.properties2Object, MixAll.properties2String, NamesrvConfig,
 NettyServerConfig.
@@ -18,8 +18,8 @@ from namesrv_core.asking.requests import java_boolean, java_int, java_long
 from namesrv_core.inference.settings import OPTIONS, Statement, Value
 
 STORE_PATH = "configStorePath"
-"""Kept, too: it tells whether the server was started with a configuration file."""
-# Where a server without a configuration file of its own (`-c`) writes its configuration; no start reads it from there.
+"""This path is kept, too: it tells whether the server was started with a configuration file."""
+# A server started without a configuration file (`-c`) writes its configuration to this file; no start reads it.
 _DEFAULT_STORE = "/namesrv/namesrv.properties"
 _SWITCHES = frozenset(
     {
@@ -46,7 +46,7 @@ _DIGEST = re.compile(r"#[0-9a-f]{8}")
 
 
 def kept(name: str, value: str, *, again: bool = False) -> str:
-    """Return what is kept of a value; of a number or a switch what the server makes of it. `again`: a digest stays one."""
+    """Return the kept form of a value: a number or a switch as the server parses it, else a digest. `again`: keep digests."""
     is_number = name in _INTEGERS or name in _LONGS
     if is_number and (number := (java_int if name in _INTEGERS else java_long)(value)) is not None:
         return str(number)
@@ -56,28 +56,28 @@ def kept(name: str, value: str, *, again: bool = False) -> str:
         return value.strip().replace("\\", "/")
     if again and _DIGEST.fullmatch(value):
         return value
-    # 5.x takes blanks off the ends, 4.x shows them.
+    # Stripped, because 5.x strips values and 4.x does not.
     return "#" + _digest(f"{name}\n{value.strip()}")
 
 
 def shown_text(body: str, *, again: bool = False) -> str:
-    """Return what is kept of an answer to GET_NAMESRV_CONFIG. `again`: of something that has been read before may be kept."""
+    """Return the kept text of an answer to GET_NAMESRV_CONFIG. `again`: `body` may be a kept text itself."""
     return _text(_shown(body, again=again))
 
 
 def told_text(text: str, *, again: bool = False) -> str:
-    """Return what is kept of the body of UPDATE_NAMESRV_CONFIG: a text of properties that sets the same names."""
+    """Return the kept text of the body of UPDATE_NAMESRV_CONFIG: properties with the same names."""
     told = _told(text, again=again)
-    return "\\u" if told is None else _text(told)  # as unreadable as the text was
+    return "\\u" if told is None else _text(told)  # unreadable, like `text`
 
 
 def lines_of(text: str, *, changes: bool) -> dict[str, str]:
-    """Return by name what `shown_text` or, if it `changes` something, `told_text` have kept. It may have been written by hand."""
+    """Return the values by name of a text kept by `shown_text` or (`changes`) `told_text`, or written by hand."""
     return (_told(text, again=True) or {}) if changes else _shown(text, again=True)
 
 
 def _shown(body: str, *, again: bool) -> dict[str, str]:
-    """Return by name what is kept of an answer. The server writes values as they are: one may go on in the next line."""
+    """Return the kept values of an answer by name. The server does not escape values, so one may span several lines."""
     found: dict[str, str] = {}
     name = ""
     for line in body.split("\n"):
@@ -107,9 +107,9 @@ def _digest(text: str) -> str:
 
 
 def statement_of(seq: int, event_id: str, text: str, *, changes: bool) -> Statement:
-    """Return what a properties text says about the settings; a value that the server cannot parse says nothing.
+    """Return the settings in a kept text, without values that the server cannot parse.
 
-    Source: MixAll.properties2Object, which passes over whatever throws.
+    Source: MixAll.properties2Object, which skips a property that throws.
     """
     lines = lines_of(text, changes=changes)
     values: dict[str, Value] = {}
@@ -135,11 +135,11 @@ _CHARACTERS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 def properties_in(text: str) -> dict[str, str] | None:
     """Return the values that a properties text sets, by name; None if Java refuses it (an unfinished unicode escape).
 
-    The server reads the bytes of the text as Latin-1, whatever they are.
+    The server always reads the bytes of the text as Latin-1.
 
     Source: java.util.Properties.load; RocketMQ 4.9.7 and 5.4.0 MixAll.string2Properties.
     """
-    # Lines that set something: without comments, leading blanks, and breaks after a backslash.
+    # Logical lines: without comments and leading blanks, joined where a backslash ends a line.
     lines: list[str] = []
     continued = False
     for natural in _LINE_END.split(text.encode("utf-8", "replace").decode("latin-1")):

@@ -1,9 +1,9 @@
-"""Decisions: what the answers say about orders that the wire does not show.
+"""Decisions on the order of racing events, by the answers that an order explains.
 
-That is decided while the day is replayed. Where events race (`namesrv_core.inference.races`), the unit that they concern
-is stepped in each of the possible orders at once, on registries of its own, until these are the same again, an answer
-decides, or a bound is met: the order that explains most answers is taken, the default where nothing speaks for another. The rest
-of the day goes on from there.
+Races (`namesrv_core.inference.races`) are decided while the day is replayed. The unit of brokers concerned is replayed
+in each possible order, on separate registries, until these are equal again, an answer decides, or a time limit is
+reached. The order that explains most answers is taken; without evidence, the default. The replay of the day continues
+with it.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from namesrv_core.machine.schedule import TICK_LATE_NS
 from namesrv_core.replay.loop import TimedEvent, replay
 
 MOST_ORDERS = 20
-"""Orders of a unit's races that are carried at once: where there are more, only one race at a time is in another order."""
-# How far after a race the registries of its orders are compared, in seconds.
+"""Number of orders that are carried at once. If a unit's races have more, only one race at a time is varied."""
+# Times after a race at which the registries of its orders are compared, in seconds.
 _HORIZONS_S = (0, 1, 5, 20, 60, 150, 600)
 _Timed = TypeVar("_Timed", TimedEvent, Observed)
 _BEATS = (BrokerHeartbeat, QueryDataVersion)
 _FIRST_NS = NS_PER_MS
-"""So much before the end of a stall, where scans are made up for, stands what came before them."""
+"""At the end of a stall, events that precede the scans made up for are placed this long before that end."""
 _ROOM_NS = NS_PER_US
-"""So much behind a race all its events have found their places, in each order."""
-_Choice = Mapping[str, int]  # of each race, by decision id, which alternative
+"""This long after a race, all its events have taken effect in every order."""
+_Choice = Mapping[str, int]  # the alternative of each race, by decision id
 
 
 class Decided(NamedTuple):
-    """A race and the alternative that was taken, from 0.
+    """A race and the number of the chosen alternative, from 0.
 
-    `answers_for`: ids of the answers that the order taken explains and another one does not; `answers_against`: those
+    `answers_for`: ids of the answers that the chosen order explains and another one does not; `answers_against`: those
     that only another one explains.
     """
 
@@ -56,7 +56,7 @@ class Decided(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """An event that takes effect elsewhere than recorded, with its position among the day's events."""
+    """An event that takes effect elsewhere than recorded, with the position of its effect."""
 
     event_id: str
     seq: int
@@ -66,8 +66,8 @@ class Placed(NamedTuple):
 class Deciding:
     """The races of a day, decided one after the other while its events are replayed.
 
-    `day`: the one `recorded`, its events where they take effect by what is decided so far; `has_moved`: some do elsewhere.
-    `next_seq`: where the first race that is still to be decided begins.
+    `recorded`: the day as recorded; `day`: the same with its events placed by the decisions so far; `has_moved`: whether
+    these differ. `next_seq`: position at which the first undecided race begins.
     """
 
     def __init__(self, day: Day) -> None:
@@ -78,7 +78,7 @@ class Deciding:
         self.next_seq = self._waiting[0].span[0] if self._waiting else inf
 
     def decide_next(self, registry: Registry, position: int) -> None:
-        """Decide the next race, and what meets it; `registry` is as it is behind `position`, before the race."""
+        """Decide the next race and those that meet it. `registry`: its state after `position`, before the race."""
         fork = _Fork(self.day, registry, self._waiting, position)
         found, self._waiting = fork.decide(), fork.others
         self.next_seq = self._waiting[0].span[0] if self._waiting else inf
@@ -87,7 +87,7 @@ class Deciding:
             self.day, self.has_moved = self.day._replace(timed_events=ordered(self.day.timed_events, moves)), True
 
     def finish(self, registry: Registry, position: int) -> None:
-        """Replay the day on behind `position`, as far as that takes, and decide the races that are left."""
+        """Continue the replay after `position` as far as needed, and decide the remaining races."""
         while self._waiting:
             span = position, (position := self._waiting[0].span[0] - 1)
             replayed(self.day, registry, between(self.day.timed_events, *span), span)
@@ -112,10 +112,10 @@ class Deciding:
 
 
 class _Fork:
-    """The races of one unit that meet in time, decided together; `others`: races that are still to be decided."""
+    """The races of one unit that overlap in time, decided together; `others`: the remaining races."""
 
     def __init__(self, day: Day, registry: Registry, waiting: Sequence[Race], position: int) -> None:
-        """Take the first of the races `waiting`, which are in order; `registry`: as it is behind `position`, before that."""
+        """Start with the first of `waiting`, which are in order. `registry`: its state after `position`, before that race."""
         last = waiting[0].span[1]
         ahead = between(day.timed_events, position, _bound(day, last))
         met = {node for timed in waiting[0].timed_events for node in nodes_of(timed.event)}
@@ -133,11 +133,11 @@ class _Fork:
         self._bound = _bound(day, self._last)
         ahead = between(day.timed_events, self.start, self._bound)
         self.events = [timed for timed in ahead if self.unit.concerns(timed.event)]
-        # By type too: equal fields make requests to wipe and to add permissions equal.
+        # Typed: requests to wipe and to add write permission compare as equal, since they have equal fields.
         self.part_of = lru_cache(None, typed=True)(self.unit.part_of)
 
     def decide(self) -> list[Decided]:
-        """Return the decisions: of orders that explain as many answers the one that is nearest to the default."""
+        """Return the decisions; among orders that explain equally many answers, the one nearest to the default wins."""
         start, nearest = self.unit.own(self._registry), dict.fromkeys(self.races, 0)
         while True:
             courses = [_Course(self, choice, start.copy()) for choice in self._choices(nearest)]
@@ -148,18 +148,18 @@ class _Fork:
         return [each for race in self.races.values() if (each := _decided(race, taken, courses)) is not None]
 
     def _taken(self, courses: Sequence[_Course]) -> _Course:
-        """Replay the courses as far as it takes, and return the first of those that explain most answers."""
+        """Replay the courses as far as needed, and return the first of those that explain most answers."""
         left = courses
         for seconds in _HORIZONS_S:
             halt = self._last + seconds * 10**9
-            for timed in between(self.events, halt, self._bound):  # nothing shall be under way there
+            for timed in between(self.events, halt, self._bound):  # stop where no request is under way
                 if self.day.received.get(timed.event_id, timed.seq) <= halt:
                     halt = timed.seq
             for course in left:
                 course.advance(min(halt, self._bound))
             best = max(left, key=lambda course: len(course.explained))
             agree = [course.compare(best) for course in left]
-            if seconds or all(agree):  # answers amid the race may show what only lasts as long as it does
+            if seconds or all(agree):  # answers amid the race may show a passing state
                 left = [course for course in left if len(course.explained) == len(best.explained)]
             if all(agree):
                 break
@@ -170,20 +170,20 @@ class _Fork:
         return prod(len(race.alternatives) for race in self.races.values()) <= MOST_ORDERS
 
     def _choices(self, nearest: dict[str, int]) -> list[_Choice]:
-        """Return the orders that are tried, the default first; where there are too many, `nearest` and what differs in one race."""
+        """Return the orders to try, the default first; if they are too many, `nearest` and orders that vary one race of it."""
         numbers = {name: range(len(race.alternatives)) for name, race in self.races.items()}
         if self._tries_all:
             tried = [dict(zip(numbers, each, strict=True)) for each in product(*numbers.values())]
             return sorted(tried, key=lambda choice: sum(map(bool, choice.values())))
         single = [nearest | {name: n} for name, of_race in numbers.items() for n in of_race if n != nearest[name]]
-        return [nearest, *single[1 - MOST_ORDERS :]]  # what came last is what is left
+        return [nearest, *single[1 - MOST_ORDERS :]]  # the latest races are varied
 
 
 class _Course:
     """A unit's events in one order, as far as they are replayed.
 
-    `explained`: the answers that it explains; against the course that explained most, where it was still carried: `only_this`
-    explains, and `only_others`.
+    `explained`: ids of the answers that it explains. `only_this`, `only_others`: those that only it, or only the best
+    course, explains, as of the last comparison.
     """
 
     def __init__(self, fork: _Fork, choice: _Choice, registry: Registry) -> None:
@@ -196,7 +196,7 @@ class _Course:
         self._has_differed = False
 
     def advance(self, until: int) -> None:
-        """Replay on, until `until`, inclusive."""
+        """Continue the replay until `until`, inclusive."""
         fork, span, self._position = self._fork, (self._position, until), until
         before = self._registry.copy()
         timeline, starts = replayed(fork.day, self._registry, between(self._events, *span), span)
@@ -207,7 +207,7 @@ class _Course:
         self._changed.update(change for of in timeline for change in of.changes)
 
     def compare(self, best: _Course) -> bool:
-        """Note what only one of the two explains; return whether their registries are the same: so is then what follows."""
+        """Note the answers that only one of the two explains; return whether their registries, and so their futures, agree."""
         self.only_this, self.only_others = self.explained - best.explained, best.explained - self.explained
         one, other = self._registry, best._registry
         agrees = one.holds_the_same_as(other) and one.last_update_ms == other.last_update_ms
@@ -215,13 +215,13 @@ class _Course:
         return agrees
 
     def did_the_same_as(self, other: _Course) -> bool:
-        """Return whether it changed the same, and explains the same."""
+        """Return whether both made the same changes and explain the same answers."""
         differs = self._has_differed or self.only_this or self.only_others
         return not differs and self._changed == other._changed
 
 
 def _decided(race: Race, taken: _Course, courses: Sequence[_Course]) -> Decided | None:
-    """Return the decision with its evidence; None if no other order would have changed anything, or was likely."""
+    """Return the decision with its evidence; None for the default if other orders are unlikely or change nothing."""
     number = taken.choice[race.decision_id]
     others = [course for course in courses if course.choice[race.decision_id] != number]
     if number == 0 and (race.is_far or (others and all(course.did_the_same_as(taken) for course in others))):
@@ -237,7 +237,7 @@ def _bound(day: Day, last: int) -> int:
 def replayed(
     day: Day, registry: Registry, timed_events: Iterable[TimedEvent], span: tuple[int, int]
 ) -> tuple[list[StateChange], list[int]]:
-    """Replay the events of a stretch, behind its first position up to its last; return changes and starts of the process."""
+    """Replay the events of `span`, without its first position; return the changes and the starts of the process."""
     after, until = span
     timeline, starts = [], []
     for timed, step in replay(
@@ -252,10 +252,10 @@ def replayed(
 
 
 def thawed(day: Day) -> Day:
-    """Return the day with what came while the name server stood still at the end of that: nothing took effect before.
+    """Return the day with events that arrived during a stall of the name server moved to its end: none took effect before.
 
-    Beats of a broker whose connection goes on come first, also if they were answered a little later: had the scan that the
-    server made up for met the entry without them, it would have closed the connection.
+    Heartbeats of a broker whose connection goes on come first, even if they were answered a little later. Otherwise the
+    scan that the server made up for would have found the lease ended and closed the connection.
     """
     moves = []
     owners = owners_of(day.namesrv, day.start, day.timed_events) if day.schedule.stalls else {}
@@ -287,7 +287,7 @@ def between(items: Sequence[_Timed], after: int, until: int) -> Sequence[_Timed]
 
 
 def ordered(timed_events: Iterable[TimedEvent], moves: Iterable[Move]) -> list[TimedEvent]:
-    """Return the events in the order that the moves make, with positions that increase strictly."""
+    """Return the events in the order after `moves`, with strictly increasing positions."""
     by_id = {move.event_id: move for move in moves}
 
     def place(timed: TimedEvent) -> tuple[int, int, int]:
@@ -308,17 +308,17 @@ def ordered(timed_events: Iterable[TimedEvent], moves: Iterable[Move]) -> list[T
 
 
 # -- units -------------------------------------------------------------------------------------------------------------
-# Brokers that share nothing with the others, and what answers say of one such unit alone. Broker names, addresses and connections
-# that meet in an event, or in the registry, belong to one. What happens to it is told without the others: by the events that
-# concern it, on a registry that holds its rows only, and by its part of each answer.
+# A unit is a set of brokers that share nothing with the others. Broker names, addresses and connections that occur together
+# in an event, or in the registry, belong to one unit. It can be replayed without the others: with the events that concern
+# it, on a registry of its rows only, and judged by its part of each answer.
 
 Node = tuple[str, str | None]
-"""A kind (name, addr, channel) and what is called so."""
+"""A kind (name, addr, channel) and the broker name, address or channel id."""
 _SEEN = (events.AnswerObserved, events.ResponseObserved)
 
 
 class Unit(NamedTuple):
-    """Brokers that belong together. `topics`: what they ever register; `own_topics`: what no other unit does."""
+    """Brokers that belong together. `topics`: all that they register; `own_topics`: those that no other unit registers."""
 
     names: frozenset[str | None]
     addrs: frozenset[str | None]
@@ -327,7 +327,7 @@ class Unit(NamedTuple):
     own_topics: frozenset[str | None]
 
     def concerns(self, event: events.Event) -> bool:
-        """Return whether an event may do something to the unit: one of its own does, and one that names no broker."""
+        """Return whether an event may affect the unit: it names one of the unit's nodes, or no broker at all."""
         nodes = nodes_of(event)
         return any(map(self._has, nodes)) if nodes else not isinstance(event, _SEEN)
 
@@ -336,7 +336,7 @@ class Unit(NamedTuple):
         return value in {"name": self.names, "addr": self.addrs, "channel": self.channels}[kind]
 
     def own(self, registry: Registry) -> Registry:
-        """Return a registry with the rows of this unit, and KV entries; all of it is taken to be known."""
+        """Return a registry with the rows of this unit, and all KV entries. It counts as completely known."""
         own = Registry(registry.profile)
         rows: list[Change] = []
         for namespace, values in registry.kv_config_table.java_items():
@@ -362,7 +362,7 @@ class Unit(NamedTuple):
         return own
 
     def part_of(self, question: Question | events.Event, answered: Answer) -> object | None:
-        """Return what an answer says of this unit, for comparisons; None: it says nothing, or nothing of it alone."""
+        """Return the part of an answer about this unit alone, for comparisons; None if there is none."""
         if not isinstance(question, Question):
             if not any(map(self._has, nodes_of(question))):
                 return None
@@ -383,7 +383,7 @@ class Unit(NamedTuple):
 
 
 def unit_around(registry: Registry, met: Iterable[Node], timed_events: Sequence[TimedEvent]) -> Unit:
-    """Return the unit of some brokers as a registry has them, with what meets them in the events after it."""
+    """Return the unit that contains `met`, joined by the registry and by the events after it."""
     nodes, edges = set(met), {nodes_of(timed.event) for timed in timed_events}
     for name, group in registry.broker_addr_table.items():
         edges.add(frozenset({("name", name), *(("addr", addr) for _, addr in group.broker_addrs)}))
@@ -397,7 +397,7 @@ def unit_around(registry: Registry, met: Iterable[Node], timed_events: Sequence[
     topics = {topic for name in names for topic in registry.topic_queue_table.topics_of_name(name)}
     others = set[str | None]()
     registered = (timed.event for timed in timed_events if isinstance(timed.event, events.RegisterBroker))
-    # Each table of topics once: most registrations bring the same.
+    # Read each table of topics once: most registrations share theirs.
     tables = {(id(one.topics), one.broker_name in names): one.topics for one in registered if one.topics is not None}
     for (_, is_own), table in tables.items():
         (topics if is_own else others).update(table.names)
@@ -414,5 +414,5 @@ def nodes_of(event: events.Event) -> frozenset[Node]:
     fields = (("name", "broker_name"), ("addr", "broker_addr"), ("channel", "channel_id"))
     found = {(kind, getattr(event, field)) for kind, field in fields if hasattr(event, field)}
     if isinstance(event, events.ChannelDestroyed):
-        found.add(("addr", event.remote_addr))  # 4.x takes it for a broker's
+        found.add(("addr", event.remote_addr))  # 4.x treats it as a broker's
     return frozenset(found - {("channel", None)})

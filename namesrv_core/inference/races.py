@@ -1,8 +1,8 @@
-"""Races: pairs of events of which the wire does not show who was first.
+"""Races: pairs of events whose order the wire does not show.
 
-The name server handles requests in one pool of threads and the end of connections in another, and it removes a broker
-in two steps: it looks the broker up, then, under another lock, takes it out (5.x: in a batch of its own thread). What
-arrives while something else is on its way may take effect before it, after it, or in between.
+The name server handles requests in one pool of threads and the end of connections in another. It removes a broker in
+two steps: it looks the broker up and then, under another lock, removes it (5.x: in a batch on a thread of its own). An
+event that arrives while another one is under way may take effect before it, after it, or in between.
 """
 
 from __future__ import annotations
@@ -22,26 +22,25 @@ from namesrv_core.machine.rows import LiveKey
 from namesrv_core.machine.schedule import ScanSchedule
 from namesrv_core.replay.loop import TimedEvent
 
-# An event this close after another races with it although it came later.
+# An event this soon after another races with it.
 # Measured: one-way requests within 2 ms of a close, batches up to 1 ms after their submission.
 LAG_NS = 10_000_000
-# So long a broker's removal may lag after the end of its connection.
-# Measured: 73 ms to the name server's log, more than 51 ms to where a registration met it; both on busy machines.
+# A broker's removal may lag this long after the end of its connection.
+# Measured: 73 ms to the name server's log, more than 51 ms to a registration that met it; both on busy machines.
 REMOVAL_LAG_NS = 100_000_000
 
 
-# So many brokers of one connection are asked whether an event found them.
+# At most this many brokers of one connection are tried as the one that an event found.
 _MOST_FOUND = 8
 
 Owners: TypeAlias = "Mapping[str | None, Mapping[LiveKey, str | None]]"
 
 
 class Day(NamedTuple):
-    """One name server's day, and the registry from which it starts; of its answers it is asked only where something races.
+    """One name server's day, with the registry at its start. `observations` is called only if something races.
 
-    `timed_events` come in the order of `seq`. `received`: by event id, the position of a request's last byte.
-    `answered`: ids of the requests that got a response. Scans run from `from_seq`, where the day begins, until
-    `until_seq`.
+    `timed_events`: in the order of `seq`. `received`: by event id, the position of a request's last byte. `answered`:
+    ids of the requests that got a response. Scans run from `from_seq`, the beginning of the day, until `until_seq`.
     """
 
     start: Registry
@@ -57,7 +56,7 @@ class Day(NamedTuple):
 
 
 class Move(NamedTuple):
-    """An event that takes effect elsewhere than recorded: at `seq`, before (-1) or after (1) the event that stands there.
+    """An event that takes effect elsewhere than recorded: at `seq`, before (-1) or after (1) the event there.
 
     `looked_up`: see ChannelDestroyed.
     """
@@ -69,17 +68,17 @@ class Move(NamedTuple):
 
 
 class Alternative(NamedTuple):
-    """One of the orders in question, in words and as moves; the default order moves nothing."""
+    """One of the possible orders, in words and as moves; the default order moves nothing."""
 
     words: str
     moves: tuple[Move, ...] = ()
 
 
 class Race(NamedTuple):
-    """Events whose order is open, in the default order, and the orders in question, the default first.
+    """Events whose order is open, in the default order, and the possible orders, the default first.
 
-    `is_far`: another order than the default is so unlikely that only answers which speak for it make it worth telling.
-    `received`: where the first of its requests had arrived, if answers from there on may show what it did.
+    `is_far`: any other order is so unlikely that the race is reported only if answers prove one. `received`: position at
+    which the first of its requests had arrived, if answers from there on may show its effect.
     """
 
     kind: str
@@ -95,14 +94,14 @@ class Race(NamedTuple):
 
     @property
     def span(self) -> tuple[int, int]:
-        """Return the first and the last position at which one of the orders has any of its events, or shows it."""
+        """Return the first and the last position of its events in any order, the first with `received` included."""
         moves = (move.seq for alternative in self.alternatives for move in alternative.moves)
         seqs = [*(timed.seq for timed in self.timed_events), *moves]
         return min([*seqs, self.received or seqs[0]]), max(seqs)
 
     @property
     def decision_id(self) -> str:
-        """Return the id of the decision that this race asks for, 32 hex digits."""
+        """Return the id of the decision on this race, 32 hex digits."""
         named = " ".join((self.kind, *(timed.event_id for timed in self.timed_events)))
         return hashlib.sha256(named.encode()).hexdigest()[:32]
 
@@ -115,7 +114,7 @@ def races_of(day: Day) -> list[Race]:
 
 
 def _registrations_and_own_closes(day: Day) -> Iterator[Race]:
-    """A registration without response on a connection that ends at once: the close may have been handled first."""
+    """Yield races of a registration without response with the end of its connection soon after it."""
     last_close = {
         timed.event.channel_id: timed for timed in day.timed_events if type(timed.event) is events.ChannelDestroyed
     }
@@ -130,9 +129,9 @@ def _registrations_and_own_closes(day: Day) -> Iterator[Race]:
 
 
 def _ends_of_shared_channels(day: Day, owners: Owners) -> Iterator[Race]:
-    """A connection of several brokers ends, of which each event takes down one that it finds there.
+    """Yield races of the two events that end a connection of several brokers; each takes down one broker that it finds.
 
-    5.x looks it up at once and removes it in a batch: the second event may find the same one again, and the next stays.
+    5.x looks the broker up at once and removes it in a batch: the second event may find the same one, and another stays.
     """
     shared = {channel_id for channel_id, keys in owners.items() if len(keys) > 1}
     ends: dict[str | None, list[TimedEvent]] = {}
@@ -152,7 +151,7 @@ def _ends_of_shared_channels(day: Day, owners: Owners) -> Iterator[Race]:
 
 
 def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
-    """Two events that touch the same rows, of which the later one had arrived before the earlier one took effect."""
+    """Yield races of two events on the same rows, the later of which had arrived before the earlier took effect."""
     first_close: dict[str | None, TimedEvent] = {}
     for timed in day.timed_events:
         if type(timed.event) is events.ChannelDestroyed:
@@ -182,10 +181,10 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
 
 
 def _holds(day: Day, changing: Sequence[TimedEvent]) -> list[tuple[int, int]]:
-    """Return from when to when the tables were locked for long, as far as registrations show it that waited.
+    """Return the times (from, until) at which the tables were locked for long, as shown by registrations that waited.
 
-    5.x holds the lock while it connects to a broker that is to be told of a new smallest id, up to three seconds. What is to
-    unregister is answered meanwhile, and taken out behind it.
+    To notify a broker of a new smallest id, 5.x connects to it under the lock, for up to three seconds. Unregistrations
+    are answered meanwhile, and applied after that.
 
     Source: RocketMQ 5.2.0 and 5.4.0 RouteInfoManager.notifyMinBrokerIdChanged.
     """
@@ -205,13 +204,13 @@ def _holds(day: Day, changing: Sequence[TimedEvent]) -> list[tuple[int, int]]:
 
 
 def _held_at(holds: Sequence[tuple[int, int]], seq: int) -> tuple[int, int]:
-    """Return the first of the holds in which, or soon behind which, `seq` lies; of none: `seq` itself."""
+    """Return the first of `holds` in which, or soon after which, `seq` lies; (`seq`, `seq`) if there is none."""
     number = bisect_left(holds, seq - REMOVAL_LAG_NS, key=lambda held: held[1])
     return holds[number] if number < len(holds) and holds[number][0] < seq else (seq, seq)
 
 
 def _unregistration_and_registration(unregistered: TimedEvent, later: TimedEvent, until: int) -> Iterator[Race]:
-    """A broker's registration while its unregistration, answered already, waits for the lock."""
+    """Yield the race of a broker's registration with its answered unregistration, which waits for the lock."""
     if not isinstance(unregistered.event, events.UnregisterBroker) or not isinstance(
         later.event, events.RegisterBroker
     ):
@@ -230,7 +229,7 @@ def _unregistration_and_registration(unregistered: TimedEvent, later: TimedEvent
 def _close_and_registration(
     day: Day, close: TimedEvent, later: TimedEvent, received: int, held: tuple[int, int], owners: Owners
 ) -> Iterator[Race]:
-    """A broker's registration over a new connection, or another one's of its name, while a removal is on its way."""
+    """Yield the race of a removal under way with a registration of its broker over a new connection, or of its name."""
     if type(later.event) is not events.RegisterBroker or type(close.event) is not events.ChannelDestroyed:
         return
     key, closed = key_of(day.namesrv, later.event), owners.get(close.event.channel_id, {})
@@ -238,7 +237,7 @@ def _close_and_registration(
         return
     if key not in closed and later.event.broker_name not in closed.values():
         return
-    is_of_scan = day.schedule.first_tick(close.seq - 2, 0) == close.seq - 1  # which has expired the broker just before
+    is_of_scan = day.schedule.first_tick(close.seq - 2, 0) == close.seq - 1  # the scan expired the broker just before
     before = Move(later.event_id, close.seq - 2 if is_of_scan else close.seq, -1)
     first = Alternative("the registration, then the close", (before,))
     alternatives = [Alternative("the close with the removal, then the registration")]
@@ -281,7 +280,7 @@ def _scan_and_registration(
 
 
 def owners_of(namesrv: Namesrv, registry: Registry, timed_events: Iterable[TimedEvent]) -> Owners:
-    """Return, by channel, the live keys that were registered over it, with the names of their brokers."""
+    """Return, by channel, the live keys registered over it, with their broker names."""
     owners: dict[str | None, dict[LiveKey, str | None]] = {}
     for key, live in registry.broker_live_table.items():
         owners.setdefault(live.channel_id, {})[key] = live.broker_name
@@ -295,7 +294,7 @@ def owners_of(namesrv: Namesrv, registry: Registry, timed_events: Iterable[Timed
 def key_of(
     namesrv: Namesrv, event: events.RegisterBroker | events.BrokerHeartbeat | events.QueryDataVersion
 ) -> LiveKey:
-    """Return the key of the live entry that a beat is about."""
+    """Return the key of the live entry that a heartbeat renews."""
     return live_key_of(namesrv, event.cluster_name, event.broker_addr)
 
 
@@ -313,7 +312,7 @@ def _related(one: events.Event, other: events.Event) -> bool:
 
 
 def _touched(event: events.Event) -> set[tuple[str | None, ...]]:
-    """Return what a request writes, by kind and name; empty for an event that is no request to change anything."""
+    """Return the rows that a request writes, by kind and name; empty for any other event."""
     if isinstance(event, (events.RegisterBroker, events.UnregisterBroker)):
         return {("broker", event.broker_name), ("addr", event.broker_addr)}
     if isinstance(event, (events.WipeWritePerm, events.AddWritePerm)):

@@ -1,8 +1,8 @@
-"""Settings of a name server: RocketMQ's properties that change what it does, their values over time, and how each is known.
+"""Settings of a name server: RocketMQ's properties that affect its behaviour, their values over time, and their sources.
 
-In this order: given by the operator; stated by the server itself (GET_NAMESRV_CONFIG); inferred from what it answered and did;
-inherited from the process before; RocketMQ's default. UPDATE_NAMESRV_CONFIG changes a value from then on. A value found holds from
-the start of the process that it was found in, also for days before the evidence.
+The first known of these counts: given by the operator; stated by the server itself (GET_NAMESRV_CONFIG); inferred from
+its answers and its behaviour; inherited from the process before; RocketMQ's default. UPDATE_NAMESRV_CONFIG changes a
+value from then on. A value holds from the start of its process, also for days before the evidence was recorded.
 
 Sources: RocketMQ 4.9.7 and 5.4.0, classes NamesrvConfig, NettyServerConfig, Configuration, NamesrvStartup,
 DefaultRequestProcessor.updateConfig, MixAll.properties2Object.
@@ -21,18 +21,18 @@ from namesrv_core.machine.profile import Namesrv, NamesrvConfig, Profile, profil
 Value = bool | int | str | None
 VERSION = "version"
 SCAN_PHASE = "scan_phase_us"
-"""No setting, but as one known by process: by how much packets of scans come after a multiple of the period."""
+"""Delay of a scan's packets after a multiple of the period. No property, but known per process like a setting."""
 ADDRESSES = "addresses"
-"""Told beside the settings: the addresses of a process that has several. No replay depends on it."""
+"""Reported beside the settings: the addresses of a process that has several. No replay depends on it."""
 UNLIMITED = "unlimited"
 LONGEST_MS = 2_147_483_647_000
-"""No span counts as longer, 68 years: the longest idle limit that a server takes. What scans more seldom never scans."""
+"""Upper bound of times, 68 years: the longest idle limit that a server accepts. A longer scan period means no scans."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _ENOUGH = 2
 
 
 class Source(str, Enum):
-    """How a value is known."""
+    """Source of a value."""
 
     GIVEN = "given"
     STATED = "stated"
@@ -43,15 +43,15 @@ class Source(str, Enum):
 
     @property
     def is_open(self) -> bool:
-        """Return whether evidence is still looked for."""
+        """Return whether evidence is still needed."""
         return self in (Source.INHERITED, Source.DEFAULT)
 
 
 class Option(NamedTuple):
     """One setting: its field in NamesrvConfig and RocketMQ's property.
 
-    `unit_ms`: milliseconds in one unit of the property, 0 for a boolean. `read_at_start`: a running process does not
-    look at it again.
+    `unit_ms`: milliseconds in one unit of the property, 0 for a boolean. `read_at_start`: the server reads it only at
+    its start.
     """
 
     name: str
@@ -61,12 +61,12 @@ class Option(NamedTuple):
     read_at_start: bool = False
 
     def value_of(self, text: str) -> Value:
-        """Return the value that a property's text sets. Raises ValueError for one that the server ignores."""
+        """Return the value that a property's text sets. Raises ValueError for a text that the server ignores."""
         if not self.unit_ms:
             return text.lower() == "true"
         if _INTEGER.fullmatch(text) is None:
             raise ValueError(f"{self.property}: {text!r} is no number")
-        # Netty's idle handler takes a limit of 0 or less for none.
+        # For Netty's idle handler, 0 or less means no limit.
         return min(int(text) * self.unit_ms, LONGEST_MS) if int(text) > 0 else None
 
 
@@ -87,9 +87,9 @@ OPTIONS = {
 
 
 class Statement(NamedTuple):
-    """Configuration in the server's own terms: what it answered (319), or what it was told and accepted (318).
+    """Configuration in the server's own terms: as it answered (319), or as it was changed by an accepted request (318).
 
-    `has_file`: whether it was started with a configuration file, where that is said.
+    `has_file`: whether the server was started with a configuration file; None: not stated.
     """
 
     seq: int
@@ -100,7 +100,7 @@ class Statement(NamedTuple):
 
 
 class Votes(NamedTuple):
-    """What speaks for `value` in the process that started at `life_seq`; `evidence`: the first few event ids."""
+    """Evidence for `value` in the process that started at `life_seq`; `evidence`: the first few event ids."""
 
     life_seq: int
     name: str
@@ -110,7 +110,7 @@ class Votes(NamedTuple):
 
 
 class Life(NamedTuple):
-    """One process, from its start or from when it was first seen. `version`: as its answers show it, and where."""
+    """One process, from its start or its first event. `version`: as an answer shows it; `version_id`: that answer."""
 
     from_seq: int
     version: str | None = None
@@ -120,7 +120,7 @@ class Life(NamedTuple):
 class Setting(NamedTuple):
     """A value from `from_seq` on, in the process that started at `life_seq`.
 
-    `restart_value`: what the next process starts with, as far as is known.
+    `restart_value`: the value with which the next process starts, as far as is known.
     """
 
     name: str
@@ -136,11 +136,11 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """All that is known about one name server's configuration on one day.
+    """Everything known about one name server's configuration on one day.
 
-    `lives`: in order, the first being the process that ran when the day began, if one did. `before`: what held when the
-    day before ended. `hindsight`: what later days found out, by name and start of the process. `fallback_version`: to
-    be taken where no answer shows one.
+    `lives`: its processes in order, first the one that ran when the day began, if any. `before`: settings at the end of
+    the day before. `hindsight`: findings of later days, by name and start of the process. `fallback_version`: used if
+    no answer shows a version.
     """
 
     lives: Sequence[Life]
@@ -160,7 +160,7 @@ def text_of(value: Value) -> str:
 
 
 def value_of(name: str, text: str) -> Value:
-    """Return the value of setting `name` that `text_of` wrote."""
+    """Return the value of setting `name` from its text by `text_of`."""
     if name == VERSION:
         return text
     if name == SCAN_PHASE:
@@ -171,21 +171,21 @@ def value_of(name: str, text: str) -> Value:
 
 
 def default_of(name: str, profile: Profile) -> Value:
-    """Return RocketMQ's default."""
+    """Return RocketMQ's default value of setting `name`."""
     if name == "scan_period_ms":
         return profile.scan_period_ms
     return getattr(NamesrvConfig(), name)  # type: ignore[no-any-return]
 
 
 def namesrv_of(settings: Sequence[Setting], from_seq: int = 0) -> Namesrv:
-    """Return the name server with these settings: as it was at `from_seq`, or when first seen, and what it became."""
+    """Return the name server with these settings, as at `from_seq` or first seen, and its later changes."""
     ordered = sorted(settings, key=lambda setting: (setting.from_seq, setting.name != VERSION))
     first_seq = max(from_seq, ordered[0].from_seq)
     values: dict[str, Any] = {}
     stretches: dict[int, Namesrv] = {}
     for setting in ordered:
         if setting.name == VERSION:
-            # A new process starts with nothing of the old one's.
+            # A new process keeps none of the old one's values.
             profile, values = profile_named(str(setting.value)), {}
         elif setting.name != SCAN_PHASE:
             values[setting.name] = setting.value
@@ -198,7 +198,7 @@ def namesrv_of(settings: Sequence[Setting], from_seq: int = 0) -> Namesrv:
 
 
 def settle(known: Known) -> list[Setting]:
-    """Return every value that held on the day, by process, each from where it held."""
+    """Return every setting of the day by process, each from the position at which it became valid."""
     latest = dict(known.before)
     found: list[Setting] = []
     for life, until_seq in zip(known.lives, [*(life.from_seq for life in known.lives[1:]), None], strict=True):
@@ -214,15 +214,13 @@ def settle(known: Known) -> list[Setting]:
             if option.in_4x or profile.live_key_has_cluster:
                 first = next((statement for statement in said if option.name in statement.values), None)
                 stated = None
-                if (
-                    first is not None and not first.changes
-                ):  # what the server says of itself before anything was changed
+                if first is not None and not first.changes:  # the server's own statement, before any change
                     value = first.values[option.name]
                     stated = _started(option.name, value, Source.STATED, life, (first.event_id,), (1, 0))
                 default = default_of(option.name, profile)
                 starts.append(_at_start(known, life, option.name, stated, latest.get(option.name), default))
-        # A change is written to the file named at the start (`-c`), and the next start reads it from there. Without one it is
-        # written to a place where no start looks. The process says whether it has one, or something is not the default.
+        # A change is written to the configuration file (`-c`), which the next start reads. Without one, it goes to a file
+        # that no start reads. The process states whether it has one; otherwise any value but the default suggests it.
         told = [statement.has_file for statement in said if statement.has_file is not None]
         has_file = (
             told[-1]
@@ -239,10 +237,10 @@ def settle(known: Known) -> list[Setting]:
 
 
 def reconsidered(settled: Iterable[Setting], before: Mapping[str, Setting]) -> list[Setting]:
-    """Return the settings that turn out to have had another value, since their process started, than was taken before.
+    """Return the settings whose value since the start of their process turns out to differ from the one assumed before.
 
-    The days of that process before this one were replayed with the wrong value, or without the phase of its scans. A phase
-    that has changed is a clock that was set, and says nothing of those days.
+    Earlier days of that process were replayed with the wrong value, or without the phase of its scans. A changed phase,
+    however, comes from a clock that was set, and does not concern those days.
     """
     return [
         setting
@@ -256,7 +254,7 @@ def reconsidered(settled: Iterable[Setting], before: Mapping[str, Setting]) -> l
 def _at_start(
     known: Known, life: Life, name: str, stated: Setting | None, last: Setting | None, default: Value
 ) -> Setting:
-    """Return the value with which the process started, or with which it went into the day: the first that is known."""
+    """Return the value at the start of the process, or of the day if it began earlier, from the first source that knows."""
     last = last if last is not None and last.source is not Source.GIVEN else None
     mine = last if last is not None and last.life_seq == life.from_seq else None
     later = known.hindsight.get((name, life.from_seq))
@@ -276,9 +274,9 @@ def _at_start(
 
 
 def _phase(known: Known, life: Life, last: Setting | None) -> list[Setting]:
-    """Return when the process scans, if that is known.
+    """Return the phase of the process's scans, if it is known.
 
-    A phase that was found stays, unless two closes of the day or more agree on another one and none on this.
+    A known phase stays, unless two or more closes of the day agree on another one and none supports this one.
     """
     mine = last if last is not None and last.life_seq == life.from_seq else None
     cast = [v for v in known.votes if (v.name, v.life_seq) == (SCAN_PHASE, life.from_seq)]
@@ -290,7 +288,7 @@ def _phase(known: Known, life: Life, last: Setting | None) -> list[Setting]:
 
 
 def _voted(votes: Sequence[Votes], name: str, life: Life) -> Setting | None:
-    """Return the value with the most support; None where two have the same."""
+    """Return the value with the most support; None for a tie."""
     own = sorted((v for v in votes if (v.name, v.life_seq) == (name, life.from_seq)), key=lambda v: -v.answers)
     if not own or (len(own) > 1 and own[0].answers == own[1].answers):
         return None
@@ -306,14 +304,14 @@ def _started(
     evidence: tuple[str, ...] = (),
     answers: tuple[int, int] = (0, 0),
 ) -> Setting:
-    """Return a setting with which a process started; `answers`: those for it, and those against."""
+    """Return a setting with which a process started; `answers`: number for it, and against it."""
     return Setting(name, value, source, life.from_seq, life.from_seq, value, evidence, *answers)
 
 
 def _inherited(last: Setting, life: Life) -> Setting:
-    """Return what a new process has from the one before: its file's values, or its own start's.
+    """Return the setting that a new process inherits: the value in the file, or with which the old process started.
 
-    A change made while running that went into no file is lost; what is left is nobody's finding.
+    A change at run time that went into no file is lost; the value before it has no evidence and counts as default.
     """
     is_known = last.source is not Source.DEFAULT and last.restart_value == last.value
     return last._replace(
@@ -328,7 +326,7 @@ def _inherited(last: Setting, life: Life) -> Setting:
 
 
 def _through(start: Setting, said: Sequence[Statement], *, has_file: bool) -> list[Setting]:
-    """Return the values of one setting through the life of a process, as changes and later statements have it."""
+    """Return the values of one setting during the life of a process, from its start, changes and later statements."""
     values = [start]
     for statement in said:
         now = values[-1]
@@ -347,6 +345,6 @@ def _through(start: Setting, said: Sequence[Statement], *, has_file: bool) -> li
         elif value != now.value and now.source is Source.GIVEN:
             values[-1] = now._replace(answers_against=now.answers_against + 1)
         elif value != now.value:
-            # Changed by something that was not recorded.
+            # It was changed by a request that was not recorded.
             values.append(following._replace(source=Source.STATED, restart_value=value))
     return values
