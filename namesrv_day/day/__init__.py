@@ -1,1 +1,1 @@
-"""What a name server's day is given: its events in their order, the state it begins in, its schedule, what is recorded."""
+"""Input of a day's replay: events, the state at its beginning, the schedule of scans; and the day's coverage."""

@@ -1,4 +1,4 @@
-"""What intervals were on a day, or when it ended: of what came later they tell nothing."""
+"""Intervals as of a day: those that existed on it or at its end, without knowledge that came later."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ _ENTRY = ("namesrv_id", "cluster_name", "broker_addr", "first_update_time", "hea
 
 
 def alive(table: Table, day: dt.date, *, still: bool = False) -> pc.Expression:
-    """Return the condition that an interval was there at some time of a day; `still`: when it ended."""
+    """Return the condition that an interval existed at some time of a day; `still`: at the end of the day."""
     begins, ends = map(pc.field, table.span)
     begin, end = start_in(table, day + _ONE_DAY if still else day), start_in(table, day + _ONE_DAY)
     return (begins < end) & (ends.is_null() | (ends >= begin))
 
 
 def columns_for(table: Table, columns: Sequence[str]) -> list[str]:
-    """Return the columns of a table of intervals that are read to know some of them as they were."""
+    """Return the columns to read from a table of intervals in order to know `columns` as of a day."""
     more = [*table.span, *(_ENTRY if table is gold.BROKER_LIVE_HISTORY and _LAST in columns else ())]
     more += ["begun_with"] if "begun_with" in table.column_names else []
     return list(dict.fromkeys([*columns, *more]))
 
 
 def as_of(table: Table, rows: pa.Table, day: dt.date, beats: pa.Table) -> pa.Table:
-    """Return intervals that were there on a day as they were known when it ended.
+    """Return intervals that existed on a day, as they were known at its end.
 
-    What ended later was open then, and what became known later was believed; a finding had the evidence with which it began.
-    `beats`: rows of last_heartbeats of that day, which say of live entries that were open when they had been renewed last.
+    An interval that ended later is open, a row that became known later is a best guess, and a finding that goes on has the
+    evidence with which it began. `beats`: rows of last_heartbeats of that day, with the last renewals of open live entries.
     """
     end = start_in(table, day + _ONE_DAY)
     goes_on = pc.fill_null(pc.greater_equal(rows[table.span[1]], end), fill_value=False)
@@ -59,20 +59,20 @@ def as_of(table: Table, rows: pa.Table, day: dt.date, beats: pa.Table) -> pa.Tab
 
 
 def beats_of(day: dt.date, live: pa.Table) -> pa.Table:
-    """Return the rows of last_heartbeats of a day: of the live entries that were open when it ended, but for a log's."""
+    """Return the rows of last_heartbeats of a day: live entries that were open at its end, except those known by a log."""
     is_open = pc.field("closed_by").is_null() & pc.field(_LAST).is_valid()
     return conformed(live.filter(is_open), gold.LAST_HEARTBEATS, day=day)
 
 
 def stored(table: Table, rows: pa.Table) -> pa.Table:
-    """Return intervals as they are stored: when an open live entry was renewed last is no column of it."""
+    """Return intervals as stored: an open live entry has no last_update_time (`beats_of` has it)."""
     if table is not gold.BROKER_LIVE_HISTORY:
         return rows
     return with_columns(rows, last_update_time=_without(rows[_LAST], pc.is_null(rows["valid_to"])))
 
 
 def on_a_day(table: Table) -> pa.Schema:
-    """Return the columns of a history of which it is said, too, on which day its rows are looked at."""
+    """Return the columns of a history, and `day`, the day as of which its rows are read."""
     return plain(table.schema).append(pa.field("day", pa.date32()))
 
 
@@ -87,7 +87,7 @@ def _first_evidence(rows: pa.Table, goes_on: pa.ChunkedArray) -> pa.Array:
 
 
 def start_in(table: Table, day: dt.date) -> pa.Scalar:
-    """Return the first value of a day in the columns `table.span`: of intervals, which are instants, or days."""
+    """Return the first value of a day in the type of the columns `table.span`, instants or dates."""
     if pa.types.is_date(table.schema.field(table.span[1]).type):
         return pa.scalar(day)
     return pa.scalar(day_start_us(day), pa.int64()).cast(TIMESTAMP)

@@ -1,4 +1,4 @@
-"""What is recorded of a name server on a day: from when to when, and where its life, or the recording, was broken off."""
+"""Coverage of a name server's day: the recorded time, and interruptions of the process or of the recording."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _TABLES = (NAMESRV_EVENTS.name, EVENT_OUTCOMES.name, FINDINGS.name)
 
 
 class Extent(NamedTuple):
-    """When something was recorded of a name server on a day, plain beats and answers included: first and last."""
+    """First and last time at which something was recorded of a name server on a day, beats and answers included."""
 
     first: dt.datetime
     last: dt.datetime
 
 
 def extent_of(today: Frames) -> Extent | None:
-    """Return when something was recorded first and last; None: nothing was. `today`: as `SettleInput` has it."""
+    """Return when something was recorded first and last; None: nothing was. `today`: as in `SettleInput`."""
     times = [today[table.name]["effect_time"] for table in (*OTHERS, ROUTE_OBSERVATIONS)]
     bounds = [
         pc.min_max(at) for at in (*times, *(today["hours"][name].cast(TIMESTAMP) for name in ("first_us", "last_us")))
@@ -37,9 +37,9 @@ def extent_of(today: Frames) -> Extent | None:
 
 
 def recorded_day(namesrv_id: str, day: dt.date, tables: Frames, extent: Extent | None) -> list[dict[str, Any]]:
-    """Return the day's row of `runs.coverage`; none for a name server of which nothing is recorded on it (no `extent`).
+    """Return the day's row of `runs.coverage`; no row if nothing is recorded of the name server (no `extent`).
 
-    `tables`: its namesrv_events and event_outcomes of the day, and the findings that it had on it.
+    `tables`: its namesrv_events and event_outcomes of the day, and its findings on that day.
     """
     if extent is None:
         return []
@@ -51,6 +51,6 @@ def recorded_day(namesrv_id: str, day: dt.date, tables: Frames, extent: Extent |
 
 
 def is_logged(past_knowledge: pa.Table) -> bool:
-    """Return whether only the name server's own log tells of it: of rows, and not of what is not there."""
+    """Return whether the name server is known only by its own log, which shows rows but not their absence."""
     settings = past_knowledge.filter((pc.field("about") == "is_logged") & (pc.field("number") != 0))
     return bool(settings.num_rows)

@@ -1,4 +1,4 @@
-"""A day's events of all tables in one: what happened, in the order in which it took effect."""
+"""The events of a day, from all tables in one, with the positions at which they took effect."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Frames = Mapping[str, pa.Table]
 """Tables by their names."""
 BEATS = (bronze.HEARTBEATS, bronze.REGISTRATIONS)
 OTHERS = tuple(table for table in bronze.EVENT_TABLES if table not in BEATS)
-"""The tables of events that are no beats of brokers."""
+"""Tables of events other than brokers' beats."""
 RESPONSES, RESPONSE = "responses", "-response"
-"""The kind of events that are responses to beats; what their ids have behind those of the beats."""
+"""The kind of events that are responses to requests, and the suffix of their ids after those of the requests."""
 _TOLD = [code for table in ("heartbeats", "admin_events") for code in codec.RESPONSE_TABLES[table]]
 RESPONSE_COLUMNS = ("event_time", "response_fields", "response_body", "response_remark")
 _LIFE = pa.array(["started", "stopped", "recording_gap", "logged"])
@@ -61,20 +61,19 @@ def _schema() -> pa.Schema:
 
 
 EVENTS = _schema()
-"""Columns of a day's events. `kind`: the table; `channel_kind` and `namesrv_kind`: what such events call their kind; of bodies,
-which are long, each is there once.
+"""Columns of a day's events. `kind`: the table; `channel_kind` and `namesrv_kind`: the `kind` in these tables. Bodies, which
+are long, are dictionary-encoded.
 
-`received_us`: when a request had arrived; `arrival_us`: the same for one that was answered; `looked_up`: see `moved`.
+`received_us`: when a request had arrived; `arrival_us`: the same, for answered requests; `looked_up`: see `moved`.
 """
 
 
 def day_events(
     frames: Frames, *, tables: Sequence[Table] = bronze.EVENT_TABLES, with_answers: bool = False
 ) -> pa.Table:
-    """Return the events of `tables`, whose rows `frames` has, with the columns `EVENTS`; in no order.
+    """Return the events of `tables`, from their rows in `frames`, with the columns `EVENTS`; in no order.
 
-    `with_answers`: what a name server answered is an event, too, and so are responses to requests of `tables`: it has an unknown
-    past.
+    `with_answers`: answers, and responses to requests of `tables`, are events, too; for a name server with an unknown past.
     """
     found = [_events_of(frames[table.name], table) for table in tables]
     if with_answers:
@@ -93,9 +92,9 @@ def day_events(
 
 
 def observation_rows(observations: pa.Table) -> pa.Table:
-    """Return answers with the columns of which the codec makes questions and answers, and ids and positions.
+    """Return answers with their ids, positions, and the columns from which the codec makes questions and answers.
 
-    Those about the configuration show nothing of the registry, and are left out.
+    Answers about the configuration are left out: they show nothing of the registry.
     """
     observations = observations.filter(pc.field("code") != RequestCode.GET_NAMESRV_CONFIG)
     standard = pc.or_kleene(
@@ -105,9 +104,9 @@ def observation_rows(observations: pa.Table) -> pa.Table:
 
 
 def moved(events: pa.Table, moves: pa.Table) -> pa.Table:
-    """Return events with those of `moves` (event_id, seq, looked_up) where they take effect, not where they were recorded.
+    """Return events with those in `moves` (event_id, seq, looked_up) placed where they take effect.
 
-    `looked_up`: the live entry that a close finds by its connection, where a race decides it.
+    `looked_up`: the live entry that a close finds by its connection, if a race decided that.
     """
     if not moves.num_rows:
         return events
@@ -122,12 +121,12 @@ def moved(events: pa.Table, moves: pa.Table) -> pa.Table:
 
 
 def topic_digests(events: pa.Table) -> pa.ChunkedArray:
-    """Return the digests of the topic tables that registrations among `events` name, each once."""
+    """Return the distinct digests of topic tables in registrations among `events`."""
     return pc.drop_null(pc.unique(events["topic_config_digest"]))
 
 
 def as_events(rows: pa.Table, **columns: pa.ChunkedArray) -> pa.Table:
-    """Return rows with the columns `EVENTS`: those given, else their own; NULL where there is neither."""
+    """Return rows with the columns `EVENTS`: from `columns`, else from `rows`, else NULL."""
     return conformed(pa.table({name: rows[name] for name in rows.column_names} | columns), EVENTS)
 
 
@@ -147,7 +146,7 @@ def _events_of(rows: pa.Table, table: Table) -> pa.Table:
 
 
 def _with_refusal(requests: pa.Table) -> pa.Table:
-    """Return requests that do not say so themselves with why they were refused, as their answers have it; NULL: they were not."""
+    """Return requests with a column `refusal` from their answers: why they were refused; NULL: they were not."""
     codes = requests["response_code"]
     if not pc.any(pc.not_equal(codes, ResponseCode.SUCCESS.value)).as_py():
         return requests
@@ -163,9 +162,9 @@ def _answers_of(observations: pa.Table) -> pa.Table:
 
 
 def _responses_of(requests: pa.Table) -> pa.Table:
-    """Return what was said to requests, each just behind its own: what an answer shows counts from behind it."""
+    """Return the responses to requests as events, each at the position after its request: it shows the state from then on."""
     taken = pc.field("code").isin(_TOLD)
-    if "refusal" in requests.column_names:  # for its lone topic one is refused by what the registry holds
+    if "refusal" in requests.column_names:  # a lone topic is refused by the state of the registry
         taken = pc.field("refusal").is_null() | (pc.field("refusal") == REGISTER_FAILED)
     rows = requests.filter(pc.field("response_fields").is_valid() & taken)
     seq = pc.add(rows["seq"], 1)

@@ -1,4 +1,4 @@
-"""The state in which a day begins, from the rows that were open when the one before it ended."""
+"""The state in which a day begins, from the rows that were open at the end of the day before."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def started(
 ) -> tuple[Registry, Histories]:
     """Return the registry and the open intervals with which a name server begins the day.
 
-    `carried`: the open intervals; `facts`: what is known of the past; `capacities`: of maps.
+    `carried`: the open intervals; `facts`: the knowledge of the past; `capacities`: numbers of buckets of maps.
     """
     carried = list(carried)
     registry = Registry(context.namesrv.profile)
@@ -48,13 +48,13 @@ def intervals_from(history: str, rows: pa.Table) -> list[Interval]:
 
 
 def facts_in(rows: Frames) -> list[Fact]:
-    """Return what is known of the past, of the rows of past_knowledge."""
+    """Return the knowledge of the past in the rows of past_knowledge."""
     name = gold.PAST_KNOWLEDGE.name
     return [fact_of(row) for row in rows_of(rows[name])] if name in rows else []
 
 
 def capacities_in(rows: Frames) -> list[MapCapacity]:
-    """Return how many buckets maps have of which the open rows do not tell it, of the rows of map_capacities."""
+    """Return the numbers of buckets in the rows of map_capacities: of maps whose open rows do not tell it."""
     name = gold.MAP_CAPACITIES.name
     return [map_capacity_of(row) for row in rows_of(rows[name])] if name in rows else []
 

@@ -1,4 +1,4 @@
-"""Events for the core: each distinct one is built once, then looped over as position, id, time and number."""
+"""Events for the core. Each distinct content is built once; the loop then runs over positions, ids and times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from namesrv_day.arrow.rows import distinct, rows_of, with_columns
 from namesrv_wire.protocol.bodies import content_digest
 from schemas import codec
 
-# Columns that differ from row to row, and such as neither the core nor an outcome looks at.
+# Columns that differ from row to row, and columns that neither the core nor an outcome reads.
 _NOT_SAID = {"namesrv_id", "seq", "event_id", "effect_us", "received_us", "arrival_us", "request_seq"}
 _NOT_SAID |= {"silent_ms", "pending_requests", "closed_by", "operation", "topic_count"}
 _KINDS = ("kind", "channel_kind")
@@ -26,7 +26,7 @@ _ROWS_AT_A_TIME = 20_000
 
 
 class Report(NamedTuple):
-    """The data version that an event reports of a broker, which is (cluster name, broker name, address)."""
+    """The data version of a broker (cluster name, broker name, address) in an event."""
 
     broker: tuple[str | None, str | None, str | None]
     version: DataVersion | None
@@ -35,12 +35,12 @@ class Report(NamedTuple):
 class Timed:
     """Events in the order in which they took effect.
 
-    `said`: what they say, one row for each distinct content, without columns in which none says anything; `events` and `reports`:
-    the core's events of these, and the data versions that some of them report. `numbers`: of each event, its content.
+    `said`: one row for each distinct content, without columns that are NULL in all. `events` and `reports`: for each
+    content, the core's event, and the data version that it reports, if any. `numbers`: the content's number, by event.
     """
 
     def __init__(self, rows: pa.Table, topic_tables: Mapping[str, TopicTable]) -> None:
-        """`rows` as of `day_events`; where they have a column `is_run`, it says which are runs. Raises as `codec.event_of`."""
+        """`rows`: as from `day_events`; with a column `is_run`, it marks the runs. Raises the errors of `codec.event_of`."""
         order = pc.sort_indices(rows, [("seq", "ascending"), ("event_id", "ascending")])
         is_run = [name for name in rows.column_names if name == "is_run"]
         placed = rows.select(["seq", "event_id", "effect_us", "request_seq", *is_run]).take(order)
@@ -58,7 +58,7 @@ class Timed:
         self._with_answers = any(type(event) is AnswerObserved for event in self.events)
 
     def numbered(self, tell: Callable[[float], None] | None = None) -> Iterator[tuple[int, TimedEvent]]:
-        """Yield the events, each with the number of its content; `tell` is told now and then what share of them is taken."""
+        """Yield the events, each with the number of its content; `tell` is called now and then with the share done."""
         for first in range(0, self._rows.num_rows, _ROWS_AT_A_TIME):
             if tell is not None:
                 tell(first / self._rows.num_rows)
@@ -72,9 +72,9 @@ class Timed:
 
 
 def _in_time(rows: pa.Table) -> pa.Table:
-    """Return rows, in their order, with times that do not run back: what follows a clock's step back is later all the same.
+    """Return rows, in their order, with times that never decrease, even if the clock stepped back.
 
-    The time of a run is that of its last beat, and other events lie in between.
+    Runs do not raise the times after them: a run has the time of its last beat, and other events come before that.
     """
     latest = rows["effect_us"]
     if "is_run" in rows.column_names:
@@ -84,16 +84,16 @@ def _in_time(rows: pa.Table) -> pa.Table:
 
 
 def topic_tables_of(configs: pa.Table) -> dict[str, TopicTable]:
-    """Return the core's topic tables of rows of topic_configs, by their digests."""
+    """Return the core's topic tables from rows of topic_configs, by digest."""
     topics, mappings = _records(configs["topics"], TopicConfig), _records(configs["mappings"], TopicQueueMappingInfo)
     return dict(zip(configs["topic_config_digest"].to_pylist(), map(TopicTable, topics, mappings), strict=True))
 
 
 class TopicTables(dict[str, TopicTable]):
-    """Topic tables by digest: those of `now`, and of others what is in one when somebody looks into it."""
+    """Topic tables by digest: those of `now`, and others that are read on first use."""
 
     def __init__(self, now: pa.Table, later: Callable[[], pa.Table]) -> None:
-        """`now`, and what `later` returns: rows of topic_configs."""
+        """`now`, and the result of `later`: rows of topic_configs."""
         super().__init__(topic_tables_of(now))
         self._read_later = later
 
@@ -103,12 +103,12 @@ class TopicTables(dict[str, TopicTable]):
 
     @cached_property
     def later(self) -> pa.Table:
-        """Return the rows of topic_configs that are not looked into yet."""
+        """Return the rows of topic_configs that are read on first use."""
         return self._read_later()
 
 
 class _LaterTopicTable(TopicTable):
-    """A topic table that is read when somebody looks into it."""
+    """A topic table whose content is read on first use."""
 
     __slots__ = ("_read",)
 
@@ -125,7 +125,7 @@ class _LaterTopicTable(TopicTable):
 
 
 def wrong_configs(configs: pa.Table) -> list[str]:
-    """Return those digests of rows of topic_configs that are not those of what the rows hold."""
+    """Return the digests of rows of topic_configs that differ from the digests of the rows' contents."""
     held = zip(
         _records(configs["topics"], TopicConfig), _records(configs["mappings"], TopicQueueMappingInfo), strict=True
     )
@@ -134,7 +134,7 @@ def wrong_configs(configs: pa.Table) -> list[str]:
 
 
 def _records(lists: pa.ChunkedArray, record: type[TopicConfig | TopicQueueMappingInfo]) -> list[list[Any]]:
-    """Return lists of structs as lists of `record`, whose fields the structs have."""
+    """Return lists of structs as lists of `record`, which has the same fields."""
     found = lists.combine_chunks()
     structs = found.flatten()
     of_all: list[Any] = list(map(record, *(pc.struct_field(structs, name).to_pylist() for name in record._fields)))
@@ -150,7 +150,7 @@ def _report_of(event: Event, row: Mapping[str, Any]) -> Report | None:
 
 
 def _asked_at(event: Event, request_seq: int | None) -> Event:
-    """Return an event; an answer with the position of its question."""
+    """Return the event; an answer gets the position of its question."""
     if type(event) is not AnswerObserved or request_seq is None:
         return event
     return AnswerObserved(event.question, event.answered, request_seq)
