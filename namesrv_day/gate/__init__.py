@@ -1,1 +1,1 @@
-"""What the gate asks of recorded rows: rules counted, keys that no two rows share, clocks."""
+"""The quality gate's rules, counted on recorded rows."""

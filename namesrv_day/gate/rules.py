@@ -1,4 +1,4 @@
-"""The rules of `schemas.rules`, counted: how many rows of Arrow tables, or of data files, break each."""
+"""Counting the rules of `schemas.rules`: how many rows of Arrow tables, or of data files, break each."""
 
 # ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
 
@@ -28,9 +28,8 @@ SAMPLE_CHARS = 300
 class Measurement:
     """One rule counted on one table.
 
-    `rows` were judged (of the table, or of the rule's query), `broken` of them break the rule, and `sample`
-    shows a few of those as JSON. Where a table that the rule reads was not given, `missing` names it, and
-    nothing was counted.
+    `rows` were judged (of the table, or of the rule's query), `broken` of them break the rule, and `sample` shows a few
+    of those as JSON. `missing`: tables that the rule reads but that were not given; nothing was counted then.
     """
 
     table: str
@@ -52,7 +51,7 @@ def measured(
     sample: Iterable[str] = (),
     missing: tuple[str, ...] = (),
 ) -> Measurement:
-    """Return what was counted of `rule` of `table`."""
+    """Return the measurement of `rule` on `table`."""
     return Measurement(table, rule.name, rule.severity, rule.kind, rule.says, rows, broken, tuple(sample), missing)
 
 
@@ -65,10 +64,10 @@ def measure(
 ) -> list[Measurement]:
     """Return a measurement for every rule of every table in `frames`, in the order of `RULES`.
 
-    Rules may read other tables of `frames`; with `only`, just these tables are judged, with `days`, of what has a day just
-    these days, and with `which` just these rules. Frames that are relations (of this thread's `connection`) are read as often as
-    rules are asked; what does not fit into its memory_limit is spilled. Of their keys just those are counted whose hash is of
-    `part`: its number, and how many there are. Raises KeyError for a table without rules.
+    Rules may read other tables of `frames`. `only` restricts the judged tables, `days` the judged days (of rows that have
+    one), `which` the rules. Frames that are relations (of this thread's `connection`) are read once for each query; DuckDB
+    spills what exceeds its memory_limit. Of their keys, only those whose hash falls into `part` (number, count) are
+    counted. Raises KeyError for a table without rules.
     """
     asked = {name: RULES[name] for name in (frames if only is None else only)}
     return [
@@ -80,10 +79,10 @@ def measure(
 
 
 def merged(parts: Iterable[Measurement], tables: Collection[str], rows: Mapping[str, int]) -> list[Measurement]:
-    """Return one measurement for each rule of `tables`, in the order of `RULES`: what parts have counted apart, added up.
+    """Return one measurement for each rule of `tables`, in the order of `RULES`: the sum of what the parts counted.
 
-    `rows`: how many rows each table has. What a part could not count, nobody has. A rule that no part has counted had nothing to
-    judge; or, where its table has rows, it was forgotten, and is told as one that could not be counted.
+    `rows`: number of rows of each table. If one part could not count a rule, the whole is not counted. A rule without any
+    measurement had nothing to judge; but if its table has rows, it was forgotten, and is returned as not counted.
     """
     found: dict[tuple[str, str], Measurement] = {}
     for part in parts:
@@ -121,7 +120,7 @@ def reasons(rows: pa.Table, table: str) -> pa.ChunkedArray:
 
 @cache
 def breaks(rule: Rule) -> str:
-    """Return the SQL boolean that a row breaks `rule`; never NULL."""
+    """Return a SQL boolean, never NULL, that is true if a row breaks `rule`."""
     return f"NOT coalesce({rule.holds}, FALSE)"
 
 
@@ -136,7 +135,7 @@ def _measure_table(
     passes: dict[str | None, list[Rule]] = {}
     for rule in rules:
         missing = tuple(name for name in rule.needs if name not in frames)
-        # Rules judge rows of the tables that they read: where there are none, nothing need be asked.
+        # Rules judge rows of the tables that they read; without such rows no query is needed.
         judged = (table,) if rule.kind == "reference" else (table, *rule.needs)
         count = None if missing else 0
         found[rule.name] = measured(table, rule, count, count, missing=missing)
@@ -148,7 +147,7 @@ def _measure_table(
             read, others = _repeated(read, together[0], part)
         rows = f"FROM ({over or f'FROM {table}'}) AS judged"
         if days is not None and (over is None or _DAY.search(over)):
-            # A table: with the days in its text each day's statement would be planned anew.
+            # Passed as a table: days in the text would make each day's statement a new one to plan.
             read = {**read, "days": pa.table({"judged": pa.array(sorted(days), pa.date32())})}
             rows += " WHERE day IN (SELECT judged FROM days)"
         counts = ", ".join(["count(*)", *(f"count_if({breaks(rule)})" for rule in together)])
@@ -168,9 +167,9 @@ def _may_have_rows(rows: Rows) -> bool:
 
 
 def _repeated(read: Mapping[str, Rows], rule: Rule, part: tuple[int, int]) -> tuple[dict[str, Rows], int]:
-    """Return the rows whose key may be there twice, since its hash is, and how many others there are: of a part of the hashes.
+    """Return the rows whose key may be repeated, since its hash is, and the number of others; for `part` of the hashes.
 
-    Numbers are grouped several times as fast as texts, and an id that follows from its row need not be made for it.
+    Numbers are grouped several times as fast as texts, and derived ids need not be computed for it.
     """
     con, (number, parts) = connection(), part
     given = {name: con.from_arrow(rows) if isinstance(rows, pa.Table) else rows for name, rows in read.items()}
@@ -190,18 +189,18 @@ def _repeated(read: Mapping[str, Rows], rule: Rule, part: tuple[int, int]) -> tu
 
 
 def _print(table: str, rule: Rule) -> str:
-    """Return the SQL of a number that is the same where the key of `rule` is."""
+    """Return SQL for a hash of the key of `rule`."""
     if rule.key == TABLES[table].key and table in _TIMED:
         return f"if(stated_id IS NULL, hash(namesrv_addr, channel_id, code, {_TIMED[table]}, nth), hash(stated_id))"
     return f"hash({', '.join(rule.key)})"
 
 
 _TIMED = {bronze.HEARTBEATS.name: "event_time", bronze.ROUTE_OBSERVATIONS.name: "effect_time"}
-"""The tables with rows from which their ids follow, and the instant of which such an id is made, among others."""
+"""Tables whose ids are derived from other columns, with the instant that is one of these."""
 
 
 def _asked(query: str, read: Mapping[str, Rows]) -> pa.Table:
-    """Return what a statement gives of tables at hand or of relations, by their names."""
+    """Return the result of a statement over tables in memory or relations, by their names."""
     if all(isinstance(rows, pa.Table) for rows in read.values()):
         return ask(query, read)
     con = connection()
@@ -217,7 +216,7 @@ def _asked(query: str, read: Mapping[str, Rows]) -> pa.Table:
 def _samples(rows: str, read: Mapping[str, Rows], table: str, rule: Rule) -> list[str]:
     """Return up to SAMPLES of the rows of a query that break `rule` of `table`, as JSON without line breaks.
 
-    Of the table's own rows their key is shown, of others all.
+    For rows of the table itself only the key is shown, for rows of the rule's own query all columns.
     """
     keys = ", ".join(f"'{name}': {name}" for name in TABLES[table].key)
     shown = f"substr(CAST(to_json({f'{{{keys}}}' if rule.over is None else 'judged'}) AS VARCHAR), 1, {SAMPLE_CHARS})"
