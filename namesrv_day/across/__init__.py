@@ -1,1 +1,1 @@
-"""What crosses days and name servers: addresses that are one server's, days that change, a run in numbers."""
+"""Steps across days and name servers: several addresses of one server, and a run's numbers."""

@@ -1,4 +1,4 @@
-"""What is said once of all addresses of a name server: facts that each shows by itself, and positions."""
+"""A name server with several addresses: facts that each address shows by itself, and positions of events."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from schemas.sql_files import query
 from schemas.table import LONG, STRING
 
 _DYING_NS: Final = 1_000 * NS_PER_MS
-"""What a stopping process still sends."""
+"""A stopping process may still send packets for this long."""
 _AT_ADDRESS: Final = "address_"
 _NEVER: Final = 1 << 63
 
@@ -25,11 +25,11 @@ _NEVER: Final = 1 << 63
 def told_once(
     facts: Sequence[Mapping[str, Any]], answered: Mapping[str, Sequence[int]], *, is_up: bool | None
 ) -> dict[str, str]:
-    """Return by event id the kinds of those facts that are to have another one, so that each holds of the whole name server.
+    """Return the new kinds of facts by event id, for facts whose kind must change to hold for the whole name server.
 
-    `facts`: of one name server in order (event_id, namesrv_addr, seq, kind, properties); `answered`: by address, the positions
-    of answers in order; `is_up`: whether it ran before, None if nothing is known. What one address shows and another has shown
-    before, or denies by answering all the while, becomes `address_...`.
+    `facts`: of one name server, in order (event_id, namesrv_addr, seq, kind, properties). `answered`: by address, the
+    positions of answers in order. `is_up`: whether the server ran before; None: unknown. A fact becomes `address_...` if
+    another address has shown it before, or contradicts it by answering at that time.
     """
     starts = [fact["seq"] for fact in facts if _plain(fact["kind"]) == "started"]
 
@@ -71,10 +71,10 @@ PLACED: Final = pa.schema([("namesrv_id", STRING), ("namesrv_addr", STRING), ("e
 
 
 def own_positions(events: pa.Table) -> dict[str, int]:
-    """Return by event id the positions of those events that have one with another event of their name server.
+    """Return new positions by event id for events that share theirs with another event of their name server.
 
-    `events`: `PLACED`. What was met at the address by which the name server is called keeps its place; the rest goes behind the
-    last event of its microsecond.
+    `events`: `PLACED`. An event at the address that names the name server keeps its position; others move behind the last
+    event of their microsecond.
     """
     rows = ask(query("across/positions"), {"events": events}).to_pylist()
     return {row["event_id"]: row["seq"] for row in rows}

@@ -1,4 +1,4 @@
-"""What a run has to say of its days, in numbers."""
+"""The numbers that a run reports about its days."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SUMS = ("answers", "matched", "same_order", "same_bytes", "in_flight")
 
 
 def report_of(frames: Frames, days: Collection[dt.date]) -> dict[str, Any]:
-    """Return findings by code, how the answers compare, and the settings in force, of `days`. `frames`: their gold slices."""
+    """Return counts of findings by code, of compared answers, and the settings in force. `frames`: gold slices of `days`."""
     settings = frames["namesrv_settings"]
     return {
         "findings": counted(frames["findings"], "code"),
@@ -35,9 +35,9 @@ def report_of(frames: Frames, days: Collection[dt.date]) -> dict[str, Any]:
 
 
 def outcome_counts(outcomes: pa.Table, beats: int) -> Counter[str]:
-    """Return how many events came to what; those of the `beats` that have no outcome are plain refreshes: `refreshed`.
+    """Return the number of events by outcome; beats without a row in event_outcomes count as `refreshed`.
 
-    `outcomes`: event_outcomes of a name server's day. Counts add up (`Counter.update`).
+    `outcomes`: event_outcomes of a name server's day; `beats`: its number of beats. Counts add up (`Counter.update`).
     """
     of_outcomes = outcomes.group_by("outcome").aggregate([("events", "sum")])
     found = Counter(dict(zip(of_outcomes["outcome"].to_pylist(), of_outcomes["events_sum"].to_pylist(), strict=True)))
@@ -55,11 +55,11 @@ def settings_in_force(namesrv_settings: pa.Table) -> dict[str, dict[str, dict[st
 
 
 def verify_numbers(frames: Frames) -> dict[str, Any]:
-    """Return how the answers compare: those about routes, clusters and topics, and beside them all `others`.
+    """Return the results of verification: for answers about routes, clusters and topics, and for all `others`.
 
-    Answers and matched, and of the matched those equal in order and in bytes. `others`: answers and matched by name of the
-    request, for KV entries, member groups and responses to events. Explained, by class, and mismatched count both kinds;
-    `first_mismatched`: a sentence for each of the first few.
+    For the former: numbers of answers, of matched ones, and of those among them that are equal in order and in bytes.
+    `others`: answers and matched by name of the request, for KV entries, member groups and responses to events. Explained
+    (by class) and mismatched count both kinds. `first_mismatched`: a sentence for each of the first few.
     """
     checks, mismatches = frames["answer_checks"], frames["route_mismatches"]
     about_routes, others = checks.filter(_ABOUT_ROUTES), checks.filter(~_ABOUT_ROUTES)
@@ -84,5 +84,5 @@ def verify_numbers(frames: Frames) -> dict[str, Any]:
 
 
 def counted(rows: pa.Table, by: str) -> dict[str, int]:
-    """Return how many rows have each value of a column."""
+    """Return the number of rows for each value of a column."""
     return {found["values"]: found["counts"] for found in pc.value_counts(rows[by]).to_pylist()}
