@@ -1,1 +1,1 @@
-"""Rows in Arrow: SQL over them, between them and Python, digests that add up."""
+"""Arrow tables: SQL over them, conversion from and to Python, digests that can be added."""

@@ -1,4 +1,4 @@
-"""Digests of rows that add up: of the slices of a table follows that of the table, without reading it."""
+"""Digests of rows that can be added: the digest of a table is the sum of those of its slices, without reading it."""
 
 # ruff: noqa: S608  the SQL is made of names of columns in this package
 
@@ -18,21 +18,21 @@ from namesrv_day.arrow.sql import ask
 from schemas import gold
 
 Rows: TypeAlias = "pa.Table | duckdb.DuckDBPyRelation"
-"""Rows at hand, or rows that DuckDB (this thread's) reads when it is asked."""
+"""Rows in memory, or rows that this thread's DuckDB reads on demand."""
 _MASK = (1 << 64) - 1
 _ROWS_NAME = ("event_id", "nth", "stated_id", "source_file", "source_offset", "ingest_run")
-# Names and sources are other ones in each of tens of millions of rows: to hash them takes as long as all the rest.
+# Ids and sources differ in each of tens of millions of rows: hashing them takes as long as hashing all other columns.
 UNSAID: Final = {"heartbeats": _ROWS_NAME, "route_observations": (*_ROWS_NAME, "seq_rest", "request_rest")}
-"""Columns, by table, of which the digests of its slices say nothing."""
+"""Columns, by table, that the digests of its slices do not cover."""
 _ENDS = {table.name: table.span[1] for table in gold.INTERVAL_TABLES}
 _WHEN = ("seq", "event_time", "effect_time")
 APART: Final = {"heartbeats": _WHEN, "registrations": (*_WHEN, *_ROWS_NAME[:1], *_ROWS_NAME[3:])}
-"""Columns, by table, that are other ones in each row, while thousands of rows are equal in the others: hashed by themselves."""
+"""Columns, by table, that differ in each row while thousands of rows are equal in the others; they are hashed separately."""
 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """Rows, and the sum (mod 2^64) and exclusive-or of their 64-bit hashes: equal for equal rows in any order.
+    """Number of rows, and the sum (mod 2^64) and exclusive-or of their 64-bit hashes: equal for equal rows in any order.
 
     Printed as `rows-sum-xor`, the last two as 16 hex digits.
     """
@@ -43,7 +43,7 @@ class Digest:
 
     @classmethod
     def parse(cls, text: str) -> Digest:
-        """Return the digest that `text` shows. Raises ValueError."""
+        """Return the digest printed as `text`. Raises ValueError for any other text."""
         rows, total, xor = text.split("-")
         return cls(int(rows), int(total, 16), int(xor, 16))
 
@@ -55,7 +55,7 @@ class Digest:
         return Digest(self.rows + other.rows, (self.total + other.total) & _MASK, self.xor ^ other.xor)
 
     def __sub__(self, other: Digest) -> Digest:
-        """Return the digest of what is left when the rows of `other` are taken away."""
+        """Return the digest of the rows that remain without those of `other`."""
         return Digest(self.rows - other.rows, (self.total - other.total) & _MASK, self.xor ^ other.xor)
 
 
@@ -67,10 +67,10 @@ def sum_of(digests: Iterable[Digest]) -> Digest:
 def digests_by(
     rows: Rows, *by: str, without: Iterable[str] = (), apart: Sequence[str] = ()
 ) -> dict[tuple[Any, ...], Digest]:
-    """Return the digest of each group of rows that have the same values in the columns `by`; `without`: columns left out.
+    """Return the digest of each group of rows with equal values in the columns `by`; `without`: columns left out.
 
-    A row's hash is DuckDB's over its values in the order of their columns; a test holds what it is for each type. With `apart`
-    it is made of two (`joined`): of these columns, and of the others.
+    A row's hash is DuckDB's over its values in the order of the columns; a test pins it for each type. With `apart`, it
+    combines two hashes (`joined`): one of these columns and one of the others.
     """
     if isinstance(rows, pa.Table) and not rows.num_rows:
         return {}
@@ -89,14 +89,14 @@ def digests_by(
 
 
 SUMS: Final = {"total": "CAST(sum(h) % 18446744073709551616 AS UBIGINT)", "x": "bit_xor(h)"}
-"""What is added up of hashes `h`: SQL by column."""
+"""Aggregates of hashes `h`: SQL by column."""
 
 
 def joined(found: pa.Table, *by: str) -> dict[tuple[Any, ...], Digest]:
-    """Return digests of rows that are equal but for columns `APART`, given for each such group these `SUMS`.
+    """Return digests from the `SUMS` of groups of rows that are equal except for the columns `APART`.
 
-    `found`: columns `by`, `said`, the hash of what is equal in `n` rows, and of the others `total` and `x`. In the sum of all
-    rows that stands for the product of a row's two hashes (the first made odd), and in the exclusive-or for theirs.
+    `found`: columns `by`; `said`, the hash of the columns that are equal in `n` rows; `total` and `x` of the hashes of the
+    others. A row counts with the product of its two hashes (the first made odd) in the sum, else with their exclusive-or.
     """
     said, n, total, x = (found[name].to_numpy() for name in ("said", "n", "total", "x"))
     products = (said << np.uint64(1) | np.uint64(1)) * total
@@ -117,14 +117,14 @@ def _digests(found: pa.Table, *by: str) -> dict[tuple[Any, ...], Digest]:
 
 
 def hash_of(columns: Iterable[str]) -> str:
-    """Return the SQL of the hash of columns."""
+    """Return SQL for the hash of columns."""
     return "hash({})".format(", ".join(f'"{name}"' for name in columns))
 
 
 class Slice(NamedTuple):
-    """What a table holds of one name server on one day; of a piece of quarantine the name server may be unknown.
+    """The rows of a table for one name server on one day; for quarantine the name server may be unknown.
 
-    Of intervals: those that closed on the day; `day` None: those that are open.
+    For intervals: those that closed on the day; `day` None: those that are open.
     """
 
     table: str
@@ -133,7 +133,7 @@ class Slice(NamedTuple):
 
 
 def slices_of(table: str, rows: Rows) -> dict[Slice, Digest]:
-    """Return the digest of each slice that rows of `table` make up, as the ledger has it; parts of a slice add up."""
+    """Return the digest of each slice in rows of `table`, as in the ledger; digests of parts of a slice can be added."""
     if table in _ENDS:
         with_day = _with_day(rows, _ENDS[table])
         return {

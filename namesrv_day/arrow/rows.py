@@ -1,4 +1,4 @@
-"""Rows between Arrow tables and plain Python; times are microseconds since the epoch (UTC) there."""
+"""Conversion of rows between Arrow tables and plain Python, where times are microseconds since the epoch (UTC)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROWS_AT_A_TIME = 10_000
 
 
 def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a table as dicts by column name, some at a time."""
+    """Yield the rows of a table as dicts by column name, converted in batches."""
     numbers = with_microseconds(table)
     for start in range(0, numbers.num_rows, _ROWS_AT_A_TIME):
         yield from numbers.slice(start, _ROWS_AT_A_TIME).to_pylist()
@@ -35,23 +35,23 @@ def with_microseconds(table: pa.Table) -> pa.Table:
 
 
 def table_of(rows: Iterable[Row], table: Table, **same: Any) -> pa.Table:
-    """Return rows as `table` has them, without its column comments; a column that a row lacks is NULL.
+    """Return rows with the schema of `table`, without column comments; a column that a row lacks is NULL.
 
-    `same`: columns that have one value in all rows, such as `day`.
+    `same`: columns with one value in all rows, such as `day`.
     """
     listed = [{**row, **same} for row in rows]
     return pa.Table.from_pylist(listed, schema=plain(table.schema))
 
 
 def plain(schema: pa.Schema) -> pa.Schema:
-    """Return a schema of the same columns, nullable and without comments: rows on their way keep no promises yet."""
+    """Return a schema with the same columns, nullable and without comments: constraints are checked only when written."""
     return pa.schema([pa.field(field.name, field.type) for field in schema])
 
 
 def conformed(rows: pa.Table, table: Table | pa.Schema, **same: Any) -> pa.Table:
     """Return `rows` with exactly the columns of `table`, in order and typed; a missing column becomes NULL.
 
-    `same`: columns that have one value in all rows.
+    `same`: columns with one value in all rows.
     """
     for name, value in same.items():
         rows = rows.append_column(name, pa.repeat(pa.scalar(value), rows.num_rows))
@@ -66,7 +66,7 @@ def conformed(rows: pa.Table, table: Table | pa.Schema, **same: Any) -> pa.Table
 
 
 def with_columns(rows: pa.Table, **columns: pa.ChunkedArray | pa.Array) -> pa.Table:
-    """Return rows, a table or a batch, with other values, of the same types, in columns that they have."""
+    """Return rows, a table or a batch, with the values of existing columns replaced by others of the same types."""
     for name, values in columns.items():
         field = rows.schema.field(name)
         rows = rows.set_column(rows.schema.get_field_index(name), field, values.cast(field.type))
@@ -74,7 +74,7 @@ def with_columns(rows: pa.Table, **columns: pa.ChunkedArray | pa.Array) -> pa.Ta
 
 
 def distinct(rows: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, npt.NDArray[np.int64]]:
-    """Return what rows say in `columns`, each once, and for each row the number of what it says."""
+    """Return the distinct values of `columns`, and for each row the number of its values in that table."""
     names = ", ".join(f'"{name}"' for name in columns)
     numbered, texts = rows.select(columns).unify_dictionaries(), dict[str, pa.Array]()
     for at, name in enumerate(columns):
@@ -92,12 +92,12 @@ def distinct(rows: pa.Table, columns: Sequence[str]) -> tuple[pa.Table, npt.NDAr
 
 
 def derived_of(table: Table) -> dict[str, str]:
-    """Return the columns of `table` that are not stored, and the SQL that each follows from."""
+    """Return the columns of `table` that are not stored, with the SQL that derives each."""
     return {column.name: asked.derived(table.name, column.name) for column in table.derived}
 
 
 def with_derived(rows: pa.Table, table: Table) -> pa.Table:
-    """Return rows with those columns of `table` that follow from others instead of being stored."""
+    """Return rows with the columns of `table` that are derived instead of stored."""
     for name, sql in derived_of(table).items():
         made = ask(f"SELECT {sql} FROM rows", {"rows": rows})[0]  # noqa: S608  text of ours
         at = rows.schema.get_field_index(name)

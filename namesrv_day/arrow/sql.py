@@ -1,4 +1,4 @@
-"""Set logic over Arrow tables: SQL that DuckDB runs in this process."""
+"""SQL over Arrow tables, run by DuckDB in this process."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from duckdb import ConstantExpression as Constant
 
 Tables = Mapping[str, pa.Table]
 _local = threading.local()
-# Of so many rows any plan will do that joins no ranges row by row; which is good for more depends on how many each table has.
+# Up to this many rows, any plan without a nested-loop join is fast enough. For more, a good plan depends on table sizes.
 _FEW = 100_000
-# An ASOF join of tables whose rows nobody has counted is a loop.
+# DuckDB plans an ASOF join of tables of unknown size as a loop.
 _FEW_IN_ORDER = 2_000
 _VALUE = re.compile(r"\$(\w+)")
-# A night of a day asks some two hundred. A plan takes a third of a MiB: of a statement that has the day in it there are few.
+# A run over one day asks some two hundred statements. A plan takes a third of a MiB, so few are kept per statement.
 _MOST_PLANNED, _MOST_OF_ONE = 500, 2
-# What a statement gives is asked of its connection: a relation of it would be bound twice.
+# Results are fetched from the connection, as the warning advises against: a relation would bind the statement twice.
 warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)
 
 
 def connection() -> duckdb.DuckDBPyConnection:
-    """Return this thread's database: one thread, as a task has one core; times are UTC."""
+    """Return this thread's database. It uses one thread, since a task has one core; times are UTC."""
     if not hasattr(_local, "connection"):
         _local.connection = duckdb.connect(config={"threads": 1})
-        # Of plans, too. How many rows a table of theirs will have is not known: none is taken for so few that a loop will do.
+        # Global, so that plans on cursors have them. Their table sizes are unknown, so never plan a nested-loop join.
         for setting in ("TimeZone = 'UTC'", "nested_loop_join_threshold = 0"):
             _local.connection.execute(f"SET GLOBAL {setting}")
     found: duckdb.DuckDBPyConnection = _local.connection
@@ -39,7 +39,7 @@ def connection() -> duckdb.DuckDBPyConnection:
 
 @contextmanager
 def apart(**settings: str) -> Iterator[None]:
-    """Have a database of its own asked: at the end what it held is the system's again, of which one that lives on keeps much.
+    """Use a separate database within the block. Closing it returns its memory to the system; a kept one holds on to much.
 
     `settings`: DuckDB's, such as memory_limit and temp_directory.
     """
@@ -57,13 +57,13 @@ def apart(**settings: str) -> Iterator[None]:
 
 
 def ask(query: str, tables: Tables | None = None, **values: Any) -> pa.Table:
-    """Return what `query` (one statement) gives. It reads `tables` by their names, and `values` as `$name`.
+    """Return the result of `query` (one statement). It reads `tables` by their names, and `values` as `$name`.
 
-    Over few rows it takes longer to plan a statement than to run it: what is asked again of tables with the same columns is
-    not planned again then.
+    Over few rows, planning a statement takes longer than running it. Its plan is therefore kept and used again for tables
+    with the same columns.
     """
     given = tables or {}
-    # A plan has its values as SQL, and texts never become that.
+    # A plan contains its values as SQL, and texts must never become SQL.
     few = _FEW_IN_ORDER if "ASOF" in query else _FEW
     if sum(table.num_rows for table in given.values()) > few or any(map(_has_text, values.values())):
         return _asked_once(query, given, values)
@@ -71,7 +71,7 @@ def ask(query: str, tables: Tables | None = None, **values: Any) -> pa.Table:
 
 
 class _Given:
-    """A table that a planned statement reads by its name: another one each time."""
+    """A placeholder that a planned statement reads by its name; each run puts another table in it."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table: pa.Table | None = table
@@ -83,9 +83,9 @@ class _Given:
 
 
 class _Planned:
-    """A statement, planned on a connection of its own: whatever changes the names of another makes it plan anew.
+    """A planned statement on its own cursor, because DuckDB plans again when names on a connection change.
 
-    Its values are in it: DuckDB plans anew, too, what compares with a value that is given later.
+    Its values are part of its text, because DuckDB also plans again if a parameter is bound later.
     """
 
     def __init__(self, query: str, tables: Tables) -> None:
@@ -97,7 +97,7 @@ class _Planned:
         self._of_nothing: pa.Table | None = None
 
     def run(self, tables: Tables) -> pa.Table:
-        """Return what the statement gives. What it gives of tables without rows is known once it was asked."""
+        """Return the result of the statement. The result over tables without rows is computed only once."""
         if any(table.num_rows for table in tables.values()):
             return self._run(tables)
         if self._of_nothing is None:
@@ -115,14 +115,14 @@ class _Planned:
 
 
 def _planned(query: str, tables: Tables, values: Mapping[str, Any]) -> _Planned:
-    """Return this thread's plan of a statement over tables with these columns, with these values."""
+    """Return this thread's plan of a statement for tables with these columns, and with these values."""
     plans: dict[tuple[str, object, str], _Planned] = _local.__dict__.setdefault("plans", {})
     said = _VALUE.sub(lambda name: str(Constant(values[name[1]])), query)
     key = query, tuple((name, table.schema) for name, table in tables.items()), said
     plan = plans.pop(key, None)
     if plan is None:
         plan, others = _Planned(said, tables), [of for of in plans if of[:2] == key[:2]]
-        # Those that were asked longest ago go: of days before, mostly.
+        # Drop the least recently used: mostly those of earlier days.
         for old in others[: max(0, len(others) + 1 - _MOST_OF_ONE)]:
             del plans[old]
         if len(plans) >= _MOST_PLANNED:
