@@ -1,1 +1,1 @@
-"""A life told by another way than a night's, and rows in the form that anybody can repeat."""
+"""Comparison of tables by content, and rows in a form with a reproducible digest."""

@@ -1,4 +1,4 @@
-"""Tables compared by what they say: whole rows, as often as they are there, whatever their order, files and types of text."""
+"""Comparison of tables by content: as multisets of rows, regardless of order, files and text types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from schemas import bronze, gold
 
 Tables = Mapping[str, pa.Table]
 SHOWN = 5
-"""So many of the rows that differ are shown of a table."""
+"""Number of differing rows that are shown for a table."""
 _KEYS = {table.name: table.key for table in (*bronze.TABLES, *gold.TABLES)}
 
 
@@ -26,10 +26,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Difference:
-    """How one table differs between two sides; rows count as often as they are there.
+    """Difference of one table between two sides, as multisets of rows.
 
-    `columns`: those that only one side has, with its name. `rows`: the first few that differ, left and right beside each other
-    where both have the key.
+    `columns`: those that only one side has, with the name of the side. `rows`: the first few differing rows as (left,
+    right), paired if both sides have the key.
     """
 
     table: str
@@ -41,11 +41,11 @@ class Difference:
 
     @property
     def is_equal(self) -> bool:
-        """Return whether there is none."""
+        """Return whether both sides are equal."""
         return not (self.only_left or self.only_right or self.columns)
 
     def key_of(self, row: Row) -> Row:
-        """Return what names one of the rows: its day and the columns of its table's key."""
+        """Return the day of a row and the columns of its table's key."""
         day = row.get("day") or (row.get("valid_from") or "")[:10]
         return {
             "day": str(day),
@@ -56,7 +56,7 @@ class Difference:
 def compare_tables(
     name: str, left: pa.Table, right: pa.Table, ignore: Iterable[str] = (), shown: int = SHOWN
 ) -> Difference:
-    """Return how two tables differ."""
+    """Return the difference of two tables, without the columns `ignore` (`column` or `table.column`)."""
     ignored = set(ignore)
     sides = [
         table.select([c for c in sorted(table.column_names) if not {c, f"{name}.{c}"} & ignored])
@@ -71,7 +71,7 @@ def compare_tables(
     )
     if not common:
         return Difference(name, 0, left.num_rows, right.num_rows, lonely)
-    # Rows of one side that are not among the other's, or are there less often; the first in order of all columns.
+    # Rows that one side has more often than the other, in the order of all columns.
     sql = "SELECT * FROM these EXCEPT ALL SELECT * FROM those ORDER BY ALL"
     left_rows, right_rows = (
         ask(sql, {"these": these.select(common), "those": those.select(common)})
@@ -109,7 +109,7 @@ def comparable(table: pa.Table) -> pa.Table:
 
 
 def _paired(ones: Sequence[Row], others: Sequence[Row], key: Sequence[str]) -> list[tuple[Row | None, Row | None]]:
-    """Return rows of both sides that have the same key beside each other, then those that have none."""
+    """Return pairs of rows of both sides with the same key, then rows without a partner."""
     waiting: dict[str, list[Row]] = {}
     for row in others:
         waiting.setdefault(_json([row[name] for name in key] if key else row), []).append(row)
@@ -125,14 +125,14 @@ def _json(value: Any) -> str:
     return json.dumps(value, default=str, ensure_ascii=False)
 
 
-# -- as an attestation holds them: in one form whoever made them, with a digest that any tool can repeat ---------------
+# -- rows of an attestation: in one canonical form, with a digest that any tool can reproduce --------------------------
 
 SHOWN_DIFFERENCES = 20
-"""So many of the rows that only one side has are shown."""
+"""Number of rows of only one side that are shown."""
 
 
 class Rows(NamedTuple):
-    """The rows of a table: names of columns, and for each row its values, ordered by their JSON texts."""
+    """Rows of a table: column names, and each row's values; the rows are ordered by their JSON texts."""
 
     columns: list[str]
     rows: list[list[Any]]
@@ -154,12 +154,12 @@ def rows_of_table(table: pa.Table) -> Rows:
 
 
 def text_of(value: object) -> str:
-    """Return the one JSON text of a value: no blanks, keys sorted, letters as they are."""
+    """Return the canonical JSON text of a value: no blanks, keys sorted, non-ASCII letters unescaped."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def sha256_of(values: Iterable[object]) -> str:
-    """Return the SHA-256, in hex, of values as `text_of` has them, each with a line end."""
+    """Return the SHA-256, in hex, of the values' texts by `text_of`, each with a line end."""
     digest = hashlib.sha256()
     for value in values:
         digest.update(text_of(value).encode("utf-8", errors="surrogatepass") + b"\n")
@@ -167,5 +167,5 @@ def sha256_of(values: Iterable[object]) -> str:
 
 
 def only_in(one: Sequence[object], other: Sequence[object]) -> list[str]:
-    """Return the JSON texts of what is in `one` more often than in `other`, in order."""
+    """Return the sorted JSON texts of the values that `one` has more often than `other`."""
     return sorted((Counter(map(text_of, one)) - Counter(map(text_of, other))).elements())
