@@ -1,1 +1,1 @@
-"""Beats, which say the same again and again, condensed to hours, and folded into runs."""
+"""Repeated beats of brokers, condensed to rows per hour, and folded into runs for the replay."""

@@ -1,7 +1,7 @@
-"""Heartbeats and registrations condensed to hours: what was said again and again is one row with a bit for each time slot.
+"""Condensing heartbeats and registrations to hours: equal beats become one row with a bit for each time slot.
 
-Sixty slots make a bucket, one bit each, and a slot is at most half a lease: where every slot between the first and the last
-beat of a bucket has one, no lease can have ended. No sort, and nothing is read twice: a bucket is one row of an aggregate.
+A bucket has sixty slots, one bit each, and a slot is at most half a lease. If every slot between the first and the last
+beat of a bucket has a beat, no lease can have ended. A bucket is one row of an aggregate: no sort, a single reading.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from schemas.bronze import HEARTBEATS, REGISTRATIONS
 from schemas.table import LONG, STRING
 
 SLOTS = 60
-"""Slots in a bucket: one bit each."""
+"""Number of slots in a bucket."""
 _SLOT_SECONDS = (60, 30, 20, 15, 12, 10, 6, 5, 4, 3, 2, 1)
 PERIOD_US = 3_600_000_000
-"""What an address says in a period is taken beat by beat, or as a part of runs. Buckets divide it."""
+"""Within a period, an address's beats are replayed either one by one or as part of runs. It is a multiple of buckets."""
 LONGEST_LEASE_MS = 10**12
-"""31 years. With a longer lease the name server's sum may overflow: it ends at once, or nobody here can say when."""
+"""31 years. With a longer lease the server's sum may overflow, and the lease ends at once or at an unknown time."""
 _US_PER_S = 1_000_000
 _NO_LEASE_SLOT_US = 60 * _US_PER_S
 VERSION = {"version_state": "state_version", "version_timestamp": "timestamp", "version_counter": "counter"}
-"""Columns of a version, and the fields of bronze's `VERSION_OF` that they are."""
+"""Columns of a data version, with the fields of bronze's struct `VERSION_OF`."""
 _TYPE_OF = {column.name: column.type for table in BEATS for column in table.columns} | dict.fromkeys(VERSION, LONG)
 VERSION_OF = "data_version"
 _ASKED = ("cluster_name", "broker_name", "broker_addr", "code")
@@ -40,12 +40,12 @@ _REGISTERED = (
 )
 _REFUSED = "CASE WHEN response_code <> 0 THEN 'response code ' || response_code END"
 _SAID: dict[str, dict[str, str]] = {
-    # A registration says itself why it was refused.
+    # Registrations have a column `refusal`.
     HEARTBEATS.name: {**{name: name for name in _ASKED}, "refusal": _REFUSED},
     REGISTRATIONS.name: {name: name for name in (*_ASKED, *_REGISTERED)},
 }
 SAID = (*_ASKED, *VERSION, *_REGISTERED)
-"""What a beat says: beats that say the same do the same."""
+"""Content of a beat: beats with equal content have equal effect."""
 MEASURES = ("slots", "beats", "first_us", "last_us", "lag_ns", "told", "first_seq", "last_seq")
 HOURS = pa.schema(
     [
@@ -57,20 +57,19 @@ HOURS = pa.schema(
 )
 """Columns of condensed beats, one row for each distinct beat and bucket of a file.
 
-`kind`: the table; `refusal`: that it was refused, and why, so that it renewed nothing.
-What a beat says is NULL where its table has no such column; a version that is NULL throughout is none.
-`slot_us`: width of a slot; `bucket`: 60 slots, counted from the epoch; `slots`: a bit each; `beats` in it, with their first and
-last time and position; `lag_ns`: the longest that an answered one took from its arrival to its effect;
-`told`: of how many the response is there, which may show something of a past that is not known.
+`kind`: the table; `refusal`: why the beat was refused and so renewed nothing. Columns that the table of a beat lacks are
+NULL; a version with only NULL fields is none.
+`slot_us`: width of a slot; `bucket`: number of 60 slots since the epoch; `slots`: a bit each; `beats`: their number, with
+the first and last time and position; `lag_ns`: the longest time from arrival to effect of an answered one; `told`: number
+of recorded responses, which may show something of an unknown past.
 """
 
 
 def leases_from(live: pa.Table, registered: pa.Table) -> pa.Table:
     """Return (namesrv_id, broker_addr, slot_us): the width of slots for the shortest lease of each address.
 
-    `live`: open rows of broker_live_history; `registered`: the day's registrations. A lease counts that an address has or asks
-    for, whether or not its name server grants it: narrower slots only prove less. `slot_us` is NULL where a lease is too short
-    for any.
+    `live`: open rows of broker_live_history; `registered`: the day's registrations. Leases that an address has or asks for
+    count, granted or not: narrower slots are always correct. `slot_us` is NULL if a lease is too short for any slot.
     """
     tables = {"live": live, "registered": registered}
     found = ask(_LEASES, tables, default_ms=BROKER_CHANNEL_EXPIRED_MS, longest_ms=LONGEST_LEASE_MS)
@@ -88,22 +87,23 @@ SELECT namesrv_id, broker_addr, min(if(lease_ms BETWEEN 0 AND $longest_ms, lease
 
 
 def hours_from(beats: duckdb.DuckDBPyRelation, kind: str, leases: pa.Table) -> pa.Table:
-    """Return the rows of one table of beats, of `kind`, condensed: columns `HOURS`, in no order.
+    """Return the condensed rows of one table of beats, `kind`: columns `HOURS`, in no order.
 
-    `beats`: a relation of this thread's `sql.connection`, with the table's columns; `leases`: of all their name servers.
+    `beats`: a relation of this thread's `sql.connection`, with the table's columns; `leases`: `leases_from` of all their
+    name servers.
     """
     beats = beats.set_alias("b")
     slot_us = "slot_of_lease"
     widths = pc.unique(pc.drop_null(leases["slot_us"])).to_pylist()
     if len(widths) > 1:
-        # An address without a lease has slots, too: what they are is told by their width.
+        # An address without a lease gets slots of a default width.
         of_leases = connection().from_arrow(leases.rename_columns(["of_namesrv", "of_addr", slot_us])).set_alias("l")
         is_its = "of_namesrv = b.namesrv_id AND of_addr IS NOT DISTINCT FROM b.broker_addr"
         beats = beats.join(of_leases, is_its, how="left")
         slot_us = f"coalesce({slot_us}, {_NO_LEASE_SLOT_US})"
     else:
         slot_us = str(widths[0] if widths else _NO_LEASE_SLOT_US)
-    # Fields of the version are keys of their own: a struct among the keys would keep them from being hashed as columns.
+    # The version's fields are separate keys: with a struct among its keys, DuckDB would not hash them by column.
     keys = {
         "namesrv_id": "namesrv_id",
         **_SAID[kind],
@@ -128,9 +128,9 @@ def hours_from(beats: duckdb.DuckDBPyRelation, kind: str, leases: pa.Table) -> p
 
 @cache
 def _slot_us(lease_ms: int) -> int | None:
-    """Return the width of a slot for a lease; None: the lease is too short for any.
+    """Return the width (us) of a slot for a lease; None: the lease is too short for any.
 
-    Two beats in neighbouring slots are less than two slots apart, which no lease of twice a slot can end in. Sixty slots
-    are a bucket, and buckets divide an hour.
+    Beats in neighbouring slots are less than two slots apart, so a lease of at least two slots cannot end between them.
+    Sixty slots are a bucket, and an hour is a multiple of buckets.
     """
     return next((seconds * _US_PER_S for seconds in _SLOT_SECONDS if 2_000 * seconds <= lease_ms), None)

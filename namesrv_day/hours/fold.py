@@ -1,7 +1,7 @@
-"""Fold a day's heartbeats and registrations into runs: where nothing else can happen to a broker, equal beats are one event.
+"""Folding a day's heartbeats and registrations into runs: while nothing else can happen to a broker, equal beats are one event.
 
-What is taken for possible here costs or saves time and never changes a result: who replays the runs sees whether one did more than
-renew a lease, or something changed in the middle of it, and has that time taken beat by beat (`broken`).
+An estimate of what can happen affects the time that a replay takes, never its result. The replay detects a run that did
+more than renew a lease, or was interrupted by a change, and repeats that time beat by beat (`broken`).
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from schemas.sql_files import query
 from schemas.table import BOOLEAN, LONG, STRING
 
 PERIODS = pa.schema([("broker_addr", STRING), ("period", LONG)])
-"""Some periods (`condense.PERIOD_US`) of an address; of one that is NULL: of beats without any."""
+"""Periods (`condense.PERIOD_US`) of addresses; a NULL address stands for beats without one."""
 MARGIN_US = 2 * STALL_NS // NS_PER_US
-"""An event is under way from its arrival to its effect, and may race with what happens then; no longer, or it is a stall."""
+"""An event may race with events between its arrival and its effect. A longer time between them counts as a stall."""
 _US_PER_S = 1_000_000
 
 
 class Folded(NamedTuple):
     """A day's beats, folded.
 
-    `singles`: when whose beats are taken one by one (`PERIODS`); `hours`: the condensed rows of all others; `runs`: these as events
-    (`day_events.EVENTS`) with `is_run`, which is true, in no order.
+    `singles`: periods of addresses whose beats are replayed one by one (`PERIODS`). `hours`: the condensed rows of all
+    others. `runs`: these as events (`day_events.EVENTS`, with `is_run` true), in no order.
     """
 
     singles: pa.Table
@@ -46,10 +46,10 @@ class Folded(NamedTuple):
 def folded(
     hours: pa.Table, others: pa.Table, open_rows: Frames, context: NamesrvDay, broken: pa.Table | None = None
 ) -> Folded:
-    """Return the beats of a name server's day as runs, as far as that may do.
+    """Return the beats of a name server's day, as runs where possible.
 
-    `hours`: the condensed beats; `others`: the day's other events (`day_events`); `open_rows`: what was open when it began;
-    `broken`: when whose beats are known to be no run (`PERIODS`).
+    `hours`: the condensed beats; `others`: the day's other events (`day_events`); `open_rows`: rows open at its beginning;
+    `broken`: periods of addresses whose beats are known to be no run (`PERIODS`).
     """
     profile = context.namesrv.profile
     hours = hours.append_column("row", pa.array(range(hours.num_rows), LONG))
@@ -78,7 +78,7 @@ def folded(
         light=int(RequestCode.BROKER_HEARTBEAT),
         asked=int(RequestCode.QUERY_DATA_VERSION),
         deletion=int(RequestCode.DELETE_TOPIC_IN_NAMESRV),
-        # With another configuration the same beat may do something else, whoever sends it.
+        # After a change of configuration, the same beat of any broker may have another effect.
         changes_us=[seq // NS_PER_US for seq, _ in context.namesrv.later],
     )
     hours = hours.append_column("behind", found["behind"])
@@ -89,13 +89,13 @@ def folded(
 
 
 def periods_of(hours: pa.Table) -> pa.Table:
-    """Return when who sent condensed beats: `PERIODS`."""
+    """Return the periods and addresses of condensed beats: `PERIODS`."""
     period = pc.divide(hours["first_us"], condense.PERIOD_US)
     return hours.select(["broker_addr"]).append_column("period", period).group_by(PERIODS.names).aggregate([])
 
 
 def _deleted(others: pa.Table, open_rows: Frames) -> pa.Table:
-    """Return (topic, broker_name) of topics that are deleted on the day, as they were when it began."""
+    """Return (topic, broker_name), as at the beginning of the day, of topics that are deleted on it."""
     deletions = others.filter(pc.equal(others["code"], RequestCode.DELETE_TOPIC_IN_NAMESRV))
     columns = ["topic", "broker_name"]
     if not deletions.num_rows:
