@@ -1,1 +1,1 @@
-"""What an operator should know of a day: expired brokers, route changes, findings."""
+"""Flags of a day for operators: expired brokers, route changes, orphaned topics, findings."""

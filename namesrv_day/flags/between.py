@@ -1,7 +1,7 @@
-"""What shows only where name servers are compared: clocks that disagree, and registries that do.
+"""Findings from a comparison of name servers: clocks or registries that disagree.
 
-Each name server's day leaves what is compared; it is as big as its brokers. Which topics differ is looked up for those
-brokers alone of which name servers knew other topics.
+Each name server's day leaves a summary whose size depends on its number of brokers. Only for brokers with different
+topics at two name servers, the topics themselves are read.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from schemas.times import day_start, instant_us
 
 Span = tuple[int, int]
 Queues = Callable[[Sequence[str], pa.Array], pa.Table]
-"""Reads rows of the day's topic_queue_history: of name servers, of broker names."""
+"""Reads rows of the day's topic_queue_history for given name servers and broker names."""
 _SERVED = pa.schema([("namesrv_id", pa.string()), ("from_us", pa.int64()), ("until_us", pa.int64())])
 _DIVERGENCE, _SPLIT = (
     next(finding for finding in CATALOGUE if finding.code == code) for code in ("NS_DIVERGENCE", "NS_SPLIT")
@@ -36,16 +36,16 @@ REFUSED = pa.schema(
         *(("first_us", pa.int64()), ("last_us", pa.int64()), ("event_id", pa.string())),
     ]
 )
-"""A topic that clients were refused because there is none: how often, how many hosts, the first and last time, the first answer."""
+"""A topic for which clients were told that it does not exist: answers, hosts, the first and last time, the first answer."""
 
 
 class Compared(NamedTuple):
-    """What of name servers' day is compared with others; every table has `namesrv_id`.
+    """The parts of name servers' days that are compared; every table has `namesrv_id`.
 
-    `versions`: when each data version was first recorded. `routed`: of each broker name since when (`at_us`) how many topics
-    it had, and the exclusive-or of their hashes. `addresses`: of brokers, with their clusters. `served`: from when to when (µs)
-    the registry was there and known. `told`: findings that were told by comparing and stood when the day began. `refused`: as
-    `REFUSED`.
+    `versions`: when each data version was first recorded. `routed`: for each broker name and change (`at_us`) its number of
+    topics, and the exclusive-or of their hashes. `addresses`: those of brokers, with their clusters. `served`: times (from,
+    until, µs) at which the registry existed and was known. `told`: findings from comparisons that stood at the beginning of
+    the day. `refused`: `REFUSED`.
     """
 
     versions: pa.Table
@@ -57,7 +57,7 @@ class Compared(NamedTuple):
 
 
 def refused_from(answers: pa.Table) -> pa.Table:
-    """Return the topics that were refused because there are none: `REFUSED`. `answers`: rows of route_observations."""
+    """Return the topics refused as non-existent: `REFUSED`. `answers`: rows of route_observations."""
     codes = {"code": RequestCode.GET_ROUTEINFO_BY_TOPIC.value, "told": ResponseCode.TOPIC_NOT_EXIST.value}
     return ask(_REFUSED, {"answers": answers}, **codes).cast(REFUSED)
 
@@ -72,9 +72,9 @@ FROM answers WHERE code = $code AND response_code = $told GROUP BY subject
 def compared(
     slices: Mapping[str, pa.Table], told_before: pa.Table, served: Iterable[Span], refused: pa.Table, about: About
 ) -> Compared:
-    """Return what of one name server's day is compared.
+    """Return the parts of one name server's day that are compared.
 
-    `slices`: its histories; `told_before`: `findings` that stood when the day began; `refused`: as `REFUSED`.
+    `slices`: its histories; `told_before`: `findings` that stood at the beginning of the day; `refused`: `REFUSED`.
     """
     start = day_start(about.day)
     versions = {DATA_VERSION_HISTORY.name: slices[DATA_VERSION_HISTORY.name]}
@@ -94,10 +94,10 @@ def compared(
 def served(
     recorded: Sequence[Mapping[str, Any]], unsettled: Unsettled | None, goes_on_from: dt.datetime | None = None
 ) -> list[Span]:
-    """Return while when (µs) a name server's registry was there and known, as far as its day is recorded.
+    """Return the times (from, until, µs) at which a name server's registry existed and was known, on a recorded day.
 
-    `recorded`: `coverage.recorded_day`; `unsettled`: while not all of its brokers were known; `goes_on_from`: when the day began,
-    if the day before is recorded, too: what happens first on a day is no beginning.
+    `recorded`: `coverage.recorded_day`; `unsettled`: the time in which not all of its brokers were known; `goes_on_from`:
+    the beginning of the day, if the day before is recorded, too. Then the day's first event does not begin the recording.
     """
     found: list[Span] = []
     for of in recorded:
@@ -130,7 +130,7 @@ def served(
 
 
 def across(of: Compared, queues: Queues, day: dt.date, thresholds: Thresholds) -> pa.Table:
-    """Return the rows of `findings` on `day` that show only where name servers are compared. `of`: what all of them left."""
+    """Return the rows of `findings` on `day` that come from comparing name servers. `of`: the parts of all of them."""
     clocks = ask(query("between/clocks_apart"), {"first_versions": of.versions})
     found = [conformed(clocks, FINDINGS, told_on=day, ended_on=day)]
     fleets, diverged = _fleets(of), dict[str, pa.Table]()
@@ -139,7 +139,7 @@ def across(of: Compared, queues: Queues, day: dt.date, thresholds: Thresholds) -
             diverged |= _divergence(Compared(*(_of(table, names) for table in of)), queues, day, thresholds)
     split = _split(of, fleets, queues, day, thresholds)
     for code, told in ((_DIVERGENCE.code, diverged), (_SPLIT.code, split)):
-        # What nobody asks for stands as it did.
+        # Findings of name servers that were not compared stand as before.
         rest = of.told.filter((pc.field("code") == code) & ~pc.field("namesrv_id").isin(pa.array(told, pa.string())))
         found += [*told.values(), rest]
     return pa.concat_tables(found)
@@ -148,7 +148,7 @@ def across(of: Compared, queues: Queues, day: dt.date, thresholds: Thresholds) -
 def _split(
     of: Compared, fleets: Sequence[Sequence[str]], queues: Queues, day: dt.date, thresholds: Thresholds
 ) -> dict[str, pa.Table]:
-    """Return by name server what those refused that others of their cluster, with which they share no broker, routed."""
+    """Return NS_SPLIT by name server: topics that it refused and that others of its cluster, without a common broker, route."""
     stands = of.told.filter(pc.field("code") == _SPLIT.code)
     if len(fleets) < 2 or not (of.refused.num_rows or stands.num_rows):
         return {}
@@ -177,7 +177,7 @@ WHERE cluster_name IN (SELECT cluster_name FROM members GROUP BY cluster_name HA
 
 
 def _divergence(of: Compared, queues: Queues, day: dt.date, thresholds: Thresholds) -> dict[str, pa.Table]:
-    """Return by name server what those that share brokers lacked of what others of them had."""
+    """Return NS_DIVERGENCE by name server, among those that share brokers: topics that it lacked and others had."""
     tables = {"routed": of.routed, "served": of.served}
     apart = ask(query("between/apart"), tables, diverged_us=thresholds.diverged_us)["broker_name"].combine_chunks()
     names = of.served["namesrv_id"].unique().to_pylist()
@@ -191,7 +191,7 @@ def _divergence(of: Compared, queues: Queues, day: dt.date, thresholds: Threshol
 def _told(
     finding: Finding, given: Mapping[str, pa.Table], names: Iterable[str], day: dt.date, thresholds: Thresholds
 ) -> dict[str, pa.Table]:
-    """Return by name server what the query of one code finds in `given`, and what was `standing` of it."""
+    """Return the findings of one code by name server: from its query over `given`, and from those `standing`."""
     things = ask(finding.sql, given, start=day_start(day), diverged_us=thresholds.diverged_us)
     things = things.append_column("code", pa.repeat(finding.code, things.num_rows))
 
@@ -203,7 +203,7 @@ def _told(
 
 
 def _fleets(of: Compared) -> list[list[str]]:
-    """Return the name servers in parts: those that share a broker's address under one name, directly or over others."""
+    """Return groups of name servers that share a broker's name and address, directly or through others."""
     whose: dict[tuple[str, str], str] = {}
     servers = of.served["namesrv_id"].unique().to_pylist()
     pairs = {(name, name) for name in servers}
@@ -224,5 +224,5 @@ def _named(rows: pa.Table, namesrv_id: str) -> pa.Table:
 
 
 def together(parts: Iterable[Compared]) -> Compared:
-    """Return what several name servers left as one."""
+    """Return the parts of several name servers combined."""
     return Compared(*(pa.concat_tables(tables) for tables in zip(*parts, strict=True)))

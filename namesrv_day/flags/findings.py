@@ -1,7 +1,7 @@
-"""What an operator should know about a day: one finding a cause, from the day on which it begins to that on which it ends.
+"""Findings of a day: one for each cause, from the day on which it begins to the day on which it ends.
 
-The catalogue's queries say what is so of each thing. Things that have one cause are told together: those that outlast a day
-by what they are known by (`schemas.findings.Finding.lasts`), the others if they begin soon after each other.
+The catalogue's queries yield single things. Things with one cause become one finding: those that outlast a day by their
+identity (`schemas.findings.Finding.lasts`), the others if they begin soon after each other.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from schemas.times import day_start
 
 
 class Unsettled(NamedTuple):
-    """While not all brokers of a name server were known (µs): what ended then may only have been missing so long."""
+    """Time (µs) in which not all brokers of a name server were known: rows missing then may have existed all along."""
 
     since_us: int
     until_us: int
 
 
 class About(NamedTuple):
-    """Whose findings of which day, from when on they count, and when something was recorded of it last on the day."""
+    """The name server and the day of findings, with the limits for them."""
 
     namesrv_id: str
     day: dt.date
@@ -44,17 +44,17 @@ class About(NamedTuple):
     hears: bool = True
     """Whether anything but answers was recorded."""
     is_logged: bool = False
-    """Whether only its own log tells of it."""
-    seen_until: dt.datetime | None = None
+    """Whether the name server is known only by its own log."""
+    seen_until: dt.datetime | None = None  # when something was last recorded of it on the day
 
 
 def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Table:
-    """Return the rows of `findings` that one name server has on a day: what stood when it began, and what began on it.
+    """Return the rows of `findings` of one name server on a day: those that stood at its beginning, and new ones.
 
-    `tables`: the day's slices of the tables that the catalogue reads, `expired.HEARD`, and what is `registered`. `news`: of the
-    histories, the rows opened or closed on the day. `told`: `findings` that were open when the day began, and `expired_brokers` of
-    days before; of these, rows may be missing of brokers that were back on their day, and those that `Thresholds.waited_us` leaves
-    out; and what is looked back at of the last day before (`context.LOOKED_BACK_AT`).
+    `tables`: the day's slices of the tables that the catalogue reads, `registered.HEARD`, and the tables of `registered`.
+    `news`: rows of histories opened or closed on the day. `told`: `findings` that were open at its beginning;
+    `expired_brokers` of days before, of which may be missing brokers that were back on the same day and rows that
+    `Thresholds.waited_us` excludes; and the tables `context.LOOKED_BACK_AT` of the last day before.
     """
     standing = told.get(FINDINGS.name, empty(FINDINGS)).filter(~pc.field("code").isin(BETWEEN))
     tables = {
@@ -79,7 +79,7 @@ def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Tab
 
 
 def told_of(things: pa.Table, standing: pa.Table, about: About) -> pa.Table:
-    """Return the rows of `findings` that are there on the day. `standing`: what of the codes asked for had not ended."""
+    """Return the rows of `findings` on the day. `standing`: open findings of the codes that were queried."""
     if not things.num_rows and not standing.num_rows:
         return empty(FINDINGS)
     given = {"things": things, "standing": standing, "kinds": _KINDS}
@@ -89,7 +89,7 @@ def told_of(things: pa.Table, standing: pa.Table, about: About) -> pa.Table:
 
 
 def _may_be(finding: Finding, tables: Frames, news: Frames, standing: pa.Table) -> bool:
-    """Return whether there may be a finding of one code, or one of those that stand may have ended."""
+    """Return whether a finding of one code may have begun, or one of those standing may have ended."""
     if not finding.of or (finding.looks_back and standing.num_rows):
         return True
     of_the_day = {**tables, **news}
@@ -99,7 +99,7 @@ def _may_be(finding: Finding, tables: Frames, news: Frames, standing: pa.Table) 
 
 
 def _things(finding: Finding, tables: Frames, told: Frames, values: Mapping[str, Any]) -> pa.Table:
-    """Return what is so of each thing, by the query of one code."""
+    """Return the things that the query of one code yields."""
     used = {name: table for name, table in tables.items() if name in finding.words}
     if finding.looks_back:
         earlier = used.keys() & told.keys() & {table.name for table in LOOKED_BACK_AT}

@@ -1,4 +1,4 @@
-"""What an operator should know about a name server's day: route changes, expired brokers, orphaned topics, findings ..."""
+"""Flags of a name server's day: route changes, expired brokers, orphaned topics, findings ..."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from schemas.times import day_start_seq, day_start_us
 
 
 class RouteParts(NamedTuple):
-    """What routes are made of: intervals of a topic, of a broker name, or of an address; `None` is a key like others."""
+    """Parts of routes: intervals by topic, by broker name, and by address; None is a key like any other."""
 
     of_topic: Mapping[object, list[Interval]]
     of_name: Mapping[object, list[Interval]]
     of_addr: Mapping[object, list[Interval]]
 
     def rows(self, topic: str | None) -> Iterator[Interval]:
-        """Yield the intervals of a topic's route, also those of the groups on which it lies and of their addresses."""
+        """Yield the intervals of a topic's route, including those of its groups and their addresses."""
         rows = self.of_topic.get(topic, [])
         yield from rows
         members = [
@@ -61,7 +61,7 @@ _BY: Final = {
     "broker_addr": (1, 0),
     **dict.fromkeys(("broker_live", "filter_server"), (2, 1)),
 }
-"""Of which part of routes an interval is, by its table; and by which part of its key."""
+"""Where an interval belongs in `RouteParts`, by its table: number of the field, and of the part of its key."""
 
 
 def route_parts(intervals: Iterable[Interval]) -> RouteParts:
@@ -74,7 +74,7 @@ def route_parts(intervals: Iterable[Interval]) -> RouteParts:
 
 
 def open_orphans(orphaned_topics: pa.Table) -> dict[str | None, list[Orphan]]:
-    """Return rows of `orphaned_topics` that are open, by topic."""
+    """Return the open rows of `orphaned_topics`, by topic."""
     found = defaultdict(list)
     for row in rows_of(orphaned_topics.filter(pc.field("closed_by").is_null())):
         found[row["topic"]].append(Orphan(row["reason"], row["broker_name"], row["valid_from"], row["opened_by"]))
@@ -95,11 +95,11 @@ Strings = Collection[str | None]
 def swept_routes(
     today: Frames, news: Frames, recorded: Recorded, orphans: pa.Table, namesrv: Namesrv, day: dt.date
 ) -> tuple[pa.Table, pa.Table]:
-    """Return route_changes of a name server's `day`, and orphaned_topics: when topics could not be served as their route looks.
+    """Return route_changes and orphaned_topics (when topics could not be served as their route shows) of a server's `day`.
 
-    `today`: as `FlagInput` has it; `news`: rows of histories that were opened or closed on the day; `orphans`: `orphaned_topics`
-    that were open when it began; `namesrv`: what it was when the day began, and became later. The rows found have no `namesrv_id`;
-    a change that was only learned is not told from others.
+    `today`: as in `FlagInput`; `news`: rows of histories opened or closed on the day; `orphans`: `orphaned_topics` that were
+    open at its beginning; `namesrv`: the name server at its beginning, with later changes. The returned rows have no
+    `namesrv_id`, and changes that were only learned are not yet marked.
     """
     carried = open_orphans(orphans)
     turns = _turns(today, namesrv)
@@ -139,7 +139,7 @@ def news_of(history: pa.Table, day: dt.date) -> pa.Table:
 
 
 def _moved(slices: Frames, new: Frames) -> set[str | None]:
-    """Return the topics of whose routes a part was opened or closed on the day."""
+    """Return the topics with a part of their route opened or closed on the day."""
     members = slices[gold.BROKER_ADDR_HISTORY.name]
     addrs = _values(new[gold.BROKER_LIVE_HISTORY.name], "broker_addr")
     addrs |= _values(new[gold.FILTER_SERVER_HISTORY.name], "broker_addr")
@@ -154,7 +154,7 @@ def _moved(slices: Frames, new: Frames) -> set[str | None]:
 
 
 def _turns(slices: Frames, namesrv: Namesrv) -> list[Interval]:
-    """Return where the name server became another: a process started, its configuration was changed, or an answer shows that."""
+    """Return the changes of the name server: a new process or configuration, or the first answer that shows one."""
     stretches = pairwise(namesrv.stretches)
     turns = [
         (seq, now) for (*_, was), (seq, _, now) in stretches if (was.profile, was.config) != (now.profile, now.config)
@@ -166,12 +166,12 @@ def _turns(slices: Frames, namesrv: Namesrv) -> list[Interval]:
 
 
 def _stated(table: str, key: tuple[object, ...], value: object, at_us: int, event_id: str, at: Position) -> Interval:
-    """Return an interval of no history; none of them is closed."""
+    """Return an interval, never closed, that is no row of a history."""
     return Interval(table, key, value, at_us, event_id, at, at, None)
 
 
 def _served_otherwise(slices: Frames, namesrv: Namesrv) -> set[str | None]:
-    """Return the topics whose routes change with the configuration alone: those with an order conf, or of acting masters."""
+    """Return the topics whose routes a change of configuration affects: those with an order conf, or with acting masters."""
     configs = [one.config for *_, one in namesrv.stretches]
     found = set[str | None]()
     if len({config.order_message_enable for config in configs}) > 1:
@@ -185,7 +185,7 @@ def _served_otherwise(slices: Frames, namesrv: Namesrv) -> set[str | None]:
 
 
 def _of_topics(slices: Frames, held: pa.Table) -> dict[str, pa.Table]:
-    """Return the rows of topics, by name of their history, of which their routes are made."""
+    """Return the rows, by history, from which the routes of the topics in `held` are made: those keyed by topic."""
     topics = _values(held, "topic")
     confs, mappings = _order_confs(slices[gold.KV_CONFIG_HISTORY.name]), slices[gold.TOPIC_QUEUE_MAPPING_HISTORY.name]
     return {
@@ -196,7 +196,7 @@ def _of_topics(slices: Frames, held: pa.Table) -> dict[str, pa.Table]:
 
 
 def _of_brokers(slices: Frames, held: pa.Table) -> dict[str, pa.Table]:
-    """Return the rows of groups and addresses, likewise, of which the routes of `held` are made."""
+    """Return the same for rows of groups and addresses."""
     members = _among(slices[gold.BROKER_ADDR_HISTORY.name], "broker_name", _values(held, "broker_name"))
     addrs = _values(members, "broker_addr")
     of_addrs = (gold.BROKER_LIVE_HISTORY.name, gold.FILTER_SERVER_HISTORY.name)
@@ -207,9 +207,9 @@ def _of_brokers(slices: Frames, held: pa.Table) -> dict[str, pa.Table]:
 
 
 def alike(held: pa.Table, single: Strings) -> pa.Table:
-    """Return (topic, alike, queue_rows): of each topic the first whose route has the same history; of `single` ones themselves.
+    """Return (topic, alike, queue_rows): for each topic the first one whose route has the same history.
 
-    A topic may be one for which no slave stands as master (`acts_for`): it is like no other.
+    `single` topics are like no other, and so are topics for which no slave is shown as master (`acts_for`).
     """
     topics = pc.unique(held["topic"])
     apart = topics.filter(pc.fill_null(pc.starts_with(topics, SYNC_BROKER_MEMBER_GROUP_PREFIX), fill_value=False))
@@ -218,7 +218,7 @@ def alike(held: pa.Table, single: Strings) -> pa.Table:
 
 
 def _some_at_a_time(classes: pa.Table) -> Iterator[list[str | None]]:
-    """Yield the topics that are swept: as objects, their rows take far more memory than as columns."""
+    """Yield the topics to sweep in batches, because rows take far more memory as objects than as columns."""
     some, count = [], 0
     for topic, alike, rows in zip(*(classes[name].to_pylist() for name in classes.column_names), strict=True):
         if topic == alike:
@@ -233,7 +233,7 @@ def _some_at_a_time(classes: pa.Table) -> Iterator[list[str | None]]:
 def _of_all(
     classes: pa.Table, found: Sequence[tuple[str | None, list[dict[str, Any]]]], table: Table, **same: Any
 ) -> pa.Table:
-    """Return the rows found of the topics that were swept, for each topic that is like one of them."""
+    """Return the rows of each topic, copied from the swept topic that it is like."""
     swept = table_of((row for _, rows in found for row in rows), table, **same)
     counts = np.array([len(rows) for _, rows in found], np.int64)
     place = {topic: number for number, (topic, _) in enumerate(found)}
@@ -249,7 +249,7 @@ def _of_all(
 
 
 def _unlisted(today: Frames, recorded: Recorded) -> set[str | None]:
-    """Return the topics that a broker's master may have left out of a registration of the day; some too many."""
+    """Return a superset of the topics that a broker's master omitted from a registration of the day."""
     said = ask(query("flags/said"), {"hours": today["hours"]})
     if not said.num_rows:
         return set()
@@ -261,9 +261,9 @@ def _unlisted(today: Frames, recorded: Recorded) -> set[str | None]:
 def _reported(held: pa.Table, today: Frames, recorded: Recorded) -> pa.Table:
     """Return whether topics of `held` are `listed` by registrations of their brokers' masters, by topic and broker name.
 
-    Only accepted registrations count, and only those whose topics differ from the one before. A registration
-    with one topic reports a change of that topic and says nothing about others; nor does one of several with the same
-    data version, into which a broker may split its topics (5.x).
+    Only accepted registrations count, and only if their topics differ from the one before. A registration with a single
+    topic reports a change of that topic and says nothing about others. The same is true for several registrations with one
+    data version, among which a broker may split its topics (5.x).
     """
     of_names = pc.field("broker_name").isin(pc.drop_null(pc.unique(held["broker_name"])))
     registrations = recorded.raw_beats(bronze.REGISTRATIONS.name, columns=_REPORTING, where=of_names)
@@ -298,14 +298,14 @@ def _orphan_rows(orphans: Iterable[Orphan]) -> list[dict[str, Any]]:
 
 
 def _order_confs(kv_configs: pa.Table) -> pa.Table:
-    """Return the order configurations, with their key as `topic`."""
+    """Return the order configurations among KV entries, with their key as `topic`."""
     is_one = (pc.field("namespace") == ORDER_TOPIC_CONFIG) & pc.field("config_key").is_valid()
     confs = kv_configs.filter(is_one)
     return confs.append_column("topic", confs["config_key"])
 
 
 def _among(rows: pa.Table, column: str, values: Strings) -> pa.Table:
-    """Return the rows whose `column` is one of `values`; a NULL is a value like others."""
+    """Return the rows whose `column` is one of `values`; NULL is a value like any other."""
     if not values:
         return rows.slice(0, 0)
     return rows.filter(pc.is_in(rows[column], pa.array(list(values), rows[column].type)))
@@ -317,12 +317,12 @@ def _values(rows: pa.Table, column: str) -> set[str | None]:
 
 @dataclass(frozen=True)
 class FlagInput:
-    """One name server on one day, as it was replayed.
+    """One name server's replayed day.
 
-    `today`: its slices of the histories, `event_outcomes`, `past_knowledge`, `namesrv_settings`, `namesrv_events`, its `hours`,
-    and what is `suspected` of it (`suspected.SUSPECTED`). `recorded` is asked only where something may have changed. `before`:
-    `orphaned_topics` and `findings` that were open when the day began, and `expired_brokers` of days before, as
-    `findings.findings` takes them; a table that is missing has no rows. `seen_until`: when something was recorded of it last.
+    `today`: its slices of the histories, `event_outcomes`, `past_knowledge`, `namesrv_settings`, `namesrv_events`, its
+    `hours`, and `suspected` (`suspected.SUSPECTED`). `recorded` is read only if something may have changed. `before`:
+    `orphaned_topics` and `findings` that were open at the beginning of the day, and `expired_brokers` of days before, as in
+    `findings.findings`; a missing table has no rows. `seen_until`: when something was last recorded of it.
     """
 
     namesrv_id: str
@@ -336,7 +336,7 @@ class FlagInput:
 
 
 def flag(given: FlagInput) -> dict[str, pa.Table]:
-    """Return the tables of the day that flags make (`gold.made_by`); of routes only those of stirred topics are swept."""
+    """Return the tables of the day made by flags (`gold.made_by`). Only routes that may have changed are swept."""
     today, recorded, outcomes = given.today, given.recorded, given.today[gold.EVENT_OUTCOMES.name]
     news = {table.name: news_of(today[table.name], given.day) for table in gold.HISTORY_TABLES}
     before = frame(given.before, ORPHANED_TOPICS)
@@ -345,7 +345,7 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
     hears, logged = past is None or past.hears, past is not None and bool(past.is_logged)
     doubtful = unsettled(today)
     orphans = _settled(orphans, doubtful, given.day)
-    if logged:  # a route has brokers that no line shows
+    if logged:  # routes have brokers that no log line shows
         orphans, changes = orphans.slice(0, 0), changes.slice(0, 0)
     elif not hears:
         orphans = orphans.filter(pc.not_equal(orphans["reason"], "no_live_broker"))
@@ -368,18 +368,18 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
 
 
 def _past(today: Frames) -> Past | None:
-    """Return what is known of the past in numbers, and of which keys beats were heard; None: everything was known."""
+    """Return the past with its settings and heartbeats only; None: everything was known."""
     past_knowledge = today[gold.PAST_KNOWLEDGE.name]
     told = past_knowledge.filter(pc.field("what").isin(["setting", "beat"]))
     return Past.load(map(fact_of, rows_of(told))) if told.num_rows else None
 
 
 def unsettled(today: Frames) -> list[Unsettled]:
-    """Return while when something may have been missing only because it was not known yet; nothing if everything was known.
+    """Return the times in which rows may be missing only because they were not known yet; none if everything was known.
 
-    First since all became unknown for the last time, then behind the beginning of the recording and each gap of the day. It ends
-    when every broker that is there has been heard, or a start has said who is there: `past_knowledge` remembers only the last one.
-    Behind a gap of a millisecond, which one event leaves, all is as it was.
+    The first one begins when all became unknown for the last time; the others follow the beginning of the recording and each
+    gap of the day. Each ends when all existing brokers must have been heard, or at a start of the process, which empties the
+    registry. (`past_knowledge` has only the last one.) A gap of one millisecond, which a single event leaves, does not count.
     """
     past = _past(today)
     if past is None:
@@ -395,13 +395,13 @@ def unsettled(today: Frames) -> list[Unsettled]:
 
 
 def _until_start(doubt: Unsettled, outcomes: pa.Table) -> Unsettled:
-    """Return it, over with the first start of the day behind its beginning."""
+    """Return `doubt`, ended by the first start of the process after its beginning."""
     starts = with_microseconds(outcomes.filter(pc.field("operation") == "namesrv_started"))["effect_time"].to_pylist()
     return doubt._replace(until_us=min([doubt.until_us, *(us for us in starts if us >= doubt.since_us)]))
 
 
 def _settled(orphans: pa.Table, doubtful: Iterable[Unsettled], day: dt.date) -> pa.Table:
-    """Return the intervals without those of the day that began and ended while the name server's state was not settled."""
+    """Return the intervals without those of the day that began and ended in a doubtful time."""
     for since_us, until_us in doubtful:
         begins, ends = (with_microseconds(orphans)[name] for name in ("valid_from", "valid_to"))
         kept = pc.or_(pc.greater(ends, until_us), pc.less(begins, max(since_us, day_start_us(day))))
@@ -410,7 +410,7 @@ def _settled(orphans: pa.Table, doubtful: Iterable[Unsettled], day: dt.date) -> 
 
 
 def _with_learned(changes: pa.Table, outcomes: pa.Table) -> pa.Table:
-    """Return the route changes; those are only `learned` in which an answer showed what had been so before."""
+    """Return the route changes, marked as `learned` where an answer only showed an earlier state."""
     shown = outcomes.filter(pc.field("operation") == "observed_answer")["event_id"]
     kinds = pc.if_else(pc.is_in(changes["caused_by"], shown), "learned", changes["change"])
     return with_columns(changes, change=kinds)

@@ -1,6 +1,6 @@
-"""What heartbeats and registrations show that no history has: who fell silent, versions that lie, first ones with a lone topic.
+"""Evidence for findings from heartbeats and registrations: silent brokers, false data versions, lone topics ...
 
-Single registrations are read only where hours or histories say that there may be some.
+Single registrations are read only if hours or histories suggest that there are relevant ones.
 """
 
 from __future__ import annotations
@@ -43,39 +43,39 @@ _TOLD = [("told_time", TIMESTAMP), ("event_id", _STRING)]
 _ENDED = [("until", TIMESTAMP), ("ended_by", _STRING)]
 _TOPICS = [(name, list_of(_STRING)) for name in ("changed", "skipped")]
 SAME_VERSION = pa.schema([*_BROKER, *_TOLD, ("version", _STRING), ("is_new_version", pa.bool_()), *_TOPICS])
-"""A registration with a data version with which the broker had told other topics: those that say otherwise in it, or are missing;
-those that the name server did not hold like that afterwards. `is_new_version`: the version was first seen on the day."""
+"""A registration that repeats a data version with other topics. `changed`: topics that differ or are missing in it; `skipped`:
+those that the name server did not take over. `is_new_version`: the version was first seen on the day."""
 LONE = pa.schema([*_BROKER, *_TOLD, ("is_refused", pa.bool_())])
 """A first registration with a single topic."""
 _VERSIONS = [("broker_version", _STRING), ("namesrv_version", _STRING)]
 REFUSED = pa.schema([*_BROKER, *_TOLD, ("reason", _STRING), *_VERSIONS])
-"""A registration that was refused, and why; which release its broker is, and the name server."""
+"""A refused registration, with its reason, and the releases of the broker and the name server."""
 TAKEN = pa.schema([*_BROKER, *_TOLD])
-"""A registration that was taken, of a broker of which others were refused: the first of the day, and the first behind those."""
+"""An accepted registration of a broker with refused ones: the first of the day, and the first after refused ones."""
 _WIPED = (("told_time", TIMESTAMP), ("told_by", _STRING), ("decided_time", TIMESTAMP), ("removed_time", TIMESTAMP))
 WIPED = pa.schema([*_BROKER, *_WIPED, ("removed_by", _STRING)])
-"""The last registration that came between the arrival of what removed a broker and its effect."""
+"""The last registration that came between the arrival of a broker's removal and its effect."""
 ASKED = pa.schema(
     [("first_us", pa.int64()), ("last_us", pa.int64()), ("first_id", pa.string()), ("last_id", pa.string())]
 )
-"""The first and the last question of an hour for a route, and the answers to them; none while a broker was live all day."""
+"""The first and the last route question of an hour, and their answers; empty if a broker was live all day."""
 TOO_LONG = pa.schema(
     [*_BROKER, ("told_time", TIMESTAMP), ("channel_id", _STRING), ("bytes", pa.int64()), ("quarantine_id", _STRING)]
 )
-"""A frame of a registration that is longer than a frame may be; what its header does not say of its broker is NULL."""
+"""A registration whose frame exceeds the maximum length; broker fields that its header does not show are NULL."""
 UNMAPPED = pa.schema(
     [
         *(*_BROKER, ("topic", _STRING), *_TOLD, ("seq", pa.int64()), ("said", _STRING)),
         *(("until_time", TIMESTAMP), ("until_by", _STRING)),
     ]
 )
-"""What a master says, until it says otherwise, of a topic of which the name server has a mapping: static, plain or missing."""
+"""How a master registers a topic that has a mapping at the name server, until that changes: `said` static, plain or missing."""
 SILENT = pa.schema([*_BROKER, ("broker_id", pa.int64()), ("since", TIMESTAMP), ("event_id", _STRING), *_ENDED])
-"""While nothing came of a broker name whose address another one has, too; `until` is NULL: to the end of the day."""
+"""Time in which a broker name was silent while another one has its address, too; `until` NULL: to the end of the day."""
 DELETING = pa.schema([("event_id", _STRING), ("topic_count", pa.int64())])
-"""Registrations with which topics lost their route, and how many they list."""
+"""Registrations by which topics lost their route, and the number of topics in them."""
 READ_ONLY = pa.schema([("broker_name", _STRING), ("topic", _STRING), *_TOLD])
-"""The first registration by which a master itself took the write permission of a topic that had lost it otherwise."""
+"""The first registration by which a master itself removes write permission from a topic that had lost it already."""
 SEEN = {
     "same_version": SAME_VERSION,
     "lone": LONE,
@@ -89,17 +89,16 @@ SEEN = {
     "too_long": TOO_LONG,
     "unmapped": UNMAPPED,
 }
-# A live entry that is as old as the day, and was renewed then, was there all day.
+# A live entry from before the day that was renewed in its last ten minutes existed all day.
 _LATE_US = 600_000_000
 _REMOVES = ("unregister_broker", "channel_close", "channel_exception", "channel_idle")
 
 
 class Recorded(NamedTuple):
-    """What is recorded of a name server's day, read where it is asked for.
+    """Recorded rows of a name server's day, read on demand.
 
-    `topic_configs` gives the topic tables of digests; `arrivals` (event_id, event_time) of events that end brokers' lives;
-    `questions` the questions for routes of each hour (ASKED). `refused` the rows of `quarantine` that came on the day, of one
-    reason.
+    `topic_configs` reads topic tables by digest; `arrivals` (event_id, event_time) of events that removed brokers;
+    `questions` the route questions of each hour (ASKED); `refused` the day's rows of `quarantine` with one reason.
     """
 
     raw_beats: RawBeats
@@ -111,10 +110,10 @@ class Recorded(NamedTuple):
 
 
 def registered(today: Frames, recorded: Recorded, day: dt.date, standing: pa.Table) -> dict[str, pa.Table]:
-    """Return the tables of `SEEN` of a name server's `day`, by names.
+    """Return the tables of `SEEN` of a name server's `day`, by name.
 
-    `today`: its histories, event_outcomes, route_changes, namesrv_settings, and `hours`. `standing`: findings that had not ended
-    when the day began.
+    `today`: its histories, event_outcomes, route_changes, namesrv_settings, and `hours`. `standing`: findings that were open
+    at the beginning of the day.
     """
     refused = _refused(today, recorded)
     return {
@@ -142,7 +141,7 @@ def _same_version(today: Frames, recorded: Recorded, day: dt.date) -> pa.Table:
 
 
 def _said_in(said: pa.Table, recorded: Recorded) -> dict[str, pa.Table]:
-    """Return what registrations `said` (their `seq`, and the `digest` of their topics), with these single ones and their topics."""
+    """Return query inputs: registrations `said` (`seq`, and `digest` of their topics), these as recorded, and their topics."""
     wanted, columns = pc.field("seq").isin(said["seq"].combine_chunks()), ["event_id", "seq", "effect_time"]
     return {
         "said": said,
@@ -155,7 +154,7 @@ def _lone(today: Frames, recorded: Recorded, day: dt.date) -> pa.Table:
     refused = today[EVENT_OUTCOMES.name].filter(pc.field("outcome") == "refused_lone_topic")
     is_new = pc.field("valid_from") >= pa.scalar(day_start_us(day), TIMESTAMP)
     lives = today[BROKER_LIVE_HISTORY.name]
-    # an entry that its own event replaces goes on
+    # an entry that is replaced by the event that closes it goes on
     goes_on = pc.field("opened_by").isin(pc.drop_null(lives["closed_by"].combine_chunks()))
     begun = lives.filter(pc.field("beginning_seen") & is_new & ~goes_on)
     opened = pc.struct_field(begun["opened_at"], "seq").combine_chunks()
@@ -259,7 +258,7 @@ def _deleting(today: Frames, recorded: Recorded) -> pa.Table:
 _SHARED = """
 SELECT broker_addr FROM members WHERE broker_addr IS NOT NULL GROUP BY broker_addr HAVING count(DISTINCT broker_name) > 1
 """
-# What took the permission before the day is not told here.
+# For permissions lost before the day, the cause is not checked here.
 _LOST = """
 SELECT broker_name, topic, valid_from FROM queues
 WHERE perm & 2 = 0 AND (valid_from < $start OR opened_by IN (SELECT event_id FROM wipes))
@@ -318,7 +317,7 @@ def _too_long(recorded: Recorded) -> pa.Table:
 
 
 def _said_at_first(piece: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the first bytes of a frame say of it: its length, whether it is a registration, and of which broker."""
+    """Return what a frame's first bytes show: its length, whether it is a registration, and its broker."""
     said = bytes.fromhex(piece["first_bytes"])
     fields = {name: _field(said, of) for name, of in (("broker_name", b"brokerName"), ("broker_addr", b"brokerAddr"))}
     is_json = said[_AFTER_LENGTHS : _AFTER_LENGTHS + 1] == b"{"
@@ -329,7 +328,7 @@ def _said_at_first(piece: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _field(said: bytes, name: bytes) -> str | None:
-    """Return a header field, as JSON has it or RocketMQ's own serialisation (two and four bytes of length)."""
+    """Return a header field, from JSON or RocketMQ's own serialisation (lengths in two and four bytes)."""
     found = re.search(rb'"%s":"([^"]*)"' % name, said)
     if found is not None:
         return found[1].decode(errors="replace")
@@ -351,7 +350,7 @@ FROM gone JOIN came ON event_id = closed_by WHERE event_time < valid_to
 
 
 def asked_from(answers: pa.Table) -> pa.Table:
-    """Return the first and the last question for a route of each hour: `ASKED`. `answers`: rows of route_observations."""
+    """Return the first and the last route question of each hour: `ASKED`. `answers`: rows of route_observations."""
     return ask(_ASKED, {"answers": answers}, code=RequestCode.GET_ROUTEINFO_BY_TOPIC.value).cast(ASKED)
 
 
@@ -362,7 +361,7 @@ FROM answers WHERE code = $code GROUP BY epoch_us(effect_time) // 3600000000
 """
 
 
-# -- which brokers fell silent and were removed: when, by what, and what went with them --------------------------------
+# -- brokers that fell silent and were removed -------------------------------------------------------------------------
 
 
 def expired_brokers(slices: Frames) -> pa.Table:
@@ -387,14 +386,14 @@ _REFUSALS = (("refused_since", TIMESTAMP), ("refused_by", STRING), ("reasons", l
 HEARD = pa.schema(
     [("removed_by", STRING), ("broker_addr", STRING), ("beats", LONG), ("refused", LONG), *_REFUSALS],
 )
-"""What came of a broker between the last beat that renewed its lease and its removal, and how much of it had been refused by then:
-since when, by which event first, and why."""
+"""Beats of a broker between the last one that renewed its lease and its removal, and those of them refused by then: since when,
+by which event first, and why."""
 
 
 def heard_before(expired: pa.Table, outcomes: pa.Table, beats_during: BeatsDuring) -> pa.Table:
-    """Return a row (`HEARD`) for each removed broker of which something came before its removal that did not renew its lease.
+    """Return a row (`HEARD`) for each removed broker with beats before its removal that did not renew its lease.
 
-    It was refused, or the name server handled it too late. `expired`: rows of `expired_brokers`; `outcomes`: event_outcomes.
+    They were refused, or handled too late. `expired`: rows of `expired_brokers`; `outcomes`: event_outcomes.
     """
     if not expired.num_rows:
         return HEARD.empty_table()
@@ -410,7 +409,7 @@ def heard_before(expired: pa.Table, outcomes: pa.Table, beats_during: BeatsDurin
 
 
 def during(rows: pa.Table, begin: str, end: str) -> pa.Table:
-    """Return the time (`DURING`) from `begin` to `end`, columns of rows of addresses."""
+    """Return the times (`DURING`) of addresses from the columns `begin` to `end` of `rows`."""
     return pa.table([rows[name] for name in ("broker_addr", begin, end)], names=DURING.names).cast(DURING)
 
 

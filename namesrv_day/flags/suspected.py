@@ -1,7 +1,7 @@
-"""Which name servers may be one process under several addresses, or one address of several processes.
+"""Suspicions that several addresses are one name server process, or that one address is several processes.
 
-A broker that registers at one address shows in the answers at every other address of the same process, and in none of another
-process unless it registers there, too. That suggests a line for conf/, and joins nothing.
+A broker that registers at one address is in the answers at every other address of the same process. At another process it
+is not, unless it registers there, too. A suspicion suggests a line for conf/; it does not join name servers.
 """
 
 from __future__ import annotations
@@ -20,41 +20,41 @@ from schemas.sql_files import query
 from schemas.table import LONG, STRING, STRINGS
 
 ENOUGH: Final = 5
-"""So many answers must speak for it."""
+"""Number of answers needed as evidence."""
 LACKING_SHARE: Final = 0.25
-"""Of the brokers that have just registered at one address, this share may be missing in the answers at the other."""
+"""Share of the brokers just registered at one address that may be missing in the answers at the other."""
 SHARED_FLIPS: Final = 20
 SHARED_SHARE: Final = 0.25
-"""Of the changes between answers, so many, and this share, that no registration explains tell of several processes."""
+"""Number and share of changes between answers without an explaining registration that indicate several processes."""
 FRESH_NS: Final = 5_000 * NS_PER_MS
-"""A broker has just registered for so long, or for half of its lease."""
+"""A broker counts as just registered for this long, or for half of its lease."""
 _SETTLED_NS: Final = (BROKER_CHANNEL_EXPIRED_MS + 10_000) * NS_PER_MS
-"""For so long a recording may show brokers that had registered before it began."""
+"""For this long, a recording may show brokers that registered before it began."""
 _SHOWN: Final = 5
 HEARD: Final = pa.schema([("namesrv_id", STRING), ("broker_addr", STRING), ("first_seq", LONG), ("last_seq", LONG)])
-"""From when to when a broker beat at a name server."""
+"""First and last beat of a broker at a name server."""
 TOLD: Final = pa.schema(
     [("namesrv_id", STRING), ("seq", LONG), ("event_id", STRING), ("brokers", pa.list_(STRING))],
 )
-"""Answers to 106, which show all brokers that there are; these in order."""
+"""Answers to 106, which list all brokers; these in order."""
 REGISTERED: Final = pa.schema(
     [
         *(("namesrv_id", STRING), ("broker_addr", STRING), ("broker_name", STRING), ("broker_id", LONG)),
         *(("seq", LONG), ("lease_ms", LONG)),
     ]
 )
-"""Registrations that were accepted."""
+"""Accepted registrations."""
 SUSPECTED: Final = pa.schema(
     [
         *(("namesrv_id", STRING), ("kind", STRING), ("others", STRINGS), ("answers", LONG), ("changes", LONG)),
         *(("at_both", LONG), ("first_seq", LONG), ("last_seq", LONG), ("evidence", STRINGS)),
     ]
 )
-"""A name server of which the answers show brokers that registered elsewhere, or what no single process holds.
+"""A name server whose answers show brokers that registered elsewhere, or a content that no single process has.
 
-`kind`: `one` with `others` by all that is known; `unsure`: only some of `others` can be it; `shared` by several processes; `told`
-of elsewhere. `answers` that say so; `changes` between answers of a shared one; `at_both`: brokers that beat at two of them at once;
-`evidence`: the first few answers.
+`kind`: `one` with `others`, by all evidence; `unsure`: only some of `others` can be the same; `shared` by several processes;
+`told`: it only shows brokers registered elsewhere. `answers`: number in evidence; `changes` between answers of a shared
+one; `at_both`: brokers that beat at two of them at once; `evidence`: the first few answers.
 """
 
 
@@ -65,10 +65,10 @@ def suspected(
     apart: Collection[frozenset[str]],
     known: Collection[str],
 ) -> pa.Table:
-    """Return what a day tells of name servers being one, or several: `SUSPECTED`.
+    """Return a day's suspicions: `SUSPECTED`.
 
-    `heard`, `told`: `HEARD`, `TOLD`; `registered` gives `REGISTERED`, and is asked only where something may be. `apart`: pairs that
-    are said to be two; `known`: name servers by which others are called rather.
+    `heard`, `told`: `HEARD`, `TOLD`; `registered` reads `REGISTERED`, only if there may be a suspicion. `apart`: pairs that
+    the configuration declares as two; `known`: name servers preferred as the name of a group.
     """
     given = {"heard": heard, "told": told, "registered": REGISTERED.empty_table()}
     values = {"flips": SHARED_FLIPS, "share": SHARED_SHARE, "shown": _SHOWN}
@@ -88,7 +88,7 @@ def suspected(
     denied = {*at_both, *apart, *map(frozenset, lacks)}
     likely = {pair for pair in shows if several.isdisjoint(pair) and frozenset(pair) not in denied}
     mutual = {pair for pair in likely if pair[::-1] in likely}
-    # What an address shows is explained where it and another one show each other's brokers.
+    # Two addresses that show each other's brokers explain what they show; one-sided pairs count for other addresses only.
     alone = {pair for pair in likely if pair[0] not in set(chain(*mutual))}
     rows, met = [{**row, "kind": "shared"} for row in shared], set[str]()
     elsewhere = {pair for pair in shows if pairs[pair]["answers"] >= ENOUGH and frozenset(pair) not in apart}
@@ -122,7 +122,7 @@ def suspected(
 
 
 def groups_of(pairs: Iterable[tuple[str, str]]) -> list[set[str]]:
-    """Return the name servers that pairs connect, directly or over others, group by group."""
+    """Return the groups of name servers that `pairs` connect, directly or through others."""
     groups: list[set[str]] = []
     for pair in sorted(pairs):
         met = [group for group in groups if not group.isdisjoint(pair)]
