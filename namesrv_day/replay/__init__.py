@@ -1,1 +1,1 @@
-"""A name server's day replayed: beats folded into runs, the core's loop, rows of the histories."""
+"""The replay of a name server's day: beats folded into runs, the core's loop, rows of the histories."""

@@ -1,7 +1,7 @@
-"""Open rows of topic_queue_history: columns, until something touches them.
+"""Open rows of topic_queue_history, kept as columns until an event needs them.
 
-A broker name's queue data become the registry's when something first asks for them, and a row becomes an interval when its key
-changes. The others are carried into the next day as the columns that they are.
+A broker name's queue data enter the registry when they are first asked for, and a row becomes an interval when its key
+changes. All other rows are carried into the next day as columns.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class QueueRows:
 
     @cached_property
     def rows(self) -> pa.Table:
-        """Return them in one piece, of which single rows can be taken."""
+        """Return the rows in one chunk, from which single rows can be taken."""
         return self.as_read.combine_chunks()
 
     @cached_property
@@ -49,7 +49,7 @@ class QueueRows:
 
 
 class UnmetQueues:
-    """Those rows as `UnmetRows` of one registry."""
+    """These rows as `UnmetRows` of one registry."""
 
     def __init__(self, of: QueueRows) -> None:
         self._of = of
@@ -78,7 +78,7 @@ class UnmetQueues:
         return list(zip(topics, map(QueueData, *values), strict=True))
 
     def touched(self, changes: Iterable[Change]) -> list[Interval]:
-        """Return the open intervals of rows that are changed now, and were not before."""
+        """Return the open intervals of rows that `changes` change for the first time."""
         keys = (change.key for change in changes if change.table == "topic_queue_table")
         rows = [row for key in keys if (row := self._row_of.pop(key, None)) is not None]
         self._made += rows
@@ -86,7 +86,7 @@ class UnmetQueues:
 
     @property
     def untouched(self) -> pa.Table:
-        """Return the rows that nothing has changed."""
+        """Return the rows that no change has touched."""
         if not self._made:
             return self._of.as_read
         kept = np.ones(self._of.rows.num_rows, dtype=bool)

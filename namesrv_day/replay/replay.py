@@ -1,7 +1,7 @@
-"""The replay of a name server's day: events, beats and the state in which the day begins in, the day's tables out.
+"""The replay of a name server's day: from its events, its beats and the state at its beginning to the day's tables.
 
-Beats are folded into runs by one statement (`hours.fold`), the registry is in memory, and the core takes one event after the other.
-Rows of queues that nothing touches stay the columns that they are (`replay.queues`).
+One statement folds beats into runs (`hours.fold`). The core then applies one event after the other to the registry in
+memory. Rows of queues that no event touches stay columns (`replay.queues`).
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ _REQUEST = ("event_id", "received_us", "arrival_us")
 class ReplayInput:
     """A name server's day.
 
-    `hours`: its condensed beats; `others`: all other events (`day_events`), where they were recorded; `open_rows`: what was open
-    when it began, and past_knowledge; `capacities`: map_capacities of the day before. `topic_configs` gives the rows of digests;
-    `single_beats` the beats (`day_events`) of some periods of addresses (`fold.PERIODS`), where they were recorded. `answers`: rows
-    of route_observations, which decide what raced. `tell` is told what share of the events is taken.
+    `hours`: its condensed beats; `others`: all other events (`day_events`), at their recorded positions; `open_rows`: rows
+    open at its beginning, and past_knowledge; `capacities`: map_capacities of the day before. `topic_configs` reads rows by
+    digest; `single_beats` reads the beats (`day_events`, at their recorded positions) of some periods of addresses
+    (`fold.PERIODS`). `answers`: rows of route_observations, which decide races. `tell` is called with the share done.
     """
 
     context: NamesrvDay
@@ -74,9 +74,9 @@ class ReplayInput:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What a day leaves: its rows of the history tables, order_decisions, past_knowledge and event_outcomes.
+    """Result of a day: its rows of the history tables, order_decisions, past_knowledge and event_outcomes.
 
-    `events`: how many the core took, runs of beats among them; `readings`: how often it was begun with other runs.
+    `events`: number of events replayed, counting a run of beats as one; `readings`: number of replays, each with other runs.
     """
 
     tables: dict[str, pa.Table]
@@ -85,11 +85,11 @@ class Replayed:
 
 
 def replay(given: ReplayInput) -> Replayed:
-    """Return what becomes of a name server on a day. Raises OrderError where its events do not increase.
+    """Return the result of a name server's day. Raises OrderError if its events do not increase.
 
-    Where a beat that was taken to be part of a run did more than renew a lease, the day is begun again, with the beats of that time
-    one by one; and with all of an address of which that is not enough. So it is where events that raced take effect elsewhere than
-    they were recorded.
+    If a beat in a run did more than renew a lease, the replay starts again with the beats of that time one by one. If that
+    does not suffice for an address, it starts again with all of its beats one by one. It also starts again if decisions
+    on races move events from their recorded positions.
     """
     state, broken, readings = _State(given), PERIODS.empty_table(), 0
     decisions: pa.Table | None = None
@@ -104,7 +104,7 @@ def replay(given: ReplayInput) -> Replayed:
         notes.take(told.timed, deciding, given.tell)
         if deciding is not None:
             decisions, moves = decisions_of(deciding, given.context.namesrv_id, given.day)
-            # From here on with its events where they take effect.
+            # From here on, with the events at the positions where they take effect.
             beats_read = partial(_moved_beats, given.single_beats, moves)
             given = replace(given, others=moved(given.others, moves), single_beats=beats_read)
             if deciding.has_moved:
@@ -126,9 +126,9 @@ def _moved_beats(read: Callable[[pa.Table], pa.Table], moves: pa.Table, periods:
 
 @dataclass(frozen=True)
 class _Told:
-    """The day's events for the core, and the topic tables that they name.
+    """The day's events for the core, and the topic tables in them.
 
-    `requests`: those among the events.
+    `requests`: the requests among the events.
     """
 
     timed: Timed
@@ -150,7 +150,7 @@ def _told(given: ReplayInput, beats: Folded) -> _Told:
 
 
 class _State:
-    """The state in which the day begins: rows of queues as columns, where everything is known of the past, all else as objects."""
+    """The state at the beginning of the day, as objects; queue rows stay columns if the past is completely known."""
 
     def __init__(self, given: ReplayInput) -> None:
         self._given, context = given, given.context
@@ -158,7 +158,7 @@ class _State:
         self._queues = None if context.has_unknown_past else QueueRows(rows.pop(gold.TOPIC_QUEUE_HISTORY.name))
         self._intervals = intervals_in(rows)
         self._facts = facts_in(given.open_rows)
-        # Inner maps are looked at in their order by answers alone.
+        # Only answers depend on the order of inner maps.
         self._capacities = [
             capacity
             for capacity in capacities_in({gold.MAP_CAPACITIES.name: given.capacities})
@@ -166,7 +166,7 @@ class _State:
         ]
 
     def begin(self, beats: Folded, told: _Told) -> tuple[Notes, UnmetQueues | None]:
-        """Return notes of a replay that begins in this state."""
+        """Return the notes of a new replay that begins in this state."""
         context = self._given.context
         start = started(context, self._intervals, self._facts, self._capacities)
         if self._queues is None:
@@ -180,7 +180,7 @@ class _State:
 
 
 def _complete(given: ReplayInput, runs: pa.Table, configs: pa.Table) -> list[dict[str, str]]:
-    """Return broker names with the digest of the topics that they register in runs, and have: 5.x brings back others."""
+    """Return broker names that have all topics they register in runs, with the digest: 5.x brings back missing ones."""
     queues = frame(given.open_rows, gold.TOPIC_QUEUE_HISTORY).select(["broker_name", "topic"])
     return ask(query("replay/complete"), {"runs": runs, "queues": queues, "configs": configs}).to_pylist()  # type: ignore[no-any-return]
 
@@ -201,7 +201,7 @@ def _tables(given: ReplayInput, notes: Notes, unmet: UnmetQueues | None, timed: 
     return found
 
 
-# -- what a replay leaves: intervals and outcomes; and whether its runs of beats were such ----------------------------
+# -- notes of a replay: intervals, outcomes, and runs of beats that turned out to be none ------------------------------
 
 _TELLING = (events.AnswerObserved, events.ResponseObserved, events.ChangeLogged)
 _HEARTBEATS = (events.BrokerHeartbeat, events.QueryDataVersion)
@@ -209,9 +209,9 @@ _NAMELESS = (events.ScanNotActiveBroker, events.ChannelDestroyed, events.ChangeL
 
 
 class OutcomeOf(NamedTuple):
-    """An event that was no plain refresh. `number`: of its content; None: a scan, which nobody sent.
+    """An event that did more than renew a lease. `number`: number of its content; None: a scan, which has none.
 
-    Heartbeats of a broker without a live entry are one, as long as there is none: `events` of them, until `last_time`.
+    Equal heartbeats of a broker are one row as long as it has no live entry: `events` of them, until `last_time`.
     """
 
     number: int | None
@@ -228,9 +228,9 @@ class OutcomeOf(NamedTuple):
 
 
 class Notes:
-    """Notes of one replay: let it take the day's events, then look at what it gives.
+    """Notes of one replay: call `take` with the day's events, then read the results.
 
-    `broken`: periods of addresses, in which their beats were no runs after all. Where there is one, all else is of no use.
+    `broken`: periods of addresses whose beats were no runs after all. If there are any, all other results are invalid.
     """
 
     def __init__(
@@ -239,12 +239,12 @@ class Notes:
         start: tuple[Registry, Histories],
         unmet: UnmetQueues | None,
     ) -> None:
-        """`unmet`: open rows that neither the registry nor the histories hold yet."""
+        """`unmet`: open rows that are in neither the registry nor the histories yet."""
         self._day, self._unmet = day, unmet
-        # Of live entries that are not there: the numbers of the outcomes of heartbeats for them, by what these say.
+        # By key of a missing live entry and content of a heartbeat for it: the number of the outcome.
         self._unknown: dict[LiveKey, dict[object, int]] = defaultdict(dict)
         self.registry, self._histories = start
-        # Until when runs of an address go, by what may not change in the middle of them.
+        # End of the runs of an address (us), by broker name or live entry that must not change during them.
         self._runs: dict[object, dict[str | None, int]] = defaultdict(dict)
         self._closed: list[Interval] = []
         self.outcomes: list[OutcomeOf] = []
@@ -252,21 +252,21 @@ class Notes:
 
     @property
     def intervals(self) -> Iterator[Interval]:
-        """Yield the intervals that were closed, and those that are open."""
+        """Yield the closed intervals, then the open ones."""
         yield from self._closed
         yield from self._histories.open_intervals()
 
     def take(self, told: Timed, deciding: Deciding | None = None, tell: Callable[[float], None] | None = None) -> None:
-        """Replay the day's events, and decide what raced. Raises OrderError where they do not increase.
+        """Replay the day's events, and decide races. Raises OrderError if the events do not increase.
 
-        What it notes is of no use once something has turned out to take effect elsewhere than recorded (`Deciding.has_moved`).
+        The notes are invalid once a decision moves an event from its recorded position (`Deciding.has_moved`).
         """
         day, number, before_us = self._day, 0, 0
 
         def numbered() -> Iterator[TimedEvent]:
             nonlocal number
             position = day.from_seq - 1
-            for number, timed in told.numbered(tell):  # noqa: B007  the number of the event that the loop below has
+            for number, timed in told.numbered(tell):  # noqa: B007  the loop below reads the number
                 while deciding is not None and (deciding.has_moved or timed.seq >= deciding.next_seq):
                     if deciding.has_moved:
                         deciding.finish(self.registry, position)
@@ -281,7 +281,7 @@ class Notes:
             day.namesrv,
             day.schedule,
             namesrv_id=day.namesrv_id,
-            # A tick at the very beginning of the day is its own.
+            # A tick at the very beginning of the day belongs to it.
             span=(day.from_seq - 1, day.until_seq),
         ):
             if deciding is not None and deciding.has_moved:
@@ -310,7 +310,7 @@ class Notes:
                 self._note(timed, step, of, closed if kind in _NAMELESS else [])
 
     def _turned(self) -> set[Entity]:
-        """Return of what an event has turned what is known, since this was asked last."""
+        """Return the entities that became known or doubtful since the last call."""
         past = self.registry.past
         if past is None or not past.turned:
             return set()
@@ -318,7 +318,7 @@ class Notes:
         return turned
 
     def _break_runs_about(self, turned: set[Entity], from_us: int, timed: TimedEvent) -> None:
-        """Break the runs in the middle of which it turns what is known of their broker: at `timed`, or unseen before it."""
+        """Break the runs during which the knowledge of their broker changed: at `timed`, or unseen since `from_us`."""
         names = {_name_of(entity) for entity in turned} - {None}
         runs = self._runs if ANY in names else {name: self._runs[name] for name in names if name in self._runs}
         for until in runs.values():
@@ -333,9 +333,9 @@ class Notes:
     def _take_run(
         self, timed: TimedEvent, run: events.RefreshRun, step: Step, report: Report | None, *, turns: bool
     ) -> None:
-        """Note a run of beats; it is broken if one does more than renew a lease.
+        """Note a run of beats. It is broken if its first beat does more than renew a lease.
 
-        Then the first of them is taken by itself; or all, if the second would do more again.
+        Then the first beat is replayed singly, or all of them if the second would do more, too.
         """
         beat, first_us = run.beat, timed.seq // NS_PER_US
         is_reported = report is None or self._histories.has_reported(*report)
@@ -354,7 +354,7 @@ class Notes:
                 until[beat.broker_addr] = max(until.get(beat.broker_addr, 0), timed.effect_us)
 
     def _note_unknown(self, key: LiveKey, timed: TimedEvent, step: Step, number: int | None) -> None:
-        """Note a heartbeat for which there is no live entry: with those before that say the same, as long as there was none."""
+        """Note a heartbeat without a live entry, together with equal ones before as long as the entry was missing."""
         numbers, asked = self._unknown[key], (type(timed.event), timed.event)
         if asked not in numbers:
             numbers[asked] = len(self.outcomes)
@@ -368,13 +368,13 @@ class Notes:
         self.broken.update((broker_addr, period) for period in range(first, last + 1))
 
     def _break_runs(self, concerned: object, at_us: int) -> None:
-        """Break the runs in the middle of which something changes that they stand on."""
+        """Break the runs during which `concerned`, on which they depend, changes."""
         for addr, until_us in self._runs.get(concerned, {}).items():
             if at_us <= until_us:
                 self._break(addr, at_us - MARGIN_US, at_us + MARGIN_US)
 
     def _report_version(self, timed: TimedEvent, report: Report) -> None:
-        """Note a data version that is new, whatever becomes of the event that reports it."""
+        """Note a new data version, whatever the outcome of the event that reports it."""
         self._break_runs(report.broker, timed.effect_us)
         closed = self._histories.report_version(*report, seq=timed.seq, event_id=timed.event_id, at_us=timed.effect_us)
         if closed is not None:
@@ -415,7 +415,7 @@ def _only_renews(step: Step) -> bool:
 
 
 def _concerns(beat: events.Event, key: LiveKey, report: Report | None) -> list[object]:
-    """Return what a beat stands on: its live entry, what its broker reported last, and, if it registers, its broker name."""
+    """Return what a beat depends on: its live entry, its broker's last report, and, if it registers, its broker name."""
     found: list[object] = [key]
     if report is not None:
         found.append(report.broker)
@@ -425,14 +425,14 @@ def _concerns(beat: events.Event, key: LiveKey, report: Report | None) -> list[o
 
 
 def _concerned(change: Change) -> object:
-    """Return the broker name or the live entry about which a change is."""
+    """Return the broker name or the live entry that a change concerns."""
     if change.table in ("broker_live_table", "filter_server_table"):
         return change.key
     return change.key[-1] if change.key else ()
 
 
 def _name_of(entity: Entity) -> Part:
-    """Return the broker name, or the live entry, about which something is known; None: about none."""
+    """Return the broker name, or the live entry, that an entity concerns; None: neither."""
     kind, one, other = entity
     if kind in ("broker_live", "filter_server", SETTLED):
         return ANY if ANY in (one, other) else LiveKey(one, other)  # type: ignore[arg-type, return-value]
@@ -442,7 +442,7 @@ def _name_of(entity: Entity) -> Part:
 
 
 def _brokers_in(removed: Iterable[Interval]) -> list[dict[str, Any]]:
-    """Return the brokers whose places in groups, or live entries without one, were removed."""
+    """Return the brokers whose group members, or live entries without one, were removed."""
     clusters: dict[tuple[Any, Any], str | None] = {}
     for interval in removed:
         if isinstance(interval.value, Member) and interval.value.broker_addr is not None:
@@ -452,21 +452,21 @@ def _brokers_in(removed: Iterable[Interval]) -> list[dict[str, Any]]:
     return [{"broker_name": name, "broker_addr": addr, "cluster_name": of} for (name, addr), of in clusters.items()]
 
 
-# -- as columns: a table's rows of the day are built at once -----------------------------------------------------------
+# -- tables: all rows of the day are built at once, by column ----------------------------------------------------------
 
 _SCAN = ScanNotActiveBroker()
 _SAID = ("cluster_name", "broker_name", "broker_addr", "topic", "channel_id")
 
 
 def history_rows(table: Table, intervals: Sequence[Interval], same: Mapping[str, Any]) -> pa.Table:
-    """Return the rows of a history table that intervals make; `same`: columns with one value in all rows."""
+    """Return the rows of a history table from intervals; `same`: columns with one value in all rows."""
     return _table_of(table, codec.columns_of(table.name, intervals), same)
 
 
 def outcome_rows(outcomes: Sequence[OutcomeOf], timed: Timed, same: Mapping[str, Any]) -> pa.Table:
-    """Return the rows of event_outcomes of events whose contents are those of `timed`; `same`: as above.
+    """Return the rows of event_outcomes for `outcomes`, whose contents `timed` has; `same`: as in `history_rows`.
 
-    An event that names no broker is about the first that went with it.
+    An event that names no broker gets the first broker that it removed.
     """
     columns: dict[str, Any] = _columns(outcomes, OutcomeOf._fields)
     numbers = pa.array(columns["number"], LONG)
@@ -493,7 +493,7 @@ def _columns(rows: Sequence[tuple[Any, ...]], names: Sequence[str]) -> dict[str,
 
 
 def _table_of(table: Table, columns: Mapping[str, Any], same: Mapping[str, Any]) -> pa.Table:
-    """Return columns, lists or arrays, as `table` has them; one that is not given is NULL."""
+    """Return columns, lists or arrays, as a table with the columns of `table`; a missing one is NULL."""
     types = {field.name: field.type for field in table.schema}
     arrays = {
         name: pa.array(values, types[name]) if isinstance(values, list) else values
@@ -503,21 +503,21 @@ def _table_of(table: Table, columns: Mapping[str, Any], same: Mapping[str, Any])
     return conformed(pa.table(arrays), table, **same)
 
 
-# -- races: for the core, which decides them by the day's answers while it replays the events --------------------------
+# -- races: the core decides them by the day's answers during the replay -----------------------------------------------
 
 MOVES = pa.schema(
     [("event_id", STRING), ("seq", LONG), ("looked_up", struct_of(cluster_name=STRING, broker_addr=STRING))]
 )
-"""Columns of events that take effect elsewhere than recorded."""
+"""Columns of events that decisions move from their recorded positions."""
 _PLACE = ("event_id", "request_seq", "seq")
 
 
 def day_for_races(
     context: NamesrvDay, start: Registry, timed_events: Sequence[TimedEvent], requests: pa.Table, observations: pa.Table
 ) -> Day:
-    """Return a day for the core.
+    """Return the day in the form in which the core decides its races.
 
-    `start`: the registry with which it begins; `requests`: those among its events, with the columns of `day_events`;
+    `start`: the registry at its beginning; `requests`: the requests among its events, with the columns of `day_events`;
     `observations`: its rows of route_observations.
     """
     ids = requests["event_id"].to_pylist()
@@ -527,7 +527,7 @@ def day_for_races(
         timed_events,
         dict(zip(ids, received, strict=True)),
         frozenset(requests.filter(pc.field("arrival_us").is_valid())["event_id"].to_pylist()),
-        cache(lambda: observed_in(observations)),  # of a day there are millions
+        cache(lambda: observed_in(observations)),  # a day may have millions
         context.namesrv,
         context.schedule,
         context.namesrv_id,
@@ -551,7 +551,7 @@ def decisions_of(deciding: Deciding, namesrv_id: str, date: dt.date) -> tuple[pa
 
 
 def observed_in(answers: pa.Table) -> list[Observed]:
-    """Return answers (`route_observations`) in order of (seq, event_id); what is said more than once is one question and answer."""
+    """Return answers (`route_observations`) in order of (seq, event_id); equal ones share one question and answer."""
     rows = observation_rows(answers)
     said, numbers = distinct(rows, [name for name in rows.column_names if name not in _PLACE])
     contents = [(codec.question_of(row), codec.answer_of(row)) for row in rows_of(said)]
