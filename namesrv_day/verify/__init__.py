@@ -1,1 +1,1 @@
-"""Recorded answers held against the replayed tables."""
+"""Verification of recorded answers by the replayed tables."""

@@ -1,7 +1,7 @@
-"""How many buckets a name server's maps have when a day ends, where the keys in them do not tell.
+"""Numbers of buckets of a name server's maps at the end of a day, for maps whose keys do not tell it.
 
-A map grows with its keys and never shrinks: what counts is how many it had at most since the process started, or since the map
-was made.
+A map grows with its keys and never shrinks. Its buckets depend on the largest number of keys that it had since the process
+started, or since the map was made.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from schemas.times import day_start_seq
 
 
 class _Maps(NamedTuple):
-    """Maps of one kind, and how a history has their keys: `of`, the key under which a map lies; `key`, those in it."""
+    """Maps of one kind, and the SQL of their keys in a history: `of`, the outer key of a map; `key`, the keys in it."""
 
     history: Table
     key: str
@@ -46,7 +46,7 @@ class _Maps(NamedTuple):
         return TABLE_OF.get(self.history.name.removesuffix("_history"), "broker_addr_table")
 
 
-# Not that of the namespaces: no answer shows their order.
+# Without the map of namespaces: no answer shows its order.
 _MAPS = (
     _Maps(gold.TOPIC_QUEUE_HISTORY, "topic"),
     _Maps(gold.TOPIC_QUEUE_HISTORY, "broker_name", of="topic"),
@@ -93,9 +93,9 @@ def _capacities(
     day: dt.date,
     start_seq: int | None,
 ) -> Iterator[MapCapacity]:
-    """Yield those of maps of one kind, `rows` being the slice of their history.
+    """Yield the capacities of maps of one kind. `rows`: the slice of their history.
 
-    `told`: those that were told before the day; `empty`: a new map; `start_seq`: when the process last started in the day.
+    `told`: known capacities of the day before, by outer key; `empty`: a new map; `start_seq`: the day's last start.
     """
     if not told and rows["closed_by"].null_count == rows.num_rows:
         return

@@ -1,7 +1,7 @@
-"""Hold every recorded answer of a name server's day against the replayed tables.
+"""Verification of every recorded answer of a name server's day by the replayed tables.
 
-Of equal answers to a question all are right or none, if none of them was under way when something changed that concerns the
-question: those between two such changes are judged once. What is counted is every answer.
+Equal answers to one question between two changes that concern the question are all right or all wrong, and are judged
+once, unless one of them was under way during such a change. Every answer is counted.
 """
 
 from __future__ import annotations
@@ -47,13 +47,12 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class VerifyInput:
-    """One name server's day. Frames that are missing have no rows.
+    """One name server's day. Missing frames have no rows.
 
-    `today`: its rows of route_observations, unregistrations and admin_events; `raw_beats` reads heartbeats and registrations:
-    those that were told something, and those that changed something. `replayed`: its slices of the history tables,
-    event_outcomes, order_decisions and namesrv_settings. `namesrv`: as the day was replayed. `unread`: from when and until when
-    (microseconds; None: it still was) connections to it were open that cannot be read. `capacities`: map_capacities of the day
-    before.
+    `today`: its rows of route_observations, unregistrations and admin_events; `raw_beats` reads heartbeats and registrations
+    that have a response with content or changed something. `replayed`: its slices of the history tables, event_outcomes,
+    order_decisions and namesrv_settings. `namesrv`: the one of the replay. `unread`: times (from, until, microseconds; None:
+    still open) of connections to it that cannot be read. `capacities`: map_capacities of the day before.
     """
 
     namesrv_id: str
@@ -68,7 +67,7 @@ class VerifyInput:
 
 
 def verdicts(given: VerifyInput) -> dict[str, pa.Table]:
-    """Return the day's answer_checks, and route_mismatches: answers that the registry gives at no instant of their window."""
+    """Return the day's answer_checks, and route_mismatches: answers that match the registry at no instant of their window."""
     answers = answers_of(given)
     if not answers.num_rows:
         return {table.name: empty(table) for table in (gold.ANSWER_CHECKS, gold.ROUTE_MISMATCHES)}
@@ -82,12 +81,12 @@ def verdicts(given: VerifyInput) -> dict[str, pa.Table]:
     return {table.name: conformed(rows, table, **of_day) for table, rows in found.items()}
 
 
-# -- what was answered -------------------------------------------------------------------------------------------------
+# -- recorded answers --------------------------------------------------------------------------------------------------
 
 _OF_ROW = ("row", "event_id", "seq", "request_seq", "effect_time")
 """Columns that differ from answer to answer."""
 TOLD = ("response_code", "remark", "response_fields", "body")
-"""What an answer says; the other columns say what was asked."""
+"""Columns of the answer; the other columns are those of the question."""
 _TOLD = {"response_remark": "remark", "response_body": "body"}
 _UNUSED = (
     *("namesrv_id", "source_file", "source_offset", "ingest_run", "day", "one_way", "request_version", "compressed"),
@@ -96,11 +95,11 @@ _UNUSED = (
 
 
 def answers_of(given: VerifyInput) -> pa.Table:
-    """Return the day's answers: to questions, and to events where they say something about the registry.
+    """Return the day's answers: to questions, and to events if they tell something about the registry.
 
-    Their columns are those of which the codec makes questions, events and answers; `kind` is the table, `row` the number of
-    the row. A log that keeps no more of a response than its code (`response_fields` NULL) says nothing to judge, unless it is
-    that a registration was refused for what only the answer tells.
+    Their columns are those from which the codec makes questions, events and answers; `kind` is the table, `row` the number
+    of the row. A response of which only the code was recorded (`response_fields` NULL) is not judged, except a
+    registration's refusal for a reason that only the answer tells.
     """
     answers = frame(given.today, bronze.ROUTE_OBSERVATIONS)
     times = answers["effect_time"].filter(pc.not_equal(answers["code"], RequestCode.GET_NAMESRV_CONFIG))
@@ -130,9 +129,9 @@ def _is_judged(table: Table) -> pc.Expression:
 
 
 def _without_refusals_told(registrations: pa.Table) -> pa.Table:
-    """Return registrations without such refusals as only their answers tell: those are not what the registry would say.
+    """Return registrations without refusals for reasons that only their answers tell, since the registry cannot judge these.
 
-    Of answers of which only the code was kept, no others: what a rule says beside it cannot be compared.
+    Of responses with only a code, no others are returned: the rest of the response cannot be compared.
     """
     names = ("refusal", "response_code", "remark", "topic_count")
     rows = zip(*(registrations[name].to_pylist() for name in names), strict=True)
@@ -153,11 +152,11 @@ def _of_kind(rows: pa.Table, table: Table) -> pa.Table:
     return rows.append_column("kind", pa.repeat(table.name, rows.num_rows))
 
 
-# -- what the registry says --------------------------------------------------------------------------------------------
+# -- comparison with the registry --------------------------------------------------------------------------------------
 
 
 class _Judge:
-    """The answers of a day, and what the name server's tables say of it."""
+    """Judges the answers of a day by the name server's tables."""
 
     def __init__(self, answers: pa.Table, given: VerifyInput) -> None:
         self._given, self._answers = given, answers
@@ -182,7 +181,7 @@ class _Judge:
         self._effects: dict[int, tuple[Numbers, Numbers]] = {}
 
     def judged(self) -> pa.Table:
-        """Return the verdicts: one for all answers (`rows`) that say the same where nothing changed that concerns them."""
+        """Return the verdicts: one for all equal answers (`rows`) between two changes that concern them."""
         namesrv, starts = self._given.namesrv, self._starts
         alike, observed = self._folded()
         compared = verify(self._registry(), self._timeline, observed, namesrv, starts=starts)
@@ -210,13 +209,13 @@ class _Judge:
         return pa.table({"code": code, "rows": alike["rows"], "answers": alike["answers"], **columns})
 
     def _folded(self) -> tuple[pa.Table, list[Observed]]:
-        """Return one of all answers that say the same where nothing changed that concerns them: `row`, and all their `rows`."""
+        """Return one `row` for all equal answers between two changes that concern them, with all their `rows`."""
         asked, told, row = (self._answers[name].to_numpy() for name in ("request_seq", "seq", "row"))
         version = self._versions(asked, told)
         at = {
             "question": self._question_of,
             "reply": self._reply_of,
-            # Which of several states an answer shows may depend on what earlier answers have shown: it stands for itself.
+            # An answer near a change is judged by itself: which state it shows may depend on earlier answers.
             "version": np.where(version < 0, -1 - row, version),
             "life": self._life(told),
             "begun_seq": self._under_way.before(asked),
@@ -231,9 +230,9 @@ class _Judge:
         return alike, list(map(Observed, names, *(column.to_pylist() for column in places.columns), asked_of, told_of))
 
     def _versions(self, asked: Numbers, told: Numbers) -> Numbers:
-        """Return of answers how many changes that concern their question lie behind them; -1 if one was near.
+        """Return for each answer the number of earlier changes that concern its question; -1 if one was near.
 
-        It was if it happened, or may have, between the question and the answer.
+        A change is near if it happened, or may have, between the question and the answer.
         """
         question_of, versions = self._question_of, np.empty_like(asked)
         of_question = np.split(np.argsort(question_of, kind="stable"), np.cumsum(np.bincount(question_of))[:-1])
@@ -246,7 +245,7 @@ class _Judge:
         return versions
 
     def _effects_on(self, question: int) -> tuple[Numbers, Numbers]:
-        """Return where the changes that concern a question took effect, and of each where it or a later one had arrived first."""
+        """Return the positions of changes that concern a question, and for each the earliest arrival of it or a later one."""
         if question not in self._effects:
             changes = [self._timeline[number - 1] for number in self._concerns.of(self._questions[question])]
             arrivals = np.array([*(change.arrival_seq for change in changes), EVER], dtype=np.int64)
@@ -255,13 +254,13 @@ class _Judge:
         return self._effects[question]
 
     def _life(self, at: Numbers) -> Numbers:
-        """Return the number of the configuration in which the name server was at some positions."""
+        """Return the number of the name server's configuration at some positions."""
         return np.searchsorted(
             np.array([seq for seq, _ in self._given.namesrv.later], dtype=np.int64), at, side="right"
         )
 
     def _registry(self) -> Registry:
-        """Return the registry as the day began."""
+        """Return the registry at the beginning of the day."""
         registry = Registry(self._given.namesrv.profile)
         restored(registry, self._carried, self._capacities)
         return registry
@@ -271,16 +270,16 @@ _FLAGS = ("matched", "same_order", "same_bytes", "in_flight")
 
 
 def _expected(verdict: Verdict) -> str | None:
-    """Return what the registry would have answered, in words; None where it did."""
+    """Return the expected answer as text; None for a match."""
     expected = verdict.expected
     said = [part for part in (codec.fields_json(expected), expected.body) if part]
     return None if verdict.matched else ("\n".join(said) or expected.remark)
 
 
 def _arrivals(changed: pa.Table, given: VerifyInput) -> tuple[dict[int, int], list[str]]:
-    """Return of requests that changed something when those that were answered had arrived, by the position of their effect.
+    """Return, for requests that changed something, the arrivals of answered ones by position of their effect.
 
-    And the ids of one-way ones.
+    Also return the ids of the one-way ones.
     """
     is_one_way, is_answered = pc.field("one_way"), pc.field("response_code").is_valid()
     where = pc.field("event_id").isin(changed["event_id"].combine_chunks()) & (is_one_way | is_answered)
@@ -309,27 +308,27 @@ def _question(row: Mapping[str, Any]) -> Question | Event:
 _NOTHING = {**dict.fromkeys((*_OF_ROW, *TOLD)), "response_code": 0}
 
 
-# -- what another thread does, and who cannot be seen ------------------------------------------------------------------
+# -- work of other threads, and brokers on unreadable connections ------------------------------------------------------
 
 REMOVAL, ONE_WAY = "removal_under_way", "one_way_under_way"
 IN_PARTS = "changes_under_way"
-"""Of an answer among several changes: each broker as it was at some instant in between, not all as at the same."""
-# Measured on busy machines: 53 ms behind a scan's packet, 45 ms behind a one-way request, behind the end of a connection 36 ms to
-# an answer and 73 ms to the name server's log; 3 ms else, and behind an unregistration.
+"""Class of an answer among several changes that shows each broker as at some instant, but not all as at the same."""
+# Measured on busy machines: 53 ms after a scan's packet, 45 ms after a one-way request; after the end of a connection 36 ms
+# to an answer and 73 ms to the name server's log; otherwise, and after an unregistration, 3 ms.
 _LIMIT_NS: Final = 100 * NS_PER_MS
 _REMOVALS: Final = ("channel_", "scan")
 _UNREGISTRATION: Final = "unregister_broker"
 
 
 class UnderWay:
-    """Where something began that another thread does: a query received just after it may still see the state before.
+    """Changes that another thread makes: a query received just after their beginning may still see the state before.
 
-    A one-way request is worked off by another thread, and no response tells when. A connection has ended, and its broker is taken
-    out by another thread, in 5.x by a second one after that; that one also takes out who has unregistered, and been answered.
+    A one-way request is processed by another thread, and no response tells when. After the end of a connection, another
+    thread removes its broker; in 5.x a second one does, which also applies unregistrations already answered.
     """
 
     def __init__(self, changed: pa.Table, one_way: Collection[str], namesrv: Namesrv) -> None:
-        """`changed`: the outcomes that changed something; `one_way`: ids of one-way requests among them."""
+        """`changed`: outcomes of events that changed something; `one_way`: ids of the one-way requests among them."""
         operations = changed["operation"]
         removes = [pc.starts_with(operations, operation) for operation in _REMOVALS]
         removes.append(pc.and_(pc.equal(operations, _UNREGISTRATION), _batches(changed["seq"], namesrv)))
@@ -340,12 +339,12 @@ class UnderWay:
         self._begun = np.concatenate([[0], np.sort(seqs[begun[REMOVAL] | begun[ONE_WAY]])])
 
     def before(self, asked: Numbers) -> Numbers:
-        """Return of questions the position of the last of it that may still have been under way; 0 where there was none."""
+        """Return for each question the position of the last such change that may still have been under way; 0: none."""
         last: Numbers = self._begun[np.searchsorted(self._begun[1:], asked)]
         return np.where(asked - last <= _LIMIT_NS, last, 0)
 
     def class_of(self, seq: int) -> str:
-        """Return as what an answer is told apart that shows the state before a position."""
+        """Return the class of an answer that shows the state before the change at a position."""
         return ONE_WAY if seq in self._is_one_way else REMOVAL
 
 
@@ -360,9 +359,9 @@ def unseen(
 ) -> pa.Array:
     """Return which verdicts differ only by brokers that may have registered over a connection that cannot be read.
 
-    A broker goes with its connection: it was open when the question was asked. That a list has more topics is a gap only if an
-    answer names such a broker, or none could: whoever asks who is in the cluster would have been told. `unread`: from when and
-    until when such connections were open; `raw_beats`, `replayed`: as `verify.VerifyInput` has them.
+    A broker goes with its connection, so this must have been open when the question was asked. A list with more topics
+    counts only if another answer names such a broker, or if there is no cluster info, which would name it. `unread`: times
+    at which such connections were open; `raw_beats`, `replayed`: as in `VerifyInput`.
     """
     spans = [(begin * NS_PER_US, EVER if end is None else (end + 1) * NS_PER_US) for begin, end in unread]
     asked = {
@@ -385,7 +384,7 @@ def unseen(
 
 
 def _registered(raw_beats: RawBeats, replayed: Frames) -> set[str | None]:
-    """Return the names of brokers of which a registration is recorded: on the day, or before it, if they are still known."""
+    """Return the broker names with a recorded registration: on the day, or before it if they are still in a group."""
     today = raw_beats(bronze.REGISTRATIONS.name, columns=["broker_name"], where=pc.field("broker_name").is_valid())
     outcomes = frame(replayed, gold.EVENT_OUTCOMES)
     learned = outcomes.filter(pc.field("operation") == "observed_answer")["event_id"].combine_chunks()
