@@ -1,1 +1,1 @@
-"""What the replay of a day starts from: settings, the schedule of scans, whether something may have raced."""
+"""Settling a day before its replay: settings, the schedule of scans, whether events may have raced."""
