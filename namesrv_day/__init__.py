@@ -1,1 +1,1 @@
-"""One day of one name server, in Arrow: `pa.Table` in, `pa.Table` out. No Spark, no I/O, no clock."""
+"""The work on one day of one name server: Arrow tables in, Arrow tables out. No Spark, no I/O, no clock."""

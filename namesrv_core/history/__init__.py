@@ -1,1 +1,1 @@
-"""What was so from when to when, and whether answers agree with it."""
+"""Histories of rows and routes as intervals, and the comparison of recorded answers with them."""
