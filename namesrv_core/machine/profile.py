@@ -191,7 +191,7 @@ def profile_named(version: str) -> Profile:
     """
     numbers = _numbers(version)
     if numbers is None or numbers[0] not in (4, 5):
-        raise ValueError(f"version {version!r}: known are 4.x (as 4.9.7) and 5.x (as 5.4.0)")
+        raise ValueError(f"version {version!r}: expected a 4.x (such as 4.9.7) or 5.x release (such as 5.4.0)")
     begun = [first for first in _BEGINS if first[0] == numbers[0] and first <= numbers]
     return _BEGINS[max(begun, default=min(first for first in _BEGINS if first[0] == numbers[0]))]
 

@@ -52,7 +52,7 @@ class Change(NamedTuple):
 
 
 class Registry:
-    """The state of one name server. Only `apply` and `broker_live_table.refresh` change it, and `restart`."""
+    """The state of one name server. Only `apply`, `restart` and `broker_live_table.refresh` change it."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile

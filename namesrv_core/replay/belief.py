@@ -107,7 +107,7 @@ class Belief:
         self.past.note(Mark(entity, known=False) for entity in doubted)
 
     def settle_the_silent(self) -> None:
-        """Mark members that were silent for longer than any lease as settled: their live entries must have ended by now."""
+        """Settle members silent for longer than any lease: their entries must have ended, and rows gone with them are doubtful."""
         past = self.past
         if past.now_ms <= past.settle_ms:
             return
@@ -214,7 +214,7 @@ def learn(belief: Belief, event: events.Event, step: Step, at_ms: int) -> Step:
         key = live_key_of(belief.namesrv, event.cluster_name, event.broker_addr)
         if not past.knows(SETTLED, *key):
             past.beats[key] = at_ms
-        return _certain(step, NOTHING_CERTAIN)
+        return _with_certainty(step, NOTHING_CERTAIN)
     if isinstance(event, (events.AnswerObserved, events.ResponseObserved)):
         return _shown(past, step)
     changed = [entity for change in step.changes for entity in _entities_of(change)]
@@ -227,13 +227,13 @@ def learn(belief: Belief, event: events.Event, step: Step, at_ms: int) -> Step:
     past.note(marks)
     if step.changes:
         past.versions.note(change for change in step.changes if not _is_known_renewal(belief, change))
-    return _certain(step, certainty_of(_rows_known(past, changed, marks), begun))
+    return _with_certainty(step, certainty_of(_rows_known(past, changed, marks), begun))
 
 
 def _shown(past: Past, step: Step) -> Step:
     """Note what an answer or a response shows; return its step, in which no row's value before the event is known."""
     if not isinstance(step.result, Evidence):
-        return step if step.certainty is not None else _certain(step, NOTHING_CERTAIN)
+        return step if step.certainty is not None else _with_certainty(step, NOTHING_CERTAIN)
     marks, listed = step.result
     if listed is not None:
         past.note_listed(listed)
@@ -243,7 +243,7 @@ def _shown(past: Past, step: Step) -> Step:
     if step.certainty is not None:
         return step
     changed = [entity for change in step.changes for entity in _entities_of(change)]
-    return _certain(step, certainty_of(_rows_known(past, changed, marks)))
+    return _with_certainty(step, certainty_of(_rows_known(past, changed, marks)))
 
 
 def _logged(past: Past, event: events.ChangeLogged, step: Step, changed: list[Entity]) -> Step:
@@ -263,7 +263,7 @@ def _logged(past: Past, event: events.ChangeLogged, step: Step, changed: list[En
     ]
     past.note([Mark(entity) for entity in (*changed, *shown)])
     past.versions.note(step.changes)
-    return _certain(step, certainty_of({*changed, *shown}, filter(is_new, changed)))
+    return _with_certainty(step, certainty_of({*changed, *shown}, filter(is_new, changed)))
 
 
 def _is_known_renewal(belief: Belief, change: Change) -> bool:
@@ -280,7 +280,7 @@ def _rows_known(past: Past, changed: Iterable[Entity], marks: Iterable[Mark]) ->
     return {entity for entity in changed if past.knows(*entity)} | rows_known(marks)
 
 
-def _certain(step: Step, certainty: Certainty) -> Step:
+def _with_certainty(step: Step, certainty: Certainty) -> Step:
     return Step._make((*step[:-1], certainty))
 
 
@@ -363,7 +363,7 @@ class _Registration:
             yield from self._topics()
 
     def _counts(self) -> bool:
-        """Return whether it is certain if the registration was accepted."""
+        """Return whether its acceptance, or its refusal, is certain."""
         lone = self.event.topics is None or len(self.event.topics) == 1
         if self.profile.refuses_lone_topic and lone and not self.id_known:
             return False

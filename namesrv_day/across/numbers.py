@@ -20,7 +20,7 @@ from schemas.table import INT
 _ABOUT_ROUTES = pc.field("code").isin(pa.array(sorted(map(int, ROUTE_QUESTIONS)), INT))
 _NAMED = ("answer_time", "namesrv_id", "code", "subject", "event_id")
 _FIRST = 5
-_BEATEN = ("register_broker", "broker_heartbeat", "query_data_version")
+_BEAT_OPERATIONS = ("register_broker", "broker_heartbeat", "query_data_version")
 _SUMS = ("answers", "matched", "same_order", "same_bytes", "in_flight")
 
 
@@ -41,7 +41,7 @@ def outcome_counts(outcomes: pa.Table, beats: int) -> Counter[str]:
     """
     of_outcomes = outcomes.group_by("outcome").aggregate([("events", "sum")])
     found = Counter(dict(zip(of_outcomes["outcome"].to_pylist(), of_outcomes["events_sum"].to_pylist(), strict=True)))
-    others = pc.sum(outcomes.filter(pc.field("operation").isin(_BEATEN))["events"]).as_py() or 0
+    others = pc.sum(outcomes.filter(pc.field("operation").isin(_BEAT_OPERATIONS))["events"]).as_py() or 0
     found["refreshed"] += beats - others
     return found
 

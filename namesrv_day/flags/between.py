@@ -138,10 +138,10 @@ def across(of: Compared, queues: Queues, day: dt.date, thresholds: Thresholds) -
         if len(names) > 1:
             diverged |= _divergence(Compared(*(_of(table, names) for table in of)), queues, day, thresholds)
     split = _split(of, fleets, queues, day, thresholds)
-    for code, told in ((_DIVERGENCE.code, diverged), (_SPLIT.code, split)):
+    for code, new in ((_DIVERGENCE.code, diverged), (_SPLIT.code, split)):
         # Findings of name servers that were not compared stand as before.
-        rest = of.told.filter((pc.field("code") == code) & ~pc.field("namesrv_id").isin(pa.array(told, pa.string())))
-        found += [*told.values(), rest]
+        rest = of.told.filter((pc.field("code") == code) & ~pc.field("namesrv_id").isin(pa.array(new, pa.string())))
+        found += [*new.values(), rest]
     return pa.concat_tables(found)
 
 
@@ -167,7 +167,7 @@ def _split(
         "refused": of.refused,
         "standing": _of(stands, names),
     }
-    return _told(_SPLIT, given, names, day, thresholds)
+    return _findings_of(_SPLIT, given, names, day, thresholds)
 
 
 _APART = """
@@ -185,21 +185,21 @@ def _divergence(of: Compared, queues: Queues, day: dt.date, thresholds: Threshol
     if not len(apart) and not stands.num_rows:
         return {}
     given = {"queues": queues(names, apart), "served": of.served, "standing": stands}
-    return _told(_DIVERGENCE, given, names, day, thresholds)
+    return _findings_of(_DIVERGENCE, given, names, day, thresholds)
 
 
-def _told(
+def _findings_of(
     finding: Finding, given: Mapping[str, pa.Table], names: Iterable[str], day: dt.date, thresholds: Thresholds
 ) -> dict[str, pa.Table]:
     """Return the findings of one code by name server: from its query over `given`, and from those `standing`."""
     things = ask(finding.sql, given, start=day_start(day), diverged_us=thresholds.diverged_us)
     things = things.append_column("code", pa.repeat(finding.code, things.num_rows))
 
-    def told(name: str) -> pa.Table:
+    def of_server(name: str) -> pa.Table:
         own = _of(things, [name]).drop_columns(["namesrv_id"])
         return told_of(own, _of(given["standing"], [name]), About(name, day, thresholds))
 
-    return {name: told(name) for name in names}
+    return {name: of_server(name) for name in names}
 
 
 def _fleets(of: Compared) -> list[list[str]]:

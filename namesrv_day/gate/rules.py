@@ -159,7 +159,7 @@ def _measure_table(
 
 
 _DAY = re.compile(r"\bday\b")
-"""What the statement of a rule has whose rows are of a day."""
+"""Found in the query of a rule whose rows have a day."""
 
 
 def _may_have_rows(rows: Rows) -> bool:
@@ -173,22 +173,22 @@ def _repeated(read: Mapping[str, Rows], rule: Rule, part: tuple[int, int]) -> tu
     """
     con, (number, parts) = connection(), part
     given = {name: con.from_arrow(rows) if isinstance(rows, pa.Table) else rows for name, rows in read.items()}
-    printed = {name: rows.project(f"*, {_print(name, rule)} AS print") for name, rows in given.items()}
+    hashed = {name: rows.project(f"*, {_key_hash(name, rule)} AS key_hash") for name, rows in given.items()}
     if parts > 1:
-        printed = {name: rows.filter(f"print % {parts} = {number}") for name, rows in printed.items()}
-    prints = reduce(duckdb.DuckDBPyRelation.union, (rows.project("print") for rows in printed.values()))
-    copies = prints.aggregate("print, count(*) AS copies", "print")
+        hashed = {name: rows.filter(f"key_hash % {parts} = {number}") for name, rows in hashed.items()}
+    hashes = reduce(duckdb.DuckDBPyRelation.union, (rows.project("key_hash") for rows in hashed.values()))
+    copies = hashes.aggregate("key_hash, count(*) AS copies", "key_hash")
     found = copies.aggregate(
-        "count(*) FILTER (copies = 1) AS others, list(print) FILTER (copies > 1) AS prints"
+        "count(*) FILTER (copies = 1) AS others, list(key_hash) FILTER (copies > 1) AS hashes"
     ).to_arrow_table()
-    others, repeated = found["others"][0].as_py(), found["prints"].combine_chunks().flatten()
+    others, repeated = found["others"][0].as_py(), found["hashes"].combine_chunks().flatten()
     if not len(repeated):
         return {name: TABLES[name].schema.empty_table() for name in read}, others
-    known = con.from_arrow(pa.table({"print": repeated}))
-    return {name: rows.join(known, "print", how="semi") for name, rows in printed.items()}, others
+    known = con.from_arrow(pa.table({"key_hash": repeated}))
+    return {name: rows.join(known, "key_hash", how="semi") for name, rows in hashed.items()}, others
 
 
-def _print(table: str, rule: Rule) -> str:
+def _key_hash(table: str, rule: Rule) -> str:
     """Return SQL for a hash of the key of `rule`."""
     if rule.key == TABLES[table].key and table in _TIMED:
         return f"if(stated_id IS NULL, hash(namesrv_addr, channel_id, code, {_TIMED[table]}, nth), hash(stated_id))"

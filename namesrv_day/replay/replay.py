@@ -95,13 +95,13 @@ def replay(given: ReplayInput) -> Replayed:
     decisions: pa.Table | None = None
     while True:
         beats = folded(given.hours, given.others, given.open_rows, given.context, broken)
-        told = _told(given, beats)
-        notes, unmet = state.begin(beats, told)
+        day_events = _core_events(given, beats)
+        notes, unmet = state.begin(beats, day_events)
         deciding = None
         if decisions is None:
-            timed = [timed for _, timed in told.timed.numbered()]
-            deciding = Deciding(day_for_races(given.context, notes.registry, timed, told.requests, given.answers))
-        notes.take(told.timed, deciding, given.tell)
+            timed = [timed for _, timed in day_events.timed.numbered()]
+            deciding = Deciding(day_for_races(given.context, notes.registry, timed, day_events.requests, given.answers))
+        notes.take(day_events.timed, deciding, given.tell)
         if deciding is not None:
             decisions, moves = decisions_of(deciding, given.context.namesrv_id, given.day)
             # From here on, with the events at the positions where they take effect.
@@ -111,8 +111,8 @@ def replay(given: ReplayInput) -> Replayed:
                 continue
         readings += 1
         if not notes.broken:
-            tables = _tables(given, notes, unmet, told.timed)
-            return Replayed({**tables, gold.ORDER_DECISIONS.name: decisions}, told.events, readings)
+            tables = _tables(given, notes, unmet, day_events.timed)
+            return Replayed({**tables, gold.ORDER_DECISIONS.name: decisions}, day_events.events, readings)
         more = pa.table(dict(zip(PERIODS.names, zip(*notes.broken, strict=True), strict=True)), schema=PERIODS)
         if readings > 1:
             again = pc.is_in(beats.hours["broker_addr"], value_set=pc.unique(more["broker_addr"]))
@@ -125,7 +125,7 @@ def _moved_beats(read: Callable[[pa.Table], pa.Table], moves: pa.Table, periods:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _CoreEvents:
     """The day's events for the core, and the topic tables in them.
 
     `requests`: the requests among the events.
@@ -137,7 +137,7 @@ class _Told:
     requests: pa.Table
 
 
-def _told(given: ReplayInput, beats: Folded) -> _Told:
+def _core_events(given: ReplayInput, beats: Folded) -> _CoreEvents:
     parts = [given.others, beats.runs]
     if beats.singles.num_rows:
         parts.append(given.single_beats(beats.singles))
@@ -146,7 +146,7 @@ def _told(given: ReplayInput, beats: Folded) -> _Told:
     topics = TopicTables(given.topic_configs(now), lambda: given.topic_configs(of_runs))
     rows = pa.concat_tables(parts, promote_options="default")
     requests = rows.filter(pc.field("received_us").is_valid()).select(_REQUEST)
-    return _Told(Timed(rows, topics), topics, rows.num_rows, requests)
+    return _CoreEvents(Timed(rows, topics), topics, rows.num_rows, requests)
 
 
 class _State:
@@ -165,7 +165,7 @@ class _State:
             if context.has_unknown_past or not capacity.is_inner
         ]
 
-    def begin(self, beats: Folded, told: _Told) -> tuple[Notes, UnmetQueues | None]:
+    def begin(self, beats: Folded, day_events: _CoreEvents) -> tuple[Notes, UnmetQueues | None]:
         """Return the notes of a new replay that begins in this state."""
         context = self._given.context
         start = started(context, self._intervals, self._facts, self._capacities)
@@ -173,8 +173,8 @@ class _State:
             return Notes(context, start, None), None
         unmet, complete = UnmetQueues(self._queues), dict[str | None, TopicTable]()
         if context.namesrv.profile.repairs_missing_topics:
-            rows = _complete(self._given, beats.runs, told.topics.later)
-            complete = {row["broker_name"]: told.topics[row["digest"]] for row in rows}
+            rows = _complete(self._given, beats.runs, day_events.topics.later)
+            complete = {row["broker_name"]: day_events.topics[row["digest"]] for row in rows}
         start[0].topic_queue_table.begin_with(unmet, complete)
         return Notes(context, start, unmet), unmet
 
@@ -256,7 +256,7 @@ class Notes:
         yield from self._closed
         yield from self._histories.open_intervals()
 
-    def take(self, told: Timed, deciding: Deciding | None = None, tell: Callable[[float], None] | None = None) -> None:
+    def take(self, rows: Timed, deciding: Deciding | None = None, tell: Callable[[float], None] | None = None) -> None:
         """Replay the day's events, and decide races. Raises OrderError if the events do not increase.
 
         The notes are invalid once a decision moves an event from its recorded position (`Deciding.has_moved`).
@@ -266,7 +266,7 @@ class Notes:
         def numbered() -> Iterator[TimedEvent]:
             nonlocal number
             position = day.from_seq - 1
-            for number, timed in told.numbered(tell):  # noqa: B007  the loop below reads the number
+            for number, timed in rows.numbered(tell):  # noqa: B007  the loop below reads the number
                 while deciding is not None and (deciding.has_moved or timed.seq >= deciding.next_seq):
                     if deciding.has_moved:
                         deciding.finish(self.registry, position)
@@ -291,7 +291,7 @@ class Notes:
                 self._break_runs_about(turned, before_us, timed)
             before_us = timed.seq // NS_PER_US
             of = None if kind is events.ScanNotActiveBroker else number
-            report = None if of is None else told.reports[of]
+            report = None if of is None else rows.reports[of]
             if isinstance(timed.event, events.RefreshRun):
                 self._take_run(timed, timed.event, step, report, turns=bool(turned))
                 continue
@@ -404,10 +404,10 @@ class Notes:
         sent = [notification._asdict() for notification in step.notifications] or None
         outcome, gone, at_us = step.outcome.value, _brokers_in(removed) or None, timed.effect_us
         when = at_us, 1, at_us
-        told = OutcomeOf(
+        outcome_of = OutcomeOf(
             number, timed.seq, timed.event_id, *when, outcome, detail_of(step), len(step.changes), sent, gone
         )
-        self.outcomes.append(told)
+        self.outcomes.append(outcome_of)
 
 
 def _only_renews(step: Step) -> bool:
