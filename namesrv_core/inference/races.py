@@ -260,9 +260,9 @@ def _close_and_registration(
 def _scan_and_registration(
     day: Day, behind: Sequence[TimedEvent], later: TimedEvent, received: int, owners: Owners
 ) -> Iterator[Race]:
-    """A broker's registration under way while a scan found another one of its name expired, and waited for the tables as well.
+    """Yield the race of a registration with a scan that found another broker of its name expired; both waited for the lock.
 
-    The scan closes each connection when it comes to it: what it had to wait for is closed at once behind the registration.
+    The scan closes each connection when it reaches its broker. If it had to wait, it closes right after the registration.
     """
     if type(later.event) is not events.RegisterBroker:
         return
