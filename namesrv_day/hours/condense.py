@@ -59,7 +59,7 @@ HOURS = pa.schema(
 
 `kind`: the table; `refusal`: why the beat was refused and so renewed nothing. Columns that the table of a beat lacks are
 NULL; a version with only NULL fields is none.
-`slot_us`: width of a slot; `bucket`: number of 60 slots since the epoch; `slots`: a bit each; `beats`: their number, with
+`slot_us`: width of a slot; `bucket`: its number since the epoch, of 60 slots each; `slots`: a bit each; `beats`: their number, with
 the first and last time and position; `lag_ns`: the longest time from arrival to effect of an answered one; `told`: number
 of recorded responses, which may show something of an unknown past.
 """
