@@ -29,41 +29,31 @@ lost AS (
 
 returns AS (
     SELECT
-        l.broker_name, l.seq, min(m.opened_at.seq) AS back_seq, min(m.valid_from) AS since,
-        arg_min(m.opened_by, m.opened_at.seq) AS event_id, arg_min(m.broker_addr, m.opened_at.seq) AS broker_addr
+        l.broker_name, l.seq, m.broker_addr, m.opened_at.seq AS back_seq, m.valid_from AS since, m.opened_by AS event_id,
+        n.seq AS gone_seq, n.valid_to AS gone_time, n.closed_by AS gone_by
     FROM (SELECT DISTINCT broker_name, seq FROM lost) AS l
-    JOIN members AS m ON m.broker_name = l.broker_name AND m.opened_at.seq > l.seq
-    GROUP BY l.broker_name, l.seq
-    HAVING since >= $start
+    ASOF JOIN members AS m ON m.broker_name = l.broker_name AND m.opened_at.seq > l.seq
+    ASOF LEFT JOIN ends AS n ON n.broker_name = l.broker_name AND n.seq > m.opened_at.seq
+    WHERE m.valid_from >= $start
     -- what went first, and came back once, has gone last
-    QUALIFY l.seq = max(l.seq) OVER (PARTITION BY l.broker_name, min(m.opened_at.seq))
+    QUALIFY l.seq = max(l.seq) OVER (PARTITION BY l.broker_name, m.opened_at.seq)
 ),
 
 topics AS (
-    SELECT
-        r.broker_name, r.broker_addr, r.since, r.back_seq, r.event_id, l.topic, min(q.valid_from) AS back_time,
-        arg_min(q.opened_by, q.opened_at.seq) AS back_by
+    SELECT r.*, l.topic, if(q.opened_at.seq > r.gone_seq, NULL, {'time': q.valid_from, 'by': q.opened_by}) AS back
     FROM returns AS r
     JOIN lost AS l ON l.broker_name = r.broker_name AND l.seq = r.seq
-    LEFT JOIN topic_queue_history AS q
+    ASOF LEFT JOIN topic_queue_history AS q
         ON q.broker_name = r.broker_name AND q.topic = l.topic AND q.opened_at.seq >= r.back_seq
-        AND NOT EXISTS (FROM ends AS n WHERE n.broker_name = r.broker_name AND n.seq > r.back_seq AND n.seq < q.opened_at.seq)
-    GROUP BY ALL
 ),
 
 fewer AS (
     SELECT
-        t.broker_name, t.broker_addr, t.since, t.event_id, count(*) AS topics,
-        list_sort(list(t.topic) FILTER (coalesce(epoch_us(t.back_time) > epoch_us(t.since) + $soon_us, TRUE))) AS away,
-        if(count(t.back_time) = count(*), max(t.back_time), NULL) AS back_time, arg_max(t.back_by, t.back_time) AS back_by,
-        any_value(n.gone_time) AS gone_time, any_value(n.gone_by) AS gone_by
-    FROM topics AS t
-    LEFT JOIN LATERAL (
-        SELECT min(e.valid_to) AS gone_time, arg_min(e.closed_by, e.seq) AS gone_by
-        FROM ends AS e
-        WHERE e.broker_name = t.broker_name AND e.seq > t.back_seq
-    ) AS n ON TRUE
-    GROUP BY t.broker_name, t.broker_addr, t.since, t.event_id
+        broker_name, broker_addr, since, event_id, gone_time, gone_by, count(*) AS topics,
+        list_sort(list(topic) FILTER (coalesce(epoch_us(back.time) > epoch_us(since) + $soon_us, TRUE))) AS away,
+        if(count(back.time) = count(*), max(back.time), NULL) AS back_time, arg_max(back.by, back.time) AS back_by
+    FROM topics
+    GROUP BY broker_name, broker_addr, since, event_id, gone_time, gone_by
     HAVING len(away) > 0
 ),
 
