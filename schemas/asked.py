@@ -1,6 +1,6 @@
-"""What readers' SQL is made of in DuckDB's dialect: nothing here takes time to import.
+"""Readers' SQL in DuckDB's dialect, from a cache; this module imports nothing slow.
 
-Translating takes seconds, so what `schemas.translate` has made is kept beside its sources until one of them changes.
+Translating takes seconds, so the output of `schemas.translate` is cached beside its sources until one of them changes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _WORD = re.compile(r"\w+")
 
 
 class Stored(NamedTuple):
-    """A table under a name of readers': its own name, its layer, its columns with their types in DuckDB, and by which it is cut.
+    """A stored table: its name, layer, columns with their DuckDB types, and partition columns (`cut`).
 
-    `key`: the columns that tell rows apart; `ends`: that which says when a row was over, of a table of intervals.
+    `key`: the columns that identify a row; `ends`: for a table of intervals, the column of a row's end.
     """
 
     table: str
@@ -35,25 +35,25 @@ class Stored(NamedTuple):
 
 @cache
 def _kept() -> Mapping[str, Mapping[str, str]]:
-    """Return statements by name and what tells them from others, kept or made now.
+    """Return the statements by name, with their digest, from the cache or made now.
 
-    In an archive on a cluster, and installed, what was kept is taken as it is.
+    In an archive on a cluster, and when installed, the cache is used unchecked.
     """
     folder = Path(__file__).parent
     state = _state_of(folder)
-    loader = __spec__.loader  # what is packed in an archive is no file
+    loader = __spec__.loader  # in an archive there is no file to open
     with suppress(OSError, ValueError, LookupError):
         kept: dict[str, Mapping[str, str]] = json.loads(loader.get_data(str(folder / KEPT)))  # type: ignore[union-attr]  # both kinds have it
         if state in (None, kept["made"]["state"]) and kept["made"]["digest"]:
             return kept
     import hashlib  # noqa: PLC0415  as below
 
-    from schemas.translate import texts  # noqa: PLC0415  it takes time to import
+    from schemas.translate import texts  # noqa: PLC0415  slow to import
 
     made = dict(texts())
     digest = hashlib.sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:16]
     kept = {"made": {"state": state or "", "digest": digest}, "texts": made}
-    with suppress(OSError):  # somebody else's folder
+    with suppress(OSError):  # the folder may be read-only
         part = folder / f"{KEPT}.{os.getpid()}"
         part.write_text(json.dumps(kept), encoding="utf-8")
         part.replace(folder / KEPT)
@@ -65,10 +65,10 @@ def _texts() -> Mapping[str, str]:
 
 
 def _state_of(folder: Path) -> str | None:
-    """Return what changes when a source does; None where none does: in an archive, and where pip installed them."""
+    """Return a text that changes when a source changes; None where none can: in an archive, and installed by pip."""
     if not folder.is_dir() or __package__ != "schemas":
         return None
-    lock = folder.parent / "requirements.lock"  # which translator
+    lock = folder.parent / "requirements.lock"  # it pins the translator's version
     found, folders = [(str(lock), lock.stat())] if lock.is_file() else [], [str(folder)]
     while folders:
         for entry in os.scandir(folders.pop()):
@@ -80,18 +80,18 @@ def _state_of(folder: Path) -> str | None:
 
 
 def digest() -> str:
-    """Return what changes when a text does."""
+    """Return the digest of all texts."""
     return _kept()["made"]["digest"]
 
 
 def kept_file(suffix: str) -> Path:
-    """Return the path of a file to keep what is made of these texts; what was kept of others is removed."""
+    """Return the path of a cache file for results made of these texts; files made of older texts are removed."""
     import tempfile  # noqa: PLC0415  as above
 
     folder = Path(__file__).parent if Path(__file__).parent.is_dir() else Path(tempfile.gettempdir())
     path = folder / f"translated-{digest()}{suffix}"
     if not path.is_file():
-        if not os.access(folder, os.W_OK):  # somebody else's folder
+        if not os.access(folder, os.W_OK):  # the folder may be read-only
             return Path(tempfile.gettempdir(), path.name)
         for other in folder.glob(f"translated-*{suffix}"):
             other.unlink(missing_ok=True)
@@ -100,7 +100,7 @@ def kept_file(suffix: str) -> Path:
 
 @cache
 def stored() -> dict[str, Stored]:
-    """Return the tables as they were published, by the name under which statements read them."""
+    """Return the published tables by the name under which statements read them."""
     found = json.loads(_texts()["tables"])
     return {
         name: Stored(**{**table, "cut": tuple(table["cut"]), "key": tuple(table["key"])})
@@ -110,13 +110,13 @@ def stored() -> dict[str, Stored]:
 
 @cache
 def statement(name: str) -> str | None:
-    """Return the statement that makes a view or function; None for another name."""
+    """Return the statement that creates a view or function; None for another name."""
     return _texts().get(name)
 
 
 @cache
 def derived(table: str, column: str) -> str:
-    """Return what a column that is not stored follows from."""
+    """Return the SQL expression of a derived column."""
     return _texts()[f"column.{table}.{column}"]
 
 
@@ -127,9 +127,9 @@ def names() -> frozenset[str]:
 
 
 def needed(text: str, known: Iterable[str], made_by: Callable[[str], str]) -> list[str]:
-    """Return those of the names `known` that a statement may touch, what others are made of first.
+    """Return the names in `known` that a statement may read, dependencies first; `made_by` returns the text that makes a name.
 
-    Which words of a text are names of what is not asked: a column that is called like a view costs time, nothing else.
+    Every word of a text counts as a name: a column named like a view only costs time.
     """
     wanted, seen, found = frozenset(known), set[str](), list[str]()
 

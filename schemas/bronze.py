@@ -1,8 +1,8 @@
-"""The bronze tables: what was recorded, one row per event, answer or refused input, as read from its source.
+"""The bronze tables: the recording as read from its sources, one row per event, answer or refused input.
 
-One envelope for all events. `event_time` is when the name server had received the event's last byte; `effect_time` and
-`seq` are when it took effect: a request with its response, a request without response when it arrived (or just before
-its connection closed), a close when the name server handled it. Those of events and answers come first.
+All events share the columns of one envelope. `event_time` is when the name server had received the event's last byte.
+`effect_time` and `seq` are when the event took effect: a request with its response, a request without response when it arrived
+(or just before its connection closed), a close when the name server handled it. Tables of events and answers come first.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from schemas.table import (
 )
 
 SOURCE = columns("""
-    source_file* STRING: Name of the file the row was read from, without its folder
+    source_file* STRING: Name of the file that the row was read from, without its folder
     source_offset* BIGINT: Packet number (capture) or line number (event log) in that file, from 1
     ingest_run* STRING: Run that read the row
 """)
@@ -50,16 +50,16 @@ DAY = required("day", DATE, "UTC date of effect_time; partition")
 ENVELOPE = columns("""
     namesrv_id
     seq* BIGINT: Order within the name server: effect time in ns since the epoch, made unique
-    event_id* STRING: Deterministic id from content and position, 32 hex digits
+    event_id* STRING: Deterministic id of the event from content and position, 32 hex digits
     event_time* TIMESTAMP: When the name server had received the event's last byte
-    effect_time* TIMESTAMP: When the event took effect (a request: with its response)
+    effect_time* TIMESTAMP: When the event took effect; for a request, when its response left
     channel_id STRING: Connection: remote ip:port, '#', opening time in ns; NULL where there is none
-    proxied_addr STRING: Client's ip:port, as a PROXY preamble on the connection named it; NULL without one
+    proxied_addr STRING: Client's ip:port from the PROXY preamble of the connection; NULL without a preamble
     namesrv_addr
 """)
 REQUEST = columns("""
     code* INT: Request code
-    one_way* BOOLEAN: Sent one-way: no response was asked for
+    one_way* BOOLEAN: TRUE: sent one-way, without asking for a response
     request_version* INT: Protocol version in the request header
     response_code INT: Code of the response; NULL if none was seen
     response_remark STRING: Remark of the response
@@ -74,7 +74,7 @@ BROKER = columns("""
 """)
 FOLLOWING_ID = """coalesce(stated_id, md5(concat_ws('|', namesrv_addr, channel_id, CAST(code AS STRING),
 CAST(unix_micros({time}) AS STRING), CAST(nth AS STRING))))"""
-STATED_ID = Column("stated_id", STRING, "event_id as its source states it; NULL where that follows from the row")
+STATED_ID = Column("stated_id", STRING, "event_id as its source states it; NULL if it follows from the row")
 SOURCE_RULES = rules("""
     source_file_is_a_name: source_file is a name without a folder.
         NOT contains(source_file, '/')
@@ -84,7 +84,7 @@ SOURCE_RULES = rules("""
 IS_ADDRESS, ADDRESS_SAYS = has_form("namesrv_id", ".+:[0-9]{1,5}"), "namesrv_id looks like host:port."
 
 
-# Of `seq`: a product takes less than a quotient.
+# seq is compared with products, which take less time than a quotient.
 _ORDER_RULES = rules("""
     effect_follows_arrival?: An event takes effect after it arrived; otherwise the recording clock went back.
         effect_time >= event_time
@@ -98,7 +98,7 @@ ARE_USUAL = "The answer is SUCCESS, SYSTEM_ERROR, BUSY, NOT_SUPPORTED, TOPIC_NOT
 
 
 def is_object(text: str, values: str, keys: str | None = None) -> str:
-    """Return the SQL condition that `text` is a JSON object whose values (`v`) and keys (`k`) are as they should be."""
+    """Return the SQL condition that `text` is a JSON object; `values` and `keys` are conditions on each value `v` and key `k`."""
     flat = f"len(list_filter(json_extract({text}, '$.*'), lambda v: NOT coalesce({values}, FALSE))) = 0"
     named = f" AND len(list_filter(json_keys({text}), lambda k: NOT coalesce({keys}, FALSE))) = 0" if keys else ""
     return f"CASE WHEN json_valid({text}) THEN json_type({text}) = 'OBJECT' AND {flat}{named} END"
@@ -119,7 +119,7 @@ REQUEST_RULES = rules(f"""
     response_code_is_usual?: {ARE_USUAL}
         response_code IS NULL OR {is_code("response_code", USUAL_CODES)}
 """)
-# QUERY_DATA_VERSION has no broker id in 5.x; brokers leave it out of BROKER_HEARTBEAT, which may have one.
+# In 5.x QUERY_DATA_VERSION has no broker id. BROKER_HEARTBEAT may have one, but brokers leave it out.
 BROKER_RULES = rules("""
     broker_is_named?: A broker gives its cluster, name and address.
         cluster_name <> '' AND broker_name <> '' AND broker_addr <> ''
@@ -129,7 +129,7 @@ BROKER_RULES = rules("""
 
 
 def code_of(table: str) -> Rule:
-    """Return the rule that a table has the request codes of its own alone."""
+    """Return the rule that a table has only its own request codes."""
     codes = sorted(code for code, name in TABLE_OF_CODE.items() if name == table)
     return Rule("code_belongs_here", is_code("code", codes), f"Request codes of this table: {words(codes)}.")
 
@@ -137,12 +137,12 @@ def code_of(table: str) -> Rule:
 def events(
     name: str, grain: str, *columns: Column, rules: tuple[Rule, ...], derived: Mapping[str, str] | None = None
 ) -> Table:
-    """Return a table of events: the envelope, `columns`, and the source; `derived`: SQL of those that are not stored."""
+    """Return a table of events: the envelope, `columns`, and the source; `derived`: SQL of the columns that are not stored."""
     follow = derived or {}
     made = [replace(column, derived=follow.get(column.name)) for column in (*ENVELOPE, *columns, *SOURCE, DAY)]
-    # Millions of events come over a few thousand connections: each of these has its form once.
+    # Millions of events come over a few thousand connections, so each connection is checked once.
     connections = f"SELECT DISTINCT namesrv_id, channel_id FROM {name}"
-    # An id that follows from its row has its form: it is not made for it.
+    # A derived id has the form by construction, so it is not computed for this check.
     is_digest = f"stated_id IS NULL OR {is_hex('stated_id', 32)}" if "event_id" in follow else is_hex("event_id", 32)
     shared = (
         Rule("event_id_is_a_digest", is_digest, "event_id is 32 hex digits."),
@@ -154,7 +154,7 @@ def events(
 
 
 def requests(name: str, grain: str, *columns: Column, rules: tuple[Rule, ...] = (), **more: Any) -> Table:
-    """Return a table of requests: of events with what all of them have, and a broker where `columns` have one."""
+    """Return a table of requests: events with the columns and rules of all requests, and a broker's rules if `columns` name one."""
     shared = (*REQUEST_RULES, FIELDS_ARE_READ, *(BROKER_RULES if BROKER[-1] in columns else ()), code_of(name))
     return events(name, grain, *REQUEST, *columns, rules=(*shared, *rules), **more)
 
@@ -165,7 +165,7 @@ HEARTBEATS = requests(
     *BROKER,
     *columns("""
         data_version DATA_VERSION: Version sent; NULL for 904
-        nth* INT: Number among its connection's heartbeats with the same code and event_time, from 0
+        nth* INT: Number, from 0, among the heartbeats of its connection with the same code and event_time
     """),
     STATED_ID,
     derived={"event_id": FOLLOWING_ID.format(time="event_time")},
@@ -174,7 +174,7 @@ HEARTBEATS = requests(
             {is_code("code", [322])} OR data_version IS NULL
     """),
 )
-"""Ids of beats are not stored: tens of millions of digests a day would be most of all bytes (`namesrv_wire.rows.timed_id`)."""
+"""Heartbeats; their ids are derived, because tens of millions of digests a day would be most of all bytes (`timed_id`)."""
 REGISTRATIONS = requests(
     "registrations",
     "one REGISTER_BROKER (103); its topics are in topic_configs under topic_config_digest",
@@ -188,10 +188,10 @@ REGISTRATIONS = requests(
             body says null
         topic_config_digest STRING: Key into topic_configs; NULL if the topic table is null
         topic_count INT: Topics in the body
-        filter_servers ARRAY<STRING>: filterServerList; NULL leaves the stored list, empty removes it
-        compressed* BOOLEAN: The body was compressed
+        filter_servers ARRAY<STRING>: filterServerList; NULL keeps the stored list, an empty one removes it
+        compressed* BOOLEAN: TRUE: the body was compressed
         body_bytes* BIGINT: Size of the body on the wire
-        refusal STRING: Why it was refused: a flaw of the request, or what its answer says; NULL if it was not
+        refusal STRING: Reason of the refusal: a flaw of the request, or the text of its answer; NULL if not refused
     """),
     rules=(
         *rules("""
@@ -201,7 +201,7 @@ REGISTRATIONS = requests(
                 body_bytes BETWEEN 0 AND 16777216
             lease_is_not_negative?: A lease is 0 ms or more.
                 heartbeat_timeout_ms IS NULL OR heartbeat_timeout_ms >= 0
-            refusal_is_answered_so?: What the request layer refused was not answered with SUCCESS.
+            refusal_is_answered_so?: A request that the request layer refused was not answered with SUCCESS.
                 refusal IS NULL OR response_code IS NULL OR response_code <> 0
         """),
         reference(
@@ -219,7 +219,7 @@ REGISTRATIONS = requests(
 UNREGISTRATIONS = requests("unregistrations", "one UNREGISTER_BROKER (104)", *BROKER)
 CHANNEL_EVENTS = events(
     "channel_events",
-    "one end of a connection as the name server met it; an idle close or an exception is followed by its close",
+    "one step in the end of a connection, as the name server met it; a close follows an idle close or an exception",
     *columns("""
         kind* STRING: close, exception, idle, or late_close (the packet that ended a connection after its idle limit)
         closed_by* STRING: client, namesrv, or timer (idle close without a packet)
@@ -259,13 +259,13 @@ ADMIN_EVENTS = requests(
     *columns("""
         operation* STRING: Name of the request code, lower case
         broker_name STRING: 205, 327: broker whose queues change
-        cluster_name STRING: 216: cluster, NULL or empty = the whole topic
+        cluster_name STRING: 216: cluster; NULL or empty = the whole topic
         topic STRING: 216, 217: topic
         queue_datas ARRAY<STRUCT<broker_name: STRING, read_queue_nums: INT, write_queue_nums: INT, perm: INT,
             topic_sys_flag: INT>>: 217: queue data to store; NULL if the list is null
         namespace STRING: 100, 102: KV namespace
         config_key STRING: 100, 102: KV key
-        config_value STRING: 100: KV value; 318: what is kept of the properties (docs/auditors.md), one name=value a line
+        config_value STRING: 100: KV value; 318: the properties that are kept (docs/auditors.md), one name=value a line
     """),
     rules=(
         *rules(f"""
@@ -283,15 +283,15 @@ NAMESRV_EVENTS = events(
     *columns("""
         kind* STRING: started, stopped (routes are lost), observed_from (first packet), identified (version), configured
             (its answer about its configuration), idle_limit_outlasted (a silent connection was not closed),
-            min_broker_id_notified (it told a broker of its group's smallest id, 905), recording_gap (nothing was recorded
-            of it from then on for a while), logged (lines of its log that one call wrote), clock_went_back (by more than five
-            seconds, from one record to a later one);
-            address_started, address_stopped, address_observed_from, address_recording_gap: what one of its addresses shows,
-            and another row says of it, or denies
+            min_broker_id_notified (it told a broker its group's smallest id, 905), recording_gap (nothing was recorded
+            of it for a while), logged (lines of its log written by one call), clock_went_back (the recording clock, by more
+            than five seconds between two records);
+            address_started, address_stopped, address_observed_from, address_recording_gap: shown by one of its several
+            addresses; another row confirms it for the name server, or denies it
         version INT: identified: protocol version in its responses, e.g. 407 = 4.9.7, 493 = 5.4.0
-        evidence* STRING: What in the source says so
-        properties STRING: configured: what is kept of its properties, one name=value a line; recording gaps: until_ms=, the
-            end; logged: what it was, and behind it the lines' messages
+        evidence* STRING: Evidence in the source
+        properties STRING: configured: the properties that are kept, one name=value a line; recording gaps: until_ms=, the
+            end; logged: what happened, followed by the messages of the lines
     """),
     rules=(
         *rules(f"""
@@ -304,7 +304,7 @@ NAMESRV_EVENTS = events(
                 try_cast(substring(properties, {len(UNTIL_MS) + 1}) AS BIGINT) >= epoch_ms(effect_time))
             version_if_identified: identified rows, and only they, have a version.
                 (kind = 'identified') = (version IS NOT NULL)
-            version_is_tried?: Its release is one whose rules were compared (docs/versions.md); others get those of the one before.
+            version_is_tried?: The rules of the release were compared (docs/versions.md); others get those of the one before.
                 version IS NULL OR {is_code("version", map(VERSION_NAMES.index, COMPARED))}
         """),
         told_apart(
@@ -316,7 +316,7 @@ NAMESRV_EVENTS = events(
         warn(
             "clock_does_not_go_back",
             "first_time = earliest AND last_time = latest AND (before IS NULL OR before <= first_time)",
-            "Requests are recorded in order of time, looked at per thousand packets or lines of a file.",
+            "Requests are recorded in order of time, checked per thousand packets or lines of a file.",
             over=f"""
                 SELECT *, lag(last_time) OVER (PARTITION BY namesrv_id, source_file ORDER BY bucket) AS before
                 FROM (
@@ -330,27 +330,27 @@ NAMESRV_EVENTS = events(
 )
 ROUTE_OBSERVATIONS = events(
     "route_observations",
-    "one answer that a name server gave to a question about what it holds",
+    "one answer of a name server to a question about its registry or configuration",
     *columns("""
         code* INT: Request code: 105 route, 106 cluster info, 206 topic list, 224/304/311/312/313 other lists, 101/219 KV
             value/list, 319 configuration, 901 member group
         subject STRING: 105: topic; 224: cluster; 101: key; 219: namespace; 901: broker name; NULL otherwise
         scope STRING: 105: zone; 101: namespace of the key; 901: cluster; NULL otherwise
         request_seq* BIGINT: Position of the request's last byte, on the scale of seq
-        standard_json* BOOLEAN: 105: the asker accepts standard JSON only
+        standard_json* BOOLEAN: 105: TRUE: the client accepts only standard JSON
         request_version* INT: Protocol version in the request header
         language STRING: Language in the request header
         response_code* INT: Code of the answer; 17 = TOPIC_NOT_EXIST
         response_version* INT: Protocol version in the answer's header
         remark STRING: Remark of the answer
         response_fields STRING: Header fields of the answer (101: value) as JSON; NULL if none
-        body STRING: Body of the answer as text, 319: what is kept of it; NULL if empty
-        nth* INT: Of its connection's answers with its code and effect_time the first is 0
+        body STRING: Body of the answer as text (319: the properties that are kept); NULL if empty
+        nth* INT: Number, from 0, among the answers of its connection with the same code and effect_time
     """),
     STATED_ID,
     *columns("""
-        seq_rest* BIGINT: What seq is beyond effect_time in ns
-        request_rest* BIGINT: What request_seq is beyond event_time in ns
+        seq_rest* BIGINT: seq minus effect_time, in ns
+        request_rest* BIGINT: request_seq minus event_time, in ns
     """),
     derived={
         "event_id": FOLLOWING_ID.format(time="effect_time"),
@@ -373,10 +373,10 @@ ROUTE_OBSERVATIONS = events(
         """),
     ),
 )
-"""Of an answer nothing is stored that follows from its row; texts are there once among many rows (`jobs.store.files`)."""
+"""Answers: columns that follow from others are not stored; equal texts are stored once for many rows (`jobs.store.files`)."""
 EVENT_TABLES = (HEARTBEATS, REGISTRATIONS, UNREGISTRATIONS, CHANNEL_EVENTS, ADMIN_EVENTS, NAMESRV_EVENTS)
 RECORDED_TABLES = (*EVENT_TABLES, ROUTE_OBSERVATIONS)
-"""What happened, and what was answered."""
+"""The tables of events, and that of answers."""
 
 
 __all__ = ("EVENT_TABLES", "RECORDED_TABLES", "REQUEST", "ROUTE_OBSERVATIONS", "TABLES")
@@ -388,7 +388,7 @@ _QUEUES_ARE_READ = each("mappings", f"e.curr_id_map IS NULL OR e.curr_id_map = '
 TOPIC_CONFIGS_TABLE = Table(
     "topic_configs",
     "bronze",
-    "one distinct topic table of a registration, stored once",
+    "one distinct topic table of registrations",
     columns("""
         topic_config_digest* STRING: SHA-256 over the topics and mappings in canonical form, 32 hex digits
         topics* ARRAY<STRUCT<topic: STRING, read_queue_nums: INT, write_queue_nums: INT, perm: INT, topic_sys_flag: INT>>:
@@ -424,10 +424,10 @@ BROKEN_RULE = "broken_rule"
 QUARANTINE_REASONS = (*sorted(reason.value for reason in Reason), BROKEN_RULE)
 _PIECES = sorted(reason.value for reason in PIECES)
 QUARANTINE_SHARE = 0.01
-"""Share of a run's frames above which quarantine stops it: whoever sends only rubbish must not hide in it."""
+"""Share of a run's frames above which quarantine stops the run, so that a flood of rubbish is noticed."""
 
 QUARANTINE_FLOOR = 10
-"""Pieces that a run may always quarantine: one bad line is more than the share of a small file."""
+"""Pieces that a run may always quarantine: in a small file one bad line exceeds the share."""
 
 QUARANTINE = Table(
     "quarantine",
@@ -437,21 +437,21 @@ QUARANTINE = Table(
         *columns("""
             quarantine_id* STRING: Deterministic id, 32 hex digits
             namesrv_id STRING: Name server, if known
-            namesrv_addr STRING: Its address that was used, if known
+            namesrv_addr STRING: Address of the name server that was used, if known
             event_time TIMESTAMP: When it was received, if known
             channel_id STRING: Connection, if known
-            reason* STRING: Reason code; broken_rule: it could be decoded, and says what cannot be; too_late,
-                clock_went_back, ahead_of_clock, seq_taken: it could be decoded, and has no place in the history; tls, http,
-                zeros, half_frame, silent_connection: what a whole connection looks like; truncated_packet: the first frame
-                of a connection that the capture has cut
-            detail STRING: What was met and what was expected; broken_rule: the table and its rules
+            reason* STRING: Reason code; broken_rule: decoded, but it states something impossible; too_late,
+                clock_went_back, ahead_of_clock, seq_taken: decoded, but it has no place in the history; tls, http, zeros,
+                half_frame, silent_connection: a whole connection of this kind; truncated_packet: the first frame of a
+                connection that the capture has cut
+            detail STRING: What was found and what was expected; broken_rule: the table and its rules
             length* BIGINT: Bytes of the refused part; broken_rule: of the row as JSON
             sha256* STRING: SHA-256 of the refused part, hex
             first_bytes* STRING: First bytes, hex, secrets blotted out; at most 256
             decoder_version* STRING: Version of the decoder that refused it
         """),
         *SOURCE,
-        required("day", DATE, "Last day with events of the run that refused it, or else that was known; partition"),
+        required("day", DATE, "Last day with events of the run that refused it, else the last known day; partition"),
     ),
     key=("quarantine_id",),
     rules=(
@@ -488,25 +488,24 @@ ACCEPTED, UNREAD, REFUSED = "accepted", "unread", "refused"
 SOURCES = Table(
     "sources",
     "bronze",
-    "one file that was given, by content",
+    "one input file, known by its content",
     columns("""
         content_sha256* STRING: SHA-256 of the file as read
         source_file* STRING: Name of the file, without its folder
-        kind* STRING: capture, event_log, namesrv_log or broker_log; addresses: no file, but what is said of addresses is new,
-            and rows are named anew
+        kind* STRING: capture, event_log, namesrv_log or broker_log; addresses: not a file, but new knowledge about which
+            addresses are one name server, after which rows get new namesrv_ids
         bytes* BIGINT: Size of the file
-        fingerprint STRING: Digest of its whole name, its size and the time of its last change, by which it is known without
-            being read; NULL: it was as new as the reading of it
+        fingerprint STRING: Digest of its path, size and modification time, which identifies it without reading it; NULL: it
+            was modified at about the time of reading
         frames* BIGINT: Frames (capture) or lines (event log) in it
         packets BIGINT: Packets in it; NULL for an event log
         first_time TIMESTAMP: Time of the first packet; NULL for an event log
         last_time TIMESTAMP: Time of the last packet; NULL for an event log
-        days* ARRAY<DATE>: Days on which the run that read it has written or changed rows
-        error STRING: What is wrong with it, or why reading stopped early; NULL: nothing
-        verdict* STRING: accepted; unread: nothing, or less than most, of it could be read; refused: it breaks a rule, and
-            none of its rows is kept
-        counts MAP<STRING, BIGINT>: What became of all that the run that read it has read, as in runs.counts; the same in
-            each of its rows
+        days* ARRAY<DATE>: Days on which the run that read it wrote or changed rows
+        error STRING: What is wrong with it, or why reading stopped early; NULL: no error
+        verdict* STRING: accepted; unread: most of it could not be read; refused: it breaks a rule, and none of its rows is
+            kept
+        counts MAP<STRING, BIGINT>: Counts of the run that read it, as in runs.counts; the same for all files of that run
         ingest_run* STRING: Run that read it
     """),
     key=("content_sha256",),
@@ -536,7 +535,7 @@ SOURCES = Table(
 OPEN_STREAMS = Table(
     "open_streams",
     "bronze",
-    "the connections of one address of a name server where reading stopped, so that the next capture continues them",
+    "one address of a name server, with its connections where reading stopped; the next capture continues them",
     columns("""
         namesrv_addr
         state* STRING: Open connections, half-received frames and unanswered requests as strict JSON
@@ -556,11 +555,11 @@ OPEN_STREAMS = Table(
 ADDRESSES = Table(
     "addresses",
     "bronze",
-    "one address that is another address of a name server",
+    "one further address of a name server",
     columns("""
         namesrv_addr
         namesrv_id
-        source* STRING: given (conf), stated (by an event log), joined (as findings suggest, where that is asked for)
+        source* STRING: given (conf), stated (by an event log), joined (suggested by a finding, with --join-addresses)
         ingest_run* STRING: Run that noted it
     """),
     key=("namesrv_addr",),
@@ -575,7 +574,7 @@ ADDRESSES = Table(
 WATERMARKS = Table(
     "watermarks",
     "bronze",
-    "how far one name server is known: what lies further back than the configured limit is too late",
+    "one name server, with the latest time known of it; events further back than the configured limit are too late",
     columns("""
         namesrv_id
         latest_time* TIMESTAMP: Latest effect_time among its events and answers

@@ -1,7 +1,7 @@
-"""Rows of recorded events and answers to core values, intervals to the columns of histories and back; others: `schemas.tables`.
+"""Conversion of rows of events and answers to core values, and of intervals to and from columns of histories.
 
-Rows are plain dicts by column name, columns sequences by name, as Arrow gives and takes them. Times are microseconds since the
-epoch (UTC), positions `Position`, data versions plain records.
+Other tables are converted in `schemas.tables`. Rows are plain dicts by column name; columns are sequences by name, as Arrow gives
+and takes them. Times are microseconds since the epoch (UTC), positions `Position`, data versions plain records.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Row = Mapping[str, Any]
 
 
 def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
-    """Return the core event of a bronze row; `kind` says which table it is from.
+    """Return the core event of a bronze row; its `kind` is the name of its table.
 
     Raises KeyError for a digest that is not in `topic_tables`, ValueError for an unknown kind.
     """
@@ -78,26 +78,26 @@ def event_of(row: Row, topic_tables: Mapping[str, TopicTable]) -> events.Event:
 
 
 def topic_table_of(topics: Sequence[Row], mappings: Sequence[Row]) -> TopicTable:
-    """Return the topic table of records of topics and mappings."""
+    """Return the core topic table of the rows of topics and mappings."""
     return TopicTable([TopicConfig(**each) for each in topics], [TopicQueueMappingInfo(**each) for each in mappings])
 
 
 def question_of(row: Row) -> Question:
-    """Return what was asked, of a row of `route_observations`."""
-    # Only a route comes in two dialects; one question for everyone else keeps its answer cached.
+    """Return the question of a row of `route_observations`."""
+    # Only routes come in two JSON dialects; equal questions of all other codes share one cached answer.
     standard = row["standard_json"] or row["code"] != RequestCode.GET_ROUTEINFO_BY_TOPIC
     return Question(row["code"], row["subject"], standard, row["scope"])
 
 
 def answer_of(row: Row) -> Answer:
-    """Return what was answered, of a row of `route_observations`, or of an event with the columns of an answer."""
+    """Return the answer of a row of `route_observations`, or of an event's row with the columns of an answer."""
     text = row["response_fields"]
     fields = () if text is None else header_fields_of(text)
     return Answer(row["response_code"], row["body"], row["remark"], fields)
 
 
 def fields_json(answer: Answer) -> str | None:
-    """Return an answer's header fields as JSON text; None for none."""
+    """Return an answer's header fields as JSON text; None if it has none."""
     return json.dumps(dict(answer.fields), sort_keys=True, separators=(",", ":")) if answer.fields else None
 
 
@@ -110,9 +110,9 @@ RESPONSE_TABLES: dict[str, tuple[int, ...]] = {
 
 
 def response_of(row: Row) -> Observed:
-    """Return the response to an event as an observation; `row` is the event's, with the columns of an answer.
+    """Return the response to an event as an observation; `row`: the event's row with the columns of an answer.
 
-    Of a registration's topics the response depends on no more than whether there are none, one, or several.
+    A registration's response depends on its topics only by whether there are none, one, or several.
     """
     digest = row.get("topic_config_digest")
     topics = [TopicConfig(str(number), 0, 0, 0, 0) for number in range(min(row.get("topic_count") or 0, 2))]
@@ -161,7 +161,7 @@ _ADMIN: dict[int, Callable[[Row], events.Event]] = {
 
 Columns = Mapping[str, Sequence[Any]]
 _BEATS = ("first_update_time", "last_update_time")
-# As the fields of an interval come after table, key and value.
+# In the order of an interval's fields after table, key and value.
 _SHARED = (
     *("valid_from", "opened_by", "opened_at", "entered_at", "outer_entered_at"),
     *("valid_to", "closed_by", "closed_at", *_BEATS, "known_from", "beginning_seen"),
@@ -171,7 +171,7 @@ POSITIONS = tuple(name for name in _SHARED if name.endswith("_at"))
 
 
 class _Codec(NamedTuple):
-    """The columns of the key and of the value, how a value is read from its columns, and what is written into them."""
+    """The columns of the key and of the value, and the functions that read a value from its columns and write it to them."""
 
     key: tuple[str, ...]
     value: tuple[str, ...]
@@ -206,7 +206,7 @@ _CODECS = {
 
 
 def intervals_of(history: str, columns: Columns) -> list[Interval]:
-    """Return the intervals of the rows of `history`, a history table."""
+    """Return the intervals of the columns of a history table; `history`: its name."""
     table = history.removesuffix("_history")
     codec, count = _CODECS[table], len(columns["valid_from"])
     beats = {
@@ -219,7 +219,7 @@ def intervals_of(history: str, columns: Columns) -> list[Interval]:
 
 
 def columns_of(history: str, intervals: Sequence[Interval]) -> dict[str, list[Any]]:
-    """Return the columns of the rows of `history` that intervals make; all but `namesrv_id`."""
+    """Return the columns of a history table for `intervals`, all except `namesrv_id`."""
     table = history.removesuffix("_history")
     codec = _CODECS[table]
     keys = [interval.key for interval in intervals]
@@ -234,7 +234,7 @@ def columns_of(history: str, intervals: Sequence[Interval]) -> dict[str, list[An
 
 
 def _with_channel(live: BrokerLiveInfo, missing: str | None) -> BrokerLiveInfo:
-    """Return a live entry whose connection, if it was not recorded, is `missing`."""
+    """Return a live entry with `missing` as its connection if none was recorded."""
     return live if live.channel_id else live._replace(channel_id=missing)
 
 

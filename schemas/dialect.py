@@ -1,4 +1,4 @@
-"""Spark's SQL in DuckDB's dialect: readers' statements have one source, the Spark text."""
+"""Translation of Spark's SQL to DuckDB's dialect: readers' statements have one source, the Spark text."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _ANSI = re.compile(r"\x1b\[\d*m")
 
 
 class NotTranslatedError(ValueError):
-    """A statement that is no SQL, that DuckDB has nothing for, or that is no question."""
+    """A statement that is not SQL, has no counterpart in DuckDB, or is not a query."""
 
 
 class _Spark4(Spark):
-    """Spark 4: CAST fails where it cannot be done, and a doubled quote stands for one."""
+    """Spark 4's dialect: an impossible CAST fails, and a doubled quote stands for one."""
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES = ["\\", "'"]  # noqa: RUF012  as sqlglot declares it
@@ -37,7 +37,7 @@ class _Spark4(Spark):
 
 
 def duckdb_queries(sql: str) -> list[str]:
-    """Return the questions in a user's text, in DuckDB's dialect. Raises NotTranslatedError."""
+    """Return the queries in a user's text, in DuckDB's dialect. Raises NotTranslatedError."""
     try:
         trees = [tree for tree in parse(sql, read=_Spark4) if not isinstance(tree, (exp.Semicolon, type(None)))]
         for tree in trees:
@@ -52,16 +52,16 @@ def duckdb_queries(sql: str) -> list[str]:
 
 
 def duckdb_body(sql: str, function: str = "", parameters: Mapping[str, str] | None = None) -> str:
-    """Return the body of a view, function or saved query in DuckDB's dialect, which says the same in a session of any time zone.
+    """Return the body of a view, function or saved query in DuckDB's dialect; its result is the same in any session time zone.
 
-    The parameters (name and type) of a function get a _ before their name; those of a query (no `function`) a $.
+    `parameters`: types by name. In a function they get a _ before their name, in a saved query (no `function`) a $.
     """
     tree = parse_one(sql, read=_Spark4)
     return _written(_by_twos(_in_utc(_bound(tree, function, parameters or {}))), pretty=True)
 
 
 def duckdb_type(name: str) -> str:
-    """Return DuckDB's name of a type that Spark's SQL names."""
+    """Return DuckDB's name of a Spark SQL type."""
     return exp.DataType.build(name, dialect=_Spark4).sql("duckdb", identify=True)
 
 
@@ -70,7 +70,7 @@ def _written(tree: exp.Expr, *, pretty: bool = False) -> str:
 
 
 def _bound(tree: exp.Expr, function: str, parameters: Mapping[str, str]) -> exp.Expr:
-    """Return the body of a function with its parameters under names that no column has, or that of a query."""
+    """Return the body of a function or saved query with its parameters renamed so that no column has their names."""
 
     def bind(node: exp.Expr) -> exp.Expr:
         is_named = (
@@ -80,7 +80,7 @@ def _bound(tree: exp.Expr, function: str, parameters: Mapping[str, str]) -> exp.
             return node
         given = exp.column(f"_{node.name}") if function else node.copy()
         if parameters[node.name] == "TIMESTAMP":
-            # What is handed on to a function it takes for an instant itself.
+            # A function that the parameter is passed on to converts it itself.
             return given if isinstance(node.parent, exp.Anonymous) else _call("utc", given)
         return exp.Cast(this=given, to=exp.DataType.build(parameters[node.name], dialect=_Spark4)) if function else node
 
@@ -88,7 +88,7 @@ def _bound(tree: exp.Expr, function: str, parameters: Mapping[str, str]) -> exp.
 
 
 def _in_utc(tree: exp.Expr) -> exp.Expr:
-    """Return a body with UTC in what DuckDB would do in the time zone of the session: days, hours and texts of instants."""
+    """Return a body with days, hours and texts of instants in UTC, where DuckDB would use the session's time zone."""
     for node in [*tree.find_all(exp.TsOrDsToDate, exp.TimestampTrunc, exp.TimeToStr)]:
         given = node.this.this if isinstance(node.this, (exp.Cast, exp.TsOrDsToTimestamp)) else node.this
         at = _call("timezone", exp.Literal.string("UTC"), exp.cast(given.copy(), "TIMESTAMPTZ"))
@@ -102,7 +102,7 @@ def _in_utc(tree: exp.Expr) -> exp.Expr:
 
 
 def _by_twos(tree: exp.Expr) -> exp.Expr:
-    """Return a body in which a union has two parts: of a view that a newer DuckDB has stored older ones read no more of them."""
+    """Return a body with unions nested in twos: older DuckDBs cannot read longer ones in a view that a newer DuckDB stored."""
     for node in reversed([*tree.find_all(exp.Union)]):
         if isinstance(node.this, exp.Union):
             node.set("this", exp.select("*").from_(node.this.copy().subquery("others")))
@@ -110,12 +110,12 @@ def _by_twos(tree: exp.Expr) -> exp.Expr:
 
 
 def _adapted(node: exp.Expr) -> exp.Expr:
-    """Return what the translator would get wrong as DuckDB takes it for the same; what is put in is not looked into."""
+    """Return a node corrected where the translator is wrong; a replacement is not visited again."""
     if isinstance(node, exp.Struct) and isinstance(node.expressions[0], exp.Column) and node.expressions[0].is_star:
         return exp.column(node.expressions[0].table)  # a row as a struct
     if isinstance(node, exp.FromJson):
         kind = exp.DataType.build(f"STRUCT<{node.expression.name}>", dialect=_Spark4).sql("duckdb")
-        # Of a text that is no JSON Spark makes a struct without values.
+        # Spark makes a struct of NULLs from a text that is not JSON.
         text = exp.case().when(_call("json_valid", node.this.copy()), node.this.copy())
         text = text.when(node.this.copy().is_(exp.null()).not_(), exp.Literal.string("{}"))
         return _call("from_json", text, exp.Literal.string(f'"{kind}"'))
@@ -125,14 +125,14 @@ def _adapted(node: exp.Expr) -> exp.Expr:
         for literal in node.args["replacement"].find_all(exp.Literal):
             literal.set("this", re.sub(r"\$(\d)", r"\\\1", literal.this))
     if isinstance(node, (exp.ArgMax, exp.ArgMin)):
-        # Spark's gives a NULL too, where it stands beside the greatest.
+        # Spark's function returns NULL if the row of the greatest has NULL.
         name = "arg_max_null" if isinstance(node, exp.ArgMax) else "arg_min_null"
         return _call(name, node.this.transform(_adapted), node.expression.transform(_adapted))
     if isinstance(node, exp.Quantile):
         return _call("quantile_cont", node.this.transform(_adapted), node.args["quantile"].transform(_adapted))
     of = node.this if isinstance(node, exp.Filter) else node
     if isinstance(of, exp.ArrayAgg) and not isinstance(node.parent, (exp.Filter, exp.Window)):
-        # A list of what there is, which in Spark is empty where there is nothing.
+        # Spark's list of no rows is empty, not NULL.
         inner = node.copy()
         for child in (inner.this, inner.expression) if isinstance(inner, exp.Filter) else (inner,):
             child.set("this", child.this.transform(_adapted))
@@ -141,5 +141,5 @@ def _adapted(node: exp.Expr) -> exp.Expr:
 
 
 def _call(name: str, *values: exp.Expr) -> exp.Expr:
-    """Return a call of a function of DuckDB's, as it is."""
+    """Return a call of a DuckDB function by its name."""
     return exp.Anonymous(this=name, expressions=list(values))

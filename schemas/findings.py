@@ -1,11 +1,11 @@
-"""The catalogue of findings: what each is told of, how long it lasts, from when on it counts; a DuckDB query a file.
+"""The catalogue of findings: the condition of each code, how long it lasts, its threshold. Each has a DuckDB query in a file.
 
-A query gives one row for each thing that is so at some time of a name server's day: severity, subject, from_time, to_time
-(NULL: still so when the day ends), detail, evidence. It reads the day's tables by their names, `standing` (what of its code was
-open when the day began), `expired_before` (brokers that were away then), `about` (one row: whose day it is, and `seen_until`,
-when the last of the day was recorded, be it a plain beat or an answer), and values as `$name`. `broker_names` and `topic_names`,
-where it has them: what it touches; `evidence` begins with the event that began it, a NULL in it is no event, a repeat is none
-more. A file begins with comments: what is looked for, where that is more than the `meaning:`, and a line for each of `meaning:`,
+A query returns one row for each time on a name server's day in which its condition is true: severity, subject, from_time, to_time
+(NULL: still true when the day ends), detail, evidence, and perhaps `broker_names` and `topic_names`: those affected. `evidence`
+begins with the event that began it; NULLs and repeats in it are dropped. A query reads the day's tables by their names, `standing`
+(findings of its code that were open when the day began), `expired_before` (brokers that were away then), `about` (one row: the
+name server, and `seen_until`, the time of the day's last record, plain heartbeats and answers included), and values as `$name`. A
+file begins with comments: what the query looks for, if the `meaning:` does not say it all, then a line for each of `meaning:`,
 `severity:`, `remedy:` and perhaps `threshold:`, a name in `THRESHOLDS`.
 """
 
@@ -27,13 +27,13 @@ _DAY_US = 24 * _HOUR_US
 
 @dataclass(frozen=True)
 class Thresholds:
-    """From when on something is told.
+    """Thresholds above which findings are reported.
 
-    Three departures within `flapping_us` are flapping; a broker that is back `soon_us` after its removal was hardly dead; an
-    address without live entry is a ghost after `ghost_us`; a topic has no writable queue after `unwritable_us`; a data
-    version is from the future `ahead_ms` ahead; `mass` topics lost by one event are many; brokers beat every 30 s, so that name
-    servers disagree after `diverged_us`; one without a live broker is abandoned after `abandoned_us`. After `waited_us` a broker
-    that was removed is not waited for any more.
+    Three departures within `flapping_us` are flapping. A broker that is back `soon_us` after its removal was hardly dead. An
+    address without a live entry is a ghost after `ghost_us`. A topic without a writable queue counts after `unwritable_us`. A
+    data version is from the future if it is `ahead_ms` ahead. `mass` topics lost by one event are many. Name servers disagree
+    after `diverged_us`, because brokers send heartbeats every 30 s. A name server without a live broker is abandoned after
+    `abandoned_us`. A removed broker is waited for until `waited_us`.
     """
 
     flapping_us: int = _HOUR_US
@@ -57,22 +57,22 @@ THRESHOLDS = {
     "diverged_after_s": ("diverged_us", 1_000_000),
     "abandoned_after_s": ("abandoned_us", 1_000_000),
 }
-"""Thresholds by their names in conf/ [findings], and what one of their unit is in the catalogue's."""
+"""Thresholds by their names in conf/ [findings]: field of `Thresholds`, and factor from the setting's unit to the field's."""
 
 
 @dataclass(frozen=True)
 class Finding:
     """One code of the catalogue.
 
-    `of`: the tables without rows of which there is no such finding; of a history, rows that were opened or closed on the day
-    count, without which what stood goes on. Empty: time alone can bring it. `lasts`: by what one that outlasts its day is known
-    again: its subject; the event that began it, its first evidence; or its subject and the day on which it began.
-    None: it is over with its day. `looks_back`: its query reads what closed on the last day before, too, so that midnight parts
-    nothing that belongs together; it tells what is, or ended, on the day. `near_us`: how soon after another one begins that is
-    told together with it; brokers beat every 30 s, so the last beats of those that fall silent together lie no further apart.
-    `is_between`: it shows only where name servers are compared. `shows_in_logs`: it is about what is there, or was: a log shows
-    rows, and never that there are no others. `needs_events`: it is about brokers that are not live, or lack topics, which nobody
-    knows of brokers that only answers show.
+    `of`: the tables that must have rows for a finding to begin or end; of a history, only rows opened or closed on the day count.
+    Without such rows an open finding continues. Empty: the passage of time alone can cause a finding. `lasts`: the key by which a
+    finding that outlasts its day is recognised: its subject; the event that began it (its first evidence); or its subject and the
+    day on which it began. None: it ends with its day. `looks_back`: its query also reads the intervals that closed on the last day
+    before, so that midnight separates nothing that belongs together; it reports what exists, or ended, on the day. `near_us`:
+    findings that begin within this time of each other are reported together; brokers send heartbeats every 30 s, so the last
+    heartbeats of brokers that fall silent together are no further apart. `is_between`: it needs a comparison of name servers.
+    `shows_in_logs`: a log can show it, because it is about rows that exist or existed; a log never shows that there are no others.
+    `needs_events`: it is about brokers that are not live or lack topics, which answers alone do not show.
     """
 
     code: str
@@ -91,7 +91,7 @@ class Finding:
 
     @cached_property
     def said(self) -> dict[str, str]:
-        """Return what people are told of the code: `meaning`, `severity`, `remedy`, and `threshold` where it has one."""
+        """Return the texts about the code: `meaning`, `severity`, `remedy`, and `threshold` if it has one."""
         lines = (line[3:].partition(": ") for line in self.sql.splitlines() if line.startswith("-- "))
         return {key: value for key, _, value in lines if key in ("meaning", "severity", "threshold", "remedy")}
 
@@ -102,7 +102,7 @@ class Finding:
 
     @cached_property
     def words(self) -> frozenset[str]:
-        """Return the words in its query, `$` before names of values: what it may read."""
+        """Return the words in its query, `$` before names of values: they include the names of all that it reads."""
         return frozenset(re.findall(r"\$?\w+", self.sql))
 
 
@@ -152,4 +152,4 @@ CATALOGUE = (
 )
 
 BETWEEN = frozenset(finding.code for finding in CATALOGUE if finding.is_between)
-"""The codes that outlast a day and are told by comparing name servers."""
+"""The codes of findings from a comparison of name servers."""

@@ -1,12 +1,12 @@
-"""The gold tables: what the replay makes of the events, and the ledger of what was published.
+"""The gold tables: the results of the replay, and the ledger of published runs.
 
-Each has the name of its table in capitals: `gold.EXPIRED_BROKERS` is defined in `schemas/tables/expired_brokers.py`, histories,
-what a name server's tables held, and when, are here.
+Each constant has its table's name in capitals. The histories (rows of a name server's tables with their intervals) are defined
+here; other tables have a file each: `gold.EXPIRED_BROKERS` is defined in `schemas/tables/expired_brokers.py`.
 
-An interval is one row, however long it lasts, from its opening on; `valid_to` is NULL while it is open. Intervals are half
-open, [valid_from, valid_to): what was so at t are the rows with `valid_from <= t AND (valid_to IS NULL OR valid_to > t)`.
-A table is cut by the month in which its intervals closed, NULL for those that are open. What changes while an interval stays
-open, when a live entry beat last, is no column of it: `last_heartbeats` has it.
+An interval is one row, however long it lasts; `valid_to` is NULL while it is open. Intervals are half open, [valid_from,
+valid_to): the rows at t are those with `valid_from <= t AND (valid_to IS NULL OR valid_to > t)`. A history is partitioned by the
+month in which its intervals closed, NULL for open ones. The last heartbeat of a live entry changes while its interval stays open,
+so it is not a column of the history but of `last_heartbeats`.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ INTERVAL = columns("""
     valid_to TIMESTAMP: End of the interval, exclusive; NULL = open
     opened_by* STRING: event_id that opened it
     closed_by STRING: event_id that closed it; NULL = open
-    opened_at* POSITION: Position of the opening change: seq of its event, number within it
+    opened_at* POSITION: Position of the opening change: seq of its event, and number of the change within the event
     closed_at POSITION: Position of the closing change; NULL = open
-    entered_at* POSITION: Position at which the key entered its map: decides Java's iteration order
+    entered_at* POSITION: Position at which the key entered its map; it decides Java's iteration order
     outer_entered_at POSITION: The same for the outer key (topic, cluster, namespace, broker name), as far as its replay unit
         knows
-    known_from TIMESTAMP: Since when the row is known to be so; later than valid_from, or NULL = only believed, in a recording
-        that began in the middle of the name server's life
-    beginning_seen* BOOLEAN: The row began at valid_from; FALSE: it may have been so before, when nothing was recorded
+    known_from TIMESTAMP: Since when the row is certain. Later than valid_from, or NULL (only believed), if the recording
+        began in the middle of the name server's life
+    beginning_seen* BOOLEAN: TRUE: the row began at valid_from; FALSE: it may have begun earlier, unrecorded
 """)
 
 
@@ -55,11 +55,10 @@ def _history(name: str, grain: str, key: tuple[str, ...], text: str, rules: tupl
 
 
 def _covered(table: str, by: str, match: str, *, where: str = "TRUE", by_where: str = "TRUE") -> str:
-    """Return the query that says of each interval of `table` whether intervals of `by` cover it.
+    """Return the query that tells for each interval of `table` whether intervals of `by` cover it.
 
-    `match` are the columns that both share. Covering intervals that touch are joined first. One event changes
-    several tables at once, so only positions of events count (seq). What was open before the day is
-    open from its start.
+    `match`: the columns that both share. Covering intervals that touch are joined first. One event changes several tables at
+    once, so only the seq of positions counts. An interval opened before the day counts from the day's start.
     """
     start = "CASE WHEN CAST(valid_from AS DATE) < day THEN -1 ELSE opened_at.seq END"
     end = "coalesce(closed_at.seq, 9223372036854775807)"
@@ -84,8 +83,8 @@ def _covered(table: str, by: str, match: str, *, where: str = "TRUE", by_where: 
         LEFT JOIN spans ON {same} AND spans.starts <= judged.starts AND spans.ends >= judged.ends"""
 
 
-# A name server's own log tells of queue data, and mostly not of whose they are. So does a route of an acting master, whose id it
-# does not show.
+# A name server's own log shows queue data, but mostly not which broker they belong to. Neither does a route with an acting
+# master, because it does not show that broker's id.
 _IS_RECORDED = """beginning_seen
     AND (day, namesrv_id) NOT IN (SELECT (day, namesrv_id) FROM past_knowledge WHERE about = 'is_logged' AND number <> 0)"""
 TOPIC_QUEUE_HISTORY = _history(
@@ -106,7 +105,7 @@ TOPIC_QUEUE_HISTORY = _history(
         query(
             "broker_has_a_group",
             "covered",
-            "Queue data exist only while their broker name is in broker_addr_history, unless only a log or an answer tells so.",
+            "Queue data exist only while their broker name is in broker_addr_history, unless only a log or an answer shows them.",
             _covered("topic_queue_history", "broker_addr_history", "broker_name", where=_IS_RECORDED),
         ),
     ),
@@ -168,12 +167,12 @@ BROKER_LIVE_HISTORY = _history(
         broker_addr
         broker_name STRING: Name in the registration that wrote the entry; not part of the name server's table
         data_version DATA_VERSION: Stored data version
-        heartbeat_timeout_ms BIGINT: Lease in milliseconds; NULL: only a log tells of the entry, and not of that
+        heartbeat_timeout_ms BIGINT: Lease in milliseconds; NULL: the entry is known only from a log, which shows no lease
         channel_id STRING: Connection of the registration
         ha_server_addr STRING: haServerAddr
         first_update_time* TIMESTAMP: lastUpdateTimestamp when the row was opened
-        last_update_time TIMESTAMP: lastUpdateTimestamp when it was closed; NULL = open: see last_heartbeats, or told by
-            a log
+        last_update_time TIMESTAMP: lastUpdateTimestamp when it was closed; NULL = open (see last_heartbeats), or known only
+            from a log
     """,
     rules=rules("""
         lease_is_not_negative?: A lease is 0 ms or more.
@@ -199,7 +198,7 @@ FILTER_SERVER_HISTORY = _history(
 )
 KV_CONFIG_HISTORY = _history(
     "kv_config_history",
-    "one interval of a KV entry; config_key NULL: the namespace itself exists",
+    "one interval of a KV entry; config_key NULL: the namespace exists",
     ("namespace", "config_key"),
     """
         namespace STRING: KV namespace
@@ -273,9 +272,9 @@ HISTORY_TABLES = (
 
 
 def of_history(table: Table) -> tuple[Rule, ...]:
-    """Return what holds of the intervals of every history that were there on a `day`: they are whole and do not overlap."""
+    """Return the rules of every history, for intervals that were alive on a `day`: they are whole and do not overlap."""
     key = ", ".join(column for column in table.key if column != "opened_at")
-    # What a plain refresh reports opens a data version, and plain refreshes have no outcome.
+    # A plain refresh may open a data version, and plain refreshes have no row in event_outcomes.
     beats = ("heartbeats", "registrations") if table.name == "data_version_history" else ()
     known = union((*beats, "event_outcomes"), "event_id")
     return (
@@ -326,15 +325,15 @@ _MODULES = (import_module(f"{tables.__name__}.{module.name}") for module in iter
 _FOUND: tuple[Table, ...] = tuple(of for module in _MODULES for of in vars(module).values() if isinstance(of, Table))
 _DEFINED = tuple(table for table in _FOUND if table.layer != "bronze")
 REPORT_TABLES = tuple(table for table in _DEFINED if table.made_by is not None)
-"""The tables of a day that are no histories: what became of events, and what an operator should know about it."""
+"""The tables of a day that are not histories: outcomes of events, findings, checks."""
 TABLES = (*HISTORY_TABLES, *REPORT_TABLES, *(table for table in _DEFINED if table.made_by is None))
 INTERVAL_TABLES = tuple(table for table in TABLES if table.has_intervals)
-"""The histories, and what lasts and is told."""
+"""The tables of intervals: the histories, `orphaned_topics` and `findings`."""
 _BY_NAME = {table.name.upper(): table for table in TABLES}
 
 
 def made_by(step: Step) -> tuple[Table, ...]:
-    """Return the tables of which a step of a day's replay writes the rows."""
+    """Return the tables that a step of a day's replay writes."""
     return tuple(table for table in REPORT_TABLES if table.made_by == step)
 
 

@@ -1,7 +1,7 @@
-"""Saved queries: questions that people ask of a registry's history, in Spark's dialect.
+"""Saved queries: common questions about a registry's history, in Spark's dialect.
 
-Each is a file of `schemas/sql/queries`, in the folder of its group, with a head as `schemas.sql_files` has it: what it asks, its
-parameters, which stand as `:name` in the statement, the columns of its answer.
+Each is a file in the folder of its group, below `schemas/sql/queries`. Its head (see `schemas.sql_files`) has the question, the
+parameters, written `:name` in the statement, and the columns of the answer.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GROUPS = {
     "topics": "topics",
     "versions": "versions, load and audit",
 }
-"""What groups are called, by folder, in their order."""
+"""Titles of the groups by folder, in order."""
 
 
 class Query(NamedTuple):
@@ -38,7 +38,7 @@ class Query(NamedTuple):
 
 @cache
 def queries() -> dict[str, Query]:
-    """Return all queries by name, by group. Raises ValueError or KeyError for a head that is not as it should be."""
+    """Return all queries by name, in the order of groups. Raises ValueError or KeyError for a malformed head."""
     found = [_read(path, group) for folder, group in GROUPS.items() for path in sorted((FOLDER / folder).glob("*.sql"))]
     return {query.name: query for query in found}
 

@@ -1,4 +1,4 @@
-"""The reference (`./spark-submit.sh reference`): every table, view and function, and what each of their columns says."""
+"""The reference (`./spark-submit.sh reference`): every table, view, function and saved query, with each column's comment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from schemas.views import Statement, functions, views
 
 
 def text() -> str:
-    """Return the page."""
+    """Return the page in Markdown."""
     return "\n".join(_lines()) + "\n"
 
 

@@ -1,9 +1,9 @@
-"""What must hold of every table, as data: a rule is a SQL boolean (DuckDB's) and the sentence that it stands for.
+"""The rules of every table, as data: a rule is a SQL boolean (DuckDB's) and its sentence.
 
-Critical rules say what this software promises: a broken one is an error of its own and stops publication.
-Warnings say what brokers and operators usually do: real input may break them, and is then shown, not refused.
-What a name server really holds is never forbidden: live entries without a group, a cluster set with the name
-of a group that is gone, one address in several groups.
+Critical rules state what this software promises: breaking one is an error of the software and stops publication.
+Warnings state what brokers and operators usually do: real input may break them, and is then reported, not refused.
+No rule forbids a state that a name server can really have: live entries without a group, a cluster set with the
+name of a group that is gone, one address in several groups.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from schemas.gold import of_history
 from schemas.table import Rule, present, unique
 
 TABLES: Final = {table.name: table for table in (*bronze.TABLES, *gold.TABLES)}
-# Intervals that do not overlap have unique keys.
+# Histories need no rule of unique keys: their intervals do not overlap.
 _SHARED = {table.name: (present(table), unique(table.name, table.key)) for table in TABLES.values()} | {
     table.name: of_history(table) for table in gold.HISTORY_TABLES
 }

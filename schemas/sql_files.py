@@ -1,12 +1,12 @@
-"""Statements that have a file of their own in `schemas/sql`: all that are longer than a few lines.
+"""SQL statements in files of their own, below `schemas/sql`: all that are longer than a few lines.
 
-One that readers meet, a view, a function or a saved query, begins with comments: what it shows, or asks; a line for each
-parameter, `parameter NAME TYPE: what it is`, with `= default` behind the type if it need not be given; a line for each column,
-`column NAME TYPE: what it is`, in its order, without the type where an engine finds that. Of usual ones the names alone stand
-behind `parameters:` and `columns:`.
+A view, function or saved query begins with a head of comments: what it shows or asks; a line for each parameter,
+`parameter NAME TYPE: what it is`, with `= default` behind the type of an optional one; a line for each column, in order,
+`column NAME TYPE: what it is`. The type is left out where the engine finds it. Common parameters and columns are listed by
+name alone, behind `parameters:` and `columns:`.
 
-What several of them share is a file of `schemas/sql/shared`, in words that Spark and DuckDB both have: `{name(column, other)}` in a
-statement stands for the file `name`, with these in place of the names in braces there, in the order in which it has them.
+A part that several statements share is a file of `schemas/sql/shared`, in SQL that both Spark and DuckDB read. In a statement,
+`{name(column, other)}` stands for that file; the arguments replace the file's names in braces, in order of appearance.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _SAID = re.compile(
 
 
 class Said(NamedTuple):
-    """A parameter or column: its name, its type ("": that is not said), what it is.
+    """A parameter or column: its name, its type ("": not stated), what it is.
 
-    `default`: the value of a parameter where none is given, NULL for none; None: it must be given.
+    `default`: the value of an optional parameter, NULL for none; None: the parameter must be given.
     """
 
     name: str
@@ -36,14 +36,14 @@ class Said(NamedTuple):
 
     @property
     def described(self) -> str:
-        """Return the comment, with the default of what need not be given; NULL leaves nothing out."""
+        """Return the comment, with the default of an optional parameter; the default NULL means all."""
         if self.default is None:
             return self.comment
         return f"{self.comment} (default: {'all' if self.default == 'NULL' else self.default})"
 
 
 class Headed(NamedTuple):
-    """A statement with what its head says: in words what it shows or asks, its parameters and columns."""
+    """A statement and its head: what it shows or asks in words, its parameters and columns."""
 
     words: str
     parameters: tuple[Said, ...]
@@ -53,12 +53,12 @@ class Headed(NamedTuple):
 
 @cache
 def query(name: str) -> str:
-    """Return the text of one file, by its path without `.sql`."""
+    """Return the text of a file, shared parts filled in; `name` is its path below `schemas/sql` without `.sql`."""
     return with_shared((files("schemas") / "sql" / f"{name}.sql").read_text(encoding="utf-8"))
 
 
 def with_shared(sql: str) -> str:
-    """Return a statement with what it shares with others. Raises ValueError where it gives that too little or too much."""
+    """Return a statement with its shared parts filled in. Raises ValueError for too few or too many arguments."""
 
     def shared(found: re.Match[str]) -> str:
         lines = query(f"shared/{found[1]}").splitlines()
@@ -71,7 +71,10 @@ def with_shared(sql: str) -> str:
 
 
 def headed(text: str, *, in_capitals: bool = False) -> Headed:
-    """Return a statement parted from its head; comments of usual ones begin `in_capitals`. Raises KeyError for one that is none."""
+    """Return a statement and its parsed head; `in_capitals`: comments of common parameters and columns begin with a capital.
+
+    Raises KeyError for a name that is not a common parameter or column.
+    """
     lines = text.splitlines()
     head = [line[2:].strip() for line in takewhile(lambda line: line.startswith("--"), lines)]
     words = list[str]()
@@ -102,24 +105,24 @@ _USUAL = {
         parameter since TIMESTAMP = NULL: start of the time range
         parameter until TIMESTAMP = NULL: end of the time range, exclusive
         parameter topic STRING: topic
-        parameter t TIMESTAMP: instant; intervals are half open: what begins at t is in, what ends at t is out
+        parameter t TIMESTAMP: instant; intervals are half open: a row that begins at t counts, one that ends at t does not
         column namesrv_id STRING: name server
         column topic STRING: topic
         column broker_name STRING: broker name
         column broker_addr STRING: broker address
-        column effect_time TIMESTAMP: when
+        column effect_time TIMESTAMP: when it took effect
         column from_time TIMESTAMP: start
         column to_time TIMESTAMP: end, exclusive; NULL = not over
-        column lasted_ms BIGINT: milliseconds; NULL = not over
-        column operation STRING: what that event was
-        column outcome STRING: what became of it
-        column event_id STRING: event that did it
+        column lasted_ms BIGINT: duration in milliseconds; NULL = not over
+        column operation STRING: operation of the event
+        column outcome STRING: outcome of the event
+        column event_id STRING: event that caused it
         column closed_by STRING: event that ended it
-        column source_file STRING: file in which it is recorded; NULL for a scan
+        column source_file STRING: file in which the event is recorded; NULL for a scan
         column source_offset BIGINT: packet or line in that file
         column known BOOLEAN: FALSE: the row is only believed
         column coverage STRING: what is known of the name server at t: in full, in part, or not recorded
         column day DATE: UTC date of effect_time
     """)
 }
-"""Parameters and columns that many have, by kind and name."""
+"""Common parameters and columns, by kind and name."""

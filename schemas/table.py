@@ -1,4 +1,4 @@
-"""What a table is: its columns with comments, its grain and its key, the rules that its rows keep, and what rules are made of."""
+"""Definition of a table: its columns with comments, grain, key and rules; and the functions that build columns and rules."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ DOUBLE = pa.float64()
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 DATE = pa.date32()
 CLOSED_MONTH = "closed_month"
-"""By this, the UTC month in which they closed (`YYYY-MM`; NULL: they are open), intervals are cut. Only partitions have it."""
+"""Partition column of intervals: the UTC month in which they closed (`YYYY-MM`; NULL: open). It is not a column of the rows."""
 
 Severity = Literal["critical", "warning"]
 Kind = Literal["row", "unique", "reference", "query"]
 Scope = Literal["row", "namesrv", "table"]
-"""Of which rows together a rule can be judged: of any, of all of one name server, or only of all there are."""
+"""Rows that a rule needs together: any rows, all rows of a name server, or all rows of the table."""
 Layer = Literal["bronze", "gold", "internal"]
 Step = Literal["settle", "replay", "outcomes", "flags", "verify"]
 _READ, _NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)\b(?!\.)"), re.compile(r"\b(\w+) AS \(")
@@ -38,7 +38,7 @@ _READ, _NAMED = re.compile(r"\b(?:FROM|JOIN)\s+(\w+)\b(?!\.)"), re.compile(r"\b(
 class Column:
     """One column: its comment is what `DESCRIBE` shows; `required` columns are never NULL.
 
-    `derived`: Spark SQL of stored columns, whose value it is; it is not stored itself.
+    `derived`: the Spark SQL over stored columns that gives its value; a derived column is not stored.
     """
 
     name: str
@@ -54,7 +54,7 @@ def required(name: str, of: pa.DataType, comment: str) -> Column:
 
 
 def tables_in(sql: str) -> tuple[str, ...]:
-    """Return the names of the tables that a statement of ours reads, in alphabetical order."""
+    """Return the names of the tables that one of our statements reads, in alphabetical order."""
     return tuple(sorted(set(_READ.findall(sql)) - set(_NAMED.findall(sql))))
 
 
@@ -62,10 +62,10 @@ def tables_in(sql: str) -> tuple[str, ...]:
 class Rule:
     """One rule of a table.
 
-    `holds` is a SQL boolean (DuckDB's) over one row of the table, or of `over`: a query that reads tables by their names and
-    whose rows are judged instead. A row for which it is not TRUE breaks the rule. Only rules of kind `row` have no `over`.
-    `scope`: counts of parts that are judged apart add up if each part has all rows of its name servers (`namesrv`), or
-    whatever rows it has (`row`). `key`, of kind `unique`: the columns in which no two rows of the tables are the same.
+    `holds` is a SQL boolean (DuckDB's) over one row. A row for which it is not TRUE breaks the rule. Rules of kind `row` judge
+    the table's rows; other kinds judge those of the query `over`, which reads tables by their names. `scope`: parts judged
+    apart give counts that add up if each part has all rows of its name servers (`namesrv`), or any rows (`row`); `table`: never.
+    `key`, of kind `unique`: the columns in which no two rows are the same.
     """
 
     name: str
@@ -87,10 +87,9 @@ class Rule:
 class Table:
     """A Delta table: `grain` says what one row is, `key` identifies it.
 
-    `rules`: what must hold of it, beside that it has its required columns and a key of its own (`schemas.rules`). `made_by`: the
-    step of a day's replay that writes its slices, of a gold table that is no history; `sql`: DuckDB's statement that makes them of
-    the day's other tables, where that is one. `span`: of a table of intervals the columns that say from when on a row was
-    there, and when it was over (NULL: it is open).
+    `rules`: its rules, besides those of all tables: required columns and a unique key (`schemas.rules`). `made_by`: for a gold
+    table that is not a history, the step of a day's replay that writes it; `sql`: DuckDB's statement that makes it from the
+    day's other tables, if there is one. `span`: for a table of intervals, the columns of a row's start and end (NULL: open).
     """
 
     name: str
@@ -111,27 +110,27 @@ class Table:
 
     @cached_property
     def stored_schema(self) -> pa.Schema:
-        """Return the same of the columns that are stored."""
+        """Return the Arrow schema of the stored columns."""
         return _schema(self.stored_columns)
 
     @property
     def is_by_day(self) -> bool:
-        """Return whether it is cut by day."""
+        """Return whether it is partitioned by day."""
         return self.partition_by == ("day",)
 
     @property
     def has_intervals(self) -> bool:
-        """Return whether its rows are intervals, cut by the month in which they closed."""
+        """Return whether its rows are intervals, partitioned by the month in which they closed."""
         return self.partition_by == (CLOSED_MONTH,)
 
     @cached_property
     def delta_schema(self) -> pa.Schema:
-        """Return the columns of the Delta table."""
+        """Return the Arrow schema of the Delta table."""
         return _schema(self.delta_columns)
 
     @cached_property
     def delta_columns(self) -> tuple[Column, ...]:
-        """Return the columns that are stored, and the month by which intervals are cut."""
+        """Return the stored columns, and for intervals the partition column `closed_month`."""
         month = Column(CLOSED_MONTH, STRING, "Month in which the interval closed, YYYY-MM; NULL = open; partition")
         return (*self.stored_columns, *([month] if self.has_intervals else []))
 
@@ -142,13 +141,13 @@ class Table:
 
     @cached_property
     def derived(self) -> tuple[Column, ...]:
-        """Return the columns that are not stored."""
+        """Return the derived columns, which are not stored."""
         return tuple(column for column in self.columns if column.derived is not None)
 
     @property
     def spark_schema(self) -> StructType:
-        """Return the stored columns as Spark has them, comments included."""
-        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  who asks has Spark, others need not wait for it
+        """Return the Spark schema of the stored columns, comments included."""
+        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415  Spark may be missing, or slow to import
 
         found, stored = from_arrow_schema(self.stored_schema), self.stored_schema
         for made, column in zip(found.fields, stored, strict=True):
@@ -171,7 +170,7 @@ def _schema(columns: Iterable[Column]) -> pa.Schema:
 
 
 def type_name(of: pa.DataType) -> str:
-    """Return the name that Spark's SQL has for an Arrow type; the inverse of `type_of`."""
+    """Return Spark's SQL name of an Arrow type; the inverse of `type_of`."""
     if pa.types.is_map(of):
         return f"MAP<{type_name(of.key_type)}, {type_name(of.item_type)}>"
     if pa.types.is_list(of):
@@ -187,12 +186,12 @@ def struct_of(**fields: pa.DataType) -> pa.DataType:
 
 
 def list_of(of: pa.DataType) -> pa.DataType:
-    """Return the type of a list, with the name that Spark and Delta give its elements."""
+    """Return a list type, its element named as Spark and Delta name it."""
     return pa.list_(pa.field("element", of))
 
 
 def map_of(value: pa.DataType) -> pa.DataType:
-    """Return the type of a map with text as keys."""
+    """Return a map type with string keys."""
     return pa.map_(STRING, value)
 
 
@@ -210,13 +209,13 @@ TYPES = {
     "DATA_VERSION": DATA_VERSION,
     "POSITION": struct_of(seq=LONG, no=INT),
 }
-"""Types by the names that Spark's SQL has for them, and two of ours."""
+"""Types by their Spark SQL names, and two of our own."""
 _NAMES = {of: name for name, of in TYPES.items()}
 _COLUMN = re.compile(r"(\w+)(\*?)(?: (\w+(?:<.*?>(?=: ))?): (.+))?")
 
 
 def type_of(sql: str) -> pa.DataType:
-    """Return the Arrow type that Spark's SQL calls so."""
+    """Return the Arrow type of a Spark SQL type name."""
     kind, _, inner = sql.partition("<")
     if not inner:
         return TYPES[kind]
@@ -236,9 +235,9 @@ def type_of(sql: str) -> pa.DataType:
 
 
 def columns(text: str) -> tuple[Column, ...]:
-    """Return the columns that a text says, a line each: `name TYPE: comment`, with a `*` behind the name if it is never NULL.
+    """Return the columns of a text, a line each: `name TYPE: comment`, with a `*` behind the name if the column is never NULL.
 
-    A comment goes on in lines that are indented further. A name alone is that of one of the `USUAL` columns.
+    A comment continues on lines that are indented further. A name alone is one of the `USUAL` columns.
     """
     found = []
     for line in _lines_of(text):
@@ -251,9 +250,9 @@ def columns(text: str) -> tuple[Column, ...]:
 
 
 def rules(text: str) -> tuple[Rule, ...]:
-    """Return the rules of rows that a text says: `name: sentence`, and below, indented further, the condition in SQL.
+    """Return the rules of a text: lines `name: sentence`, each followed by its SQL condition, indented further.
 
-    With a `?` behind its name it is a warning: real input may break it.
+    A `?` behind the name makes the rule a warning, which real input may break.
     """
     found = []
     for rule in _lines_of(text):
@@ -264,7 +263,7 @@ def rules(text: str) -> tuple[Rule, ...]:
 
 
 def _lines_of(text: str) -> list[str]:
-    """Return the lines of a text, each with those below it that are indented further."""
+    """Return the lines of a text, each with the further indented lines below it."""
     return re.split(r"\n(?=\S)", textwrap.dedent(text).strip())
 
 
@@ -283,14 +282,14 @@ USUAL = {
 
 
 def warn(name: str, holds: str, says: str, over: str | None = None) -> Rule:
-    """Return a rule that real input may break."""
+    """Return a warning: a rule that real input may break."""
     if over is None:
         return Rule(name, holds, says, "warning")
     return Rule(name, holds, says, "warning", "query", over, "namesrv")
 
 
 def query(name: str, holds: str, says: str, over: str) -> Rule:
-    """Return a critical rule about the rows of the query `over`, of one name server each."""
+    """Return a critical rule about the rows of the query `over`, which needs all rows of a name server."""
     return Rule(name, holds, says, kind="query", over=over, scope="namesrv")
 
 
@@ -300,9 +299,9 @@ def reference(name: str, says: str, over: str, scope: Scope = "namesrv") -> Rule
 
 
 def known_event(table: str, column: str, where: str = "TRUE", also: str = "") -> Rule:
-    """Return the rule that the events in `column` are in event_outcomes, `where` they are of the day.
+    """Return the rule that the events in `column` are in event_outcomes; `where`: condition that selects those of the day.
 
-    `also` adds events (day, namesrv_id, event_id) that may have been plain refreshes, which event_outcomes leaves out.
+    `also` adds a query of events (day, namesrv_id, event_id) that event_outcomes lacks because they were plain refreshes.
     """
     events = "SELECT day, namesrv_id, event_id FROM event_outcomes" + also
     return reference(
@@ -324,7 +323,7 @@ def words(values: Iterable[str | int]) -> str:
 
 
 def present(table: Table) -> Rule:
-    """Return the rule that the required columns of `table`, which are stored, are never NULL."""
+    """Return the rule that the required stored columns of `table` are never NULL."""
     required = [column.name for column in table.columns if column.required and column.derived is None]
     return Rule(
         "required_columns_present",
@@ -352,7 +351,7 @@ def is_hex(column: str, digits: int) -> str:
 
 
 def has_form(column: str, pattern: str) -> str:
-    """Return the SQL condition that all of `column` has the form of a regular expression, a line break at its end included."""
+    """Return the SQL condition that all of `column`, a line break at its end included, matches a regular expression."""
     return f"regexp_full_match({column}, '{pattern}')"
 
 
@@ -363,23 +362,23 @@ def is_one_of(column: str, values: Iterable[str | int]) -> str:
 
 def is_code(column: str, codes: Iterable[int]) -> str:
     """Return the SQL condition that `column` is one of `codes`."""
-    # DuckDB's statistics prove ranges, and neither lists nor equations.
+    # DuckDB can prove ranges by statistics, but neither lists nor equations.
     return " OR ".join(f"{column} BETWEEN {code} AND {code}" for code in codes)
 
 
 def is_day_of(column: str) -> str:
     """Return the SQL condition that `day` is the UTC date of the instant `column`."""
-    # Of instants, a date is a matter of time zones, and takes ten times as long.
+    # Casting an instant to a date involves time zones and takes ten times as long.
     return f"epoch_us({column}) - epoch_us(day) BETWEEN 0 AND 86399999999"
 
 
 def each(array: str, condition: str) -> str:
-    """Return the SQL condition that `condition` is true of every element `e` of `array`, which is not NULL."""
+    """Return the SQL condition that `condition` is true for every element `e` of `array`, which must not be NULL."""
     return f"len(list_filter({array}, lambda e: NOT coalesce({condition}, FALSE))) = 0"
 
 
 def queues(rows: str = "") -> tuple[Rule, ...]:
-    """Return the rules of queue data: of the row's own columns, or of the structs in the array `rows`."""
+    """Return the rules of queue data, in the row's own columns or in the structs of the array `rows`."""
 
     def all_of(condition: str) -> str:
         return f"{rows} IS NULL OR {each(rows, condition)}" if rows else condition
@@ -397,7 +396,7 @@ def queues(rows: str = "") -> tuple[Rule, ...]:
 
 
 def union(tables: Iterable[str], columns: str) -> str:
-    """Return the query of `columns` (SQL) of all `tables`."""
+    """Return the query that selects `columns` (SQL) from all `tables`."""
     return " UNION ALL ".join(f"SELECT {columns} FROM {name}" for name in tables)
 
 

@@ -1,4 +1,4 @@
-"""Readers' SQL in DuckDB's dialect, a statement a name; `schemas.asked` keeps it, so that who asks need not wait for it."""
+"""Readers' SQL in DuckDB's dialect, one statement a name; `schemas.asked` caches it, because translating takes seconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schemas.sql_files import Said
 from schemas.table import Column, type_name
 from schemas.views import COVERAGE_SPANS, Statement, quoted, statements, stored_tables
 
-# An instant that a function is given, perhaps as text: without a zone, or an offset, it is UTC, whatever zone the session has.
+# Converts an argument, perhaps a text, to an instant. Without a zone or offset it is UTC, whatever the session's zone.
 _UTC = """CREATE OR REPLACE MACRO utc(_t) AS CASE
     WHEN typeof(_t) = 'TIMESTAMP WITH TIME ZONE' THEN CAST(_t AS TIMESTAMPTZ)
     WHEN typeof(_t) = 'VARCHAR' AND regexp_matches(CAST(_t AS VARCHAR), ':.*([Zz]|[+-][0-9:]+| [A-Za-z].*)$')
@@ -23,7 +23,7 @@ END
 
 
 def duckdb_statement(statement: Statement) -> str:
-    """Return the statement that makes the same view or function in DuckDB."""
+    """Return the statement that creates the view or function in DuckDB."""
     name, parameters = statement.name, {one.name: one.type for one in statement.parameters}
     body = duckdb_body(statement.body, name, parameters)
     if statement.columns:
@@ -35,13 +35,13 @@ def duckdb_statement(statement: Statement) -> str:
 
 
 def _commented(kind: str, name: str, text: str, columns: Iterable[Said | Column] = ()) -> str:
-    """Return the statements that give a view, with its columns, or a function its comments."""
+    """Return the statements that set the comments of a view and its columns, or of a function."""
     of_columns = (f"COMMENT ON COLUMN {name}.{of.name} IS {quoted(of.comment)};\n" for of in columns)
     return f"COMMENT ON {kind} {name} IS {quoted(text)};\n{''.join(of_columns)}"
 
 
 def texts() -> Iterator[tuple[str, str]]:
-    """Yield the names of views, functions, saved queries and derived columns with their text; `tables` is JSON."""
+    """Yield names and texts of views, functions, saved queries, derived columns and comments; the text of `tables` is JSON."""
     tables = {
         name: {
             "table": table.name,
@@ -58,7 +58,7 @@ def texts() -> Iterator[tuple[str, str]]:
         for column in table.derived:
             yield f"column.{table.name}.{column.name}", duckdb_body(f"SELECT {column.derived}")[7:] + "\n"
     spans = ", ".join(f"{name}: {kind}" for name, kind in COVERAGE_SPANS.items())
-    yield "column.coverage_spans.said", json.dumps([duckdb_type(f"STRUCT<{spans}>")])  # as what is read from JSON
+    yield "column.coverage_spans.said", json.dumps([duckdb_type(f"STRUCT<{spans}>")])  # as from_json takes it
     yield "tables", json.dumps(tables, indent=1) + "\n"
     yield "utc", _UTC
     for name, statement in statements().items():
@@ -66,7 +66,7 @@ def texts() -> Iterator[tuple[str, str]]:
         if statement.parameters:
             yield f"comment.{name}", _commented("MACRO TABLE", name, statement.comment)
         else:
-            # Those of `runs` are the table's; were they declared, a word among them would be taken for the view `coverage`.
+            # The columns of `runs` are the table's. If declared, `coverage` among them would be taken for the view of that name.
             columns = gold.RUNS.delta_columns if name == "runs" else statement.columns
             yield f"comment.{name}", _commented("VIEW", name, statement.comment, columns)
     for name, table in stored_tables().items():

@@ -1,8 +1,7 @@
-"""The SQL that readers meet, one statement a file, in Spark's dialect: views and table functions.
+"""Views and table functions for readers, one file each, in Spark's dialect.
 
-Below them lie the tables as they were published (`runs` as `runs_committed`; one with columns that follow
-from others as `<name>_stored`), `known_run` (finished_time: of the run as of which is read), and `coverage_spans` (what is
-recorded, and so to be said of each instant).
+They read the tables as published (`runs` as `runs_committed`; a table with derived columns as `<name>_stored`), `known_run`
+(`finished_time` of the run as of which is read), and `coverage_spans` (what is recorded of each instant).
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from schemas.findings import CATALOGUE, THRESHOLDS, Thresholds
 from schemas.sql_files import Said, headed, query
 from schemas.table import Table, type_name, words
 
-# What a name server holds: of each `<name>_rows_at` gives the rows that were in force, and `<name>_table_at` also a row for each
-# name server that is not known in full.
+# Tables of a name server: `<name>_rows_at` returns the rows at an instant, `<name>_table_at` also a row for each name server
+# that is not known in full.
 _HELD = {
     "topic_queue": "topicQueueTable as every name server held it at t",
     "broker_addr": "brokerAddrTable as every name server held it at t, one row for each member",
@@ -37,18 +36,15 @@ COVERAGE_SPANS = {
     "said": "ARRAY<STRUCT<namesrv_id: STRING, is_covered: BOOLEAN, recorded: BOOLEAN, running: BOOLEAN, known: BOOLEAN, "
     "known_since: TIMESTAMP, coverage: STRING, nothing: STRING>>",
 }
-"""Columns of `coverage_spans` with their types, a row for each name server and time in which the same is to be said of it.
+"""Columns of `coverage_spans` with their types: one row for each name server and time of equal coverage.
 
-`from_time` NULL: since ever; `until` NULL: for ever. `nowhere`: no name server is recorded then; `recorded`: in words, what is;
-`said`: what `coverage_at` returns, in a list of one.
+`from_time` NULL: no start; `until` NULL: no end. `nowhere`: no name server is recorded then; `recorded`: the recorded times in
+words; `said`: the row that `coverage_at` returns, in a list of one.
 """
 
 
 class Statement(NamedTuple):
-    """A view or, with parameters, a table function: what it shows, the columns that it declares, and its query.
-
-    `columns`: with the type of each, if it is a function.
-    """
+    """A view or, with parameters, a table function: its comment, its declared columns (typed in a function), its query."""
 
     name: str
     comment: str
@@ -58,7 +54,7 @@ class Statement(NamedTuple):
 
     @property
     def sql(self) -> str:
-        """Return the statement that makes it for a session of Spark."""
+        """Return the statement that creates it in a Spark session."""
         comment = f"COMMENT {quoted(self.comment)}"
         if not self.parameters:
             return f"CREATE OR REPLACE TEMPORARY VIEW {self.name}{_declared(self.columns)}\n{comment}\nAS\n{self.body}"
@@ -72,7 +68,7 @@ def _declared(columns: Sequence[Said]) -> str:
 
 
 def stored_tables() -> dict[str, Table]:
-    """Return the tables by the name under which readers' SQL finds their rows as they were published."""
+    """Return the tables by the names under which readers' SQL reads their published rows."""
     under = {"runs_committed": gold.RUNS}
     under |= {f"{table.name}_stored": table for table in bronze.TABLES if table.derived}
     others = (table for table in (*gold.TABLES, *bronze.TABLES) if table not in under.values())
@@ -80,10 +76,10 @@ def stored_tables() -> dict[str, Table]:
 
 
 def statements() -> dict[str, Statement]:
-    """Return every statement by the name of what it makes."""
+    """Return all views and functions by name."""
     known = "SELECT r.* FROM runs_committed AS r WHERE r.finished_time <= (SELECT finished_time FROM known_run)"
     made = [
-        Statement("runs", "The ledger, up to the run as of which is read", (), (), known),
+        Statement("runs", "The ledger, up to the run that is read as of", (), (), known),
         *(_with_derived(table) for table in bronze.TABLES if table.derived),
         *views(),
         *functions(),
@@ -143,7 +139,7 @@ def _with_derived(table: Table) -> Statement:
 
 
 def _rows_at(name: str, history: Table) -> Statement:
-    """Return the statement of a function that returns the rows that a table had at an instant."""
+    """Return the function that returns the rows of a history at an instant."""
     columns = [column for column in history.columns if column not in gold.INTERVAL]
     said = {
         "rows": name,
@@ -155,15 +151,15 @@ def _rows_at(name: str, history: Table) -> Statement:
 
 
 def _at(name: str, rows: Statement, comment: str) -> Statement:
-    """Return the statement of a function that returns the same rows, and of what is not known in full a row that says so."""
+    """Return the function that adds to `rows` one row for each name server that is not known in full."""
 
     def nothing(spark_type: str) -> str:
-        # NULL of a type; of a plain one no planner sees that it is, and leaves the rows out before `coverage_at` has run.
+        # NULL of a type. `c.nothing` hides from the planner that it is NULL; else it would drop the rows before `coverage_at` runs.
         if spark_type == "STRING":
             return "c.nothing"
         return f"CAST({'NULL' if '<' in spark_type else 'c.nothing'} AS {spark_type})"
 
-    missing = "NULL: no row of it, it says that others may be missing, and why"
+    missing = "NULL: not a row of the table; it says that rows may be missing, and why"
     columns = tuple(
         of._replace(comment=f"{of.comment}; {missing}") if of.name.endswith("opened_by") else of for of in rows.columns
     )
@@ -177,5 +173,5 @@ SELECT r.* FROM {rows.name}({name}.t) AS r
 
 
 def quoted(text: str) -> str:
-    """Return a text as SQL."""
+    """Return a text as a SQL literal."""
     return "'" + text.replace("'", "''") + "'"

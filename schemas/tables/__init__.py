@@ -1,4 +1,4 @@
-"""A file for each gold table but the histories: its columns with their comments, its key, and its rules.
+"""One file for each gold table except the histories: its columns with comments, its key, and its rules.
 
-The table is named as its file is, in capitals. `schemas.gold` has them all.
+The constant has the file's name in capitals. `schemas.gold` collects all tables.
 """

@@ -1,4 +1,4 @@
-"""The table answer_checks: one request code of one name server on one day: how many answers the replayed registry gives too."""
+"""The table answer_checks: how recorded answers compare with the replayed registry, by day, name server and request code."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from schemas.table import Table, columns, query, rules
 ANSWER_CHECKS = Table(
     "answer_checks",
     "gold",
-    "one request code of one name server on one day: how many answers the replayed registry gives too",
+    "one request code of one name server on one day, with how its recorded answers compare with the replayed registry",
     columns("""
         namesrv_id
         code* INT: Request code: questions (105, 106, 206 ..., 101, 219, 901) and responses to events (103, 205, 322, 327)
         answers* BIGINT: Answers compared
         matched* BIGINT: Equal to the registry at an instant between request and answer
-        same_order* BIGINT: Of the matched: list order equal too
-        same_bytes* BIGINT: Of the matched: equal byte for byte
-        in_flight* BIGINT: Of the matched: not equal to the state at the answer, but to an earlier one in its window
-        explained* BIGINT: Equal only under another order than the one taken, or if a removal or a one-way request lagged, or
-            part by part at several instants
-        unknown_past* BIGINT: Different only in what was not known: yet, in a recording that began mid-life, or of brokers
-            that registered over a connection that cannot be read; or at an address that shows not all of one name server,
-            or several (see findings)
-        mismatched* BIGINT: Equal to no state
+        same_order* BIGINT: Matched answers whose lists are in the same order, too
+        same_bytes* BIGINT: Matched answers that are equal byte for byte
+        in_flight* BIGINT: Matched answers that equal an earlier state in their window, not the state at the answer
+        explained* BIGINT: Answers that are equal only under another order of events than the chosen one, or if a removal or a
+            one-way request took effect later, or with each part at another instant
+        unknown_past* BIGINT: Answers that differ only in rows that are not known: before the recording began, of brokers that
+            registered over an unreadable connection, or at an address that shows part of one name server, or several name
+            servers (see findings)
+        mismatched* BIGINT: Answers that equal no state
         day
     """),
     key=("day", "namesrv_id", "code"),

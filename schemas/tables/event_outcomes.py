@@ -7,34 +7,34 @@ from namesrv_core.machine.draft import Outcome, Step
 from schemas.bronze import EVENT_TABLES, ROUTE_OBSERVATIONS
 from schemas.table import DAY_OF_EFFECT, Table, columns, has_form, is_one_of, reference, rules, union, unique, words
 
-# What a timer starts, not a packet; its ids are in event_outcomes only.
+# Events that a timer starts, not a packet; their ids are in event_outcomes only.
 SYNTHETIC_OPERATIONS = ("scan",)
 _RECORDED = tuple(table.name for table in (*EVENT_TABLES, ROUTE_OBSERVATIONS))
 EVENT_OUTCOMES = Table(
     "event_outcomes",
     "gold",
-    "one event that was not a plain refresh, scans that removed something included; equal heartbeats for which there was no "
-    "live entry are one until there is one",
+    "one event that was not a plain refresh, including scans that removed something; equal heartbeats without a live entry "
+    "share a row until there is an entry",
     columns("""
         namesrv_id
         seq* BIGINT: Position of the event
-        event_id* STRING: Event; for a response to a registration, the registration's with -response
+        event_id* STRING: Id of the event; for a response to a registration, the registration's id with -response
         effect_time* TIMESTAMP: When it took effect
-        events* BIGINT: How many it stands for: 1, or as many heartbeats with outcome unknown_broker; sum them
+        events* BIGINT: Number of events in this row: 1, or the number of heartbeats with outcome unknown_broker; sum them
         last_time* TIMESTAMP: When the last of these took effect
-        operation* STRING: What it was: register_broker, scan, channel_close ...
-        outcome* STRING: What became of it
-        cluster_name STRING: Cluster name in the event; of a close or scan that of brokers_gone[0]
+        operation* STRING: Operation: register_broker, scan, channel_close ...
+        outcome* STRING: Outcome of the event
+        cluster_name STRING: Cluster name in the event; for a close or scan that of brokers_gone[0]
         broker_name STRING: Broker name, likewise
         broker_addr STRING: Broker address, likewise
-        brokers_gone ARRAY<STRUCT<broker_name: STRING, broker_addr: STRING, cluster_name: STRING>>: Brokers that went with a
-            scan or the end of a connection, by name; NULL if none
+        brokers_gone ARRAY<STRUCT<broker_name: STRING, broker_addr: STRING, cluster_name: STRING>>: Brokers that a scan or the
+            end of a connection removed, by name; NULL if none
         topic STRING: Topic in the event
         channel_id STRING: Connection of the event
         detail STRING: Reason of a refusal, exception, or count returned
-        changes* INT: Rows opened and closed by it
+        changes* INT: Number of rows that it opened or closed
         notifications ARRAY<STRUCT<to: STRING, min_broker_id: BIGINT, min_broker_addr: STRING, offline_broker_addr: STRING,
-            ha_broker_addr: STRING>>: 5.x: the NOTIFY_MIN_BROKER_ID_CHANGE (905) that the server sent on it; NULL if none
+            ha_broker_addr: STRING>>: 5.x: the NOTIFY_MIN_BROKER_ID_CHANGE (905) requests that the server then sent; NULL if none
         day
     """),
     key=("day", "namesrv_id", "event_id"),
@@ -96,7 +96,7 @@ _OPERATIONS: dict[type, str] = {
 
 
 def operation_of(event: events.Event, channel_kind: str | None) -> str:
-    """Return what `event_outcomes` calls an event; `channel_kind`: how a connection ended."""
+    """Return the `operation` of an event in `event_outcomes`; `channel_kind`: how a connection ended."""
     refused = event.asked if isinstance(event, events.RefusedRequest) else None
     if isinstance(event, events.ChangeLogged):
         return event.operation
@@ -105,7 +105,7 @@ def operation_of(event: events.Event, channel_kind: str | None) -> str:
 
 
 def detail_of(step: Step) -> str | None:
-    """Return what `event_outcomes` says of a step beside its outcome: an exception, a reason or a count."""
+    """Return the `detail` of a step in `event_outcomes`: an exception, a reason or a count."""
     detail = step.exception or (step.swallowed[0] if step.swallowed else None)
     if detail is None and isinstance(step.result, (int, str)) and not isinstance(step.result, bool):
         detail = str(step.result)

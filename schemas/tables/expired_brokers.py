@@ -14,12 +14,12 @@ EXPIRED_BROKERS = Table(
         broker_name
         broker_addr
         cause* STRING: scan (lease ended) or idle_channel (server closed the silent connection)
-        last_beat_time TIMESTAMP: Last refresh; NULL: only a log tells of the removal
+        last_beat_time TIMESTAMP: Last heartbeat or registration that renewed the lease; NULL: the removal is known only from a log
         heartbeat_timeout_ms BIGINT: Lease in milliseconds; NULL likewise
         removed_time* TIMESTAMP: When it was removed
         removed_by* STRING: event_id of the scan or of the channel event
         detection_lag_ms BIGINT: Milliseconds from the last refresh to the removal; NULL likewise
-        returned_time TIMESTAMP: Next registration that day under the same live key, or that has it in its group again; NULL if none
+        returned_time TIMESTAMP: Next registration that day under the same live key, or back in its group; NULL if none
         returned_by STRING: event_id of that registration
         topics_lost* ARRAY<STRING>: Topics that lost queue data with it
         day

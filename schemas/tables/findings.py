@@ -1,4 +1,4 @@
-"""The table findings."""
+"""The table findings: what an operator should know."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ FINDINGS = Table(
         namesrv_id
         code* STRING: Code from the catalogue
         severity* STRING: critical, warning or info
-        subject* STRING: Broker, topic, cluster or key concerned; of several with one cause the first, and how many more
+        subject* STRING: Broker, topic, cluster or key concerned; if several have one cause, the first and how many more
         from_time* TIMESTAMP: Start
         to_time TIMESTAMP: End; NULL = not over
-        detail STRING: In words, with the first few of what it touches
-        evidence* ARRAY<STRING>: event ids, that which began it first; of many the first 20, and 20 more when it ended
-        brokers* BIGINT: How many broker names it touches
-        broker_names* ARRAY<STRING>: The first ten of them, by name
-        topics* BIGINT: How many topics it touches
-        topic_names* ARRAY<STRING>: The first ten of them, by name
-        begun_with* BIGINT: How many of the evidence it began with; its end added the others
-        told_on* DATE: UTC date on which it was first told
-        ended_on DATE: UTC date on which it was told that it is over; NULL = it is not
+        detail STRING: What happened, in words, with the first few brokers or topics affected
+        evidence* ARRAY<STRING>: event_ids, beginning with the event that began it; the first 20 if many, 20 more at its end
+        brokers* BIGINT: Number of broker names affected
+        broker_names* ARRAY<STRING>: First ten of these broker names, by name
+        topics* BIGINT: Number of topics affected
+        topic_names* ARRAY<STRING>: First ten of these topics, by name
+        begun_with* BIGINT: Number of evidence ids when it began; its end added the others
+        told_on* DATE: UTC date on which it was first reported
+        ended_on DATE: UTC date on which its end was reported; NULL = not over
     """),
     key=("namesrv_id", "code", "subject", "from_time", "evidence", "told_on"),
     partition_by=(CLOSED_MONTH,),

@@ -1,4 +1,4 @@
-"""The table namesrv_settings."""
+"""The table namesrv_settings: the settings with which each day was replayed."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _SOURCES = tuple(source.value for source in Source)
 NAMESRV_SETTINGS = Table(
     "namesrv_settings",
     "gold",
-    "one value of one setting of a name server, as long as it held, by process: with it the day was replayed",
+    "one value of one setting of a name server's process, for as long as it held; the day was replayed with it",
     columns("""
         namesrv_id
-        setting* STRING: version, or a setting as conf/ names it; addresses: if it has several
-        value* STRING: Value; unlimited: longer than any silence that was seen; of addresses all, its id first
+        setting* STRING: version, a setting as named in conf/, or addresses (only of a name server with several)
+        value* STRING: Value; unlimited: longer than any silence seen; for addresses all of them, namesrv_id first
         source* STRING: given (conf; addresses: or an event log), stated (by its answers: version, 319), changed (318),
-            inferred (from answers and closes), inherited (from the process before), default (RocketMQ's; nothing speaks for
-            or against)
-        valid_from TIMESTAMP: Since when; NULL: since before the recording
-        valid_to TIMESTAMP: Until when, exclusive; NULL = still so at the end of the day
-        from_seq* BIGINT: Position since when; 0: since before the recording
+            inferred (from answers and closes), inherited (from the process before), default (RocketMQ's; no evidence for or
+            against it)
+        valid_from TIMESTAMP: Start, inclusive; NULL: before the recording
+        valid_to TIMESTAMP: End, exclusive; NULL = in force at the end of the day
+        from_seq* BIGINT: Position at which the value begins; 0: before the recording
         process_seq* BIGINT: Position of the start of the process; 0: before the recording
-        restart_value* STRING: Value with which the next process starts, as far as is known
+        restart_value* STRING: Value with which the next process will start, as far as known
         answers_for* BIGINT: Answers and closes that only this value explains
         answers_against* BIGINT: Answers and closes that only another value explains
-        evidence* ARRAY<STRING>: The first few that speak for it (event ids)
+        evidence* ARRAY<STRING>: event_ids of the first few answers and closes that support it
         day
     """),
     key=("day", "namesrv_id", "setting", "from_seq"),

@@ -1,4 +1,4 @@
-"""The table order_decisions: events whose order the wire does not show."""
+"""The table order_decisions: chosen orders of events whose order the wire does not show."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from schemas.table import DAY_OF_EFFECT, Table, columns, is_hex, rules
 ORDER_DECISIONS = Table(
     "order_decisions",
     "gold",
-    "events whose order the wire does not show",
+    "one group of events whose order the wire does not show, with the order chosen",
     columns("""
         namesrv_id
         decision_id* STRING: Deterministic id, 32 hex digits
         kind* STRING: register_and_close (a request without response on a connection that closes at once),
             removal_and_registration (a broker's new registration while its old connection ends, or its unregistration waits),
             overlapping_requests,
-            ends_of_shared_channel (each event of its end takes down one of the brokers of a connection, or the same one again)
-        effect_time* TIMESTAMP: When
+            ends_of_shared_channel (a connection of several brokers ends: each event removes one of them, or the same one again)
+        effect_time* TIMESTAMP: When the events took effect
         channel_ids* ARRAY<STRING>: Connections concerned
-        event_ids* ARRAY<STRING>: The events, in the default order
-        alternatives* ARRAY<STRING>: The orders in words, the default first
-        chosen* INT: Which alternative was taken, from 0
-        answers_for* BIGINT: Answers that only the chosen order explains, of those looked at until one decided
-        answers_against* BIGINT: Answers of these that only another order explains
-        evidence_for* ARRAY<STRING>: Those answers (event ids)
-        evidence_against* ARRAY<STRING>: The answers that only another order explains (event ids)
+        event_ids* ARRAY<STRING>: event_ids of the events, in the default order
+        alternatives* ARRAY<STRING>: Possible orders in words, the default first
+        chosen* INT: Index of the chosen alternative, from 0
+        answers_for* BIGINT: Answers that only the chosen order explains; answers are examined until one decides
+        answers_against* BIGINT: Answers that only another order explains, of those examined
+        evidence_for* ARRAY<STRING>: event_ids of the answers that only the chosen order explains
+        evidence_against* ARRAY<STRING>: event_ids of the answers that only another order explains
         day
     """),
     key=("day", "namesrv_id", "decision_id"),

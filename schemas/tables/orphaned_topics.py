@@ -1,4 +1,4 @@
-"""The table orphaned_topics: one interval in which a topic was routed but could not be served as it looks."""
+"""The table orphaned_topics: intervals in which a topic was routed but could not be served as its route says."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REASONS = ("no_broker_address", "no_live_broker", "no_master", "no_writable_que
 ORPHANED_TOPICS = Table(
     "orphaned_topics",
     "gold",
-    "one interval in which a topic was routed but could not be served as it looks",
+    "one interval in which a topic was routed but could not be served as its route says",
     columns("""
         namesrv_id
         topic* STRING: Topic
@@ -56,7 +56,7 @@ ORPHANED_TOPICS = Table(
                      ORDER BY valid_from, valid_to NULLS LAST) AS next_from
             FROM orphaned_topics""",
         ),
-        # A registration that changes nothing may still begin or end a residual topic: it says what the broker has.
+        # A registration that changes no row may still begin or end a residual topic, because it lists the broker's topics.
         known_event("orphaned_topics", "opened_by", "CAST(judged.valid_from AS DATE) = judged.day", _OR_REGISTRATION),
         known_event("orphaned_topics", "closed_by", also=_OR_REGISTRATION),
     ),

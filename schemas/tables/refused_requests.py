@@ -1,4 +1,4 @@
-"""The table refused_requests: why does this broker not appear?"""
+"""The table refused_requests: refused requests by hour, which tell why a broker does not appear."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ _OUTCOMES = tuple(
 REFUSED_REQUESTS = Table(
     "refused_requests",
     "gold",
-    "one hour of what one client asked for one broker, or for none, and was refused for one reason",
+    "one hour of one client's refused requests for one broker, or for none, with one operation, outcome and reason",
     columns("""
         namesrv_id
         hour* TIMESTAMP: Start of the hour
-        operation* STRING: What was asked for: register_broker, query_data_version ..., as in event_outcomes
+        operation* STRING: Operation, as in event_outcomes: register_broker, query_data_version ...
         cluster_name STRING: Cluster name in the request; NULL if absent
         broker_name STRING: Broker name, likewise
         broker_addr STRING: Broker address, likewise
-        client STRING: Host that asked, by its connection, which may be a proxy's; NULL where there is none
-        outcome* STRING: refused_request (its answer says that it failed), refused_lone_topic (a first registration with
+        client STRING: Host of the connection, which may be a proxy; NULL without a connection
+        outcome* STRING: refused_request (the answer says that it failed), refused_lone_topic (a first registration with
             exactly one topic), rejected_state_version (the broker id is held by an address with a newer state version)
-        reason STRING: Why, as far as the answer or the rule says it; NULL if it does not
-        requests* BIGINT: How many there were
-        first_time* TIMESTAMP: When the first of them took effect
-        last_time* TIMESTAMP: When the last did
-        first_event* STRING: event_id of the first
-        last_event* STRING: event_id of the last
+        reason STRING: Reason that the answer or the rule gives; NULL if none
+        requests* BIGINT: Number of requests
+        first_time* TIMESTAMP: When the first request took effect
+        last_time* TIMESTAMP: When the last request took effect
+        first_event* STRING: event_id of the first request
+        last_event* STRING: event_id of the last request
         day
     """),
     key=(

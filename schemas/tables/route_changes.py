@@ -14,13 +14,13 @@ ROUTE_CHANGES = Table(
         seq* BIGINT: Position of the event that changed it
         effect_time* TIMESTAMP: When it changed
         caused_by* STRING: event_id that changed it
-        change* STRING: appeared, changed, vanished, or learned: an answer showed what had been so before
-        parts ARRAY<STRUCT<part: STRING, name: STRING, text: STRING>>: What differs from the route before; of a route that
-            came or went, all of it
-        groups_before* INT: Groups in the route before; 0: there was none
-        groups_after* INT: Groups in the route after; 0: there is none
-        length_before* BIGINT: Characters of the route before as JSON, likewise
-        length_after* BIGINT: Characters of the route after
+        change* STRING: appeared, changed, vanished, or learned (an answer showed a state that had begun earlier)
+        parts ARRAY<STRUCT<part: STRING, name: STRING, text: STRING>>: Parts that differ from the route before; all parts of a
+            route that appeared or vanished
+        groups_before* INT: Groups in the route before; 0: there was no route
+        groups_after* INT: Groups in the route after; 0: there is no route
+        length_before* BIGINT: Characters of the route before as JSON
+        length_after* BIGINT: Characters of the route after as JSON
         day
     """),
     key=("day", "namesrv_id", "topic", "seq"),

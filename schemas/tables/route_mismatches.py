@@ -1,4 +1,4 @@
-"""The table route_mismatches."""
+"""The table route_mismatches: answers that the replayed registry does not give."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ ROUTE_MISMATCHES = Table(
     "one answer that the replayed registry does not give at any instant between request and answer; should be empty",
     columns("""
         namesrv_id
-        event_id* STRING: Answer, in route_observations
+        event_id* STRING: event_id of the answer in route_observations, or of the event whose response it is
         code* INT: Request code
         subject STRING: Topic or cluster asked about
         request_time* TIMESTAMP: When the request had arrived
         answer_time* TIMESTAMP: When the answer left
-        classification* STRING: mismatched, or the class that explains it: order_decision, unknown_past, unseen_broker (it
-            shows brokers that nobody registered, and there were connections that cannot be read), removal_under_way,
-            one_way_under_way (equal to the state before a removal that another thread makes, or before a one-way request,
-            that had begun up to 100 ms before the question), changes_under_way (several requests were answered in between: each
-            broker is shown as it was at some instant between question and answer, not all as at the same)
-        decision_id STRING: Order decision that explains it
-        answered STRING: What the name server answered: header fields and body, each on a line, or remark
-        expected STRING: What the replayed registry says at the answer, likewise
+        classification* STRING: mismatched, or the class that explains it: order_decision; unknown_past; unseen_broker (the
+            answer shows brokers without a recorded registration, and some connections are unreadable); removal_under_way or
+            one_way_under_way (the answer equals the state before a removal in another thread, or before a one-way request,
+            that began up to 100 ms before the question); changes_under_way (several requests were answered in between: each
+            broker is shown as at some instant between question and answer, but not all as at the same instant)
+        decision_id STRING: Order decision that explains it; NULL if none
+        answered STRING: Recorded answer: header fields and body, each on a line, or remark
+        expected STRING: Answer of the replayed registry at the time of the answer, likewise
         day
     """),
     key=("day", "namesrv_id", "event_id"),

@@ -1,4 +1,4 @@
-"""The tables of what no interval tells of a name server: last beats, map capacities, what is known."""
+"""Tables of a name server's state that no interval holds: last heartbeats, map capacities, past knowledge."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from schemas.table import Table, columns, is_one_of, rules
 LAST_HEARTBEATS = Table(
     "last_heartbeats",
     "internal",
-    "one live entry at the end of a day, and when it was renewed last",
+    "one live entry at the end of a day, with the time of its last renewal",
     columns("""
         namesrv_id
         cluster_name STRING: Cluster in the key (5.x); NULL in 4.x
@@ -28,13 +28,13 @@ LAST_HEARTBEATS = Table(
 MAP_CAPACITIES = Table(
     "map_capacities",
     "internal",
-    "one map of a name server that had, at the end of the day, more buckets than the keys in it need",
+    "one map of a name server that had more buckets at the end of the day than its keys need",
     columns("""
         namesrv_id
         map_table* STRING: Table of the registry: topic_queue_table, broker_live_table ...
-        is_inner* BOOLEAN: It is the map under outer_key; FALSE: the table's own
-        outer_key STRING: Topic, cluster or namespace whose map it is; NULL: the table's own, or a null key
-        capacity* INT: Number of buckets: it grew with what the map held, and never shrinks
+        is_inner* BOOLEAN: TRUE: the inner map under outer_key; FALSE: the table's own map
+        outer_key STRING: Topic, cluster or namespace of an inner map; NULL: the table's own map, or a null key
+        capacity* INT: Number of buckets; it grows with the map's keys and never shrinks
         day
     """),
     key=("day", "namesrv_id", "map_table", "is_inner", "outer_key"),
@@ -54,23 +54,23 @@ def map_capacity_row(of: MapCapacity) -> dict[str, Any]:
 
 
 def map_capacity_of(row: Mapping[str, Any]) -> MapCapacity:
-    """Return what a row of `map_capacities` says."""
+    """Return the map capacity of a row of `map_capacities`."""
     return MapCapacity(row["map_table"], row["is_inner"], row["outer_key"], row["capacity"])
 
 
 PAST_KNOWLEDGE = Table(
     "past_knowledge",
     "internal",
-    "one thing that is known, or in doubt, of a name server whose recording began in the middle of its life",
+    "one fact that is known or in doubt about a name server whose recording began in the middle of its life",
     columns("""
         namesrv_id
-        what* STRING: known, doubted, listed, beat or setting
-        about* STRING: History table (without _history), or what has no rows of its own
+        what* STRING: Kind of fact: known, doubted, listed, beat or setting
+        about* STRING: History table (without _history), or something that has no rows of its own
         one STRING: First part of the key: topic, broker name, cluster ...
         other STRING: Second part of the key
-        any_one* BOOLEAN: It holds for every first part
-        any_other* BOOLEAN: It holds for every second part
-        number* BIGINT: Serial number: the later of known and doubted counts; or a time or a setting
+        any_one* BOOLEAN: TRUE: the fact holds for every first part
+        any_other* BOOLEAN: TRUE: the fact holds for every second part
+        number* BIGINT: Serial number (of known and doubted the later counts), a time, or a setting
         day
     """),
     key=("day", "namesrv_id", "what", "about", "one", "other", "any_one", "any_other"),

@@ -1,4 +1,4 @@
--- The last value of each setting of a name server, and how it is known.
+-- The last value of each setting of a name server, with its source.
 SELECT
     namesrv_id, setting,
     arg_max(

@@ -1,4 +1,4 @@
--- Events that share their position with one that keeps it, and where they go.
+-- Events whose position another event keeps, with their new positions.
 WITH ranked AS (
     SELECT *, row_number() OVER (PARTITION BY namesrv_id, seq ORDER BY namesrv_addr <> namesrv_id, namesrv_addr, event_id) AS place,
         max(seq) OVER (PARTITION BY namesrv_id, seq // 1000) AS last_seq

@@ -1,7 +1,7 @@
--- The rows that a table had at an instant, and nothing of rows that may be missing
+-- The rows of the table at t, without rows for what may be missing
 -- parameter t TIMESTAMP: Instant
 {declared}
--- column valid_from TIMESTAMP: Since when it has been so
+-- column valid_from TIMESTAMP: Since when the row is as shown
 -- column opened_by STRING: event_id that made it so
 -- columns: known
 -- column coverage STRING: What is known of the name server at t: in full or in part

@@ -1,5 +1,6 @@
--- The broker names of which name servers that share brokers knew other topics than each other for longer than $diverged_us, or
--- when they were first compared. `routed`: what each routed to a broker name since when; `served`: while its registry was there and known.
+-- Broker names for which name servers that share brokers had different topics for longer than $diverged_us, or at their first
+-- comparison. `routed`: what each name server routed to a broker name, and since when; `served`: times in which its registry
+-- existed and was known.
 WITH points AS (
     SELECT broker_name, at_us FROM routed
     UNION

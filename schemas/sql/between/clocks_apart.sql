@@ -1,5 +1,5 @@
--- Name servers that saw the same data versions at other times. A broker registers with all name servers at once. One that was
--- down sees old versions late, hence the median of several.
+-- Pairs of name servers that saw the same data versions at different times. A broker registers with all name servers at once. A
+-- name server that was down sees old versions late, hence the median of several.
 WITH apart AS (
     SELECT
         one.namesrv_id, other.namesrv_id AS other_id, one.seen_time, one.seen_by,

@@ -1,5 +1,5 @@
--- Which topics a name server routed to each broker name, and since when, as two numbers: how many, and the exclusive-or of their
--- hashes. A row that goes on with other queues is no step.
+-- The set of topics that a name server routed to each broker name since when, as two numbers: their count and the exclusive-or of
+-- their hashes. A row that only continues with other queues is no step.
 SELECT
     broker_name, epoch_us(moved) AS at_us, CAST(sum(sum(step)) OVER so_far AS BIGINT) AS topics,
     bit_xor(bit_xor(hash(topic))) OVER so_far AS parity

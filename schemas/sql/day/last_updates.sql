@@ -1,6 +1,6 @@
--- Live entries of a day with when they were renewed last in it: `beats` tells it of those that were open when it ended.
+-- Live entries of a day with their last renewal in it. For entries open when the day ended, `beats` has the last renewal.
 SELECT live.* REPLACE (
-    -- a log, which tells no lease either, tells it of none
+    -- an entry known only from a log has neither a lease nor a last renewal
     if(live.heartbeat_timeout_ms IS NULL, NULL,
         coalesce(if(live.valid_to IS NULL, beats.last_update_time, live.last_update_time), live.first_update_time)) AS last_update_time
 )

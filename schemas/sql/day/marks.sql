@@ -1,4 +1,4 @@
--- Where the life of a name server, or its recording, was broken off.
+-- Instants at which the life of a name server, or its recording, began or broke off.
 WITH gaps AS (
     SELECT event_id, effect_time AS begin, make_timestamptz(CAST(detail AS BIGINT) * 1000) AS until
     FROM event_outcomes WHERE outcome = 'unrecorded'

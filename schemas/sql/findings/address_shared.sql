@@ -1,4 +1,4 @@
--- An address whose answers go back and forth between states that no registration explains: several name servers behind one balancer.
+-- An address whose answers alternate between states that no registration explains: several name servers behind one load balancer.
 -- meaning: several name servers answer at one address: its traffic belongs to no single one
 -- severity: warning
 -- remedy: Record behind the balancer, where each name server has its own address

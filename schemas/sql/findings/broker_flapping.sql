@@ -1,4 +1,4 @@
--- Live entries that went three times and more within an hour; an hour that began before midnight is told with the day after, too.
+-- Live entries removed three times or more within an hour. An hour that began before midnight is reported with the next day, too.
 -- meaning: a live entry was removed three times or more within an hour
 -- severity: critical
 -- threshold: flapping_within_s
@@ -10,11 +10,11 @@ WITH gone AS (
         lag(us) OVER entry AS before, lead(us) OVER entry AS after,
         min(us) FILTER (l.valid_to >= $start) OVER (PARTITION BY l.cluster_name, l.broker_addr) AS first_today
     FROM broker_live_history AS l
-    -- a row that is replaced by the same event is no departure
+    -- a row replaced by the same event is no departure
     ANTI JOIN broker_live_history AS next
         ON next.cluster_name IS NOT DISTINCT FROM l.cluster_name
         AND next.broker_addr IS NOT DISTINCT FROM l.broker_addr AND next.opened_at.seq = l.closed_at.seq
-    -- nor is the end of the name server's own process
+    -- the end of the name server's own process is no departure either
     ANTI JOIN event_outcomes AS o
         ON o.event_id = l.closed_by AND o.operation IN ('namesrv_stopped', 'namesrv_started')
     WHERE l.closed_by IS NOT NULL

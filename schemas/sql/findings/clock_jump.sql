@@ -1,4 +1,4 @@
--- Recording clocks that went back: the order of what was recorded contradicts its times.
+-- Recording clocks that went back: the order of the records contradicts their times.
 -- meaning: the clock of a recording went back
 -- severity: warning
 -- remedy: Let NTP slew the recorder's clock instead of stepping it

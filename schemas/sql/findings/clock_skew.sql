@@ -1,4 +1,4 @@
--- Brokers whose data version is from the future: their clocks disagree with the one with which they were recorded.
+-- Brokers whose data version is from the future: their clock disagrees with the recorder's.
 -- meaning: a data version is from the future, or two name servers were recorded by clocks that disagree
 -- severity: warning
 -- threshold: clock_ahead_ms

@@ -1,6 +1,6 @@
--- Times in which two addresses claimed one id of a group, its master's or a slave's: one was refused for an older state version, or
--- they took the place from each other. One that is replaced once is none. Brokers send heartbeats every 30 s; claims two minutes
--- apart are others.
+-- Times in which two addresses claimed one id of a group, a master's or a slave's: one was refused for an older state version, or
+-- they replaced each other in turn. A single replacement is no claim. Brokers send heartbeats every 30 s, so claims two minutes
+-- apart are separate ones.
 -- meaning: two addresses claim to be the master of one group, or a slave of it with the same id
 -- severity: critical of a master, warning of a slave
 -- remedy: Stop one of the two, or give it another id; find out whether a controller or a script started a second one
@@ -17,7 +17,7 @@ claims AS (
     FROM holders
     WHERE closed_before = opened_by AND addr_before <> broker_addr
     UNION ALL
-    -- the id that was refused is the one that its address had
+    -- the outcome does not name the refused id: take the id that the address had
     SELECT o.broker_name, coalesce(h.broker_id, 0), o.broker_addr, o.effect_time, o.event_id, 1
     FROM event_outcomes AS o
     LEFT JOIN (

@@ -1,5 +1,6 @@
--- Brokers whose lease ran out, and that were removed: they fell silent, or were refused (`heard`). One that is not back by the end
--- of its day is waited for, not for ever; the day's live entries and groups say whether it has come back since. `expired_before`: rows of earlier days.
+-- Brokers that were removed because their lease ran out: they fell silent, or were refused (`heard`). A broker that is not back by
+-- the end of its day is looked for on later days, up to a limit, in the day's live entries and groups. `expired_before`: rows of
+-- earlier days.
 -- meaning: a broker fell silent, or was refused, until its lease ran out and it was removed
 -- severity: critical if topics lost queues, else warning
 -- remedy: Find out whether the broker or its host stood still, or why it was refused; detection_lag_ms says how long clients kept sending to it

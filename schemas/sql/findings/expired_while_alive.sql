@@ -1,5 +1,5 @@
--- Brokers that were removed although they spoke: something came of them (`heard`) between what renewed their lease last and
--- their removal, and they were back soon. A broker that is frozen, or cut off, says nothing.
+-- Brokers that were removed although they were alive: they sent something (`heard`) between the last renewal of their lease and
+-- their removal, and they were back soon. A broker that is frozen, or cut off, sends nothing.
 -- meaning: a broker was removed although its heartbeats arrived, and was back within a minute
 -- severity: warning
 -- threshold: back_within_s

@@ -1,5 +1,5 @@
 -- Brokers whose registrations are longer than a frame may be (16 MiB): the name server closes the connection at each, until one
--- fits. `too_long`: such frames; whose they are, their header says, else the live entry of their connection or of their host.
+-- fits. `too_long`: these frames. Their header names the broker, else the live entry of their connection or host does.
 -- meaning: a broker's registrations are longer than a frame may be: the name server closes the connection each time
 -- severity: critical
 -- remedy: Set enableSplitRegistration or compressedRegister on the broker, or delete topics that nobody needs

@@ -1,5 +1,5 @@
--- Addresses that stood in a group without a live entry for long, or with one that only another broker name at the same address
--- renews (`silent`). What began before the day before begins with the day here; the finding that stands has the event that began it.
+-- Addresses that were in a group for long without a live entry, or with one that only another broker name at the same address
+-- renews (`silent`). What began before the previous day begins with this day here; the open finding has the event that began it.
 -- meaning: an address is in a group without a live entry, or with one that only another broker renews
 -- severity: critical
 -- threshold: ghost_after_s
@@ -30,7 +30,7 @@ gaps AS (
     WHERE s.broker_addr IS NOT NULL
     GROUP BY s.broker_name, s.broker_id, s.broker_addr, s.since, s.event_id, s.valid_to, s.closed_by
     HAVING NOT coalesce(bool_or(l.valid_from <= s.since AND (l.valid_to IS NULL OR l.valid_to > s.since)), FALSE)
-    -- what had begun before the day is not to be told from its beginning, too
+    -- a state that had begun before the day is not reported again from the day's start
     QUALIFY s.since = min(s.since) OVER (PARTITION BY s.broker_name, s.broker_id, s.broker_addr, s.valid_to, next_time)
 ),
 

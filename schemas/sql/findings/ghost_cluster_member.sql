@@ -1,5 +1,5 @@
--- Broker names in a cluster's set whose group had gone: nothing but its members takes a name out of a set, and only out of that
--- of the cluster that they name when they leave. What began before the day begins with it here.
+-- Broker names in a cluster's set whose group is gone. Only a leaving member takes a name out of a set, and only out of the set
+-- of the cluster that it names when it leaves. What began before the day begins with the day here.
 -- meaning: a cluster still lists a broker name whose group is gone
 -- severity: warning
 -- remedy: Start a broker of that name in that cluster and shut it down in order, or restart the name servers one by one

@@ -1,5 +1,5 @@
--- Times of which nothing was recorded. Where the recorder says so, or connections went on that a silent name server would have
--- closed, nothing is made up for the gap; where all brokers at once only fell silent, it cannot be distinguished from an outage.
+-- Times of which nothing was recorded. The recorder says so, or connections continued that a silent name server would have
+-- closed: then the replay assumes no events in the gap. If all brokers fell silent at once, a gap looks the same as an outage.
 -- meaning: nothing was recorded
 -- severity: warning
 -- remedy: Check the recorder; what the tables say of the gap is only believed
@@ -10,7 +10,7 @@ WITH unrecorded AS (
 ),
 
 silenced AS (
-    -- Brokers whose lease ran out when no other live entry outlived them. One that did is soon found: nobody counts them.
+    -- Brokers whose lease ran out while no other live entry outlived them. The anti join stops at the first such entry.
     SELECT DISTINCT
         e.cluster_name, e.broker_addr, e.removed_by, epoch_us(e.removed_time) AS removed_us, e.last_beat_time, e.returned_time,
         h.beats IS NOT NULL AS is_heard
@@ -41,7 +41,7 @@ SELECT
 FROM unrecorded
 WHERE until > effect_time + INTERVAL 1 MILLISECOND
 UNION ALL
--- So short is one that a request leaves which could not be read. Where packets were cut, there are many.
+-- An unreadable request leaves a gap this short. A capture with cut packets has many of them.
 SELECT
     'warning', namesrv_id, min(effect_time), max(until),
     'what may have changed it could not be read, ' || count(*)
@@ -58,10 +58,10 @@ SELECT
     list(removed_by ORDER BY removed_us)[1:20]
 FROM waves
 GROUP BY wave
--- Where one was back before another fell silent, they were never all silent together; nor were they where one spoke.
+-- If one broker was back before another fell silent, or one sent anything, they were never all silent together.
 HAVING count(*) > 1 AND NOT bool_or(is_heard) AND (min(returned_time) IS NULL OR min(returned_time) > max(last_beat_time))
 UNION ALL
--- One that no broker had ended when its day did ends with the first that registers.
+-- A gap still open at the end of its day ends with the first registration of a broker.
 SELECT s.severity, s.subject, s.from_time, f.valid_from, s.detail, list_append(s.evidence, f.opened_by)
 FROM standing AS s, (
     SELECT min(valid_from) AS valid_from, arg_min(opened_by, valid_from) AS opened_by

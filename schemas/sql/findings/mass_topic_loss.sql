@@ -1,5 +1,5 @@
--- Events with which five topics and more lost their route. `deleting`: registrations among them. Only one setting lets a
--- registration take the route of what it does not list.
+-- Events by which five topics or more lost their route. `deleting`: the registrations among them. Only one setting lets a
+-- registration remove the route of topics that it does not list.
 -- meaning: many topics lost their route with one event
 -- severity: critical; info if the name server stopped
 -- threshold: many_topics

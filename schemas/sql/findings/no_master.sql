@@ -1,5 +1,5 @@
--- Groups with members of which none has id 0. What began before the day begins with the day here; the finding that stands has the
--- event that began it.
+-- Groups with members of which none has id 0. What began before the day begins with the day here; the open finding has the event
+-- that began it.
 -- meaning: a group has members, but none with id 0
 -- severity: critical; warning where a slave may act as master
 -- remedy: Start the master, or let a slave take its place: until then nothing can be written to the group
@@ -27,7 +27,7 @@ steps AS (
 states AS (
     SELECT
         *, sum(members) OVER so_far > 0 AND sum(masters) OVER so_far = 0 AS no_master,
-        -- many steps lie before the day: of those only the last one is a state of the day
+        -- of the many steps before the day, only the last one is still in force on the day
         coalesce(lead(since) OVER so_far >= $start, TRUE) AS is_of_day
     FROM steps
     WINDOW so_far AS (PARTITION BY broker_name ORDER BY seq)

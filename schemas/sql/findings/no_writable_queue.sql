@@ -1,4 +1,4 @@
--- Topics that nobody could send to, but those that nobody is meant to send to.
+-- Topics that nobody could send to, except those that clients do not send to.
 -- meaning: nobody could send to a topic
 -- severity: critical
 -- threshold: unwritable_after_ms
@@ -7,7 +7,7 @@ SELECT
     'critical' AS severity, t.topic AS subject, valid_from AS from_time, valid_to AS to_time,
     'no queue with write permission on a broker name with a master' AS detail,
     [opened_by, closed_by] AS evidence, [t.topic] AS topic_names,
-    -- those by whose event it began
+    -- the broker names of the event that began it
     coalesce(list_transform(o.brokers_gone, lambda gone: gone.broker_name), [o.broker_name]) AS broker_names
 FROM orphaned_topics AS t
 LEFT JOIN event_outcomes AS o ON o.event_id = t.opened_by

@@ -1,12 +1,12 @@
--- Times in which a name server without a live broker was asked for routes. `asked`: first and last question of each hour, and the
--- answers to them, which are evidence. What began before the day before begins with the day here; what was there when the
--- recording began, with it.
+-- Times in which a name server without a live broker was asked for routes. `asked`: first and last question of each hour, and
+-- their answers, which are the evidence. What began before the previous day begins with this day here; a state that existed when
+-- the recording began, begins with the recording.
 -- meaning: no broker registers with a name server any more, but clients still ask it for routes
 -- severity: critical
 -- threshold: abandoned_after_s
 -- remedy: Take it out of the clients' namesrvAddr, or add it to that of the brokers
 WITH lives AS (
-    -- an entry whose lease has ended may stay: no scan removes one that has no place in a group any more
+    -- an entry with an ended lease may stay: no scan removes an entry that is no longer in a group
     SELECT
         valid_from, opened_by, epoch_us(last_update_time) + 1000 * least(heartbeat_timeout_ms, 1000000000000) AS lease_us,
         coalesce(epoch_us(valid_to), 9223372036854775807) AS gone_us, closed_by
@@ -21,7 +21,7 @@ steps AS (
     UNION ALL
     SELECT epoch_us(effect_time), 0, event_id FROM event_outcomes WHERE operation = 'namesrv_started'
     UNION ALL
-    -- the state with which the day began, or the recording
+    -- the state at the beginning of the day, or of the recording
     SELECT
         if(
             (SELECT count(*) FROM standing) > 0, epoch_us($start),

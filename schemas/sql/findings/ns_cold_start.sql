@@ -1,7 +1,7 @@
--- Starts of a name server: it knows no route until brokers register again; one that ends before that begins with the next one, as
--- where a name server crashes again and again. It lasts until all topics are back that were lost with a process before, or deleted
--- since, until the next stop or start, or until they are not waited for any more; the first start until the first route. Of one
--- that outlasts its day the names that it tells are looked for.
+-- Starts of a name server: it knows no route until brokers register again. A start that is followed by another before that counts
+-- with the next one, as when a name server crashes again and again. The first start lasts until the first route. Any other start
+-- lasts until all topics lost with an earlier process are back or deleted, until the next stop or start, or until the wait for
+-- them ends. If it outlasts its day, the topics that the finding names are looked for.
 -- meaning: a name server started: it knows no route until brokers register again, and topics that it had are not back
 -- severity: warning
 -- remedy: Restart name servers one by one, and wait until the brokers are back; create or register the topics that stay away

@@ -1,6 +1,7 @@
--- Broker names of which a name server lacked topics that others routed to them. `queues`: rows of their topic_queue_history on
--- the day; `served`: while each name server's registry was there and known; those in it share brokers. `standing`: of all of them.
--- What began before the day begins with it here; the first evidence of the standing finding of its broker tells what began it.
+-- Broker names for which a name server lacked topics that others routed to them. `queues`: the day's rows of topic_queue_history;
+-- `served`: times in which each name server's registry existed and was known, of name servers that share brokers; `standing`: the
+-- open findings of all of them. What began before the day begins with the day here; the first evidence of the broker's open finding
+-- is what began it.
 -- meaning: a name server lacked topics that others routed to a broker
 -- severity: warning
 -- threshold: diverged_after_s
@@ -70,7 +71,7 @@ lacks AS (
     GROUP BY namesrv_id, broker_name, topic, stretch
 ),
 
--- which finding that stands is of a broker: one that names it, or else one that has more brokers than it names
+-- the open finding of a broker: one that names it, or else one that has more brokers than it names
 stood AS (
     SELECT DISTINCT ON (l.namesrv_id, l.broker_name) l.namesrv_id, l.broker_name, s.evidence[1] AS begun_by
     FROM (SELECT DISTINCT namesrv_id, broker_name FROM lacks WHERE is_first) AS l
@@ -95,7 +96,7 @@ ended AS (
     WHERE l.until_us - l.from_us >= $diverged_us OR is_standing
 ),
 
--- lacks of one broker that overlap are one
+-- overlapping times of one broker are joined
 apart AS (
     SELECT
         *, coalesce(from_us > max(until_us) OVER (

@@ -1,7 +1,7 @@
 -- Name servers of one cluster that share no broker, of which one refused topics (TOPIC_NOT_EXIST) that another routed. `refused`:
--- such answers of the day, by name server and topic; `queues`: rows of their topic_queue_history on the day; `served`: while each
--- one's registry was there and known; `fleet` of each: those that share brokers. `standing`: of all of them. What began before
--- the day begins with it here.
+-- such answers of the day, by name server and topic; `queues`: the day's rows of topic_queue_history; `served`: times in which each
+-- registry existed and was known; `fleet`: the name servers that share brokers; `standing`: the open findings of all of them. What
+-- began before the day begins with the day here.
 -- meaning: name servers of one cluster share no broker: one refuses clients the topics that another routes
 -- severity: critical
 -- threshold: diverged_after_s

@@ -6,7 +6,7 @@ SELECT
     if(reason = 'no_live_broker', 'routed to addresses of which none is live', 'routed to broker names without any address')
         AS detail,
     [opened_by, closed_by] AS evidence, [t.topic] AS topic_names,
-    -- those by whose event it began
+    -- the broker names of the event that began it
     coalesce(list_transform(o.brokers_gone, lambda gone: gone.broker_name), [o.broker_name]) AS broker_names
 FROM orphaned_topics AS t
 LEFT JOIN event_outcomes AS o ON o.event_id = t.opened_by

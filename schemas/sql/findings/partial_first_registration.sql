@@ -1,6 +1,6 @@
--- Brokers that came with a single topic (5.x refuses such a registration), until they had another one, and brokers that came back
--- for longer without topics that their group had when it went, until these are back; both until the group goes again. Of what a name
--- server lost when it stopped NS_COLD_START tells; of one that outlasts its day the topics that it names are looked for.
+-- Brokers that first registered a single topic (5.x refuses such a registration), until they had another one; and brokers that came
+-- back, for longer, without topics that their group had when it left, until these are back. Both end when the group leaves again.
+-- NS_COLD_START reports what a name server lost when it stopped. If it outlasts its day, the topics that it names are looked for.
 -- meaning: a broker registered a single topic (refused, or routed for that topic only), or came back without topics that it had
 -- severity: warning
 -- threshold: back_within_s
@@ -35,7 +35,7 @@ returns AS (
     ASOF JOIN members AS m ON m.broker_name = l.broker_name AND m.opened_at.seq > l.seq
     ASOF LEFT JOIN ends AS n ON n.broker_name = l.broker_name AND n.seq > m.opened_at.seq
     WHERE m.valid_from >= $start
-    -- what went first, and came back once, has gone last
+    -- a topic that left earlier and came back in between counts by its last departure
     QUALIFY l.seq = max(l.seq) OVER (PARTITION BY l.broker_name, m.opened_at.seq)
 ),
 
@@ -89,7 +89,7 @@ SELECT
     [broker_name] AS broker_names,
     CAST([] AS VARCHAR[]) AS topic_names
 FROM partial
--- those of a broker of which a finding stands are its own, until it ends
+-- new registrations of a broker with an open finding belong to that finding, until it ends
 ANTI JOIN standing AS s
     ON s.subject = concat_ws(' ', partial.broker_name, partial.broker_addr) AND len(s.topic_names) = 0
     AND NOT EXISTS (

@@ -1,4 +1,4 @@
--- Registered addresses that other machines can hardly reach, those of a cluster and day together. `address_kind` says why.
+-- Registered addresses that other machines can hardly reach, one row for a cluster and day. `address_kind` gives the reason.
 -- meaning: registered addresses that other machines can hardly reach: loopback, unspecified, link-local, a container's, or without a port
 -- severity: info
 -- remedy: Set brokerIP1 and listenPort to an address that clients reach

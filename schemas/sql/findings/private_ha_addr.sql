@@ -1,6 +1,6 @@
--- Addresses for replication that slaves can hardly reach, those of a cluster and host together: of such a kind, or the same for
--- two hosts of one group. Of a broker that is itself at such a host PRIVATE_ADDR tells. What began before the day begins with it
--- here.
+-- Replication addresses that slaves can hardly reach, one row for a cluster and host: of a kind as in PRIVATE_ADDR, or given by two
+-- hosts of one group. If the broker itself is at such a host, PRIVATE_ADDR reports it. What began before the day begins with the
+-- day here.
 -- meaning: a haServerAddr that slaves can hardly reach: of a kind as in PRIVATE_ADDR, or given by two hosts of one group
 -- severity: warning
 -- remedy: Set brokerIP2 to an address that the group's slaves reach; until then slaves may replicate nothing

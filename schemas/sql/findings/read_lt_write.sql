@@ -1,4 +1,4 @@
--- Queues that are written to and that nobody reads, those of a cluster and day together.
+-- Queues that are written to and that nobody reads, one row for a cluster and day.
 -- meaning: nobody reads queues that are written to
 -- severity: warning
 -- remedy: Raise readQueueNums to writeQueueNums, or finish the scaling that was begun

@@ -1,5 +1,5 @@
--- Brokers whose registrations were refused, until one was taken (`taken`). What is refused within two minutes again, though one was
--- taken, has one cause. A single topic that 5.x refuses is PARTIAL_FIRST_REGISTRATION.
+-- Brokers whose registrations were refused, until one was accepted (`taken`). Refusals less than two minutes apart have one cause,
+-- even if one was accepted in between. PARTIAL_FIRST_REGISTRATION reports single topics that 5.x refuses.
 -- meaning: a broker's registrations were refused
 -- severity: critical
 -- remedy: Look at the reason: a 4.x name server cannot read a compressed registration of a 5.x broker (compressedRegister)

@@ -1,4 +1,4 @@
--- Name servers whose answers show brokers that send heartbeats to another one alone: they may be one process under several addresses.
+-- Name servers whose answers show brokers that send heartbeats only to another one: they may be one process with several addresses.
 -- meaning: several name servers seem to be one process with several addresses: not joined unless conf/ or --join-addresses says so
 -- severity: warning
 -- remedy: Put the lines of the detail into conf/, or list them in apart there if they are different servers; for one run: nightly --join-addresses

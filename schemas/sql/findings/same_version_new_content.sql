@@ -1,4 +1,4 @@
--- Brokers that reported other topics under a data version that they had used for some of them before.
+-- Brokers that reported different topics under a data version that they had already used.
 -- meaning: a broker changed its topics but kept its data version, so that name servers need not take them over
 -- severity: warning
 -- remedy: Make the broker raise its version: change a topic on it, or restart it

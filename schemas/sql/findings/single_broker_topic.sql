@@ -1,13 +1,13 @@
--- Topics on one broker name at the end of the day though its cluster has more, those of a cluster and day together; RocketMQ's
--- own topics left out. It begins when the topic came, was lost elsewhere, or its cluster got a second broker, whatever was last; if
--- that was before the day, with the finding that told of it. One of which no topic is left ended when the last of these that it
--- names came elsewhere, or went, or its cluster had one broker left.
+-- Topics on one broker name at the end of the day although the cluster has more, one row for a cluster and day; RocketMQ's own
+-- topics are left out. A topic's time begins when the topic appeared, another broker lost it, or the cluster got a second broker,
+-- whichever was last; if that was before the day, with the finding that reported it. A finding without remaining topics ended when
+-- the last topic that it names appeared elsewhere or left, or its cluster had one broker left.
 -- meaning: topics are on one broker name although their cluster has more
 -- severity: info
 -- remedy: Create the topic on the other brokers; automatic creation makes it on only one
 WITH single AS (
     SELECT
-        -- not the key itself: what is asked of it below would be asked of each row
+        -- not the key itself, or the condition on it below would be evaluated for each row
         any_value(topic) AS topic, any_value(broker_name) AS broker_name
     FROM topic_queue_history
     WHERE valid_to IS NULL
@@ -15,7 +15,7 @@ WITH single AS (
     HAVING count(*) = 1
 ),
 
--- a row that goes on where another one ended is no beginning; the end of one elsewhere is
+-- a row that continues another is no beginning; the end of a row on another broker is
 queues AS (
     SELECT
         s.topic, q.valid_from, q.opened_by, q.valid_to, q.closed_by, q.broker_name = s.broker_name AS is_here,
@@ -81,7 +81,7 @@ begun AS (
     JOIN seconds AS c ON c.cluster_name = t.cluster_name
 ),
 
--- which finding that stands tells of a topic: the last one that names it, or else one that has more topics than it names
+-- the open finding of a topic: the last one that names it, or else one that has more topics than it names
 named AS (
     SELECT cluster_name, topic, max(from_time) AS from_time
     FROM (SELECT subject AS cluster_name, unnest(topic_names) AS topic, from_time FROM standing)

@@ -1,4 +1,4 @@
--- Registrations in several batches with one data version of which one was not taken over: the name server had that version.
+-- Registrations in several batches with one data version, of which the name server skipped one because it had that version.
 -- meaning: a batch of a split registration was skipped, because the name server already had its data version
 -- severity: warning
 -- remedy: Let the broker register in one piece, or upgrade it: the topics of the batch are not routed

@@ -1,5 +1,5 @@
--- Topics that a broker registers without a mapping while the name server holds one for it, since nothing takes a mapping away
--- but a restart. `unmapped`: what registrations say of such topics. What began before the day begins with it here.
+-- Topics that a broker registers without a mapping while the name server still holds one; only a restart removes a mapping.
+-- `unmapped`: what registrations say of such topics. What began before the day begins with the day here.
 -- meaning: a broker registers a topic as a plain one, but the name server still has the mapping of a static one
 -- severity: warning
 -- remedy: Restart the name servers one by one: until then clients that ask for the route get the old mapping

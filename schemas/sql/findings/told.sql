@@ -1,7 +1,7 @@
--- What is there on the day: causes that begin on it, and those that stood when it began, over or not. `things`: what the
--- catalogue's queries found; `kinds`: the catalogue; `standing`: the findings that had not ended. A thing outlasts its day if
--- it is still so when the day ends, or was when it began: then what it is known by tells its cause. Others have one cause if
--- they begin soon after each other. What ended between $since_us and $until_us may only have been unknown so long.
+-- Findings of the day: those that begin on it, and those that were open when it began. `things`: rows of the catalogue's queries;
+-- `kinds`: the catalogue; `standing`: the findings that were open. A row outlasts its day if it is still true when the day ends, or
+-- was when the day began; then its key (`lasts`) gives its cause. Other rows have one cause if they begin soon after each other.
+-- What ended between $since_us and $until_us may only have been unknown in that time.
 WITH placed AS (
     SELECT
         t.*, k.lasts, k.near_us,
@@ -83,7 +83,7 @@ told AS (
         coalesce(s.brokers, f.brokers) AS brokers, coalesce(s.broker_names, f.broker_names) AS broker_names,
         coalesce(s.topics, f.topics) AS topics, coalesce(s.topic_names, f.topic_names) AS topic_names,
         coalesce(s.subject, f.subject) AS subject, coalesce(s.from_time, f.from_time) AS from_time,
-        -- what does not show any more had ended when the day began
+        -- a finding that the queries no longer return had ended when the day began
         if(f.code IS NULL, $start, f.to_time) AS to_time, coalesce(s.detail, f.detail) AS detail,
         coalesce(s.evidence, f.evidence) AS first_evidence,
         if(s.code IS NULL OR f.to_time IS NULL, [], list_filter(f.evidence, lambda id: NOT list_contains(s.evidence, id))[1:20]) AS later,

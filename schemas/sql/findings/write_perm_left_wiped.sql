@@ -1,5 +1,5 @@
--- Write permission taken by WIPE_WRITE_PERM_OF_BROKER and still away at the end of the day, but of topics that the broker itself
--- registers without it since (`read_only`).
+-- Write permission removed by WIPE_WRITE_PERM_OF_BROKER and still missing at the end of the day, except for topics that the broker
+-- itself has registered without it since (`read_only`).
 -- meaning: write permission was wiped and not given back
 -- severity: warning
 -- remedy: If the maintenance is over, run addWritePerm or restart the broker

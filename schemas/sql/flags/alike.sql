@@ -1,5 +1,5 @@
--- Of topics, the first one whose rows say the same of the same broker names since and until the same events: one sweep does for
--- all of them. Where rows came and went within one event, the order in it counts, and a topic is like no other.
+-- For each topic the first one with equal rows: the same broker names and values, opened and closed by the same events, so that one
+-- sweep serves them all. If a row opened and closed within one event, the order in that event counts, and the topic is like no other.
 WITH said AS (
     SELECT
         topic,

@@ -1,4 +1,4 @@
--- Name servers of which an answer shows a broker that beat at another one, and not at itself.
+-- Name servers with an answer that shows a broker which sent heartbeats to another name server, but not to this one.
 SELECT DISTINCT t.namesrv_id
 FROM (SELECT DISTINCT namesrv_id, unnest(brokers) AS broker_addr FROM told) AS t
 SEMI JOIN heard AS h ON h.broker_addr = t.broker_addr AND h.namesrv_id <> t.namesrv_id

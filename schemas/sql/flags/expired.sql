@@ -1,7 +1,7 @@
--- Live entries that a scan or an idle close ended (`removals`: those events), what went with them, and when they were back: under
--- the same key, or in the group, where in 5.x a broker that changed its cluster had another entry all the time.
--- Queue data that the event wrote anew, as where 5.x takes the write permission of a group without master, are not lost. The key
--- of a 4.x live entry does not say its cluster: that of the group does.
+-- Live entries that a scan or an idle close ended (`removals`: those events), the topics lost with them, and their return. An entry
+-- returns under the same key, or in the group: in 5.x, a broker that changed its cluster had another entry all the time.
+-- Queue data that the event only rewrote are not lost: 5.x takes the write permission of a group without master. The key of a 4.x
+-- live entry has no cluster, so the group gives it.
 WITH gone AS (
     SELECT DISTINCT
         l.namesrv_id, l.cluster_name, l.broker_name, l.broker_addr, l.closed_by, l.closed_at.seq AS closed_seq,

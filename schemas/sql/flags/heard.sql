@@ -1,5 +1,5 @@
--- What came of brokers between the last beat that renewed their lease and their removal: a row for each that spoke. What the name
--- server had refused by then is told apart from what it only handled later. `outcomes`: those of beats that renewed nothing.
+-- Requests of brokers between the last heartbeat that renewed their lease and their removal, one row for each broker with any.
+-- Requests refused by then are counted apart from those handled only later. `outcomes`: outcomes of heartbeats that renewed nothing.
 WITH came AS (
     SELECT
         e.removed_by, e.broker_addr, b.event_time, b.event_id,

@@ -1,5 +1,5 @@
--- Topics without write permission that their master itself registers without it: the first registration of each that says so
--- while they are. `said`: topic tables that it registered then; `single`: the registrations themselves.
+-- Topics without write permission that their master itself registers without it, with the first such registration while the
+-- permission is missing. `said`: topic tables that the master registered then; `single`: the registrations themselves.
 WITH listed AS (
     SELECT topic_config_digest AS digest, unnest(topics) AS config FROM configs
 )

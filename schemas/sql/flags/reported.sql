@@ -1,6 +1,6 @@
--- Whether each topic of a broker name is listed by its master's registrations, accepted ones whose topics differ from the one
--- before. One with a single topic reports a change of it and says nothing about others; nor does one of several with the
--- same data version, into which a broker may split its topics (5.x).
+-- Whether each topic of a broker name is listed by its master's registrations: the accepted ones whose topics differ from the one
+-- before. A registration with a single topic reports a change of it and says nothing about other topics. Nor does one of several
+-- registrations with the same data version, into which a broker may split its topics (5.x).
 WITH listed AS (
     SELECT DISTINCT topic_config_digest, unnest(topics).topic AS topic FROM configs
 ),
@@ -9,7 +9,7 @@ accepted AS (
     SELECT
         *,
         count(DISTINCT topic_config_digest) FILTER (topic_count > 1) OVER (
-            -- no version is nobody else's version
+            -- registrations without a version are not parts of one another
             PARTITION BY broker_name, data_version, CASE WHEN data_version IS NULL THEN event_id END
         ) AS parts
     FROM registrations

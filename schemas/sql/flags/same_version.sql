@@ -1,6 +1,6 @@
--- What registrations tell otherwise than the last whole one before them with the same data version. One with a single topic says
--- nothing about others; nor do the topics of another batch, of a registration that was split. `said`: see versions.sql; `single`:
--- the registrations themselves.
+-- Topics that a registration states differently from the last whole registration before it with the same data version. A
+-- registration with a single topic says nothing about other topics; nor does another batch of a split registration. `said`: see
+-- versions.sql; `single`: the registrations themselves.
 WITH told AS (
     SELECT topic_config_digest AS digest, unnest(topics) AS config FROM configs
 ),
@@ -42,7 +42,7 @@ skipped AS (
         ON h.broker_name = s.broker_name AND h.topic = t.config.topic AND h.read_queue_nums = t.config.read_queue_nums
         AND h.write_queue_nums = t.config.write_queue_nums AND h.opened_at.seq <= s.seq
         AND (h.closed_at IS NULL OR h.closed_at.seq > s.seq)
-    -- topics of slaves are never taken over
+    -- a name server never takes topics over from slaves
     WHERE s.broker_id = 0
     GROUP BY s.seq
 )

@@ -1,4 +1,4 @@
--- Name servers of which the brokers go back and forth without a registration, as their answers show: who has gone comes back so only.
+-- Name servers whose answers show brokers come and go without a registration, although only a registration brings a broker back.
 WITH changes AS (
     SELECT *, lag(brokers) OVER own AS last, lag(seq) OVER own AS last_seq
     FROM told WINDOW own AS (PARTITION BY namesrv_id ORDER BY seq, event_id) QUALIFY brokers <> last

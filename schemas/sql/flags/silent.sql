@@ -1,6 +1,6 @@
--- While when nothing came of a broker name whose address another one has, too: the live entry of the address, which both renew,
--- does not tell; in 5.x those of two clusters have one each. From one beat to the next, or to the end of the live entry, or of the place in the group; not in a gap, behind
--- which silence counts anew.
+-- Times in which a broker name was silent while another broker name had the same address. Both renew the live entry of the address,
+-- so the entry does not show the silence; in 5.x, brokers of two clusters have one entry each. A silence lasts from one heartbeat to
+-- the next, to the end of the live entry, or to the end of the group membership. It counts anew after a gap.
 WITH shared AS (
     SELECT DISTINCT
         a.broker_name, a.broker_id, a.broker_addr, l.cluster_name, greatest(a.valid_from, $start) AS begun, a.opened_by, a.valid_to,

@@ -1,10 +1,10 @@
--- How far the answers at one name server show brokers that register at another one alone: in how many, how often, how often not.
+-- How often answers of one name server show brokers that register only at another one: number of answers, times shown, times lacking.
 WITH since AS (
-    -- What it shows of brokers that had registered before the recording began is gone when their leases are over.
+    -- Brokers that registered before the recording began are gone from its answers once their leases have ended.
     SELECT namesrv_id, min(first_seq) + $settled_ns AS known_seq
     FROM (SELECT namesrv_id, first_seq FROM heard UNION ALL SELECT namesrv_id, seq FROM told) GROUP BY namesrv_id
 ), rivals AS (
-    -- Two addresses that are one broker by name and id take each other's place.
+    -- Two addresses with one broker name and id replace each other.
     SELECT broker_name, broker_id FROM registered GROUP BY ALL HAVING count(DISTINCT broker_addr) > 1
 ), met AS (
     SELECT t.namesrv_id AS one, r.namesrv_id AS other, t.event_id, t.seq, list_contains(t.brokers, r.broker_addr) AS is_shown

@@ -1,6 +1,5 @@
--- What masters' registrations say of topics of which the name server holds a mapping for their broker name: listed with a mapping,
--- listed without one, or missing from a table of several topics; each time it is another than before. `single`: seq and
--- event_id of those that `said` names.
+-- How masters register topics for which the name server holds a mapping under their broker name: with a mapping, without one, or
+-- missing from a table of several topics; one row at each change. `single`: seq and event_id of the registrations named in `said`.
 WITH mapped AS (
     SELECT DISTINCT topic, bname AS broker_name FROM topic_queue_mapping_history
 ),
@@ -25,7 +24,7 @@ told AS (
     WHERE l.topic IS NOT NULL OR t.topic IS NOT NULL OR c.topic_count > 1
 ),
 
--- a broker may split its topics into several registrations of one version: what one of them says of a topic is said
+-- a broker may split its topics into several registrations of one version: a topic counts as listed if one of them lists it
 whole AS (
     SELECT * FROM told
     QUALIFY said = max(said) OVER (PARTITION BY broker_addr, topic, version_timestamp, version_counter)

@@ -1,7 +1,6 @@
--- Data versions with which a broker registered several topic tables: each of these by its first registration. `is_news`: it came
+-- Data versions with which a broker registered several topic tables, each table by its first registration. `is_news`: the table came
 -- later than another one, and not only because a day began.
--- What is told with an older version at the beginning of a day, brokers have told the day before, too: they register again and
--- again.
+-- A table registered with an older version at the beginning of a day is a repetition: the broker registered it the day before, too.
 WITH said AS (
     SELECT
         broker_name, broker_addr, broker_id, version_state, version_timestamp, version_counter, topic_config_digest AS digest,

@@ -1,4 +1,4 @@
--- The live entries that there were at an instant, and nothing of entries that may be missing
+-- The live entries at t, without rows for entries that may be missing
 -- parameters: t
 -- columns: namesrv_id
 -- column cluster_name STRING: Cluster in the key (5.x); NULL in 4.x, whose key is the address
@@ -9,8 +9,8 @@
 -- column data_version STRUCT<state_version: BIGINT, timestamp: BIGINT, counter: BIGINT>: Stored data version
 -- column channel_id STRING: Connection of the registration
 -- column ha_server_addr STRING: haServerAddr
--- column valid_from TIMESTAMP: Since when version, lease, connection and HA address have been so
--- column opened_by STRING: event_id that made it so
+-- column valid_from TIMESTAMP: Since when version, lease, connection and HA address are as shown
+-- column opened_by STRING: event_id that set them
 -- columns: known, coverage
 SELECT
     r.namesrv_id, r.cluster_name, r.broker_addr, first(r.broker_name), max(renewed.beat_time),
@@ -20,7 +20,7 @@ SELECT
     first(c.coverage)
 FROM (SELECT h.*, broker_live_rows_at.t AS t FROM broker_live_history AS h) AS r
 JOIN coverage_at(broker_live_rows_at.t) AS c ON c.namesrv_id = r.namesrv_id AND c.is_covered
--- an inner join, of which each entry has a row: Spark refuses outer ones with rows that depend on t
+-- an inner join in which each entry has a row: Spark refuses outer joins with rows that depend on t
 JOIN (
     SELECT namesrv_id, cluster_name, broker_addr, opened_at.seq AS seq, first_update_time AS beat_time FROM broker_live_history
     UNION ALL

@@ -2,10 +2,10 @@
 -- parameter t1 TIMESTAMP: First instant; an error if no name server is recorded then
 -- parameter t2 TIMESTAMP: Second instant, likewise
 -- columns: namesrv_id
--- column is_covered BOOLEAN: FALSE: one of the instants lies outside of what is recorded of it
--- column known BOOLEAN: All of its routes are known at both
--- column coverage STRING: The same in words
--- column nothing STRING: NULL
+-- column is_covered BOOLEAN: FALSE: one of the instants lies outside the recording of this name server
+-- column known BOOLEAN: TRUE: all of its routes are known at both instants
+-- column coverage STRING: This row in words
+-- column nothing STRING: Always NULL
 SELECT
     a.namesrv_id, a.is_covered AND b.is_covered, a.known AND b.known,
     CASE

@@ -1,15 +1,15 @@
--- What differs between the tables of every name server at t1 and at t2; renewed leases are no difference
+-- Rows of every name server's tables that differ between t1 and t2; a renewed lease is no difference
 -- parameter t1 TIMESTAMP: First instant
 -- parameter t2 TIMESTAMP: Second instant, later
 -- columns: namesrv_id
 -- column table_name STRING: topicQueueTable, brokerAddrTable, clusterAddrTable, brokerLiveTable, filterServerTable, kvConfigTable
 -- column row_key STRING: Key of the row in that table
--- column change STRING: appeared, vanished or changed; not known: no difference, it says why
+-- column change STRING: appeared, vanished or changed; not known: not a difference, coverage says what is not known
 -- column before STRING: Value at t1; NULL if there was none
 -- column after STRING: Value at t2; NULL if there is none
--- column caused_by STRING: Event that made it as it is at t2, or that ended it
--- column known BOOLEAN: FALSE: one of the instants is not known in full, or not recorded: the difference is only believed
--- column coverage STRING: What is known of the name server at both: in full, in part, or not recorded
+-- column caused_by STRING: event_id that set the value at t2, or removed the row
+-- column known BOOLEAN: FALSE: one of the instants is not known in full, or not recorded, so the difference is only believed
+-- column coverage STRING: What is known of the name server at both instants: in full, in part, or not recorded
 SELECT n.namesrv_id, n.nothing, n.nothing, 'not known', n.nothing, n.nothing, n.nothing, n.known, n.coverage
 FROM coverage_between(registry_diff.t1, registry_diff.t2) AS n
 WHERE NOT n.known
@@ -18,7 +18,7 @@ SELECT
     d.namesrv_id, d.table_name, d.row_key,
     CASE WHEN max(d.before) IS NULL THEN 'appeared' WHEN max(d.after) IS NULL THEN 'vanished' ELSE 'changed' END,
     max(d.before), max(d.after),
-    -- of a row that is gone the event that ended its last interval
+    -- for a row that is gone, the event that ended its last interval
     coalesce(max(d.opened_by), max_by(d.closed_by, d.valid_to)), n.known, n.coverage
 FROM (
     SELECT

@@ -1,8 +1,8 @@
--- The route of a topic at t on every name server; no row: it would have answered TOPIC_NOT_EXIST
+-- The route of a topic at t on every name server; a name server without a row would have answered TOPIC_NOT_EXIST
 -- parameters: topic, t
 -- columns: namesrv_id
 {route_columns()}
--- column queues_opened_by STRING: event_id since which the queues and the permission have been so; NULL: no route, it says that others may be missing
+-- column queues_opened_by STRING: event_id that set the queues and the permission; NULL: not a route, the row says that routes may be missing
 -- columns: known, coverage
 SELECT
     c.namesrv_id, c.nothing, c.nothing, CAST(NULL AS MAP<BIGINT, STRING>), CAST(c.nothing AS INT), CAST(c.nothing AS INT),

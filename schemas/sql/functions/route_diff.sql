@@ -1,13 +1,13 @@
--- What differs between the routes at t1 and at t2, on every name server
+-- Differences between the routes at t1 and at t2, on every name server
 -- parameter t1 TIMESTAMP: First instant
 -- parameter t2 TIMESTAMP: Second instant, later
 -- columns: namesrv_id, topic, broker_name
--- column what STRING: appeared, vanished, queues (numbers, permission, flags), addresses, order_topic_conf; not known: no difference, it says why
--- column before STRING: As it was at t1
--- column after STRING: As it was at t2
+-- column what STRING: appeared, vanished, queues (numbers, permission, flags), addresses, order_topic_conf; not known: not a difference, coverage says what is not known
+-- column before STRING: Value at t1
+-- column after STRING: Value at t2
 -- column caused_by STRING: Last event in (t1, t2] that changed it
--- column known BOOLEAN: FALSE: one of the instants is not known in full, or not recorded: the difference is only believed
--- column coverage STRING: What is known of the name server at both: in full, in part, or not recorded
+-- column known BOOLEAN: FALSE: one of the instants is not known in full, or not recorded, so the difference is only believed
+-- column coverage STRING: What is known of the name server at both instants: in full, in part, or not recorded
 WITH covered AS (
     SELECT * FROM coverage_between(route_diff.t1, route_diff.t2)
 )
@@ -59,10 +59,10 @@ FROM (
     )
     GROUP BY namesrv_id, topic, broker_name, part
     HAVING NOT max(before) <=> max(after)
-        -- the addresses and the order conf of queues that came or went are no change of their own
+        -- where queues appeared or vanished, their addresses and order conf are no change of their own
         AND (part = 'queues' OR (max(before) IS NOT NULL AND max(after) IS NOT NULL))
 ) AS d
--- with a row for each part that says what is known: Spark refuses outer joins with rows that depend on t1
+-- each part has a row that says what is known, because Spark refuses outer joins with rows that depend on t1
 JOIN (
     SELECT
         r.namesrv_id, r.part, r.topic, r.broker_name, r.event.event_id, r.event.position, CAST(NULL AS BOOLEAN) AS known,

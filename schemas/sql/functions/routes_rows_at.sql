@@ -1,8 +1,8 @@
--- The routes that there were at an instant, and nothing of routes that may be missing
+-- The routes of all topics at t, without rows for routes that may be missing
 -- parameter t TIMESTAMP: Instant
 -- columns: namesrv_id, topic
 {route_columns()}
--- column queues_opened_by STRING: event_id since which the queues and the permission have been so
+-- column queues_opened_by STRING: event_id that set the queues and the permission
 -- columns: known, coverage
 SELECT
     q.namesrv_id, q.topic, g.cluster_name, q.broker_name, g.broker_addrs, q.read_queue_nums, q.write_queue_nums,
@@ -24,7 +24,7 @@ JOIN (
     FROM broker_addr_rows_at(routes_rows_at.t)
     GROUP BY namesrv_id, broker_name
 ) AS g ON g.namesrv_id = q.namesrv_id AND g.broker_name <=> q.broker_name
--- one row for each name server, with or without order confs: Spark refuses outer joins with rows that depend on t
+-- one row for each name server, with or without order confs, because Spark refuses outer joins with rows that depend on t
 JOIN (
     SELECT
         r.namesrv_id, max_by(r.is_served, r.day) AS is_served,
@@ -40,7 +40,7 @@ JOIN (
         FROM kv_config_history
         WHERE namespace = 'ORDER_TOPIC_CONFIG'
         UNION ALL
-        -- of a setting the last day by then counts
+        -- of a setting, the value of the last day up to t counts
         SELECT namesrv_id, day, valid_from, valid_to, value = 'true', CAST(NULL AS STRING), CAST(NULL AS STRING)
         FROM namesrv_settings
         WHERE setting = 'order_message_enable' AND day <= to_date(routes_rows_at.t)

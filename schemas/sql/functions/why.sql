@@ -1,4 +1,4 @@
--- Why a topic was routed, or was not, at t: the last change of its route on every name server, its cause, and the next
+-- Why a topic was routed, or was not, at t: the last change of its route on every name server, its cause, and the next change
 -- parameters: topic
 -- parameter t TIMESTAMP: Instant; a change at t itself has already happened
 -- columns: namesrv_id
@@ -6,14 +6,14 @@
 -- column changed_time TIMESTAMP: Last change of the route at or before t
 -- column change STRING: appeared, changed, vanished or learned
 -- column caused_by STRING: event_id of that change
--- column operation STRING: What the event was: register_broker, scan, channel_close ...
--- column outcome STRING: What became of it
+-- column operation STRING: Operation of that event: register_broker, scan, channel_close ...
+-- column outcome STRING: Outcome of that event
 -- column cluster_name STRING: Cluster in the event
--- column broker_name STRING: Broker in the event; of a close or scan the first that went with it
--- column broker_addr STRING: Broker address in the event
+-- column broker_name STRING: Broker name in the event; for a close or scan the first broker that it removed
+-- column broker_addr STRING: Broker address in the event, likewise
 -- column channel_id STRING: Connection of the event
--- column detail STRING: Reason or count
--- column source_file STRING: File in which the event is recorded; NULL for a scan, which nobody records
+-- column detail STRING: Reason of a refusal, or a count
+-- column source_file STRING: File in which the event is recorded; NULL for a scan, which no recording shows
 -- column source_offset BIGINT: Packet or line number in that file
 -- column ingest_run STRING: Run that read the file
 -- column route_before STRING: Route before that change as JSON
@@ -21,8 +21,8 @@
 -- column next_time TIMESTAMP: First change after t; NULL if none is known
 -- column next_change STRING: appeared, changed, vanished or learned
 -- column next_caused_by STRING: event_id of that change
--- column next_operation STRING: What that event was
--- column known BOOLEAN: FALSE: the name server is not known in full at t: the row is only believed, and there may have been another
+-- column next_operation STRING: Operation of that event
+-- column known BOOLEAN: FALSE: the name server is not known in full at t, so the row is only believed, and there may have been another route
 -- columns: coverage
 SELECT
     x.namesrv_id, x.said.state, x.said.changed_time, x.said.change, x.said.caused_by, x.became.operation, x.became.outcome,
@@ -66,7 +66,7 @@ FROM (
                 array_sort(collect_list(struct(r.part, r.name, r.text)) FILTER (WHERE r.text IS NOT NULL)) AS parts,
                 array_sort(collect_list(struct(r.part, r.name, r.before AS text)) FILTER (WHERE r.before IS NOT NULL)) AS parts_before
             FROM (
-                -- of each part of a route what was told of it last, and before the last change
+                -- for each part of a route, its text at t and before the last change
                 SELECT
                     e.namesrv_id, e.part, coalesce(e.name, '') AS name, max(e.is_covered) AS is_covered, max(e.recorded) AS recorded,
                     max(e.known) AS known, max(e.coverage) AS coverage,
@@ -99,8 +99,8 @@ FROM (
             HAVING max(r.is_covered) IS NOT NULL
     ) AS n
 ) AS w
--- One inner join with the few events that are asked for: so they are looked for in the files of their days alone. A row that
--- is no event's keeps name servers without any.
+-- One inner join with the few events needed, so that only the files of their days are read. The row 'none' keeps name servers
+-- without such an event.
 JOIN (
     SELECT
         namesrv_id, day, event_id, struct(operation, outcome, cluster_name, broker_name, broker_addr, channel_id, detail) AS became,

@@ -1,7 +1,7 @@
--- Of each row of condensed beats whether they are taken one by one, and else to which run they belong: the rows of an address
--- that no such period parts. One by one is taken what came in a period in which something may happen to the broker names that
--- the address speaks for, for all that is told: its beats are not a run of ones, or too far apart; a lease ends, and is scanned
--- for; it says what is not plainly the renewal of a lease; any other event. A beat that was refused is none.
+-- For each row of condensed heartbeats: whether they are replayed one by one, else the run that they belong to. A run is the rows of
+-- an address that no one-by-one period parts. Heartbeats are replayed one by one in a period in which something may happen to the
+-- broker names that the address sends for: heartbeats are missing or too far apart; a lease ends and a scan may see it; a heartbeat
+-- is more than the plain renewal of a lease; any other event. A refused heartbeat does not count.
 WITH beats AS (
     SELECT * EXCLUDE (slots, slot_us, bucket, beats, lag_ns, told, first_seq, last_seq, version_state, version_timestamp, version_counter),
         if(
@@ -18,7 +18,7 @@ WITH beats AS (
     SELECT broker_addr AS of_addr, min(if(lease_ms BETWEEN 0 AND $longest_ms, lease_ms, 0)) AS lease_ms
     FROM asked GROUP BY broker_addr
 ), spans AS (
-    -- Of each live entry one row for the state in which the day begins, and one for each bucket.
+    -- For each live entry one row for the state at the beginning of the day, and one for each bucket.
     SELECT if($with_cluster, cluster_name, NULL) AS cluster, broker_addr, NULL AS slot_us, NULL AS slots,
         epoch_us(last_update_time) AS first_us, epoch_us(last_update_time) AS last_us, true AS begins
     FROM live
@@ -30,13 +30,13 @@ WITH beats AS (
     SELECT *, first_us // 1000 - lag(last_us // 1000) OVER of_entry AS silent_ms,
         coalesce(lead(first_us // 1000) OVER of_entry, $until_ms) - last_us // 1000 AS left_ms
     FROM (
-        -- What nobody has given another lease has the usual one.
+        -- An entry without a stated lease has the default one.
         SELECT spans.*, coalesce(leases.lease_ms, $default_ms) AS lease_ms
         FROM spans LEFT JOIN leases ON of_addr IS NOT DISTINCT FROM broker_addr
     )
     WINDOW of_entry AS (PARTITION BY cluster, broker_addr ORDER BY first_us)
 ), news AS (
-    -- Plain is what names a live entry and gives no version, or that of the entry, which is what its broker reported last.
+    -- A heartbeat is plain if it names a live entry and gives no version, or the entry's, which its broker reported last.
     SELECT * EXCLUDE (row, first_us, last_us), min(first_us) AS first_us, arg_min(last_us, first_us) AS last_us
     FROM (
         SELECT beats.* FROM beats
@@ -57,7 +57,7 @@ WITH beats AS (
         )
     ) GROUP BY ALL
 ), contested AS (
-    -- Two that take each other's place in a group, or one that says now this, now that, change something each time.
+    -- Two addresses that replace each other in a group, or one address with alternating content, change something each time.
     SELECT broker_addr, first_us, last_us, min(said) OVER place <> max(said) OVER place AS differs
     FROM (
         SELECT *, hash(
@@ -68,7 +68,7 @@ WITH beats AS (
     )
     WINDOW place AS (PARTITION BY broker_name, broker_id, first_us // $period_us)
 ), marks AS (
-    -- When something may happen, and to whom: an address, a broker name, who speaks over a connection, or everybody.
+    -- When something may happen, and to what: an address, a broker name, the sender on a connection, or everything.
     -- The bits of a bucket are one run of ones if adding the lowest of them carries past all the others.
     SELECT 'a' AS kind, broker_addr AS whose, first_us AS from_us, last_us AS to_us FROM followed
     WHERE NOT begins AND NOT coalesce(
@@ -80,7 +80,7 @@ WITH beats AS (
     UNION ALL
     SELECT 'a', broker_addr, first_us, last_us FROM hours WHERE refusal IS NOT NULL OR code = $light AND NOT $knows_light
     UNION ALL
-    -- What a response shows holds where it was given.
+    -- What a response shows is true at its own position.
     SELECT 'a', broker_addr, first_us, last_us FROM hours WHERE $is_unknown AND told > 0
     UNION ALL
     SELECT 'a', broker_addr, first_us, last_us FROM news
@@ -101,7 +101,7 @@ WITH beats AS (
     UNION ALL
     SELECT '*', NULL, effect_us, effect_us FROM others WHERE kind = 'namesrv_events'
     UNION ALL
-    -- What was under way while the name server stood still may have raced with anything.
+    -- Requests under way while the name server stood still may have raced with anything.
     SELECT '*', NULL, first_us - lag_ns // 1000, last_us FROM hours WHERE lag_ns >= $stall_ns
     UNION ALL
     SELECT '*', NULL, unnest($changes_us::BIGINT[]) AS at_us, at_us

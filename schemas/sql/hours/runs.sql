@@ -1,5 +1,5 @@
--- Equal beats that nothing parts as one event. All runs of a live entry between the same events renew its lease as of the last
--- beat of them all.
+-- Runs of equal heartbeats with nothing in between, each as one event. All runs of a live entry between the same events renew its
+-- lease as of the last heartbeat of them all.
 WITH told AS (
     SELECT * EXCLUDE (row, slot_us, bucket, slots, beats, first_us, last_us, lag_ns, told, first_seq, last_seq),
         if($with_cluster, cluster_name, NULL) AS cluster, min(first_seq) AS seq, max(last_us) AS last_us

@@ -1,4 +1,5 @@
--- Staged events that give way: a given position that is taken is refused, one that was made goes behind its microsecond.
+-- Staged events whose position is taken: if the source stated the position, the event is refused; if we made it, it moves behind its
+-- microsecond.
 INSERT INTO moved
 WITH placed AS (
   SELECT namesrv_id, seq, 0 AS rank, 0 AS _n FROM neighbours

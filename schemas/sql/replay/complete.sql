@@ -1,4 +1,4 @@
--- Broker names that have all topics which their runs register, and no others: compared by the sum of their hashes.
+-- Broker names that have exactly the topics that their runs register, compared by the sum of their hashes.
 WITH registered AS (
     SELECT broker_name, any_value(topic_config_digest) AS digest FROM runs
     WHERE topic_config_digest IS NOT NULL GROUP BY broker_name HAVING count(DISTINCT topic_config_digest) = 1

@@ -1,4 +1,4 @@
--- What changed routes: which of them, how, and what was behind it. No plain beat does: of all others `other_events` tells.
+-- Changes of routes: which routes, how, and by which event. Plain heartbeats change none, so `other_events` has all these events.
 WITH changed AS (
     SELECT namesrv_id, caused_by AS event_id, min(effect_time) AS effect_time, min(seq) AS seq,
         count(*) FILTER (change = 'appeared') AS appeared, count(*) FILTER (change = 'changed') AS changed,

@@ -1,4 +1,4 @@
--- While when some of the name servers had a topic of a broker, and some had not.
+-- Times in which some of the name servers had a topic of a broker and others did not.
 SELECT
     broker_name, from_time, to_time, list_sort(list_distinct(flatten(list(known_to)))) AS known_to,
     count(DISTINCT topic) AS topic_count, list(DISTINCT topic ORDER BY topic)[:5] AS topics, opened_by AS event_id

@@ -1,4 +1,4 @@
--- Silences of more than a share of the lease, the longest first, and removals of silent brokers.
+-- Gaps between heartbeats above a share of the lease, the longest first, and removals of silent brokers.
 SELECT * FROM (
     SELECT
         namesrv_id, broker_name, broker_addr, after_time, after_time + to_milliseconds(gap_ms) AS until_time, gap_ms, lease_ms,

@@ -1,4 +1,4 @@
--- What the recording says of events: requests with what they told, ends of connections, facts about name servers.
+-- Recorded events: requests with their content, ends of connections, facts about name servers.
 SELECT t.*, c.topics[:12] AS topics
 FROM (
     SELECT * FROM registrations

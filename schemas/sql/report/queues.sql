@@ -1,4 +1,4 @@
--- Who offered the topic, and what was permitted.
+-- Brokers that offered the topic, with the permission.
 SELECT * FROM (
     SELECT namesrv_id, broker_name, valid_from AS from_time, valid_to AS to_time, perm, read_queue_nums AS read_queues,
         write_queue_nums AS write_queues, opened_by

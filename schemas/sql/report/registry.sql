@@ -1,4 +1,4 @@
--- Rows of all tables of the name servers that were there at some instant of the time.
+-- Rows of all tables of the name servers that existed at some instant of the time.
 SELECT namesrv_id, table_name, row_key, value, epoch_us(valid_from) AS begun, epoch_us(valid_to) AS ended, opened_by
 FROM registry_rows
 WHERE valid_from < $b AND (valid_to IS NULL OR valid_to > $a) AND {of_namesrv}

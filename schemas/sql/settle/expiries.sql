@@ -1,4 +1,4 @@
--- Closes of connections over which a lease was held that had ended, and by how much.
+-- Closes of connections that held a lease which had already ended, and how long before.
 WITH told AS (
     SELECT 0 AS seq, epoch_us(last_update_time) AS at_us, cluster_name, broker_addr, TRUE AS registers, channel_id,
         heartbeat_timeout_ms
@@ -14,14 +14,14 @@ WITH told AS (
     FROM heartbeats WHERE coalesce(response_code, 0) = 0
 ), beats AS (
     SELECT *, if($with_cluster, cluster_name, NULL) AS cluster,
-        -- A broker may state any long: beyond 31 years nothing is compared. Of a NULL, least and greatest give the other one.
+        -- A broker may state any long, so leases are capped at 31 years. least and greatest ignore a NULL.
         if(
             ($own_lease OR seq = 0) AND heartbeat_timeout_ms IS NOT NULL,
             greatest(least(heartbeat_timeout_ms, 1000000000000), -1000000000000), $default_ms
         ) AS lease_ms
     FROM told
 ), held AS (
-    -- What a live entry was when a close came: over which connection it was held, and since when it was not renewed.
+    -- The state of a live entry at a close: the connection that held it, and its last renewal.
     SELECT owned.seq, event_id, close_us, owned.channel_id, max(at_us) AS beat_us,
         max_by({'channel_id': beats.channel_id, 'lease_ms': lease_ms}, beats.seq) FILTER (registers) AS entry
     FROM owned JOIN beats ON beats.broker_addr IS NOT DISTINCT FROM owned.broker_addr AND beats.seq < owned.seq

@@ -1,4 +1,4 @@
--- Of answers in which a broker does not stand any more those of a time in which it was heard within each of its leases, since it did.
+-- Answers that no longer show a broker, although its leases did not lapse since an answer showed it: it was heard within each lease.
 WITH beats AS (
     SELECT epoch_us(effect_time) AS at_us, broker_addr, heartbeat_timeout_ms FROM registrations WHERE refusal IS NULL
     UNION ALL SELECT epoch_us(effect_time), broker_addr, NULL FROM heartbeats WHERE coalesce(response_code, 0) = 0

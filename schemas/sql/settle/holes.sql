@@ -1,4 +1,4 @@
--- Which beats of a live entry may lie further apart than its lease, by hour: its slots are not a run of ones, or wider than half of it.
+-- Hours in which heartbeats of a live entry may lie further apart than its lease: slots are empty, or wider than half the lease.
 WITH asked AS (
     SELECT broker_addr, heartbeat_timeout_ms AS lease_ms FROM live
     UNION ALL

@@ -1,4 +1,4 @@
--- Answers to questions for the routes of topics that were left out, and whether the broker still stands in them.
+-- Answers with the routes of topics that a registration left out, and whether they still show the broker.
 WITH told AS (
     SELECT left_out.*, answers.seq, event_id, body
     FROM left_out JOIN answers ON subject = topic AND request_seq > since_seq AND coalesce(answers.seq < until_seq, TRUE)

@@ -1,6 +1,6 @@
--- Leases that ended, of entries that nothing else took out before and no packet of a scan after: from when a scan takes the entry,
--- and until when it does at the latest, or a beat or something else comes first. All in positions.
--- An entry whose leases are not all as long tells nothing; beats in `holes` are there one by one.
+-- Leases that ended, of entries that no other event removed before and no packet of a scan after. The span begins when a scan may
+-- remove the entry, and ends when it must have, or when a heartbeat or another event comes first. All times are positions.
+-- Entries with leases of different lengths are left out; heartbeats in `holes` are there one by one.
 WITH registered AS (
     SELECT cluster_name, broker_addr, channel_id, heartbeat_timeout_ms FROM live
     UNION ALL SELECT cluster_name, broker_addr, channel_id, if($own_lease, heartbeat_timeout_ms, NULL) FROM hours

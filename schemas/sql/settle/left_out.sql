@@ -1,5 +1,5 @@
--- Topics that a master's registration left out after the one before had had them (`digests`: those that have them), from there on
--- until one has them again, or something else may have taken them.
+-- Topics that a master's registration left out although the one before had them (`digests`: topic tables that have them). The span
+-- lasts until a registration has them again, or another event may have removed them.
 WITH registered AS (
     SELECT unnest([first_seq, last_seq]) AS seq, broker_name, broker_addr, broker_id, topic_config_digest AS digest, last_seq
     FROM hours WHERE kind = 'registrations' AND refusal IS NULL AND topic_config_digest IS NOT NULL

@@ -1,6 +1,6 @@
--- What routes say about orderMessageEnable: it is on where one carries an order configuration, off where one has none although its
--- topic certainly has: one with which the day began, or that was put on it. Behind a gap, and after a request without an answer, it
--- is not certain that there is one; nor if one that deletes it had arrived before the route left.
+-- What routes say about orderMessageEnable. It is on if a route has an order configuration, and off if a route has none although its
+-- topic certainly has one, from the beginning of the day or put during it. It is not certain after a gap, after a request without an
+-- answer, or if a request that deletes it had arrived before the route left.
 WITH told AS (
     SELECT config_key AS topic, epoch_us(event_time) * 1000 AS arrival_seq, seq,
         code = 100 AND config_value IS NOT NULL AND response_code IS NOT NULL AS present

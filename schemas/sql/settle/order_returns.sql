@@ -1,5 +1,5 @@
--- Responses to registrations that came when the process certainly held order configurations: those with which the day began, or
--- one that was put before. A namespace once made stays. returnOrderTopicConfigToBroker is off where they have no body. One a second.
+-- Responses to registrations at times when the process certainly held order configurations, from the beginning of the day or put
+-- before; a namespace once made stays. returnOrderTopicConfigToBroker is off if they have no body. At most one response a second.
 WITH held AS (
     SELECT seq FROM requests WHERE code = 100 AND response_code = 0 AND namespace = $namespace
     UNION ALL

@@ -1,4 +1,4 @@
--- Closes by the server, of connections of brokers (`owners`) that were not idle; a process that stops closes all it has.
+-- Closes by the server of broker connections (`owners`) that were not idle. A process that stops closes all its connections.
 WITH closes AS (
     SELECT seq, event_id, effect_time, channel_id FROM ends ASOF LEFT JOIN (
         SELECT seq AS life_seq, kind AS life FROM life WHERE kind IN ('started', 'stopped')

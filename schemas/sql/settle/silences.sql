@@ -1,6 +1,6 @@
--- What silent connections of brokers say about the idle limit: closes at the end of the default one speak for it, connections that
--- were used after it for a longer one, at which two or more were closed (of several the usual one), or for none. A late close says
--- nothing by itself: a frozen server closes late what was idle, and the packet of an earlier close may have been lost.
+-- Evidence of silent broker connections about the idle limit. Closes after the default limit support the default. Connections used
+-- after more silence support a longer limit, the one at which two or more were closed (the most frequent of several), or none. A
+-- late close alone is no evidence: a frozen server closes idle connections late, and the packet of an earlier close may be lost.
 WITH closes AS (
     SELECT seq, event_id, kind, silent_ms FROM ends
     WHERE closed_by = 'namesrv' AND channel_id IN (SELECT channel_id FROM owners)

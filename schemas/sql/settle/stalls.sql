@@ -1,4 +1,4 @@
--- Pauses in which a beat waited and nothing was sent to anybody.
+-- Pauses in which a heartbeat waited and the name server sent nothing at all.
 WITH waiting AS (
     SELECT * FROM beats WHERE seq - arrival_seq >= $stall_ns
 ), answered AS (
@@ -7,7 +7,7 @@ WITH waiting AS (
     SELECT * FROM answered WHERE seq - arrival_seq >= $stall_ns
 ), sent AS (
     SELECT seq FROM answered UNION ALL SELECT seq FROM ends WHERE closed_by = 'namesrv'
-    UNION ALL -- its own end of a connection that the client ended; of one that was reset there is none
+    UNION ALL -- the server's own end of a connection that the client ended; a reset connection has none
     SELECT min(seq) FROM ends WHERE closed_by = 'client' GROUP BY channel_id HAVING bool_and(kind = 'close')
 ), pauses AS (
     SELECT lag(seq) OVER (ORDER BY seq) AS from_seq, seq AS until_seq FROM sent

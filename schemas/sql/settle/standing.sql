@@ -1,6 +1,6 @@
--- What answers tell of scans: that one ran after `from_seq`, and by `until_seq`, inclusive. Of brokers whose leases had ended shortly
--- before, less than a period, they show that they stood, or no longer: in those that show them, and in those to questions of which an
--- answer did since the last beat (`beat_seq`). Each text of an answer is looked through once for a broker.
+-- What answers tell about scans: one ran after `from_seq` and by `until_seq`, inclusive. For a broker whose lease ended less than a
+-- period ago, an answer shows that it is still there, or no longer. The latter counts only for a question to which an earlier answer,
+-- since the last heartbeat (`beat_seq`), showed the broker. Each text of an answer is searched once for a broker.
 WITH asked AS (
     SELECT seq, request_seq, event_id, body, {'code': code, 'subject': subject, 'scope': scope} AS question FROM answers
     WHERE code IN (105, 106) AND response_code IN (0, 17)

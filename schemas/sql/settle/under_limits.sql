@@ -1,4 +1,4 @@
--- Ends of connections as their idle limits have them.
+-- Ends of connections according to their idle limits.
 WITH opened AS (
     SELECT *, coalesce(TRY_CAST(str_split(channel_id, '#')[-1] AS BIGINT), seq) AS opened_seq FROM ends
 ), limited AS (
@@ -6,12 +6,12 @@ WITH opened AS (
         coalesce(limit_ms < $default_ms AND silent_ms > limit_ms + $late_ms AND kind <> 'late_close', FALSE) AS is_late
     FROM opened LEFT JOIN limits
     ON opened_seq >= from_seq AND (until_seq IS NULL OR opened_seq < until_seq)
-), due AS ( -- a frozen server closes what was idle when it has thawed
+), due AS ( -- a frozen server closes idle connections when it thaws
     SELECT limited.*, coalesce(stalls.until_seq, seq - (silent_ms - limit_ms) * 1000000) AS due_seq
     FROM limited LEFT JOIN stalls ON is_late
     AND stalls.from_seq < seq - (silent_ms - limit_ms) * 1000000
     AND stalls.until_seq > seq - (silent_ms - limit_ms) * 1000000
-), passed AS ( -- the timer had closed it, and its packet was lost
+), passed AS ( -- the timer had closed the connection, and the packet was lost
     SELECT *, is_late AND seq - due_seq > $late_ms * 1000000 AS is_passed,
         row_number() OVER (PARTITION BY channel_id ORDER BY seq) - 1 AS nth
     FROM due

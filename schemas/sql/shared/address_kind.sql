@@ -1,8 +1,8 @@
--- Why other machines can hardly reach {addr}, HOST:PORT as a broker says it; NULL: nothing speaks against it. In words that Spark
--- and DuckDB both have. As RocketMQ reads it, the port stands behind the last colon, IPv6 in brackets or without. A mapped
--- IPv4 address (::ffff:127.0.0.1, ::ffff:7f00:1) is what it maps. Container defaults: the bridges of Docker (its pools, 172.17
--- to 172.31; 172.16 is a cloud's network), Podman (10.88/16), libvirt (192.168.122/24) and Docker Desktop (192.168.65/24), names
--- of theirs, and a container's id as its host name.
+-- Why other machines can hardly reach {addr}, HOST:PORT as a broker registers it; NULL: no reason found. The SQL is valid in both
+-- Spark and DuckDB. As in RocketMQ, the port follows the last colon, and IPv6 may have brackets. A mapped IPv4 address
+-- (::ffff:127.0.0.1, ::ffff:7f00:1) counts as the address that it maps. Container defaults: the bridges of Docker (its pools,
+-- 172.17 to 172.31; 172.16 is a cloud's network), Podman (10.88/16), libvirt (192.168.122/24) and Docker Desktop
+-- (192.168.65/24), their host names, and a container's id as host name.
 CASE
     WHEN {addr} IS NULL THEN NULL
     WHEN regexp_extract(lower({addr}), '^(null)?(:[^:]*)?$', 0) <> '' OR {addr} = '' THEN 'no address'

@@ -2,19 +2,19 @@
 -- column namesrv_id: Name server
 -- column seq: Order within the name server: sort by namesrv_id, seq
 -- column event_id: Deterministic id from content and position
--- column event_time: When the name server had received the last byte
+-- column event_time: When the name server had received the event's last byte
 -- column effect_time: When the event took effect
 -- column channel_id: Connection; NULL where there is none
--- column kind: What it is, in the words of event_outcomes.operation
--- column code: Request code; NULL where it is no request
+-- column kind: Kind of event, named as in event_outcomes.operation
+-- column code: Request code; NULL if the event is not a request
 -- column response_code: Code of the response; NULL if none was seen
 -- column cluster_name: Cluster in the request
 -- column broker_name: Broker name in the request
 -- column broker_addr: Broker address in the request
 -- column broker_id: Broker id in the request, 0 = master
 -- column topic: Topic in the request
--- column detail: Refusal, KV entry, who closed the connection, or evidence
--- column source_file: File the row was read from
+-- column detail: Refusal, KV entry, side that closed the connection, or evidence
+-- column source_file: File that the row was read from
 -- column source_offset: Packet or line number in that file, from 1
 -- column ingest_run: Run that read the row
 -- column day: UTC date of effect_time

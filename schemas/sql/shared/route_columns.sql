@@ -1,11 +1,11 @@
--- What a route has of a broker name, as functions return it.
+-- Columns of a route for one broker name, as functions return them.
 -- column cluster_name STRING: Cluster of the group
 -- column broker_name STRING: Broker name
--- column broker_addrs MAP<BIGINT, STRING>: Addresses by broker id, 0 = master; empty: a group without members
+-- column broker_addrs MAP<BIGINT, STRING>: Addresses by broker id, 0 = master; empty: the group has no members
 -- column read_queue_nums INT: Queues to read from
 -- column write_queue_nums INT: Queues to write to
 -- column perm STRING: Permission as mqadmin spells it: RW-
 -- column perm_bits INT: Permission as a number: 4 read, 2 write, 1 inherit
 -- column topic_sys_flag INT: System flag bits: 1 unit, 2 unit-sub
--- column order_topic_conf STRING: Order configuration as clients were answered: NULL while orderMessageEnable is false
--- column order_topic_conf_stored STRING: KV value of ORDER_TOPIC_CONFIG for the topic, whether it was served or not
+-- column order_topic_conf STRING: Order configuration in answers to clients: NULL while orderMessageEnable is false
+-- column order_topic_conf_stored STRING: KV value of ORDER_TOPIC_CONFIG for the topic, whether clients were given it or not

@@ -1,2 +1,2 @@
--- Whether an instant lies in the time range that a saved query is asked for.
+-- Whether an instant lies in the time range of a saved query.
 (:since IS NULL OR {at} >= :since) AND (:until IS NULL OR {at} < :until)

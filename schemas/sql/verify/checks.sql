@@ -1,4 +1,4 @@
--- How answers compare, by request code.
+-- Counts of compared answers, by request code.
 WITH counted AS (
     SELECT
         code, sum(answers) AS answers, sum(answers) FILTER (matched) AS matched,

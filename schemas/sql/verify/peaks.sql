@@ -1,4 +1,4 @@
--- How many keys maps have at the end of the day, and had at most since the process last started, or since the map was made.
+-- Number of keys of each map at the end of the day, and its maximum since the process last started, or since the map was made.
 WITH rows_of_maps AS (
     SELECT {map} AS map, {key} AS key, if(opened_at.seq < $from_seq, NULL, opened_at) AS opened_at, closed_at
     FROM history SEMI JOIN wanted ON {map} IS NOT DISTINCT FROM wanted.map WHERE {is_key}

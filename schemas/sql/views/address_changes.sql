@@ -1,15 +1,15 @@
--- One change of the address under a broker name and id: at once, or after the place had been empty for a while
+-- One change of the address that a group has under a broker id: at once, or after the id had been vacant for a while
 -- columns: namesrv_id
 -- column cluster_name: Cluster of the group
 -- columns: broker_name
 -- column broker_id: Broker id, 0 = master
--- column addr_before: Address that held the place before
--- column addr_after: Address that took it
--- column left_time: When the former one went
--- column left_by: event_id with which it went
--- column effect_time: When the new one came
--- column event_id: Event with which it came
--- column gap_ms: Milliseconds for which the place was empty; 0: taken over
+-- column addr_before: Address before the change
+-- column addr_after: Address after the change
+-- column left_time: When the former address left
+-- column left_by: event_id that removed the former address
+-- column effect_time: When the new address appeared
+-- column event_id: Event that added the new address
+-- column gap_ms: Milliseconds for which the id was vacant; 0: the new address took it over
 SELECT
     m.namesrv_id, m.cluster_name, m.broker_name, m.broker_id, m.addr_before, m.broker_addr, m.left_time, m.left_by,
     m.valid_from, m.opened_by, timestampdiff(MILLISECOND, m.left_time, m.valid_from)

@@ -1,11 +1,11 @@
--- Changes of rows that nothing but an answer shows, as all that polls tell: each happened between not_before and shown_time
+-- Changes of rows that only an answer shows, such as all changes found by polling: each happened between not_before and shown_time
 -- columns: namesrv_id
 -- column table_name: Table of the name server, in its own spelling
 -- column row_key: Key of the row
 -- column change: began or ended
--- column not_before: When it was last asked for before: it was otherwise then (began), or so still (ended); NULL: it never was
--- column shown_time: When an answer showed it: valid_from of the row that began, valid_to of the one that ended
--- column event_id: That answer
+-- column not_before: Last earlier answer that would show the row: it was not there yet (began), or still there (ended); NULL: no such answer
+-- column shown_time: When an answer showed the change: valid_from of a row that began, valid_to of a row that ended
+-- column event_id: event_id of that answer
 WITH rows_told AS (
     SELECT
         namesrv_id, 'topicQueueTable' AS table_name, concat_ws(' ', topic, broker_name) AS row_key, topic,
@@ -41,7 +41,7 @@ WITH rows_told AS (
         ON o.namesrv_id = e.namesrv_id AND o.day = CAST(e.shown_time AS DATE) AND o.event_id = e.event_id
         AND o.operation = 'observed_answer'
 ), answers AS (
-    -- a route for a zone lacks brokers of others
+    -- a route filtered by zone lacks the brokers of other zones
     SELECT
         namesrv_id, seq, event_time, code, body,
         CASE WHEN code = 105 AND scope IS NULL THEN concat('topic ', subject) WHEN code = 106 THEN 'cluster'
@@ -62,7 +62,7 @@ WITH rows_told AS (
         WHERE asked_for IS NOT NULL
     )
 ), unlisted AS (
-    -- of a topic whose route nobody had asked for: the last list without it
+    -- for a topic whose route was not asked for before: the last topic list without it
     SELECT f.namesrv_id, f.topic, f.event_id, max(l.event_time) AS before
     FROM found AS f
     JOIN answers AS l ON l.namesrv_id = f.namesrv_id AND l.code = 206 AND l.seq < f.seq AND NOT contains(l.body, concat('"', f.topic, '"'))

@@ -2,12 +2,12 @@
 -- columns: namesrv_id
 -- column cluster_name: Cluster of its last registration in the stay; NULL in 4.x
 -- columns: broker_name, broker_addr
--- column from_time: When it came
--- column to_time: When it went; NULL = still there
--- column opened_by: event_id with which it came
--- column closed_by: event_id with which it went
--- column left_by: What that event was: scan, channel_close, unregister_broker ...
--- column heartbeat_timeout_ms: Its lease at the end
+-- column from_time: When its live entry was added
+-- column to_time: When its live entry was removed; NULL = still there
+-- column opened_by: event_id that added the entry
+-- column closed_by: event_id that removed the entry
+-- column left_by: Operation of that event: scan, channel_close, unregister_broker ...
+-- column heartbeat_timeout_ms: Lease in milliseconds at the end of the stay
 SELECT
     s.namesrv_id, max_by(s.cluster_name, s.opened_at), max_by(s.broker_name, s.opened_at), s.broker_addr,
     min(s.valid_from), max_by(s.valid_to, s.opened_at), min_by(s.opened_by, s.opened_at), max_by(s.closed_by, s.opened_at),
@@ -18,7 +18,7 @@ FROM (
     FROM (
         SELECT
             h.*, concat(coalesce(h.cluster_name, ''), ' ', h.broker_addr) AS live_key,
-            -- a row that goes on where another one ended is the same stay
+            -- a row opened by the event that closed the row before it continues the same stay
             IF(lag(h.closed_by) OVER (
                 PARTITION BY h.namesrv_id, coalesce(h.cluster_name, ''), h.broker_addr ORDER BY h.opened_at
             ) <=> h.opened_by, 0, 1) AS comes

@@ -1,14 +1,14 @@
--- Recorded events that may have an outcome of their own: all but plain beats
+-- Recorded events that may have an outcome of their own: all but plain heartbeats
 -- columns: namesrv_id, day
--- column event_id: Event
+-- column event_id: event_id of the event
 -- column cluster_name: Cluster in the request
 -- column broker_name: Broker name in the request
 -- column broker_addr: Broker address in the request
 -- column broker_id: Broker id in the request, 0 = master
 -- column topic: Topic in the request
 -- column channel_id: Connection; NULL where there is none
--- column detail: Refusal, KV entry, who closed the connection, or evidence
--- column source_file: File the row was read from
+-- column detail: Refusal, KV entry, side that closed the connection, or evidence
+-- column source_file: File that the row was read from
 -- column source_offset: Packet or line number in that file, from 1
 -- column ingest_run: Run that read the row
 SELECT
@@ -16,7 +16,7 @@ SELECT
     source_file, source_offset, ingest_run
 FROM other_events
 UNION ALL
--- Beats are by far the most, and each id of one must be made: they are read on those days that tell of one.
+-- Heartbeats are by far the most rows, and each id must be computed: only days with an outcome of a heartbeat are read.
 SELECT
     b.namesrv_id, b.day, b.event_id, b.cluster_name, b.broker_name, b.broker_addr, b.broker_id, NULL, b.channel_id,
     NULL, b.source_file, b.source_offset, b.ingest_run

@@ -1,19 +1,19 @@
--- What became of every event that was no plain refresh, who sent it, and where it is recorded
+-- The outcome of every event except plain refreshes, with its sender and where it is recorded
 -- columns: namesrv_id, day
 -- column seq: Position of the event
--- column event_id: Event
--- column effect_time: When it took effect
--- column operation: What it was: register_broker, scan, channel_close ...
--- column outcome: What became of it
+-- column event_id: event_id of the event
+-- column effect_time: When the event took effect
+-- column operation: Operation: register_broker, scan, channel_close ...
+-- column outcome: Outcome of the event
 -- column cluster_name: Cluster in the event
--- column broker_name: Broker in the event; of a close or scan the first of brokers_gone
--- column broker_addr: Its address, likewise
+-- column broker_name: Broker name in the event; for a close or scan the first of brokers_gone
+-- column broker_addr: Broker address in the event; for a close or scan the first of brokers_gone
 -- column broker_id: Broker id in the request
--- column brokers_gone: Brokers that went with a close or scan, by name; NULL if none
+-- column brokers_gone: Brokers that a close or scan removed, by name; NULL if none
 -- column topic: Topic in the event
 -- column channel_id: Connection of the event
--- column detail: Reason or count
--- column source_file: File in which it is recorded; NULL for a scan, which nobody records
+-- column detail: Reason of a refusal, or a count
+-- column source_file: File in which the event is recorded; NULL for a scan, which no recording shows
 -- column source_offset: Packet or line number in that file
 SELECT
     o.namesrv_id, o.day, o.seq, o.event_id, o.effect_time, o.operation, o.outcome,

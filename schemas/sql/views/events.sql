@@ -1,4 +1,4 @@
--- All recorded events under one envelope
+-- All recorded events of all kinds, with the same columns
 {event_columns()}
 SELECT * FROM other_events
 UNION ALL

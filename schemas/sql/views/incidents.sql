@@ -1,24 +1,24 @@
--- Findings with one cause as one row: begun by one event; or of one code and subject, begun on several name servers within two
--- minutes; or a condition of a cluster
+-- One row for all findings with one cause: one event began them; or they have one code and subject and began on several name
+-- servers within two minutes; or they are one condition of a cluster
 -- column incident_id: Deterministic id from code, subject and start, 32 hex digits
--- column code: Code from the catalogue: of several the most severe, and of those the first
+-- column code: Code from the catalogue: the most severe of codes, the first of equally severe ones
 -- column codes: All codes, in order
--- column severity: The worst of its findings: critical, warning or info
+-- column severity: Severity of its worst finding: critical, warning or info
 -- column state: ongoing or resolved
--- column subject: Broker, topic, cluster or key concerned; of several the first, and how many more
--- column namesrvs: How many name servers saw it
--- column namesrv_ids: Those, in order
--- column brokers: How many broker names it touches; of more than ten at least so many
--- column broker_names: The first ten of them, by name
--- column topics: How many topics it touches; of more than ten at least so many
--- column topic_names: The first ten of them, by name
--- column first_time: When what its code tells of began: the first of its findings with that code
--- column last_time: When all were over; NULL = ongoing
+-- column subject: Broker, topic, cluster or key concerned; if several, the first and how many more
+-- column namesrvs: Number of name servers that it was seen on
+-- column namesrv_ids: These name servers, in order
+-- column brokers: Number of broker names affected; above ten a lower bound
+-- column broker_names: First ten of these broker names, by name
+-- column topics: Number of topics affected; above ten a lower bound
+-- column topic_names: First ten of these topics, by name
+-- column first_time: Start of its first finding with this code
+-- column last_time: When the last of its findings ended; NULL = ongoing
 -- column root_event: event_id that began it, on the first name server that saw it
--- column detail: In words, with the first few of what it touches
+-- column detail: What happened, in words, with the first few brokers or topics affected
 -- column remedy: What to do
--- column runbook: Where this is described: a page of the documentation, and its section
--- column findings: How many findings it puts together
+-- column runbook: Page and section of the documentation that describe the code
+-- column findings: Number of findings in this incident
 WITH told AS (
     SELECT
         f.*, c.is_static, c.remedy,

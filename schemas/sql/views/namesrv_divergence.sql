@@ -1,14 +1,14 @@
 -- Intervals in which some name servers routed a topic to a broker and others did not
 -- columns: topic
--- column broker_name: Broker name that offers it to some
+-- column broker_name: Broker name that some of them routed it to
 -- column from_time: Start, inclusive
 -- column to_time: End, exclusive; NULL = not over when the last recorded day ended
--- column known_to: Name servers that had it meanwhile
--- column name_servers: How many name servers there are, but for those of which only a log tells
--- column opened_by: event_id that began it: the first that had it, or the first that lost it
+-- column known_to: Name servers that had the route in this interval
+-- column name_servers: Number of name servers, without those known only from a log
+-- column opened_by: event_id that began it: the first name server got the route, or the first one lost it
 -- column closed_by: event_id that ended it
 WITH told AS (
-    -- a log does not show most queue data of a topic's second broker: what it lacks is no disagreement
+    -- a log mostly does not show the queue data of a topic's second broker: a row missing there is no disagreement
     SELECT h.namesrv_id, h.topic, h.broker_name, h.valid_from, h.valid_to, h.opened_by, h.closed_by
     FROM topic_queue_history AS h
     LEFT ANTI JOIN namesrv_events AS l ON l.namesrv_id = h.namesrv_id AND l.kind = 'logged'
@@ -17,7 +17,7 @@ WITH told AS (
     UNION ALL
     SELECT topic, broker_name, valid_to, closed_by, -1 FROM told WHERE valid_to IS NOT NULL
 ), steps AS (
-    -- a row that goes on with other queues is no step
+    -- a row that only continues with other queues is no step
     SELECT topic, broker_name, at, min(event_id) AS event_id, sum(step) AS step
     FROM moves
     GROUP BY topic, broker_name, at

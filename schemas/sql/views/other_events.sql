@@ -1,4 +1,4 @@
--- All recorded events but plain beats, under the envelope of `events`
+-- All recorded events except heartbeats, with the columns of `events`
 {event_columns()}
 SELECT namesrv_id, seq, event_id, event_time, effect_time, channel_id, 'register_broker' AS kind, code, response_code, cluster_name, broker_name, broker_addr, broker_id,
     CAST(NULL AS STRING) AS topic, refusal AS detail, source_file, source_offset, ingest_run, day

@@ -1,11 +1,11 @@
--- One change of the queues or the permission that a broker name offers for a topic, its coming and going left out
+-- One change of the queues or permission of a topic on a broker name; the topic's first and last appearance are left out
 -- columns: namesrv_id, topic, broker_name, effect_time, event_id
 -- column read_before: Queues to read from before
--- column read_after: After
+-- column read_after: Queues to read from after
 -- column write_before: Queues to write to before
--- column write_after: After
+-- column write_after: Queues to write to after
 -- column perm_before: Permission bits before: 4 read, 2 write, 1 inherit
--- column perm_after: After
+-- column perm_after: Permission bits after
 SELECT
     after.namesrv_id, after.topic, after.broker_name, after.valid_from, after.opened_by,
     before.read_queue_nums, after.read_queue_nums, before.write_queue_nums, after.write_queue_nums, before.perm, after.perm

@@ -1,6 +1,6 @@
--- The rows of all tables of the name servers as text, one row for each interval
+-- All tables of the name servers as text: one row for each interval of a table row
 -- columns: namesrv_id
--- column table_name: Table of the name server, in its own spelling
+-- column table_name: Table of the name server, as RocketMQ spells it
 -- column row_key: Key of the row
 -- column value: Value of the row
 -- column valid_from: Start of the interval, inclusive

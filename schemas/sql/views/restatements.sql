@@ -1,15 +1,15 @@
--- Partitions - a table's day of one name server - that a run published with other rows than the run before it; what follows the
--- end of what this one knew restates nothing
--- column run_id: Run that changed it
--- column previous_run: Run that had published the day before it
+-- Partitions (one day of a table and name server) that a run published with other rows than the run before it; rows appended
+-- after the end of what the run before knew restate nothing
+-- column run_id: Run that changed the partition
+-- column previous_run: Run that had published the partition before
 -- column table_name: Gold table
 -- columns: namesrv_id
--- column day: Day that was published before; of intervals those that closed on it
--- column rows_before: Rows of the partition then
--- column rows_after: Rows of it now
--- column cause: events (more, or others, are recorded of that day), configuration, code, or other_day (what another day left or shows is different)
--- column new_events: How many more events and answers are recorded of the day
--- column ingest_runs: Where events are the cause: ingest runs whose rows the run is the first to cover
+-- column day: Day that had been published; for intervals the day on which they closed
+-- column rows_before: Number of rows before
+-- column rows_after: Number of rows now
+-- column cause: events (more or other events of that day are recorded now), configuration, code, or other_day (the state from another day is different)
+-- column new_events: Number of events and answers recorded in addition for the day
+-- column ingest_runs: If events are the cause: ingest runs whose rows this run is the first to cover
 WITH published AS (
     SELECT run_id, days, inputs, outputs, ingest_runs, late_namesrvs, config_sha256, code_version,
         row_number() OVER (ORDER BY finished_time, run_id) AS number

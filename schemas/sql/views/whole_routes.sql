@@ -1,11 +1,11 @@
--- Every change of a route, with the whole route before and after: ask for few topics, a wide one has a long text for each
--- change. Put together from the first recorded change on: what a setting changed over midnight shows with the next change of
--- that part
+-- Every change of a route, with the whole route before and after. Ask for few topics: the text of a large route is long. The
+-- route is assembled from the first recorded change on; what a setting changed over midnight shows at the next change of that
+-- part
 -- columns: namesrv_id, topic
 -- column seq: Position of the event that changed the route
 -- column effect_time: When it changed
 -- column caused_by: event_id that changed it
--- column change: appeared, changed, vanished, or learned: an answer showed what had been so before
+-- column change: appeared, changed, vanished, or learned (an answer showed a state that had begun earlier)
 -- column route_before: Route before as JSON, lists sorted by broker name; NULL if there was none
 -- column route_after: Route after as JSON; NULL if there is none
 -- columns: day
@@ -13,7 +13,7 @@ WITH told AS (
     SELECT namesrv_id, topic, seq, p.part, p.name, struct(p.text AS text) AS said
     FROM (SELECT namesrv_id, topic, seq, explode(parts) AS p FROM route_changes)
 ), states AS (
-    -- of each change every part that the topic ever had, as it was told last
+    -- for each change, the last known text of every part that the topic ever had
     SELECT
         c.namesrv_id, c.topic, c.seq, k.part, coalesce(k.name, '') AS name,
         last_value(t.said) IGNORE NULLS OVER (PARTITION BY c.namesrv_id, c.topic, k.part, k.name ORDER BY c.seq).text AS text

@@ -8,8 +8,8 @@
 -- column detail: in words
 -- columns: event_id, source_file, source_offset
 -- column next_time: first change after t
--- column next_operation: what did that
--- column next_event_id: event that did it
+-- column next_operation: operation of the event that caused it
+-- column next_event_id: event that caused it
 -- column coverage: what is known of the name server at t
 SELECT
     w.namesrv_id, w.state, w.changed_time, w.operation, w.outcome, w.broker_name, w.broker_addr, w.detail,

@@ -1,8 +1,8 @@
--- Which brokers came (back) with a single topic, and how long did they stay partial, or were they refused?
+-- Which brokers first registered, or came back, with a single topic; how long did they stay partial, or were they refused?
 -- parameters: since, until
 -- columns: namesrv_id, broker_name, broker_addr, effect_time, outcome
 -- column complete_time: first registration with more topics; NULL = none seen
--- column partial_ms: milliseconds until then
+-- column partial_ms: milliseconds from the first registration to complete_time
 -- columns: event_id, source_file, source_offset
 WITH lone AS (
     SELECT r.*, coalesce(o.outcome, 'refreshed') AS outcome

@@ -1,13 +1,13 @@
--- When did the queues or the permission of a topic last change, coming and going left out, and whose registration did it?
+-- When did the queues or the permission of a topic change while it was routed, and by whose registration?
 -- parameter topic STRING: topic
 -- parameters: since, until
 -- columns: namesrv_id, broker_name, effect_time
 -- column read_before: queues to read from before
--- column read_after: after
+-- column read_after: queues to read from after
 -- column write_before: queues to write to before
--- column write_after: after
+-- column write_after: queues to write to after
 -- column perm_before: permission bits before
--- column perm_after: after
+-- column perm_after: permission bits after
 -- columns: operation, event_id, source_file, source_offset
 SELECT
     q.namesrv_id, q.broker_name, q.effect_time, q.read_before, q.read_after, q.write_before, q.write_after, q.perm_before,

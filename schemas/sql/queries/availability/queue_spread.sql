@@ -1,16 +1,16 @@
--- How are the queues of a topic spread over brokers at t, and how were they at an earlier instant?
+-- How are the queues of a topic spread over brokers at t, compared with an earlier instant?
 -- parameter topic STRING: topic
 -- parameter t TIMESTAMP: instant
 -- parameter before TIMESTAMP: earlier instant
 -- columns: namesrv_id, broker_name
--- column read_queue_nums: queues to read from at t; NULL = not there
+-- column read_queue_nums: queues to read from at t; NULL = the broker had none
 -- column write_queue_nums: queues to write to at t
 -- column write_share: share of the topic's writable queues at t
 -- column read_before: queues to read from at the earlier instant
--- column write_before: queues to write to then
--- column share_before: share of the writable queues then
--- column opened_by: event since which it is as at t
--- column known: FALSE = one of the two is only believed
+-- column write_before: queues to write to at the earlier instant
+-- column share_before: share of the topic's writable queues at the earlier instant
+-- column opened_by: event that set the queues at t
+-- column known: FALSE = the queues at one of the two instants are only believed
 SELECT
     coalesce(n.namesrv_id, b.namesrv_id) AS namesrv_id, coalesce(n.broker_name, b.broker_name) AS broker_name,
     n.read_queue_nums, n.write_queue_nums, n.share AS write_share, b.read_queue_nums AS read_before,

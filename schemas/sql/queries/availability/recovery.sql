@@ -1,13 +1,13 @@
--- After a name server started, how long until each broker and each topic was back, and which that it had before never came?
+-- After a name server started, how long until each broker and topic was back, and which of its earlier ones never came back?
 -- parameters: since, until
 -- columns: namesrv_id
 -- column started_time: when it started
--- column started_by: event that shows it
+-- column started_by: event that shows the start
 -- column what: broker or topic
 -- column name: broker name and address, or topic
--- column back_time: when it was there first; NULL = not until the next start, or the end of what is recorded
--- column lag_ms: milliseconds from the start until then
--- column event_id: event that brought it; of what is not back: that took it
+-- column back_time: when it was first back; NULL = not before the next start, or the end of the recording
+-- column lag_ms: milliseconds from the start to back_time
+-- column event_id: event that brought it back; if it is not back, the event that removed it
 WITH turns AS (
     SELECT namesrv_id, seq, event_id, effect_time, operation
     FROM event_outcomes
@@ -34,7 +34,7 @@ WITH turns AS (
     UNION ALL
     SELECT s.namesrv_id, s.event_id, s.effect_time, g.what, g.name, NULL, NULL, g.closed_by
     FROM starts AS s
-    -- a process that ended before they were back has not made good what an earlier one took
+    -- what an earlier process lost still counts if this one ended before it was back
     JOIN turns AS t
         ON t.namesrv_id = s.namesrv_id AND t.seq <= s.seq AND t.effect_time > s.effect_time - INTERVAL 7 DAY
     JOIN gone AS g ON g.namesrv_id = t.namesrv_id AND g.closed_by = t.event_id

@@ -1,13 +1,13 @@
--- Which topics are on one broker at t though their cluster has more, and may automatic creation have put them there?
+-- Which topics are on one broker at t although their cluster has more, and was automatic creation possible?
 -- parameter t TIMESTAMP: instant
 -- columns: namesrv_id
 -- column cluster_name: cluster
--- column brokers: brokers of the cluster
+-- column brokers: number of brokers in the cluster
 -- columns: topic, broker_name
 -- column write_queue_nums: queues to write to
--- column since: since when it has been on that broker alone, and the cluster has had more
--- column auto_create: the broker offered TBW102 when the topic came: it creates topics by itself
--- column event_id: event since which it has been so: it brought the topic, took it elsewhere, or brought the second broker
+-- column since: since when the topic is on that broker alone while the cluster has more
+-- column auto_create: TRUE = the broker advertised TBW102 when the topic appeared: it creates topics automatically
+-- column event_id: event that began this: the topic appeared, another broker lost it, or the second broker joined
 WITH one AS (
     SELECT namesrv_id, topic, min(broker_name) AS broker_name, max(write_queue_nums) AS write_queue_nums
     FROM topic_queue_table_at(:t)
@@ -15,7 +15,7 @@ WITH one AS (
     GROUP BY namesrv_id, topic
     HAVING count(DISTINCT broker_name) = 1
 ), came AS (
-    -- a row that goes on where another one ended is no coming
+    -- a row opened by the event that closed the row before it is no new appearance
     SELECT
         h.namesrv_id, h.topic, h.broker_name, max(h.valid_from) AS valid_from, max_by(h.opened_by, h.opened_at) AS opened_by
     FROM (
@@ -76,7 +76,7 @@ LEFT JOIN home AS h ON h.namesrv_id = one.namesrv_id AND h.cluster_name = m.clus
 LEFT JOIN topic_queue_history AS tbw
     ON tbw.namesrv_id = one.namesrv_id AND tbw.broker_name = one.broker_name AND tbw.topic = 'TBW102'
     AND tbw.valid_from <= c.valid_from AND (tbw.valid_to IS NULL OR tbw.valid_to > c.valid_from)
--- brokers and clusters are topics too, on one broker by nature
+-- the topics named like a broker or cluster are left out: they are on one broker by design
 WHERE one.topic NOT IN (one.broker_name, m.cluster_name)
 GROUP BY
     one.namesrv_id, m.cluster_name, m.brokers, one.topic, one.broker_name, one.write_queue_nums, c.valid_from, c.opened_by,

@@ -3,13 +3,13 @@
 -- parameters: since, until
 -- columns: namesrv_id
 -- column channel_id: connection of the client
--- column answered_time: answer that it had before the change
+-- column answered_time: when it got its last answer before the change
 -- column changed_time: first change after that
--- column change: what it was
+-- column change: kind of change
 -- column asked_time: when it was answered again; NULL = not seen again
--- column stale_ms: milliseconds from the change until then
+-- column stale_ms: milliseconds from the change to asked_time
 -- column event_id: event that changed the route
--- column answer_id: that later answer
+-- column answer_id: event_id of the later answer
 WITH answered AS (
     SELECT
         namesrv_id, channel_id, effect_time AS answered_time,

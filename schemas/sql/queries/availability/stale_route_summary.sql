@@ -3,12 +3,12 @@
 -- parameters: since, until
 -- columns: namesrv_id
 -- column changed_time: when the route changed
--- column change: what it was
--- column connections: connections of clients that had an older answer then
--- column hosts: hosts that they came from
--- column not_again: of the connections, those that were not seen to ask again
--- column median_ms: milliseconds until the others asked again, the median; NULL = none did
--- column longest_ms: the longest
+-- column change: kind of change
+-- column connections: client connections with an older answer at that time
+-- column hosts: hosts of these connections
+-- column not_again: connections that were not seen to ask again
+-- column median_ms: median milliseconds until the other connections asked again; NULL = none did
+-- column longest_ms: longest time in milliseconds until one of them asked again
 -- column last_time: when the last of them asked again
 -- column event_id: event that changed the route
 WITH answered AS (

@@ -1,7 +1,7 @@
--- Which brokers advertise TBW102, since when, and of which is it still routed though they report it no more?
+-- Which brokers advertise TBW102, since when, and for which is it still routed although they no longer report it?
 -- parameters: broker
 -- columns: namesrv_id, broker_name, from_time, to_time
--- column unreported_since: since when the broker has not reported it any more; NULL = it does
+-- column unreported_since: since when the broker no longer reports it; NULL = the broker reports it
 -- column opened_by: event that began it
 -- columns: closed_by
 SELECT

@@ -1,4 +1,4 @@
--- Where are there fewer queues to read from than to write to, so that messages stay unread, and for how long?
+-- Which topics have fewer queues to read from than to write to, so that messages stay unread, and for how long?
 -- parameters: since, until
 -- columns: namesrv_id, topic, broker_name
 -- column read_queue_nums: queues to read from

@@ -1,11 +1,11 @@
--- Is a name server asked for routes in hours in which no broker sends it heartbeats any more?
+-- Which name servers are asked for routes in hours in which no broker sends them heartbeats?
 -- parameters: since, until
 -- columns: namesrv_id
--- column hour: hour
+-- column hour: start of the hour
 -- column answers: answers that it gave
--- column beats: heartbeats and registrations that it got
+-- column beats: heartbeats and registrations that it received
 -- column last_beat_time: last heartbeat before the end of the hour; NULL = none ever
--- column event_id: that heartbeat
+-- column event_id: event_id of that heartbeat
 WITH answered AS (
     SELECT namesrv_id, date_trunc('HOUR', effect_time) AS hour, count(*) AS answers, max(effect_time) AS last_time
     FROM route_observations

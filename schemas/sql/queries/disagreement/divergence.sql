@@ -1,14 +1,14 @@
--- At t, which topics of which brokers do not all name servers know, or know with other queues or permissions, and since when?
+-- Which topics of which brokers are missing on some name servers at t, or have other queues or permissions, and since when?
 -- parameter t TIMESTAMP: instant
 -- columns: topic, broker_name
--- column namesrv_id: name server that lacks it, or that has it otherwise than most, of as many than those that had it first
--- column differs: missing, or what it has instead of what the others have
--- column known_to: name servers that know it, or know it as most do
--- column known_since: since when the first of them has known it
--- column known_by: event that taught it
--- column lacking_since: since when this one has lacked it, or has had it otherwise; NULL = it never knew it
--- column lacking_by: event that took or changed it
--- column known: FALSE = the name server is not known in full at t: it may have it
+-- column namesrv_id: name server that lacks it, or differs from the majority (in a tie, from those that had it first)
+-- column differs: missing, or the value here against the value of the others
+-- column known_to: name servers that have it, or have it like the majority
+-- column known_since: since when the first of them has had it
+-- column known_by: event that added it there
+-- column lacking_since: since when this name server has lacked it, or had another value; NULL = it never had it
+-- column lacking_by: event that removed or changed it here
+-- column known: FALSE = the name server is not known in full at t, so it may have it
 WITH routed AS (
     SELECT
         namesrv_id, topic, broker_name, valid_from, opened_by,

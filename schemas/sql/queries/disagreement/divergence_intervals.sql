@@ -3,8 +3,8 @@
 -- parameters: since, until
 -- columns: topic, broker_name, from_time, to_time, lasted_ms
 -- column known_to: name servers that had it
--- column name_servers: how many name servers there are
--- column event_id: event that began it
+-- column name_servers: number of name servers
+-- column event_id: event that began the disagreement
 -- columns: closed_by
 SELECT
     topic, broker_name, from_time, to_time, timestampdiff(MILLISECOND, from_time, to_time) AS lasted_ms,

@@ -2,9 +2,9 @@
 -- parameter t TIMESTAMP: instant
 -- columns: topic, namesrv_id
 -- column brokers: brokers that offer it
--- column since: since when it has known it
--- column event_id: event that taught it
--- column known: FALSE = not all name servers are known in full at t: another one may know it
+-- column since: since when this name server has had it
+-- column event_id: event that added it there
+-- column known: FALSE = not all name servers are known in full at t, so another one may have it
 SELECT
     r.topic, min(r.namesrv_id) AS namesrv_id, array_join(array_sort(collect_set(r.broker_name)), ', ') AS brokers,
     min(r.valid_from) AS since, min_by(r.opened_by, r.valid_from) AS event_id,

@@ -1,14 +1,14 @@
--- Which brokers changed their address, and how many topics vanished when the old one went?
+-- Which brokers changed their address, and how many topics vanished when the old address left?
 -- parameters: broker, since, until
 -- columns: namesrv_id, broker_name
 -- column broker_id: broker id, 0 = master
 -- column addr_before: address before
 -- column addr_after: address after
--- column left_time: when the former one went
+-- column left_time: when the former address left
 -- columns: effect_time
--- column gap_ms: milliseconds between them; 0: taken over
--- column topics_vanished: topics that lost their route when the former one went
--- column left_by: event with which it went
+-- column gap_ms: milliseconds between them; 0: the new address took the id over
+-- column topics_vanished: topics that lost their route when the former address left
+-- column left_by: event that removed the former address
 -- columns: event_id
 SELECT
     a.namesrv_id, a.broker_name, a.broker_id, a.addr_before, a.addr_after, a.left_time, a.effect_time, a.gap_ms,

@@ -1,8 +1,8 @@
--- Did one address stand under two broker ids or two broker names at the same time?
+-- Which addresses were registered under two broker ids or two broker names at the same time?
 -- parameters: since, until
 -- columns: namesrv_id, broker_addr
 -- column first: broker name and id that it had
--- column second: broker name and id that it got
+-- column second: broker name and id that it got in addition
 -- columns: from_time, to_time, event_id, source_file, source_offset
 SELECT
     a.namesrv_id, a.broker_addr, concat(a.broker_name, ' ', a.broker_id) AS first,

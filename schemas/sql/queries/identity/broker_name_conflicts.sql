@@ -1,12 +1,12 @@
--- Which broker name is claimed by two clusters, or by two addresses in turn, and who overwrote whom when?
+-- Which broker names do two clusters claim, or two addresses in turn, and which overwrote which, when?
 -- parameters: since, until
 -- columns: namesrv_id
--- column what: two clusters, or address
+-- column what: kind of conflict: two clusters, or address
 -- columns: broker_name
 -- column first: cluster or address that was there
 -- column second: cluster or address that came
 -- columns: effect_time
--- column to_time: when it was over; NULL = not over, or an address, which is an instant
+-- column to_time: when it was over; NULL = not over, or a change of address, which has no duration
 -- columns: event_id, source_file, source_offset
 WITH conflicts AS (
     SELECT

@@ -1,10 +1,10 @@
 -- Which groups had no master, for how long, and could a slave act as master?
 -- parameters: since, until
 -- columns: namesrv_id, broker_name, from_time, to_time, lasted_ms
--- column members: ids and addresses that were left
--- column may_act: the smallest id may act as master (5.x)
+-- column members: ids and addresses of the remaining members
+-- column may_act: TRUE = the smallest id may act as master (5.x)
 -- columns: operation, event_id
--- column closed_by: event with which a master was there again
+-- column closed_by: event that brought a master back
 WITH gone AS (
     SELECT
         m.namesrv_id, m.broker_name, m.valid_to AS from_time, m.closed_by,

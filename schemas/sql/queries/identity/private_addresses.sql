@@ -3,11 +3,11 @@
 -- columns: namesrv_id
 -- column cluster_name: cluster
 -- columns: broker_name
--- column broker_id: broker id, 0 = master; NULL of a haServerAddr
+-- column broker_id: broker id, 0 = master; NULL for a haServerAddr
 -- columns: broker_addr
--- column what: broker address or haServerAddr: which of the two it is about
--- column ha_server_addr: its haServerAddr; NULL where it is about the broker address
--- column kind: why: loopback, unspecified, link-local, container default, no port or no address
+-- column what: which address the row is about: broker address or haServerAddr
+-- column ha_server_addr: haServerAddr; NULL if the row is about the broker address
+-- column kind: reason: loopback, unspecified, link-local, container default, no port or no address
 -- columns: from_time, to_time
 -- column opened_by: event that began it
 SELECT

@@ -1,13 +1,13 @@
--- Which brokers send heartbeats with another id than the registered one?
+-- Which brokers send heartbeats with a broker id other than the registered one?
 -- parameters: since, until
 -- columns: namesrv_id, broker_name, broker_addr
 -- column claimed_id: broker id in its heartbeats
 -- column held_id: id under which the name server has the address
 -- column first_time: first such heartbeat
--- column last_time: last one
--- column beats: how many
--- column event_id: the first of them
--- column opened_by: event that gave it the id that is held
+-- column last_time: last such heartbeat
+-- column beats: number of such heartbeats
+-- column event_id: event_id of the first such heartbeat
+-- column opened_by: event that registered the id that is held
 SELECT
     b.namesrv_id, b.broker_name, b.broker_addr, b.broker_id AS claimed_id, h.broker_id AS held_id,
     min(b.effect_time) AS first_time, max(b.effect_time) AS last_time, count(*) AS beats,

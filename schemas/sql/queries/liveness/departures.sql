@@ -1,12 +1,12 @@
--- How did each broker leave: scan, lost connection or unregistration; how late was it noticed, and what was lost?
+-- How did each broker leave (scan, lost connection or unregistration), how late was it noticed, and what was lost?
 -- parameters: broker, since, until
 -- columns: namesrv_id, broker_name, broker_addr
--- column came_time: when it had come
+-- column came_time: when its live entry was added
 -- column left_time: when it left
 -- columns: operation, outcome
--- column last_beat_time: last heartbeat, of a broker that had fallen silent
+-- column last_beat_time: last heartbeat; NULL = the broker had not fallen silent
 -- column detection_lag_ms: milliseconds from that heartbeat to the removal
--- column topics_lost: topics that lost their queues of its broker name with it
+-- column topics_lost: number of topics that lost the queues of its broker name by this event
 -- columns: event_id, source_file, source_offset
 SELECT
     l.namesrv_id, l.broker_name, l.broker_addr, l.from_time AS came_time, l.to_time AS left_time, c.operation, c.outcome,
@@ -18,7 +18,7 @@ LEFT JOIN expired_brokers AS x
 LEFT JOIN (
     SELECT q.namesrv_id, q.broker_name, q.closed_by, count(*) AS topics
     FROM topic_queue_history AS q
-    -- a row that goes on where another one ended is no loss
+    -- a row replaced by the same event is no loss
     LEFT JOIN topic_queue_history AS n
         ON n.namesrv_id = q.namesrv_id AND n.topic <=> q.topic AND n.broker_name <=> q.broker_name AND n.opened_by = q.closed_by
     WHERE n.opened_by IS NULL AND q.closed_by IS NOT NULL AND (:broker IS NULL OR q.broker_name = :broker) AND {within(q.valid_to)}

@@ -1,14 +1,14 @@
--- Which brokers were back within some seconds of their removal, which of them were alive meanwhile, and how long were they away?
--- parameter seconds INT = 60: back within so many seconds
+-- Which brokers were back within some seconds of their removal, which of them had been alive, and how long were they away?
+-- parameter seconds INT = 60: the broker was back within this many seconds
 -- parameters: since, until
 -- columns: namesrv_id, broker_name, broker_addr
 -- column cause: scan or idle_channel
 -- column removed_time: when it was removed
--- column returned_time: when it was back
--- column away_ms: milliseconds between them
--- column heard: its heartbeats at any name server between a second after its last here and its removal; 0: frozen or cut off
+-- column returned_time: when it registered again
+-- column away_ms: milliseconds from removed_time to returned_time
+-- column heard: its heartbeats at any name server from a second after its last one here to its removal; 0: frozen or cut off
 -- column removed_by: event that removed it
--- column returned_by: registration with which it was back
+-- column returned_by: registration that brought it back
 SELECT
     x.namesrv_id, x.broker_name, x.broker_addr, x.cause, x.removed_time, x.returned_time,
     timestampdiff(MILLISECOND, x.removed_time, x.returned_time) AS away_ms, count(b.event_time) AS heard, x.removed_by,

@@ -1,7 +1,7 @@
--- What are the gaps between each broker's heartbeats (median, p99, longest) against its lease?
+-- How long are the gaps between each broker's heartbeats (median, p99, longest), compared with its lease?
 -- parameters: broker, since, until
 -- columns: namesrv_id, broker_name, broker_addr
--- column beats: gaps between heartbeats
+-- column beats: number of gaps between heartbeats
 -- column p50_ms: median gap in milliseconds
 -- column p99_ms: gap that one in a hundred exceeds
 -- column max_ms: longest gap

@@ -1,10 +1,10 @@
--- How many brokers went with one event, and how many topics lost their routes with them?
+-- How many brokers did one event remove, and how many topics lost their routes?
 -- parameters: since, until
 -- columns: namesrv_id, effect_time, operation
--- column brokers: live entries that went
+-- column brokers: number of live entries removed
 -- column broker_names: their broker names
--- column topics_vanished: topics that lost their route
--- column topics_changed: topics whose route changed
+-- column topics_vanished: number of topics that lost their route
+-- column topics_changed: number of topics whose route changed
 -- columns: event_id, source_file, source_offset
 SELECT
     l.namesrv_id, l.to_time AS effect_time, c.operation, l.brokers, l.broker_names,

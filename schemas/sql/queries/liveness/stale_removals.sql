@@ -1,10 +1,10 @@
--- Was a fresh registration wiped by a removal that had been decided before it?
+-- Which fresh registrations were wiped by a removal that had been decided before them?
 -- parameters: since, until
 -- columns: namesrv_id, broker_name, broker_addr
 -- column registered_time: when the fresh registration took effect
--- column registered_by: that registration
--- column decided_time: when what removed it had arrived
--- column removed_time: when it took effect
+-- column registered_by: event_id of that registration
+-- column decided_time: when the event that removed it had arrived
+-- column removed_time: when the removal took effect
 -- columns: operation
 -- column removed_by: event that removed it
 -- column back_time: when the broker was back; NULL = not seen

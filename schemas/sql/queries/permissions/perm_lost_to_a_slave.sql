@@ -1,9 +1,9 @@
--- Did the registration of a slave take the write permission from the topics of a broker?
+-- Which registrations of slaves took the write permission from the topics of a broker?
 -- parameters: since, until
 -- columns: namesrv_id, broker_name, effect_time
 -- column broker_id: broker id, 0 = master
 -- columns: broker_addr
--- column topics: topics that lost it
+-- column topics: number of topics that lost the permission
 -- columns: event_id, source_file, source_offset
 SELECT
     q.namesrv_id, q.broker_name, q.effect_time, c.broker_id, c.broker_addr, count(*) AS topics, q.event_id, c.source_file,

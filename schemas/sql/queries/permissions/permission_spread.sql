@@ -3,10 +3,10 @@
 -- parameters: since, until
 -- columns: topic, broker_name
 -- column perm_before: permission bits before
--- column perm_after: after
+-- column perm_after: permission bits after
 -- columns: namesrv_id, effect_time
--- column lag_ms: milliseconds after the first name server that had it
--- column missing: name servers with that broker's topic that did not see it in the same turn
+-- column lag_ms: milliseconds after the first name server that had the change
+-- column missing: number of name servers with that broker's topic that did not have the change in the same turn
 -- columns: event_id
 WITH turns AS (
     SELECT

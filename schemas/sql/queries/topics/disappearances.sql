@@ -1,7 +1,7 @@
--- Which topics disappeared, how many at once, and was it an admin, a registration, or the loss of a broker?
+-- Which topics disappeared, how many at once, and by an admin, a registration, or the loss of a broker?
 -- parameters: since, until
 -- columns: namesrv_id, effect_time
--- column topics: how many lost their route
+-- column topics: number of topics that lost their route
 -- column names: the first five of them
 -- columns: operation, outcome, broker_name, broker_addr, event_id, source_file, source_offset
 SELECT

@@ -1,9 +1,9 @@
--- Which topics does a broker not report any more that the name server still routes to it?
+-- Which topics does the name server still route to a broker that no longer reports them?
 -- parameters: broker, since, until
 -- columns: namesrv_id, broker_name, topic
 -- column from_time: first registration without it
 -- columns: to_time
--- column event_id: that registration
+-- column event_id: event_id of that registration
 -- columns: closed_by
 SELECT namesrv_id, broker_name, topic, valid_from AS from_time, valid_to AS to_time, opened_by AS event_id, closed_by
 FROM orphaned_topics

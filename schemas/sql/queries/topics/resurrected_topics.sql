@@ -1,9 +1,9 @@
--- Which topics that an admin deleted came back, and who brought them?
+-- Which topics came back after an admin had deleted them, and which registration brought them back?
 -- parameters: since, until
 -- columns: namesrv_id, topic
 -- column deleted_time: when it was deleted
 -- column deleted_by: event that deleted it
--- column back_time: when it was back
+-- column back_time: when it came back
 -- columns: operation, broker_name, event_id, source_file, source_offset
 WITH back AS (
     SELECT

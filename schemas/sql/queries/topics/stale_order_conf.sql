@@ -1,7 +1,7 @@
 -- Which order configurations name brokers or queues that are not routed?
 -- parameters: since, until
 -- columns: namesrv_id, topic
--- column order_conf: KV value when it began
+-- column order_conf: KV value at from_time
 -- columns: from_time, to_time, event_id, closed_by
 SELECT
     i.namesrv_id, i.topic, max(k.config_value) AS order_conf, i.valid_from AS from_time, i.valid_to AS to_time,

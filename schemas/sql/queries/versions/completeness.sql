@@ -1,9 +1,9 @@
--- Is the recording complete: gaps, duplicates, events out of order, what could not be decoded, what is ignored by rule?
+-- Is the recording complete: which gaps, duplicates, events out of order, undecodable and ignored frames does it have?
 -- column what: gap, frames, quarantine, order decision or mismatch
--- column subject: which kind, or of which name server
--- column number: how many
--- column first_time: the first; NULL where only counts are kept
--- column event_id: its event, or its quarantined input
+-- column subject: which kind, or which name server
+-- column number: count
+-- column first_time: time of the first; NULL if only counts are kept
+-- column event_id: event_id of the first, or its quarantine_id
 SELECT what, subject, number, first_time, event_id
 FROM (
     SELECT

@@ -1,15 +1,15 @@
--- How fast do topics, queue rows and brokers grow, and what does the route table weigh, day by day?
+-- How fast do topics, queue rows and brokers grow, and how large is the route table, day by day?
 -- parameters: since, until
 -- columns: namesrv_id
 -- column day: day
--- column topics: topics routed when the day ended, or ever that day
+-- column topics: number of topics routed at any time that day
 -- column queue_rows: rows of topicQueueTable alive in the day
 -- column brokers: addresses in brokerLiveTable in the day
--- column route_bytes: length of all routes as JSON when they weighed most that day
+-- column route_bytes: length of all routes as JSON, at its peak that day
 -- column heaviest: topic with the longest route of the day
--- column heaviest_bytes: its length
+-- column heaviest_bytes: length of that route
 WITH days AS (
-    -- a name server has settings on each day that is published
+    -- each published day of a name server has settings
     SELECT DISTINCT namesrv_id, day FROM namesrv_settings
 ), steps AS (
     SELECT namesrv_id, seq, min(effect_time) AS effect_time, sum(length_after - length_before) AS step

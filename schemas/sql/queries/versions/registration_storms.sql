@@ -1,11 +1,11 @@
--- Who sends full registrations in storms, more than some in a minute?
--- parameter times INT = 5: registrations in a minute
+-- Which brokers send storms of full registrations, more than some in a minute?
+-- parameter times INT = 5: limit of registrations in a minute
 -- parameters: since, until
 -- columns: namesrv_id, broker_name, broker_addr
--- column minute: minute
--- column registrations: full registrations in it
--- column changed: of them with other topics than the one before
--- column event_id: the first of them
+-- column minute: start of the minute
+-- column registrations: full registrations in that minute
+-- column changed: how many of them had other topics than the registration before
+-- column event_id: event_id of the first of them
 SELECT
     namesrv_id, broker_name, broker_addr, minute, count(*) AS registrations, sum(is_other) AS changed,
     min_by(event_id, seq) AS event_id
@@ -19,6 +19,6 @@ FROM (
 ) AS r
 WHERE {within(effect_time)}
 GROUP BY namesrv_id, broker_name, broker_addr, minute
--- DuckDB takes what a macro is given for a column
+-- max(), because DuckDB takes a macro's argument for a column
 HAVING count(*) >= max(:times)
 ORDER BY registrations DESC, minute, namesrv_id, broker_addr

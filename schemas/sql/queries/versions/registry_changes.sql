@@ -1,4 +1,4 @@
--- What differs between all tables of the name servers at two instants, and which events did it?
+-- What differs between all tables of the name servers at two instants, and which events changed it?
 -- parameter t1 TIMESTAMP: first instant
 -- parameter t2 TIMESTAMP: second instant
 -- columns: namesrv_id

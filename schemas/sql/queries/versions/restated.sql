@@ -1,15 +1,15 @@
--- What did a later run change in days that an earlier one had published, and because of which late events?
+-- What did later runs change in days already published, and because of which late events?
 -- parameter day STRING = NULL: only this day, YYYY-MM-DD
 -- columns: namesrv_id
 -- column day: day that was published before
 -- column table_name: table
 -- column run_id: run that changed it
--- column previous_run: run that had published it otherwise; as of it `--as-known-at` answers, and since it `ask changes` tells each row
+-- column previous_run: run that published the old rows; `--as-known-at` asks as of it, `ask changes` lists each row changed since
 -- column cause: events, configuration, code, or other_day
--- column rows_before: rows that it had then
--- column rows_after: rows that it has now
+-- column rows_before: number of rows before
+-- column rows_after: number of rows now
 -- column new_events: events and answers that came late
--- column event_ids: the first of the events
+-- column event_ids: event_ids of the first few
 WITH late AS (
     SELECT DISTINCT run_id, namesrv_id, day, ingest_run
     FROM (SELECT run_id, namesrv_id, day, explode(ingest_runs) AS ingest_run FROM restatements) AS r

@@ -1,10 +1,10 @@
--- Which registrations brought topics that were skipped because the name server had their version already?
+-- Which registrations had topics that the name server skipped because it already had their version?
 -- parameters: broker, since, until
 -- columns: namesrv_id, broker_name, broker_addr, effect_time
--- column topics: topics in it
--- column skipped: topics in it that the name server did not hold like that afterwards
--- column names: the first five of them
--- column outcome: what became of it; refreshed: nothing but the lease
+-- column topics: topics in the registration
+-- column skipped: topics in it that the name server did not hold in that form afterwards
+-- column names: the first five skipped topics
+-- column outcome: outcome of the registration; refreshed: only the lease was renewed
 -- columns: event_id, source_file, source_offset
 WITH skipped AS (
     SELECT r.*, coalesce(o.outcome, 'refreshed') AS outcome
@@ -16,7 +16,7 @@ WITH skipped AS (
         WINDOW told AS (PARTITION BY x.namesrv_id, x.broker_name, x.broker_addr ORDER BY x.seq)
     ) AS r
     LEFT JOIN event_outcomes AS o ON o.namesrv_id = r.namesrv_id AND o.day = r.day AND o.event_id = r.event_id
-    -- topics of slaves are never taken over
+    -- a name server never takes topics over from slaves
     WHERE r.version_before = r.data_version AND r.digest_before <> r.topic_config_digest AND r.broker_id = 0
         AND coalesce(o.outcome, 'refreshed') <> 'applied' AND (:broker IS NULL OR r.broker_name = :broker)
         AND {within(r.effect_time)}

@@ -4,10 +4,10 @@
 -- column what: went back, or same version, other topics
 -- columns: broker_name, broker_addr
 -- column version_before: state version/timestamp/counter before
--- column version_after: after
--- column effect_time: when, the first time
--- column times: how often
--- column event_id: event that did it first
+-- column version_after: state version/timestamp/counter after
+-- column effect_time: when it happened first
+-- column times: how often it happened
+-- column event_id: event of the first time
 WITH told AS (
     -- a registration with a single topic says nothing about others
     SELECT
