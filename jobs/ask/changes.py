@@ -1,7 +1,7 @@
-"""What runs have changed since one of them: rows of intervals that began, ended, were restated or withdrawn, run by run.
+"""Changes made by runs: intervals that began, ended, were restated or withdrawn, run by run.
 
-Reads   of each interval table the data files that one of two runs has pinned and the other has not
-Gives   each change once for each run, under an id that is the same whenever it is asked for
+Reads   of each interval table the data files that only one of two successive runs has pinned
+Gives   each change of a run once, with an id that is the same in every answer
 """
 
 # ruff: noqa: S608  the SQL is made of names in this package, and of files as `names.reading` quotes them
@@ -38,7 +38,7 @@ NOTHING: Final = "none"
 _RUNS = """
     SELECT run_id, finished_time, versions, digests FROM runs_committed WHERE status = 'published' AND finished_time <= $until
     ORDER BY finished_time, run_id"""
-# Of rows with the same key one is in either run at most.
+# Each run has at most one row of a key.
 _CHANGES: Final = """
     SELECT md5(concat_ws('|', $run, table_name, change, now, was)) AS change_id, $run AS run_id, $published AS published_time,
         table_name, change, namesrv_id, if(change = 'closed', ends, begins) AS "at", now AS "row", was AS before
@@ -63,12 +63,11 @@ _CHANGES: Final = """
 def changes(
     answers: Answers, since: str | dt.datetime, share: Callable[[int, int], None] = nobody
 ) -> tuple[str, Answer]:
-    """Return the cursor to go on from, and the changes of all runs behind `since`: a run, an instant, or `NOTHING`.
+    """Return the cursor of the next call, and the changes of all runs after `since`: a run, an instant, or `NOTHING`.
 
-    `share` is told how many of so many runs have been gone through.
-
-    Of runs between that maintenance no longer keeps readable, the next readable one tells. Raises NothingPublishedError for a run
-    that is none; NoLongerReadableError if the first one is not kept.
+    `share` receives the number of runs compared, and of how many. If maintenance has made a run unreadable, its changes are part
+    of the next readable run's. Raises NothingPublishedError for an unknown run; NoLongerReadableError if the run to compare with
+    first is no longer readable.
     """
     runs = [Known(*row) for row in answers.ask(_RUNS, until=answers.known.finished_time).rows]
     if isinstance(since, dt.datetime):
@@ -87,13 +86,13 @@ def changes(
 
 
 def lines(found: Answer) -> Iterator[str]:
-    """Yield changes as JSON, an object a line."""
+    """Yield changes as JSON objects, one a line."""
     for said in objects(found):
         yield json.dumps(said, ensure_ascii=False, default=text_of) + "\n"
 
 
 def objects(found: Answer) -> Iterator[dict[str, Any]]:
-    """Yield changes by the names of their columns, with the rows of which they tell likewise."""
+    """Yield changes as dicts by column name; their `row` and `before` are dicts, too."""
     for row in found.rows:
         said = dict(zip(found.names, row, strict=True))
         yield said | {name: None if said[name] is None else json.loads(said[name]) for name in ("row", "before")}
@@ -114,7 +113,7 @@ def _told(
 
 
 def _parts(answers: Answers, name: str, before: Known | None, run: Known) -> Iterator[str]:
-    """Yield the statement that gives the rows of a table that one of two runs has more often than the other, if any."""
+    """Yield the SQL of the rows of a table that one of two runs has more often than the other, if they differ."""
     was, now = (None if of is None else of.versions.get(name) for of in (before, run))
     if was == now:
         return
@@ -136,17 +135,17 @@ def _parts(answers: Answers, name: str, before: Known | None, run: Known) -> Ite
 
 
 class Hook:
-    """Who is told the changes after a run is published: a command, which gets JSON lines on standard input, or a file.
+    """The receiver of changes after each published run: a command, which gets JSON lines on standard input, or a file.
 
-    Up to which run that is done lies below the warehouse: a run that dies in front of it, or in the middle, is told by the next
-    one, under the same ids. A file gets each line once all the same: where the run that died began is noted, too.
+    The last run delivered is noted below the warehouse. If a run dies before or during its delivery, the next run delivers its
+    changes again, with the same ids. A file still gets each line once, because the start of a delivery is noted, too.
     """
 
     def __init__(self, warehouse: str, target: str) -> None:
         """`target`: a command, or `>>` and the name of a file to append to. Raises UsageError for neither."""
         import hashlib  # noqa: PLC0415  as below
 
-        from jobs.store.places import read_text, write_text  # noqa: PLC0415  `ask` does not wait for Arrow
+        from jobs.store.places import read_text, write_text  # noqa: PLC0415  imports Arrow, which `ask` does not need
 
         self._warehouse, self._target, self._write = warehouse, target, write_text
         try:
@@ -164,12 +163,12 @@ class Hook:
         self._began: int | None = noted.get("began")
 
     def begin(self, last_run: str | None) -> None:
-        """Note, in front of its first run, what was published before: it is told what comes from then on."""
+        """Note, before the hook's first run, the last published run: later changes are delivered."""
         if self.told is None:
             self._note(last_run or NOTHING)
 
     def tell(self) -> int:
-        """Tell what was not, and note that; return how many changes. Raises PublishedError if it is not taken."""
+        """Deliver the pending changes, note that, and return their number. Raises PublishedError if the delivery fails."""
         try:
             answers = Answers(self._warehouse)
         except NothingPublishedError:
@@ -195,7 +194,7 @@ class Hook:
                 if self._began is None:
                     self._note(self.told or NOTHING, size)
                 file.seek(min(self._began or 0, size))
-                there, at = file.read(), 0  # what a run that died had told; its last line may be a part of one
+                there, at = file.read(), 0  # lines of a delivery that died; the last one may be cut
                 for data in map(str.encode, said):
                     count += 1
                     if there.startswith(data, at):
@@ -208,7 +207,7 @@ class Hook:
                 os.fsync(file.fileno())
             return count
         process = subprocess.Popen(self._words, stdin=subprocess.PIPE, text=True, encoding="utf-8")  # noqa: S603  the user's own command
-        with suppress(BrokenPipeError), process:  # it may have seen enough: its exit code tells
+        with suppress(BrokenPipeError), process:  # the command may stop reading early: its exit code decides
             for line in said:
                 process.stdin.write(line)  # type: ignore[union-attr]
                 count += 1

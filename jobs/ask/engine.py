@@ -1,7 +1,7 @@
-"""The published tables in DuckDB: opened, asked and gone, in less time than a JVM takes to start.
+"""Queries of the published tables in DuckDB, in less time than a JVM takes to start.
 
-Reads   what the last published row of `runs` pins, or an earlier one
-Makes   of the views and functions those that a question touches, in memory: no file that somebody holds is in the way
+Reads   the versions that the last published row of `runs` pins, or an earlier one
+Makes   only the views and functions that a question touches, in memory, so that no lock on a file is in the way
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from operator import and_, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-# Without what the package `duckdb` adds to it, which takes longer to import than many a question.
+# The package `duckdb` around it takes longer to import than many a question.
 import _duckdb as duckdb
 
 from jobs.errors import BrokenLogError, JobError, NotRecordedError, TamperedError, UsageError
@@ -56,7 +56,7 @@ FUNCTIONS: Final = {
     "filterServerTable": "filter_server_table_at",
     "kvConfigTable": "kv_config_table_at",
 }
-"""The functions that say what was in a name server's table at an instant, by RocketMQ's name of the table."""
+"""The functions that return a name server's table at an instant, by RocketMQ's name of the table."""
 _SETTINGS: Mapping[str, str | bool] = {
     "parquet_metadata_cache": True,
     "python_enable_replacements": False,
@@ -65,7 +65,7 @@ _SETTINGS: Mapping[str, str | bool] = {
 _PUBLISHED = "SELECT run_id, layout, finished_time FROM runs_committed WHERE status = 'published'"
 _RUN = "SELECT run_id, finished_time, versions, digests FROM runs_committed WHERE run_id = $run"
 _BATCH = 1_000
-# Failures that no file can cause. What a damaged one causes has any other class, and does not always name it.
+# Failures that no file can cause. A damaged file causes other classes, whose text does not always name it.
 _OF_THE_QUESTION = (
     *(duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.DataError),
     duckdb.NotImplementedException,
@@ -74,7 +74,7 @@ _UNKNOWN = re.compile(r"Catalog Error: Table (?:Function )?with name (.+?) does 
 
 
 class Known(NamedTuple):
-    """The published run as of which is read."""
+    """The published run that is read as of."""
 
     run_id: str
     finished_time: dt.datetime
@@ -83,18 +83,18 @@ class Known(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The columns of an answer, and its rows, read while they are asked for."""
+    """The columns of an answer, and its rows, which are read lazily."""
 
     names: list[str]
     rows: Iterator[tuple[Any, ...]]
 
     def dicts(self) -> list[dict[str, Any]]:
-        """Return the rows by the names of their columns."""
+        """Return the rows as dicts by column name."""
         return [dict(zip(self.names, row, strict=True)) for row in self.rows]
 
 
 class Answers:
-    """A warehouse that is asked. One thread at a time; what a question needs is opened once and stays open."""
+    """A warehouse opened for questions. One thread at a time; tables are opened when first needed and stay open."""
 
     def __init__(
         self,
@@ -105,15 +105,15 @@ class Answers:
         is_closed: bool = True,
         memory_mib: int | None = None,
     ) -> None:
-        """Find the run as of which is read: the last, one by its id, or the last one published by an instant.
+        """Find the run to read as of: the last, one by its id, or the last one published by an instant.
 
-        `is_verified`: what a question touches is held against the ledger first. `is_closed`: statements see no file but those
-        below the warehouse, and change no setting. `memory_mib`: what DuckDB may hold (None: its own limit). Raises
-        NothingPublishedError where there is no such run, NoLongerReadableError, LayoutError, BrokenLogError, LedgerBehindError.
+        `is_verified`: the tables that a question reads are first compared with the ledger. `is_closed`: statements see no files
+        except those below the warehouse, and change no setting. `memory_mib`: DuckDB's memory limit (None: its default). Raises
+        NothingPublishedError if there is no such run, NoLongerReadableError, LayoutError, BrokenLogError, LedgerBehindError.
         """
-        # What is noted outside the ledger is read first: of a run that is published meanwhile both know, or only the ledger.
+        # last_run.json is read before the ledger: a run published in between is then in both, or only in the ledger.
         if "://" in warehouse:
-            from jobs.store.places import read_text, require_store  # noqa: PLC0415  who asks a local folder does not wait for Arrow
+            from jobs.store.places import read_text, require_store  # noqa: PLC0415  it imports Arrow, which a local folder does not need
 
             require_store(warehouse)
             note = read_text(f"{warehouse}/{LAST_RUN}")
@@ -127,8 +127,8 @@ class Answers:
         is_last = as_known_at is None and not is_verified
         ready = _ready(warehouse, self._noted, settings) if is_last else None
         self._connection = duckdb.connect(config=settings) if ready is None else ready
-        # How far a statement is can be asked only where its bar would be shown.
-        # Where NULL stands in an order, and in which zone an instant is, are as Spark has it.
+        # DuckDB tells the progress of a statement only if its progress bar is enabled.
+        # The order of NULLs and the time zone are as in Spark.
         spark = ("TimeZone = 'UTC'", "default_null_order = 'nulls_first_on_asc_last_on_desc'")
         for setting in (*spark, "enable_progress_bar_print = FALSE", "enable_progress_bar = TRUE"):
             self._connection.execute(f"SET {setting}")
@@ -136,7 +136,7 @@ class Answers:
             folder = f"{Path(warehouse).resolve()}/"
             stand_in(self._connection, folder[:-1])
             if is_closed:
-                # A file is looked for by a pattern, and looked at by its name: DuckDB asks of both.
+                # DuckDB checks both the pattern by which a file is found, and its name.
                 self._connection.execute("SET allowed_directories = ?", [[folder, pattern_of(folder)]])
         if is_closed:
             for setting in ("enable_external_access = FALSE", "lock_configuration = TRUE"):
@@ -153,12 +153,12 @@ class Answers:
 
     @cached_property
     def known(self) -> Known:
-        """Return the run as of which is read."""
+        """Return the run that is read as of."""
         return Known(*next(self.ask(_RUN, run=self._run_id).rows))
 
     @cached_property
     def _runs(self) -> DeltaTable:
-        from deltalake.exceptions import TableNotFoundError  # noqa: PLC0415  who asks what is at hand does not wait for it
+        from deltalake.exceptions import TableNotFoundError  # noqa: PLC0415  slow to import, and not needed with history.duckdb
 
         try:
             return delta_table(path_of(self.warehouse, "gold", "runs"), "runs", (), None)
@@ -169,24 +169,24 @@ class Answers:
             raise
 
     def ask(self, sql: str, /, **values: Any) -> Answer:
-        """Return what a statement in DuckDB's dialect gives; it reads `values` as `$name`.
+        """Return the answer of a statement in DuckDB's dialect; it reads `values` as `$name`.
 
-        Raises UsageError for a statement that cannot be, NotRecordedError for an instant of which nothing is recorded,
-        TamperedError where a file cannot be read.
+        Raises UsageError for an invalid statement, NotRecordedError for an instant of which nothing is recorded,
+        TamperedError if a file cannot be read.
         """
         found = self._executed(sql, values)
         return Answer([column[0] for column in found.description or ()], self._rows(found, sql))
 
     def table(self, sql: str, **values: Any) -> pa.Table:
-        """Return the same with all its rows, as Arrow has them."""
-        importlib.import_module("duckdb")  # which gives connections their doors to Arrow
+        """Return the answer of a statement with all its rows, as an Arrow table. Raises as `ask`."""
+        importlib.import_module("duckdb")  # it adds the conversion to Arrow
         try:
             return self._executed(sql, values).to_arrow_table()
         except duckdb.Error as error:
             raise self._told(error, sql) from error
 
     def remark(self, values: Mapping[str, Any], rows: Iterable[Iterable[Any]]) -> str | None:
-        """Return what is to be said beside rows that say nothing of their topic: no name server ever had it; nearest names."""
+        """Return a remark, with the nearest names, if no row says anything of a topic and no name server ever had it; else None."""
         topic = values.get("topic")
         if not isinstance(topic, str) or not all(any(_says_nothing(value) for value in row) for row in rows):
             return None
@@ -195,12 +195,12 @@ class Answers:
         return None if topic in topics else printable(said)
 
     def interrupt(self) -> None:
-        """End the question that another thread is asking: it raises UsageError there."""
+        """Interrupt the question of another thread, which raises UsageError there."""
         self._connection.interrupt()
 
     @property
     def share(self) -> float | None:
-        """Return which share of the question that is asked is done; None: not known. Another thread may ask."""
+        """Return the share of the current question that is done; None: not known. Any thread may call it."""
         percent = self._connection.query_progress()
         return percent / 100 if percent > 0 else None
 
@@ -210,7 +210,7 @@ class Answers:
         return self._names.coverage
 
     def files(self, name: str) -> Files:
-        """Return the data files of a stored table in the version that is read, in order, with what the log says of each."""
+        """Return the data files of a stored table in the pinned version, in order, with their partition values."""
         table = asked.stored()[name]
         delta = self._version(table)
         if delta is None:
@@ -225,9 +225,9 @@ class Answers:
         return _files_of(table, delta)
 
     def rows_at(self, name: str, version: int | None, other: int | None) -> str | None:
-        """Return what reads, as behind FROM, the files of a stored table that only the first of two versions has; None: no file.
+        """Return the SQL, to stand behind FROM, of the files that only `version` of a stored table has; None: no file.
 
-        Both have been pinned by runs that are found readable; None: a run that had none of the table.
+        `version` and `other` are pinned by readable runs; None: the run had no such table.
         """
         table = asked.stored()[name]
         if version is None:
@@ -249,9 +249,9 @@ class Answers:
 
     @contextmanager
     def showing(self, rows: Mapping[str, str]) -> Iterator[None]:
-        """Have stored tables show other rows for a while, also to views: what a statement reads, as the table, of `files`.
+        """Replace the rows of stored tables in this context, also in views; `rows`: a statement by table, which may read `files`.
 
-        A name without a schema is first looked for among temporary ones.
+        It works because DuckDB looks up a name without a schema among temporary ones first.
         """
         self._names.make(" ".join(rows))
         try:
@@ -263,12 +263,12 @@ class Answers:
                 self._connection.execute(f"DROP VIEW IF EXISTS temp.{name}")
 
     def require_kept(self, run_id: str, versions: Mapping[str, int]) -> None:
-        """Raise NoLongerReadableError if maintenance has deleted what a run had pinned."""
+        """Raise NoLongerReadableError if maintenance has deleted files that a run had pinned."""
         if run_id != self._run_id:
             require_kept(self._runs, run_id, versions)
 
     def _source(self, files: Files, called: str) -> str | None:
-        """Return what reads data files, as behind FROM; None: there are none."""
+        """Return the SQL, to stand behind FROM, that reads data files; None: there are none."""
         if not files.paths or "://" not in self.warehouse:
             return reading(files)
         self._connection.register(f"remote_{called}", _remote(self.warehouse, files))
@@ -285,7 +285,7 @@ class Answers:
             raise self._told(error, sql) from error
 
     def _told(self, error: duckdb.Error, sql: str) -> JobError:
-        """Return what is the matter: an instant that is not recorded, a file that cannot be read, a question that cannot be."""
+        """Return the error to raise: an unrecorded instant, an unreadable file, or an invalid question."""
         said = str(error).strip()
         if NOT_RECORDED in said:
             return NotRecordedError(said[said.index(NOT_RECORDED) :])
@@ -306,7 +306,7 @@ class Answers:
                 require_readable(self.warehouse, self._opened, said, deep=is_of_file)
             except (BrokenLogError, TamperedError) as damage:
                 return damage
-        if (unknown := _UNKNOWN.match(said)) is not None:  # DuckDB would name the nearest of its own
+        if (unknown := _UNKNOWN.match(said)) is not None:  # DuckDB would suggest names of its own
             near = nearest(unknown[1].lower(), [name for name in asked.names() if "." not in name])
             said = f'there is no table, view or function {unknown[1]}{near}. `ask sql "SHOW TABLES"` lists them'
         return UsageError(said)
@@ -326,13 +326,13 @@ class Answers:
         require_not_behind(self._noted, self.warehouse, published)
         return run_id_in_force(self.warehouse, published, as_known_at)
 
-    # -- what a question touches -------------------------------------------------------------------------------------------
+    # -- tables that a question reads --------------------------------------------------------------------------------------
 
     def _rows_of(self, name: str) -> str | None:
         return self._source(self.files(name), name)
 
     def _version(self, table: asked.Stored) -> DeltaTable | None:
-        """Return the version of a table that the run has pinned; the ledger is the newest. None: there is none."""
+        """Return the version of a table that the run has pinned, of the ledger the newest; None: there is none."""
         path = path_of(self.warehouse, table.layer, table.table)
         if table.table == "runs":
             return self._runs
@@ -341,7 +341,7 @@ class Answers:
 
 
 def _files_of(table: asked.Stored, delta: DeltaTable) -> Files:
-    """Return the data files of a version of a table, in order, with what the log says of each."""
+    """Return the data files of a version of a table, in order, with their partition values from the log."""
     found = delta.get_add_actions(flatten=True)
     paths = [f"{table.layer}/{table.table}/{path}" for path in found.column("path").to_pylist()]
     cut_by = [column for column in delta.metadata().partition_columns if column in table.columns]
@@ -356,16 +356,16 @@ def _says_nothing(value: Any) -> bool:
 
 
 def nearest(name: str, known: Iterable[str], most: int = 3, cutoff: float = 0.6) -> str:
-    """Return the words that name the nearest of the names that there are, to stand after what is wrong; none if none is near."""
-    import difflib  # noqa: PLC0415  most questions name what there is
+    """Return the end of an error message that suggests the nearest known names; empty if none is near."""
+    import difflib  # noqa: PLC0415  most questions have no wrong name
 
     found = difflib.get_close_matches(name, known, n=most, cutoff=cutoff)
     return f"; nearest {'is' if len(found) == 1 else 'are'} {', '.join(found)}" if found else ""
 
 
 def _remote(root: str, files: Files) -> ds.Dataset:
-    """Return data files of an object store as Arrow reads them: DuckDB has no reader of its own for them."""
-    import pyarrow as pa  # noqa: PLC0415  who asks a local folder does not wait for it
+    """Return data files of an object store as an Arrow dataset: DuckDB has no reader of its own for them."""
+    import pyarrow as pa  # noqa: PLC0415  a local folder does not need it
     import pyarrow.dataset as ds  # noqa: PLC0415  as above
 
     from jobs.store.places import filesystem_of  # noqa: PLC0415  as above
@@ -387,10 +387,10 @@ def _remote(root: str, files: Files) -> ds.Dataset:
 
 
 def _ready(root: str, noted: Noted | None, settings: Mapping[str, Any]) -> duckdb.DuckDBPyConnection | None:
-    """Open the file that the last run left for everybody: a copy, since DuckDB locks what it opens.
+    """Open a copy of `history.duckdb`, which the last run left; a copy, because DuckDB locks the files that it opens.
 
-    None: there is none, or it is not of the run that is noted, or something was written into the ledger since, or by other
-    software: then what a question touches is made.
+    None: there is no such file, it is of another run or made by another version, or the ledger was written since. Then the
+    views that a question touches are made.
     """
     log = Path(root, "gold", "runs", "_delta_log")
     if noted is None or "://" in root:
@@ -398,7 +398,7 @@ def _ready(root: str, noted: Noted | None, settings: Mapping[str, Any]) -> duckd
     try:
         newest = max((entry for entry in os.scandir(log) if entry.name.endswith(".json")), key=lambda entry: entry.name)
         wanted = (noted.run_id, LAYOUT, int(newest.name[:20]), made_with())
-        # As `tempfile` would make it, whose import takes as long as the copy.
+        # A name as of `tempfile`, whose import takes as long as the copy.
         copy = f"{os.environ.get('TMPDIR') or '/tmp'}/namesrv-history-{os.getpid()}-{time.monotonic_ns()}.duckdb"  # noqa: S108
         opener = partial(os.open, mode=0o600)
         try:

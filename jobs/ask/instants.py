@@ -1,4 +1,4 @@
-"""Instants as people write them."""
+"""Instants as users write them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _ZONED = re.compile(r"(.*\d)\s+([A-Za-z]\w*(?:/[\w+/-]+)?)\s*")
 
 
 def instant(text: str) -> dt.datetime:
-    """Return the instant that a text says: ISO 8601, with an offset or the name of a zone after it, else UTC.
+    """Return the instant of a text in ISO 8601, followed by an offset or the name of a time zone, else in UTC.
 
-    Raises UsageError, also for an hour that a zone's clocks skip or repeat; NotRecordedError for one whose year in UTC is none.
+    Raises UsageError, also for an hour that a zone's clocks skip or repeat; NotRecordedError if the year in UTC is not 1 to 9999.
     """
     zone: dt.tzinfo = dt.timezone.utc
     try:
@@ -43,7 +43,7 @@ def instant(text: str) -> dt.datetime:
 
 
 def known_at(text: str) -> str | dt.datetime:
-    """Return as of what is read: a run by its id, or an instant, which run ids begin like. Raises UsageError for one to come."""
+    """Return an instant if the text begins with a date with hyphens, else the id of a run. Raises UsageError for the future."""
     if re.match(r"\d{4}-\d{2}-\d{2}", text) is None:
         return text
     at = instant(text)

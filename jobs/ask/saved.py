@@ -1,4 +1,4 @@
-"""Saved queries by their names, and the values that they are asked for."""
+"""Saved queries by name, and the values of their parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Value = str | int | dt.datetime | None
 
 
 def query_named(name: str) -> Query:
-    """Return the query of that name. Raises UsageError, which tells the nearest names."""
+    """Return the query of that name. Raises UsageError with the nearest names."""
     found = queries().get(name)
     if found is None:
         near = nearest(name, queries(), cutoff=0.4)
@@ -23,7 +23,7 @@ def query_named(name: str) -> Query:
 
 
 def described(query: Query, how: str = "") -> str:
-    """Return what a saved query answers, is asked for and gives, a line each. `how`: in which way it is given its parameters."""
+    """Return a saved query's question, parameters and columns, a line each. `how`: how parameters are given, such as by option."""
     lines = [query.question, "", *([f"parameters{how}:"] if query.parameters else [])]
     lines += [f"  {one.name} {one.type}: {one.described}" for one in query.parameters]
     lines += ["columns:", *(f"  {name}: {comment}" for name, comment in query.columns.items())]
@@ -31,14 +31,14 @@ def described(query: Query, how: str = "") -> str:
 
 
 def texts_of(query: Query, given: Sequence[str]) -> dict[str, str]:
-    """Return what a command line gives a query, `NAME=VALUE` each, by name. Raises UsageError."""
+    """Return the `NAME=VALUE` texts of a command line by name. Raises UsageError."""
     if unnamed := [text for text in given if "=" not in text]:
         raise UsageError(f"query {query.name}: {unnamed[0]!r}: expected NAME=VALUE")
     return dict(text.partition("=")[::2] for text in given)
 
 
 def values_of(query: Query, texts: Mapping[str, str]) -> dict[str, Value]:
-    """Return the value of each parameter of a query, of what it is given as text. Raises UsageError."""
+    """Return the value of each parameter of a query, from the texts given. Raises UsageError."""
     known = {parameter.name for parameter in query.parameters}
     unknown = sorted(set(texts) - known)
     if unknown:
@@ -67,6 +67,6 @@ def values_of(query: Query, texts: Mapping[str, str]) -> dict[str, Value]:
 
 
 def time_of(values: Mapping[str, Value]) -> tuple[dt.datetime | None, dt.datetime | None]:
-    """Return from when, and until when, a query with these values looks."""
+    """Return the start and end of the time range in a query's values; None: no limit."""
     since, until = values.get("since"), values.get("until")
     return since if isinstance(since, dt.datetime) else None, until if isinstance(until, dt.datetime) else None
