@@ -1,4 +1,4 @@
-"""Command line of the jobs: `--help` tells what each exit code says. Whatever it is, what was published before stays as it was."""
+"""Command line of the jobs; `--help` lists the exit codes. At every exit code, earlier published runs stay as they were."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jobs.processes import end, rarely_collected
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one job and return its exit code; a failure that is known becomes one line on standard error."""
+    """Run one job and return its exit code; a known failure becomes one line on standard error."""
     given = sys.argv[1:] if argv is None else argv
     top = parser(given)
     arguments = top.parse_args(given)
@@ -76,13 +76,13 @@ def _run(arguments: argparse.Namespace) -> int:
 
 
 def guarded(argv: Sequence[str] | None = None) -> int:
-    """Run one job as a process: nothing that it prints, a stack trace included, steers a terminal."""
+    """Run one job as a process: no output, not even a stack trace, can send control sequences to a terminal."""
     sys.stdout, sys.stderr = Guarded(sys.stdout), Guarded(sys.stderr)
     try:
         with rarely_collected():
             code = main(argv)
         sys.stdout.flush()
-    except BrokenPipeError:  # who read has had enough; what is left in buffers has nowhere to go
+    except BrokenPipeError:  # the reader of our output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
     return code

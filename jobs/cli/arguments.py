@@ -20,23 +20,23 @@ QUESTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "table-at": ("one of the name servers' tables at an instant", ("table", "time")),
     "why": (
-        "why a topic was routed, or was not, at an instant: the event, who sent it, where it is recorded",
+        "why a topic was routed, or was not, at an instant: the event, its sender, where it is recorded",
         ("topic", "time"),
     ),
     "diff": ("what differs between the routes at two instants, and the event that changed it", ("t1", "t2")),
     "findings": ("problems worth an operator's attention, one row per root cause", ()),
     "incidents": ("findings of one cause on several name servers as one row, with what to do", ()),
-    "prometheus": ("ongoing incidents, and how far is known, as a Prometheus text file", ()),
+    "prometheus": ("ongoing incidents, and the end of what is known, as a Prometheus text file", ()),
     "history": ("every change of a topic's route, and its cause", ("topic",)),
     "explain": ("a topic's route at an instant, the event behind it, and its recorded bytes", ("topic", "time")),
     "changes": (
-        "what runs have changed since one of them: intervals and findings that began, ended or are others now",
+        "what later runs have changed since a run: intervals and findings that began, ended or differ now",
         (),
     ),
     "query": ("a saved query by its name; `queries` lists them", ("name",)),
-    "sql": ("questions in Spark's SQL, over the views and functions that `sql` has", ("query",)),
+    "sql": ("queries in Spark's SQL, over the same views and functions as the job `sql`", ("query",)),
 }
-"""What is asked without a JVM, in words, and its arguments."""
+"""The questions of `ask`: what each answers, and its arguments."""
 _NAMESRVS = (
     "addresses and versions of name servers, where the traffic does not show them, e.g. "
     "10.0.0.1:9876,10.0.0.9:9876=5.4.0 is one process; 10.0.0.1:9876/10.0.0.2:9876 are two"
@@ -51,26 +51,26 @@ _ASKED_FOR = {
 
 
 _DEVELOPERS = (
-    "Also: setup, shell-env, and for those who work on this software test [pytest options], lint, coverage, mutate [module], "
+    "Also: setup, shell-env, and for developers test [pytest options], lint, coverage, mutate [module], "
     "oracle, trace, simulate, fuzz, torture, dependencies, bench (each has --help). "
 )
 
 
 class _Options(argparse.ArgumentParser):
-    """A command's options, with those that several commands have under the names that they share."""
+    """A command's options, with methods for options that several commands share."""
 
     formatter: type[argparse.HelpFormatter] = argparse.HelpFormatter
 
     def _get_formatter(self) -> argparse.HelpFormatter:
-        # It is asked for at each option that is added, and would look anew each time how wide the terminal is.
+        # argparse calls it for each option, and would measure the terminal each time.
         return self.formatter(self.prog, width=_columns() - 2)
 
     def several(self, option: str, metavar: str, text: str, *, required: bool = False) -> None:
-        """Add an option that takes several values, also by being given again."""
+        """Add an option that takes several values and may be repeated."""
         self.add_argument(option, nargs="+", action="extend", default=[], metavar=metavar, help=text, required=required)
 
     def file(self, option: str, text: str, *, required: bool = False) -> None:
-        """Add the name of a file."""
+        """Add an option that takes the name of a file."""
         self.add_argument(option, metavar="FILE", help=text, required=required)
 
     def flag(self, option: str, text: str) -> None:
@@ -78,35 +78,35 @@ class _Options(argparse.ArgumentParser):
         self.add_argument(option, action="store_true", help=text)
 
     def warehouse(self) -> None:
-        """Add where the tables lie."""
+        """Add the option of the folder of tables."""
         self.add_argument(
             "--warehouse", metavar="DIR", default="warehouse", help="folder of the tables (default: ./warehouse)"
         )
 
     def conf(self) -> None:
-        """Add the settings of those that read what is recorded; look-ups use none."""
+        """Add the option of the settings file, for commands that read recordings; questions use no settings."""
         self.file("--conf-file", "settings (default: conf/namesrv-history.toml)")
 
     def recorded(self, *, required: bool) -> None:
-        """Add what is read, and how: of `nightly` and `ingest`."""
-        inputs = "captures, event logs or namesrv.log, files, folders or URLs (s3://); - is standard input"
+        """Add the options of `nightly` and `ingest` about their input."""
+        inputs = "captures, event logs or namesrv.log: files, folders or URLs (s3://); - is standard input"
         self.several("--input", "PATH", inputs, required=required)
         self.several("--namesrv", "ADDR[,ADDR][=VERSION][/ADDR...]", _NAMESRVS)
-        series = "regular expression: captures of one folder in whose names it finds different texts are of different"
+        series = "regular expression: captures of one folder in whose names it matches different texts are of different"
         self.add_argument("--series", metavar="PATTERN", help=f"{series} recording points")
         zone = "time zone of the lines in name servers' own logs, which do not say it: GMT+8, Europe/Berlin ..."
         self.add_argument("--log-zone", metavar="ZONE", help=zone)
-        self.add_argument("--log-namesrv", metavar="ADDR", help="whose logs they are, ip:port, likewise")
+        self.add_argument("--log-namesrv", metavar="ADDR", help="name server that wrote these logs, ip:port")
         self.conf()
         self.warehouse()
 
     def run(self) -> None:
-        """Add where a run works, and where its numbers go."""
+        """Add the options about where a run works and writes its numbers."""
         self.flag("--in-process", "work in this process, without Spark and Java: for little input")
         self.file("--summary", "write the run's numbers as JSON")
 
     def answer(self) -> None:
-        """Add of which run is asked, and how the rows are written."""
+        """Add the options about the run to ask as of, and about the output."""
         known = "answer as an earlier run did: its id, or an instant, ISO 8601, for the last run published by then"
         self.add_argument("--as-known-at", metavar="RUN|TIME", help=known)
         self.flag("--verified", "first compare the tables that the question reads with their digests in the ledger")
@@ -118,7 +118,7 @@ class _Options(argparse.ArgumentParser):
 
 
 def parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
-    """Return the command line: one sub-command per job. `given`: what it will read; for a question nothing else is made."""
+    """Return the parser: one sub-command per job. `given`: the arguments to parse; if they are a question, only it is made."""
     top = _Options(
         prog=PROGRAM,
         description="The history of a RocketMQ name server's registry, from recorded traffic.",
@@ -132,7 +132,7 @@ def parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
         "15 published, but --after-publish did not take the changes: the next run tells them again.",
     )
     top.add_argument("--version", action="version", version=f"namesrv-history {__version__}")
-    # What a parser would find out itself takes longer than all of this.
+    # `prog` is given because argparse takes longer to find it than all of this.
     jobs = top.add_subparsers(dest="job", metavar="JOB", required=True, parser_class=_Options, prog=top.prog)
     if given[:1] == ["ask"]:
         _add_questions(jobs.add_parser, given[1:])
@@ -148,7 +148,7 @@ def parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
 
 
 def _add_writers(add: Callable[..., _Options]) -> None:
-    """Add what reads recordings, and what checks and maintains a warehouse."""
+    """Add the commands that write, check and maintain a warehouse."""
     demo = add("demo", help="run on the bundled capture, and show three questions with their answers")
     demo.add_argument(
         "--warehouse", help="folder for the tables (default: warehouse/demo in the checkout, or here; emptied first)"
@@ -164,10 +164,10 @@ def _add_writers(add: Callable[..., _Options]) -> None:
         "--join-addresses",
         "in this run, treat name servers that SAME_PROCESS_SUSPECTED reports as one, as if conf/ said so",
     )
-    told = "command that gets the changes on standard input, an object a line, once they are published; '>> FILE' appends them"
+    told = "command that gets the published changes on standard input, an object a line; '>> FILE' appends them"
     nightly.add_argument("--after-publish", metavar="COMMAND", help=told)
     nightly.run()
-    ingest = add("ingest", help="read captures and event logs into the bronze tables; `nightly` goes on from there")
+    ingest = add("ingest", help="read captures and event logs into the bronze tables, where `nightly` continues")
     ingest.recorded(required=True)
     check = add("check", help="compare every partition of the last published run with its digest in the ledger")
     check.warehouse()
@@ -178,7 +178,7 @@ def _add_writers(add: Callable[..., _Options]) -> None:
     )
     stamp = "have that line stamped by a time stamp service (RFC 3161), of which openssl proves when the line was there"
     check.add_argument("--timestamp", metavar="URL", help=stamp)
-    proof = "print the proof that rows were published, for who has a checkpoint (examples/verify_proof.py), and check nothing else"
+    proof = "only print the proof that rows were published, for a holder of a checkpoint (examples/verify_proof.py)"
     check.several("--prove", "TABLE COLUMN=VALUE", proof)
     refused = add("refused", help="list the files that were refused, or mostly unreadable, and why; forget them")
     refused.warehouse()
@@ -193,7 +193,7 @@ def _add_writers(add: Callable[..., _Options]) -> None:
 
 
 def _add_readers(add: Callable[..., _Options]) -> None:
-    """Add what reads a warehouse."""
+    """Add the commands that read a warehouse."""
     sql = add("sql", help="run SQL with the views and functions in place")
     statements = "statements, separated by ; (default: a shell at a terminal, else standard input)"
     sql.add_argument("query", nargs="?", metavar="SQL", help=statements)
@@ -215,7 +215,7 @@ def _add_readers(add: Callable[..., _Options]) -> None:
     audit.add_argument("--at", metavar="TIME", help=f"attest a name server's tables at an {_WHEN}")
     audit.add_argument("--namesrv", dest="of", metavar="ADDR", help="that name server, ip:port")
     audit.add_argument("--table", default="all", metavar="TABLE", help=f"{_ASKED_FOR['table']}, or all (default: all)")
-    audit.file("--check", "verify an attestation: the same again, and the same result")
+    audit.file("--check", "verify an attestation: repeat it and compare the results")
     audit.warehouse()
     audit.conf()
     audit.add_argument("--as-known-at", metavar="RUN|TIME", help="of an earlier run: its id, or an instant")
@@ -240,12 +240,12 @@ def _add_readers(add: Callable[..., _Options]) -> None:
 
 
 def _add_questions(add: Callable[..., _Options], given: Sequence[str]) -> None:
-    """Add the questions that are answered without a JVM, or only the one that is given."""
+    """Add the questions of `ask`, or only the one that is given."""
     ask = add("ask", help="ask the published tables, without Spark and Java")
     questions = ask.add_subparsers(dest="question", metavar="QUESTION", required=True, prog=ask.prog)
     if given[:1] not in [[name] for name in QUESTIONS]:
         listed = questions.add_parser("queries", help="list the saved queries; `query NAME --help` tells of one")
-        listed.add_argument("filter", nargs="?", metavar="WORD", help="only those in whose name or question it stands")
+        listed.add_argument("filter", nargs="?", metavar="WORD", help="only those with this word in name or question")
         given = ()
     for name, (text, arguments) in QUESTIONS.items():
         if given and name != given[0]:
@@ -259,7 +259,7 @@ def _add_questions(add: Callable[..., _Options], given: Sequence[str]) -> None:
         if name == "query":
             of.several("--param", "NAME=VALUE", "a parameter of the saved query")
             if {"-h", "--help"} & set(given):
-                from jobs.ask.saved import described  # noqa: PLC0415  their reader takes longer to import than many a question
+                from jobs.ask.saved import described  # noqa: PLC0415  slow to import
                 from schemas.queries import queries  # noqa: PLC0415  as above
 
                 of.formatter = argparse.RawDescriptionHelpFormatter
@@ -267,21 +267,21 @@ def _add_questions(add: Callable[..., _Options], given: Sequence[str]) -> None:
                 of.description = text if query is None else described(query, " (--param NAME=VALUE)")
         elif name == "sql":
             files = (
-                "let statements read and write any file of this machine that you may (default: the warehouse's alone)"
+                "let statements read and write any file of this machine that you may (default: only the warehouse's)"
             )
             of.flag("--unsafe", files)
             most = "memory at most, in MiB (default: 2048)"
             of.add_argument("--memory", type=_between(1, 1 << 20, " MiB"), default=2048, metavar="MIB", help=most)
         elif name == "changes":
-            since = "cursor: a run's id, as the last answer has named it, an instant, or none for all"
+            since = "cursor: a run's id, as the last answer named it, an instant, or none for all"
             of.add_argument("--since", required=True, metavar="RUN|TIME", help=since)
         elif name == "diff":
-            of.flag("--tables", "of all tables of the name servers, not of routes")
+            of.flag("--tables", "compare all tables of the name servers, not routes")
         elif name == "incidents":
-            severe = "exit code 12 if one as severe is ongoing"
+            severe = "exit code 12 if an incident of at least this severity is ongoing"
             of.add_argument("--fail-on", choices=("critical", "warning", "info"), help=severe)
         elif name in ("explain", "why"):
-            of.several("--capture", "FILE", "recordings at hand: the event's bytes are shown")
+            of.several("--capture", "FILE", "recordings, to show the event's bytes")
 
 
 @cache
@@ -292,7 +292,7 @@ def _columns() -> int:
 
 
 def _between(least: int, most: int, unit: str = "") -> Callable[[str], int]:
-    """Return what reads a whole number of an option."""
+    """Return the type of an option: a whole number in a range."""
 
     def number(text: str) -> int:
         if not least <= int(text) <= most:
@@ -303,10 +303,8 @@ def _between(least: int, most: int, unit: str = "") -> Callable[[str], int]:
 
 
 def _add_record(add: Callable[..., _Options]) -> None:
-    """Add what writes recordings."""
-    record = add(
-        "record", help="be a name server, or ask some again and again, and write event logs, which `nightly` reads"
-    )
+    """Add the command that writes recordings."""
+    record = add("record", help="be a name server, or poll some, and write event logs for `nightly`")
     told = "name server to ask, host:port; may be given again"
     way = record.add_mutually_exclusive_group(required=True)
     way.add_argument("--poll", action="append", type=_address, metavar="NAMESRV", help=told)
@@ -322,23 +320,23 @@ def _add_record(add: Callable[..., _Options]) -> None:
         "--rate", type=_rate, default=20.0, metavar="N", help="questions a second to each at most (default: 20)"
     )
     alone = record.add_argument_group("with --listen")
-    alone.add_argument("--profile", default="5.4.0", metavar="RELEASE", help="release that it is like (default: 5.4.0)")
+    alone.add_argument("--profile", default="5.4.0", metavar="RELEASE", help="release to act as (default: 5.4.0)")
     alone.add_argument("--config", metavar="FILE", help="its namesrv.properties")
     alone.add_argument(
-        "--name", type=_address, metavar="ADDRESS", help="where brokers find it (default: as --listen says)"
+        "--name", type=_address, metavar="ADDRESS", help="address by which brokers know it (default: that of --listen)"
     )
     alone.add_argument(
         "--sync", type=_sync, default=1.0, metavar="event|TIME",
-        help="have the disk keep what happened before each answer leaves, or after this time (default: 1s)",
+        help="sync events to disk before each answer leaves, or after this time (default: 1s)",
     )  # fmt: skip
-    answers = "write each answer, or (default) one that says the same as before to the same question once a minute"
+    answers = "write every answer, or (default) an unchanged answer to the same question only once a minute"
     alone.add_argument("--answers", choices=("all", "changed"), default="changed", help=answers)
     alone.add_argument(
         "--connections", type=_between(1, 1 << 20), default=10_000, metavar="N", help="at most (default: 10000)"
     )
     alone.add_argument(
         "--memory", type=_between(32, 1 << 20, " MiB"), default=256, metavar="MIB",
-        help="of requests and answers that wait (default: 256)",
+        help="memory of waiting requests and answers (default: 256)",
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The questions that need no JVM: the same views and functions as `sql` has, in this process."""
+"""`ask`: questions without a JVM, over the same views and functions as `sql`, in this process."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from jobs.store.coverage import require_within, summary, text_of
 from jobs.store.published import sha256_of_file
 from schemas import asked
 
-if TYPE_CHECKING:  # their reader takes longer to import than many a question
+if TYPE_CHECKING:  # slow to import
     from schemas.queries import Query
 
-# What was asked last: to close it takes longer than most processes have left.
+# Kept open until the process ends: closing takes longer than most questions.
 _OPEN: list[Answers] = []
 _SEVERITIES = ["critical", "warning", "info"]
 _DESCRIBE = re.compile(r"\s*DESC(?:RIBE)?\s+(?:TABLE\s+)?(\w+)[\s;]*", re.IGNORECASE)
 _COMMENT = re.compile(r"COMMENT ON COLUMN \w+\.(\w+) IS '((?:[^']|'')*)'")
-# Names that readers of SQL meet only within other statements.
+# Endings of names that are used only within other statements, and so are not listed.
 _FOR_OTHERS = ("_committed", "_stored", "_rows_at", "utc")
 _Asked = tuple[str, dict[str, Any]]
 """A statement in DuckDB's dialect, and its values."""
@@ -39,9 +39,9 @@ _EXPLAINED = """
     FROM why($topic, $t) AS w
     LEFT JOIN sources AS s ON s.source_file = w.source_file AND s.ingest_run = w.ingest_run
     ORDER BY w.namesrv_id"""
-"""What is known of a topic `$topic` at `$t` on each name server, and where the event behind it is recorded."""
+"""`why` for `$topic` at `$t` on each name server, with the file in which the event behind it is recorded."""
 _ROUTE = "SELECT * FROM route_at($topic, $t) ORDER BY namesrv_id, broker_name"
-# Behind the word that says what a line tells; what stands around the bytes of a line, each of which takes four columns.
+# Columns of a line's heading, and of the text around a line's bytes; bytes of the first line, each of which takes four columns.
 _INDENT, _AROUND, _A_LINE = 12, 9, 16
 _STATEMENTS = {
     "route-at": _ROUTE,
@@ -54,11 +54,11 @@ _STATEMENTS = {
     SELECT namesrv_id, effect_time, change, caused_by, route_before, route_after FROM whole_routes WHERE topic = $topic
     ORDER BY effect_time, namesrv_id, seq""",
 }
-"""By question what is asked with the values of its arguments."""
+"""Statements by question; they read the question's arguments as `$name`."""
 
 
 def answers_of(given: argparse.Namespace) -> Answers:
-    """Return the warehouse that is asked, as of a run, or of an instant; without either, the last."""
+    """Return the warehouse opened as of the given run or instant, by default the last run."""
     return Answers(
         warehouse_at(given.warehouse),
         None if given.as_known_at is None else known_at(given.as_known_at),
@@ -119,7 +119,7 @@ def ask(given: argparse.Namespace) -> int:
 
 
 def _write_changes(answers: Answers, given: argparse.Namespace, out: TextIO) -> None:
-    """Write the changes since a run, and say on standard error from which one to go on."""
+    """Write the changes since a run, and the next cursor to standard error."""
     from jobs.ask.changes import changes, lines  # noqa: PLC0415  as above
 
     def is_cut() -> bool:
@@ -131,7 +131,7 @@ def _write_changes(answers: Answers, given: argparse.Namespace, out: TextIO) -> 
 
     with waiting() as share:
         cursor, told = changes(answers, known_at(given.since), share)
-        # A terminal would show both at once; what a file gets may be more than memory holds.
+        # On a terminal, read all rows first so that progress and rows do not mix; a file may get more than memory holds.
         told = told._replace(rows=iter(list(told.rows))) if out.isatty() else told
         left_out = None if out.isatty() else is_cut()
     left_out = is_cut() if left_out is None else left_out
@@ -144,7 +144,7 @@ def _write_changes(answers: Answers, given: argparse.Namespace, out: TextIO) -> 
 
 
 def questions_of(question: str | Query, given: Mapping[str, Any]) -> Iterator[_Asked]:
-    """Yield what a question, or a saved query, asks in SQL with what it is given. Raises UsageError where it cannot be asked."""
+    """Yield the statements of a question or saved query, with the values given. Raises UsageError for invalid values."""
     if not isinstance(question, str):
         from jobs.ask.saved import values_of  # noqa: PLC0415  as above
 
@@ -165,7 +165,7 @@ def questions_of(question: str | Query, given: Mapping[str, Any]) -> Iterator[_A
 
 
 def _statements(text: str) -> Iterator[_Asked]:
-    """Yield the statements of a text in Spark's dialect. Raises UsageError for what is none of DuckDB's too."""
+    """Yield the statements of a text in Spark's dialect. Raises UsageError for a statement that DuckDB cannot run."""
     if text.strip(" ;\n").upper() == "SHOW TABLES":
         names = [name for name in sorted(asked.names()) if "." not in name and not name.endswith(_FOR_OTHERS)]
         kinds = ["function" if " MACRO " in (asked.statement(name) or "") else "table or view" for name in names]
@@ -175,12 +175,12 @@ def _statements(text: str) -> Iterator[_Asked]:
     if described and (name := described[1].lower()) in asked.names() and "." not in name:
         yield _described(name)
         return
-    # The translator takes as long as many an answer: who needs none does not wait for it.
+    # The translator takes as long to import as many an answer.
     import logging  # noqa: PLC0415
 
     from schemas.dialect import NotTranslatedError, duckdb_queries  # noqa: PLC0415
 
-    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns of what is refused here
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # it warns of statements that are refused below
     try:
         yield from ((sql, {}) for sql in duckdb_queries(text))
     except NotTranslatedError as error:
@@ -188,7 +188,7 @@ def _statements(text: str) -> Iterator[_Asked]:
 
 
 def table_named(name: str) -> str:
-    """Return the name server's own name of a table, however it is written. Raises UsageError."""
+    """Return RocketMQ's name of a table from any spelling. Raises UsageError."""
     known = {table.lower(): table for table in FUNCTIONS}
     plain = name.replace("_", "").lower()
     found = known.get(plain) or known.get(f"{plain}table")
@@ -198,7 +198,7 @@ def table_named(name: str) -> str:
 
 
 def _described(name: str) -> _Asked:
-    """Return what asks for the columns of a table or view with their types and comments, or for what a function takes."""
+    """Return the statement that describes a table or view (columns, types, comments) or a function (parameters, comment)."""
     said = asked.statement(f"comment.{name}") or ""
     if function := re.match(r"CREATE .*?MACRO (\w+\([^)]*\))", asked.statement(name) or ""):
         text = re.search(r" IS '((?:[^']|'')*)'", said)
@@ -210,7 +210,7 @@ def _described(name: str) -> _Asked:
 
 
 def _list_queries(word: str) -> None:
-    from schemas.queries import queries  # noqa: PLC0415  their reader takes longer to import than many a question
+    from schemas.queries import queries  # noqa: PLC0415  slow to import
 
     group = ""
     for query in queries().values():
@@ -223,7 +223,7 @@ def _list_queries(word: str) -> None:
         raise UsageError(f"no saved query has {word!r} in its name or question{near}. `ask queries` lists all")
 
 
-# -- a route at an instant, the event that made it so, and that event's recorded bytes, in one answer -------------------------
+# -- explain: a route at an instant, its event, and the event's recorded bytes -----------------------------------------------
 
 
 def explain(
@@ -282,7 +282,7 @@ def _lines(one: dict[str, Any], a_line: int) -> Iterator[str]:
 
 def _recorded(path: Path, kind: str, offset: int) -> bytes:
     """Return the packet, or the line, with that number."""
-    # Who has no recording at hand does not wait for their readers.
+    # Only `--capture` needs these readers.
     from namesrv_wire.compression import unpacked  # noqa: PLC0415
     from namesrv_wire.errors import CaptureError  # noqa: PLC0415
     from namesrv_wire.packets.container import packet_of  # noqa: PLC0415
@@ -303,7 +303,7 @@ def _recorded(path: Path, kind: str, offset: int) -> bytes:
 
 # -- a Prometheus text file (for the node exporter's textfile collector) ---------------------------------------------------
 
-# Every code has a line also where there is nothing: an alert on it ends by itself.
+# Every code has a line even without an incident, so that an alert on it ends by itself.
 _BY_CODE = """
     SELECT c.code, s.severity, count(f.code)
     FROM finding_codes AS c

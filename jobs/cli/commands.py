@@ -1,4 +1,4 @@
-"""What each command does: settings in, exit code out. What needs no Spark starts none."""
+"""The commands: validated arguments in, exit code out. Spark starts only for commands that need it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _DEMO_QUESTIONS = (
 
 
 def show_run(summary: Summary, console: Console) -> None:
-    """Show a night: what was read, what the tables hold, what was found, and whether the answers agree."""
+    """Show a run: what it read, what the tables hold, its findings, and whether the answers agree."""
     console.show("run.txt", read=summary, docs=Path(summary.data_docs).parent / "index.html")
 
 
@@ -154,7 +154,7 @@ class Command:
     """One command: its arguments, where it works, and what it works with."""
 
     def __init__(self, arguments: argparse.Namespace, session: SessionLater | None = None) -> None:
-        """Take arguments that were validated. `session`: one that has been started for it already."""
+        """Take validated arguments. `session`: a Spark session already started for it."""
         self.arguments, self.console = arguments, Console()
         path = arguments.warehouse or str(DEMO_WAREHOUSE)
         started = dt.datetime.now(dt.timezone.utc)
@@ -164,7 +164,7 @@ class Command:
 
     @property
     def session(self) -> SessionLater:
-        """Return the Spark session; unless it was given it begins to start now."""
+        """Return the Spark session; unless given, it begins to start now."""
         if self.started is None:
             job = self.arguments.job
             self.started = SessionLater(f"namesrv-history {job}", metastore=job == "register", bars=True)
@@ -172,10 +172,10 @@ class Command:
 
 
 def run_command(arguments: argparse.Namespace, session: SessionLater | None = None) -> int:
-    """Run the command and return its exit code. `session`: one that has been started for it already."""
+    """Run the command and return its exit code. `session`: a Spark session already started for it."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s %(message)s", stream=sys.stderr)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
-        # PySpark logs every failed query with its whole stack beside raising it.
+        # PySpark raises a failed query and also logs it with its whole stack.
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     command = Command(arguments, session)
     try:
@@ -197,7 +197,7 @@ def _nightly(command: Command) -> int:
     given, warehouse = command.arguments, command.warehouse
     is_here = getattr(given, "in_process", False)
     session = None if is_here else command.session
-    # A JVM that starts has work for all cores; until its first tasks run, for one.
+    # A starting JVM uses all cores; then, until its first tasks run, one.
     prepare(session.wait if session is not None else lambda: None)
     passes: Passes = InProcess() if session is None else OnSpark(session.get, warehouse.path)
     asked = nightly.Asked(given.input, given.first, given.last)
@@ -207,13 +207,13 @@ def _nightly(command: Command) -> int:
         hook.begin(None if last is None else last.run_id)
     summary = nightly.run(warehouse, passes, asked, command.console)
     if session is not None:
-        session.stop_soon()  # while what was found is shown
+        session.stop_soon()  # it stops while the results are shown
     if given.summary:
         summary.write(Path(given.summary))
     show_run(summary, command.console)
     if summary.status == "refused":
         raise GateError(summary.gate)
-    from jobs.cli.pages import write_pages  # noqa: PLC0415  only who writes pages waits for their templates
+    from jobs.cli.pages import write_pages  # noqa: PLC0415  slow to import
 
     is_published = summary.status == "published"
     days = [dt.date.fromisoformat(day) for day in summary.days] if is_published else []
@@ -226,7 +226,7 @@ def _nightly(command: Command) -> int:
         raise warehouse.unnoted
     if hook is not None:
         command.console.line(f"Changes told {hook.tell():,}")
-    # What a scheduler is to think of it: of several codes the greatest.
+    # Of several codes, the scheduler gets the greatest.
     return max(
         EXIT_INPUT if summary.errors else EXIT_OK,
         EXIT_NO_INPUT if summary.empty else EXIT_OK,
@@ -265,7 +265,7 @@ def _ingest(command: Command) -> int:
 
 
 def _check(command: Command) -> int:
-    from jobs.audit.checkpoint import kept_checkpoint, told  # noqa: PLC0415  only who checks waits for cryptography
+    from jobs.audit.checkpoint import kept_checkpoint, told  # noqa: PLC0415  slow to import
 
     given, warehouse = command.arguments, command.warehouse
     against = None if given.against is None else kept_checkpoint(given.against)
@@ -288,7 +288,7 @@ def _check(command: Command) -> int:
 
 
 def _prove(command: Command, against: Noted | None) -> int:
-    """Print proofs alone: what is printed goes to somebody else."""
+    """Print proofs and nothing else, because the output is handed to somebody else."""
     from jobs.audit.checkpoint import proofs  # noqa: PLC0415  as above
 
     warehouse, (table, *values) = command.warehouse, command.arguments.prove
@@ -337,7 +337,7 @@ def _maintain(command: Command) -> int:
 
 
 def _sql(command: Command) -> int:
-    from jobs.cli.sql import shell, show_sql, statements_of  # noqa: PLC0415  who asks no Spark has none perhaps
+    from jobs.cli.sql import shell, show_sql, statements_of  # noqa: PLC0415  Spark may not be installed
     from jobs.cli.views import Views, register_views, run_in_force  # noqa: PLC0415  as above
 
     given = command.arguments
@@ -352,9 +352,9 @@ def _sql(command: Command) -> int:
     statements = statements_of(text) if given.saved is None else [text]
     if not statements:
         raise UsageError("no SQL: give statements as an argument, in a file (--file), or on standard input")
-    run_in_force(command.warehouse, given.as_known_at)  # a warehouse of which nothing can be asked costs no JVM
+    run_in_force(command.warehouse, given.as_known_at)  # an unreadable warehouse fails before a JVM starts
     spark = for_questions(command.session.get())
-    # What fails is said in one sentence; Spark would say it in a hundred lines before.
+    # Errors are shown in one sentence; Spark would log a hundred lines before it.
     spark.sparkContext.setLogLevel("OFF")
     views = register_views(spark, command.warehouse, given.as_known_at, statements, is_verified=given.verified)
     require_within(views.coverage, *time_of(getattr(given, "values", {})))
@@ -368,7 +368,7 @@ def _register(command: Command) -> int:
     database = command.arguments.database
     run_in_force(command.warehouse, None)
     spark = command.session.get()
-    spark.sparkContext.setLogLevel("ERROR")  # for each path Hive is asked for a database of the name `delta`, and warns
+    spark.sparkContext.setLogLevel("ERROR")  # Hive warns, for each path, that there is no database named `delta`
     number = register(spark, command.warehouse, database)
     command.console.line(
         f"Registered   {number} views and functions of {command.warehouse.path} in database {database}"
@@ -379,7 +379,7 @@ def _register(command: Command) -> int:
 def _audit(command: Command) -> int:
     """Make an attestation, or verify one.
 
-    Raises TamperedError where what is published does not follow from what was recorded, or is not what was attested.
+    Raises TamperedError if the published tables do not follow from the recording, or differ from the attested ones.
     """
     given, warehouse = command.arguments, command.warehouse
     if "://" in warehouse.path:
@@ -419,8 +419,8 @@ def _check_attestation(command: Command) -> int:
 def export(warehouse: Warehouse, output: Path, share: Callable[[int, int], None] = nobody) -> int:
     """Write every recorded event and answer to `output`, ordered by name server and position; return the lines.
 
-    `share` is told how many name servers' days are done, of how many.
-    Raises TamperedError; MissingDayError where nothing is recorded.
+    `share` receives the number of name servers' days done, and of how many.
+    Raises TamperedError; MissingDayError if nothing is recorded.
     """
     stored = warehouse.rows(bronze.TOPIC_CONFIGS_TABLE)
     require_configs(warehouse.path, stored)

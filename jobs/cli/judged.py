@@ -1,4 +1,4 @@
-"""Validate arguments first, so that a typo fails before Spark starts."""
+"""Validation of arguments before Spark starts, so that a typo fails at once."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from jobs.ingest import STANDARD_INPUT
 
 
 def judge(arguments: argparse.Namespace) -> None:
-    """Put values in the place of texts. Raises UsageError, or FileNotFoundError, for what cannot be."""
+    """Replace the texts in `arguments` by values. Raises UsageError or FileNotFoundError for an invalid one."""
     given = vars(arguments)
     for name in given.get("input") or []:
         if name != STANDARD_INPUT and "://" not in name and not Path(name).exists():
             raise FileNotFoundError(f"input {name}: no such file or folder")
     for name in (one for one in ("output", "summary") if given.get(one)):
-        # What could not be written once all is done is refused now.
+        # A file that cannot be written is refused now, not after the work.
         path = Path(given[name])
         if not path.parent.is_dir():
             raise UsageError(f"{name} {path}: there is no folder {path.parent}")
@@ -38,7 +38,7 @@ def judge(arguments: argparse.Namespace) -> None:
         re.compile(series)
     except re.error as error:
         raise UsageError(f"--series {series}: is no regular expression: {error}") from error
-    from jobs.conf import DEFAULT_CONF, load_conf  # noqa: PLC0415  it knows the settings of a name server
+    from jobs.conf import DEFAULT_CONF, load_conf  # noqa: PLC0415  slow to import
 
     conf_file, namesrvs = Path(given.get("conf_file") or DEFAULT_CONF), given.get("namesrv") or ()
     log, joins = {name: given.get(f"log_{name}") for name in ("zone", "namesrv")}, given.get("join_addresses", False)
@@ -46,7 +46,7 @@ def judge(arguments: argparse.Namespace) -> None:
 
 
 def warehouse_at(name: str) -> str:
-    """Return the whole path of a warehouse. Raises UsageError for one below which Delta's reader would look elsewhere."""
+    """Return the absolute path of a warehouse. Raises UsageError for a path that Delta's readers would take for another one."""
     if "://" in name:
         return name
     path = str(Path(name).resolve())
@@ -65,7 +65,7 @@ def _day(text: str) -> dt.date:
 
 
 def _read_sql(given: argparse.Namespace) -> None:
-    """Look at where the SQL comes from; what stands in a file is read now."""
+    """Set `query` from a saved query or the SQL file. Raises UsageError if there are several sources."""
     if sum(one is not None for one in (given.query, given.file, given.saved)) > 1:
         raise UsageError("SQL as an argument, --file and --query: one of them, please")
     if given.saved is not None:

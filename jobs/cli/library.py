@@ -1,4 +1,4 @@
-"""The published tables as a library: the questions of `ask`, and the saved queries, as methods that return tables."""
+"""The Python library: the questions of `ask` and the saved queries as methods that return tables."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from jobs.errors import UsageError
 from jobs.store.coverage import require_within
 from schemas.queries import Query, queries
 
-if TYPE_CHECKING:  # who asks for rows does not wait for it
+if TYPE_CHECKING:  # slow to import
     import pyarrow as pa
 
 warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)  # as in namesrv_day.arrow.sql
 _MEMORY_MIB = 2048
-# A question that is a format, and that which names a saved query: each of these is a method of its own.
+# Left out are `prometheus`, which is only a format, and `query`: each saved query is a method of its own.
 METHODS = {name.replace("-", "_"): said for name, said in QUESTIONS.items() if name not in ("prometheus", "query")}
 METHODS["changes"] = (f"{METHODS['changes'][0]} (its id, an instant, or none for all)", ("since",))
 
 
 class History:
-    """A warehouse as of one run, which stays the same however many are published. One thread at a time.
+    """A warehouse as of one run, also when later runs are published. One thread at a time.
 
     Each question of `ask` is a method of its name (`route_at`, `table_at`, `why`, `diff`, `findings`, `incidents`, `history`,
-    `explain`, `changes`, `sql`), and so is each saved query (`departures`, ...; or `query`), whose parameters are given by
-    name; `help` tells of each. Instants are datetimes, UTC unless they say otherwise, or texts as `ask` takes them. What was
-    recorded is a value: no name in an answer or a question is taken for SQL.
+    `explain`, `changes`, `sql`). So is each saved query (`departures`, ...; or `query`); its parameters are given by name.
+    `help` describes each. Instants are datetimes, UTC unless they have a zone, or texts as `ask` takes them. Recorded names are
+    passed as values, never as SQL.
     """
 
     def __init__(self, warehouse: str, as_known_at: str | dt.datetime | None = None, frames: str = "arrow") -> None:
@@ -47,19 +47,19 @@ class History:
 
     @property
     def known(self) -> Known:
-        """Return the run as of which is answered: its id, when it was published, the versions of its tables."""
+        """Return the run that is read as of: its id, its time of publication, the versions of its tables."""
         return self.answers.known
 
     def coverage(self) -> Any:
-        """Return what is recorded of each name server, and what of that is known: an interval a row."""
+        """Return what is recorded and known of each name server, one row for each interval."""
         return self._framed(self.answers.table("SELECT * FROM coverage ORDER BY ALL"))
 
     def query(self, name: str, **values: Any) -> Any:
-        """Return the answer of a saved query, also of one that is called as a question is. Raises UsageError for another name."""
+        """Return the answer of a saved query, even if a question has the same name. Raises UsageError for an unknown name."""
         return self._answered(*self.statement(query_named(name), **values))
 
     def changes(self, since: str | dt.datetime) -> Any:
-        """Return what runs have changed behind a cursor: a run's id, an instant, or "none" for all. `known.run_id` is the next one.
+        """Return the changes of runs after a cursor: a run's id, an instant, or "none" for all. `known.run_id` is the next cursor.
 
         `row` and `before` are the row now and before, as JSON. Raises NothingPublishedError for a run that is none.
         """
@@ -71,11 +71,11 @@ class History:
         return self._framed(pa.Table.from_pylist(found.dicts(), pa.schema(of)))
 
     def changed(self, since: str | dt.datetime) -> Answer:
-        """Return the same with its rows, read while they are asked for."""
+        """Return the same changes, with rows that are read lazily."""
         return changes(self.answers, known_at(str(since)))[1]
 
     def statement(self, asked: str | Query, *values: Any, **named: Any) -> tuple[str, dict[str, Any]]:
-        """Return the statement, in DuckDB's dialect, of a saved query or a question, with its values.
+        """Return the statement, in DuckDB's dialect, and the values of a saved query or question.
 
         Raises UsageError, NotRecordedError; TypeError for other arguments than it has.
         """
@@ -116,16 +116,16 @@ class History:
     def _framed(self, found: pa.Table) -> Any:
         import pyarrow as pa  # noqa: PLC0415  as above
 
-        # DuckDB's sums are wider than any engine's whole numbers, so Arrow has them as decimals.
+        # DuckDB's sums have 128 bits, which Arrow has only as decimals.
         for at, field in enumerate(found.schema):
             if pa.types.is_decimal(field.type) and field.type.scale == 0:
-                with suppress(pa.ArrowInvalid):  # wider than 64 bits it stays
+                with suppress(pa.ArrowInvalid):  # wider than 64 bits: stays a decimal
                     found = found.set_column(at, field.name, found.column(at).cast(pa.int64()))
         if self._frames == "pandas":
             return found.to_pandas()
         if self._frames == "polars":
             try:
-                import polars as pl  # noqa: PLC0415  who wants its frames has it
+                import polars as pl  # noqa: PLC0415  optional
             except ModuleNotFoundError as error:
                 raise UsageError("frames 'polars': polars is not installed") from error
             return pl.from_arrow(found)
@@ -133,7 +133,7 @@ class History:
 
 
 def _signature(asked: str | Query) -> Signature:
-    """Return what it is given: a question's arguments, in their order, or a saved query's parameters, by name."""
+    """Return the signature: a question's arguments, in order, or a saved query's parameters, by name."""
     if isinstance(asked, str):
         given = [Parameter(one, Parameter.POSITIONAL_OR_KEYWORD) for one in METHODS[asked][1]]
         tables = Parameter("tables", Parameter.KEYWORD_ONLY, default=False)

@@ -1,6 +1,7 @@
-"""What leaves a command: text in which nothing steers a terminal, its progress, and rows as a table, JSON lines or CSV.
+"""Output of commands: printable text, progress, and rows as a table, JSON lines or CSV.
 
-`Guarded` is the one place through which all that a command prints or logs goes. Files get what is so.
+All that a command prints or logs goes through `Guarded`, so that no recorded text can send control sequences to a terminal. Files
+get texts unchanged.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ from jobs.errors import UsageError
 from jobs.printable import nobody, printable, shortened, time_left
 
 FORMS = ("table", "json", "csv", "spreadsheet")
-# What a cell begins with that a spreadsheet takes for a formula, whatever blanks it leaves out before.
+# The beginning of a cell that a spreadsheet takes for a formula; it ignores leading blanks.
 _FORMULA = re.compile(r"\s*[=+\-@]")
 _CELL_CHARS, _FOLDED_CHARS = 60, 2_000
-# A column is not folded to less than its longest word, if that is no longer than an event's id.
+# A column is not folded below its longest word, unless that is longer than an event's id.
 _NARROWEST = 32
 _TABLE_ROWS = 1_000
 _EVERY_S, _PATIENCE_S, _LOOKED_EVERY_S = 60, 2, 0.2
 
 
 class Guarded(io.TextIOBase):
-    """A stream to which text is written with `printable`, line ends and tabs as they are."""
+    """A stream that makes text `printable`, except line ends and tabs."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -44,11 +45,11 @@ class Guarded(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        """Hand on what was written."""
+        """Flush the stream."""
         self.stream.flush()
 
     def isatty(self) -> bool:
-        """Return whether it is a terminal."""
+        """Return whether the stream is a terminal."""
         return self.stream.isatty()
 
     def fileno(self) -> int:
@@ -67,15 +68,15 @@ class Console:
         self._erased = "\r\033[K" if self.err.isatty() else ""
 
     def begin(self, step: str) -> None:
-        """Say that a step has begun."""
+        """Show on a terminal that a step has begun."""
         self._began = time.monotonic()
         if self._erased:
             self._show(f"{step} ...")
 
     def share(self, done: float, of: int = 1) -> None:
-        """Say what share of some equal parts of the step is done, and, when that took two seconds, how long the rest will.
+        """Show the share of the step that is done, in equal parts, and the time left, once the step has taken two seconds.
 
-        Where nothing moves, as in a log, once a minute.
+        A log gets a line once a minute.
         """
         now = time.monotonic()
         took = now - self._began
@@ -89,12 +90,12 @@ class Console:
             self._show(f"{text}\n")
 
     def erase(self) -> None:
-        """Take what was said last off a terminal."""
+        """Erase the progress from a terminal."""
         if time.monotonic() - self._began >= _PATIENCE_S:
             self._show("")
 
     def end(self, step: str, seconds: float) -> None:
-        """Say that a step has ended."""
+        """Write a step with its seconds."""
         self._show(f"{step:<10} {seconds:6.1f} s\n")
 
     def _show(self, text: str) -> None:
@@ -106,8 +107,8 @@ class Console:
         self.out.write(printable(text) + "\n")
 
     def show(self, template: str, **values: Any) -> None:
-        """Write a template of `jobs/cli/templates` with values, each printable and on its line; `n` writes a number."""
-        from jinja2 import Environment, FileSystemLoader  # noqa: PLC0415  only what reads recordings waits for it
+        """Write a template of `jobs/cli/templates`; values are made printable, on one line; the filter `n` formats numbers."""
+        from jinja2 import Environment, FileSystemLoader  # noqa: PLC0415  slow to import
 
         shown = Environment(
             loader=FileSystemLoader(Path(__file__).parent / "templates"),
@@ -125,9 +126,10 @@ class Console:
 def waiting(
     share: Callable[[], float | None] | None = None, err: TextIO | None = None
 ) -> Iterator[Callable[[float, int], None]]:
-    """Show at a terminal, after two seconds, how far something is, and how long it will take.
+    """Show the progress of some work and the time left on a terminal, after two seconds.
 
-    That is asked of `share`, 0 to 1 (None: not known), or told to what is given: how many of some equal parts are done.
+    The progress comes from `share`, 0 to 1 (None: not known). Without `share`, the work calls the yielded function with the
+    number of parts done, and of how many.
     """
     console = Console(err=err)
     if not console.err.isatty():
@@ -139,7 +141,7 @@ def waiting(
         finally:
             console.erase()
         return
-    from threading import Event, Thread  # noqa: PLC0415  who waits for nothing does not wait for it
+    from threading import Event, Thread  # noqa: PLC0415  only for a terminal
 
     over = Event()
 
@@ -159,11 +161,11 @@ def waiting(
 
 @contextmanager
 def opened(path: Path) -> Iterator[TextIO]:
-    """Open a file for text, compressed if its name ends in .gz; it is there whole or not at all. Raises UsageError."""
+    """Open a file for text, compressed if its name ends in .gz; it appears whole or not at all. Raises UsageError."""
     is_regular = path.is_file() or not path.exists()
     part = path.with_name(f".{path.name}.{os.getpid()}") if is_regular else path
     try:
-        import gzip  # noqa: PLC0415  a question, whose answer is mostly shown, does not wait for it
+        import gzip  # noqa: PLC0415  most answers are shown, not written
 
         compressed = path.suffix == ".gz"
         file = (gzip.open if compressed else open)(part, "wt", encoding="utf-8", errors="backslashreplace", newline="")
@@ -181,16 +183,16 @@ def opened(path: Path) -> Iterator[TextIO]:
 
 
 def width_of(out: TextIO) -> int | None:
-    """Return how many columns a terminal has; None: it is none, and lines are as long as they are."""
+    """Return the width of a terminal in columns; None: not a terminal, lines are not folded."""
     if not out.isatty():
         return None
-    from rich.console import Console as Screen  # noqa: PLC0415  scripts do not wait for it
+    from rich.console import Console as Screen  # noqa: PLC0415  only for a terminal
 
     return Screen(file=out).width
 
 
 def write_lines(out: TextIO, lines: Iterable[str], indent: int) -> None:
-    """Write lines; one too long for a terminal is folded, and goes on behind `indent` blanks. What stands there is ASCII."""
+    """Write lines; a line too long for a terminal is folded and continues behind `indent` blanks; its first `indent` are ASCII."""
     width = width_of(out)
     if width is None:
         out.writelines(f"{line}\n" for line in lines)
@@ -231,7 +233,7 @@ def write_rows(
         import csv  # noqa: PLC0415  likewise
 
         def of(value: object) -> str:
-            """Return the text of a value; a spreadsheet takes it for no formula."""
+            """Return the text of a value, such that a spreadsheet takes it for no formula."""
             is_formula = form == "spreadsheet" and isinstance(value, str) and _FORMULA.match(value)
             return f"'{_text(value)}" if is_formula else _text(value)
 
@@ -251,7 +253,7 @@ def write_rows(
 
 
 def write_table(out: TextIO, names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Write rows under their header, columns aligned, a row a line: what scripts read."""
+    """Write rows under their header, columns aligned, one row a line, for scripts."""
     cells = [[_cell(value, _CELL_CHARS) for value in row] for row in [names, *rows]]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     cells.insert(1, ["-" * width for width in widths])
@@ -260,7 +262,7 @@ def write_table(out: TextIO, names: Sequence[str], rows: Sequence[Sequence[objec
 
 def _folded(out: TextIO, names: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Write rows for a terminal: what is too long for its width is folded; one row, or rows too wide for it, stand upright."""
-    from rich.box import SIMPLE_HEAD  # noqa: PLC0415  scripts do not wait for it
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415  only for a terminal
     from rich.cells import cell_len  # noqa: PLC0415
     from rich.console import Console as Screen  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""`report`, and the pages that a run leaves in its warehouse."""
+"""`report`, and the pages that a run writes into its warehouse."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from schemas.times import day_start
 
 _DAY = dt.timedelta(days=1)
 _MOST_REPORTS = 3
-# Names below a warehouse: the page that leads to all others, and the folder of reports by day.
+# Names below a warehouse: the index page, and the folder of reports by day.
 _INDEX, _REPORTS = "index.html", "reports"
 _STANDING = """
     SELECT *, count(*) OVER () AS of_all FROM incidents WHERE state = 'ongoing'
@@ -43,7 +43,7 @@ def report(given: argparse.Namespace) -> int:
 
 
 def _scope(answers: Answers, given: argparse.Namespace) -> Scope:
-    """Return what is asked for; without any time it is the last day that is published, or the incident's."""
+    """Return the scope asked for; without a time, the last published day, or the incident's time."""
     if given.incident is not None:
         scope = scope_of_incident(answers, given.incident)
     else:
@@ -54,7 +54,7 @@ def _scope(answers: Answers, given: argparse.Namespace) -> Scope:
         start = instant(given.first)
         end = _a_day_later(start) if given.last is None and given.incident is None else end
     if given.last is not None:
-        # A day is meant whole.
+        # A day counts whole.
         end = instant(given.last)
         end = _a_day_later(end) if _A_DATE.fullmatch(given.last) else end
         start = start if given.first is not None or start < end else end - _DAY
@@ -64,7 +64,7 @@ def _scope(answers: Answers, given: argparse.Namespace) -> Scope:
 
 
 def _a_day_later(at: dt.datetime) -> dt.datetime:
-    """Return the instant a day later. Raises NotRecordedError where there is none."""
+    """Return the instant a day later. Raises NotRecordedError if it is beyond the calendar."""
     try:
         return at + _DAY
     except OverflowError as error:

@@ -1,4 +1,4 @@
-"""Statements that Spark is asked: from an argument, a file, or a terminal, where a session stays open."""
+"""`sql`: statements for Spark, from an argument, a file, or a shell at a terminal."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _HELP = "statements end with ;  TABLES lists the names, DESCRIBE one of them its
 
 
 def asked(spark: SparkSession, statement: str, values: Mapping[str, Value]) -> DataFrame:
-    """Return what a statement gives for its `:name` parameters."""
-    # Markers become values before anything is analysed: an argument of a function may be one.
+    """Return the answer of a statement with values for its `:name` parameters."""
+    # Markers become values before analysis, because an argument of a function may be one.
     spark.conf.set("spark.sql.legacy.parameterSubstitution.constantsOnly", "true")
     return spark.sql(statement, args=dict(values)) if values else spark.sql(statement)
 
@@ -58,23 +58,23 @@ def show_sql(
             except (PySparkException, Py4JError) as error:
                 said = str(error).strip()
                 if NOT_RECORDED in said:
-                    # What is raised in a function says its state behind the sentence; raised in a task, where.
+                    # An error raised in SQL has its state behind the sentence; raised in a task, its place.
                     sentence = re.split(r" SQLSTATE: |\n", said[said.index(NOT_RECORDED) :])[0]
                     raise NotRecordedError(sentence) from error
                 views.require_readable(said)
-                # Behind what is wrong Spark draws the whole plan.
+                # Spark appends the whole plan to its message.
                 raise UsageError(said.partition(";\n")[0].strip()) from error
             if more and arguments.format != "table":
                 sys.stderr.write(f"namesrv-history: more rows than {arguments.limit:,} (--limit) are left out\n")
 
 
 def statements_of(text: str) -> list[str]:
-    """Return the statements of a text, split at semicolons that are in no quotes and no comment. Comments alone are none."""
+    """Return the statements of a text, split at semicolons outside quotes and comments; parts with only comments are dropped."""
     return [statement.strip() for statement, is_empty in _split(text) if not is_empty]
 
 
 def _split(text: str) -> list[tuple[str, bool]]:
-    """Return what lies between semicolons, and whether there is nothing in it but comments."""
+    """Return the parts between semicolons, each with whether it has only comments."""
     statements, is_empty = [""], [True]
     for part in _PART.finditer(text):
         if part["end"]:
@@ -92,12 +92,12 @@ def _split(text: str) -> list[tuple[str, bool]]:
 def shell(
     views: Callable[[], Views], given: argparse.Namespace, console: Console, read: Callable[[str], str] = input
 ) -> None:
-    """Read statements from a terminal and answer each; a mistake is told, and the next one may be asked.
+    """Read statements from a terminal and answer each; an error is shown, and the shell goes on.
 
     `views` gives the session when the first question needs it; `read` shows a prompt and returns a line.
     """
     with contextlib.suppress(ImportError):  # not on every system
-        import readline  # noqa: F401, PLC0415  gives `input` a line editor, which knows what was asked before
+        import readline  # noqa: F401, PLC0415  gives `input` a line editor with a history
     console.line(_HELP)
     for text in _asked(read):
         began = time.monotonic()
@@ -114,7 +114,7 @@ def shell(
 
 
 def _asked(read: Callable[[str], str]) -> Iterator[str]:
-    """Yield what is asked, each as soon as a line ends its last statement."""
+    """Yield the statements read, as soon as a line ends the last one."""
     text = ""
     while True:
         try:

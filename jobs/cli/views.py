@@ -1,4 +1,4 @@
-"""Give a session the published tables under their names, and the functions that answer for an instant.
+"""The published tables, views and functions in a Spark session.
 
 Reads   what the last published row of `runs` pins, or an earlier one
 Makes   temporary views and temporary SQL table functions, of all names or of those that a text touches
@@ -29,17 +29,17 @@ from schemas.table import Table
 from schemas.views import COVERAGE_SPANS, statements, stored_tables
 
 VERIFIED = "spark.namesrvHistory.verified"
-# The words of statements that ask for names.
+# First words of statements that list names.
 _ASKS_FOR_NAMES = frozenset({"show", "list"})
 
 _LONGEST_COMMENT: Final = 256
-# A session in another zone would take an instant for another day's.
+# In another time zone a session would put an instant on another day.
 _IN_UTC: Final = """CASE WHEN current_timezone() IN ('UTC', 'Etc/UTC', 'Z', 'GMT', '+00:00') THEN TRUE ELSE raise_error(concat(
     'instants are UTC here; this session has another zone: spark.sql.session.timeZone=', current_timezone())) END"""
 
 
 class Views:
-    """The names that a session has, as the tables were when the last published run, or an earlier one, left them.
+    """The tables, views and functions of a session, as of the last published run or an earlier one.
 
     A table that the run did not know is empty.
     """
@@ -70,7 +70,7 @@ class Views:
         self.made: set[str] = set()
 
     def register(self, text: str | None = None) -> None:
-        """Make the views and functions that a text may touch, as far as they are not there; None: all."""
+        """Create the views and functions that a text may read, unless they exist; None: all."""
         known = [*self._stored, *self._statements, *self._of_ledger]
 
         def made_by(name: str) -> str:
@@ -100,7 +100,7 @@ class Views:
         self.spark.sql(statement.replace(" TEMPORARY ", " ", 1) if self._is_permanent else statement)
 
     def _make_stored(self, name: str, table: Table) -> None:
-        """Make the view of a table's rows as the run left them; the ledger has what has been committed."""
+        """Create the view of a table's rows in the version that the run pinned; the ledger's is the newest."""
         version = self._version_of(table)
         if version is None:
             columns = (f"CAST(NULL AS {of.dataType.simpleString()}) AS {of.name}" for of in table.spark_schema)
@@ -119,18 +119,18 @@ class Views:
         self._sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} ({', '.join(heads)}) AS {rows}")
 
     def _path_of(self, table: Table) -> str:
-        # Hadoop's name for it.
+        # Hadoop's scheme for S3.
         return table_path(self._warehouse.path, table).replace("s3://", "s3a://", 1)
 
     def _version_of(self, table: Table) -> int | None:
-        """Return the version of a table that is read; of the ledger the newest. None: there is none."""
+        """Return the version of a table that is read, of the ledger the newest; None: there is none."""
         if table is not gold.RUNS:
             return self._run.versions.get(table.name)
         head = head_of(self._warehouse.path, table)
         return head if head >= 0 else None
 
     def require_readable(self, said: str) -> None:
-        """Raise TamperedError if it is a file of a registered table that has led Spark to say this."""
+        """Raise TamperedError if a file of a registered table caused this error message of Spark's."""
         require_readable(self._warehouse.path, self._opened, said)
 
     def _known_run(self) -> str:
@@ -151,14 +151,14 @@ def register_views(
     *,
     is_verified: bool = False,
 ) -> Views:
-    """Make the views and functions that some texts touch, or all, and return what made them. Raises as `Views`, TamperedError."""
+    """Create the views and functions that some texts read, or all, and return their `Views`. Raises as `Views`, TamperedError."""
     views = Views(spark, warehouse, as_known_at, is_verified=is_verified)
     views.register(None if texts is None else "\n".join(texts))
     return views
 
 
 def _require_reader(spark: SparkSession, path: str) -> None:
-    """Raise UsageError if this Spark cannot read where a warehouse lies: tasks of ours can, the JVM needs JARs for it."""
+    """Raise UsageError if this Spark cannot read the warehouse's place: our tasks can, but the JVM needs JARs for it."""
     scheme = path.replace("s3://", "s3a://", 1).partition("://")[0] if "://" in path else "file"
     java: Any = spark.sparkContext._jvm  # noqa: SLF001  there is no other way to Hadoop's classes
     try:
@@ -170,7 +170,7 @@ def _require_reader(spark: SparkSession, path: str) -> None:
 
 
 def run_in_force(warehouse: Warehouse, as_known_at: str | dt.datetime | None) -> Run:
-    """Return the run as of which is read.
+    """Return the run that is read as of.
 
     Raises NothingPublishedError where there is none, NoLongerReadableError where maintenance has deleted what it pinned.
     """
@@ -182,7 +182,7 @@ def run_in_force(warehouse: Warehouse, as_known_at: str | dt.datetime | None) ->
 
 
 def register(spark: SparkSession, warehouse: Warehouse, database: str) -> int:
-    """Make a database of the session's catalog, if it is not there, and in it all views and functions; return their number.
+    """Create all views and functions in a database of the session's catalog, made if need be; return their number.
 
     Raises UsageError if the catalog cannot be reached or does not take them, NothingPublishedError, BrokenLogError.
     """
@@ -190,7 +190,7 @@ def register(spark: SparkSession, warehouse: Warehouse, database: str) -> int:
     try:
         spark.sql(f"CREATE DATABASE IF NOT EXISTS {named}")
         spark.sql(f"USE {named}")
-        # Readers' views name their columns in their heads.
+        # Readers' views declare their columns.
         spark.conf.set("spark.sql.legacy.allowAutoGeneratedAliasForView", "true")
         views = Views(spark, warehouse, is_permanent=True)
         views.register()
@@ -200,7 +200,7 @@ def register(spark: SparkSession, warehouse: Warehouse, database: str) -> int:
 
 
 def comment_of(text: str) -> str:
-    """Return a column's comment as a literal of SQL, cut off at 256 characters: a metastore's own table takes no more.
+    """Return a column's comment as a SQL literal, cut at 256 characters, the limit of a metastore's own table.
 
     Hive would try a longer one ten times, which takes 20 s for each view.
     """
@@ -209,7 +209,7 @@ def comment_of(text: str) -> str:
 
 
 def _literal(value: Any) -> str:
-    """Return a value as SQL. A text comes from outside: it gets into a statement as the hex digits of its bytes."""
+    """Return a value as SQL. Texts come from outside, so they are written as the hex digits of their bytes."""
     if value is None or isinstance(value, bool):
         return "NULL" if value is None else str(value).upper()
     if isinstance(value, dt.datetime):

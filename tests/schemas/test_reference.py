@@ -45,7 +45,7 @@ def test_usual_parameters_and_columns_stand_in_their_order_with_what_they_are() 
     ]
     assert list(query.columns)[4:8] == ["operation", "broker_name", "broker_addr", "event_id"]
     assert query.columns["broker_addr"].startswith("broker address; for a close")
-    assert query.columns["event_id"] == "event that did it"
+    assert query.columns["event_id"] == "event that caused it"
     assert "(:since IS NULL OR i.valid_to IS NULL OR i.valid_to > :since)" in query.sql
 
 
