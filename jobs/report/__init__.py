@@ -1,1 +1,1 @@
-"""Pages for people: what happened in a stretch of time, and an index of all that a warehouse shows."""
+"""HTML pages: the report of a time range, and the index of a warehouse's pages."""

@@ -1,4 +1,4 @@
-"""The charts of a report: rows in, what is to be drawn where out, in pixels. The page's templates make SVG of it.
+"""The charts of a report: rows in, positions of marks and labels out, in pixels. The page's templates make SVG of them.
 
 Colours are CSS variables of the page, so that a chart is dark where the page is. What strangers sent stands in texts alone, which
 the templates make printable and escape.
@@ -16,7 +16,7 @@ Row = Mapping[str, Any]
 Domain = tuple[dt.datetime, dt.datetime]
 
 WIDE, NARROW = 860, 230
-"""Widths in pixels of what is drawn into: of a screen or paper, and of a phone."""
+"""Widths of charts in pixels: for a screen or paper, and for a phone."""
 LEFT_BY: Final = {
     "namesrv_stopped": "stopped with its name server",
     "scan": "lease ended",
@@ -25,8 +25,8 @@ LEFT_BY: Final = {
     "channel_exception": "connection lost",
     "unregister_broker": "unregistered",
 }
-"""How a broker went, in words, by operation."""
-# The paths of marks, from where they stand, by the signs that legends have for them.
+"""How a broker left, in words, by operation."""
+# Paths of marks, relative to their position, by their signs in legends.
 _PATHS = {
     "●": "m-4,0a4,4 0 1 0 8,0a4,4 0 1 0 -8,0",
     "✚": "m-4.5,-1.5h3v-3h3v3h3v3h-3v3h-3v-3h-3z",
@@ -43,13 +43,13 @@ LEFT: Final = {
     "unregistered": ("■", "var(--accent)"),
     "otherwise": ("●", "var(--quiet)"),
 }
-"""By how a broker went the sign and the colour of its mark."""
+"""Sign and colour of a departure's mark, by operation."""
 ENDS: Final = {
     "beat": ("a heartbeat came", "●", "var(--accent)"),
     "scan": ("removed by a scan", "✚", "var(--critical)"),
     "idle_channel": ("removed with its connection", "◆", "var(--warning)"),
 }
-"""By how a silence ended the words for it, and the sign and the colour of its mark."""
+"""Words, sign and colour of a silence's mark, by how the silence ended."""
 CHANGES: Final = {
     "appeared": "var(--live)",
     "changed": "var(--accent)",
@@ -65,15 +65,15 @@ PERMS: Final = {
 _PERMITTED = {6: "read and write", 4: "read only", 2: "write only"}
 _BUCKETS = 72
 _ROW_PX, _BAR_PX, _PANEL_PX, _SILENCE_PX = 18, 9, 90, 240
-# Around what is drawn into: above, to the right, and below for the times.
+# Margins: above, to the right, and below for the times.
 _ABOVE, _RIGHT, _BELOW = 8, 6, 24
-# A letter of the reader's font is hardly wider: what does not fit is cut off.
+# Estimated width of a letter in the reader's font; longer labels are cut.
 _LETTER_PX = 7
 _STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800)
 
 
 class Mark(NamedTuple):
-    """Something that happened: its path, its colour, and what there is to say of it."""
+    """The mark of an occurrence: its path, its colour, and its text."""
 
     path: str
     colour: str
@@ -81,7 +81,7 @@ class Mark(NamedTuple):
 
 
 class Label(NamedTuple):
-    """A text where it stands; `anchor`: which part of it stands there, start, middle or end."""
+    """A text and its position; `anchor`: the part of the text at that position, start, middle or end."""
 
     x: float
     y: float
@@ -90,7 +90,7 @@ class Label(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """A chart of `width` by `height`. Places are counted from `left` and `top` on; `grid` and `limit` are paths of lines."""
+    """A chart of `width` by `height`. Positions are relative to `left` and `top`; `grid` and `limit` are paths of lines."""
 
     width: int
     height: int
@@ -103,7 +103,7 @@ class Drawing(NamedTuple):
 
 
 Draw = Callable[[Sequence[Row], Domain, int], Drawing]
-"""Draws rows of a stretch of time into a width."""
+"""Draws rows of a time range into a width."""
 
 
 def timeline(stays: Sequence[Row], lives: Iterable[Row], domain: Domain, width: int) -> Drawing:
@@ -125,7 +125,7 @@ def timeline(stays: Sequence[Row], lives: Iterable[Row], domain: Domain, width: 
 
 
 def topic_timeline(queues: Sequence[Row], domain: Domain, width: int) -> Drawing:
-    """Return who offered a topic when, a row for each name server and broker, by what was permitted."""
+    """Return the times in which brokers offered a topic, a row for each name server and broker, coloured by permission."""
     names = sorted({_on(row) for row in queues})
     marks = []
     for row in queues:
@@ -148,7 +148,7 @@ def divergence(intervals: Sequence[Row], domain: Domain, width: int) -> Drawing:
 
 
 def changes(rows: Iterable[Row], domain: Domain, width: int) -> Drawing:
-    """Return how many routes changed when, a panel for each name server."""
+    """Return the number of route changes over time, a panel for each name server."""
     start, step = domain[0], max((domain[1] - domain[0]) / _BUCKETS, dt.timedelta(seconds=1))
     counts: dict[tuple[str, int], dict[str, int]] = {}
     for row in rows:
@@ -202,12 +202,12 @@ def silences(gaps: Sequence[Row], domain: Domain, width: int) -> Drawing:
 
 
 def _processes(lives: Iterable[Row], domain: Domain) -> list[Row]:
-    """Return when the name server's processes ran; one that ran before the first start is not known to have begun."""
+    """Return when the name server's processes ran; the start of a process before the first recorded start is unknown."""
     found: list[Row] = []
     since: dt.datetime | None = domain[0]
     for row in lives:
         if row["kind"] == "started":
-            # Before the first that was seen there may have been none.
+            # No process may have run before the first recorded start.
             since = row["effect_time"]
         elif row["kind"] == "stopped" and since is not None:
             found.append({"from_time": since, "to_time": row["effect_time"]})
@@ -224,7 +224,7 @@ def _on(row: Row) -> str:
 
 
 def _bar(place: int, say: str, row: Row, colour: str, domain: Domain, width: int, more: str = "") -> Mark:
-    """Return a bar in a row of the chart, at least a pixel long, from where something began to where it ended."""
+    """Return a bar in a row of the chart, at least a pixel long, from its start to its end."""
     since, until = row["from_time"], row["to_time"]
     left, right = _x(since, domain, width), _x(until or domain[1], domain, width)
     top = place * _ROW_PX + (_ROW_PX - _BAR_PX) / 2
@@ -234,7 +234,7 @@ def _bar(place: int, say: str, row: Row, colour: str, domain: Domain, width: int
 
 
 def _in_rows(names: Sequence[str], marks: list[Mark], domain: Domain, width: int) -> Drawing:
-    """Return marks over a row for each name."""
+    """Return a chart of marks with one row for each name."""
     most = _room(width) // _LETTER_PX
     shown = (shortened(name, most) for name in names)
     labels = [Label(-6, (place + 0.5) * _ROW_PX + 4, "end", name) for place, name in enumerate(shown)]
@@ -242,7 +242,7 @@ def _in_rows(names: Sequence[str], marks: list[Mark], domain: Domain, width: int
 
 
 def _complete(height: int, lines: str, labels: list[Label], marks: list[Mark], domain: Domain, width: int) -> Drawing:
-    """Return a chart of that height with the times below it, at round ones of which there is room for the labels."""
+    """Return a chart of that height with a time axis below: round times, as many as labels fit."""
     most, span = max(width // 100, 3) + 1, (domain[1] - domain[0]).total_seconds()
     step = next((step for step in _STEPS_S if span <= step * most), round(span / most))
     shape = "%m-%d" if span > 2 * 86400 else "%H:%M" if span > 20 * 60 else "%H:%M:%S"
@@ -259,7 +259,7 @@ def _complete(height: int, lines: str, labels: list[Label], marks: list[Mark], d
 
 
 def _room(width: int) -> int:
-    """Return the same room left of every chart: one time stands above the other, over all of the page."""
+    """Return the room left of every chart, equal for all charts so that their time axes align."""
     return 252 if width == WIDE else 144
 
 
@@ -268,7 +268,7 @@ def _x(at: dt.datetime, domain: Domain, width: int) -> float:
 
 
 def _ticks(greatest: float, count: int) -> list[int]:
-    """Return round numbers from 0 on, at most about so many, the last of which is not below the greatest value."""
+    """Return about `count` round numbers from 0 on; the last is not below the greatest value."""
     step = next(of * 10**power for power in range(20) for of in (1, 2, 5) if of * 10**power * count >= greatest)
     return [step * number for number in range(-int(-greatest // step) + 1)]
 

@@ -1,4 +1,4 @@
-"""What a report tells, read from the published tables."""
+"""The contents of a report, read from the published tables."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _FIELDS: Mapping[str, str] = {
     "response_fields": "answer's fields",
     "response_body": "answer's body",
 }
-"""Columns of the tables of events that are said as they are, in this order, and what they are called."""
+"""Columns of event tables that are shown unchanged, in this order, with their titles."""
 
 
 def said_of(row: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return a row of `schemas/sql/report/packets.sql` as names with values, printable and cut where they are very long."""
+    """Return a row of `schemas/sql/report/packets.sql` as names with printable values, cut if very long."""
     told = ((name, "" if value is None else shortened(str(value), _LONGEST)) for name, value in _parts(row))
     return [(name, value) for name, value in told if value not in ("", "{}")]
 
@@ -85,7 +85,7 @@ def _topic(one: Mapping[str, Any]) -> str:
 
 Row = dict[str, Any]
 MOST_BEATS = 5_000_000
-"""Of more beats the silences are not looked at: to put them in order would take more than a gigabyte."""
+"""Number of heartbeats above which gaps are left out: sorting them would take more than a gigabyte."""
 _CONDITIONS = {
     "of_namesrv": "($namesrv IS NULL OR namesrv_id = $namesrv)",
     "of_brokers": "($brokers IS NULL OR list_contains($brokers, broker_name))",
@@ -97,12 +97,12 @@ _NEAR_THE_LIMIT = 0.5
 _STATEMENTS = 13
 _MOST_GAPS = 1_500
 MOST_STATES = 25_000
-"""Of more rows the tables at an instant are not shown: the page would grow beyond some megabytes."""
+"""Number of rows above which tables at an instant are left out: the page would grow beyond some megabytes."""
 MOST_PACKETS = 5_000
 
 
 class Scope(NamedTuple):
-    """What a report is about: a stretch of time, [start, end), and what of it; None: everything."""
+    """The scope of a report: a time range, [start, end), and filters; None: no filter."""
 
     start: dt.datetime
     end: dt.datetime
@@ -145,7 +145,7 @@ class Facts:
 
 _ONE_DAY = dt.timedelta(days=1)
 _OF_DAYS = "SELECT * FROM files.{name} WHERE day IN ({days})"
-"""Reads the rows of some days of a table that is cut by day."""
+"""SQL of some days' rows of a table partitioned by day."""
 _THEN = """
     SELECT * REPLACE (if(goes_on, NULL, valid_to) AS valid_to, if(goes_on, NULL, closed_by) AS closed_by,
         if(goes_on, NULL, closed_at) AS closed_at)
@@ -153,11 +153,11 @@ _THEN = """
         SELECT *, valid_to >= TIMESTAMPTZ '{end}' AS goes_on FROM files.{name}
         WHERE valid_from < TIMESTAMPTZ '{end}' AND (valid_to IS NULL OR valid_to >= TIMESTAMPTZ '{begin}')
     )"""
-"""Reads the intervals of a history of some days, as they were known when the last one ended."""
+"""SQL of some days' intervals of a history, as known when the last day ended."""
 
 
 def facts_of(answers: Answers, scope: Scope, share: Callable[[int, int], None] = nobody) -> Facts:
-    """Return what there is to report; `share` is told how many statements are answered, of how many.
+    """Return the facts of a report; `share` receives the number of statements answered, and of how many.
 
     Raises MissingDayError where nothing is recorded then, UsageError for unknown names.
     """
@@ -172,7 +172,7 @@ def facts_of(answers: Answers, scope: Scope, share: Callable[[int, int], None] =
 
 
 def _of_days(days: Sequence[dt.date]) -> dict[str, str]:
-    """Return what reads of some days the tables that grow with days: views over them are asked of those days alone."""
+    """Return the SQL, by table, that limits tables which grow with days to some days, so that views read only these."""
     listed, begin, end = ", ".join(f"DATE '{day}'" for day in days), day_start(days[0]), day_start(days[-1] + _ONE_DAY)
     forms = {
         name: _OF_DAYS if table.cut == ("day",) else _THEN
@@ -195,7 +195,7 @@ def _facts(answers: Answers, scope: Scope, share: Callable[[int, int], None]) ->
     done = count()
 
     def rows(name: str) -> list[Row]:
-        """Return what a statement of `schemas/sql/report` gives."""
+        """Return the rows of a statement of `schemas/sql/report`."""
         share(next(done), _STATEMENTS)
         text = query(f"report/{name}").format(**limits, **_CONDITIONS)
         return answers.ask(text, **{name: value for name, value in values.items() if f"${name}" in text}).dicts()
@@ -219,12 +219,12 @@ def _facts(answers: Answers, scope: Scope, share: Callable[[int, int], None]) ->
     values["events"] = _named(facts)
     facts.packets = {row["event_id"]: said_of(row) for row in rows("packets")}
     for row in (*facts.namesrvs, *facts.queues, *facts.gaps):
-        row["ns"] = numbers.get(row["namesrv_id"], "NS?")  # short enough for a phone, where addresses would look alike
+        row["ns"] = numbers.get(row["namesrv_id"], "NS?")  # short for a phone, where cut addresses would look alike
     return facts
 
 
 def _named(facts: Facts) -> list[str]:
-    """Return the events that a page names, those of its tables first."""
+    """Return the ids of events that a page names, those of its tables first."""
     told = ((facts.changes, "event_id"), (facts.stays, "closed_by"), (facts.divergence, "event_id"))
     all_of = (*told, (facts.incidents, "root_event"), (facts.registry, "opened_by"))
     named = dict.fromkeys(row[name] for rows, name in all_of for row in rows if row[name] is not None)
@@ -232,7 +232,7 @@ def _named(facts: Facts) -> list[str]:
 
 
 def scope_of_incident(answers: Answers, incident: str) -> Scope:
-    """Return the scope of an incident, by the first digits of its id, and some minutes around it. Raises UsageError."""
+    """Return the scope of an incident, given the first digits of its id: its time and some minutes around. Raises UsageError."""
     sql = "SELECT incident_id, first_time, last_time FROM incidents WHERE starts_with(incident_id, $id)"
     found = list(answers.ask(sql, id=incident).rows)
     if len(found) != 1:
@@ -245,7 +245,7 @@ def scope_of_incident(answers: Answers, incident: str) -> Scope:
 
 
 def answers_end(answers: Answers) -> dt.datetime:
-    """Return the end of the last day that is published. Raises MissingDayError where there is none."""
+    """Return the end of the last published day. Raises MissingDayError if there is none."""
     last = max(_all_days(answers), default=None)
     if last is None:
         raise MissingDayError("no day is published")
@@ -253,13 +253,13 @@ def answers_end(answers: Answers) -> dt.datetime:
 
 
 def _all_days(answers: Answers) -> list[dt.date]:
-    """Return the days that are published, in order."""
+    """Return the published days, in order."""
     sql = "SELECT DISTINCT unnest(days) AS day FROM runs WHERE status = 'published' ORDER BY day"
     return [day for (day,) in answers.ask(sql).rows]
 
 
 def _brokers_of(answers: Answers, scope: Scope) -> list[str] | None:
-    """Return the broker, or those with the topic, that a report is about; None: all. Raises UsageError for one that nobody had."""
+    """Return the names of the broker asked for, or of those with the topic; None: all. Raises UsageError for an unknown one."""
     if scope.broker is not None:
         kind, name, among = "broker", scope.broker, "SELECT DISTINCT broker_name FROM broker_live_history"
     elif scope.topic is not None:
@@ -275,7 +275,7 @@ def _brokers_of(answers: Answers, scope: Scope) -> list[str] | None:
 
 
 def _incidents_of(scope: Scope, found: list[Row], changes: list[Row]) -> list[Row]:
-    """Return of the incidents of the time all, or those that name what is asked for or began with an event that is shown."""
+    """Return the incidents in scope: all of the time, or those that name the filter's value or began with a shown event."""
     name = scope.topic or scope.broker
     if scope.incident is not None:
         return [row for row in found if row["incident_id"] == scope.incident]
@@ -284,7 +284,7 @@ def _incidents_of(scope: Scope, found: list[Row], changes: list[Row]) -> list[Ro
     shown = {row["event_id"] for row in changes}
 
     def names_it(row: Row) -> bool:
-        """Of many topics or brokers only the first few are named, and some in words."""
+        """Return whether an incident may name it: of many topics or brokers it lists only the first few, some only in words."""
         listed = [*row["broker_names"], *row["topic_names"]]
         return name in listed or (len(listed) < row["brokers"] + row["topics"] and name in str(row["detail"]))
 

@@ -1,4 +1,4 @@
-"""The report of a stretch of time as one page: pure, of what `facts` has read."""
+"""The report of a time range as one HTML page, made of `Facts`; pure."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from jobs.report.facts import MOST_BEATS, MOST_STATES, Facts, Row
 
 T = TypeVar("T")
 MOST_ROWS = 250
-"""So many rows of a table a page shows; then it says how many more there are."""
+"""Number of rows of a table that a page shows; it says how many more there are."""
 _HERE = Path(__file__).parent
 _LONGEST = 300
 
 
 class Cell(NamedTuple):
-    """A cell: its HTML, its class, and by what it is sorted if not by its text."""
+    """A cell: its HTML, its class, and its sort key if that is not its text."""
 
     html: Markup
     kind: str = ""
@@ -45,7 +45,7 @@ def code(value: object) -> Markup:
 
 
 def event(value: object) -> Markup:
-    """Return an event's id as HTML, which shows what is recorded of it."""
+    """Return an event's id as HTML; the page shows the recorded event for it."""
     if value is None:
         return text(value)
     return Markup('<button type="button" class="event-id" data-event="{0}">{0}</button>').format(printable(str(value)))
@@ -58,12 +58,12 @@ def some(names: Sequence[str], count: int) -> Markup:
 
 
 def address(value: object) -> Cell:
-    """Return a host and port as a cell, in which it stands on one line unless it is longer than those are."""
+    """Return a host and port as a cell, on one line unless it is longer than a usual address."""
     return Cell(text(value), "address")
 
 
 def time(instant: dt.datetime | None, *, day: dt.date | None = None, otherwise: str = "-") -> Cell:
-    """Return an instant as a cell, without its date where that is `day`."""
+    """Return an instant as a cell, without its date if that is `day`."""
     if instant is None:
         return Cell(Markup("{}").format(otherwise), "time", "~")
     utc = instant.astimezone(dt.timezone.utc)
@@ -80,7 +80,7 @@ def number(value: int) -> Cell:
 
 
 def weightiest(rows: Sequence[T], weight: Callable[[T], Any]) -> list[T]:
-    """Return as many rows as a table shows, those with the greatest weight, in their order."""
+    """Return the rows with the greatest weight, as many as a table shows, in their original order."""
     places = sorted(range(len(rows)), key=lambda place: weight(rows[place]), reverse=True)[:MOST_ROWS]
     return [rows[place] for place in sorted(places)]
 
@@ -95,7 +95,7 @@ PAGES = Environment(
 
 
 def plural(many: int) -> str:
-    """Return the ending of a word that stands behind a number."""
+    """Return the plural ending of a word behind a number."""
     return "" if many == 1 else "s"
 
 
@@ -113,7 +113,7 @@ def page(template: str, title: str, **values: Any) -> str:
 
 _MOST_IN_CHART = 60
 _MOST_INCIDENTS = 100
-# What name servers tell each other apart for as long as a registration is on its way to all of them is no disagreement.
+# Shorter disagreements are left out: a registration needs that long to reach all name servers.
 _APART = dt.timedelta(seconds=1)
 _STAY_LEGEND = {"in the table": ("▬", "var(--live)"), **charts.LEFT, "name server runs": ("▬", "var(--quiet)")}
 _GAP_LEGEND = {word: (sign, colour) for word, sign, colour in charts.ENDS.values()} | {
@@ -190,7 +190,7 @@ def _sections(facts: Facts) -> Iterator[Section]:
 
 
 def _packets(facts: Facts) -> Markup:
-    """Return for the page's script what is recorded of events: texts once, and numbers in their place."""
+    """Return the recorded events as JSON for the page's script: each text once, referred to by number."""
     texts: dict[str, int] = {}
     events = {
         name: [texts.setdefault(part, len(texts)) for pair in said for part in pair]
@@ -200,12 +200,12 @@ def _packets(facts: Facts) -> Markup:
 
 
 def _json(value: Table) -> Markup:
-    """Return JSON in which no element ends or begins."""
+    """Return JSON that contains no HTML tag."""
     return Markup(json.dumps(value, separators=(",", ":")).replace("<", "\\u003c"))  # noqa: S704  see above
 
 
 def _states(facts: Facts) -> Section:
-    """Return the rows that the page's script shows the tables of at any instant: texts once, and numbers in their place."""
+    """Return the rows from which the page's script shows tables at any instant: each text once, referred to by number."""
     name, heading, many = "instant", "The tables at an instant", len(facts.registry) > MOST_STATES
     if many or not facts.registry:
         why = (
@@ -228,7 +228,7 @@ def _states(facts: Facts) -> Section:
 
 
 def _brokers_of(facts: Facts, namesrv: Row, place: int) -> dict[str, Any]:
-    """Return what is shown of a name server: stays in a chart, brokers that were there all the time, departures."""
+    """Return the template values of a name server: chart of stays, brokers present all the time, departures."""
     own, lives = (
         [row for row in rows if row["namesrv_id"] == namesrv["namesrv_id"]] for rows in (facts.stays, facts.lives)
     )
@@ -263,11 +263,11 @@ def _brokers_of(facts: Facts, namesrv: Row, place: int) -> dict[str, Any]:
 
 
 def _eventful(stays: Sequence[Row], facts: Facts) -> tuple[list[Row], list[Row]]:
-    """Return the stays that are drawn, those of brokers that came or went first, and brokers that were there all the time."""
+    """Return the stays to draw, brokers that came or left first, and the brokers present all the time."""
     came = {_key(row) for row in stays if row["from_time"] > facts.start or (row["to_time"] or facts.end) < facts.end}
     if len({_key(row) for row in stays}) <= _MOST_IN_CHART:
         return list(stays), []
-    # A restart of the name server says little of a broker.
+    # A restart of the name server says little about a broker.
     count = Counter(_key(row) for row in stays if row["left_by"] not in (None, "namesrv_stopped"))
     drawn = set(sorted(came, key=lambda key: -count[key])[:_MOST_IN_CHART])
     quiet = {_key(row): row for row in stays if _key(row) not in came}
@@ -307,7 +307,7 @@ def _routes(facts: Facts) -> Section:
 
 
 def _length(row: Row, facts: Facts) -> dt.timedelta:
-    """Return for how long name servers disagreed, of the time that the report is about."""
+    """Return how long name servers disagreed within the report's time range."""
     apart_for: dt.timedelta = min(row["to_time"] or facts.end, facts.end) - max(row["from_time"], facts.start)
     return apart_for
 
