@@ -6,7 +6,7 @@
 #                                       all others are the job's, and so is everything after --
 #   ./spark-submit.sh test [options]    pytest; --quick: no JVM, nothing that takes longer than a second, few random examples
 #   ./spark-submit.sh setup             make the environment, with an archive of classes for a quicker start, and stop
-#   ./spark-submit.sh --help            the jobs, and the commands of those who work on this software
+#   ./spark-submit.sh --help            the jobs, and the developers' commands
 #
 # Needs Python 3.10 to 3.13, and Java 17 or newer for what starts Spark. Network is needed by the first start only.
 # Exit codes: those of the job; 2 when Python or Java is missing or an option is wrong, 1 when set-up fails.

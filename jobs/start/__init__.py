@@ -1,1 +1,1 @@
-"""How `spark-submit.sh` goes on once its environment is there: Spark's options, Java, JARs, and what executors elsewhere need."""
+"""The second part of `spark-submit.sh`, in its environment: Spark's options, Java, JARs, and packages for executors elsewhere."""

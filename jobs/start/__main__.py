@@ -1,4 +1,4 @@
-"""Start what was asked for: a job here or on a cluster, or a command of those who work on this software.
+"""Start a job, here or on a cluster, or a developers' command.
 
 Jobs that need no Java get none. A local job runs in this process; its Spark, if it asks for one, starts from it, so arguments are
 checked before there is a JVM, and standard input is the job's. Where the cluster is to run the driver itself, spark-submit
@@ -38,7 +38,7 @@ _EXPORTED = (
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what was asked for and return its exit code."""
+    """Run the job or command and return its exit code."""
     word = arguments[0] if arguments else "--help"
     try:
         if word == "setup":
@@ -47,14 +47,14 @@ def main(arguments: Sequence[str]) -> int:
             set_up(arguments[1:])
             return EXIT_OK
         if word == "shell-env":  # for a developer's shell: eval "$(./spark-submit.sh shell-env)"
-            from jobs.start.java import plain_python  # noqa: PLC0415  most questions ask for no Java
+            from jobs.start.java import plain_python  # noqa: PLC0415  most jobs need no Java
 
             plain_python()
             for name in _EXPORTED:
                 sys.stdout.write(f"export {name}={shlex.join([os.environ.get(name, '')])}\n")
             return EXIT_OK
         if word in DEVELOPERS and not IS_INSTALLED:
-            import importlib  # noqa: PLC0415  by name: tools know jobs, and not the other way round
+            import importlib  # noqa: PLC0415  by name: tools import jobs, not the reverse
 
             return int(importlib.import_module("tools.developing").develop(word, arguments[1:]))
         return _submit(command_line(["--help"] if word == "help" or not arguments else arguments))
@@ -72,8 +72,8 @@ def needs_java(job: Sequence[str]) -> bool:
 def _submit(line: CommandLine) -> int:
     if not line.job:
         raise UsageError(f"no job named; {PROGRAM} --help lists them")
-    # Spark's Python workers look into the caller's directory first, where a folder named schemas or jobs may be anybody's.
-    # Python before 3.11 does not know this variable and keeps looking there.
+    # Spark's Python workers search the caller's directory first, where a folder may happen to be named schemas or jobs.
+    # Python before 3.11 ignores this variable.
     os.environ["PYTHONSAFEPATH"] = "1"
     command = [sys.executable, JOB, *line.job]
     if needs_java(line.job):
@@ -96,7 +96,7 @@ def _submit(line: CommandLine) -> int:
         import subprocess  # noqa: PLC0415  as above
 
         return subprocess.run(command, check=False).returncode
-    from jobs.__main__ import guarded  # noqa: PLC0415  it is a job's start-up time
+    from jobs.__main__ import guarded  # noqa: PLC0415  slow to import
 
     return guarded(line.job)
 
@@ -106,8 +106,8 @@ def _is_dry_run() -> bool:
 
 
 def console() -> NoReturn:
-    """Do what was asked for and end this process. Where pip installed it, what `spark-submit.sh` exports is set first."""
-    from jobs.processes import end  # noqa: PLC0415  its caller may be anybody
+    """Run the job or command and end this process. Installed by pip, set first what `spark-submit.sh` exports."""
+    from jobs.processes import end  # noqa: PLC0415  the search path is cleaned first
 
     if IS_INSTALLED:
         from jobs.start.java import CONF  # noqa: PLC0415  as above

@@ -1,4 +1,4 @@
-"""Java, Delta's JARs, and an archive of the classes that a night and its questions load.
+"""Java, Delta's JARs, and a class data archive of the classes that a run and its questions load.
 
 A JVM takes an archive only with the class path and the version with which it was made, and with no folder there that has files.
 So conf/ is left off and its files are named; Delta's JARs are on it, which otherwise a loader of Spark's own would add.
@@ -28,13 +28,13 @@ from jobs.spark_options import CommandLine
 CHECKOUT = Path(__file__).resolve().parents[2]
 CONF = CHECKOUT / "conf"
 OLDEST = 17
-# Why an archive is refused would be told on standard output.
+# The JVM would print on standard output why it refuses an archive.
 QUIET = "-Xlog:disable"
 _OURS_IN_CONF = frozenset({"cluster.conf.example", "log4j2.properties", "namesrv-history.toml", "spark-defaults.conf"})
 
 
 class Java:
-    """The Java that Spark starts, and what lies in the folder of JARs (`NAMESRV_IVY`)."""
+    """The Java that Spark starts, and the contents of the folder of JARs (`NAMESRV_IVY`)."""
 
     def __init__(self) -> None:
         """Find it. Spark takes JAVA_HOME before PATH, so an unfit JAVA_HOME is dropped when PATH has a fit Java.
@@ -93,25 +93,25 @@ class Java:
     # -- the archive of classes --------------------------------------------------------------------------------------
 
     def _key(self) -> str:
-        # The size is part of it, because a JVM does not survive half an archive.
+        # The size is part of the key, because half an archive crashes a JVM.
         size = self.archive.stat().st_size if self.archive.exists() else 0
         files = (CHECKOUT / name for name in ("requirements.lock", "conf/spark-defaults.conf"))
         locks = [file.read_text(encoding="utf-8") for file in files if file.is_file()]
         return _digest([self.version, os.environ["SPARK_HOME"], str(size), *locks])
 
     def _is_settled(self) -> bool:
-        """Also true when none could be made: that is not tried again before something changes."""
+        """Return whether an archive was made, or could not be made: that is tried again only when something changes."""
         return _says(self.archive.with_suffix(".jsa.key"), self._key())
 
     def fits_archive(self, line: CommandLine) -> bool:
-        """Return whether there is an archive, and neither executors elsewhere nor anything of the user's on the class path."""
+        """Return whether there is an archive, no executors elsewhere, and nothing of the user's on the class path."""
         theirs = {"--jars", "--packages", "--properties-file"}.intersection(line.given)
         is_ours = {path.name for path in CONF.iterdir()} == _OURS_IN_CONF
         is_plain = not theirs and is_ours and line.is_local
         return is_plain and self.archive.exists() and self.archive.stat().st_size > 0 and self._is_settled()
 
     def use_archive(self, option: str = "") -> list[str]:
-        """Set the class path that the archive was made with, and return the options of spark-submit that go with it."""
+        """Set the class path that the archive was made with, and return the options of spark-submit that use it."""
         no_conf = self.ivy / "no-conf"
         no_conf.mkdir(exist_ok=True)
         option = option or f"-XX:SharedArchiveFile={self.archive}"
@@ -121,7 +121,7 @@ class Java:
         return ["--conf", "spark.jars.packages=", "--properties-file", f"{CONF}/spark-defaults.conf"]
 
     def ensure_archive(self) -> None:
-        """Record what the demo loads, unless that was done or tried. A folder of somebody else's is left as it is."""
+        """Archive the classes that the demo loads, unless that was done or tried. A read-only folder is left as it is."""
         if self._is_settled() or not os.access(self.ivy, os.W_OK):
             return
         with _locked(self.ivy / "classes.jsa.lock"):
@@ -146,7 +146,7 @@ class Java:
 
 
 def plain_python() -> None:
-    """Set what sessions of plain Python (tests, notebooks) start with; the launcher splits it like a shell."""
+    """Set the options of sessions in plain Python (tests, notebooks); the launcher splits them like a shell."""
     stay_on_loopback()
     jars = ",".join(str(path) for path in sorted(Path(os.environ["NAMESRV_IVY"]).glob("jars/*.jar")))
     os.environ["PYSPARK_SUBMIT_ARGS"] = (
@@ -155,12 +155,12 @@ def plain_python() -> None:
 
 
 def stay_on_loopback() -> None:
-    """One machine needs no address of the network, and a host name that does not resolve would stop the start."""
+    """Bind Spark to the loopback address: a host name that does not resolve would prevent the start."""
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 
 
 def set_up(options: Sequence[str]) -> None:
-    """Fetch Delta's JARs, and archive classes, where there is a Java."""
+    """Fetch Delta's JARs, and archive classes, if there is a Java."""
     if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
         sys.stderr.write("namesrv-history: without Java: ready for all that needs no Spark\n")
         return
@@ -171,7 +171,7 @@ def set_up(options: Sequence[str]) -> None:
 
 
 def options_of(line: CommandLine, java: Java) -> list[str]:
-    """Return what spark-submit is told beside the user's options."""
+    """Return the options for spark-submit besides the user's."""
     if java.fits_archive(line):
         options = java.use_archive()
     else:
@@ -181,7 +181,7 @@ def options_of(line: CommandLine, java: Java) -> list[str]:
             options += ["--jars", ",".join(jars)]
     options += ["--conf", f"spark.jars.ivy={java.ivy}"]
     if "--properties-file" in line.given:
-        options.append("--load-spark-defaults")  # it adds to ours; without this option it would replace them
+        options.append("--load-spark-defaults")  # adds the defaults to our options; otherwise the file replaces them
     if line.is_local:
         stay_on_loopback()
         theirs = [option for option in ("--archives", "--py-files") if option in line.given]
@@ -195,7 +195,7 @@ def options_of(line: CommandLine, java: Java) -> list[str]:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)
 
-    # It goes when this process ends, also when that is told to.
+    # It is removed when this process ends, also by a signal.
     signal.signal(signal.SIGTERM, stop)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     zip_packages(CHECKOUT, folder / "packages.zip")
@@ -206,7 +206,7 @@ def options_of(line: CommandLine, java: Java) -> list[str]:
 
 
 def _version_of(command: str) -> tuple[str, int]:
-    """Return all that a Java says of itself, and its version, 0 when it is no working Java. Old ones call themselves 1.8."""
+    """Return a Java's whole version text, and its major version, 0 if it does not work. Java 8 calls itself 1.8."""
     try:
         done = subprocess.run([command, "-version"], capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
@@ -216,7 +216,7 @@ def _version_of(command: str) -> tuple[str, int]:
 
 
 def _install_hint() -> str:
-    """Return one command that helps; Debian releases do not all carry the same Java."""
+    """Return a command that installs Java; Debian releases do not all have the same versions."""
     sudo = "" if os.geteuid() == 0 else "sudo "
     if shutil.which("apt-get"):
         names = [f"openjdk-{version}-jre-headless" for version in (17, 21, 25)]
@@ -231,7 +231,7 @@ def _install_hint() -> str:
 
 
 def _step(title: str, command: Sequence[str], log: Path) -> None:
-    """Run a command into a log. Raises JobError, with the end of what it said, if it fails."""
+    """Run a command with its output in a log. Raises JobError, with the end of the output, if it fails."""
     sys.stderr.write(f"namesrv-history: {title} ...\n")
     # Its JVM outlives its Python for as long as it writes; it holds the log until then.
     done = subprocess.run(
@@ -253,7 +253,7 @@ def _says(marker: Path, text: str) -> bool:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Let two starts at once make a thing once: the second waits, and then finds it made."""
+    """Hold a lock, so that of two starts at once the second waits and then finds the work done."""
     if not os.access(path.parent if path.parent.exists() else path.parent.parent, os.W_OK):
         yield
         return

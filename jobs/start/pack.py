@@ -38,11 +38,11 @@ _BELOW = tuple(__name__.split(".")[:-3])  # the package in which ours lie where 
 _PACKAGES = ("jobs", "namesrv_core", "namesrv_day", "namesrv_wire", "schemas")
 _ENVIRONMENT = "environment"
 _SITE_PACKAGES = f"lib/{PYTHON}/site-packages"
-# Spark's JARs are on every executor before any Python is; caches are made again for the time stamps of unpacked files.
+# Left out: Spark's JARs, which every executor has, and caches, which Python makes anew for the time stamps of unpacked files.
 _LEFT_OUT = ("pyspark/jars/", "pyspark/examples/", "pyspark/data/")
 _TEST_FOLDERS = frozenset({"tests", "__pycache__"})
-# A virtual environment's own interpreter is a link into the machine it was made on. This one takes the executor's. Spark
-# puts its own packages and the project's on PYTHONPATH; they come first.
+# A virtual environment's own interpreter is a link into the machine that made it. This launcher starts the executor's Python.
+# Spark puts its own packages and the project's on PYTHONPATH; they come first.
 _LAUNCHER = f"""#!/bin/sh
 command -v {PYTHON} >/dev/null || {{ echo "namesrv-history: executors need {PYTHON} on their PATH" >&2; exit 127; }}
 environment=$(cd "$(dirname "$0")/.." && pwd)
@@ -51,7 +51,7 @@ PYTHONPATH=${{PYTHONPATH:+$PYTHONPATH:}}$environment/{_SITE_PACKAGES} PYTHONNOUS
 
 
 def run_pack(output: Path, out: TextIO) -> int:
-    """Pack the environment that runs this, say how to use it, and return exit code 0."""
+    """Pack this Python's environment, print how to use it, and return exit code 0."""
     try:
         size = pack(PYPROJECT, output)
     except PackageNotFoundError as error:
@@ -71,7 +71,7 @@ def pack(pyproject: Path, output: Path) -> int:
         wanted = project["dependencies"] + project.get("optional-dependencies", {}).get("spark", [])
     files = dict(sorted((name, path) for found in closure(wanted) for name, path in files_of(found)))
     unfinished = output.with_name(f"{output.name}.unfinished")
-    # Most of it is machine code, which a higher level makes slower and hardly smaller.
+    # Most of it is machine code: a higher level is slower and saves little.
     with (
         unfinished.open("wb") as raw,
         gzip.GzipFile("", "wb", compresslevel=5, fileobj=raw, mtime=0) as zipped,
@@ -79,7 +79,7 @@ def pack(pyproject: Path, output: Path) -> int:
     ):
         members = ((f"{_SITE_PACKAGES}/{name}", path.read_bytes(), 0o644) for name, path in files.items())
         for name, content, mode in itertools.chain([("bin/python", _LAUNCHER.encode(), 0o755)], members):
-            # Without anything that differs between two machines: owner, time, mode.
+            # Owner, time and mode are left out, because they differ between machines.
             member = tarfile.TarInfo(name)
             member.size, member.mode = len(content), mode
             archive.addfile(member, io.BytesIO(content))
@@ -88,7 +88,7 @@ def pack(pyproject: Path, output: Path) -> int:
 
 
 def closure(requirements: Iterable[str]) -> list[Distribution]:
-    """Return the installed distributions that `requirements` name, and all that those need here, by name."""
+    """Return the installed distributions that `requirements` name, and their dependencies here, by name."""
     found: dict[str, Distribution] = {}
     pending = [(Requirement(text), "") for text in requirements]
     seen = set[tuple[str, str]]()
@@ -114,14 +114,14 @@ def files_of(found: Distribution) -> Iterator[tuple[str, Path]]:
         if outside or _TEST_FOLDERS.intersection(path.parts) or str(path).startswith(_LEFT_OUT):
             continue
         here = Path(str(found.locate_file(file)))
-        # A licence at the top that two distributions wrote is gone when one of them has been updated.
+        # A licence at the top level that two distributions wrote may be missing after an update of one of them.
         if here.is_file():
             yield str(path), here
 
 
 def zip_packages(checkout: Path, target: Path) -> None:
-    """Write modules and data files of all packages, without what Python makes beside them."""
-    asked.names()  # what is translated is kept, and travels
+    """Write the modules and data files of all packages into a zip file, without Python's caches."""
+    asked.names()  # fills the cache of translated SQL, which is packed, too
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for package in _PACKAGES:
             for path in sorted((checkout / package).rglob("*")):
@@ -131,7 +131,7 @@ def zip_packages(checkout: Path, target: Path) -> None:
 
 
 def options_for_executors(line: CommandLine, venv: Path, packages: Path) -> tuple[list[str], str]:
-    """Return options of spark-submit that ship code and environment, and the Python of executors. `packages`: the zip."""
+    """Return the options of spark-submit that ship code and environment, and the executors' Python. `packages`: the zip."""
     theirs = line.given.get("--archives")
     python = line.given.get("spark.pyspark.python")
     options = ["--conf", f"spark.pyspark.driver.python={venv}/bin/python"]
@@ -140,7 +140,7 @@ def options_for_executors(line: CommandLine, venv: Path, packages: Path) -> tupl
         python = f"./{_ENVIRONMENT}/bin/python"
         options += ["--conf", f"spark.pyspark.python={python}"]
         if f"#{_ENVIRONMENT}," not in f"{theirs},":
-            # Made anew when the lock has changed.
+            # The name changes with the lock, so that the archive is made anew.
             packed = venv.with_name(f"{venv.name}.packed.tar.gz")
             marker = packed.with_name(f"{packed.name}.lock-sha256")
             lock = (venv / ".lock-sha256").read_text(encoding="utf-8")
