@@ -1,1 +1,1 @@
-"""What those who work on this software use, and users do not install: simulator, oracle, traces, benchmarks, checks."""
+"""Tools for developers, which users do not install: simulator, oracle, traces, benchmarks, checks."""

@@ -30,7 +30,7 @@ OURS = "namesrv-history"
 ALLOWED = re.compile(
     r"(Apache|BSD|MIT|ISC|Zlib|0BSD|CC0|PSF|Python Software Foundation|MPL-2|Mozilla Public License 2|Unlicense|HPND)\b.*"
 )
-"""How licences begin that ask for nothing but their text and notices of who installs; of MPL-2.0 its own files stay under it."""
+"""Beginnings of allowed licences: those that demand only their text and notices; for MPL-2.0, its own files stay under it."""
 
 
 class Package(NamedTuple):
@@ -43,13 +43,13 @@ class Package(NamedTuple):
 
     @property
     def is_allowed(self) -> bool:
-        """Return whether its licence is one of those allowed: of `AND` each, of `OR` one."""
+        """Return whether its licence is allowed: of `AND` each, of `OR` one."""
         parts = re.split(r"\s+AND\s+|\|", self.licence.replace("(", " ").replace(")", " "))
         return all(any(ALLOWED.match(one.strip()) for one in re.split(r"\s+OR\s+", part)) for part in parts)
 
 
 def packages() -> list[Package]:
-    """Return all that is installed beside this software, by name."""
+    """Return all packages installed with this software, by name."""
     project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     asked = [*project["dependencies"], *(one for name in extras if name != "dev" for one in extras[name])]
@@ -71,7 +71,7 @@ def _licence(said: Any) -> str:
 
 
 def applying(advisories: Iterable[Any], installed: Sequence[Package]) -> list[str]:
-    """Return a sentence for each advisory that is about the version of a package that is installed."""
+    """Return a sentence for each advisory about an installed version of a package."""
     versions = {of.name: of.version for of in installed}
     found = list[str]()
     for record in advisories:
@@ -103,13 +103,13 @@ def _is_affected(version: str, affected: Any) -> bool:
 
 
 def _is_within(version: str, events: Sequence[Any]) -> bool:
-    """Return whether a version lies in a range of OSV, whose events follow each other by version."""
+    """Return whether a version lies in an OSV range, whose events are in order of version."""
     is_in, now = False, Version(version)
     for event in events:
         (kind, at), *_ = event.items()
         try:
             limit = Version(at)
-        except InvalidVersion:  # never left out for what nobody can read
+        except InvalidVersion:  # an unreadable version is reported, never left out
             continue
         if kind == "introduced" and now >= limit:
             is_in = True
@@ -119,7 +119,7 @@ def _is_within(version: str, events: Sequence[Any]) -> bool:
 
 
 def read_advisories(path: Path) -> Iterator[Any]:
-    """Yield the records of a file, or of a folder's files. Raises OSError, ValueError for what is none."""
+    """Yield the records of a file, or of a folder's files. Raises OSError; ValueError for a malformed file."""
     for file in sorted(path.rglob("*.json")) if path.is_dir() else [path]:
         said = json.loads(file.read_text(encoding="utf-8"))
         for record in said if isinstance(said, list) else [said]:
@@ -129,7 +129,7 @@ def read_advisories(path: Path) -> Iterator[Any]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """List what is installed, and what is wrong with it."""
+    """List the installed packages and their problems; return the exit code."""
     parser = argparse.ArgumentParser("dependencies", None, __doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--advisories", nargs="+", type=Path, default=[], metavar="FILE")
     given, installed = parser.parse_args(arguments), packages()

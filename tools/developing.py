@@ -1,4 +1,4 @@
-"""The commands of those who work on this software: checks, tests, oracle, benchmarks. All run in the checkout."""
+"""The developers' commands: checks, tests, oracle, benchmarks. All run in the checkout."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MODULES = {
 
 
 def develop(word: str, options: Sequence[str]) -> int:
-    """Run a command and return its exit code. Files that are named lie where the caller is; all else runs in the checkout."""
+    """Run a command in the checkout and return its exit code; named files are relative to the caller's folder."""
     if word in _NEED_JAVA:
         _with_spark()
     os.environ["PYTHONSAFEPATH"] = "1"  # a folder named tools may be anybody's
@@ -55,7 +55,7 @@ def _spread(processes: int) -> Sequence[str]:
 
 
 def _lint(_: Sequence[str]) -> int:
-    """Types are checked anew each time: a cache of mypy's once hid an error that a fresh clone had."""
+    """Check types without a cache: mypy's cache once hid an error that a fresh clone had."""
     checks = (
         ("-m", "ruff", "check", "."),
         ("-m", "ruff", "format", "--check", "."),

@@ -39,7 +39,7 @@ CHANGES = (
     "SELECT namesrv_id, effect_time, topic, change FROM route_changes ORDER BY ALL",
     "SELECT code, sum(answers), sum(matched) FROM answer_checks GROUP BY ALL ORDER BY ALL",
 )
-"""What two warehouses must say alike, whatever their layout."""
+"""Queries with equal answers in two equal warehouses, whatever their layout."""
 SCANNED = (
     "namesrv_id", "cluster_name", "broker_name", "broker_addr", "code", "data_version", "channel_id", "effect_time", "seq",
 )  # fmt: skip
@@ -60,9 +60,9 @@ class Ran(NamedTuple):
 def ran(checkout: Path, arguments: Sequence[str], folder: Path, *, on_one_core: bool = False) -> Ran:
     """Run a job by the wrapper of `checkout` in `folder`. Raises CalledProcessError with what it printed.
 
-    `on_one_core`: it makes no pool of processes then, of which nobody could say what they took.
+    `on_one_core`: the job makes no pool of processes, whose CPU time could not be measured.
     """
-    # Spark is started by the wrapper anew: what stands in this session's environment is not its business.
+    # The wrapper starts Spark anew, without this session's environment.
     others = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK_", "SPARK_", "_PYSPARK"))
     }

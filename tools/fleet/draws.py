@@ -1,4 +1,4 @@
-"""Chance without a state: a number is drawn by hashing what it is drawn for.
+"""Stateless random numbers: a number is the hash of what it is drawn for.
 
 The hash is xxHash64, chained from value to value as Spark's function `xxhash64` chains it from column to column: SQL can draw the
 same numbers. As there, an int (int32) and a long (int64) of one value have different hashes.
@@ -34,7 +34,7 @@ def draw(seed: int, purpose: str, below: int | Longs, *of: Numbers) -> Longs:
 
 
 def happens(seed: int, purpose: str, ppm: int, *of: Numbers) -> Bools:
-    """Return whether that happens which happens in so many of a million cases."""
+    """Return whether an event happens that has a chance of so many in a million."""
     found: Bools = draw(seed, purpose, PPM, *of) < ppm
     return found
 

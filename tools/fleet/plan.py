@@ -1,4 +1,4 @@
-"""What happens in a simulated fleet on a day: who is silent when, and the beats that follow from it.
+"""The plan of a day of a simulated fleet: silences of brokers, and the heartbeats that result.
 
 A beat is known from its number alone: when it comes, whether it is lost, and what it says are hashes of the seed, the name
 server, the broker and that number. So rows are the same however the work is cut, and no state is kept between them.

@@ -120,7 +120,7 @@ def _beats(
         hours = range(numbers.start // fleet.beats_per_hour, -(-numbers.stop // fleet.beats_per_hour))
         plan = plan_of(fleet, n, day, hours)
         makes = EventRows(fleet, plan, day, digests, warehouse.run_id)
-        # Numbers take little: a heartbeat is as a row some ten times as large.
+        # A heartbeat takes some ten times as much memory as a row than as a number.
         heartbeats: list[Beats] = []
         registrations: list[Beats] = []
         for start in range(numbers.start, numbers.stop, step):
