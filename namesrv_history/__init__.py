@@ -1,6 +1,6 @@
-"""The history of RocketMQ name servers' registries, asked from Python: `h = open("warehouse")`, then `h.route_at(topic, time)`.
+"""The Python library for published tables: `h = namesrv_history.open("warehouse")`, then `h.route_at(topic, time)`.
 
-What a question needs is imported when it is asked: all packages of the installed program lie below this one.
+Other modules are imported when a question needs them: all packages of the installed program lie below this one.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def open(  # noqa: A001  said with the package's name before it
 ) -> History:
     """Open a warehouse, a folder or an s3:// URL, as of the last run, or of an earlier one (its id, or an instant, UTC).
 
-    `frames`: what answers are: tables of Arrow, or data frames of pandas or polars (which is to be installed beside).
-    Raises JobError: for a warehouse in which nothing is published, or which is not as it was published; NotRecordedError, a
-    JobError, for an instant of which nothing is recorded.
+    `frames`: the type of answers: Arrow tables, or data frames of pandas or polars (polars must be installed separately).
+    Raises JobError if nothing is published in the warehouse, or it was changed after publication; NotRecordedError, a JobError,
+    for an instant of which nothing is recorded.
     """
     from jobs.cli.library import History  # noqa: PLC0415  see above
 

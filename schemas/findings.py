@@ -64,8 +64,8 @@ THRESHOLDS = {
 class Finding:
     """One code of the catalogue.
 
-    `of`: the tables that must have rows for a finding to begin or end; of a history, only rows opened or closed on the day count.
-    Without such rows an open finding continues. Empty: the passage of time alone can cause a finding. `lasts`: the key by which a
+    `of`: the tables that must have rows for a new finding; of a history, only rows opened or closed on the day count, and without
+    them an open finding continues. Empty: the passage of time alone can cause a finding. `lasts`: the key by which a
     finding that outlasts its day is recognised: its subject; the event that began it (its first evidence); or its subject and the
     day on which it began. None: it ends with its day. `looks_back`: its query also reads the intervals that closed on the last day
     before, so that midnight separates nothing that belongs together; it reports what exists, or ended, on the day. `near_us`:
