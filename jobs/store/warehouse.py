@@ -427,7 +427,7 @@ class Warehouse:
     def ledger(self) -> Ledger:
         """Return the published runs together. Raises LayoutError if the warehouse has another layout."""
         if self._ledger is None:
-            noted = self._noted()  # read first: a run published in between may be in the ledger only, never in the note only
+            noted = self._noted()  # read first: a run published in between is then only in the ledger
             self._ledger = read_ledger(self.rows(gold.RUNS, columns=COLUMNS), self.path)
             require_not_behind(noted, self.path, self._ledger.runs)
         return self._ledger
