@@ -1,6 +1,6 @@
-"""Checkpoints that somebody keeps outside the warehouse: a line of JSON, signed or not, with a time stamp or without.
+"""Checkpoints kept outside the warehouse: a line of JSON, optionally with a signature and a time stamp.
 
-For whoever has kept one, the proof that a row was published: some 2 kB, checked with SHA-256 alone.
+With a checkpoint its holder can have the proof that a row was published: some 2 kB, checked with SHA-256 alone.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from schemas.rules import TABLES
 _MOST = 100
 _SIGNATURE, _KEY, _STAMP = "ed25519", "public_key", "rfc3161"
 _ASKED = bytes.fromhex("30390201013031300d060960864801650304020105000420"), bytes.fromhex("0101ff")
-"""What stands before and behind the hash in a TimeStampReq (RFC 3161, 2.4.1): version 1, SHA-256; the certificate is wanted."""
+"""Bytes before and after the hash in a TimeStampReq (RFC 3161, 2.4.1): version 1, SHA-256; the certificate is wanted."""
 
 
 def told(checkpoint: Noted, key: str | None, service: str | None) -> str:
-    """Return the line of a checkpoint, with what proves it: a signature, the time stamp of a service.
+    """Return the line of a checkpoint, with its proofs: a signature, the time stamp of a service.
 
-    `key`: a file with an Ed25519 key in PEM. `service`: URL. Both are about the line without them. Raises UsageError, JobError.
+    `key`: a file with an Ed25519 key in PEM. `service`: URL. Both prove the line without them. Raises UsageError, JobError.
     """
     added = {
         **({} if key is None else _signed(checkpoint, key)),
@@ -46,7 +46,7 @@ def told(checkpoint: Noted, key: str | None, service: str | None) -> str:
 
 
 def _stamped(checkpoint: Noted, service: str) -> dict[str, str]:
-    """Return the answer of a time stamp service (RFC 3161): who knows its certificate proves by it when the line was there."""
+    """Return the answer of a time stamp service (RFC 3161): with the service's certificate it proves when the line existed."""
     if not service.startswith(("http://", "https://")):
         raise UsageError(
             f"--timestamp {service}: the URL of a time stamp service (RFC 3161) is expected, http or https"
@@ -79,7 +79,7 @@ def _signed(checkpoint: Noted, key: str) -> dict[str, str]:
 
 
 def kept_checkpoint(given: str) -> Noted:
-    """Return the checkpoint that a line says, or a file with one. Raises UsageError, TamperedError for what proves another."""
+    """Return the checkpoint of a line, or of a file with one. Raises UsageError, or TamperedError if it proves another line."""
     text = given
     if "{" not in given:
         try:
@@ -105,7 +105,7 @@ def kept_checkpoint(given: str) -> Noted:
 
 
 def proofs(warehouse: Warehouse, checkpoint: Noted, name: str, values: Mapping[str, str]) -> Iterator[str]:
-    """Yield the proof of each row of a table that has these values, as of the run of a checkpoint: a line of JSON.
+    """Yield the proof, a line of JSON, for each row of a table with these values, as of the run of a checkpoint.
 
     At most 100. Raises UsageError if there is no such row, table or column, TamperedError for a file that is not as published.
     """
@@ -142,12 +142,12 @@ def proofs(warehouse: Warehouse, checkpoint: Noted, name: str, values: Mapping[s
 
 
 def _way(leaves: Sequence[bytes], index: int) -> tuple[int, int, str]:
-    """Return the place of a leaf, how many there are, and the nodes beside its way to the root, one after the other."""
+    """Return the index of a leaf, the number of leaves, and the nodes beside its way to the root, concatenated."""
     return index, len(leaves), base64.b64encode(nodes_beside(leaves, index)).decode()
 
 
 def _matched(rows: pa.Table, values: Mapping[str, str]) -> list[int]:
-    """Return which rows have these values, written as texts. Raises UsageError for one that cannot be of its column."""
+    """Return the indices of rows with these values, given as texts. Raises UsageError if a text does not fit its column."""
     try:
         same = [pc.equal(rows[column], pa.scalar(value).cast(rows[column].type)) for column, value in values.items()]
     except pa.ArrowException as error:

@@ -50,9 +50,9 @@ _NEAR = 64 << 20
 
 
 class Bearing(Enum):
-    """Position of a capture relative to what was read. AGAIN: it begins with read packets and goes on; EARLIER: its packets are earlier.
+    """Order of a capture and what was read. AGAIN: it begins with packets that were read, and goes on. EARLIER: it comes before.
 
-    BETWEEN: earlier, too, with connections that were read before or after it: packets at times that were read are repeats.
+    BETWEEN: earlier, too, with connections read before or after it: packets at times that were read are repeats.
     STEPPED: its connections show that it was recorded after (or before) what was read, but its times show the opposite.
     """
 
