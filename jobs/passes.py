@@ -42,7 +42,7 @@ _ADAPTIVE = "spark.sql.adaptive.enabled"
 _DONE = pa.schema([("number", pa.int64()), ("done", pa.binary())])
 # Each task receives all pieces, and they are much alike: the fastest zlib level is enough.
 _ZLIB_FASTEST = 1
-_REPORT_EVERY_S = 0.5
+_EVERY_S = 0.5
 # Executors register one after the other, so the count at first says little. This many pieces keep a small cluster busy.
 _MIN_ON_CLUSTER = 16
 
@@ -210,7 +210,7 @@ class _Progress:
 def tell(share: float) -> None:
     """Report the finished share of the piece of work under way, 0 to 1."""
     now = time.monotonic()
-    if _Progress.place is not None and (share == 1 or now - _Progress.written_at >= _REPORT_EVERY_S):
+    if _Progress.place is not None and (share == 1 or now - _Progress.written_at >= _EVERY_S):
         _Progress.written_at = now
         # Appended, so a reader always finds a whole value. The folder may be gone if the driver no longer waits.
         with suppress(OSError), _Progress.place.open("ab") as file:
@@ -227,7 +227,7 @@ def _reporting(share: Callable[[float, int], None], of: int, seen: str | None = 
     with tempfile.TemporaryDirectory(prefix="shares-", dir=seen, ignore_cleanup_errors=True) as folder:
 
         def look() -> None:
-            while not over.wait(_REPORT_EVERY_S):
+            while not over.wait(_EVERY_S):
                 told = [path.read_bytes() for path in Path(folder).iterdir()]
                 share(sum(struct.unpack("d", one[-8:])[0] for one in told if one), of)
 
