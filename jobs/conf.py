@@ -35,7 +35,7 @@ _OPTIONS = {
     "ingest": {"quarantine_share_max": _SHARE, "quarantine_frames_min": "number of frames", "vxlan_ports": _PORTS},
     "late": {"limit_days": _DAYS, "ahead_limit_minutes": "number of minutes"},
     "verify": {"mismatched_share_max": _SHARE, "mismatched_min": "number of answers"},
-    "findings": dict.fromkeys(THRESHOLDS, "whole number from 0 on"),
+    "findings": dict.fromkeys(THRESHOLDS, "whole number of at least 0"),
 }
 """Allowed values, by table of the file and key."""
 DEFAULT_CONF = Path(__file__).resolve().parent.parent / "conf" / "namesrv-history.toml"
@@ -149,7 +149,7 @@ def load_conf(
     for given, table in _table(document.get("namesrv", {}), f"{path} [namesrv]").items():
         where = f'{path} [namesrv."{given}"]'
         if (name := _address(given, where)) in namesrvs:
-            raise ConfError(f"{where}: {name} stands there twice")
+            raise ConfError(f"{where}: {name} is there twice")
         namesrvs[name] = _namesrv_conf(table, where)
     for option in namesrv_options:
         _take_option(namesrvs, option)
@@ -211,14 +211,14 @@ def _address(text: object, where: str) -> str:
     """Return an address as captures show it. Raises ConfError."""
     found = _ADDRESS.fullmatch(text) if isinstance(text, str) else None
     if found is None or not 0 < int(found["port"]) < 1 << 16:
-        raise ConfError(f"{where}: {text!r} is no address of a name server, {_EXPECTED}")
+        raise ConfError(f"{where}: {text!r} is not an address of a name server, {_EXPECTED}")
     host = found["host"] or found["v6"]
     if found["host"] and not re.fullmatch(r"[0-9.]+", host):
         return f"{host}:{int(found['port'])}"  # an event log may call it so
     try:
         shown = f"[{inet_ntop(AF_INET6, IPv6Address(host).packed)}]" if found["v6"] else str(IPv4Address(host))
     except ValueError as error:
-        raise ConfError(f"{where}: {text!r} is no address of a name server ({error}), {_EXPECTED}") from error
+        raise ConfError(f"{where}: {text!r} is not an address of a name server ({error}), {_EXPECTED}") from error
     return f"{shown}:{int(found['port'])}"
 
 

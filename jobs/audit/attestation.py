@@ -119,7 +119,7 @@ def read_attestation(path: Path) -> Json:
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"attestation {path}: cannot be read: {error}") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise UsageError(f"attestation {path}: is none of format {FORMAT}")
+        raise UsageError(f"attestation {path}: is not of format {FORMAT}")
     body = {name: value for name, value in found.items() if name != _ITSELF}
     if sha256_of([body]) != found.get(_ITSELF):
         raise TamperedError(f"attestation {path}: was changed: its contents are not those of its own SHA-256")

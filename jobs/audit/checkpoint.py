@@ -59,7 +59,7 @@ def _stamped(checkpoint: Noted, service: str) -> dict[str, str]:
     except (OSError, ValueError) as error:
         raise JobError(f"time stamp service {service}: {first_line(error)}") from error
     if digest not in answer:
-        raise JobError(f"time stamp service {service}: answers {len(answer)} bytes, and no time stamp of this line")
+        raise JobError(f"time stamp service {service}: its answer of {len(answer)} bytes is no time stamp of this line")
     return {_STAMP: base64.b64encode(answer).decode()}
 
 
@@ -73,7 +73,7 @@ def _signed(checkpoint: Noted, key: str) -> dict[str, str]:
     except (OSError, ValueError, TypeError) as error:
         raise UsageError(f"key {key}: cannot be read: {error}") from error
     if not isinstance(private, Ed25519PrivateKey):
-        raise UsageError(f"key {key}: is no Ed25519 key")
+        raise UsageError(f"key {key}: is not an Ed25519 key")
     line = checkpoint.text().rstrip()
     return {_SIGNATURE: private.sign(line.encode()).hex(), _KEY: private.public_key().public_bytes_raw().hex()}
 
@@ -90,7 +90,7 @@ def kept_checkpoint(given: str) -> Noted:
         said = json.loads(text[text.index("{") :])
         found = Noted.of(said)
     except (ValueError, KeyError, TypeError) as error:
-        raise UsageError("checkpoint: a line is expected as runs and `check` print it") from error
+        raise UsageError("checkpoint: expected a line as runs and `check` print it") from error
     if _SIGNATURE in said:
         try:
             key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(str(said[_KEY])))
@@ -111,7 +111,7 @@ def proofs(warehouse: Warehouse, checkpoint: Noted, name: str, values: Mapping[s
     """
     table, chain = TABLES.get(name), warehouse.chain()
     if table is None or not is_rooted(table):
-        raise UsageError(f"{name}: no table of whose rows the chain has roots")
+        raise UsageError(f"{name}: not a table whose rows the chain covers with roots")
     if unknown := values.keys() - set(table.stored_schema.names):
         raise UsageError(f"{name}: has no stored column {', '.join(sorted(unknown))}")
     previous, run = chain.parts(checkpoint.run_id)
@@ -131,7 +131,7 @@ def proofs(warehouse: Warehouse, checkpoint: Noted, name: str, values: Mapping[s
             begin = max(end for end in ends if end <= place)
             piece = leaves[begin : ends[ends.index(begin) + 1]]
             if root_of(piece) not in {root for _, root in entry.pieces}:
-                raise TamperedError(f"{name}: {entry.path} has not the rows that were published")
+                raise TamperedError(f"{name}: {entry.path} does not have the rows that were published")
             if (found := found + 1) > _MOST:
                 raise UsageError(f"{name}: more than {_MOST} rows are {dict(values)}: name more columns")
             (text,) = texts_of(rows.slice(place, 1))

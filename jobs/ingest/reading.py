@@ -143,8 +143,8 @@ def _placed(row: AnyRow, line: int) -> AnyRow:
 _WORTH_ASKING = 4 << 20
 """Below this many bytes this process reads the files itself: tasks would take longer to start."""
 _OF_A_BROKER = (
-    "{}: {:,} of {:,} lines tell what a broker told name servers: no rows. A broker does not write down when a name server "
-    "forgets it, so nothing could be said to hold; namesrv.log shows that (docs/recording.md)"
+    "{}: {:,} of {:,} lines tell what a broker told name servers: no rows. A broker does not log when a name server "
+    "forgets it, so its log cannot show what held; namesrv.log does (docs/recording.md)"
 )
 
 
@@ -191,9 +191,7 @@ class Reading:
             yield from self._read_logs(logs)
             return
         for source in logs:
-            self.foreign[source.sha256] = (
-                f"{source.path.name}: not read, since captures show {told.namesrv_id}, and more of it"
-            )
+            self.foreign[source.sha256] = f"{source.path.name}: not read, since captures show more of {told.namesrv_id}"
             yield ReadSource(source, source.row(), range(self._staging.count + 1, self._staging.count + 1))
 
     # -- captures ------------------------------------------------------------------------------------------------------
@@ -316,6 +314,6 @@ class Reading:
         if of_broker := ignored[BROKER_LINES]:
             self._result.left_out.append(_OF_A_BROKER.format(name, of_broker, frames))
         elif 0 < ignored[OTHER_LINES] == frames:
-            self.foreign[source.sha256] = f"{name}: none of its {frames:,} lines tells what a name server knew"
+            self.foreign[source.sha256] = f"{name}: none of its {frames:,} lines shows what a name server knew"
         self._result.frames += frames
         return source.row(frames, error=error)

@@ -391,7 +391,7 @@ class _Reader:
         if covered:
             count, told_of = self._again.get(name, 0), " and ".join(sorted(covered))
             self._found.left_out.append(
-                f"{name}: {count:,} packets of {told_of}, of whose clients another capture of that time shows more"
+                f"{name}: {count:,} packets of {told_of}: another capture of that time shows more of its clients"
             )
         return row
 
@@ -498,13 +498,13 @@ class _Reader:
             error = str(read.stopped)
         elif behind:
             error = (
-                f"{name}: the clock went back, and {behind:,} packets have times of which others were read: they have "
-                "no place (CLOCK_JUMP). With times set right it can be read again"
+                f"{name}: the clock went back, and {behind:,} packets have times at which others were read: they have "
+                "no place (CLOCK_JUMP). With corrected times the file can be read again"
             )
         elif cut:
             error = (
-                f"{name}: {cut:,} frames were cut, since the capture has kept {stats.kept_bytes:,} bytes of a packet at most; "
-                f"a snapshot length of {stats.longest_bytes:,} would have been enough. What headers show was read: "
+                f"{name}: {cut:,} frames were cut, since the capture kept at most {stats.kept_bytes:,} bytes of a packet; "
+                f"a snapshot length of {stats.longest_bytes:,} would have been enough. Only what headers show was read: "
                 "connections, how they ended, when name servers were up"
             )
         elif self._ahead:
@@ -616,7 +616,7 @@ class _Reader:
             error = f"of its {stats.packets:,} packets some were not read: {told(whole)}"
             if any(one.port for one in hidden):  # a setting in conf/ can help: report it until the file is read
                 row["verdict"] = bronze.UNREAD
-                error += f". Name the port there, then give it again, forgotten (`refused --forget {name}`)"
+                error += f". Add the port there, forget the file (`refused --forget {name}`), and give it again"
         if error and not row["error"]:
             row["error"] = f"{name}: {error}"
 

@@ -43,8 +43,8 @@ _T = TypeVar("_T")
 _CHUNK = 8 << 20
 _EMPTY = "input {} holds no files: is it the right folder, and mounted?"
 _UNTOLD = (
-    "{}: a name server's log says neither whose it is nor in which time zone: --log-namesrv IP:PORT and --log-zone ZONE do "
-    "(or [log] in conf/). The configuration that RocketMQ is shipped with writes GMT+8, whatever the host's zone"
+    "{}: a name server's log states neither its name server nor its time zone: give --log-namesrv IP:PORT and --log-zone ZONE "
+    "(or [log] in conf/). RocketMQ's own configuration writes GMT+8, whatever the host's zone"
 )
 _SAME_NS = 2_000_000_000
 """Two changes of a file within this time may have the same timestamp."""

@@ -94,7 +94,7 @@ def asked_days(read: Iterable[ReadFile], first: dt.date | None, last: dt.date | 
     days = days_of(read)
     missing = [day.isoformat() for day in (first, last) if day is not None and day not in days]
     if missing or not days:
-        known = f"recorded are {len(days)} day(s), {days[0]} to {days[-1]}" if days else "nothing is recorded at all"
+        known = f"recorded: {len(days)} day(s), {days[0]} to {days[-1]}" if days else "nothing is recorded at all"
         raise MissingDayError(f"nothing is recorded on {' and on '.join(missing) or 'any day'}; {known}")
     return [day for day in days if (first is None or day >= first) and (last is None or day <= last)]
 

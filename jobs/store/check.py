@@ -102,7 +102,7 @@ def check(warehouse: Warehouse, against: Noted | None = None, share: Callable[[i
         if is_ours is None:
             replaced += [f"{where} is of another run or version, or names other files"] if against else []
         else:
-            wrong[f"{where}: is not as this software makes it; without it the next run does"] = None
+            wrong[f"{where}: is not as this software makes it; delete it, and the next run makes it anew"] = None
     return Checked(last.run_id, len(judged), len(expected), list(wrong), replaced)
 
 
@@ -246,7 +246,7 @@ class Sealed:
             where = f"{entry.table}: {table_path(self._warehouse.path, TABLES[entry.table])}/{entry.path}"
             try:
                 if sha256_at(self._warehouse.path, TABLES[entry.table], entry.path) != entry.sha256:
-                    yield f"{where} has not the bytes that were published"
+                    yield f"{where} does not have the bytes that were published"
             except TamperedError:
                 is_needed = key in self._now or entry.path.startswith(LOG)
                 if is_needed and not self._may_be_gone(entry):
@@ -268,7 +268,7 @@ class Sealed:
         kept, old = _pieces_in(self._now.values()), _pieces_in(then.values())
         counted = (Counter(piece for entry in of.values() for piece in _set_of(entry)) for of in (self._now, then))
         for table, folder in sorted({piece[:2] for piece in next(counted) - next(counted) if piece in old}):
-            yield f"{table}: rows that were published lie twice in {table_path(self._warehouse.path, TABLES[table])}/{folder}"
+            yield f"{table}: published rows are stored twice in {table_path(self._warehouse.path, TABLES[table])}/{folder}"
         count, again = Counter[tuple[str, str, str, str]](), list[str]()
         for link, added, gone in self._changes[place:]:
             for entry in (then[key] for key in gone if key in then):
@@ -323,7 +323,7 @@ class Sealed:
                 found.update(ingested.intersection(runs.slice(start, rows).to_pylist()))
             start += rows
         if found:
-            yield f"{table.name}: run {link.run_id} has added rows that run {min(found)} had read, as they say: {entry.path}"
+            yield f"{table.name}: run {link.run_id} has added rows that name run {min(found)}, an earlier one: {entry.path}"
 
     def _rearranged(self, kept: set[tuple[str, str, Any]]) -> Iterator[str]:
         """Yield a sentence for files in place of published ones if nothing proves that they have the same rows."""
@@ -344,7 +344,7 @@ class Sealed:
         table = TABLES[entry.table]
         if pieces_of(self._warehouse.path, table, DataFile(entry.path, 0, 0, None)) != entry.pieces:
             where = f"{table_path(self._warehouse.path, table)}/{entry.path}"
-            yield f"{entry.table}: {where} has not the rows that were published before they were put together"
+            yield f"{entry.table}: {where} does not have the rows that were published before they were put together"
 
     # -- logs ------------------------------------------------------------------------------------------------------------
 
@@ -433,7 +433,7 @@ class _Log:
         """Yield a sentence for each entry that readers may take for a commit, but that this software never writes."""
         for name, is_file in self._names:
             if not is_file or not (delta_log.ENTRY.fullmatch(name) or _BESIDE.fullmatch(name)):
-                yield f"{self._table.name}: {self._folder}/{name} is no commit or checkpoint as they are written here"
+                yield f"{self._table.name}: {self._folder}/{name} is not a commit or checkpoint as this software writes them"
 
     def versions(self, sealed: str) -> Iterator[int]:
         """Yield each readable version, from the oldest on; meanwhile `files` has its files.
@@ -472,10 +472,10 @@ class _Log:
                     fields = [pa.field(of.name, of.type) for of in self._table.delta_schema]
                     ours = _fields_of(Schema.from_arrow(pa.schema(fields)).to_json()), [*self._table.partition_by]
                     if not is_sealed and self._columns[:2] != ours:
-                        self._note(name, "says other columns than the table has")
+                        self._note(name, "names other columns than those of the table")
         except _NOT_SAID as error:
             where = f"{self._table.name}: {self._folder}/{name}"
-            raise TamperedError(f"{where} says what no commit says: {error!r}") from error
+            raise TamperedError(f"{where} is not a valid commit: {error!r}") from error
 
     def _state(self, name: str) -> tuple[list[Json] | None, Json | None]:
         """Return the files and the columns that a checkpoint, or a checksum, lists; None for what it does not list."""
@@ -500,11 +500,11 @@ class _Log:
             adds, meta = self._state(name)
             is_same = adds is None or {unquote(of["path"]) for of in adds} == self.files
             if not is_same or (meta is not None and _columns_of(meta) != self._columns):
-                self._note(name, "says other things than the commits up to it")
+                self._note(name, "differs from the commits up to it")
             for add in adds or ():
                 self._require_true(add, name)
         except _NOT_SAID as error:
-            self._note(name, f"has a checkpoint, or checksum, that says what none says: {error!r}")
+            self._note(name, f"has an invalid checkpoint, or checksum: {error!r}")
 
     def _require_true(self, add: Json, name: str) -> None:
         """Note a log entry that describes a file wrongly: readers would leave out rows."""
@@ -517,7 +517,7 @@ class _Log:
         if is_there and _is_true(self._root, self._table, path, add):
             self._true.add(said)
         else:
-            self._note(name, f"says of {path} what it is not")
+            self._note(name, f"describes {path} wrongly")
 
     def _note(self, name: str, said: str) -> None:
         self.wrong.append(f"{self._table.name}: the log of {self.where} {said}: {name}")
@@ -592,16 +592,16 @@ def _twisted(root: str, table: Table, path: str) -> str | None:
         file = pq.ParquetFile(opened)
         names = file.schema_arrow.names
         if len({name.lower() for name in names}) < len(names):
-            return "two of its columns have one name"
+            return "two of its columns have the same name"
         for number in range(file.num_row_groups):
             group, rows = file.metadata.row_group(number), file.read_row_group(number)
             for of in (group.column(at) for at in range(group.num_columns)):
                 if (of.has_column_index or of.has_offset_index) and of.path_in_schema in names:
-                    return "it has an index of pages, which files of ours have not"
+                    return "it has a page index, which files of ours never have"
                 if of.path_in_schema in names and of.is_stats_set:
                     said, column = of.statistics, rows[of.path_in_schema]
                     bounds = pc.min_max(column).as_py() if said.has_min_max else None
                     is_bound = bounds is None or (said.min <= bounds["min"] and said.max >= bounds["max"])
                     if not is_bound or said.null_count != column.null_count:
-                        return f"its footer says of {of.path_in_schema} what it is not"
+                        return f"its footer describes {of.path_in_schema} wrongly"
     return None

@@ -93,7 +93,7 @@ def summary(covered: Sequence[Covered]) -> str:
     """Return the recorded times of all name servers in words."""
     named = ", ".join(f"{of.namesrv_id} from {_range(of)}" for of in covered[:_NAMED])
     more = f", and {len(covered) - _NAMED} more name servers" if len(covered) > _NAMED else ""
-    return f"recorded is {named or 'nothing'}{more}"
+    return f"recorded: {named or 'nothing'}{more}"
 
 
 def require_covered(covered: Sequence[Covered], namesrv_id: str, at: dt.datetime) -> Span:
@@ -107,7 +107,7 @@ def require_covered(covered: Sequence[Covered], namesrv_id: str, at: dt.datetime
         raise UsageError(f"{namesrv_id}: no such name server; there are {names}")
     span = own.at(at)
     if span is None:
-        raise NotRecordedError(f"{NOT_RECORDED}{text_of(at)} of {namesrv_id}; recorded is {_range(own)}")
+        raise NotRecordedError(f"{NOT_RECORDED}{text_of(at)} of {namesrv_id}; recorded: {_range(own)}")
     return span
 
 
@@ -153,7 +153,7 @@ def _row(
     begin: dt.datetime | None, until: dt.datetime | None, words: str, of: Covered, span: Span | None, *, nowhere: bool
 ) -> dict[str, Any]:
     """Return a row of `coverage_spans` for one name server: in one of its spans, or (None) where nothing is recorded of it."""
-    outside = f"not recorded: {_range(of)} is" if of.spans else ""
+    outside = f"not recorded; recorded: {_range(of)}" if of.spans else ""
     said = {
         "namesrv_id": of.namesrv_id,
         "is_covered": span is not None,
@@ -176,7 +176,7 @@ def _in_words(spans: Sequence[Span], span: Span) -> str:
         return "known in full" if span.running else "known in full: it was not running"
     later = next((other.begin for other in spans if other.known and other.begin >= span.until), None)
     when = "nowhere later" if later is None else f"from {text_of(later)} on"
-    return f"known in part: what has shown itself since {text_of(span.known_since)}; in full {when}"
+    return f"known in part: what appeared since {text_of(span.known_since)}; in full {when}"
 
 
 def _range(of: Covered) -> str:

@@ -142,7 +142,7 @@ def commits_of(root: str, table: Table, after: int, last: int) -> Iterator[Commi
                 f"{table.name}: no commit {number} in the log, and version {after} before it is pinned"
             ) from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise BrokenLogError(f"{table.name}: {path} says what no commit says: {error!r}") from error
+            raise BrokenLogError(f"{table.name}: {path} is not a valid commit: {error!r}") from error
         yield found
 
 

@@ -65,7 +65,7 @@ def delta_uri(path: str) -> str:
     """
     scheme, _, rest = path.partition("://")
     if rest and ("@" in rest.partition("/")[0] or "?" in rest):
-        raise UsageError(f"{scheme}:// URL: credentials and options belong into the environment (AWS_...), not into it")
+        raise UsageError(f"{scheme}:// URL: credentials and options belong in the environment (AWS_...), not in it")
     return path.replace("s3a://", "s3://", 1)
 
 
@@ -134,12 +134,12 @@ def _require_plain(delta: DeltaTable, name: str, partition_by: tuple[str, ...]) 
         features.add("columnMapping")
     if features:
         raise TableFeatureError(
-            f"{name}: somebody gave the table {', '.join(sorted(features))}, with which its rows are not those of its "
+            f"{name}: somebody enabled {', '.join(sorted(features))} on the table, with which its rows are not those of its "
             f"files: {delta.table_uri} is not read"
         )
     if tuple(known.partition_columns) != partition_by:
         cut, was = (", ".join(names) or "nothing" for names in (known.partition_columns, partition_by))
-        raise TableFeatureError(f"{name}: somebody has the table cut by {cut}; it was cut by {was}")
+        raise TableFeatureError(f"{name}: somebody partitioned the table by {cut}; it was partitioned by {was}")
 
 
 def require_layout(warehouse: str, layout: int | None) -> None:

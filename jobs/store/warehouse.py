@@ -217,7 +217,7 @@ class Warehouse:
             return
         first = foreign[-1].version
         restore = f"RESTORE TABLE delta.`{table_path(self.path, table)}` TO VERSION AS OF {first - 1}"
-        remedy = f"Version {first} of the table is not ours; take it back with `sql`: {restore}"
+        remedy = f"Version {first} of the table is not ours; undo it with `sql`: {restore}"
         if not table.partition_by:
             files = (self._files_at(table, version, None) for version in (first - 1, base))
             was, found = (digests_by(read_files(self.path, table, of), "ingest_run") for of in files)
