@@ -137,7 +137,7 @@ def load_conf(
     for section, options in _OPTIONS.items():
         where = f"{path} [{section}]"
         for name, value in _table(document.get(section, {}), where, set(options)).items():
-            if not _is_fit(value, options[name]):
+            if not _is_valid(value, options[name]):
                 raise ConfError(f"{where} {name}: {value!r} is not a {options[name]}")
             if section == "findings":
                 field_name, factor = THRESHOLDS[name]
@@ -152,7 +152,7 @@ def load_conf(
             raise ConfError(f"{where}: {name} is there twice")
         namesrvs[name] = _namesrv_conf(table, where)
     for option in namesrv_options:
-        _take_option(namesrvs, option)
+        _apply_option(namesrvs, option)
     _check_addresses(namesrvs)
     return PipelineConf(
         **said,
@@ -160,11 +160,11 @@ def load_conf(
         namesrvs=namesrvs,
         join_addresses=join_addresses,
         series=series,
-        log=_told(document.get("log", {}), f"{path} [log]", log or {}),
+        log=_log_settings(document.get("log", {}), f"{path} [log]", log or {}),
     )
 
 
-def _is_fit(value: object, what: str) -> bool:
+def _is_valid(value: object, what: str) -> bool:
     """Return whether a value is of the kind that `_OPTIONS` names."""
     if what == _SHARE:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
@@ -174,7 +174,7 @@ def _is_fit(value: object, what: str) -> bool:
     return type(value) is int and 0 <= value < (100_000 if what == _DAYS else 1 << 31)
 
 
-def _told(table: object, where: str, options: Mapping[str, str | None]) -> Told | None:
+def _log_settings(table: object, where: str, options: Mapping[str, str | None]) -> Told | None:
     """Return the settings for name servers' logs, options first; None unless both name server and time zone are given."""
     stated = _table(table, where, {"zone", "namesrv"})
     for name, value in stated.items():
@@ -191,7 +191,7 @@ def _told(table: object, where: str, options: Mapping[str, str | None]) -> Told 
     return None if namesrv is None or zone is None else Told(namesrv, zone)
 
 
-def _take_option(namesrvs: dict[str, NamesrvConf], option: str) -> None:
+def _apply_option(namesrvs: dict[str, NamesrvConf], option: str) -> None:
     """Apply a `--namesrv` option: it adds to the settings, or replaces them."""
     where, names = f"--namesrv {option}", list[str]()
     for side in option.split("/"):

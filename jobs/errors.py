@@ -133,7 +133,7 @@ def first_line(error: BaseException) -> str:
 
 # -- known failures of the system: a full disk, a file without permission -----------------------------------------------
 
-_SAYS_SO = "No space left on device"
+_NO_SPACE = "No space left on device"
 _NOT_ALLOWED = ("Permission denied", "Read-only file system", "Operation not permitted")
 NOTHING_PUBLISHED = "Nothing was published"
 PUBLISHED = "The run is published all the same, and readers see it; the next one makes up for what is missing"
@@ -155,7 +155,7 @@ def known_failure(
 
 def full_disk(error: BaseException, warehouse: str | None, outcome: str = NOTHING_PUBLISHED) -> str | None:
     """Return a sentence that names the disk, if a full one caused `error`; else None."""
-    said = [text for text in _said(error) if _SAYS_SO in text]
+    said = [text for text in _texts_of(error) if _NO_SPACE in text]
     if not said:
         return None
     import tempfile  # noqa: PLC0415  `ask` starts without this import
@@ -171,7 +171,7 @@ def full_disk(error: BaseException, warehouse: str | None, outcome: str = NOTHIN
 
 def not_allowed(error: BaseException, outcome: str = NOTHING_PUBLISHED) -> str | None:
     """Return a sentence if `error` says that a file may not be read or written; else None."""
-    said = next((text for text in _said(error) if any(word in text for word in _NOT_ALLOWED)), None)
+    said = next((text for text in _texts_of(error) if any(word in text for word in _NOT_ALLOWED)), None)
     return None if said is None else f"{said.strip().splitlines()[0]}. {outcome}"
 
 
@@ -184,13 +184,13 @@ def _free_mib(folder: str) -> int:
     return found.f_bavail * found.f_frsize >> 20
 
 
-def _said(error: BaseException | None) -> Iterator[str]:
+def _texts_of(error: BaseException | None) -> Iterator[str]:
     """Yield the texts of an exception and its causes. PySpark's text contains those of the JVM and its tasks."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            yield f"{_SAYS_SO}: {error.filename or ''}"
+            yield f"{_NO_SPACE}: {error.filename or ''}"
         yield str(error)
         yield str(getattr(error, "_stackTrace", ""))
         error = error.__cause__ or error.__context__

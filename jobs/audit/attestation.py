@@ -105,7 +105,7 @@ def attest(
         },
         "sources": answers.ask(_SOURCES).dicts(),
         "answers": {**summed(again), "differing": differing[:SHOWN_DIFFERENCES]},
-        "contents": {of.table: _told(of) for of in contents},
+        "contents": {of.table: _as_json(of) for of in contents},
         "tables": {name: _compared(*of) for name, of in rows.items()},
         "wrong": [*differing, *(_sentence(one) for one in contents if not one.is_equal)],
     }
@@ -164,7 +164,7 @@ def _compared(replayed: Rows, published: Rows) -> Json:
     }
 
 
-def _told(of: Difference) -> Json:
+def _as_json(of: Difference) -> Json:
     """Return the differences between a published table and that of the night from the events alone, as JSON values."""
     rows = [{"key": of.key_of(left or right or {}), "published": left, "replayed": right} for left, right in of.rows]
     told: Json = {

@@ -27,7 +27,7 @@ from jobs.store.published import Noted
 from jobs.store.warehouse import Warehouse
 from schemas.rules import TABLES
 
-_MOST = 100
+_MAX_ROWS = 100
 _SIGNATURE, _KEY, _STAMP = "ed25519", "public_key", "rfc3161"
 _ASKED = bytes.fromhex("30390201013031300d060960864801650304020105000420"), bytes.fromhex("0101ff")
 """Bytes before and after the hash in a TimeStampReq (RFC 3161, 2.4.1): version 1, SHA-256; the certificate is wanted."""
@@ -132,16 +132,16 @@ def proofs(warehouse: Warehouse, checkpoint: Noted, name: str, values: Mapping[s
             piece = leaves[begin : ends[ends.index(begin) + 1]]
             if root_of(piece) not in {root for _, root in entry.pieces}:
                 raise TamperedError(f"{name}: {entry.path} does not have the rows that were published")
-            if (found := found + 1) > _MOST:
-                raise UsageError(f"{name}: more than {_MOST} rows are {dict(values)}: name more columns")
+            if (found := found + 1) > _MAX_ROWS:
+                raise UsageError(f"{name}: more than {_MAX_ROWS} rows are {dict(values)}: name more columns")
             (text,) = texts_of(rows.slice(place, 1))
-            ways = (_way(piece, place - begin), _way(entries, number))
+            ways = (_path_of(piece, place - begin), _path_of(entries, number))
             yield text_of([text, *ways[0], text_of(entry.row()), *ways[1], previous, run])
     if not found:
         raise UsageError(f"{name}: run {checkpoint.run_id} has no row with {dict(values)}")
 
 
-def _way(leaves: Sequence[bytes], index: int) -> tuple[int, int, str]:
+def _path_of(leaves: Sequence[bytes], index: int) -> tuple[int, int, str]:
     """Return the index of a leaf, the number of leaves, and the nodes beside its way to the root, concatenated."""
     return index, len(leaves), base64.b64encode(nodes_beside(leaves, index)).decode()
 

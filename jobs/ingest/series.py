@@ -125,12 +125,12 @@ def bearing_of(
         return Bearing.STEPPED if first_ns < min((first for first, _ in read), default=0) else Bearing.BEHIND
     if before > again and is_read:
         return Bearing.STEPPED
-    if again and is_read and _read_from(first_ns, read) >= max(last for _, last in read):
+    if again and is_read and _read_up_to(first_ns, read) >= max(last for _, last in read):
         return Bearing.AGAIN
     return Bearing.BETWEEN if read and again + before else Bearing.EARLIER
 
 
-def _read_from(first_ns: int, read: Iterable[tuple[int, int]]) -> int:
+def _read_up_to(first_ns: int, read: Iterable[tuple[int, int]]) -> int:
     """Return the time up to which everything from `first_ns` on was read: a late capture may fill a hole after it."""
     until = first_ns
     for first, last in sorted(read):
@@ -329,7 +329,7 @@ class _Reader:
         ]
         self._add(self._earlier, [*gaps, *revoked])
         for source, (row, _) in zip(self._series.sources, found.rows, strict=True):
-            self._tell_left_out(source, row)
+            self._report_left_out(source, row)
         last_ns = self._transcript.last_time_ns()
         states = self._transcript.carry(
             {name for name, ns in last_ns.items() if name in found.namesrvs or self._carried_ns.get(name) != ns}
@@ -462,7 +462,7 @@ class _Reader:
         self._ahead, self._ahead_rows = 0, []
         segments = read_segments(source.path, stats, self._conf.vxlan_ports)
         read, end = UntilItStops(self._in_order(segments, source.path, limit_days)), list[list[Segment]]()
-        for some in _but_its_end(read, 0 if is_known else following_ns, end):
+        for some in _without_end(read, 0 if is_known else following_ns, end):
             if self._held:
                 first = bisect_right(some, max(segment.time_ns for segment, _ in self._held), key=_TIME)
                 self._held += ((segment, name) for segment in some[:first])
@@ -596,7 +596,7 @@ class _Reader:
                 [None if row.event_id in counted else number for row in found] if counted else [number] * len(found),
             )
 
-    def _tell_left_out(self, source: Source, row: Values) -> None:
+    def _report_left_out(self, source: Source, row: Values) -> None:
         """Report what was left out of a capture; make it an error if it may concern a name server, or if nothing else is left."""
         stats, name = self._stats[source.path.name], source.path.name
         has_namesrv = name in self._transcript.files() | self._earlier.files() | self._again.keys()
@@ -631,7 +631,7 @@ def _reached(source: Source, stats: CaptureStats, stopped: Exception | None) -> 
     return min(stats.read_bytes, source.bytes)
 
 
-def _but_its_end(
+def _without_end(
     found: UntilItStops[list[Segment]], following_ns: int, end: list[list[Segment]]
 ) -> Iterator[list[Segment]]:
     """Yield segments, and leave in `end` those that lie a little after the beginning of the next capture.

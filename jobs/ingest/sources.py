@@ -46,7 +46,7 @@ _UNTOLD = (
     "{}: a name server's log states neither its name server nor its time zone: give --log-namesrv IP:PORT and --log-zone ZONE "
     "(or [log] in conf/). RocketMQ's own configuration writes GMT+8, whatever the host's zone"
 )
-_SAME_NS = 2_000_000_000
+_TIMESTAMP_STEP_NS = 2_000_000_000
 """Two changes of a file within this time may have the same timestamp."""
 
 
@@ -258,7 +258,7 @@ def _fingerprint(path: Path) -> str | None:
 
 def _fingerprint_of(name: str, size: int, changed_ns: int) -> str | None:
     """Return the fingerprint of a file with this full path or URL; None if a change in this moment could go unnoticed."""
-    if changed_ns > time.time_ns() - _SAME_NS:
+    if changed_ns > time.time_ns() - _TIMESTAMP_STEP_NS:
         return None
     return hashlib.sha256(f"{name}\n{size}\n{changed_ns}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
@@ -320,7 +320,7 @@ class UntilItStops(Generic[_T]):
 
 _NUMBERS = ("frames", "pieces", "packets", "events", "observations", "duplicates", "quarantined", "sightings")
 _REFUSED = frozenset((Reason.TOO_LATE.value, Reason.CLOCK_WENT_BACK.value, Reason.AHEAD_OF_CLOCK.value))
-_SAID_CHARS = 200
+_DETAIL_CHARS = 200
 
 
 # -- counts that must add up -------------------------------------------------------------------------------------------
@@ -428,7 +428,7 @@ class Quarantined:
         offset, detail = self.first
         return (
             f"{name}: {self.counts.total():,} of {frames:,} frames or lines are no events ({shown}; the first at {offset:,}: "
-            f"{detail[:_SAID_CHARS]})"
+            f"{detail[:_DETAIL_CHARS]})"
         )
 
     def refusal(self, conf: PipelineConf, name: str, frames: int) -> str | None:

@@ -286,9 +286,9 @@ _ROWS_ASKED, _BYTES_ASKED = 65_536, 16 << 20
 _MEMORY = "64MB"
 # Bytes in memory at one time, and rows in a file.
 _BYTES_AT_A_TIME, _ROWS_PER_FILE = 48 << 20, 131_072
-_WHENCE = ("ingest_run", "source_file", "source_offset")
+_ORIGIN = ("ingest_run", "source_file", "source_offset")
 # Columns that ingest fills in itself.
-_NOT_SAID = (*_WHENCE, "day", "nth", "stated_id", "seq_rest", "request_rest", "namesrv_addr")
+_FILLED_IN = (*_ORIGIN, "day", "nth", "stated_id", "seq_rest", "request_rest", "namesrv_addr")
 
 
 @contextmanager
@@ -566,7 +566,7 @@ def _write_new(warehouse: Warehouse, staging: Staging, table: Table) -> Values:
     Returns the frames behind rows that are new, repeated, refused; and the days of new and changed rows, before and after.
     """
     day = "day" if "day" in table.column_names else "NULL::DATE"
-    content = f"hash({', '.join(column for column in table.column_names if column not in _WHENCE)})"
+    content = f"hash({', '.join(column for column in table.column_names if column not in _ORIGIN)})"
     key, has_rules = table.key[0], table in bronze.RECORDED_TABLES
     staging.ask(
         """CREATE OR REPLACE TABLE known (known_key VARCHAR, known_day DATE, known_content UBIGINT);
@@ -629,8 +629,8 @@ def _refusal_of(row: Values, table: Table, broken: Sequence[str]) -> Row:
     """Return the quarantine row for a row of `table` that breaks these rules; the refused piece is the row as JSON."""
     # The address as it was met: which name server it belongs to may become known later.
     met = {**row, "namesrv_id": row["namesrv_addr"]}
-    said = {name: met[name] for name in table.column_names if name not in _NOT_SAID}
-    piece = json.dumps(_without_nulls(said), ensure_ascii=False, separators=(",", ":"), default=_shown).encode()
+    said = {name: met[name] for name in table.column_names if name not in _FILLED_IN}
+    piece = json.dumps(_without_nulls(said), ensure_ascii=False, separators=(",", ":"), default=_iso_ms).encode()
     reason = Reason.SEQ_TAKEN.value if Reason.SEQ_TAKEN.value in broken else BROKEN_RULE
     identity = f"{reason}\n{table.name}\n".encode() + piece
     values = {
@@ -653,7 +653,7 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(of) for of in value] if isinstance(value, list) else value
 
 
-def _shown(at: dt.datetime) -> str:
+def _iso_ms(at: dt.datetime) -> str:
     return f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 

@@ -156,7 +156,7 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
         _compared(work, {**slices, **life}, answers, recorded),
         recorded,
     )
-    return judged if work.published is None else _held_to(work, judged, slices, work.published), slices
+    return judged if work.published is None else _with_differences(work, judged, slices, work.published), slices
 
 
 def _replayed(
@@ -202,7 +202,7 @@ def _replayed(
     return found, settled, done.events
 
 
-def _held_to(work: NamesrvWork, judged: Judged, slices: Frames, published: Files) -> Judged:
+def _with_differences(work: NamesrvWork, judged: Judged, slices: Frames, published: Files) -> Judged:
     """Return the result for a published day, with the differences in what it hands on."""
     before = {table.name: published.on(table, work.day) for table in DATA_TABLES}
     # For findings this is decided after the comparison of name servers.
@@ -240,7 +240,7 @@ def _compared(work: NamesrvWork, slices: Frames, answers: pa.Table, recorded: Se
 def _flags(
     work: NamesrvWork, namesrv: Namesrv, slices: Frames, answers: pa.Table, extent: Extent | None
 ) -> dict[str, pa.Table]:
-    """Return the tables of `flag`. `slices`: those that the replay left, the day's namesrv_events and `hours`."""
+    """Return the tables of `flag`. `slices`: those of the replay, with the day's namesrv_events and `hours`."""
     before = {
         **work.open_rows([gold.FINDINGS, gold.ORPHANED_TOPICS]),
         gold.EXPIRED_BROKERS.name: work.earlier.rows(gold.EXPIRED_BROKERS),

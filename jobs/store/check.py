@@ -258,7 +258,7 @@ class Sealed:
             yield f"runs: the files that are listed up to run {self._last.run_id} are not those of its root"
 
     def wrong_since(self, run_id: str) -> Iterator[str]:
-        """Yield a sentence for each difference from the state of a run that no later run made; `replaced` gets what one did."""
+        """Yield a sentence for each change since a run that no later run accounts for; `replaced` gets those that one does."""
         then = self.chain.files(run_id)
         if root_of_files(then) != self.chain.root(run_id):
             yield f"runs: the files that are listed up to run {run_id} are not those of its root"
@@ -385,7 +385,7 @@ class Sealed:
             yield f"{table.name}: the log of {log.where} ends with version {number}, run {step[0]} pins {step[1]}"
         # No run pins the ledger's own files.
         for path in sorted(log.files) if table is gold.RUNS else ():
-            if (why := _twisted(self._warehouse.path, table, path)) is not None:
+            if (why := _ambiguity(self._warehouse.path, table, path)) is not None:
                 yield f"{table.name}: {log.where}/{path}: {why}"
 
     def _may_be_gone(self, entry: Entry) -> bool:
@@ -473,7 +473,7 @@ class _Log:
                     ours = _fields_of(Schema.from_arrow(pa.schema(fields)).to_json()), [*self._table.partition_by]
                     if not is_sealed and self._columns[:2] != ours:
                         self._note(name, "names other columns than those of the table")
-        except _NOT_SAID as error:
+        except _MALFORMED as error:
             where = f"{self._table.name}: {self._folder}/{name}"
             raise TamperedError(f"{where} is not a valid commit: {error!r}") from error
 
@@ -503,7 +503,7 @@ class _Log:
                 self._note(name, "differs from the commits up to it")
             for add in adds or ():
                 self._require_true(add, name)
-        except _NOT_SAID as error:
+        except _MALFORMED as error:
             self._note(name, f"has an invalid checkpoint, or checksum: {error!r}")
 
     def _require_true(self, add: Json, name: str) -> None:
@@ -524,7 +524,7 @@ class _Log:
 
 
 _CHECKPOINT: Final = "checkpoint.parquet"
-_NOT_SAID: Final = (KeyError, TypeError, ValueError, AttributeError)
+_MALFORMED: Final = (KeyError, TypeError, ValueError, AttributeError)
 """Errors that an entry of the wrong form raises."""
 
 
@@ -585,7 +585,7 @@ def _flat(values: Json, before: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{before}{name}", value
 
 
-def _twisted(root: str, table: Table, path: str) -> str | None:
+def _ambiguity(root: str, table: Table, path: str) -> str | None:
     """Return why another reader may read an unsealed file differently from Arrow; None if it may not."""
     system, folder = filesystem_of(table_path(root, table))
     with system.open_input_file(f"{folder}/{path}") as opened:
