@@ -65,7 +65,7 @@ def delta_uri(path: str) -> str:
     """
     scheme, _, rest = path.partition("://")
     if rest and ("@" in rest.partition("/")[0] or "?" in rest):
-        raise UsageError(f"{scheme}:// URL: credentials and options belong in the environment (AWS_...), not in the URL")
+        raise UsageError(f"{scheme}:// URL: credentials and options belong in the environment (AWS_...), not in URLs")
     return path.replace("s3a://", "s3://", 1)
 
 
