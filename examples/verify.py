@@ -142,7 +142,7 @@ def verify_files(warehouse: Path, files: dict[Key, Any], last: dict[str, Any]) -
             if int(file.stem) >= oldest.get(table, 0):
                 wrong.append(f"{table}/{path} is gone")
         elif not file.is_file() or hashlib.sha256(file.read_bytes()).hexdigest() != entry["sha256"]:
-            wrong.append(f"{table}/{path} has not the bytes that were published")
+            wrong.append(f"{table}/{path} does not have the bytes that were published")
         elif entry["pieces"]:
             leaves, start = [leaf(line) for line in texts(pq.ParquetFile(file).read())], 0
             for piece in entry["pieces"]:

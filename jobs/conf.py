@@ -35,17 +35,17 @@ _OPTIONS = {
     "ingest": {"quarantine_share_max": _SHARE, "quarantine_frames_min": "number of frames", "vxlan_ports": _PORTS},
     "late": {"limit_days": _DAYS, "ahead_limit_minutes": "number of minutes"},
     "verify": {"mismatched_share_max": _SHARE, "mismatched_min": "number of answers"},
-    "findings": dict.fromkeys(THRESHOLDS, "whole number from 0 on"),
+    "findings": dict.fromkeys(THRESHOLDS, "whole number of at least 0"),
 }
-"""By table of the file and key: what its value is."""
+"""Allowed values, by table of the file and key."""
 DEFAULT_CONF = Path(__file__).resolve().parent.parent / "conf" / "namesrv-history.toml"
 
 
 @dataclass(frozen=True, slots=True)
 class NamesrvConf:
-    """What is said about one name server: its version, settings by their name in NamesrvConfig, its other addresses.
+    """Settings of one name server: its version, settings by their names in NamesrvConfig, its other addresses.
 
-    `addresses`: all that it has beside the one by which it is called; None: that is not said. `apart`: addresses of others.
+    `addresses`: all its addresses beside its own name; None: not stated. `apart`: addresses of other name servers.
     """
 
     version: str | None = None
@@ -56,15 +56,15 @@ class NamesrvConf:
 
 @dataclass(frozen=True, slots=True)
 class PipelineConf:
-    """All settings in force. A night is refused if more frames than `quarantine_frames_min` and than the share are quarantined.
+    """All settings in force. A night is refused if quarantined frames exceed both `quarantine_frames_min` and the share.
 
-    `late_limit_days`: an event may lie so many days behind the latest of its name server; later ones are quarantined.
-    `ahead_limit_minutes`: so much later than the run a recorded time may be, since clocks differ; later ones are quarantined.
-    `mismatched_share_max`, `mismatched_min`: more answers that do not match, of both, and the run says so by its exit code.
-    `thresholds`: from when on findings are told. `namesrvs`: by name server id, ip:port; they describe name servers, and leave
-    none out. `vxlan_ports`: UDP ports to which captured VXLAN goes. `join_addresses`: whether what findings say of addresses
-    holds as if it stood there. `series`: a pattern that parts captures of one folder, by what it finds in their names.
-    `log`: what the logs of a name server do not say of themselves.
+    `late_limit_days`: how far an event may lie behind the latest one of its name server; later ones are quarantined.
+    `ahead_limit_minutes`: how far a recorded time may lie after the run's clock; events further ahead are quarantined.
+    `mismatched_share_max`, `mismatched_min`: if mismatched answers exceed both, the run's exit code says so.
+    `thresholds`: limits from which findings are reported. `namesrvs`: settings by name server id, ip:port; others are
+    processed, too. `vxlan_ports`: UDP ports of captured VXLAN. `join_addresses`: whether addresses that findings take for one
+    name server's count as if they were configured. `series`: a pattern that splits the captures of one folder into series,
+    by its match in their names. `log`: what a name server's log does not state itself (its name server, its time zone).
     """
 
     quarantine_share_max: float = 0.01
@@ -82,9 +82,9 @@ class PipelineConf:
 
     @property
     def sha256(self) -> str:
-        """Return the SHA-256, in canonical JSON, of the settings on which what is made of the stored events depends.
+        """Return the SHA-256, in canonical JSON, of the settings on which results from the stored events depend.
 
-        What may be stored at all is no reason to replay what is. An address that is joined names rows anew, which is.
+        Limits on what is stored are left out: they are no reason to replay. Joining an address renames rows; that is a reason.
         """
         counting = ("quarantine_share_max", "quarantine_frames_min", "thresholds", "namesrvs")
         settings = {name: value for name, value in dataclasses.asdict(self).items() if name in counting}
@@ -92,7 +92,7 @@ class PipelineConf:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def given(self, addresses: Iterable[str]) -> dict[str, Value]:
-        """Return what is said about the name server that has these addresses, by setting; the first one's counts most."""
+        """Return the settings of the name server that has these addresses; on conflict the first address takes precedence."""
         found: dict[str, Value] = {}
         for said in (self.namesrvs[name] for name in addresses if name in self.namesrvs):
             found = {**said.settings, **({} if said.version is None else {VERSION: said.version}), **found}
@@ -100,18 +100,18 @@ class PipelineConf:
 
     @property
     def namesrv_of(self) -> dict[str, str]:
-        """Return whose the addresses are that are said to be a name server's other ones."""
+        """Return the name server of each configured other address."""
         return {address: name for name, said in self.namesrvs.items() for address in said.addresses or ()}
 
     @property
     def named(self) -> frozenset[str]:
-        """Return all addresses of which something is said."""
+        """Return all addresses that the configuration mentions."""
         others = (address for said in self.namesrvs.values() for address in (*(said.addresses or ()), *said.apart))
         return frozenset((*self.namesrvs, *others))
 
     @property
     def apart(self) -> frozenset[frozenset[str]]:
-        """Return the pairs of addresses that are said to be two name servers'."""
+        """Return the pairs of addresses that are configured as belonging to two name servers."""
         return frozenset(frozenset((name, other)) for name, said in self.namesrvs.items() for other in said.apart)
 
 
@@ -125,7 +125,7 @@ def load_conf(
 ) -> PipelineConf:
     """Return the settings of a TOML file with `--namesrv` options on top. Raises ConfError.
 
-    Addresses of one name server are `ip:port,ip:port=version`, several of these with `/` between them are not one.
+    `ip:port,ip:port=version` lists the addresses of one name server; `/` separates name servers that are not the same one.
     """
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
@@ -137,7 +137,7 @@ def load_conf(
     for section, options in _OPTIONS.items():
         where = f"{path} [{section}]"
         for name, value in _table(document.get(section, {}), where, set(options)).items():
-            if not _is_fit(value, options[name]):
+            if not _is_valid(value, options[name]):
                 raise ConfError(f"{where} {name}: {value!r} is not a {options[name]}")
             if section == "findings":
                 field_name, factor = THRESHOLDS[name]
@@ -149,10 +149,10 @@ def load_conf(
     for given, table in _table(document.get("namesrv", {}), f"{path} [namesrv]").items():
         where = f'{path} [namesrv."{given}"]'
         if (name := _address(given, where)) in namesrvs:
-            raise ConfError(f"{where}: {name} stands there twice")
+            raise ConfError(f"{where}: {name} is there twice")
         namesrvs[name] = _namesrv_conf(table, where)
     for option in namesrv_options:
-        _take_option(namesrvs, option)
+        _apply_option(namesrvs, option)
     _check_addresses(namesrvs)
     return PipelineConf(
         **said,
@@ -160,22 +160,22 @@ def load_conf(
         namesrvs=namesrvs,
         join_addresses=join_addresses,
         series=series,
-        log=_told(document.get("log", {}), f"{path} [log]", log or {}),
+        log=_log_settings(document.get("log", {}), f"{path} [log]", log or {}),
     )
 
 
-def _is_fit(value: object, what: str) -> bool:
-    """Return whether a value is what one of `_OPTIONS` must be."""
+def _is_valid(value: object, what: str) -> bool:
+    """Return whether a value is of the kind that `_OPTIONS` names."""
     if what == _SHARE:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1
     if what == _PORTS:
         return isinstance(value, list) and all(type(port) is int and 0 < port < 1 << 16 for port in value)
-    # Dates go no further than that.
+    # Python's dates go no further.
     return type(value) is int and 0 <= value < (100_000 if what == _DAYS else 1 << 31)
 
 
-def _told(table: object, where: str, options: Mapping[str, str | None]) -> Told | None:
-    """Return what is said of name servers' logs, with options on top; None: not all that they leave open."""
+def _log_settings(table: object, where: str, options: Mapping[str, str | None]) -> Told | None:
+    """Return the settings for name servers' logs, options first; None unless both name server and time zone are given."""
     stated = _table(table, where, {"zone", "namesrv"})
     for name, value in stated.items():
         if not isinstance(value, str):
@@ -191,8 +191,8 @@ def _told(table: object, where: str, options: Mapping[str, str | None]) -> Told 
     return None if namesrv is None or zone is None else Told(namesrv, zone)
 
 
-def _take_option(namesrvs: dict[str, NamesrvConf], option: str) -> None:
-    """Have what a `--namesrv` option says beside, or instead of, what is said already."""
+def _apply_option(namesrvs: dict[str, NamesrvConf], option: str) -> None:
+    """Apply a `--namesrv` option: it adds to the settings, or replaces them."""
     where, names = f"--namesrv {option}", list[str]()
     for side in option.split("/"):
         listed, equals, version = side.partition("=")
@@ -211,14 +211,14 @@ def _address(text: object, where: str) -> str:
     """Return an address as captures show it. Raises ConfError."""
     found = _ADDRESS.fullmatch(text) if isinstance(text, str) else None
     if found is None or not 0 < int(found["port"]) < 1 << 16:
-        raise ConfError(f"{where}: {text!r} is no address of a name server, {_EXPECTED}")
+        raise ConfError(f"{where}: {text!r} is not an address of a name server, {_EXPECTED}")
     host = found["host"] or found["v6"]
     if found["host"] and not re.fullmatch(r"[0-9.]+", host):
         return f"{host}:{int(found['port'])}"  # an event log may call it so
     try:
         shown = f"[{inet_ntop(AF_INET6, IPv6Address(host).packed)}]" if found["v6"] else str(IPv4Address(host))
     except ValueError as error:
-        raise ConfError(f"{where}: {text!r} is no address of a name server ({error}), {_EXPECTED}") from error
+        raise ConfError(f"{where}: {text!r} is not an address of a name server ({error}), {_EXPECTED}") from error
     return f"{shown}:{int(found['port'])}"
 
 
@@ -245,7 +245,7 @@ def _namesrv_conf(table: object, where: str) -> NamesrvConf:
 
 
 def _check_addresses(namesrvs: Mapping[str, NamesrvConf]) -> None:
-    """Raise ConfError for an address that is said to be two name servers', or of which more is said than whose it is."""
+    """Raise ConfError for an address of two name servers, or for another address of one that has settings of its own."""
     whose: dict[str, str] = {}
     for name, said in namesrvs.items():
         for address in said.addresses or ():
@@ -260,7 +260,7 @@ def _check_addresses(namesrvs: Mapping[str, NamesrvConf]) -> None:
 
 
 def _table(found: object, where: str, keys: set[str] | None = None) -> dict[str, Any]:
-    """Return a table of the file. Raises ConfError for what is none, and for other keys than `keys` in it."""
+    """Return a table of the file. Raises ConfError if it is not a table, or has keys other than `keys`."""
     if not isinstance(found, dict):
         raise ConfError(f"{where}: {found!r} is not a table of settings")
     unknown = [] if keys is None else sorted(set(found) - keys)

@@ -71,19 +71,19 @@ class NothingPublishedError(JobError):
 
 
 class NoLongerReadableError(JobError):
-    """Maintenance has deleted what a run had pinned."""
+    """Maintenance has deleted a version that a run had pinned."""
 
     exit_code = EXIT_UNPUBLISHED
 
 
 class MissingDayError(JobError):
-    """Nothing is recorded on the day that was asked for."""
+    """Nothing is recorded on the requested day."""
 
     exit_code = EXIT_MISSING_DAY
 
 
 class NotRecordedError(MissingDayError):
-    """Nothing is recorded at the instant that was asked for."""
+    """Nothing is recorded at the requested instant."""
 
 
 class TamperedError(JobError):
@@ -107,7 +107,7 @@ class BrokenLogError(TamperedError):
 
 
 class TableFeatureError(TamperedError):
-    """Somebody enabled a Delta feature on a table that this software cannot read or write."""
+    """A table has a Delta feature, enabled by somebody else, that this software cannot read or write."""
 
 
 class LedgerBehindError(TamperedError):
@@ -131,9 +131,9 @@ def first_line(error: BaseException) -> str:
     return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
-# -- others' failures that are known: a disk that is full, a file that may not be written -------------------------------
+# -- known failures of the system: a full disk, a file without permission -----------------------------------------------
 
-_SAYS_SO = "No space left on device"
+_NO_SPACE = "No space left on device"
 _NOT_ALLOWED = ("Permission denied", "Read-only file system", "Operation not permitted")
 NOTHING_PUBLISHED = "Nothing was published"
 PUBLISHED = "The run is published all the same, and readers see it; the next one makes up for what is missing"
@@ -142,7 +142,7 @@ PUBLISHED = "The run is published all the same, and readers see it; the next one
 def known_failure(
     error: BaseException, warehouse: str | None, outcome: str = NOTHING_PUBLISHED
 ) -> tuple[str, int] | None:
-    """Return what a person is told of a failure, and its exit code; None if it is not known. `outcome`: what came of the run."""
+    """Return the message for a failure and its exit code; None if it is not known. `outcome`: what became of the run."""
     if isinstance(error, JobError):
         return error.sentence, error.exit_code
     if isinstance(error, FileNotFoundError):
@@ -154,29 +154,29 @@ def known_failure(
 
 
 def full_disk(error: BaseException, warehouse: str | None, outcome: str = NOTHING_PUBLISHED) -> str | None:
-    """Return a sentence that names the disk, if `error` comes from a full one; None if it does not."""
-    said = [text for text in _said(error) if _SAYS_SO in text]
+    """Return a sentence that names the disk, if a full one caused `error`; else None."""
+    said = [text for text in _texts_of(error) if _NO_SPACE in text]
     if not said:
         return None
-    import tempfile  # noqa: PLC0415  who asks a question does not wait for it
+    import tempfile  # noqa: PLC0415  `ask` starts without this import
 
     temporary = os.environ.get("SPARK_LOCAL_DIRS", tempfile.gettempdir()).split(",")[0]
     folders = [str(Path(folder).resolve()) for folder in (warehouse, temporary) if folder]
     named = [folder for folder in folders if any(folder in text for text in said)]
-    # Of a folder within another one the inner is meant.
+    # If one folder lies within the other, name the inner one.
     named = [folder for folder in named if not any(other.startswith(f"{folder}/") for other in named)]
     shown = " or ".join(f"{folder} ({_free_mib(folder)} MiB free)" for folder in named or folders)
     return f"the disk of {shown} is full. {outcome}; make room and run the same again"
 
 
 def not_allowed(error: BaseException, outcome: str = NOTHING_PUBLISHED) -> str | None:
-    """Return a sentence if `error` says that a file may not be read or written; None if it does not."""
-    said = next((text for text in _said(error) if any(word in text for word in _NOT_ALLOWED)), None)
+    """Return a sentence if `error` says that a file may not be read or written; else None."""
+    said = next((text for text in _texts_of(error) if any(word in text for word in _NOT_ALLOWED)), None)
     return None if said is None else f"{said.strip().splitlines()[0]}. {outcome}"
 
 
 def _free_mib(folder: str) -> int:
-    """Return what is free now; a run that fails gives its temporary files back."""
+    """Return the free space now; a failed run has already removed its temporary files."""
     try:
         found = os.statvfs(folder)
     except OSError:
@@ -184,13 +184,13 @@ def _free_mib(folder: str) -> int:
     return found.f_bavail * found.f_frsize >> 20
 
 
-def _said(error: BaseException | None) -> Iterator[str]:
-    """Yield what an exception and its causes say; those of the JVM, and of its tasks, are in the text that PySpark makes."""
+def _texts_of(error: BaseException | None) -> Iterator[str]:
+    """Yield the texts of an exception and its causes. PySpark's text contains those of the JVM and its tasks."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            yield f"{_SAYS_SO}: {error.filename or ''}"
+            yield f"{_NO_SPACE}: {error.filename or ''}"
         yield str(error)
         yield str(getattr(error, "_stackTrace", ""))
         error = error.__cause__ or error.__context__

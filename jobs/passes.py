@@ -1,7 +1,7 @@
-"""Who calls the passes of a night: Spark, on any number of machines, or processes of this one.
+"""Run the passes of a night: as tasks of a Spark job on any number of machines, or in processes of this machine.
 
-A pass is one function and the pieces of work that it is called with. The pieces are small (names of files, settings of a name
-server); what is large lies in files, which each call opens and writes itself.
+A pass is one function and the pieces of work that it is called with. The pieces are small (file names, settings of a name
+server). Large data lies in files, which each call opens and writes itself.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from jobs.processes import cores, give_back, rarely_collected
 from jobs.spark_options import is_local, is_meant_for_cluster
 from jobs.store.places import local_path, write_text
 
-if TYPE_CHECKING:  # who works without it has none perhaps
+if TYPE_CHECKING:  # a run without Spark may not have it installed
     from pyspark.sql import SparkSession
 
 P = TypeVar("P")
@@ -40,45 +40,45 @@ R = TypeVar("R")
 _PRELOADED = ("jobs.ingest.series", "jobs.ingest.reading", "jobs.night.condensing", "jobs.night.judging")
 _ADAPTIVE = "spark.sql.adaptive.enabled"
 _DONE = pa.schema([("number", pa.int64()), ("done", pa.binary())])
-# Pieces of work are much alike, and all go to each task.
-_QUICKLY = 1
+# Each task receives all pieces, and they are much alike: the fastest zlib level is enough.
+_ZLIB_FASTEST = 1
 _EVERY_S = 0.5
-# Executors come one after the other: how many were there at first says little. So many pieces at least keep a small cluster busy.
-_LEAST_ON_CLUSTER = 16
+# Executors register one after the other, so the count at first says little. This many pieces keep a small cluster busy.
+_MIN_ON_CLUSTER = 16
 
 
 class Passes(Protocol):
     """Calls a function once for each piece of work."""
 
     share: Callable[[float, int], None]
-    """Is told how many pieces of a pass are done, those under way in part, of how many."""
+    """Callback for progress: the number of finished pieces (those under way count in part), and the number of all pieces."""
 
     @property
     def width(self) -> int:
-        """Return how many pieces are worked on at once: so many tasks keep all cores busy."""
+        """Return how many pieces run at once: this many tasks keep all cores busy."""
         ...
 
     def require_shared(self) -> None:
-        """Raise UsageError if those that do the work do not see the warehouse."""
+        """Raise UsageError if the workers do not see the warehouse."""
         ...
 
     def each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
-        """Return what `task` returns for each piece of work, in their order. Raises what a task raises, or a TaskError for it.
+        """Return the results of `task` for each piece of work, in order. Raises the task's own error, or a TaskError for it.
 
-        A piece may be worked on more than once (a lost executor, speculation); only what is returned counts.
+        A piece may run more than once (a lost executor, speculation); only the returned result counts.
         """
         ...
 
 
 class TaskError(Exception):
-    """A task could not go on with its rows; the message is its trace."""
+    """A task failed on its rows; the message is its traceback."""
 
 
 OF_ROWS = (
     *(ValueError, LookupError, TypeError, ArithmeticError, AttributeError, AssertionError, RecursionError),
     TaskError,
 )
-"""What a task raises that cannot go on with its rows: it would do so again, wherever it is tried."""
+"""Errors of a task that its rows cause: a retry would fail in the same way, wherever it runs."""
 
 
 class InProcess:
@@ -89,12 +89,12 @@ class InProcess:
         self.share: Callable[[float, int], None] = nobody
 
     def require_shared(self) -> None:
-        """See `Passes`: this process sees what it sees."""
+        """See `Passes`: there is nothing to check within one process."""
 
     def each(self, task: Callable[[P], R], work: Sequence[P]) -> list[R]:
         """See `Passes`."""
-        with _told(self.share, len(work)) as folder:
-            return [_done(task, piece, place) for piece, place in zip(work, _places(folder, len(work)), strict=True)]
+        with _reporting(self.share, len(work)) as folder:
+            return [_done(task, piece, place) for piece, place in zip(work, _files_for(folder, len(work)), strict=True)]
 
 
 class Processes(InProcess):
@@ -104,18 +104,18 @@ class Processes(InProcess):
         """See `Passes`."""
         if min(self.width, len(work)) < 2:
             return super().each(task, work)
-        # Not forked from here, where threads may run; what all need is imported once.
+        # No fork: other threads may be running in this process. The fork server imports what all workers need once.
         context = get_context("forkserver")
         context.set_forkserver_preload([*_PRELOADED])
         with (
-            _told(self.share, len(work)) as folder,
+            _reporting(self.share, len(work)) as folder,
             ProcessPoolExecutor(min(self.width, len(work)), context, give_back) as pool,
         ):
-            return _sound([*pool.map(partial(_called, task, note=None), work, _places(folder, len(work)))])
+            return _or_raise([*pool.map(partial(_outcome, task, note=None), work, _files_for(folder, len(work)))])
 
 
 def for_files(passes: Passes) -> Passes:
-    """Return who works on much at once: instead of one process alone as many as there are cores."""
+    """Return passes that are wide enough for many files: a single process becomes a pool with one process a core."""
     if type(passes) is not InProcess or passes.width > 1:
         return passes
     several = Processes(cores())
@@ -124,7 +124,7 @@ def for_files(passes: Passes) -> Passes:
 
 
 def note_in(warehouse: Path) -> Path:
-    """Write a note into the staging folder of a warehouse for tasks to find; return it. It says what it is called."""
+    """Write a note into the staging folder of a warehouse, for tasks to find, and return its path. Its content is its name."""
     note = warehouse / "_staging" / f"seen-{uuid.uuid4().hex}"
     note.parent.mkdir(parents=True, exist_ok=True)
     write_text(str(note), note.name)
@@ -143,9 +143,9 @@ def require_seen(note: Path) -> None:
 
 
 class OnSpark:
-    """Tasks of a Spark job: pieces of work grouped by their number, one group a task.
+    """Tasks of a Spark job: pieces of work are grouped by their number, one group a task.
 
-    On a cluster each task looks first whether it sees the `warehouse`, if that is a folder.
+    If the `warehouse` is a folder, each task on a cluster first checks that it sees it.
     """
 
     def __init__(self, session: Callable[[], SparkSession], warehouse: str | None = None) -> None:
@@ -163,10 +163,10 @@ class OnSpark:
         executors, cores = (
             int(context.getConf().get(f"spark.{name}", "0") or 0) for name in ("executor.instances", "executor.cores")
         )
-        return max(seen, _LEAST_ON_CLUSTER, executors * max(cores, 1))
+        return max(seen, _MIN_ON_CLUSTER, executors * max(cores, 1))
 
     def require_shared(self) -> None:
-        """See `Passes`. One machine need not be asked, nor waited for."""
+        """See `Passes`. On a single machine there is nothing to check, and no job to wait for."""
         if self._folder is not None and is_meant_for_cluster():
             self.each(abs, range(self.width))
 
@@ -177,49 +177,49 @@ class OnSpark:
         spark = self._session()
         is_one_machine = is_local(spark.sparkContext.master)
         note = None if is_one_machine or self._folder is None else note_in(self._folder)
-        pieces = [zlib.compress(pickle.dumps(piece), _QUICKLY) for piece in work]
-        # Spark knows that each number is in one part alone, and moves none to make groups of them.
+        pieces = [zlib.compress(pickle.dumps(piece), _ZLIB_FASTEST) for piece in work]
+        # Spark knows that each number is in one partition only, so it groups them without a shuffle.
         numbers = spark.range(0, len(work), 1, len(work)).withColumnRenamed("id", "number")
-        # Spark keeps to its plan: that there are so many tasks it need not find out behind a stage, which takes as long again.
+        # Adaptive execution would first run a stage to find out the number of tasks, which doubles the time.
         before = spark.conf.get(_ADAPTIVE, "true") or "true"
         spark.conf.set(_ADAPTIVE, "false")
-        # On a cluster on which all see only an object store, Spark's own bars tell.
+        # If the executors share only an object store with the driver, there is no progress but Spark's own progress bar.
         seen = None if note is None else str(note.parent)
         try:
-            with _told(self.share if is_one_machine or note else nobody, len(work), seen) as folder:
-                calling = _calling(task, pieces, note, _places(folder, len(work)))
+            with _reporting(self.share if is_one_machine or note else nobody, len(work), seen) as folder:
+                calling = _arrow_task(task, pieces, note, _files_for(folder, len(work)))
                 done = numbers.groupBy("number").applyInArrow(calling, "number LONG, done BINARY").toArrow()
         finally:
             spark.conf.set(_ADAPTIVE, before)
         found = dict(zip(done.column("number").to_pylist(), done.column("done").to_pylist(), strict=True))
-        # Written by our own tasks of this run: nothing from outside is ever unpickled.
+        # Our own tasks of this run wrote these: nothing from outside is ever unpickled.
         results = [pickle.loads(found[number]) for number in range(len(work))]  # noqa: S301
-        return _sound(results)
+        return _or_raise(results)
 
 
-# -- how far a pass is ----------------------------------------------------------------------------
+# -- progress of a pass ---------------------------------------------------------------------------
 
 
-class _Here:
-    """The piece of work of this process: where its share is told, and when it was."""
+class _Progress:
+    """The piece of work of this process: the file for its progress, and when progress was last written."""
 
     place: Path | None = None
-    told = 0.0
+    written_at = 0.0
 
 
 def tell(share: float) -> None:
-    """Say what share of the piece of work under way is done, 0 to 1."""
+    """Report the finished share of the piece of work under way, 0 to 1."""
     now = time.monotonic()
-    if _Here.place is not None and (share == 1 or now - _Here.told >= _EVERY_S):
-        _Here.told = now
-        # Behind what it said before: who looks in between finds that. Who waited may have gone.
-        with suppress(OSError), _Here.place.open("ab") as file:
+    if _Progress.place is not None and (share == 1 or now - _Progress.written_at >= _EVERY_S):
+        _Progress.written_at = now
+        # Appended, so a reader always finds a whole value. The folder may be gone if the driver no longer waits.
+        with suppress(OSError), _Progress.place.open("ab") as file:
             file.write(struct.pack("d", share))
 
 
 @contextmanager
-def _told(share: Callable[[float, int], None], of: int, seen: str | None = None) -> Iterator[str | None]:
-    """Tell `share` how far `of` pieces are, by the files that they write into the folder given, below one that all see."""
+def _reporting(share: Callable[[float, int], None], of: int, seen: str | None = None) -> Iterator[str | None]:
+    """Report progress of `of` pieces to `share`: they write it to files in the yielded folder, which is made below `seen`."""
     if share is nobody:
         yield None
         return
@@ -240,12 +240,12 @@ def _told(share: Callable[[float, int], None], of: int, seen: str | None = None)
             thread.join()
 
 
-def _places(folder: str | None, count: int) -> list[Path | None]:
+def _files_for(folder: str | None, count: int) -> list[Path | None]:
     return [None if folder is None else Path(folder) / str(number) for number in range(count)]
 
 
-def _sound(results: list[Any]) -> list[Any]:
-    """Return what tasks have returned. Raises what the first one has raised that did."""
+def _or_raise(results: list[Any]) -> list[Any]:
+    """Return the results of tasks. Raises the first failure among them."""
     failed = next((result for result in results if isinstance(result, (JobError, TaskError))), None)
     if failed is not None:
         raise failed
@@ -253,16 +253,16 @@ def _sound(results: list[Any]) -> list[Any]:
 
 
 def _done(task: Callable[[P], R], piece: P, place: Path | None) -> R:
-    """Return what a task returns. It makes rows by the thousand and hardly a cycle."""
-    _Here.place = place
+    """Return the result of a task, with rare garbage collection: a task makes thousands of rows and hardly a cycle."""
+    _Progress.place = place
     with rarely_collected():
         result = task(piece)
     tell(1)
     return result
 
 
-def _called(task: Callable[[P], R], piece: P, place: Path | None, note: Path | None) -> R | JobError | TaskError:
-    """Return what a task returns, or the failure that it raises: Spark would make a text of it, and try again."""
+def _outcome(task: Callable[[P], R], piece: P, place: Path | None, note: Path | None) -> R | JobError | TaskError:
+    """Return the result of a task, or its failure as a value: Spark would turn an exception into text, and retry."""
     try:
         if note is not None:
             require_seen(note)
@@ -273,16 +273,16 @@ def _called(task: Callable[[P], R], piece: P, place: Path | None, note: Path | N
         return TaskError(traceback.format_exc())
 
 
-def _calling(
+def _arrow_task(
     task: Callable[[P], R], pieces: Sequence[bytes], note: Path | None, places: Sequence[Path | None]
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def call(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Behind each task Spark's worker has Python look through all that is there, modules too, while the next one waits.
+        # After each task Spark's worker runs a full garbage collection, modules included, while the next task waits.
         gc.freeze()
         for batch in batches:
             for number in batch.column("number").to_pylist():
                 piece = pickle.loads(zlib.decompress(pieces[number]))  # noqa: S301  as above
-                done = pickle.dumps(_called(task, piece, places[number], note))
+                done = pickle.dumps(_outcome(task, piece, places[number], note))
                 yield pa.RecordBatch.from_pylist([{"number": number, "done": done}], schema=_DONE)
 
     return call

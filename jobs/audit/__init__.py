@@ -1,1 +1,1 @@
-"""Proof for auditors: an instant rebuilt by another path, and the attestation of what came of it."""
+"""Proof for auditors: an instant rebuilt by another path, and the attestation of the result."""

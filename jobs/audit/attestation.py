@@ -1,9 +1,9 @@
-"""Proof for auditors: what is published, from which bytes, by which code, and what of it does not follow from what was recorded.
+"""Proof for auditors: what is published, from which bytes, by which code, and what of it does not follow from the recorded events.
 
-Two proofs: every recorded answer is asked of a registry that is rebuilt from the published tables as readers see them, and a
-night from the recorded events alone, in a folder of its own, is held against them.
+There are two proofs. One asks every recorded answer of a registry that is rebuilt from the published tables, as readers see
+them. The other runs a night from the recorded events alone, in a folder of its own, and compares the results.
 
-Reads   through `Answers`, so what a published run has pinned
+Reads   through `Answers`: the versions that a published run has pinned
 Writes  a warehouse in a temporary folder, whose bronze tables are links to the files that the run has pinned
 """
 
@@ -59,7 +59,7 @@ _CODE = ("namesrv_core", "namesrv_wire", "namesrv_day", "schemas", "jobs")
 _SUFFIXES = frozenset({".py", ".sql", ".json"})
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _ITSELF = "sha256"
-# What is to be the same when an attestation is verified.
+# Parts that must be the same when an attestation is verified.
 _SAME = ("asked", "run", "sources", "given", "answers", "wrong")
 _BY_TABLE = ("inputs", "contents", "tables")
 _RUN = "SELECT run_id, CAST(finished_time AS VARCHAR) AS finished_time, config_sha256, code_version FROM runs WHERE run_id = $run"
@@ -73,10 +73,10 @@ def attest(
 ) -> Json:
     """Prove what is published and return the attestation.
 
-    `answers`, `warehouse`: the warehouse as of a run, and with the settings that the night is to have; `at`: a name server and an
-    instant of which `tables` (names of `jobs.ask.engine.FUNCTIONS`) are attested row by row. Raises NotRecordedError for an
-    instant of which nothing is recorded, UsageError for an unknown name server, TamperedError where what was recorded
-    is not what was read, or cannot be replayed.
+    `answers`, `warehouse`: the warehouse as of a run, with the settings for the night; `at`: a name server and an instant, of
+    which `tables` (names of `jobs.ask.engine.FUNCTIONS`) are attested row by row. Raises NotRecordedError if the instant is not
+    recorded, UsageError for an unknown name server, TamperedError if the recorded rows are not those that were read, or
+    cannot be replayed.
     """
     if at is not None:
         require_covered(answers.coverage, *at)
@@ -105,7 +105,7 @@ def attest(
         },
         "sources": answers.ask(_SOURCES).dicts(),
         "answers": {**summed(again), "differing": differing[:SHOWN_DIFFERENCES]},
-        "contents": {of.table: _told(of) for of in contents},
+        "contents": {of.table: _as_json(of) for of in contents},
         "tables": {name: _compared(*of) for name, of in rows.items()},
         "wrong": [*differing, *(_sentence(one) for one in contents if not one.is_equal)],
     }
@@ -113,13 +113,13 @@ def attest(
 
 
 def read_attestation(path: Path) -> Json:
-    """Return an attestation as it was written. Raises UsageError for what is none, TamperedError if it was changed since."""
+    """Return an attestation from a file. Raises UsageError if it is not one, TamperedError if it was changed since."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"attestation {path}: cannot be read: {error}") from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise UsageError(f"attestation {path}: is none of format {FORMAT}")
+        raise UsageError(f"attestation {path}: is not of format {FORMAT}")
     body = {name: value for name, value in found.items() if name != _ITSELF}
     if sha256_of([body]) != found.get(_ITSELF):
         raise TamperedError(f"attestation {path}: was changed: its contents are not those of its own SHA-256")
@@ -127,7 +127,7 @@ def read_attestation(path: Path) -> Json:
 
 
 def differing(told: Json, again: Json) -> list[str]:
-    """Return what of an attestation does not come out again, a sentence for each part."""
+    """Return a sentence for each part of an attestation that a second run does not reproduce."""
     parts = {name: (told[name], again[name]) for name in _SAME}
     for name in _BY_TABLE:
         for table in sorted({*told[name], *again[name]}):
@@ -136,7 +136,7 @@ def differing(told: Json, again: Json) -> list[str]:
 
 
 def _code_sha256() -> str:
-    """Return the SHA-256 over the names and bytes of all that this code is made of."""
+    """Return the SHA-256 over the names and bytes of all source files."""
     code = (path for package in _CODE for path in (_CHECKOUT / package).rglob("*") if path.suffix in _SUFFIXES)
     return sha256_of((str(path.relative_to(_CHECKOUT)), path.read_bytes().hex()) for path in sorted(code))
 
@@ -164,8 +164,8 @@ def _compared(replayed: Rows, published: Rows) -> Json:
     }
 
 
-def _told(of: Difference) -> Json:
-    """Return how a table that is published differs from that of the night from the events alone, values as JSON has them."""
+def _as_json(of: Difference) -> Json:
+    """Return the differences between a published table and that of the night from the events alone, as JSON values."""
     rows = [{"key": of.key_of(left or right or {}), "published": left, "replayed": right} for left, right in of.rows]
     told: Json = {
         "same": of.both,
@@ -187,10 +187,10 @@ def _sentence(of: Difference) -> str:
 # -- every recorded answer, asked of the published tables ------------------------------------------------------------
 
 Checks = Mapping[tuple[str, dt.date, int], Mapping[str, int]]
-"""By name server, day and request code: how many answers, and of which class."""
+"""Number of answers of each class, by name server, day and request code."""
 COUNTS = tuple(name for name in gold.ANSWER_CHECKS.column_names if name not in ("namesrv_id", "day", "code"))
 _OF_DAY = (gold.EVENT_OUTCOMES, gold.ORDER_DECISIONS, gold.NAMESRV_SETTINGS)
-# What was so at some time of a day, as it was known when the day ended.
+# Intervals that existed at some time of a day, as known at its end.
 _ALIVE = """
     SELECT * REPLACE (
         CASE WHEN closed_at.seq < $until THEN valid_to END AS valid_to,
@@ -205,7 +205,7 @@ _UNREAD = """
     SELECT epoch_us(min(seen.event_time)) AS from_us, epoch_us(min(ends.event_time)) AS until_us
     FROM quarantine AS seen LEFT JOIN channel_events AS ends USING (channel_id)
     WHERE seen.namesrv_id = $id AND seen.reason = $reason GROUP BY channel_id ORDER BY from_us"""
-# Whether brokers of elsewhere are the cause is told by comparing name servers, not by asking a registry.
+# Brokers of other addresses as a cause are found by comparing name servers, not by asking a registry.
 _PUBLISHED = """
     WITH elsewhere AS (
         SELECT namesrv_id, day, code, count(*) AS answers FROM route_mismatches
@@ -218,14 +218,14 @@ _PUBLISHED = """
 
 
 def published(answers: Answers) -> Checks:
-    """Return how answers compare as was published, `other_address` counted with what does not match."""
+    """Return the published comparison of answers; `other_address` counts as mismatched."""
     return _checks(answers.table(_PUBLISHED))
 
 
 def asked_again(answers: Answers, share: Callable[[int, int], None] = nobody) -> Checks:
-    """Return how all recorded answers compare with what is published, `other_address` counted with what does not match.
+    """Return the comparison of all recorded answers with the published tables; `other_address` counts as mismatched.
 
-    `share` is told how many name servers' days are done, of how many.
+    `share` is told the number of finished days of name servers, and of all.
     """
     days = list(answers.ask("SELECT DISTINCT namesrv_id, day FROM namesrv_settings ORDER BY ALL").rows)
     found: dict[tuple[str, dt.date, int], Mapping[str, int]] = {}
@@ -236,7 +236,7 @@ def asked_again(answers: Answers, share: Callable[[int, int], None] = nobody) ->
 
 
 def answers_differing(again: Checks, known: Checks) -> list[str]:
-    """Return a sentence for each name server, day and request code whose answers compare otherwise than was published."""
+    """Return a sentence for each name server, day and request code whose comparison differs from the published one."""
 
     def words(counts: Mapping[str, int] | None) -> str:
         return "none" if counts is None else ", ".join(f"{count} {name}" for name, count in counts.items())
@@ -250,12 +250,12 @@ def answers_differing(again: Checks, known: Checks) -> list[str]:
 
 
 def summed(checks: Checks) -> dict[str, int]:
-    """Return the counts of all."""
+    """Return the sums of all counts."""
     return {name: sum(counts[name] for counts in checks.values()) for name in COUNTS}
 
 
 def _given(answers: Answers, namesrv_id: str, day: dt.date) -> VerifyInput:
-    """Return one name server's day as readers see it."""
+    """Return one name server's day from the published tables."""
 
     def rows(table: Table, sql: str, **values: Any) -> pa.Table:
         return conformed(answers.table(sql.format(table=table.name), id=namesrv_id, **values), table)
@@ -298,17 +298,17 @@ def _checks(rows: pa.Table) -> Checks:
 # -- a night from the recorded events alone --------------------------------------------------------------------------
 
 Files = dict[str, dict[str, str]]
-"""By bronze table and path below the warehouse: the SHA-256 of the bytes."""
+"""SHA-256 of the bytes, by bronze table and path below the warehouse."""
 
 
 def linked(warehouse: Warehouse, run_id: str, folder: Path, share: Callable[[int, int], None] = nobody) -> Files:
-    """Make in `folder` the bronze tables that a published run of a warehouse has pinned, of links; return their files.
+    """Make in `folder` the bronze tables that a published run has pinned, as links; return their files.
 
-    `share` is told how many tables are done, of how many. Raises TamperedError where one of the tables is not what the ledger says.
+    `share` is told the number of finished tables, and of all. Raises TamperedError if a table is not what the ledger says.
     """
     run = warehouse.published_run(run_id)
     holder, files = Holder(warehouse, run), Files()
-    # Rows are taken for read where the run that wrote them has noted its files.
+    # Rows count as read if the run that wrote them has noted its files.
     read_by = read_files(warehouse.path, bronze.SOURCES, warehouse.files_of(run, bronze.SOURCES), ["ingest_run"])
     again = Warehouse(str(folder), warehouse.conf, read_by["ingest_run"][0].as_py(), warehouse.started)
     for number, table in enumerate(bronze.TABLES):
@@ -328,23 +328,23 @@ def linked(warehouse: Warehouse, run_id: str, folder: Path, share: Callable[[int
 
 
 def rerun(conf: PipelineConf, folder: Path, console: Shows) -> Answers:
-    """Run the night over what was `linked`, and return what it has published. Raises TamperedError where it is refused."""
+    """Run the night over the `linked` tables, and return its publication. Raises TamperedError if the gate refuses it."""
     warehouse = Warehouse(str(folder), conf, "audit", dt.datetime.now(dt.timezone.utc))
     summary = nightly.run(warehouse, InProcess(), Asked(), console)
     if summary.status == "refused":
         raise TamperedError(f"a run from the recorded events alone is refused: {summary.gate}")
-    return Answers(str(folder), is_closed=False)  # what is recorded lies elsewhere
+    return Answers(str(folder), is_closed=False)  # its bronze files are links out of the folder
 
 
 def given(answers: Answers) -> list[dict[str, Any]]:
-    """Return the settings of name servers that the published run was given, by whatever file or option: these are believed."""
+    """Return the name server settings that the published run was given, in a file or as options: the audit trusts these."""
     names = ("namesrv_id", "setting", "value")
     rows = f"SELECT DISTINCT {', '.join(names)} FROM namesrv_settings WHERE source = 'given' ORDER BY ALL"  # noqa: S608  names of ours
     return [row for row in answers.ask(rows).dicts() if row["setting"] != ADDRESSES]
 
 
 def configured(answers: Answers, conf: PipelineConf) -> PipelineConf:
-    """Return settings with those in them that the published run was given."""
+    """Return `conf` with the settings that the published run was given."""
     namesrvs = dict(conf.namesrvs)
     for one in given(answers):
         said, name, text = namesrvs.get(one["namesrv_id"], NamesrvConf()), one["setting"], one["value"]
@@ -356,7 +356,7 @@ def configured(answers: Answers, conf: PipelineConf) -> PipelineConf:
 
 
 def contents_differing(published: Answers, again: Answers) -> list[Difference]:
-    """Return how each gold table that is published differs (left) from that of the night from the events alone (right)."""
+    """Return the differences of each published gold table (left) from that of the night from the events alone (right)."""
     return [
         compare_tables(table.name, *(of.table(f"SELECT * FROM {table.name}") for of in (published, again)))  # noqa: S608  names of ours
         for table in DATA_TABLES

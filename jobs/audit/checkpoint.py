@@ -1,6 +1,6 @@
-"""Checkpoints that somebody keeps outside the warehouse: a line of JSON, signed or not, with a time stamp or without.
+"""Checkpoints kept outside the warehouse: a line of JSON, optionally with a signature and a time stamp.
 
-For whoever has kept one, the proof that a row was published: some 2 kB, checked with SHA-256 alone.
+With a checkpoint its holder can have the proof that a row was published: some 2 kB, checked with SHA-256 alone.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from jobs.store.published import Noted
 from jobs.store.warehouse import Warehouse
 from schemas.rules import TABLES
 
-_MOST = 100
+_MAX_ROWS = 100
 _SIGNATURE, _KEY, _STAMP = "ed25519", "public_key", "rfc3161"
 _ASKED = bytes.fromhex("30390201013031300d060960864801650304020105000420"), bytes.fromhex("0101ff")
-"""What stands before and behind the hash in a TimeStampReq (RFC 3161, 2.4.1): version 1, SHA-256; the certificate is wanted."""
+"""Bytes before and after the hash in a TimeStampReq (RFC 3161, 2.4.1): version 1, SHA-256; the certificate is wanted."""
 
 
 def told(checkpoint: Noted, key: str | None, service: str | None) -> str:
-    """Return the line of a checkpoint, with what proves it: a signature, the time stamp of a service.
+    """Return the line of a checkpoint, with its proofs: a signature, the time stamp of a service.
 
-    `key`: a file with an Ed25519 key in PEM. `service`: URL. Both are about the line without them. Raises UsageError, JobError.
+    `key`: a file with an Ed25519 key in PEM. `service`: URL. Both prove the line without them. Raises UsageError, JobError.
     """
     added = {
         **({} if key is None else _signed(checkpoint, key)),
@@ -46,7 +46,7 @@ def told(checkpoint: Noted, key: str | None, service: str | None) -> str:
 
 
 def _stamped(checkpoint: Noted, service: str) -> dict[str, str]:
-    """Return the answer of a time stamp service (RFC 3161): who knows its certificate proves by it when the line was there."""
+    """Return the answer of a time stamp service (RFC 3161): with the service's certificate it proves when the line existed."""
     if not service.startswith(("http://", "https://")):
         raise UsageError(
             f"--timestamp {service}: the URL of a time stamp service (RFC 3161) is expected, http or https"
@@ -59,7 +59,7 @@ def _stamped(checkpoint: Noted, service: str) -> dict[str, str]:
     except (OSError, ValueError) as error:
         raise JobError(f"time stamp service {service}: {first_line(error)}") from error
     if digest not in answer:
-        raise JobError(f"time stamp service {service}: answers {len(answer)} bytes, and no time stamp of this line")
+        raise JobError(f"time stamp service {service}: its answer of {len(answer)} bytes is no time stamp of this line")
     return {_STAMP: base64.b64encode(answer).decode()}
 
 
@@ -73,13 +73,13 @@ def _signed(checkpoint: Noted, key: str) -> dict[str, str]:
     except (OSError, ValueError, TypeError) as error:
         raise UsageError(f"key {key}: cannot be read: {error}") from error
     if not isinstance(private, Ed25519PrivateKey):
-        raise UsageError(f"key {key}: is no Ed25519 key")
+        raise UsageError(f"key {key}: is not an Ed25519 key")
     line = checkpoint.text().rstrip()
     return {_SIGNATURE: private.sign(line.encode()).hex(), _KEY: private.public_key().public_bytes_raw().hex()}
 
 
 def kept_checkpoint(given: str) -> Noted:
-    """Return the checkpoint that a line says, or a file with one. Raises UsageError, TamperedError for what proves another."""
+    """Return the checkpoint of a line, or of a file with one. Raises UsageError, or TamperedError if it proves another line."""
     text = given
     if "{" not in given:
         try:
@@ -90,7 +90,7 @@ def kept_checkpoint(given: str) -> Noted:
         said = json.loads(text[text.index("{") :])
         found = Noted.of(said)
     except (ValueError, KeyError, TypeError) as error:
-        raise UsageError("checkpoint: a line is expected as runs and `check` print it") from error
+        raise UsageError("checkpoint: expected a line as runs and `check` print it") from error
     if _SIGNATURE in said:
         try:
             key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(str(said[_KEY])))
@@ -105,13 +105,13 @@ def kept_checkpoint(given: str) -> Noted:
 
 
 def proofs(warehouse: Warehouse, checkpoint: Noted, name: str, values: Mapping[str, str]) -> Iterator[str]:
-    """Yield the proof of each row of a table that has these values, as of the run of a checkpoint: a line of JSON.
+    """Yield the proof, a line of JSON, for each row of a table with these values, as of the run of a checkpoint.
 
     At most 100. Raises UsageError if there is no such row, table or column, TamperedError for a file that is not as published.
     """
     table, chain = TABLES.get(name), warehouse.chain()
     if table is None or not is_rooted(table):
-        raise UsageError(f"{name}: no table of whose rows the chain has roots")
+        raise UsageError(f"{name}: not a table whose rows the chain covers with roots")
     if unknown := values.keys() - set(table.stored_schema.names):
         raise UsageError(f"{name}: has no stored column {', '.join(sorted(unknown))}")
     previous, run = chain.parts(checkpoint.run_id)
@@ -131,23 +131,23 @@ def proofs(warehouse: Warehouse, checkpoint: Noted, name: str, values: Mapping[s
             begin = max(end for end in ends if end <= place)
             piece = leaves[begin : ends[ends.index(begin) + 1]]
             if root_of(piece) not in {root for _, root in entry.pieces}:
-                raise TamperedError(f"{name}: {entry.path} has not the rows that were published")
-            if (found := found + 1) > _MOST:
-                raise UsageError(f"{name}: more than {_MOST} rows are {dict(values)}: name more columns")
+                raise TamperedError(f"{name}: {entry.path} does not have the rows that were published")
+            if (found := found + 1) > _MAX_ROWS:
+                raise UsageError(f"{name}: more than {_MAX_ROWS} rows are {dict(values)}: name more columns")
             (text,) = texts_of(rows.slice(place, 1))
-            ways = (_way(piece, place - begin), _way(entries, number))
+            ways = (_path_of(piece, place - begin), _path_of(entries, number))
             yield text_of([text, *ways[0], text_of(entry.row()), *ways[1], previous, run])
     if not found:
         raise UsageError(f"{name}: run {checkpoint.run_id} has no row with {dict(values)}")
 
 
-def _way(leaves: Sequence[bytes], index: int) -> tuple[int, int, str]:
-    """Return the place of a leaf, how many there are, and the nodes beside its way to the root, one after the other."""
+def _path_of(leaves: Sequence[bytes], index: int) -> tuple[int, int, str]:
+    """Return the index of a leaf, the number of leaves, and the nodes beside its way to the root, concatenated."""
     return index, len(leaves), base64.b64encode(nodes_beside(leaves, index)).decode()
 
 
 def _matched(rows: pa.Table, values: Mapping[str, str]) -> list[int]:
-    """Return which rows have these values, written as texts. Raises UsageError for one that cannot be of its column."""
+    """Return the indices of rows with these values, given as texts. Raises UsageError if a text does not fit its column."""
     try:
         same = [pc.equal(rows[column], pa.scalar(value).cast(rows[column].type)) for column, value in values.items()]
     except pa.ArrowException as error:

@@ -1,4 +1,4 @@
-"""From captures and event logs into the bronze tables, in this process and without Spark."""
+"""Ingest of captures and event logs into the bronze tables, in processes or Spark tasks."""
 
 STANDARD_INPUT = "-"
 """The input that is read from a pipe."""

@@ -1,11 +1,11 @@
 """Read captures and event logs into the bronze tables.
 
 Reads   packet captures and JSON-lines event logs, files or folders
-Writes  all bronze tables; a file that was read before, by content, changes nothing. What breaks a rule goes to quarantine; a file
-        of which too much does is refused: nothing of it is kept but its row in `sources`, with the reason
+Writes  all bronze tables; a file with known content changes nothing. Rows that break a rule go to quarantine. A file with too
+        many of these is refused: only its row in `sources` is kept, with the reason
 
-Each table has one commit, and `sources` the last: a file is known from then on, and what was read of it is in the tables.
-Until then readers see none of it, so that a run that dies leaves nothing that would have to be taken back.
+Each table gets one commit, `sources` the last one. From that commit on a file is known, and its rows are in the tables.
+Readers see none of them before it, so a run that dies leaves nothing to undo.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ _ONE_DAY = dt.timedelta(days=1)
 
 
 class Addresses:
-    """What is known of the addresses of name servers: rows of the table `addresses`, as they are, and as they are to be.
+    """Addresses of name servers: the rows of the table `addresses`, as stored and as they are to be.
 
-    Rows of all addresses of one name server have its id: as conf/ or an event log says, or, where that is asked for, findings.
-    Bronze rows keep the address that was used, so that what is known later, or was taken wrongly, changes ids alone.
+    Rows of all addresses of one name server have its id. The addresses come from conf/, from an event log, or, if asked for,
+    from findings. Bronze rows keep the address that was used, so later or corrected knowledge changes only ids.
     """
 
     def __init__(self, warehouse: Warehouse) -> None:
@@ -69,7 +69,7 @@ class Addresses:
             self._take(address, name, "given")
 
     def _holds(self, row: Values) -> bool:
-        """Return whether a stored row may stand: what conf/ said is no more than it says now, and wins over other sources."""
+        """Return whether a stored row stays: rows from conf/ are replaced by its current content, which wins over other sources."""
         address, name = row["namesrv_addr"], row["namesrv_id"]
         if row["source"] == "given" or (row["source"] == "joined" and not self._warehouse.conf.join_addresses):
             return False
@@ -77,7 +77,7 @@ class Addresses:
         return self._listed.isdisjoint((address, name)) and not any(pair <= own for pair in self._warehouse.conf.apart)
 
     def _take(self, address: str, name: str, source: str) -> None:
-        """Have an address be another one of a name server, and so all that were the address's own."""
+        """Make an address another one of a name server, together with all addresses that belonged to it."""
         for other, row in self._rows.items():
             if row["namesrv_id"] == address:
                 self._rows[other] = {**row, "namesrv_id": name}
@@ -87,16 +87,16 @@ class Addresses:
 
     @property
     def namesrv_of(self) -> dict[str, str]:
-        """Return the name servers whose addresses are other than their ids."""
+        """Return the name server of each address that is not an id itself."""
         return _namesrv_of(self._rows.values())
 
     @property
     def are_new(self) -> bool:
-        """Return whether rows that are stored belong to other name servers by now."""
+        """Return whether stored rows now belong to other name servers."""
         return self._named != self.namesrv_of
 
     def state(self, stated: Mapping[str, str]) -> None:
-        """Take in what event logs say."""
+        """Add the addresses that event logs state."""
         for address, name in stated.items():
             of = self.namesrv_of.get(name, name)
             row = {"namesrv_addr": address, "namesrv_id": of, "source": "stated"}
@@ -104,18 +104,18 @@ class Addresses:
                 self._take(address, of, "stated")
 
     def join(self, groups: Iterable[Sequence[str]]) -> None:
-        """Have the name servers of each group be one, called by the first, as findings suggest it."""
+        """Make the name servers of each group one, with the id of the first, as findings suggest."""
         for name, *others in groups:
             for other in others:
                 self._take(other, name, "joined")
 
     def apply(self, days: Collection[dt.date]) -> set[dt.date]:
-        """Have all rows belong to the name servers whose addresses they were met at; `days` have new rows.
+        """Assign all rows to the name servers of the addresses at which they were recorded; `days` have new rows.
 
-        Nothing is committed. Returns further days whose rows have changed.
+        Commits nothing. Returns further days with changed rows.
         """
         if changed := self._renamed():
-            # What was carried through later days has changed as well.
+            # State that later days carry on has changed as well.
             changed = {day for day in (*days_of(self._warehouse.recorded()), *days, *changed) if day >= min(changed)}
         several = {*self.namesrv_of.values(), *self._renamed_ids}
         if several and (days or changed):
@@ -133,7 +133,7 @@ class Addresses:
     # -- rows that change --------------------------------------------------------------------------------------------------
 
     def _renamed(self) -> set[dt.date]:
-        """Have the rows belong to whom they do now; return the days on which some have changed."""
+        """Assign rows to their current name servers; return the days with changed rows."""
         before, now, warehouse = self._named, self.namesrv_of, self._warehouse
         moved = {addr for addr in before.keys() | now.keys() if before.get(addr, addr) != now.get(addr, addr)}
         ids = {before.get(addr, addr) for addr in moved}
@@ -158,7 +158,7 @@ class Addresses:
 
 
 def _told_once(warehouse: Warehouse, names: Collection[str], first: dt.date) -> set[dt.date]:
-    """Have each fact since `first` about the life of name servers that have several addresses count once; return days changed."""
+    """Count each fact since `first` about the life of name servers with several addresses once; return the changed days."""
     is_life = pc.field("kind").isin([*_LIFE, *(f"address_{kind}" for kind in _LIFE)])
     columns = ["namesrv_id", "namesrv_addr", "seq", "event_id", "kind", "properties", "day"]
     days: set[dt.date] = set()
@@ -168,7 +168,7 @@ def _told_once(warehouse: Warehouse, names: Collection[str], first: dt.date) -> 
         lives = [fact["kind"] for fact in facts if fact["day"] < first and fact["kind"] in _LIFE[:3]]
         fresh = [fact for fact in facts if fact["day"] >= first]
         told = {fact["day"] for fact in fresh if "stop" in fact["kind"] or "gap" in fact["kind"]}
-        answered = dict[str, list[int]]()  # by address the positions at which it answered on these days
+        answered = dict[str, list[int]]()  # positions of answers on these days, by address
         for table in (bronze.ROUTE_OBSERVATIONS, bronze.HEARTBEATS, bronze.REGISTRATIONS) if told else ():
             of_days = {
                 file.day
@@ -189,7 +189,7 @@ def _told_once(warehouse: Warehouse, names: Collection[str], first: dt.date) -> 
 
 
 def note_renamed(warehouse: Warehouse, addresses: Addresses, days: Collection[dt.date]) -> None:
-    """Note in `sources` that rows of `days` have other ids now although no file was read: the days are to be replayed."""
+    """Note in `sources` that rows of `days` have new ids although no file was read, so that these days are replayed."""
     said = f"{warehouse.run_id} {sorted(addresses.namesrv_of.items())}"
     row = {
         "content_sha256": hashlib.sha256(said.encode()).hexdigest(),
@@ -210,7 +210,7 @@ def _namesrv_of(rows: Iterable[Values]) -> dict[str, str]:
 
 
 def _place(warehouse: Warehouse, names: Collection[str], day: dt.date) -> None:
-    """Have no two events of a day of name servers with several addresses stand at one position."""
+    """Give events of a day, of name servers with several addresses, distinct positions."""
     own = pc.field("namesrv_id").isin(sorted(names))
     while True:
         rows = (warehouse.rows(table, [day], ["namesrv_id", "seq"], own) for table in bronze.EVENT_TABLES)
@@ -231,7 +231,7 @@ def _set(
     values: Mapping[str, Any],
     by: str = "event_id",
 ) -> set[dt.date]:
-    """Set one column of rows by another one of theirs; return the days on which some have changed."""
+    """Set one column of rows, looked up by another column of theirs; return the days with changed rows."""
     new = pa.table({"key": list(values), "new": list(values.values())})
     days: set[dt.date] = set()
     for file in files:
@@ -247,17 +247,17 @@ def _set(
     return days
 
 
-# -- gaps that are filled ----------------------------------------------------------------------------------------------
+# -- filling gaps ------------------------------------------------------------------------------------------------------
 
 _GAPS = ("recording_gap", "address_recording_gap")
 _SHORTEST_NS = CHANNEL_MAX_IDLE_MS * NS_PER_MS + RECORDING_GAP_NS
 
 
 def fill_gaps(warehouse: Warehouse, days: Collection[dt.date]) -> set[dt.date]:
-    """Have gaps in which `days` have rows by now be what is left of them; return the days on which facts have changed.
+    """Shorten gaps in which `days` now have rows to what is left of them; return the days with changed facts.
 
-    That is the time before what came late, and behind it, if it is longer than a minute; and what reading both at once would
-    have called a gap. Nothing is committed.
+    Left are the times before and after the late rows, if longer than a minute, and any gap that reading both at once would have
+    noted. Commits nothing.
     """
     table, changed = bronze.NAMESRV_EVENTS, set[dt.date]()
     if not days:
@@ -265,7 +265,7 @@ def fill_gaps(warehouse: Warehouse, days: Collection[dt.date]) -> set[dt.date]:
     first = min(days) - dt.timedelta(days=warehouse.conf.late_limit_days)
     looked_at = {file.day for file in warehouse.files(table) if file.day is not None and first <= file.day <= max(days)}
     gaps = list(rows_of(warehouse.rows(table, looked_at, filter=pc.field("kind").isin(_GAPS[:1]))))
-    # Gaps may lie over each other, and what is left of two begin behind the same event.
+    # Gaps may overlap, and the remainders of two may begin after the same event.
     taken = {(gap["namesrv_id"], gap["seq"]) for gap in gaps}
     for gap in gaps:
         is_step = _until_ns(gap) - gap["seq"] <= SMALL_HOLE_NS
@@ -283,7 +283,7 @@ def _until_ns(gap: Mapping[str, Any]) -> int:
 
 
 def _seen_in(warehouse: Warehouse, gap: Mapping[str, Any]) -> list[int]:
-    """Return the positions of what was recorded of the name server in a gap, in order."""
+    """Return the positions of a name server's recorded events in a gap, in order."""
     until = _until_ns(gap)
     within = (pc.field("namesrv_id") == gap["namesrv_id"]) & (pc.field("seq") > gap["seq"]) & (pc.field("seq") < until)
     first, last = gap["day"], day_of(until // NS_PER_US)
@@ -300,7 +300,7 @@ def _seen_in(warehouse: Warehouse, gap: Mapping[str, Any]) -> list[int]:
 
 
 def _left_of(gap: Mapping[str, Any], seen: list[int], taken: set[tuple[str, int]]) -> list[dict[str, Any]]:
-    """Return the rows of what is left of a gap, at positions of name servers that are not `taken`, and take these."""
+    """Return the rows for what is left of a gap, at positions not in `taken`, and add these to it."""
     rows, edges = [], (gap["seq"], _until_ns(gap))
     for begin, end in pairwise([edges[0], *seen, edges[1]]):
         if end - begin <= (RECORDING_GAP_NS if begin == edges[0] or end == edges[1] else _SHORTEST_NS):
@@ -325,12 +325,12 @@ _PIECES = frozenset(reason.value for reason in PIECES)
 
 
 def ingest(warehouse: Warehouse, inputs: Sequence[str], passes: Passes | None = None) -> Ingested:
-    """Read `inputs`, files, folders or URLs, into the bronze tables of the warehouse; return what was read.
+    """Read `inputs` (files, folders or URLs) into the bronze tables of the warehouse; return the result.
 
-    `passes`: who calls the tasks that read and write; None: this process.
+    `passes`: runs the tasks that read and write; None: this process.
 
-    Raises ClockError if all there was to read were files without order; GateError, before
-    anything is committed, if a frame is unaccounted for.
+    Raises ClockError if the input was only files without order; GateError, before anything is committed, if a frame is
+    unaccounted for.
     """
     with given_files(warehouse, inputs, passes or InProcess()) as given:
         result = read(warehouse, given, passes)
@@ -339,7 +339,7 @@ def ingest(warehouse: Warehouse, inputs: Sequence[str], passes: Passes | None = 
 
 
 def commit_read(warehouse: Warehouse, result: Ingested) -> None:
-    """Commit what was read. Raises ClockError if all there was to read were files without order."""
+    """Commit what was read. Raises ClockError if the input was only files without order."""
     warehouse.commit(IN_ORDER)
     if result.unordered and not result.events + result.observations + result.duplicates:
         raise ClockError(f"{'; '.join(result.errors)}. Nothing could be used: the captures' clocks jump back too far")
@@ -352,10 +352,10 @@ def read(
     refused: Mapping[str, str] | None = None,
     waiting: Collection[str] = (),
 ) -> Ingested:
-    """Read what is new of the files, and commit nothing; see `ingest`.
+    """Read the new files without a commit; see `ingest`.
 
-    A file that breaks a rule is left out, and so are those that are `refused` already: digest and reason. `waiting`: runs of which
-    nothing is published, and what they have read is taken up; a file of theirs is no duplicate.
+    A file that breaks a rule is left out, as are `refused` files, given by digest with the reason. `waiting`: runs of which nothing
+    is published; their rows are used now, and their files do not count as duplicates.
     """
     left_out, runner = dict(refused or {}), passes or InProcess()
     if given.are_copies and not isinstance(runner, InProcess):
@@ -388,9 +388,9 @@ def read(
 def _read(
     warehouse: Warehouse, sources: Sequence[Source], result: Ingested, passes: Passes
 ) -> tuple[list[Values], dict[str, str], dict[str, str]]:
-    """Read files; return their rows for `sources`, and digests with reasons: of those that may not stay, and of refused logs.
+    """Read files; return their rows for `sources`, and digests with reasons of refused files, and of refused logs.
 
-    Of the first something was written, of the second nothing.
+    Rows of the former were written and must be discarded; of the latter nothing was written.
     """
     addresses = Addresses(warehouse)
     if not sources:
@@ -408,7 +408,7 @@ def _read(
         files = reading.read(sources)
         rows = [file.row for file in files]
         has_logs = any(source.is_log for source in sources)
-        # What is new is told by what is there, and gets its place beside it.
+        # Stored rows decide which rows are new, and where these are placed, so they are checked first.
         warehouse.hold(bronze.RECORDED_TABLES, staging.days)
         pa.default_memory_pool().release_unused()
         settle_staged(warehouse, staging, has_logs=has_logs)
@@ -420,7 +420,7 @@ def _read(
         return rows, wrong, reading.refused
     if (
         len(reading.foreign) == len(files) and not result.known_sources
-    ):  # beside others, as in a folder of logs, it is no error
+    ):  # beside other files, as in a folder of logs, it is no error
         result.errors += reading.foreign.values()
         reading.unused |= reading.foreign.keys()
     else:
@@ -433,7 +433,7 @@ def _read(
     result.days = sorted({*result.days, *addresses.apply(result.days)})
     result.days = sorted({*result.days, *fill_gaps(warehouse, result.days)})
     _upsert(warehouse, bronze.OPEN_STREAMS, reading.open_streams)
-    # Never beyond the run's own clock: else one event from the future would make everything after it too late.
+    # Never beyond the run's own clock: otherwise one event from the future would make all later ones too late.
     reached: dict[str, int] = {}
     for addr, us in sorted(lateness.latest_us.items(), key=itemgetter(1)):
         reached[addresses.namesrv_of.get(addr, addr)] = min(us, times.instant_us(warehouse.started))
@@ -447,10 +447,10 @@ def _read(
 
 
 def _refused(warehouse: Warehouse, staging: Staging, files: Sequence[ReadSource], result: Ingested) -> dict[str, str]:
-    """Return the digests of the files that are refused, and why; `files`: in the order in which they were read.
+    """Return the digests of files to refuse, with reasons; `files`: in the order in which they were read.
 
-    A file is refused if more of its frames or lines than the limits of the configuration let pass are in quarantine, copies too. If
-    not most of it could be read, its row for `sources` says so.
+    A file is refused if more of its frames or lines, copies included, are in quarantine than the configured limits allow. If less
+    than half of it could be read, its row for `sources` says so.
     """
     quarantined, starts = [Quarantined() for _ in files], [file.numbers.start for file in files]
     columns = ["_n", "reason", "source_offset", "detail"]
@@ -479,7 +479,7 @@ def _refused(warehouse: Warehouse, staging: Staging, files: Sequence[ReadSource]
 
 
 def join_addresses(warehouse: Warehouse, groups: Sequence[Sequence[str]]) -> None:
-    """Have the name servers of each group be one, called by the first; the days of their rows are to be replayed."""
+    """Make the name servers of each group one, with the id of the first, and mark the days of their rows for replay."""
     addresses = Addresses(warehouse)
     addresses.join(groups)
     note_renamed(warehouse, addresses, addresses.apply(()))
@@ -509,7 +509,7 @@ def _fresh_sources(warehouse: Warehouse, given: Given, result: Ingested, waiting
 
 
 def _upsert(warehouse: Warehouse, table: Table, rows: Sequence[dict[str, Any]]) -> None:
-    """Have `rows` in a small table, which is not cut by day, instead of those with their keys."""
+    """Write `rows` into a small table that is not cut by day, in place of those with their keys."""
     if rows:
         added, key = table_of(rows, table, ingest_run=warehouse.run_id), table.key[0]
         others = warehouse.rows(table, filter=~pc.field(key).isin(added[key]))

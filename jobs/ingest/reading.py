@@ -1,4 +1,4 @@
-"""Files of a run through their readers into the staging area, and what reading them counts."""
+"""Reading of a run's files into the staging area, and its counts."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from schemas import bronze
 
 
 class Part(NamedTuple):
-    """What a task is to read: a part of a file, of which the lines begin from `start` up to `stop`.
+    """Work of one task: the lines of a file that begin from `start` up to `stop`.
 
-    It writes what it finds into files that begin with `name`. `told`: of a name server's own log, which is one part.
+    The task writes its rows into files whose names begin with `name`. `told`: set for a name server's own log, which is one part.
     """
 
     path: Path
@@ -44,7 +44,7 @@ class Part(NamedTuple):
     told: Told | None = None
 
     def blocks(self) -> Iterator[Block]:
-        """Yield what is in it."""
+        """Yield the blocks of the part."""
         if self.told is not None:
             return read_log(self.path, self.told)
         return read_blocks(self.path, self.start, self.stop)
@@ -52,12 +52,11 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class ReadBlock:
-    """What a block of lines holds: files of rows by table.
+    """Result of reading a block of lines: files of rows by table.
 
-    `first`, `count`: the number of its first line in its part, and how many there are; `numbers`: of rows and lines together,
-    from 1. `ignored`: as of its `Block`.
-    `times`: of the effects of its rows. `days`: on which something was received or took effect. `stated`: addresses that are said
-    to be another one of a name server. `refused`: lines that are no events.
+    `first`, `count`: number of its first line within its part, and number of lines; `numbers`: count of row and line numbers, from
+    1. `ignored`: as in its `Block`. `times`: effect times of its rows. `days`: days on which its rows were received or took effect.
+    `stated`: name server by address, where lines state another address of one. `refused`: lines that are no events.
     """
 
     first: int
@@ -73,7 +72,7 @@ class ReadBlock:
 
 
 def parts_of_logs(sources: Sequence[Source], run: Run, told: Told | None) -> Iterator[Part]:
-    """Yield the parts of logs, file after file: of an event log that is not compressed each block is one."""
+    """Yield the parts of logs, file after file: each block of an uncompressed event log is a part, any other log is one part."""
     for number, source in enumerate(sources):
         if source.kind != "event_log":
             yield Part(source.path, 0, None, f"log-{number}", run, told or NOT_TOLD)
@@ -86,7 +85,7 @@ def parts_of_logs(sources: Sequence[Source], run: Run, told: Told | None) -> Ite
 
 
 def read_part(part: Part) -> tuple[list[ReadBlock], str | None]:
-    """Write what the lines of a part of an event log say; return its blocks, in order, and why it was not read to its end."""
+    """Write the rows of a part's lines; return its blocks, in order, and why it was not read to its end."""
     blocks = UntilItStops(part.blocks())
     found = [_written(part, f"{part.name}-{number}", block) for number, block in enumerate(blocks)]
     return found, None if blocks.stopped is None else str(blocks.stopped)
@@ -123,7 +122,7 @@ def _written(part: Part, name: str, block: Block) -> ReadBlock:
 
 
 def _is_part(row: AnyRow, part: Part) -> bool:
-    """Return whether a row stands for no line: a topic table is a part of its registration's, a fact about a log of none."""
+    """Return whether a row has no line of its own: a topic table belongs to its registration's, a fact about a log to none."""
     return row.table == bronze.TOPIC_CONFIGS_TABLE.name or (part.told is not None and is_fact(row))
 
 
@@ -134,7 +133,7 @@ def _number(row: AnyRow, block: Block) -> int:
 
 
 def _placed(row: AnyRow, line: int) -> AnyRow:
-    """Return a row as it is of a line of its file, or of its part."""
+    """Return a row with another line number: within its file instead of its part."""
     if isinstance(row, FrameRow):
         return row._replace(source_offset=line)
     values = row.values
@@ -142,20 +141,20 @@ def _placed(row: AnyRow, line: int) -> AnyRow:
 
 
 _WORTH_ASKING = 4 << 20
-"""Bytes of files that are read sooner than others have been asked to."""
+"""Below this many bytes this process reads the files itself: tasks would take longer to start."""
 _OF_A_BROKER = (
-    "{}: {:,} of {:,} lines tell what a broker told name servers: no rows. A broker does not write down when a name server "
-    "forgets it, so nothing could be said to hold; namesrv.log shows that (docs/recording.md)"
+    "{}: {:,} of {:,} lines tell what a broker told name servers: no rows. A broker does not log when a name server "
+    "forgets it, so its log cannot show what held; namesrv.log does (docs/recording.md)"
 )
 
 
 class Reading:
-    """Reads files of one run, series of captures and parts of event logs by tasks: their rows go into the staging area.
+    """Reads files of one run into the staging area; tasks read series of captures and parts of event logs.
 
-    Afterwards `open_streams` has the rows that say where reading stopped in each address's connections, `stated` whose addresses
-    event logs say that some are, `unused` the digests of the files that show no name server, which may be given again,
-    `foreign` those of logs that nobody asked for, and what they are, and `refused` those of event logs of which too much is no
-    event, and why: of them nothing is staged.
+    Afterwards `open_streams` has rows with the place where reading stopped in each address's connections, `stated` the name servers
+    of addresses as event logs state them, `unused` the digests of files without a name server, which may be given again.
+    `foreign` has the digests of logs that are of no use here, with the reason. `refused` has those of event logs with too many
+    lines that are no events, with the reason; none of their rows is staged.
     """
 
     def __init__(
@@ -170,7 +169,7 @@ class Reading:
         self.foreign: dict[str, str] = {}
 
     def read(self, sources: Sequence[Source]) -> list[ReadSource]:
-        """Read the files, which are in order of time; return those that are not refused as they were read."""
+        """Read the files, which are in order of time; return the accepted ones in the order in which they were read."""
         noted = [*self._read_logs([source for source in sources if source.kind in ("event_log", "broker_log")])]
         noted += self._read_captures([source for source in sources if source.kind == "capture"])
         noted += self._beside_captures([source for source in sources if source.kind == "namesrv_log"])
@@ -180,11 +179,11 @@ class Reading:
         return noted
 
     def _runner(self, sources: Sequence[Source]) -> Passes:
-        """Return who reads files: this process, if that takes less time than to ask others."""
+        """Return the passes that read the files: this process for small files, since tasks would take longer to start."""
         return self._passes if sum(source.bytes for source in sources) >= _WORTH_ASKING else InProcess()
 
     def _beside_captures(self, logs: Sequence[Source]) -> Iterator[ReadSource]:
-        """Read a name server's own logs, unless captures show it, and so more: of what a log tells, silence ends nothing."""
+        """Read a name server's own logs, unless captures show it: they show more, and for a log silence does not end a lease."""
         told, namesrv_of = self._warehouse.conf.log, self._staging.run.namesrv_of
         streams = [*self.open_streams, *rows_of(self._warehouse.rows(bronze.OPEN_STREAMS, columns=["namesrv_addr"]))]
         captured = {namesrv_of.get(row["namesrv_addr"], row["namesrv_addr"]) for row in streams} if logs else set()
@@ -192,22 +191,20 @@ class Reading:
             yield from self._read_logs(logs)
             return
         for source in logs:
-            self.foreign[source.sha256] = (
-                f"{source.path.name}: not read, since captures show {told.namesrv_id}, and more of it"
-            )
+            self.foreign[source.sha256] = f"{source.path.name}: not read, since captures show more of {told.namesrv_id}"
             yield ReadSource(source, source.row(), range(self._staging.count + 1, self._staging.count + 1))
 
     # -- captures ------------------------------------------------------------------------------------------------------
 
     def _read_captures(self, sources: Sequence[Source]) -> list[ReadSource]:
-        """Read captures, each series by a task; return them in order of time.
+        """Read captures, a task for each series; return them in order of time.
 
-        Series that turn out to show the same name server are read as one: a second time, since nothing else tells what both saw.
+        Series that turn out to show the same name server are read again as one, since only that tells what both have recorded.
         """
         runner, before = self._runner(sources), self._before()
         work = series_in(sources, self._staging.run, before)
         if len(work) == 1 and not isinstance(runner, InProcess) and not is_meant_for_cluster():
-            runner = InProcess()  # another process of this machine would be no sooner
+            runner = InProcess()  # for one series another process of this machine would not be faster
             runner.share = self._passes.share
         done: list[tuple[Series, ReadSeries]] = []
         while work:
@@ -243,7 +240,7 @@ class Reading:
         )
 
     def _taken(self, series: Series, found: ReadSeries) -> Iterator[ReadSource]:
-        """Take in what a series gave; yield its files."""
+        """Add the result of a series to that of the run; yield its files."""
         result, tally, first = self._result, found.tally, self._staging.reserve(found.count)
         self._staging.add_files(found.files, found.days, first - 1, 0)
         self._lateness.add(found.latest_us, found.refused)
@@ -266,7 +263,7 @@ class Reading:
     # -- event logs ----------------------------------------------------------------------------------------
 
     def _read_logs(self, sources: Sequence[Source]) -> Iterator[ReadSource]:
-        """Read event logs, parts of them by tasks; yield those that are not refused."""
+        """Read event logs in parts, by tasks; yield the accepted ones."""
         parts = list(parts_of_logs(sources, self._staging.run, self._warehouse.conf.log))
         read = self._runner(sources).each(read_part, parts)
         of_path = groupby(zip(parts, read, strict=True), key=lambda pair: pair[0].path)
@@ -277,7 +274,7 @@ class Reading:
                 yield ReadSource(source, row, range(first, self._staging.count + 1))
 
     def _read_log(self, source: Source, parts: Sequence[tuple[Part, list[ReadBlock], str | None]]) -> Values | None:
-        """Take in the parts of one event log, which come in their order, unless it is refused."""
+        """Add the parts of one event log, which are in order, to the result of the run, unless the log is refused."""
         lateness, staging, name = self._lateness, self._staging, source.path.name
         lateness.begin_file()
         found, line, frames = Quarantined(), 1, 0
@@ -290,9 +287,9 @@ class Reading:
             return None
         refused_before, line, ignored = lateness.refused[Reason.CLOCK_WENT_BACK], 1, Counter[str]()
         for part, blocks, _ in parts:
-            once_more = enumerate(part.blocks())  # as far as blocks are not in order
+            once_more = enumerate(part.blocks())  # read again as far as blocks are out of order
             for number, block in enumerate(blocks):
-                # `line`: the number that the first line of the block has in its file.
+                # `line`: the number of the block's first line within its file.
                 first = staging.reserve(block.numbers)
                 if lateness.all_in_order(block.times):
                     staging.add_files(block.files, block.days, first - 1, line - block.first)
@@ -317,6 +314,6 @@ class Reading:
         if of_broker := ignored[BROKER_LINES]:
             self._result.left_out.append(_OF_A_BROKER.format(name, of_broker, frames))
         elif 0 < ignored[OTHER_LINES] == frames:
-            self.foreign[source.sha256] = f"{name}: none of its {frames:,} lines tells what a name server knew"
+            self.foreign[source.sha256] = f"{name}: none of its {frames:,} lines shows what a name server knew"
         self._result.frames += frames
         return source.row(frames, error=error)

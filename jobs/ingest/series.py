@@ -1,4 +1,4 @@
-"""Captures, a recording point at a time: its files in their order by one task, with what is open carried from one to the next."""
+"""Captures by recording point: one task reads the files of a point in order, and carries open connections to the next file."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ from namesrv_wire.streams.tcp import Stream
 from schemas import bronze
 
 _PEEKED_PACKETS = 2_000
-"""Packets of a capture in which its name servers show up; brokers and clients ask at least every 30 seconds."""
+"""Packets in which a capture's name servers show up; brokers and clients send requests at least every 30 seconds."""
 _PEEKED_FILES = 8
 OVERLAP_NS = 1_000_000_000
-"""Captures that follow each other may overlap by this much: what is there twice is known by its numbers."""
+"""Overlap that consecutive captures may have; sequence numbers identify packets that are in both."""
 _ADJACENT = 1 << 16
-"""So many bytes before where a file begins a connection is in the file that was recorded before it."""
+"""A connection at most this many bytes before the beginning of a file belongs to the file recorded before it."""
 _NEAR = 64 << 20
-"""So many bytes from what is known of it a connection is the same one; what a port's next connection has is anywhere."""
+"""Within this many bytes of its known place a connection counts as the same; the port's next connection begins anywhere."""
 
 
 class Bearing(Enum):
-    """Where a capture lies. AGAIN: it begins with what was read and goes on; EARLIER: its connections are those of then.
+    """Order of a capture and what was read. AGAIN: it begins with packets that were read, and goes on. EARLIER: it comes before.
 
-    BETWEEN: earlier, too, and of connections that were read before or behind it: what lies in times that were read comes again.
-    STEPPED: its connections say that it was recorded behind what was read, or before, and its times the opposite.
+    BETWEEN: earlier, too, with connections read before or after it: packets at times that were read are repeats.
+    STEPPED: its connections show that it was recorded after (or before) what was read, but its times show the opposite.
     """
 
     BEHIND = "behind"
@@ -64,9 +64,9 @@ class Bearing(Enum):
 
 
 def peek(path: Path, vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS, until_us: int | None = None) -> list[Segment]:
-    """Return the first segments of a capture; none if it cannot be read, since its reader says what is wrong with it.
+    """Return the first segments of a capture; none if it cannot be read (its reader reports why).
 
-    `until_us`: of those that do not lie after the clock of who reads.
+    `until_us`: leave out segments after this time, the reader's own clock.
     """
     last_ns = None if until_us is None else until_us * NS_PER_US
     recorded = UntilItStops(read_capture(path, None, vxlan_ports))
@@ -74,12 +74,12 @@ def peek(path: Path, vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS, until_u
 
 
 def _sent(segment: Segment) -> tuple[int, bytes]:
-    """Return what an address translation leaves of a segment."""
+    """Return the parts of a segment that an address translation does not change."""
     return segment.seq, segment.payload
 
 
 def beginnings(peeked: Sequence[Segment]) -> dict[tuple[str, str], Stream]:
-    """Return the directions of connections that were open before a file began, as it began, by source and destination."""
+    """Return the streams of connections that were open before a file began, at its beginning, by source and destination."""
     found, opened = dict[tuple[str, str], Stream](), set[tuple[str, str]]()
     for segment in peeked:
         flow = (segment.src, segment.dst)
@@ -99,13 +99,13 @@ def bearing_of(
     begun: Mapping[tuple[str, str], Stream] | None = None,
     vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS,
 ) -> Bearing:
-    """Return how a capture lies to what `transcript` was fed, by its first segments, or by all of it (`path`) if need be.
+    """Return the position of a capture relative to what `transcript` was fed, by its first segments, or by the whole file `path`.
 
-    `read`: when captures that were read begin and end; `begun`: where connections were as these began.
+    `read`: begin and end of each capture that was read; `begun`: streams at the beginning of these captures.
 
-    A connection that both have seen says which was recorded first. One that begins before the end of what is known of a name
-    server goes on all the same if its connections do: their clock went back. If they are where they were before, in the time
-    of a capture that was read, they come again. A clock that went back behind all that was read has no order with it.
+    A connection that is in both shows which was recorded first. A capture that begins before the known end of a name server, but
+    continues its connections, comes after it: the clock went back. If the connections are at earlier bytes, at a time that another
+    capture covers, the capture is a repeat. If the clock went back behind everything that was read, times give no order.
     """
     last_ns = transcript.last_time_ns()
     if not any(end in last_ns for segment in peeked for end in (segment.src, segment.dst)):
@@ -125,13 +125,13 @@ def bearing_of(
         return Bearing.STEPPED if first_ns < min((first for first, _ in read), default=0) else Bearing.BEHIND
     if before > again and is_read:
         return Bearing.STEPPED
-    if again and is_read and _read_from(first_ns, read) >= max(last for _, last in read):
+    if again and is_read and _read_up_to(first_ns, read) >= max(last for _, last in read):
         return Bearing.AGAIN
     return Bearing.BETWEEN if read and again + before else Bearing.EARLIER
 
 
-def _read_from(first_ns: int, read: Iterable[tuple[int, int]]) -> int:
-    """Return until when everything from `first_ns` on was read: a capture that comes late may fill a hole behind that."""
+def _read_up_to(first_ns: int, read: Iterable[tuple[int, int]]) -> int:
+    """Return the time up to which everything from `first_ns` on was read: a late capture may fill a hole after it."""
     until = first_ns
     for first, last in sorted(read):
         if first <= until + BEAT_NS:
@@ -142,15 +142,15 @@ def _read_from(first_ns: int, read: Iterable[tuple[int, int]]) -> int:
 def _places(
     segments: Iterable[Segment], transcript: Transcript, begun: Mapping[tuple[str, str], Stream], *, is_early: bool
 ) -> Counter[Bearing]:
-    """Return how many directions of known connections are behind what is known of them, in it, or before.
+    """Return how many directions of known connections are after, within, or before their known bytes.
 
-    If a capture `is_early`, one that goes on at a later time than its last says nothing: it may have ended in between.
+    If a capture `is_early`, a direction that goes on at a later time than its last does not count: it may have ended between.
     """
     first, reached = dict[tuple[str, str], tuple[int, int]](), dict[tuple[str, str], tuple[int, int]]()
     for segment in segments:
         flow, size = (segment.src, segment.dst), len(segment.payload)
         place = transcript.place_of(segment) if size else None
-        if size and place is None and flow in begun:  # it may have ended, and be forgotten
+        if size and place is None and flow in begun:  # it may have ended, and the transcript no longer has it
             ahead = begun[flow].ahead(segment.seq)
             place = (ahead, ahead - 1, 0) if -_ADJACENT < ahead < 0 else None
         if place is not None and is_early and flow not in first and place[1] >= 0 and segment.time_ns >= place[2]:
@@ -165,7 +165,7 @@ def _places(
 
 
 def until_ns(segment: Segment, last_ns: Mapping[str, int]) -> int:
-    """Return the time before which a segment of its name server was read, with `last_ns` as the end; 0 if of none."""
+    """Return the time up to which a segment's name server was read, by `last_ns`; below 0 if it belongs to none."""
     last = last_ns.get(segment.dst) or last_ns.get(segment.src) or 0
     return last - OVERLAP_NS
 
@@ -178,12 +178,12 @@ _NAMESRV_PORT = 9876
 
 @dataclass(frozen=True)
 class Before:
-    """What is known of name servers before a run, as far as reading needs it.
+    """State of name servers before a run, as far as reading needs it.
 
-    `root`, `open_streams`: the files that say where reading stopped in their connections. `ranges`: when captures that were read
-    begin and end, in nanoseconds. `known_from`: the position from which each address is known; `observed_from`: the first event of
-    one, if that says that its recording began in mid-life. `watermarks_us`: the latest time of each. `until_us`: nothing that is
-    recorded by now is later. `host`: the machine that has found the files.
+    `root`, `open_streams`: files with the place where reading stopped in their connections. `ranges`: begin and end of captures
+    that were read, in nanoseconds. `known_from`: the position from which each address is known; `observed_from`: the first event of
+    each address, if it says that recording began while it was running. `watermarks_us`: the latest time of each. `until_us`:
+    nothing recorded by now is later. `host`: the machine that found the files.
     """
 
     conf: PipelineConf
@@ -198,7 +198,7 @@ class Before:
 
 
 class Series(NamedTuple):
-    """Captures of one recording point, in the order of their first packets, and what tells its files from those of others."""
+    """Captures of one recording point, in the order of their first packets; `number` distinguishes its staged files."""
 
     number: int
     sources: Sequence[Source]
@@ -208,10 +208,10 @@ class Series(NamedTuple):
 
 @dataclass(slots=True)
 class ReadSeries:
-    """What a series gave: files of staged rows by table, and facts.
+    """Result of reading a series: files of staged rows by table, and facts.
 
-    `rows`: of its files for `sources`, each with how many staged rows there were behind it. `namesrvs`: the addresses of the name
-    servers that it shows. `open_streams`: rows that say where reading stopped. `unused`: digests of captures that show none.
+    `rows`: rows for `sources`, each with the number of staged rows up to the end of that file. `namesrvs`: addresses of the name
+    servers in it. `open_streams`: rows with the place where reading stopped. `unused`: digests of captures without a name server.
     """
 
     count: int = 0
@@ -231,8 +231,8 @@ class ReadSeries:
 def series_in(sources: Sequence[Source], run: Run, before: Before) -> list[Series]:
     """Return the series of captures, which are in order of time.
 
-    A series are files of one folder with equal headers, and equal texts that the pattern of the configuration finds in their names.
-    Such as show the same name server in their first packets are one: what both saw of it is told apart packet by packet.
+    Files of one folder with equal headers, and equal matches of the configured pattern in their names, are a series. Series whose
+    first packets show the same name server are joined, because only packets can tell what both have recorded.
     """
 
     def point(source: Source) -> tuple[str, str, str]:
@@ -247,7 +247,7 @@ def series_in(sources: Sequence[Source], run: Run, before: Before) -> list[Serie
 
 
 def joined_by(points: Sequence[Sequence[Source]], namesrvs: Sequence[set[str]]) -> list[list[Source]]:
-    """Return series of which those with a name server in common are one, each in order of time."""
+    """Return series, joined where they have a name server in common, each in order of time."""
     found: list[tuple[list[Source], set[str]]] = []
     for files, own in zip(points, namesrvs, strict=True):
         with_own = [of for of in found if not of[1].isdisjoint(own)]
@@ -259,14 +259,14 @@ def joined_by(points: Sequence[Sequence[Source]], namesrvs: Sequence[set[str]]) 
 
 
 def _clients_in(peeked: Iterable[Segment], run: Run, before: Before) -> dict[str, set[str]]:
-    """Return the addresses of the name servers that the first packets of a capture show, and the hosts of their clients."""
+    """Return the name servers' addresses in the first packets of a capture, with the hosts of their clients."""
     transcript = Transcript(*_known(before.conf, run.namesrv_of))
     transcript.feed(peeked, "its first packets")
     return transcript.clients()
 
 
 def read_series(series: Series) -> ReadSeries:
-    """Read a series, file after file. Raises UsageError where its files are not seen."""
+    """Read a series, file after file. Raises UsageError if this machine does not see its files."""
     unseen = [source.path for source in series.sources if not source.path.exists()]
     if unseen and socket.gethostname() != series.before.host:
         raise UsageError(
@@ -277,7 +277,7 @@ def read_series(series: Series) -> ReadSeries:
 
 
 class _Reader:
-    """Reads the files of a series: their rows go past the judge of their times into files of its own."""
+    """Reads the files of a series into staged files of its own; each row's time is checked on the way."""
 
     def __init__(self, series: Series) -> None:
         before, run = series.before, series.run
@@ -288,27 +288,27 @@ class _Reader:
         known = _known(before.conf, run.namesrv_of)
         self._transcript = Transcript(*known, {row["namesrv_addr"]: row["state"] for row in streams})
         self._carried_ns = self._transcript.last_time_ns()
-        # Captures that go back behind what was read: connections that are open now are not those of then.
+        # For captures from before what was read: the connections that are open now are not those of that time.
         self._earlier = Transcript(*known)
         self._ranges = list(before.ranges)
         self._held_of, self._held = self._transcript, list[tuple[Segment, str]]()
-        """The end of the capture before, between which the beginning of the next may belong, and the transcript of both."""
+        """End of the previous capture, among which the next one's first segments may belong; and the transcript of both."""
         self._ends: dict[Path, int] = {}
-        """When the captures that were read end."""
+        """End time of each capture that was read."""
         self._stats: dict[str, CaptureStats] = {}
-        """What was met in each capture."""
+        """Statistics of each capture."""
         self._again: dict[str, int] = {}
-        """How many packets of each were read from another one."""
+        """Number of packets of each capture that were read from another one."""
         self._begun: dict[tuple[str, str], Stream] = {}
         self._peek = lru_cache(_PEEKED_FILES)(self._peeked)
         self._ahead, self._ahead_rows = 0, list[Row]()
-        """How many packets of a capture lie after the clock of who reads it, and quarantine rows for them."""
+        """Number of packets of a capture after the reader's clock, and quarantine rows for them."""
         self._all, self._behind = max(1, sum(source.bytes for source in series.sources)), 0
-        """Bytes of all files, and of those that are read."""
+        """Bytes of all files, and of those that are done."""
         self._found = ReadSeries()
 
     def read(self) -> ReadSeries:
-        """Return what the files gave."""
+        """Return the result of all files."""
         found, transcripts = self._found, (self._transcript, self._earlier)
         for source, following in pairwise([*self._series.sources, None]):
             assert source is not None
@@ -321,7 +321,7 @@ class _Reader:
             found.tally.add(transcript.counts)
             found.namesrvs |= transcript.shown()
         gaps = self._earlier.end_beside(self._before.known_from)
-        known_from = self._before.known_from  # of whom is known what was before, the recording began there no more
+        known_from = self._before.known_from  # where earlier times are known now, the recording no longer begins
         ended = {(gap.values["namesrv_id"], gap.values["seq"]) for gap in gaps}
         begun = sorted(of for of, seq in ended if seq < known_from[of] and of in self._before.observed_from)
         revoked = [
@@ -329,7 +329,7 @@ class _Reader:
         ]
         self._add(self._earlier, [*gaps, *revoked])
         for source, (row, _) in zip(self._series.sources, found.rows, strict=True):
-            self._tell_left_out(source, row)
+            self._report_left_out(source, row)
         last_ns = self._transcript.last_time_ns()
         states = self._transcript.carry(
             {name for name, ns in last_ns.items() if name in found.namesrvs or self._carried_ns.get(name) != ns}
@@ -349,13 +349,13 @@ class _Reader:
         return found
 
     def _peeked(self, source: Source) -> list[Segment]:
-        """Return the first segments of a capture, which its neighbours are held against, too."""
+        """Return the first segments of a capture, cached, since neighbouring captures are compared with them."""
         return peek(source.path, self._conf.vxlan_ports, self._before.until_us)
 
     def _read(self, source: Source, peeked: Sequence[Segment], following_ns: int) -> Values:
         """Read a capture; return its row for `sources`, with the reason if reading stopped early.
 
-        `peeked`: its first segments; `following_ns`: when the next capture begins.
+        `peeked`: its first segments; `following_ns`: the begin of the next capture.
         """
         self._lateness.begin_file()
         name, vxlan_ports = source.path.name, self._conf.vxlan_ports
@@ -368,7 +368,7 @@ class _Reader:
         transcript.go_on_in(name, peeked)
         last_ns = self._transcript.last_time_ns()
         if bearing is Bearing.STEPPED:
-            # It says nothing of times in which another one was read, although it was recorded before or behind that.
+            # It was recorded before or after the other one, so it shows nothing about the times that the other one covers.
             later = [first for first, last in self._ranges if last >= source.first_time_ns]
             if later:
                 self._earlier.taken(endpoints & last_ns.keys(), min(later), max(last_ns.values()))
@@ -377,7 +377,7 @@ class _Reader:
         self._held_of = transcript
         row = self._read_capture(source, self._known(bearing, last_ns, covered), following_ns)
         if bearing is Bearing.STEPPED:
-            # The clock went back between the capture and what was read: what has the earlier times came later.
+            # The clock went back between this capture and what was read: the one with the earlier times was recorded later.
             first_ns = min(first for first, _ in self._ranges)
             is_later = source.first_time_ns < first_ns
             of, until = (self._earlier, first_ns) if is_later else (self._transcript, source.first_time_ns)
@@ -391,16 +391,16 @@ class _Reader:
         if covered:
             count, told_of = self._again.get(name, 0), " and ".join(sorted(covered))
             self._found.left_out.append(
-                f"{name}: {count:,} packets of {told_of}, of whose clients another capture of that time shows more"
+                f"{name}: {count:,} packets of {told_of}: another capture of that time shows more of its clients"
             )
         return row
 
     def _covered(self, source: Source, peeked: Sequence[Segment]) -> frozenset[str]:
-        """Return the name servers of which another capture has the same connections and those of as many more hosts at that time.
+        """Return the name servers that another capture of that time covers: the same connections, and at least twice as many hosts.
 
-        This one was recorded near some of these, before an address translation maybe, the other one where the name server is.
+        This capture was recorded near some of those hosts, maybe before an address translation; the other one at the name server.
         """
-        # Of rotated files the next one may begin a little before the end of the one before.
+        # With rotated files the next one may begin a little before the end of the previous one.
         middle_ns, last_ns = (peeked[at].time_ns if peeked else 0 for at in (len(peeked) // 2, -1))
         beside = [
             other
@@ -422,14 +422,14 @@ class _Reader:
             same = [one for one in meanwhile if one.payload and _sent(one) in mine]
             for of, hosts in own.items():
                 seen = clients.get(of, set())
-                # Captures of several interfaces, or parted by clients, have nothing in common.
+                # Captures of several interfaces, or split by client, have no packets in common.
                 is_copy = hosts <= seen or any(of in (one.src, one.dst) for one in same)
                 if is_copy and len(seen) >= 2 * max(1, len(hosts)):
                     found.add(of)
         return frozenset(found)
 
     def _feed_held(self, until_ns: int = 0) -> None:
-        """Feed what is held in the order of its times: all of it, or what does not lie behind `until_ns` by a little."""
+        """Feed held segments in order of time: all, or those up to `until_ns` if later ones may still be disordered."""
         held = sorted(self._held, key=lambda of: of[0].time_ns)
         is_disordered = bool(held) and held[-1][0].time_ns - DISORDER_NS <= until_ns
         self._held = [of for of in held if is_disordered and of[0].time_ns > until_ns]
@@ -440,20 +440,20 @@ class _Reader:
     def _known(
         self, bearing: Bearing, read_until: Mapping[str, int], covered: frozenset[str]
     ) -> Callable[[Segment], bool] | None:
-        """Return what tells whether a segment of a capture that lies there was read before, or another one has it; None: none."""
+        """Return a test for segments that were read before, or that another capture covers; None if there are none."""
         if covered:
             return lambda segment: not covered.isdisjoint((segment.src, segment.dst))
         if bearing is Bearing.AGAIN:
             return lambda segment: segment.time_ns < until_ns(segment, read_until)
         if bearing is Bearing.BETWEEN:
-            ranges = list(self._ranges)  # their ends are told in microseconds
+            ranges = list(self._ranges)  # their ends are rounded to microseconds
             return lambda segment: any(first <= segment.time_ns < last + NS_PER_US for first, last in ranges)
         return None
 
     def _read_capture(self, source: Source, is_known: Callable[[Segment], bool] | None, following_ns: int) -> Values:
-        """Read a capture but for what its name servers have shown already, if there is such: `is_known`.
+        """Read a capture except for the segments that `is_known` recognizes.
 
-        Of its end is held what the next one, which begins at `following_ns`, may have something to come between.
+        The end of the capture is held back, since segments of the next one, which begins at `following_ns`, may belong in between.
         """
         transcript = self._held_of
         name, before, limit_days = source.path.name, replace(transcript.counts), self._lateness.limit_days
@@ -462,7 +462,7 @@ class _Reader:
         self._ahead, self._ahead_rows = 0, []
         segments = read_segments(source.path, stats, self._conf.vxlan_ports)
         read, end = UntilItStops(self._in_order(segments, source.path, limit_days)), list[list[Segment]]()
-        for some in _but_its_end(read, 0 if is_known else following_ns, end):
+        for some in _without_end(read, 0 if is_known else following_ns, end):
             if self._held:
                 first = bisect_right(some, max(segment.time_ns for segment, _ in self._held), key=_TIME)
                 self._held += ((segment, name) for segment in some[:first])
@@ -498,13 +498,13 @@ class _Reader:
             error = str(read.stopped)
         elif behind:
             error = (
-                f"{name}: the clock went back, and {behind:,} packets have times of which others were read: they have "
-                "no place (CLOCK_JUMP). With times set right it can be read again"
+                f"{name}: the clock went back, and {behind:,} packets have times at which others were read: they have "
+                "no place (CLOCK_JUMP). With corrected times the file can be read again"
             )
         elif cut:
             error = (
-                f"{name}: {cut:,} frames were cut, since the capture has kept {stats.kept_bytes:,} bytes of a packet at most; "
-                f"a snapshot length of {stats.longest_bytes:,} would have been enough. What headers show was read: "
+                f"{name}: {cut:,} frames were cut, since the capture kept at most {stats.kept_bytes:,} bytes of a packet; "
+                f"a snapshot length of {stats.longest_bytes:,} would have been enough. Only what headers show was read: "
                 "connections, how they ended, when name servers were up"
             )
         elif self._ahead:
@@ -513,15 +513,15 @@ class _Reader:
                 f"late.ahead_limit_minutes: see quarantine ({Reason.AHEAD_OF_CLOCK.value})"
             )
         row = source.row(frames, packets, last_ns, error)
-        # Unread is a file of which most frames were cut, or of which reading stopped in the first half.
+        # A file counts as unread if most of its frames were cut, or reading stopped in its first half.
         if 2 * cut > frames + cut or 2 * _reached(source, stats, read.stopped) < source.bytes:
             row["verdict"] = bronze.UNREAD
         return row
 
     def _in_order(self, found: Iterable[list[Segment]], path: Path, limit_days: int) -> Iterator[list[Segment]]:
-        """Yield segments up to one before which the clock goes back too far. Raises UnorderedError there.
+        """Yield segments up to the first before which the clock goes back too far. Raises UnorderedError there.
 
-        Those that lie after the reader's own clock are left out.
+        Segments after the reader's own clock are left out.
         """
         latest_ns = 0
         for some in found:
@@ -540,9 +540,9 @@ class _Reader:
             yield segments
 
     def _without_ahead(self, segments: list[Segment], name: str) -> list[Segment]:
-        """Return segments that do not lie after the clock of who reads them.
+        """Return the segments that are not after the reader's own clock.
 
-        A row stands for such segments that follow each other: of a capture whose clock was wrong there may be millions.
+        One quarantine row stands for a run of such segments: a capture with a wrong clock may have millions.
         """
         until_us = self._before.until_us
         if until_us is None or max(map(_TIME, segments), default=0) <= until_us * NS_PER_US:
@@ -563,8 +563,8 @@ class _Reader:
         return kept
 
     def _add(self, transcript: Transcript, rows: Sequence[AnyRow]) -> None:
-        """Add rows of captures, past the judge of their times."""
-        # Stands for the frames of a transcript, of which equal ones are one. Below 0: not the number of a line.
+        """Add rows of captures; each row's time is checked first."""
+        # Identifies the frames of a transcript, of which equal ones count once. Below 0, so that it is not a line number.
         number = -1 - 2 * self._series.number - (transcript is self._earlier)
         counted = transcript.counted_before  # events that an earlier run has counted
         of_frames: defaultdict[str, list[FrameRow]] = defaultdict(list)
@@ -580,10 +580,10 @@ class _Reader:
                 singly += of_frames.pop(namesrv_id)
         for row in singly:
             values = row.values
-            # A capture that goes back behind what was read begins somewhere, but in the middle of what is known.
+            # A capture from before what was read begins somewhere, but not in the middle of known time.
             is_beginning = transcript is self._earlier and values.get("kind") == "observed_from"
             if is_beginning and self._before.known_from.get(values["namesrv_id"], values["seq"]) < values["seq"]:
-                # What went on over its edge was read in two parts.
+                # Traffic across this edge was read in two parts.
                 until = gap_until(values["seq"], values["seq"] + NS_PER_MS)
                 told = {"kind": "recording_gap", "properties": until, "evidence": "what came before was read before"}
                 row = Row(row.table, {**values, **told})  # noqa: PLW2901
@@ -596,8 +596,8 @@ class _Reader:
                 [None if row.event_id in counted else number for row in found] if counted else [number] * len(found),
             )
 
-    def _tell_left_out(self, source: Source, row: Values) -> None:
-        """Tell what was left out of a capture; note as an error if it may be of a name server, or if nothing else is."""
+    def _report_left_out(self, source: Source, row: Values) -> None:
+        """Report what was left out of a capture; make it an error if it may concern a name server, or if nothing else is left."""
         stats, name = self._stats[source.path.name], source.path.name
         has_namesrv = name in self._transcript.files() | self._earlier.files() | self._again.keys()
         if stats.left_out:
@@ -614,15 +614,15 @@ class _Reader:
         elif hidden:
             whole = {one: count for one, count in stats.left_out.items() if one.what in {each.what for each in hidden}}
             error = f"of its {stats.packets:,} packets some were not read: {told(whole)}"
-            if any(one.port for one in hidden):  # what conf/ can help: it is told until it is read
+            if any(one.port for one in hidden):  # a setting in conf/ can help: report it until the file is read
                 row["verdict"] = bronze.UNREAD
-                error += f". Name the port there, then give it again, forgotten (`refused --forget {name}`)"
+                error += f". Add the port there, forget the file (`refused --forget {name}`), and give it again"
         if error and not row["error"]:
             row["error"] = f"{name}: {error}"
 
 
 def _reached(source: Source, stats: CaptureStats, stopped: Exception | None) -> int:
-    """Return up to which byte of a capture it was read."""
+    """Return the byte up to which a capture was read."""
     if stopped is None:
         return source.bytes
     is_disorder = isinstance(stopped, UnorderedError)
@@ -631,12 +631,12 @@ def _reached(source: Source, stats: CaptureStats, stopped: Exception | None) -> 
     return min(stats.read_bytes, source.bytes)
 
 
-def _but_its_end(
+def _without_end(
     found: UntilItStops[list[Segment]], following_ns: int, end: list[list[Segment]]
 ) -> Iterator[list[Segment]]:
-    """Yield segments, and leave in `end` those that lie behind the beginning of what follows, by as little as they may.
+    """Yield segments, and leave in `end` those that lie a little after the beginning of the next capture.
 
-    What lies apart by more is no disorder, and is left to whoever reads what follows.
+    A larger overlap is not disorder; the reader of the next capture handles it.
     """
     last_ns = 0
     for segments in found:
@@ -653,7 +653,7 @@ def _but_its_end(
 
 
 def _known(conf: PipelineConf, namesrv_of: Mapping[str, str]) -> tuple[dict[str, int], tuple[str, ...]]:
-    """Return what conf/ says for a `Transcript`, which knows addresses alone: idle limits, and the name servers that it names."""
+    """Return idle limits and configured name servers for a `Transcript`, by address: it does not know other ids."""
     of_addresses = {addr: conf.namesrvs[name] for addr, name in namesrv_of.items() if name in conf.namesrvs}
     wanted = {**of_addresses, **conf.namesrvs}
     idle_ms = {

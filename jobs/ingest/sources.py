@@ -1,4 +1,4 @@
-"""The files of a run: found, on a disk or in a store, told apart by content, in order of time; and what they gave."""
+"""Input files of a run: found on a disk or in a store, identified by content, in order of time; and the counts of reading them."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ _T = TypeVar("_T")
 _CHUNK = 8 << 20
 _EMPTY = "input {} holds no files: is it the right folder, and mounted?"
 _UNTOLD = (
-    "{}: a name server's log says neither whose it is nor in which time zone: --log-namesrv IP:PORT and --log-zone ZONE do "
-    "(or [log] in conf/). The configuration that RocketMQ is shipped with writes GMT+8, whatever the host's zone"
+    "{}: a name server's log states neither its name server nor its time zone: give --log-namesrv IP:PORT and --log-zone ZONE "
+    "(or [log] in conf/). RocketMQ's own configuration writes GMT+8, whatever the host's zone"
 )
-_SAME_NS = 2_000_000_000
-"""So long two changes of a file may have one time."""
+_TIMESTAMP_STEP_NS = 2_000_000_000
+"""Two changes of a file within this time may have the same timestamp."""
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class Source:
     bytes: int
     first_time_ns: int
     changed_ns: int = 0
-    """When the file was changed last, before it was looked at."""
+    """Time of the last change before the file was examined."""
     is_readable: bool = True
     """Whether it could be read to its end."""
     header: str = ""
-    """Of a capture, what the files of one recording point have in common."""
+    """For a capture: what all files of its recording point have in common."""
     fingerprint: str | None = None
-    """By what it is known without being read."""
+    """Identifies the file without reading it: a hash of path, size and time."""
 
     @property
     def is_log(self) -> bool:
@@ -74,7 +74,7 @@ class Source:
         return self.kind != "capture"
 
     def change(self) -> str | None:
-        """Return what has become of the file since it was looked at; None: nothing."""
+        """Return how the file has changed since it was examined; None if it has not."""
         if not self.is_readable:
             return f"{self.path.name}: it cannot be read to its end"
         try:
@@ -90,13 +90,13 @@ class Source:
     def row(
         self, frames: int = 0, packets: int = 0, last_ns: int | None = None, error: str | None = None
     ) -> dict[str, object]:
-        """Return its row for `sources`, but for what the whole run has in common."""
+        """Return the file's row for `sources`, without the columns that the whole run shares."""
         changed = self.change()
         if self.is_readable:
             error = changed or error
         elif error is not None and self.path.name not in error:
             error = f"{self.path.name}: {error}"
-        # What was not read whole does not count as read: neither what the file was nor what it has become.
+        # A file that was not read whole does not count as read, neither in its old content nor in its new one.
         own = self.sha256 if changed is None else hashlib.sha256(f"{self.sha256} {time.time_ns()}".encode()).hexdigest()
         return {
             "content_sha256": own,
@@ -129,11 +129,11 @@ def is_compressed(path: Path) -> bool:
 
 @dataclass
 class Given:
-    """The files that a run was given, at hand and in order of time.
+    """The input files of a run, available and in order of time.
 
-    `known`: digests of files that were read before, told by their names, sizes and times. `are_copies`: some are copies, of a pipe
-    or a log that is being written, and nobody but this machine sees them. `empty`: a sentence for each folder in which there is no
-    file; `errors`: one for each thing below that cannot be looked at.
+    `known`: digests of files that were read before, recognized by path, size and time. `are_copies`: some are copies (of a pipe, or
+    of a log that is being written), which only this machine sees. `empty`: a sentence for each folder without files; `errors`: a
+    sentence for each file or folder that cannot be examined.
     """
 
     sources: Sequence[Source] = ()
@@ -145,10 +145,10 @@ class Given:
 
 @contextmanager
 def given_files(warehouse: Warehouse, inputs: Sequence[str], passes: Passes) -> Iterator[Given]:
-    """Give `inputs`, files, folders, URLs or `-` for standard input, while they are at hand.
+    """Yield `inputs` (files, folders, URLs, or `-` for standard input) as long as they are available.
 
-    Folders are entered, linked ones too, each once. Objects of a store are looked at by tasks. Raises FileNotFoundError for a
-    missing one, and UsageError for a store that does not answer.
+    Folders are searched, linked ones too, each once. Tasks examine the objects of a store. Raises FileNotFoundError for a
+    missing input, UsageError for a store that does not answer.
     """
     is_known = pc.field("fingerprint").is_valid()
     names = warehouse.rows(bronze.SOURCES, None, ["fingerprint", "content_sha256"], is_known)
@@ -168,7 +168,7 @@ def given_files(warehouse: Warehouse, inputs: Sequence[str], passes: Passes) -> 
                 if not files:
                     given.empty.append(_EMPTY.format(name))
             elif path.is_dir():
-                growing = dict.fromkeys(_growing(path, own))  # first: what is finished meanwhile is listed now
+                growing = dict.fromkeys(_growing(path, own))  # first: a log finished in between is then listed below
                 given.are_copies |= bool(growing)
                 files = {file: _fingerprint(file) for file in sorted(_files_below(path, given.errors))} | growing
                 if not files:
@@ -195,7 +195,7 @@ def given_files(warehouse: Warehouse, inputs: Sequence[str], passes: Passes) -> 
 
 
 def _files_below(folder: Path, errors: list[str]) -> Iterator[Path]:
-    """Yield the recordings below a folder; what cannot be looked at adds a sentence to `errors`."""
+    """Yield the recordings below a folder; add a sentence to `errors` for each that cannot be examined."""
     entered = set[tuple[int, int]]()
 
     def failed(error: OSError) -> None:
@@ -215,7 +215,7 @@ def _files_below(folder: Path, errors: list[str]) -> Iterator[Path]:
 
 
 def _growing(folder: Path, copies: Path) -> Iterator[Path]:
-    """Yield copies of the event logs in a folder that are being written, up to their last whole lines, which `record` hides."""
+    """Yield copies, up to the last whole line, of event logs in a folder that `record` is still writing (hidden files)."""
     for path in sorted(folder.rglob(".*.jsonl")):
         with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
             content = file.read()
@@ -228,7 +228,7 @@ def _growing(folder: Path, copies: Path) -> Iterator[Path]:
 
 
 def _objects(url: str) -> dict[Path, str | None]:
-    """Return what a URL names, an object or all below it, and by what each is known."""
+    """Return the objects at or below a URL, with the fingerprint of each."""
     system, place = filesystem_of(url.rstrip("/"))
     try:
         named = system.get_file_info(place)
@@ -257,14 +257,14 @@ def _fingerprint(path: Path) -> str | None:
 
 
 def _fingerprint_of(name: str, size: int, changed_ns: int) -> str | None:
-    """Return by what a file of this whole name or URL is known; None if it may still change without being told apart."""
-    if changed_ns > time.time_ns() - _SAME_NS:
+    """Return the fingerprint of a file with this full path or URL; None if a change in this moment could go unnoticed."""
+    if changed_ns > time.time_ns() - _TIMESTAMP_STEP_NS:
         return None
     return hashlib.sha256(f"{name}\n{size}\n{changed_ns}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def source_of(path: Path, until_us: int | None = None, log: Told | None = None) -> Source:
-    """Return a recording as it is now; `until_us`: what lies after that has no time; `log`: what name servers' logs do not say."""
+    """Return a recording in its current state; `until_us`: later times do not count; `log`: settings for name servers' logs."""
     digest, size, changed_ns, is_readable = hashlib.sha256(), 0, 0, True
     try:
         changed_ns = path.stat().st_mtime_ns
@@ -272,12 +272,12 @@ def source_of(path: Path, until_us: int | None = None, log: Told | None = None) 
             while chunk := file.read(_CHUNK):
                 digest.update(chunk)
                 size += len(chunk)
-    except OSError as error:  # its reader says so
+    except OSError as error:  # its reader reports this
         digest.update(f"{path} at byte {size}: {error}".encode())
         is_readable = False
-    # What kind of input it is, by its first bytes, and the time of its first packet (0: there is none).
+    # The kind of input, from its first bytes, and the time of its first packet (0: there is none).
     head, kind, first_ns = beginning_of(path), "capture", 0
-    is_capture = head[:4] in PCAP  # whose packets may have lines of logs in them
+    is_capture = head[:4] in PCAP  # its packets may contain lines of logs
     header = (head[:24] if is_capture else head[:4]).hex()
     if not is_capture and is_event_log(head):
         kind, header = "event_log", ""
@@ -293,7 +293,7 @@ def source_of(path: Path, until_us: int | None = None, log: Told | None = None) 
                 if len(times):
                     first_ns, header = int(times[0]), f"{header} {records.link_type[0]}"
                     break
-        except (CaptureError, OSError):  # its reader says what is wrong with it
+        except (CaptureError, OSError):  # its reader reports what is wrong with it
             pass
     return Source(path, kind, digest.hexdigest(), size, first_ns, changed_ns, is_readable, header)
 
@@ -302,9 +302,9 @@ def source_of(path: Path, until_us: int | None = None, log: Told | None = None) 
 
 
 class UntilItStops(Generic[_T]):
-    """What a reader yields, up to where it can read no further; `stopped`: why, once it has come to an end.
+    """Yields the items of a reader up to where it fails; `stopped`: the failure, known at the end.
 
-    Only errors of the reader are caught: a disk that is full where its rows are written says nothing of what was read.
+    Only the reader's errors are caught: a full disk where its rows are written says nothing about the input.
     """
 
     def __init__(self, items: Iterable[_T]) -> None:
@@ -320,21 +320,20 @@ class UntilItStops(Generic[_T]):
 
 _NUMBERS = ("frames", "pieces", "packets", "events", "observations", "duplicates", "quarantined", "sightings")
 _REFUSED = frozenset((Reason.TOO_LATE.value, Reason.CLOCK_WENT_BACK.value, Reason.AHEAD_OF_CLOCK.value))
-_SAID_CHARS = 200
+_DETAIL_CHARS = 200
 
 
-# -- what came of it: numbers that must add up -------------------------------------------------------------------------
+# -- counts that must add up -------------------------------------------------------------------------------------------
 
 
 @dataclass
 class Read:
-    """What was read, in numbers and names.
+    """Result of reading, in counts and names.
 
-    `pieces`: what was no whole frame, of which quarantine or `ignored` tells. `sightings`: packets that were seen before, on
-    another interface or before an address translation. `reasons`: rows of quarantine, by reason; `refused`: those that were too
-    late or whose clock went back. `sources` were read now, `known_sources` before. `left_out`: what else was in
-    captures and logs. `never_met`: addresses of name servers that conf/ or --namesrv names, and that occur in nothing that was
-    read, now or before.
+    `pieces`: data that is not a whole frame; it is in quarantine or `ignored`. `sightings`: packets seen before, on another
+    interface or before an address translation. `reasons`: quarantine rows by reason; `refused`: rows that were too late or whose
+    clock went back. `sources` were read now, `known_sources` before. `left_out`: other content of captures and logs. `never_met`:
+    name server addresses of conf/ or --namesrv that occur in nothing that was read, now or before.
     """
 
     frames: int = 0
@@ -358,10 +357,10 @@ class Read:
 
 @dataclass
 class Ingested(Read):
-    """What a run read. The law: frames + pieces = events + observations + duplicates + quarantined + the sum of `ignored`.
+    """Result of ingest. Invariant: frames + pieces = events + observations + duplicates + quarantined + the sum of `ignored`.
 
-    The two sides are counted apart: frames and what is ignored by whoever reads them, the rest in what was staged.
-    `unordered`: files whose clock went back too far. `days`: with rows that the run has written or changed.
+    The two sides are counted independently: readers count frames and ignored data, staging counts the rest. `unordered`: files
+    whose clock went back too far. `days`: days with rows that the run has written or changed.
     """
 
     unordered: list[str] = field(default_factory=list)
@@ -369,7 +368,7 @@ class Ingested(Read):
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return what became of all that was read, by name, as the ledger and `sources` have it."""
+        """Return all counts by name, as in the ledger and in `sources`."""
         return {
             **{name: getattr(self, name) for name in _NUMBERS},
             "ignored": sum(self.ignored.values()),
@@ -379,7 +378,7 @@ class Ingested(Read):
         }
 
     def take_up(self, counts: Mapping[str, int]) -> None:
-        """Add the `counts` of an earlier run that published nothing: what it has read is told once, by whoever publishes it."""
+        """Add the `counts` of an earlier run that published nothing: the run that publishes its rows reports them, once."""
         for name, count in counts.items():
             kind, _, which = name.partition(".")
             if name in _NUMBERS:
@@ -391,13 +390,13 @@ class Ingested(Read):
 
     @property
     def unaccounted(self) -> int:
-        """Return frames and pieces that are in none of the classes: 0, or something was lost, or counted twice."""
+        """Return the number of frames and pieces in none of the classes; other than 0, some were lost or counted twice."""
         classes = self.events + self.observations + self.duplicates + self.quarantined
         return self.frames + self.pieces - classes - sum(self.ignored.values())
 
 
 class ReadSource(NamedTuple):
-    """A file that was read: its row for `sources`, and the numbers of the rows that it gave."""
+    """A file that was read: its row for `sources`, and the numbers of its staged rows."""
 
     source: Source
     row: dict[str, Any]
@@ -406,34 +405,34 @@ class ReadSource(NamedTuple):
 
 @dataclass(slots=True)
 class Quarantined:
-    """What is in quarantine of a file's whole frames or lines: how many by reason, and of the first where it is and what it is."""
+    """A file's whole frames or lines in quarantine: counts by reason, and the first one's offset and detail."""
 
     counts: Counter[str] = field(default_factory=Counter)
     first: tuple[int, str] = (0, "")
 
     def add(self, reason: str, offset: int, detail: str) -> None:
-        """Add one."""
+        """Add one frame or line."""
         if not self.counts or offset < self.first[0]:
             self.first = offset, detail
         self.counts[reason] += 1
 
     def add_behind(self, other: Quarantined, line: int) -> None:
-        """Add those of lines that begin at `line`."""
+        """Add those of a block of lines that begins at `line`."""
         if other.counts and not self.counts:
             self.first = line + other.first[0], other.first[1]
         self.counts.update(other.counts)
 
     def told(self, name: str, frames: int) -> str:
-        """Return in words how many of a file's frames or lines that is."""
+        """Return in words how many of a file's frames or lines these are."""
         shown = ", ".join(f"{reason} {of:,}" for reason, of in sorted(self.counts.items()))
         offset, detail = self.first
         return (
             f"{name}: {self.counts.total():,} of {frames:,} frames or lines are no events ({shown}; the first at {offset:,}: "
-            f"{detail[:_SAID_CHARS]})"
+            f"{detail[:_DETAIL_CHARS]})"
         )
 
     def refusal(self, conf: PipelineConf, name: str, frames: int) -> str | None:
-        """Return why a file with so many frames or lines is refused; None: it is not."""
+        """Return why a file with so many frames or lines is refused; None if it is not."""
         count = self.counts.total()
         if count <= conf.quarantine_share_max * frames or count <= conf.quarantine_frames_min:
             return None

@@ -1,9 +1,9 @@
-"""Rows on their way from a reader into the tables: typed Arrow in files, so that memory does not grow with the input.
+"""Staging: rows between a reader and the tables, as typed Arrow in files, so that memory does not grow with the input.
 
-What is new or changed goes into the bronze tables, and what breaks a rule into quarantine.
+New or changed rows go into the bronze tables, rows that break a rule into quarantine.
 
-Set logic is done in SQL, and on what is narrow: keys, positions, numbers. Whole rows, of which one may be as long as a frame,
-are only ever passed along, some at a time.
+SQL does the set logic, on narrow columns: keys, positions, numbers. Whole rows, which may be as long as a frame, are only passed
+on, in batches.
 """
 
 # ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
@@ -51,18 +51,18 @@ _REVOKED = Table(
     key=("table", "event_id"),
 )
 WRITTEN = {table.name: table for table in (*bronze.RECORDED_TABLES, bronze.TOPIC_CONFIGS_TABLE)}
-"""The tables whose rows a run collects before it writes them; of each the key is one column."""
+"""The tables whose rows a run collects before it writes them; the key of each is one column."""
 STAGED = {**WRITTEN, bronze.QUARANTINE.name: bronze.QUARANTINE, REVOKED: _REVOKED}
 _OWN = (pa.field("_n", pa.int64()), pa.field("_frame", pa.int64()), pa.field("_seq_is_given", pa.bool_()))
-# What rows on their way may take in memory, about: a dict for each row and each item of a list, and texts as long as frames.
+# Memory for pending rows, estimated: a dict for each row and each item of a list, and texts as long as frames.
 _PENDING_BYTES, _BYTES_PER_DICT, _BYTES_PER_FRAME = 32 << 20, 800, 400
 _TEXT = pa.dictionary(pa.int32(), STRING)
 
 
 class Run(NamedTuple):
-    """What rows of a run have in common: the folder of their files, and under which day those without a time are filed.
+    """Facts that the rows of a run share: the folder of their files, and the day for rows without a time.
 
-    `namesrv_of`: the name servers whose addresses are other than their ids; rows leave with these ids.
+    `namesrv_of`: name server by address, where the address is not the id; staged rows get these ids.
     """
 
     folder: str
@@ -72,37 +72,37 @@ class Run(NamedTuple):
 
 
 class Collector:
-    """Collects rows by table in files, whose names begin with `name`; each has a number, from 1."""
+    """Collects rows by table in files, whose names begin with `name`. Each row has a number, from 1."""
 
     def __init__(self, run: Run, name: str) -> None:
         self.run, self._name = run, name
         self.count = 0
-        """How many rows there are."""
+        """Number of rows so far."""
         self.tables: set[str] = set()
-        """The names of the tables of which there are rows."""
+        """Names of the tables that have rows."""
         self.days: set[dt.date] = set()
-        """Days on which rows were received or took effect: on no other day are they stored already."""
+        """Days on which rows were received or took effect: stored copies of them can be on no other day."""
         self._pending: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
-        # Rows that frames or lines say, each with its number and its frame.
+        # Rows of frames or lines, each with its number and its frame.
         self._frames: defaultdict[str, list[tuple[FrameRow, int, int | None]]] = defaultdict(list)
         self._pending_bytes = 0
         self._written: dict[str, tuple[str, Any, pa.ipc.RecordBatchStreamWriter]] = {}
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Close all files."""
         for name in list(self._written):
             self._closed(name)
 
     def reserve(self, count: int) -> int:
-        """Return the first of so many numbers for rows that are added by it."""
+        """Reserve `count` row numbers for the caller; return the first."""
         self.count += count
         return self.count - count + 1
 
     def add(self, found: AnyRow, *, frame: int | None, number: int | None = None) -> None:
         """Add one row; `ingest_run` and `day` are filled in.
 
-        `frame`: with its key it tells for which frame or line the row stands: equal ones are one. None: for none. `number`: one
-        that was reserved.
+        `frame`: the frame or line of the row; rows with the same frame and key count as one. None: the row has none. `number`: a
+        reserved row number.
         """
         values = found.values
         received_us = values.get("event_time")
@@ -128,7 +128,7 @@ class Collector:
     def add_frames(
         self, rows: Sequence[FrameRow], frames: Iterable[int | None], numbers: Iterable[int] | None = None
     ) -> None:
-        """Add rows that frames or lines say, as `add` adds one with its `frame` and `number`."""
+        """Add rows of frames or lines, each with its `frame` and `number` as in `add`."""
         if numbers is None:
             numbers = count(self.reserve(len(rows)))
         for row, frame, number in zip(rows, frames, numbers, strict=False):
@@ -165,7 +165,7 @@ class Collector:
         self._written[name][2].write_batch(rows)
 
     def end(self, name: str) -> str | None:
-        """End the file of a table; return it, or None if there is none."""
+        """Close the file of a table and return its path; None if it has no rows."""
         self._flush()
         return self._closed(name) if name in self._written else None
 
@@ -177,7 +177,7 @@ class Collector:
 
 
 def staged_schema(table: Table) -> pa.Schema:
-    """Return the columns of rows of `table` on their way: texts but keys as dictionaries; last what tells copies apart."""
+    """Return the schema of staged rows of `table`: texts except keys as dictionaries; the last columns identify copies."""
     return pa.schema(
         [
             column.with_type(_TEXT) if column.type == STRING and column.name not in table.key else column
@@ -188,10 +188,10 @@ def staged_schema(table: Table) -> pa.Schema:
 
 
 def as_staged(rows: pa.RecordBatch, namesrv_of: Mapping[str, str]) -> pa.RecordBatch:
-    """Return rows of `staged_schema` with what follows from others.
+    """Return rows of `staged_schema` with their derived columns filled in.
 
-    That is whose they are (`namesrv_addr`, where it is not said, and its name server), and of answers the columns of which their
-    positions are made again.
+    These are the name server's address (`namesrv_addr`, where not stated) and id, and for answers the columns from which their
+    positions are computed again.
     """
     if "namesrv_addr" in rows.schema.names:
         names = rows["namesrv_id"].cast(STRING)
@@ -208,7 +208,7 @@ def as_staged(rows: pa.RecordBatch, namesrv_of: Mapping[str, str]) -> pa.RecordB
 
 
 def columns_of(rows: Sequence[FrameRow], table: Table, **other: Any) -> pa.RecordBatch:
-    """Return rows of one table as columns of `staged_schema`; `other`: further columns, or the one value of one."""
+    """Return rows of one table as a batch of `staged_schema`; `other`: further columns, or a single value for a column."""
     columns = zip(*rows, strict=True)
     _, namesrv, seq, ids, received, effect, channel, proxied, files, offsets, said, answered, asked, nth, given = (
         columns
@@ -249,7 +249,7 @@ def columns_of(rows: Sequence[FrameRow], table: Table, **other: Any) -> pa.Recor
 def _batch(
     table: Table, own: Mapping[str, Any], shared: Sequence[tuple[Sequence[Values], NDArray[np.int32]]], size: int
 ) -> pa.RecordBatch:
-    """Return columns of `staged_schema`: `own` ones, and of what rows share distinct values, with the number of each row's."""
+    """Return a batch of `staged_schema`: `own` columns, and `shared` ones (distinct values, with an index for each row)."""
     schema, columns = staged_schema(table), []
     names = [frozenset[str]().union(*distinct) for distinct, _ in shared]
     for field in schema:
@@ -273,29 +273,29 @@ def _batch(
 
 
 def _timed_ids(rows: pa.RecordBatch, table: Table) -> pa.Array:
-    """Return the ids that follow from beats and answers (`rows.timed_id`), which state none."""
+    """Return the ids that beats and answers without a stated id derive from their columns (`rows.timed_id`)."""
     met = with_columns(rows, namesrv_addr=rows["namesrv_id"])
     made = ask(f"SELECT {derived_of(table)['event_id']} FROM met", {"met": pa.Table.from_batches([met])})
     return pa.concat_arrays(made[0].chunks)
 
 
 ROWS_AT_A_TIME = 250_000
-"""Rows of stored files that are in memory together."""
+"""Rows of stored files in memory at one time."""
 _ROWS_ASKED, _BYTES_ASKED = 65_536, 16 << 20
-# What DuckDB needs beyond goes to files.
+# DuckDB spills to disk above this.
 _MEMORY = "64MB"
-# So many are in memory together, and so large is a file.
+# Bytes in memory at one time, and rows in a file.
 _BYTES_AT_A_TIME, _ROWS_PER_FILE = 48 << 20, 131_072
-_WHENCE = ("ingest_run", "source_file", "source_offset")
-# What is filled in, besides.
-_NOT_SAID = (*_WHENCE, "day", "nth", "stated_id", "seq_rest", "request_rest", "namesrv_addr")
+_ORIGIN = ("ingest_run", "source_file", "source_offset")
+# Columns that ingest fills in itself.
+_FILLED_IN = (*_ORIGIN, "day", "nth", "stated_id", "seq_rest", "request_rest", "namesrv_addr")
 
 
 @contextmanager
 def staging_in(
     folder: str, run_id: str, run_day: dt.date, namesrv_of: Mapping[str, str] | None = None
 ) -> Iterator[Staging]:
-    """Give a staging area in `folder`, which is removed at the end; see `Run` for the rest."""
+    """Yield a staging area in `folder`, which is removed at the end; see `Run` for the other parameters."""
     system, place = filesystem_of(folder)
     system.create_dir(place)
     try:
@@ -310,14 +310,14 @@ def staging_in(
 
 
 class _StagedFile(NamedTuple):
-    """A file of rows; `number`, `line`: what is added to the numbers of its rows and frames, and of their lines."""
+    """A file of rows. `number` is added to the numbers of its rows and frames, `line` to its line numbers."""
 
     path: str
     number: int
     line: int
 
     def rows(self, columns: Sequence[str] | None) -> Iterator[pa.Table]:
-        # Not mapped: what was read of it would stay in memory.
+        # Not memory-mapped: read parts would stay in memory.
         system, place = filesystem_of(self.path)
         with system.open_input_file(place) as file:
             names = [] if columns is None else pa.ipc.open_stream(file).schema.names
@@ -328,7 +328,7 @@ class _StagedFile(NamedTuple):
                 rows = pa.Table.from_batches([batch])
                 for column, first in (("_n", self.number), ("_frame", self.number), ("source_offset", self.line)):
                     if first and column in rows.column_names:
-                        # Below 0: no number of a line.
+                        # A number below 0 is not that of a line.
                         is_number = pc.greater_equal(rows[column], 0)
                         moved = pc.if_else(is_number, pc.add(rows[column], first), rows[column])
                         rows = with_columns(rows, **{column: moved})
@@ -336,9 +336,9 @@ class _StagedFile(NamedTuple):
 
 
 class Staging(Collector):
-    """Collects rows by table in files under one folder, and answers SQL about them.
+    """Collects rows by table in files under one folder, and runs SQL over them.
 
-    Whoever fills `moved` (_n, seq, is_taken) gives rows other positions.
+    A row in `moved` (_n, seq, is_taken) gives the staged row `_n` another position.
     """
 
     def __init__(self, run: Run, name: str, spilled: str) -> None:
@@ -346,27 +346,27 @@ class Staging(Collector):
         self._files: defaultdict[str, list[_StagedFile]] = defaultdict(list)
         self._on_day: dict[str, dt.date | None] = {}
         self.broken: dict[int, int] = {}
-        """Numbers of rows of quarantine that stand for rows which broke a rule or have no place, and the numbers of these."""
+        """Row numbers in quarantine of rows that broke a rule or have no place, with the numbers of the original rows."""
         self._con = duckdb.connect(config={"memory_limit": _MEMORY, "temp_directory": spilled})
         self.ask("SET TimeZone = 'UTC'; CREATE TABLE moved (_n BIGINT, seq BIGINT, is_taken BOOLEAN)")
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Close all files."""
         super().close()
         self._con.close()
 
     def add_files(self, files: Mapping[str, str], days: Collection[dt.date], number: int, line: int) -> None:
-        """Add files of rows by table, as `as_staged` gives them, of which numbers and lines count from `number` and `line`."""
+        """Add files of rows by table, in the form of `as_staged`; their row and line numbers start after `number` and `line`."""
         for name, path in files.items():
             self._files[name].append(_StagedFile(path, number, line))
         self.tables.update(files)
         self.days.update(days)
 
     def settle(self, name: str, on_day: dt.date | None = None, *, placed: bool = False) -> None:
-        """End the collecting of a table's rows. `kept_<name>` then has its keys and of each the row that was added last.
+        """End the collecting of a table's rows. `kept_<name>` then has each key once, with the row that was added last.
 
-        That stands for all copies: `_frames` is the number of frames and lines for which they stand. `on_day`: all are of that.
-        `placed`: it also has what says where each stands.
+        That row stands for all copies: `_frames` is their number of frames and lines. `on_day`: the day of all rows. `placed`: also
+        keep the columns of each row's position.
         """
         self._on_day[name] = on_day
         if (path := self.end(name)) is not None:
@@ -405,11 +405,11 @@ class Staging(Collector):
         return (rows for file in self._files[name] for rows in file.rows(columns))
 
     def columns(self, name: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield columns of all staged rows of a table, copies among them, some at a time."""
+        """Yield columns of all staged rows of a table, with copies, in batches."""
         return together(self._rows(name, columns), _ROWS_ASKED, _BYTES_ASKED)
 
     def rows(self, name: str) -> Iterator[pa.Table]:
-        """Yield the rows that are kept, some at a time, with `_n`, `_frames`, `_seq_is_given` and `_seq_is_taken`."""
+        """Yield the kept rows in batches, with `_n`, `_frames`, `_seq_is_given` and `_seq_is_taken`."""
         day = self._on_day[name]
         for staged in together(self._rows(name), _ROWS_ASKED, _BYTES_ASKED):
             rows, frames = self.of_batch(staged, f"SELECT _n, _frames FROM kept_{name}")
@@ -429,7 +429,7 @@ class Staging(Collector):
             yield rows.append_column("_seq_is_taken", pa.array(taken))
 
     def of_batch(self, rows: pa.Table, found: str) -> tuple[pa.Table, NDArray[np.int64]]:
-        """Return the rows of which the query `found` has the number, and its second column of these."""
+        """Return the rows whose number the query `found` has, and its second column for these rows."""
         numbers = rows["_n"].to_numpy()
         if not len(numbers):
             return rows, numbers
@@ -442,7 +442,7 @@ class Staging(Collector):
         return rows if is_kept.all() else rows.filter(pa.array(is_kept)), second[at[is_kept]]
 
     def ask(self, query: str, **tables: Any) -> pa.Table:
-        """Return what `query` gives, if it gives anything; it also reads `tables` by their names."""
+        """Return the result of `query`, if it has one; the query also reads `tables` by their names."""
         for name, table in tables.items():
             self._con.register(name, table)
         try:
@@ -454,7 +454,7 @@ class Staging(Collector):
 
 
 def parts_of(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
-    """Yield stored files, at once as many as have about so many rows as may be in memory together."""
+    """Yield stored files in groups of about as many rows as may be in memory at one time."""
     rows = accumulate(file.rows for file in files)
     for _, part in groupby(zip(rows, files, strict=True), key=lambda pair: pair[0] // ROWS_AT_A_TIME):
         yield [file for _, file in part]
@@ -464,12 +464,12 @@ def parts_of(files: Sequence[DataFile]) -> Iterator[list[DataFile]]:
 
 
 def settle_staged(warehouse: Warehouse, staging: Staging, *, has_logs: bool) -> None:
-    """Have the staged rows be there once each, at positions of their own.
+    """Keep each staged row once, and give each event a position of its own.
 
-    `has_logs`: some rows come from event logs, whose lines may leave the position out; it is then made from the time, file by file,
-    and events of one instant in different files share it. Positions of captures' rows are their own anyway. A stored event keeps
-    its position, a given one goes before a made one, an earlier line before a later one; what has to move goes behind the
-    last event of its microsecond. Two events that both say the same position contradict each other: the later one is refused.
+    `has_logs`: some rows come from event logs, whose lines may lack the position. It is then made from the time, file by file, and
+    events of one instant in different files share it. Rows of captures always have their own positions. On a conflict a stored
+    event keeps its position, a given position precedes a made one, an earlier line a later one. The other event moves behind the
+    last one of its microsecond. Two events with the same given position contradict each other: the later one is refused.
     """
     for name in staging.tables - {bronze.QUARANTINE.name}:
         staging.settle(name, placed=has_logs)
@@ -494,16 +494,16 @@ def settle_staged(warehouse: Warehouse, staging: Staging, *, has_logs: bool) -> 
 
 
 def write_staged(warehouse: Warehouse, staging: Staging, result: Ingested, last_day: dt.date) -> None:
-    """Have what is new in the settled rows in the tables, and then what they refused, and count both in `result`.
+    """Write the new ones of the settled rows into the tables, then the refused ones into quarantine; count both in `result`.
 
-    Nothing is committed. `last_day`: under which refused pieces are filed if nothing else is there.
+    Commits nothing. `last_day`: the day for refused pieces if nothing else is written.
     """
     days = set[dt.date]()
     if REVOKED in staging.tables:  # rows that later packets have proved wrong
         revoked = staging.ask(f'SELECT "table", list(event_id) AS ids FROM kept_{REVOKED} GROUP BY "table"')
         for row in revoked.to_pylist():
             table = WRITTEN[row["table"]]
-            # Mostly they are of the last day.
+            # Most of them are on the last day.
             days |= take_out(warehouse, table, row["ids"], reversed(warehouse.files(table)))
     for name in sorted(staging.tables & WRITTEN.keys()):
         counted = _write_new(warehouse, staging, WRITTEN[name])
@@ -515,7 +515,7 @@ def write_staged(warehouse: Warehouse, staging: Staging, result: Ingested, last_
         result.quarantined += counted["refused"]
         days.update(counted["days"])
     if bronze.QUARANTINE.name in staging.tables:
-        # What was refused has no part in the history of its own day: that day need not be recomputed.
+        # Refused rows do not belong to the history of their own day, so that day need not be recomputed.
         days = days or {last_day}
         staging.settle(bronze.QUARANTINE.name, max(days))
         for rows in staging.rows(bronze.QUARANTINE.name):
@@ -526,7 +526,7 @@ def write_staged(warehouse: Warehouse, staging: Staging, result: Ingested, last_
 
 
 def take_out(warehouse: Warehouse, table: Table, keys: Iterable[str], files: Iterable[DataFile]) -> set[dt.date]:
-    """Have `files` without the rows of these keys, of which each is there once; return the days that they were on."""
+    """Remove the rows with these keys, each stored once, from `files`; return their days."""
     left, days = set(keys), set[dt.date]()
     for file in files:
         if not left:
@@ -541,7 +541,7 @@ def take_out(warehouse: Warehouse, table: Table, keys: Iterable[str], files: Ite
     return days
 
 
-# A position that was made is no news: in a file of other lines it would have been another.
+# A made position is not new content: among other lines of a file it would have been another one.
 _OUTCOMES = """
 INSERT INTO outcomes SELECT _n, _frames,
        CASE WHEN _is_refused THEN 'refused' WHEN known_key IS NULL THEN 'new'
@@ -561,18 +561,18 @@ FROM (SELECT *, outcome IN ('new', 'changed') AS is_changed FROM outcomes)
 
 
 def _write_new(warehouse: Warehouse, staging: Staging, table: Table) -> Values:
-    """Have the kept rows in `table` that it does not hold yet or holds otherwise, unless they are refused.
+    """Write the kept rows that `table` lacks or has with other content, unless they are refused.
 
-    Returns the frames for which rows stand: new, repeated, refused; and the days of new and changed rows, before and after.
+    Returns the frames behind rows that are new, repeated, refused; and the days of new and changed rows, before and after.
     """
     day = "day" if "day" in table.column_names else "NULL::DATE"
-    content = f"hash({', '.join(column for column in table.column_names if column not in _WHENCE)})"
+    content = f"hash({', '.join(column for column in table.column_names if column not in _ORIGIN)})"
     key, has_rules = table.key[0], table in bronze.RECORDED_TABLES
     staging.ask(
         """CREATE OR REPLACE TABLE known (known_key VARCHAR, known_day DATE, known_content UBIGINT);
         CREATE OR REPLACE TABLE outcomes (_n BIGINT, frames BIGINT, outcome VARCHAR, day DATE, old_day DATE, changed VARCHAR)"""
     )
-    # Neither a piece of quarantine nor a topic table has one day on which it would be found again.
+    # Quarantine and topic tables have no single day on which a stored copy would be found.
     files = warehouse.files(table, staging.days if has_rules else None)
     for part in parts_of(files):
         keys = read_files(warehouse.path, table, part, [key]).rename_columns(["key"])  # file after file
@@ -588,7 +588,7 @@ def _write_new(warehouse: Warehouse, staging: Staging, table: Table) -> Values:
         )
         for stored in together(found, _ROWS_PER_FILE, _BYTES_AT_A_TIME):
             staging.ask(f"INSERT INTO known SELECT {key}, {day}, {content} FROM stored", stored=stored)
-    # What a row says is asked only where keys are stored.
+    # The content is compared only if some keys are stored already.
     [[are_met]] = staging.ask("SELECT count(*) > 0 FROM known").to_pydict().values()
     outcomes = _OUTCOMES.format(key=key, day=day, content=content if are_met else "NULL")
 
@@ -598,7 +598,7 @@ def _write_new(warehouse: Warehouse, staging: Staging, table: Table) -> Values:
             staging.ask(outcomes, judged=rows.append_column("_is_refused", is_refused))
             yield staging.of_batch(rows, "SELECT _n, _n FROM outcomes WHERE outcome IN ('new', 'changed')")[0]
 
-    # In files of one day, in which rows are in order.
+    # Each file has rows of one day, in order.
     order = [(column, "ascending") for column in ("namesrv_id", "seq", key) if column in table.column_names]
     added = list[DataFile]()
     for rows in together(wanted(), _ROWS_PER_FILE, _BYTES_AT_A_TIME):
@@ -614,7 +614,7 @@ def _write_new(warehouse: Warehouse, staging: Staging, table: Table) -> Values:
 
 
 def _refused(staging: Staging, table: Table, rows: pa.Table) -> pa.Array:
-    """Return which rows break rules or have no place. What stands for these in quarantine is staged."""
+    """Return which rows break rules or have no place, and stage quarantine rows for them."""
     broken = reasons(rows, table.name)
     is_refused = pc.or_(pc.greater(pc.list_value_length(broken), 0), rows["_seq_is_taken"])
     if pc.any(is_refused).as_py():
@@ -627,10 +627,10 @@ def _refused(staging: Staging, table: Table, rows: pa.Table) -> pa.Array:
 
 def _refusal_of(row: Values, table: Table, broken: Sequence[str]) -> Row:
     """Return the quarantine row for a row of `table` that breaks these rules; the refused piece is the row as JSON."""
-    # As it was met: whose address that is may be learned later.
+    # The address as it was met: which name server it belongs to may become known later.
     met = {**row, "namesrv_id": row["namesrv_addr"]}
-    said = {name: met[name] for name in table.column_names if name not in _NOT_SAID}
-    piece = json.dumps(_without_nulls(said), ensure_ascii=False, separators=(",", ":"), default=_shown).encode()
+    said = {name: met[name] for name in table.column_names if name not in _FILLED_IN}
+    piece = json.dumps(_without_nulls(said), ensure_ascii=False, separators=(",", ":"), default=_iso_ms).encode()
     reason = Reason.SEQ_TAKEN.value if Reason.SEQ_TAKEN.value in broken else BROKEN_RULE
     identity = f"{reason}\n{table.name}\n".encode() + piece
     values = {
@@ -653,12 +653,12 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(of) for of in value] if isinstance(value, list) else value
 
 
-def _shown(at: dt.datetime) -> str:
+def _iso_ms(at: dt.datetime) -> str:
     return f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
 def _sorted(rows: pa.Table, order: Sequence[tuple[str, str]]) -> pa.Table:
-    """Return the rows in order; each text is there once."""
+    """Return the rows in order, with texts as unified dictionaries."""
     whole = rows.unify_dictionaries().combine_chunks()
     keys = {name: whole[name] for name, _ in order}
     texts = {name: column.cast(STRING) for name, column in keys.items() if pa.types.is_dictionary(column.type)}

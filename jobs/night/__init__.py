@@ -1,1 +1,1 @@
-"""A run: which days, the passes over them, what is published."""
+"""A run: its days, the passes over them, and publication."""

@@ -1,7 +1,7 @@
-"""The first pass: every bronze file of the days is read once, and leaves little.
+"""The first pass: reads every bronze file of the days once, and keeps little of it.
 
-Beats become hours (`namesrv_day.hours.condense`); of every table the rules about single rows are counted and digests are taken,
-which also tell what was heard of whom.
+It condenses heartbeats into hours (`namesrv_day.hours.condense`), counts the rules about single rows of every table, and takes
+digests, which also show on which days each name server was recorded.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ from schemas import bronze, gold
 from schemas.rules import RULES, TABLES
 from schemas.table import Rule, Scope, Table
 
-# What is more is spilled: so many keys take a gigabyte of a disk.
+# DuckDB spills above this; so many keys take a gigabyte of disk.
 _MEMORY, _KEYS_AT_A_TIME = "256MB", 20_000_000
-# So many rows take less time, in few columns, than a database of its own.
+# Few columns of so many rows take less time in memory than a database of their own.
 _MOST_IN_MEMORY = 100_000
 _WORD = re.compile(r"\w+")
 _RECORDED = tuple(table.name for table in bronze.RECORDED_TABLES)
 
 
-# -- rules about several rows of recorded tables: keys, connections, clocks, topics that are stored --------------------------
+# -- rules about several rows of recorded tables: keys, connections, clocks, stored topics -----------------------------------
 
 
 @dataclass(frozen=True)
 class TogetherWork:
-    """The rules of some `scopes` of some recorded `tables`, over `rows` rows of theirs in `files`, of all tables that these read.
+    """Rules with some `scopes` of some recorded `tables`; `rows`: their row count, `files`: the files of all tables that they read.
 
-    Of keys a `part`, as `measure` has it; the first has all other rules, too. What does not fit into memory is spilled below
-    `staging`.
+    Keys are counted in parts, of which this is `part`, as in `measure`; the first part has all other rules, too. DuckDB spills
+    below `staging`.
     """
 
     files: Files
@@ -65,14 +65,14 @@ class TogetherWork:
     staging: str
 
     def asks(self, rule: Rule) -> bool:
-        """Return whether a rule is counted here."""
+        """Return whether this work counts a rule."""
         return rule.kind != "row" and rule.scope in self.scopes and (self.part[0] == 0 or rule.kind == "unique")
 
 
 def to_count(files: Files, digests: Mapping[Slice, Digest], staging: str) -> Iterator[TogetherWork]:
-    """Yield what is to be counted of the recorded tables in `files`, with topic_configs; `digests` of each slice.
+    """Yield the work of counting rules over the recorded tables in `files`, with topic_configs; `digests`: of each slice.
 
-    Few rows are read once for all rules; of many each table, and each name server, is a task of its own.
+    Few rows are read once for all rules. With many rows each table, and each name server, is a task of its own.
     """
     of_table, of_namesrv = Counter[str](), Counter[str]()
     for cut, digest in digests.items():
@@ -102,7 +102,7 @@ def _parts(keys: int) -> list[tuple[int, int]]:
 
 
 def count_together(work: Iterable[TogetherWork]) -> list[Measurement]:
-    """Count some of this work: a task, of bounded memory. Raises TamperedError if a file cannot be read."""
+    """Count the rules of some work: a task, of bounded memory. Raises TamperedError if a file cannot be read."""
     found = []
     for one in work:
         tables, rows = [TABLES[name] for name in one.files.named], dict[str, Rows]()
@@ -123,9 +123,9 @@ def count_together(work: Iterable[TogetherWork]) -> list[Measurement]:
 
 T = TypeVar("T")
 _ONE_DAY = dt.timedelta(days=1)
-# So many pieces of work for each core: the last ones to end are small.
+# Pieces of work for each core; many, so that the last ones to end are small.
 _ROUNDS = 4
-# Reading so many bytes takes as long as asking.
+# Reading so many bytes takes as long as a query's overhead.
 _WORTH_A_QUERY = 1 << 20
 _LEASES = ("namesrv_id", "broker_addr", "heartbeat_timeout_ms")
 
@@ -134,7 +134,7 @@ _LEASES = ("namesrv_id", "broker_addr", "heartbeat_timeout_ms")
 
 
 class Piece(NamedTuple):
-    """Data files of a table, by its name, of one day: what is asked of them is asked once."""
+    """Data files of one table (by its name) and one day, which are read in one query."""
 
     name: str
     day: dt.date
@@ -148,9 +148,9 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class CondenseWork:
-    """Pieces for one task; hours are stashed below `staging`.
+    """Pieces for one task; condensed hours are stashed below `staging`.
 
-    `leases`: where addresses say for how long they live, by day.
+    `leases`: by day, the files with the lease times of addresses.
     """
 
     root: str
@@ -161,10 +161,10 @@ class CondenseWork:
 
 @dataclass
 class Condensed:
-    """What the pass has found.
+    """Result of the pass.
 
-    The digest of each slice; the files in which beats of a day and name server are stashed; rules, counted in parts. `damaged`:
-    what is to be said of files that have not the bytes that were written, whatever their rows are.
+    The digest of each slice; the files with stashed heartbeats of a day and name server; rules, counted in parts. `damaged`: a
+    sentence for each file whose bytes are not those that were written, whatever its rows are.
     """
 
     digests: dict[Slice, Digest] = field(default_factory=dict)
@@ -173,7 +173,7 @@ class Condensed:
     damaged: list[str] = field(default_factory=list)
 
     def add(self, other: Condensed) -> None:
-        """Add what another task, or an earlier pass, has found."""
+        """Add the result of another task, or of an earlier pass."""
         for cut, digest in other.digests.items():
             self.digests[cut] = self.digests.get(cut, Digest()) + digest
         for of, paths in other.stashed.items():
@@ -185,7 +185,7 @@ class Condensed:
 def condensed(
     warehouse: Warehouse, passes: Passes, days: Sequence[dt.date], starts: Collection[dt.date] = ()
 ) -> Condensed:
-    """Read what is recorded on `days` once. `starts`: the days before that are published, and tell who was live then."""
+    """Read the rows recorded on `days` once. `starts`: published earlier days, whose live brokers provide leases."""
     files = {table.name: warehouse.files(table, days) for table in bronze.TABLES if table.partition_by}
     warehouse.hold([bronze.REGISTRATIONS], {day - _ONE_DAY for day in days} - {*days})
     leases = {day: _lease_files(warehouse, day, starts) for day in days}
@@ -206,7 +206,7 @@ def condensed(
 
 
 def _pieces(files: Mapping[str, Sequence[DataFile]], count: int) -> Iterator[Piece]:
-    """Yield files of tables in pieces for so many tasks; small files of a day, as hourly runs leave them, are one."""
+    """Yield files of tables in pieces for so many tasks; small files of a day, as hourly runs leave them, are put together."""
     most = max(_WORTH_A_QUERY, sum(file.size for of in files.values() for file in of) // count)
     for name, listed in files.items():
         for day, of_day in groupby(listed, lambda file: file.day):
@@ -241,7 +241,7 @@ def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.
 
 
 def _lease_files(warehouse: Warehouse, day: dt.date, starts: Iterable[dt.date]) -> Files:
-    """Return the files that say for how long an address lives on `day`: who registered, then or on the day before, or was live."""
+    """Return the files with the leases of addresses on `day`: of brokers that registered then or the day before, or were live."""
     registered = files_of(warehouse, [bronze.REGISTRATIONS], [day - _ONE_DAY, day])
     last = [max(before)] if (before := [start for start in starts if start < day]) else []
     return registered.having(files_of(warehouse, [gold.BROKER_LIVE_HISTORY], last).named)
@@ -254,6 +254,6 @@ def _leases(work: CondenseWork, day: dt.date) -> pa.Table:
 
 
 def _shared_out(pieces: Iterable[T], count: int, weight: Callable[[T], int]) -> list[list[T]]:
-    """Return the pieces in at most so many heaps of about the same weight, the largest first."""
+    """Return the pieces in at most so many heaps of about the same weight, the largest pieces first."""
     heaviest_first = sorted(pieces, key=weight, reverse=True)
     return [heaviest_first[number::count] for number in range(min(count, len(heaviest_first)))]

@@ -1,4 +1,4 @@
-"""The one kind of expectation that the gate has. Whoever imports this module loads Great Expectations, which takes a second."""
+"""The gate's only kind of expectation. Importing this module loads Great Expectations, which takes a second."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _USED_OF_FLUENT = {"invalid_datasource", "pandas_datasource", "spark_datasource"
 
 
 class _Empty(ModuleType):
-    """Stands in for a module that is imported and not needed: whatever is asked of it is a class without anything."""
+    """Stand-in for a module that is imported but not needed: each attribute is an empty class."""
 
     def __init__(self, name: str, folder: Path | None = None) -> None:
         super().__init__(name)
@@ -39,10 +39,10 @@ class _Empty(ModuleType):
 
 @contextmanager
 def _only_what_is_used() -> Iterator[None]:
-    """Have Great Expectations imported without what it works without, which is more than half of the time it takes.
+    """Let Great Expectations be imported without modules that it does not need here; that saves more than half of the time.
 
-    That is packages of others, which who imports them afterwards gets as ever; and of its own what this process never has:
-    expectations, and readers of files and databases, of which each makes classes of the signatures of all it could call.
+    These are third-party packages, which later imports get as usual; and its own modules that this process never uses:
+    expectations, and readers of files and databases, for each of which it builds classes from the signatures of all functions.
     """
     spec = importlib.util.find_spec(_GX)
     [folder] = map(Path, spec.submodule_search_locations or []) if spec else []
@@ -50,7 +50,7 @@ def _only_what_is_used() -> Iterator[None]:
     own = {f"{_GX}.expectations.core": _Empty(f"{_GX}.expectations.core", core)}
     for name in (f"{_GX}.datasource.fluent.{path.stem}" for path in fluent if path.stem not in _USED_OF_FLUENT):
         own[name] = _Empty(name)
-    # None is Python's own way to say that there is none.
+    # None in sys.modules makes Python report the module as missing.
     others = {**dict.fromkeys(_ABSENT), **{name: _Empty(name) for name in _EMPTY}}
     others = {name: module for name, module in others.items() if name not in sys.modules}
     sys.modules.update({**others, **own})  # type: ignore[dict-item]
@@ -70,10 +70,10 @@ _ROW = "broken_rows"
 
 
 class ExpectNoBrokenRow(BatchExpectation):  # type: ignore[misc]  # Great Expectations is not typed
-    """That the count in `column`, of the one row there is, is 0; an unknown count is not."""
+    """Expects that the count in `column` of the only row is 0; an unknown count fails."""
 
     column: str
-    # What is to be judged has been counted: no metric need be computed.
+    # The counts are given, so no metric is computed.
     metric_dependencies: ClassVar[tuple[str, ...]] = ()
     domain_keys: ClassVar[tuple[str, ...]] = ()
 
@@ -87,7 +87,7 @@ class ExpectNoBrokenRow(BatchExpectation):  # type: ignore[misc]  # Great Expect
 
 
 def validated(by_table: Mapping[str, Sequence[Measurement]]) -> Iterator[tuple[str, Any]]:
-    """Yield for each table the result of its suite on one row of counts: an expectation for each rule, named by its column."""
+    """Yield for each table the result of its suite on one row of counts: one expectation a rule, with the rule's name as column."""
     context = gx.get_context(
         mode="ephemeral",
         project_config=base.DataContextConfig(

@@ -1,6 +1,6 @@
-"""The gate: what must hold before anything is published. Great Expectations judges what was counted; Data Docs show it.
+"""The gate: rules that must hold before anything is published. Great Expectations judges the counts; Data Docs show the results.
 
-The pages are our own, made of its results: plain HTML that a browser without a network shows as it is.
+The pages are our own, made from its results: plain HTML that a browser shows without a network.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from schemas import bronze
 from schemas.rules import TABLES
 
 SMALL = tuple(table for table in bronze.TABLES if not table.partition_by)
-"""The tables that are not cut by day: the driver judges them."""
+"""The tables that are not cut by day: the driver checks them."""
 KEPT_RESULTS = 10
-"""Judgements that Data Docs keep, as `results/<time>.json`, by table as Great Expectations has it; `index.html` shows the last."""
+"""Results that Data Docs keep, as `results/<time>.json`, by table in Great Expectations' form; `index.html` shows the last."""
 
 _TIME = "%Y%m%dT%H%M%S.%fZ"
 _log = logging.getLogger(__name__)
 
 
 def measured_small(warehouse: Warehouse, days: Collection[dt.date]) -> list[Measurement]:
-    """Return the rules of the tables that are not cut by day, and of what is rare on `days`, counted."""
+    """Return the counted rules of the tables that are not cut by day, and of quarantine on `days`."""
     frames = {table.name: warehouse.rows(table) for table in SMALL}
-    frames[bronze.QUARANTINE.name] = warehouse.rows(bronze.QUARANTINE, days)  # of which a day has few rows
-    # The files of which the run that read them has rows on these days, and those that this run was given.
+    frames[bronze.QUARANTINE.name] = warehouse.rows(bronze.QUARANTINE, days)  # few rows a day
+    # Files whose run has rows on these days, and the files given to this run.
     sources, wanted = frames[bronze.SOURCES.name], set(days)
     on_days = pa.array([not wanted.isdisjoint(of) for of in sources["days"].to_pylist()], pa.bool_())
     frames[bronze.SOURCES.name] = sources.filter(pc.or_(on_days, pc.equal(sources["ingest_run"], warehouse.run_id)))
@@ -49,9 +49,9 @@ def measured_small(warehouse: Warehouse, days: Collection[dt.date]) -> list[Meas
 
 
 def require_sound(warehouse: Warehouse, measurements: Sequence[Measurement]) -> list[str]:
-    """Judge what was counted, and write the Data Docs; return warnings. Raises GateError if a critical rule is broken.
+    """Judge the counted rules, and write the Data Docs; return warnings. Raises GateError if a critical rule is broken.
 
-    Rules that had no rows before them say nothing, and cost as much to be judged as others.
+    Rules over no rows are left out: they say nothing, but take as long to judge as others.
     """
     verdict = judge([one for one in measurements if one.rows != 0], docs_dir(warehouse))
     broken = [*verdict.critical, *(f"{rule} (not judged)" for rule in verdict.skipped)]
@@ -61,7 +61,7 @@ def require_sound(warehouse: Warehouse, measurements: Sequence[Measurement]) -> 
 
 
 def require_unbroken(measurements: Sequence[Measurement]) -> None:
-    """Raise GateError if a critical rule is broken, or could not be counted, without writing anything down."""
+    """Raise GateError if a critical rule is broken, or could not be counted. Writes nothing."""
     broken = [f"{one.table}.{one.rule}" for one in measurements if _is_shut(one)]
     if broken:
         raise GateError("; ".join(broken), is_of_files=are_of_files(measurements))
@@ -72,16 +72,16 @@ def _is_shut(one: Measurement) -> bool:
 
 
 def are_of_files(measurements: Iterable[Measurement]) -> bool:
-    """Return whether what broke critical rules may have come from a file.
+    """Return whether an input file may have caused the broken critical rules.
 
-    No row that was read breaks a rule about recorded rows by itself: such a row was brought by somebody else.
+    Ingest lets no row pass that breaks a rule about single recorded rows, so somebody else must have brought such a row.
     """
     broken = filter(_is_shut, measurements)
     return not any(one.missing or (TABLES[one.table].layer == "bronze" and one.kind == "row") for one in broken)
 
 
 def are_too_many(verify: Mapping[str, Any], conf: PipelineConf) -> bool:
-    """Return whether more answers do not match than the configuration lets pass in silence. `verify`: of a run's report."""
+    """Return whether more answers mismatch than the configuration tolerates. `verify`: of a run's report."""
     wrong = verify.get("mismatched", 0)
     answers = verify.get("answers", 0) + sum(other["answers"] for other in verify.get("others", {}).values())
     return bool(wrong > conf.mismatched_min and wrong > conf.mismatched_share_max * answers)
@@ -97,7 +97,7 @@ def docs_dir(warehouse: Warehouse) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the gate says. Rules are named `table.rule`; only broken critical ones keep it shut."""
+    """The gate's verdict. Rules are named `table.rule`; only broken critical ones keep the gate shut."""
 
     critical: list[str]
     warnings: list[str]
@@ -106,7 +106,7 @@ class Verdict:
 
 
 def prepare(after: Callable[[], object] = lambda: None) -> None:
-    """Begin to load Great Expectations, which takes seconds, while the caller goes on; what comes `after` is waited for."""
+    """Load Great Expectations, which takes seconds, in a thread; the thread calls `after` first and waits for it."""
 
     def load() -> None:
         after()
@@ -121,7 +121,7 @@ def judge(measurements: Iterable[Measurement], docs_dir: Path) -> Verdict:
     One suite per table, one expectation per rule: no row breaks it. A rule that could not be counted is skipped: it fails as
     information and does not shut the gate. Samples stay out of the docs, because they hold what strangers sent.
     """
-    from jobs.night.expectations import validated  # noqa: PLC0415  see there: only who judges waits for it
+    from jobs.night.expectations import validated  # noqa: PLC0415  a slow import that only a judgement needs
 
     by_table: dict[str, list[Measurement]] = {}
     for measurement in measurements:
@@ -148,7 +148,7 @@ def _log_if_broken(measurement: Measurement) -> None:
 
 
 def _broken(results: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
-    """Return the names of the rules that results by table say are broken, by severity."""
+    """Return the names of the broken rules in results by table, by severity."""
     named: dict[str, list[str]] = {"critical": [], "warning": [], "info": []}
     for table, result in results.items():
         for config in (rule["expectation_config"] for rule in result["results"] if not rule["success"]):
@@ -157,7 +157,7 @@ def _broken(results: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
 
 
 def _write_docs(docs: Path, results: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write results and page of a judgement, and delete all but the last KEPT_RESULTS."""
+    """Write the results and the page of a judgement, and delete all but the last KEPT_RESULTS."""
     folder, now = docs / "results", dt.datetime.now(dt.timezone.utc).strftime(_TIME)
     folder.mkdir(parents=True, exist_ok=True)
     others = []

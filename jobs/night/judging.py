@@ -1,7 +1,7 @@
-"""The second pass over a day: name servers are settled, replayed, and judged by what their slices say together.
+"""The second pass, over one day: settles, replays and judges name servers, by their slices.
 
-Flags are raised, answers held against the histories; and of a day that was published before it is told what is different now.
-Rules are counted, and digests taken, of all name servers of a task at once.
+Judging raises flags, compares answers with the histories, and finds differences from an earlier publication of the day. Each task
+counts rules, and takes digests, for all its name servers at once.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ from schemas.tables.event_outcomes import SYNTHETIC_OPERATIONS
 from schemas.times import day_start
 
 REPLAYED = (gold.PAST_KNOWLEDGE,)
-"""The tables cut by day of which a replay writes the slice. Intervals are held against those there before they are written."""
+"""Day-cut tables whose slices a replay writes. Intervals are written later, after a comparison with existing ones."""
 JUDGED = tuple(table for step in ("outcomes", "flags", "verify") for table in gold.made_by(step) if table.is_by_day)
-"""The tables cut by day of which judging a day writes the slice."""
+"""Day-cut tables whose slices judging a day writes."""
 SETTLED = (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS)
-"""Those that are taken over even if earlier days must be replayed before."""
+"""Tables that are taken over even if earlier days must be replayed first."""
 _OF_DAY = (*OTHERS, bronze.ROUTE_OBSERVATIONS)
-# Of the time that a name server's day takes, about.
+# Share of a replay in the time of a name server's day, about.
 _REPLAY = 0.7
 _ALL = pc.scalar(True)
 LIVES: Rows = {gold.EVENT_OUTCOMES: IS_SCAN_LIFE}
-"""Of any earlier day, what a replay may look at."""
+"""Rows of any earlier day that a replay may look at."""
 HELD: Rows = {table: pc.field(table.span[1]).is_null() for table in gold.INTERVAL_TABLES}
-"""What is open at the end of a day: what a name server's tables hold, and what is told and not over."""
+"""Rows that are open at the end of a day: entries of a name server's tables, and findings that are not over."""
 HANDED_ON: Rows = {
     gold.PAST_KNOWLEDGE: _ALL,
     gold.MAP_CAPACITIES: _ALL,
@@ -65,18 +65,18 @@ HANDED_ON: Rows = {
     gold.EXPIRED_BROKERS: pc.field("returned_time").is_null(),
     **LOOKED_BACK_AT,
 }
-"""What a day takes over from the day before beside that."""
+"""Other rows that a day takes over from the day before."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What was judged of a name server's day.
+    """Result of judging one name server's day.
 
-    Files that were written, and what became of its intervals; `events` that the core took, and those by outcome;
-    `reconsidered_since`: from that position on earlier days were replayed with a value that turns out wrong; what is compared
-    with other name servers; what is recorded of it (`coverage.recorded_day`). Of a day that was published
-    and is not the last: the digest of its open findings; whether it hands on to the next day something else, and whether that is
-    other at which any later day may look, or the intervals that are open at its end.
+    Written files, and the result for its intervals; `events` that the core took, and their count by outcome; `reconsidered_since`:
+    from this position on earlier days were replayed with a value that turns out wrong; rows to compare with other name servers; its
+    coverage (`coverage.recorded_day`). For a day that was published and is not the last: the digest of its open findings, and
+    whether the following differ from the publication: rows handed on to the next day, rows at which any later day may look, and
+    the intervals open at its end.
     """
 
     namesrv_id: str
@@ -95,7 +95,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class JudgedTogether:
-    """What was judged of the days of some name servers: of each, and what was counted of all their rows.
+    """Result of judging a day of several name servers: of each, and the counts over all their rows.
 
     `digests`: of the day's gold slices; `measurements`: their rules.
     """
@@ -106,7 +106,7 @@ class JudgedTogether:
 
 
 def replay_namesrvs(work: Sequence[NamesrvWork]) -> JudgedTogether:
-    """Settle, replay and judge one day of some name servers: the task of the pass. All of their slices are in memory then."""
+    """Settle, replay and judge one day of some name servers: the task of the pass. All their slices are in memory at one time."""
     each = []
     for number, one in enumerate(work):
         each.append(_judged(one, lambda share, behind=number: tell((behind + _REPLAY * share) / len(work))))  # type: ignore[misc]
@@ -121,7 +121,7 @@ def replay_namesrvs(work: Sequence[NamesrvWork]) -> JudgedTogether:
 
 
 def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, dict[str, pa.Table]]:
-    """Return what is judged of one name server's day, and its slices."""
+    """Return the result of judging one name server's day, and its slices."""
     frames = {table.name: work.today.rows(table, once=LONG_TEXTS & {*table.column_names}) for table in _OF_DAY}
     frames["hours"] = hours = work.hours()
     answers = frames[bronze.ROUTE_OBSERVATIONS.name]
@@ -133,7 +133,7 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
     slices |= _flags(work, namesrv, {**slices, **life, "hours": hours}, answers, extent)
     slices |= _verdicts(work, namesrv, frames, slices, capacities)
     recorded = recorded_day(work.namesrv_id, work.day, {**slices, **life}, extent)
-    # What closed on the day, and of what is open what is not there as it is.
+    # Intervals that closed on the day, and open ones unless a file already has them unchanged.
     intervals = {
         table.name: write_intervals(
             work.today.root,
@@ -156,15 +156,15 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
         _compared(work, {**slices, **life}, answers, recorded),
         recorded,
     )
-    return judged if work.published is None else _held_to(work, judged, slices, work.published), slices
+    return judged if work.published is None else _with_differences(work, judged, slices, work.published), slices
 
 
 def _replayed(
     work: NamesrvWork, frames: Frames, capacities: pa.Table, tell: Callable[[float], None]
 ) -> tuple[dict[str, pa.Table], Settled, int]:
-    """Return the slices of a day that was settled and replayed, what was settled of it, and how many events the core took.
+    """Return the slices of a settled and replayed day, the settled facts, and the number of events that the core took.
 
-    `frames`: what is recorded of the day, its beats as `hours`; `capacities`: map_capacities of the day before.
+    `frames`: recorded rows of the day, with condensed heartbeats as `hours`; `capacities`: map_capacities of the day before.
     """
     open_rows = work.open_rows([*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE])
     settled = settle(
@@ -202,10 +202,10 @@ def _replayed(
     return found, settled, done.events
 
 
-def _held_to(work: NamesrvWork, judged: Judged, slices: Frames, published: Files) -> Judged:
-    """Return what was judged of a day that was published, with what it hands on otherwise now."""
+def _with_differences(work: NamesrvWork, judged: Judged, slices: Frames, published: Files) -> Judged:
+    """Return the result for a published day, with the differences in what it hands on."""
     before = {table.name: published.on(table, work.day) for table in DATA_TABLES}
-    # Of findings that is known when name servers were compared.
+    # For findings this is decided after the comparison of name servers.
     held = {table: rows for table, rows in HELD.items() if table is not gold.FINDINGS}
     holds_otherwise = ends_otherwise(slices, before, held)
     return replace(
@@ -218,7 +218,7 @@ def _held_to(work: NamesrvWork, judged: Judged, slices: Frames, published: Files
 
 
 def ends_otherwise(new: Frames, old: Frames, what: Rows) -> bool:
-    """Return whether the rows `what` of a day are others in `new` than in `old`, whose tables may be missing."""
+    """Return whether the rows `what` of a day differ between `new` and `old`, whose tables may be missing."""
 
     def digest(frames: Frames, table: Table) -> object:
         return digests_by(frame(frames, table).filter(what[table]).select(table.column_names))
@@ -229,7 +229,7 @@ def ends_otherwise(new: Frames, old: Frames, what: Rows) -> bool:
 def _compared(work: NamesrvWork, slices: Frames, answers: pa.Table, recorded: Sequence[dict[str, Any]]) -> Compared:
     about = About(work.namesrv_id, work.day, work.thresholds)
     told = work.open_rows([gold.FINDINGS])[gold.FINDINGS.name]
-    # What a log does not show may be there all the same: nothing is compared with it.
+    # A log may not show everything, so nothing is compared with it.
     is_log = is_logged(slices[gold.PAST_KNOWLEDGE.name])
     goes_on = work.start == work.day - dt.timedelta(days=1) and work.background.settings_before.num_rows
     goes_on_from = day_start(work.day) if goes_on else None
@@ -240,7 +240,7 @@ def _compared(work: NamesrvWork, slices: Frames, answers: pa.Table, recorded: Se
 def _flags(
     work: NamesrvWork, namesrv: Namesrv, slices: Frames, answers: pa.Table, extent: Extent | None
 ) -> dict[str, pa.Table]:
-    """Return the tables of `flag`. `slices`: those that the replay left, the day's namesrv_events and `hours`."""
+    """Return the tables of `flag`. `slices`: those of the replay, with the day's namesrv_events and `hours`."""
     before = {
         **work.open_rows([gold.FINDINGS, gold.ORPHANED_TOPICS]),
         gold.EXPIRED_BROKERS.name: work.earlier.rows(gold.EXPIRED_BROKERS),
@@ -272,20 +272,20 @@ def _verdicts(
 
 
 def _measured(work: Sequence[NamesrvWork], slices: Frames) -> list[Measurement]:
-    """Return the rules of the day's slices, counted. `work`: the days of some name servers; `slices`: all of theirs."""
+    """Return the counted rules of the day's slices. `work`: the day of some name servers; `slices`: all their slices."""
     day = work[0].day
-    # Rules about intervals look at those that were there on the day.
+    # Rules about intervals cover those that existed on the day.
     intervals = {table.name: conformed(slices[table.name], on_a_day(table), day=day) for table in gold.INTERVAL_TABLES}
     frames = {**slices, **intervals, **_recorded(Files.together([one.today for one in work]), day, slices)}
     return measure(frames, slices, [day], which=lambda rule: rule.scope != "table")
 
 
 def _recorded(today: Files, day: dt.date, slices: Frames) -> dict[str, pa.Table]:
-    """Return the rows of bronze tables that the day's slices name, as far as rules look at them."""
+    """Return the recorded rows that the day's slices name, with the columns that rules need."""
     named, tables = ask(_NAMED, slices, day=day), bronze.RECORDED_TABLES
     placed = named.filter(pc.field("seq").is_valid())
     seqs = {"seqs": pa.table({"seq": pc.unique(placed["seq"])})}
-    # Nearly all lie where an outcome tells: elsewhere nothing is read. A decision on their order has moved a few.
+    # Nearly all lie at the position of an outcome, so only these are read. A decision on the order has moved a few.
     is_placed = pc.field("event_id").isin(placed["event_id"].combine_chunks())
     found = {
         table: today.few(table, _IDENTITY, "SEMI JOIN seqs USING (seq)", seqs).filter(is_placed) for table in tables
@@ -308,9 +308,9 @@ WITH others AS (
     UNION SELECT closed_by FROM data_version_history UNION SELECT opened_by FROM orphaned_topics
     UNION SELECT closed_by FROM orphaned_topics
 )
--- What the response to an event told of an unknown past has the event's id and a suffix.
+-- An outcome for what a response told of an unknown past has the event's id with a suffix.
 SELECT DISTINCT regexp_replace(event_id, '-response$', '') AS event_id, seq FROM event_outcomes
 WHERE operation NOT IN ({words(SYNTHETIC_OPERATIONS)})
 UNION ALL SELECT event_id, NULL FROM others WHERE event_id IS NOT NULL AND event_id NOT IN (SELECT event_id FROM event_outcomes)
 """  # noqa: S608  names of ours
-"""The events that slices name and that may be recorded on their day, with their positions, where an outcome tells them."""
+"""Events that slices name and that may be recorded on their day; with the position, if an outcome has it."""

@@ -1,8 +1,8 @@
-"""A night: the passes over its days, in order. Until `commit` no table has changed.
+"""A night: the passes over its days, in order. No table changes until `commit`.
 
 condense (all days at once) -> for each day: replay
 
-A name server's day is settled, replayed and judged in one task, and the days of small ones are one task together.
+One task settles, replays and judges a name server's day; small name servers share a task.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ from schemas.times import day_of, day_start_us
 
 _ONE_DAY = dt.timedelta(days=1)
 _RECORDED = frozenset(table.name for table in bronze.RECORDED_TABLES)
-# No lease of a broker is meant to be longer than thirty years.
+# No broker's lease is meant to be longer than thirty years.
 _LONGEST_LEASE_MS = 10**12
 
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """What a night has to do: `wanted` days of all that are `recorded`, and what it will be the first to cover.
+    """Work of a night: the `wanted` days of all `recorded` ones, and the ingest runs and sources that it is the first to cover.
 
-    `touched`: those of the days with rows that no published run covers; `asked`: those that somebody asked for.
+    `touched`: days with rows that no published run covers; `asked`: days that were requested.
     """
 
     wanted: list[dt.date]
@@ -71,9 +71,9 @@ class Days:
 
 
 def days_to_do(warehouse: Warehouse, asked: Collection[dt.date] = ()) -> Days:
-    """Return what is to be done: nothing, if every source is covered and no day was asked for.
+    """Return the days to do: none, if published runs cover every source and no day was requested.
 
-    With another configuration or version of this software than last time, every day is recomputed.
+    After a change of the configuration or of the software version, every day is recomputed.
     """
     read, ledger = warehouse.recorded(), warehouse.ledger()
     left = [source for source in read if source.ingest_run not in ledger.covered]
@@ -90,11 +90,11 @@ def days_to_do(warehouse: Warehouse, asked: Collection[dt.date] = ()) -> Days:
 
 
 def asked_days(read: Iterable[ReadFile], first: dt.date | None, last: dt.date | None) -> list[dt.date]:
-    """Return the recorded days from `first` to `last`. Raises MissingDayError if one of these has no rows, or none has."""
+    """Return the recorded days from `first` to `last`. Raises MissingDayError if one of these two is not recorded, or no day is."""
     days = days_of(read)
     missing = [day.isoformat() for day in (first, last) if day is not None and day not in days]
     if missing or not days:
-        known = f"recorded are {len(days)} day(s), {days[0]} to {days[-1]}" if days else "nothing is recorded at all"
+        known = f"recorded: {len(days)} day(s), {days[0]} to {days[-1]}" if days else "nothing is recorded at all"
         raise MissingDayError(f"nothing is recorded on {' and on '.join(missing) or 'any day'}; {known}")
     return [day for day in days if (first is None or day >= first) and (last is None or day <= last)]
 
@@ -107,9 +107,9 @@ def before(day: dt.date, recorded: Iterable[dt.date]) -> dt.date | None:
 def _rescheduled(
     warehouse: Warehouse, touched: Collection[dt.date], ingest_runs: Collection[str], recorded: Sequence[dt.date]
 ) -> set[dt.date]:
-    """Return the days after late events that tell when scans tick on them: that is not seen in the rows which days hand on.
+    """Return the days after late events that change the times of scans: the rows that days hand on do not show such a change.
 
-    Those are starts of a name server, and its first events. A phase that closes tell is handed on.
+    These events are starts of a name server, and its first events. A scan phase learnt from closes is handed on.
     """
     published = warehouse.ledger().days
     late = [day for day in touched if published and day < max(published)]
@@ -129,12 +129,12 @@ def _rescheduled(
 
 
 def _reopened(warehouse: Warehouse, wanted: Sequence[dt.date], recorded: Sequence[dt.date]) -> set[dt.date]:
-    """Return published days that end otherwise, now that it is known that their name servers went on.
+    """Return published days that now end differently, since their name servers are known to have continued.
 
-    A lease that ended after the last event of a day was left open: nobody knew whether a scan followed.
+    A lease that ended after the last event of a day was left open, because it was unknown whether a scan followed.
     """
     ends = {end for day in wanted if (end := before(day, recorded)) is not None and end not in wanted}
-    # By name server the day on which the first lease ended that had run out when one of `ends` was over.
+    # By name server: the day of the first lease end that had passed when one of `ends` was over.
     overdue: dict[str, dt.date] = {}
     columns = ["namesrv_id", "last_update_time", "heartbeat_timeout_ms"]
     tables = (gold.BROKER_LIVE_HISTORY, gold.LAST_HEARTBEATS)
@@ -152,14 +152,14 @@ def _reopened(warehouse: Warehouse, wanted: Sequence[dt.date], recorded: Sequenc
     reopened: set[dt.date] = set()
     for name, since in overdue.items():
         if name in went_on:
-            # While a name server was heard of later, scans ran to the end of each day.
+            # Scans ran to the end of each day after which a name server still appears.
             last = max((day for of, day in heard if of == name and day <= max(ends)), default=max(ends))
             reopened |= {day for day in recorded if max(since, last) <= day <= max(ends)}
     return reopened - set(wanted)
 
 
 def starting_slices(warehouse: Warehouse, starts: Collection[dt.date]) -> dict[Slice, Digest]:
-    """Return the gold slices that tell how published days ended, as the ledger has them: of intervals also what closed later."""
+    """Return the ledger's gold slices for the ends of published days; for intervals with those that closed later."""
     if not starts:
         return {}
     in_force = warehouse.slices_in_force({None, *(day for day in warehouse.ledger().days if day >= min(starts))})
@@ -175,9 +175,9 @@ def starting_slices(warehouse: Warehouse, starts: Collection[dt.date]) -> dict[S
 
 
 def holes(inputs: Iterable[Slice], known: Iterable[Slice]) -> list[str]:
-    """Return a sentence for each stretch of days on which nothing of a name server is recorded, between days that are.
+    """Return a sentence for each stretch of days without rows of a name server, between days with rows.
 
-    `inputs`: bronze slices that a run read; `known`: those that the ledger has.
+    `inputs`: bronze slices that a run read; `known`: those in the ledger.
     """
     fresh = heard_in(inputs)
     seen, found = fresh | heard_in(known), []
@@ -193,7 +193,7 @@ def holes(inputs: Iterable[Slice], known: Iterable[Slice]) -> list[str]:
 
 
 def heard_in(cuts: Iterable[Slice]) -> set[tuple[str, dt.date]]:
-    """Return the name servers and days that slices of recorded events show."""
+    """Return the pairs of name server and day in slices of recorded events."""
     return {(cut.namesrv_id, cut.day) for cut in cuts if cut.table in _RECORDED and cut.namesrv_id and cut.day}
 
 
@@ -202,7 +202,7 @@ _EACH = gold.FINDINGS
 _ANSWER = pa.struct([("seq", LONG), ("event_id", STRING)])
 _BODIES = pa.schema([("namesrv_id", STRING), ("body", STRING), ("answers", pa.list_(_ANSWER))])
 _MOST = 2_000
-"""Answers that are looked at of a name server's day: the last ones."""
+"""Answers that are examined of a name server's day: the last ones."""
 _REGISTERING = "namesrv_id, broker_addr, broker_name, broker_id, seq, heartbeat_timeout_ms AS lease_ms"
 _NEAR = "SELECT DISTINCT unnest([seq // $fresh_ns - 2, seq // $fresh_ns - 1, seq // $fresh_ns]) AS near FROM told"
 _HEARD = """
@@ -214,7 +214,7 @@ WHERE broker_addr IS NOT NULL GROUP BY ALL
 def told_together(
     warehouse: Warehouse, day: dt.date, judged: Sequence[Judged]
 ) -> tuple[list[Judged], dict[Slice, Digest]]:
-    """Write the findings that comparing name servers tells; return what was judged, with these, and their digests."""
+    """Write the findings from comparing name servers; return the results with these findings, and the findings' digests."""
     history = gold.TOPIC_QUEUE_HISTORY
     of_queues = [done.intervals[history.name] for done in judged]
     written = tuple(file for of in of_queues for file in (*of.closed, *of.opened))
@@ -243,7 +243,7 @@ def told_together(
 
 
 def suspected_on(warehouse: Warehouse, day: dt.date, hours: Sequence[str]) -> pa.Table:
-    """Return what a day tells of name servers being one, or several, as `SUSPECTED`; `hours`: where beats are stashed."""
+    """Return evidence of a day that name servers are one, or several, as `SUSPECTED`; `hours`: files of stashed heartbeats."""
     with reading(warehouse.path, bronze.ROUTE_OBSERVATIONS, warehouse.files(bronze.ROUTE_OBSERVATIONS, [day])) as rows:
         whole = rows.filter("code = 106 AND response_code = 0 AND body IS NOT NULL")
         bodies = whole.aggregate("namesrv_id, body, list({'seq': seq, 'event_id': event_id}) AS answers")
@@ -255,7 +255,7 @@ def suspected_on(warehouse: Warehouse, day: dt.date, hours: Sequence[str]) -> pa
     beats = taken_from(hours, None, columns) if hours else HEARD.empty_table()
     given = {row["namesrv_addr"]: row["namesrv_id"] for row in warehouse.rows(bronze.ADDRESSES).to_pylist()}
     apart = {frozenset(given.get(address, address) for address in pair) for pair in warehouse.conf.apart}
-    # All addresses of these are listed.
+    # For these name servers the configuration lists all addresses.
     listed = {name for name, said in warehouse.conf.namesrvs.items() if said.addresses is not None}
     names = {*told["namesrv_id"].to_pylist(), *beats["namesrv_id"].to_pylist()}
     apart |= {frozenset((name, other)) for name in listed & names for other in names - {name}}
@@ -272,11 +272,11 @@ def suspected_on(warehouse: Warehouse, day: dt.date, hours: Sequence[str]) -> pa
 
 
 T = TypeVar("T")
-# What fewer rows cost is a task, and what is asked of a group at once.
+# Below this many rows the overhead of a task, and of queries for a group, dominates.
 _ROWS_PER_TASK = 20_000
 
 _CARRIED = (*gold.INTERVAL_TABLES, gold.LAST_HEARTBEATS, gold.PAST_KNOWLEDGE, gold.MAP_CAPACITIES, gold.EVENT_OUTCOMES)
-# A broker that was removed is waited for so long (`schemas.findings.Thresholds`).
+# How long a removed broker is waited for (`schemas.findings.Thresholds`).
 _WAITED_DAYS = 7
 _UNREAD = """
 SELECT namesrv_id, epoch_us(min(seen.event_time)) AS from_us, epoch_us(min(ends.event_time)) AS until_us
@@ -287,26 +287,26 @@ _IS_BEGINNING = pc.field("kind").isin(BEGINNINGS)
 
 
 class Night:
-    """The days of one run. `Warehouse` knows what it has changed so far."""
+    """The days of one run. The `Warehouse` holds its changes so far."""
 
     def __init__(self, warehouse: Warehouse, passes: Passes) -> None:
         self._warehouse, self._passes = warehouse, passes
         self.read = Condensed()
-        """What was read of the days."""
+        """Result of reading the days."""
         self._condensed: set[dt.date] = set()
         self.starts: dict[Slice, Digest] = {}
         self._judged: dict[dt.date, list[Judged]] = {}
         self._counted: dict[dt.date, list[JudgedTogether]] = {}
         self._ends_here = False
-        """Whether intervals end with the last day that was replayed; else they go on as they were published."""
+        """Whether intervals end with the last replayed day; otherwise they continue as published."""
         self._asked: frozenset[dt.date] = frozenset()
         self._suspected: dict[dt.date, pa.Table] = {}
 
     def begin(self, days: Days) -> None:
-        """Read what is recorded on the days that are wanted.
+        """Read the rows of the wanted days.
 
-        Raises TamperedError where the night would start from other rows than were published: the gold slices of the days before,
-        what intervals there are of them and of later ones, and of days with new rows what was there.
+        Raises TamperedError if the night would start from other rows than were published. It compares with the ledger: the gold
+        slices of the days before, the intervals of these and later days, and the older rows of days with new ones.
         """
         warehouse, wanted, self._asked = self._warehouse, set(days.wanted), days.asked
         warehouse.hold((table for table in bronze.TABLES if table.partition_by), days.touched)
@@ -318,7 +318,7 @@ class Night:
         self.require_as_published(days)
 
     def require_as_published(self, days: Days) -> None:
-        """Raise TamperedError unless what was read of published days without new rows is what their runs read, in whole files."""
+        """Raise TamperedError unless published days without new rows were read as their runs read them, from undamaged files."""
         untouched = self._warehouse.ledger().days - days.touched
         read = {cut: of for cut, of in self.read.digests.items() if cut.day in untouched}
         known = self._warehouse.slices_in_force(untouched & self._condensed)
@@ -327,10 +327,10 @@ class Night:
             raise TamperedError(f"{sentence}. Nothing was published")
 
     def replay_days(self, wanted: Sequence[dt.date], recorded: Sequence[dt.date] = ()) -> None:
-        """Replay days in order, and those of `recorded` that follow from them.
+        """Replay days in order, with those of `recorded` that follow from them.
 
-        They are more than `wanted` where one of them shows how a name server was configured since its process started, and
-        earlier days had been replayed otherwise; and where a day ends otherwise than it was published.
+        More than `wanted` are replayed if a day shows how a name server was configured since its process started, and earlier days
+        assumed otherwise; or if a day ends differently from its publication.
         """
         pending = sorted(wanted)
         while pending:
@@ -341,23 +341,23 @@ class Night:
             later = [other for other in recorded if other > day]
             judged = self._judged[day]
             if set(later[1:]) - set(pending) and any(of.lives_otherwise for of in judged):
-                pending = sorted({*later, *pending})  # whether scans go on is not told by the rows that are carried
+                pending = sorted({*later, *pending})  # carried rows do not show whether scans continue
             elif later and later[0] not in pending and any(of.ends_otherwise for of in judged):
                 pending.insert(0, later[0])
 
     @property
     def replayed(self) -> set[dt.date]:
-        """Return the days that were replayed."""
+        """Return the replayed days."""
         return {*self._judged}
 
     @property
     def judged(self) -> list[Judged]:
-        """Return what was judged of all days."""
+        """Return the results of all days."""
         return [of for day in sorted(self._judged) for of in self._judged[day]]
 
     @property
     def measurements(self) -> list[Measurement]:
-        """Return the rules of all tables that are cut by day, counted on what was read and what was made."""
+        """Return the counted rules of all day-cut tables, over the rows that were read and written."""
         counted = (of for day in sorted(self._counted) for of in self._counted[day])
         parts = [*self.read.measurements, *(found for of in counted for found in of.measurements)]
         rows: Counter[str] = Counter()
@@ -367,7 +367,7 @@ class Night:
 
     @property
     def outputs(self) -> dict[Slice, Digest]:
-        """Return the digests of the slices of the days that were replayed, and of all intervals that are open."""
+        """Return the digests of the replayed days' slices, and of all open intervals."""
         found = {} if self._ends_here else self._warehouse.slices_in_force({None})
         for day, counted in self._counted.items():
             is_last = self._ends_here and day == max(self._counted)
@@ -379,7 +379,7 @@ class Night:
     # -- condense ------------------------------------------------------------------------------------------------------
 
     def condense(self, days: Sequence[dt.date], starts: Collection[dt.date] = ()) -> Condensed:
-        """Read what is recorded on days, before which `starts` ended; return all that was read so far."""
+        """Read the rows of days; `starts`: the ends before them. Return the result of all reads so far."""
         fresh = [day for day in days if day not in self._condensed]
         if fresh:
             self.read.add(condensed(self._warehouse, self._passes, fresh, starts))
@@ -387,7 +387,7 @@ class Night:
         return self.read
 
     def suspected(self, day: dt.date) -> pa.Table:
-        """Return what a day that was condensed tells of name servers being one, or several, as `flags.suspected.SUSPECTED`."""
+        """Return evidence of a condensed day that name servers are one, or several, as `flags.suspected.SUSPECTED`."""
         if day not in self._suspected:
             stashed = sorted(self.read.stashed.items())
             hours = [path for (of, _), paths in stashed if of == day for path in paths]
@@ -399,7 +399,7 @@ class Night:
     def replay(self, day: dt.date) -> list[dt.date]:
         """Replay a day, and judge it.
 
-        If earlier days must be replayed before, only the day's settings are noted, and those days returned.
+        If earlier days must be replayed first, note only the day's settings, and return those days.
         """
         warehouse = self._warehouse
         self.condense([day])
@@ -415,7 +415,7 @@ class Night:
                 return earlier
         self._replace(day, REPLAYED, judged)
 
-        # Take over what tasks have written, and compare name servers.
+        # Take over the files of the tasks, and compare name servers.
         judged.sort(key=lambda of: of.namesrv_id)
         self._replace(day, JUDGED, judged)
         is_gone, digests = self._is_gone(day, work), dict[Slice, Digest]()
@@ -431,7 +431,7 @@ class Night:
             self._warehouse.replace(table, [day], [file for of in done for file in of.files[table.name]])
 
     def _grouped(self, work: Sequence[NamesrvWork]) -> list[tuple[NamesrvWork, ...]]:
-        """Return the days of name servers in groups, a task each, by what is recorded of them and what they begin with."""
+        """Return the days of name servers in groups, a task for each, by their recorded rows and the rows that they begin with."""
         if not work:
             return []
         heard = self._heard(work[0].day)
@@ -441,7 +441,7 @@ class Night:
         )
 
     def _work(self, day: dt.date) -> list[NamesrvWork]:
-        """Return what is to be replayed: each name server that was heard of on the day, or whose state is carried through it."""
+        """Return the work of a day: each name server with rows on the day, or with state that is carried through it."""
         warehouse = self._warehouse
         recorded = days_of(warehouse.recorded())
         start = self.start_of(day)
@@ -454,18 +454,18 @@ class Night:
         scan_life, addresses = self._scan_life(day, start), warehouse.rows(bronze.ADDRESSES)
         suspected = self.suspected(day)
         today = files_of(warehouse, [*(t for t in bronze.TABLES if t.partition_by), bronze.TOPIC_CONFIGS_TABLE], [day])
-        # What was refused lies under the last day of the run that read it.
+        # Quarantine files have the last day of the run that read them.
         read = {file.day for file in warehouse.files(bronze.QUARANTINE) if file.day is not None and file.day >= day}
         today = today.having(self._held([bronze.QUARANTINE], sorted(read)).named)
         before = self._held(_CARRIED, starts)
-        # What tells when name servers began.
+        # Beginnings of name servers.
         earlier = self._held([bronze.NAMESRV_EVENTS], [d for d in recorded if d <= day])
         begun = set(earlier.rows(bronze.NAMESRV_EVENTS, ["namesrv_id"], _IS_BEGINNING)["namesrv_id"].to_pylist())
         told = self._held([gold.EXPIRED_BROKERS], [d for d in recorded if d < day][-_WAITED_DAYS:])
         earlier = earlier.having(told.named)
         unread, published = self._unread(), self._published(day, recorded)
         opened = files_of(warehouse, gold.INTERVAL_TABLES, [dt.date.max], published=True)
-        # The last ones to end are small.
+        # Large ones first: the last ones to end are small.
         names = sorted(heard.keys() | set(settings["namesrv_id"].to_pylist()), key=lambda name: (-heard[name], name))
         going_on = warehouse.going_on(names, day)
         work = []
@@ -501,7 +501,7 @@ class Night:
         return work
 
     def _heard(self, day: dt.date) -> Counter[str]:
-        """Return how many rows are recorded of each name server on a day."""
+        """Return the number of recorded rows of each name server on a day."""
         found: Counter[str] = Counter()
         for cut, digest in self.read.digests.items():
             if cut.day == day and cut.table in _RECORDED and cut.namesrv_id is not None:
@@ -515,7 +515,7 @@ class Night:
     def _scan_life(self, day: dt.date, start: dt.date | None) -> pa.Table:
         """Return the outcomes that tell whether periodic scans still run when `day` begins.
 
-        What ended a scan for good may have happened on any day before, and so what began another; the ledger knows since when.
+        The event that ended a scan for good, or began another, may be on any earlier day; the ledger knows the first such day.
         """
         if start is None:
             return empty(gold.EVENT_OUTCOMES)
@@ -529,15 +529,15 @@ class Night:
         return self._warehouse.rows(gold.EVENT_OUTCOMES, days, None, IS_SCAN_LIFE)
 
     def _hold(self, tables: Sequence[Table], days: Collection[dt.date]) -> None:
-        """Hold what is published of some days, but of gold tables those that this run makes anew.
+        """Compare published rows of some days with the ledger, except days of gold tables that this run makes anew.
 
-        What intervals there were when a day ended is theirs that this run has replayed, too.
+        That includes the intervals at the ends of days that this run has replayed.
         """
         for table in tables:
             self._warehouse.hold([table], {*days} - (self.replayed if table.layer != "bronze" else set()))
 
     def _held(self, tables: Sequence[Table], days: Collection[dt.date]) -> Files:
-        """Return the files of other days than the one that is replayed."""
+        """Return the files of other days than the replayed one, compared with the ledger."""
         self._hold(tables, days)
         return files_of(self._warehouse, tables, days)
 
@@ -551,9 +551,9 @@ class Night:
         return min((seq for seqs in rows if (seq := pc.min(seqs).as_py()) is not None), default=None)
 
     def _published(self, day: dt.date, recorded: Iterable[dt.date]) -> Files | None:
-        """Return the files of a day's gold tables as they were published; None if they never were, or no day takes over from them.
+        """Return the files of a day's gold tables as published; None if they never were, or no later day depends on them.
 
-        Damaged ones are refused, unless the day was asked for: so they are made anew.
+        Damaged files are refused. If the day was requested they are not checked, so a run can make them anew.
         """
         published = self._warehouse.ledger().days
         if day in published and day not in self._asked:
@@ -563,9 +563,9 @@ class Night:
         return files_of(self._warehouse, DATA_TABLES, [day], published=True)
 
     def _note_intervals(self, day: dt.date, judged: Sequence[Judged], *, is_other: bool) -> None:
-        """Have tables hold what closed on a day, and end with it, unless they go on behind it as they were published.
+        """Put a day's closed intervals into the tables. These then end with the day, or continue after it as published.
 
-        `is_other`: what is open when the day ends is other than was published.
+        `is_other`: the intervals open at the end of the day differ from the publication.
         """
         published = self._warehouse.ledger().days
         self._ends_here, ended_before = is_other or day not in published or day == max(published), self._ends_here
@@ -578,14 +578,14 @@ class Night:
                 go_on_as_published(self._warehouse, table, day)
 
     def _is_gone(self, day: dt.date, work: Sequence[NamesrvWork]) -> bool:
-        """Return whether the day had slices of name servers of which it has none: other addresses of one that is there."""
+        """Return whether the day had slices of name servers that it no longer has: they are other addresses of one that it has."""
         if day not in self._warehouse.ledger().days:
             return False
         then = {cut.namesrv_id for cut in self._warehouse.slices_in_force([day]) if TABLES[cut.table].layer != "bronze"}
         return bool(then - {None, *(one.namesrv_id for one in work)})
 
     def _unread(self) -> dict[str, list[tuple[int, int | None]]]:
-        """Return from when and until when connections were open that cannot be read, by name server (see `VerifyInput`)."""
+        """Return begin and end of connections that cannot be read, by name server (see `VerifyInput`)."""
         self._warehouse.hold([bronze.QUARANTINE])
         is_tls = (pc.field("reason") == Reason.TLS.value) & pc.field("namesrv_id").is_valid()
         seen = self._warehouse.rows(bronze.QUARANTINE, None, ["namesrv_id", "channel_id", "event_time"], is_tls)
@@ -601,9 +601,9 @@ class Night:
 
 
 def grouped(work: Iterable[tuple[T, int]], width: int) -> list[tuple[T, ...]]:
-    """Return work, given with the rows of each, in groups of neighbours: a task each, where `width` tasks run at once.
+    """Return work, given with row counts, in groups of neighbours: a task each, where `width` tasks run at once.
 
-    A group has no more than `_ROWS_PER_TASK`, but for its last piece.
+    A group has at most `_ROWS_PER_TASK` rows, not counting its last piece.
     """
     pieces = [(one, rows + 1) for one, rows in work]
     total = sum(rows for _, rows in pieces)

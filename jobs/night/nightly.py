@@ -1,4 +1,4 @@
-"""The nightly job: all steps in one process, and what the run has to say for itself."""
+"""The nightly job: all steps in one process, and the summary of the run."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ _REPORTED = {
     gold.ORDER_DECISIONS: ["decision_id"],
     gold.NAMESRV_SETTINGS: None,
 }
-"""Of the tables that a run reports on, the columns that are read for that."""
+"""Columns that a run's report reads, by table; None: all."""
 
 
 def _late(warehouse: Warehouse, day: dt.date, ingest_runs: Collection[str]) -> set[str]:
-    """Return the name servers of which these ingest runs have read, on the last day that was known, what is not its end."""
+    """Return the name servers for which these ingest runs read rows of the last known day that are earlier than its known end."""
     until = {one.namesrv_id: one.spans[-1].until - dt.timedelta(microseconds=1) for one in warehouse.coverage()}
     if not until:
         return set()
@@ -68,11 +68,11 @@ def publish(
     summary: Summary,
     share: Callable[[float, int], None],
 ) -> None:
-    """Check what the night made and, if it passes, commit it and write the run into the ledger: from then on readers see it.
+    """Check the results of the night; if they pass, commit them and write the run into the ledger. Readers see it from then on.
 
-    `counts`: frames read, by what became of them; `summary` gets what there is to be said of it; `share` is told how far it is.
-    Raises GateError if a critical rule is broken; TamperedError if rows of a published day, to which nothing was added, are not
-    those that its run read.
+    `counts`: frames read, by what became of them; `summary` gets the run's numbers; `share` is told the progress. Raises
+    GateError if a critical rule is broken, TamperedError if rows of a published day without new rows are not those that its run
+    read.
     """
     done = sorted(night.replayed)
     inputs = night.read.digests
@@ -118,14 +118,14 @@ def publish(
 
 
 def gold_digests(digests: Mapping[str, Digest]) -> dict[str, str]:
-    """Return the printed digests of the gold tables."""
+    """Return the digests of the gold tables as text."""
     return {table.name: str(digests.get(table.name, Digest())) for table in sorted(DATA_TABLES, key=lambda t: t.name)}
 
 
 def _digests(
     warehouse: Warehouse, replaced: Mapping[Slice, Digest], written: Mapping[Slice, Digest]
 ) -> dict[str, Digest]:
-    """Return the digest of each table, from that of the last run and the slices (of a small table the files) that have changed."""
+    """Return the digest of each table: the last run's, changed by the replaced and the new slices (files, for a small table)."""
     last = warehouse.ledger().last
     before = {} if last is None else last.digests
 
@@ -146,20 +146,20 @@ def _digests(
 
 log = logging.getLogger(__name__)
 OF_FILES = (GateError, *OF_ROWS)
-"""What a file that nobody has foreseen makes of a night: rules are broken, or the replay cannot go on."""
+"""Failures that an unexpected input file may cause: a broken rule, or a replay that cannot go on."""
 
 
 class Shows(Protocol):
-    """Who shows a person how far a run is."""
+    """Shows the progress of a run."""
 
     def begin(self, step: str) -> None:
-        """Say that a step has begun."""
+        """Show that a step has begun."""
 
     def share(self, done: float, of: int) -> None:
-        """Say that so many of some equal parts of the step are done, those under way in part."""
+        """Show that `done` of the step's `of` equal parts are done; parts under way count in part."""
 
     def end(self, step: str, seconds: float) -> None:
-        """Say that a step has ended."""
+        """Show that a step has ended."""
 
 
 @dataclass
@@ -167,11 +167,10 @@ class Summary(Read):
     """A run in numbers; the fields are the keys of the summary file.
 
     A run that has nothing to do shows the figures of the last published one, `last_run`. `tables` counts rows, bronze and
-    gold, of all days; `findings` and `verify` are about the days that were recomputed. `verify`: answers and matched of questions
-    about routes, clusters and topics; `others` counts the rest by request. All answers = all matched + the sum of
-    `explained` + mismatched. `seconds` by step. `restated`: published slices that the run changed, rows of
-    `restatements`. `settings`: by name server and setting, the last value and how it is known. `gate`: why it refused, if
-    the status is `refused`.
+    gold, of all days; `findings` and `verify` cover the recomputed days. In `verify`, answers and matched count requests for
+    routes, clusters and topics; `others` counts the rest by request. All answers = all matched + the sum of `explained` +
+    mismatched. `seconds` by step. `restated`: published slices that the run changed, rows of `restatements`. `settings`: by name
+    server and setting, the last value and how it is known. `gate`: the reason, if the status is `refused`.
     """
 
     run_id: str = ""
@@ -195,13 +194,13 @@ class Summary(Read):
         path.write_text(json.dumps(vars(self), indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
     def note_ingested(self, ingested: Ingested) -> None:
-        """Note what was read, but for its days: those of a summary are the ones that were recomputed."""
+        """Note the result of ingest without its days: `days` of a summary are the recomputed ones."""
         for each in fields(Read):
             value = getattr(ingested, each.name)
             setattr(self, each.name, Counter(dict(sorted(value.items()))) if isinstance(value, Counter) else value)
 
     def note_report(self, report: Mapping[str, Any]) -> None:
-        """Note what the tables hold, and of the run's days the findings and how the answers compare."""
+        """Note the row counts of tables, and for the run's days the findings and the comparison of answers."""
         self.tables, self.findings = dict(report["tables"]), dict(report["findings"])
         self.verify, self.settings = dict(report["verify"]), dict(report["settings"])
         self.namesrvs = {name: values["version"]["value"] for name, values in self.settings.items()}
@@ -221,7 +220,7 @@ def timed(summary: Summary, console: Shows, step: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a night is asked for: files to read, days to recompute even if nothing new is known of them."""
+    """Request for a night: files to read, and days to recompute even without new rows."""
 
     inputs: Sequence[str] = ()
     first: dt.date | None = None
@@ -229,11 +228,11 @@ class Asked:
 
 
 def run(warehouse: Warehouse, passes: Passes, asked: Asked, console: Shows) -> Summary:
-    """Run the night and return its summary: read the inputs, recompute what that changes and the days that are asked for.
+    """Run the night and return its summary: read the inputs, and recompute the days that they change or that are asked for.
 
-    A file that breaks a rule is left out, and named. Raises UsageError
-    where executors do not see the warehouse, MissingDayError, TamperedError, LayoutError or WarehouseBusyError; what
-    was published before stays published. A night that the gate refuses all the same raises nothing: its summary says so.
+    A file that breaks a rule is left out, and named. Raises UsageError if executors do not see the warehouse, MissingDayError,
+    TamperedError, LayoutError or WarehouseBusyError; what was published before stays published. If the gate refuses the night
+    even without such files, nothing is raised: the summary says so.
     """
     summary, passes.share = Summary(run_id=warehouse.run_id), console.share
     with locked(warehouse.path):
@@ -245,7 +244,7 @@ def run(warehouse: Warehouse, passes: Passes, asked: Asked, console: Shows) -> S
 
 
 class _Nightly:
-    """One night, tried without some of its files if the gate refuses it with them."""
+    """One night. If the gate refuses it with some of its files, it runs again without them."""
 
     def __init__(self, warehouse: Warehouse, passes: Passes, asked: Asked, console: Shows, summary: Summary) -> None:
         self._warehouse, self._passes, self._asked = warehouse, passes, asked
@@ -280,7 +279,7 @@ class _Nightly:
                 self._publish(ingested)
 
     def _read(self, given: Given, refused: Mapping[str, str], only: Collection[str] | None = None) -> Ingested:
-        """Read what is new of files, or of those with these digests, and take up what a run has read that published nothing."""
+        """Read the new files, or those with these digests, and take up the rows of earlier runs that published nothing."""
         warehouse = self._warehouse
         warehouse.discard()
         if only is not None:
@@ -295,11 +294,11 @@ class _Nightly:
         return ingested
 
     def _days(self, *, is_trial: bool = False) -> Days:
-        """Return what is to be done; a trial leaves out the days that were asked for if one of them is not recorded."""
+        """Return the days to do; a trial ignores the requested days if one of them is not recorded."""
         warehouse, asked = self._warehouse, self._asked
         days: list[dt.date] = []
         if warehouse.conf.join_addresses and warehouse.ledger().last is not None:
-            # Those of which a published finding suggests to join addresses.
+            # Days with a published finding that suggests joining addresses.
             suggests = pc.match_substring(pc.field("detail"), '"] addresses = ["')
             is_one = (pc.field("code") == "SAME_PROCESS_SUSPECTED") & suggests
             days = warehouse.published_rows(gold.FINDINGS, None, ["told_on"], is_one)["told_on"].to_pylist()
@@ -312,9 +311,9 @@ class _Nightly:
         return days_to_do(warehouse, set(days))
 
     def _begun(self, days: Days) -> tuple[Night, Days]:
-        """Return a night that has read the days it is to do, and these: with `join_addresses` more than were wanted.
+        """Return a night that has read its days, and these days; with `join_addresses` there may be more than wanted.
 
-        Name servers are joined that seem to be one on the first day on which some do, by the same sign as a finding.
+        Name servers that seem to be one are joined, by the same evidence as the finding: those of the first day that shows any.
         Raises TamperedError as `Night.begin`.
         """
         warehouse = self._warehouse
@@ -334,7 +333,7 @@ class _Nightly:
             days = days_to_do(warehouse, days.wanted)
 
     def _publish(self, ingested: Ingested) -> None:
-        """Publish what there is to publish, or note what was read."""
+        """Publish the days to do, or only commit what was read if there are none."""
         warehouse, summary = self._warehouse, self._summary
         summary.note_ingested(ingested)
         days = self._days()
@@ -358,7 +357,7 @@ class _Nightly:
     # -- files that the gate refuses -----------------------------------------------------------------------------------
 
     def _refused(self, given: Given, error: Exception) -> dict[str, str] | None:
-        """Return the digests of the new files without which the gate lets the night pass, and why; None: it is not for them."""
+        """Return the digests of new files to leave out so that the gate passes, with reasons; None if files are not the cause."""
         self._warehouse.discard()
         known = {source.sha256 for source in self._warehouse.recorded()}
         fresh = list(dict.fromkeys(source.sha256 for source in given.sources if source.sha256 not in known))
@@ -370,7 +369,7 @@ class _Nightly:
         return {sha256: f"{named[sha256]}: refused: {why}" for sha256, why in wrong.items()}
 
     def _wrong(self, given: Given, good: list[str], files: list[str], error: Exception) -> dict[str, str]:
-        """Return which of `files`, that fail together with `good` ones, are wrong, and why."""
+        """Return which of `files` are wrong, and why; together with the `good` ones they make the night fail."""
         if len(files) == 1:
             return {files[0]: first_line(error)}
         half = len(files) // 2
@@ -383,7 +382,7 @@ class _Nightly:
         return wrong
 
     def _fails(self, given: Given, files: Sequence[str]) -> Exception | None:
-        """Return why a night with these of its new files alone would not be published; None: it would."""
+        """Return why a night with only these of its new files would not be published; None if it would."""
         warehouse = self._warehouse
         try:
             self._read(given, {}, files)

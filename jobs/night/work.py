@@ -1,4 +1,4 @@
-"""What a task is given of a name server's day: the names of files, few rows, and how these files are read."""
+"""Input of a task for a name server's day: file names, few rows, and the methods that read the files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from schemas.times import day_start
 
 
 def put_aside(folder: str, name: str, rows: pa.Table) -> str:
-    """Write rows into a file below `folder` that no other attempt has; return it."""
+    """Write rows into a new file below `folder`, with a name that no other attempt uses; return its path."""
     system, place = filesystem_of(folder)
     system.create_dir(place)
     path, stream = unnamed(folder, name)
@@ -43,7 +43,7 @@ def put_aside(folder: str, name: str, rows: pa.Table) -> str:
 def taken_from(
     paths: Sequence[str], where: pc.Expression | None = None, columns: Sequence[str] | None = None
 ) -> pa.Table:
-    """Return the rows of all of these files, all or those `where`; all columns or some."""
+    """Return the rows of all of these files: all rows or those of `where`, all columns or some."""
     system, _ = filesystem_of(paths[0])
     places = [filesystem_of(path)[1] for path in paths]
     return ds.dataset(places, format="ipc", filesystem=system).to_table(columns=columns, filter=where)
@@ -51,9 +51,9 @@ def taken_from(
 
 @dataclass(frozen=True)
 class Files:
-    """Data files by the name of their table, below the warehouse `root`. A table that is missing has no rows.
+    """Data files by table name, below the warehouse `root`. A missing table has no rows.
 
-    `namesrv_ids`: of rows with a name server only theirs count; None: all do.
+    `namesrv_ids`: only rows of these name servers count, in tables with name servers; None: all rows.
     """
 
     root: str
@@ -61,17 +61,17 @@ class Files:
     namesrv_ids: frozenset[str] | None = None
 
     def having(self, named: Mapping[str, tuple[DataFile, ...]]) -> Files:
-        """Return the same with other files of some tables, by their names."""
+        """Return the same with other files for the tables in `named`."""
         return Files(self.root, {**self.named, **named}, self.namesrv_ids)
 
     def of(self, *namesrv_ids: str) -> Files:
-        """Return the files that may have rows of one name server, or of some together."""
+        """Return the files that may have rows of these name servers, limited to their rows."""
         own = {name: tuple(file for file in of if file.may_be_of(namesrv_ids)) for name, of in self.named.items()}
         return Files(self.root, own, frozenset(namesrv_ids))
 
     @classmethod
     def together(cls, some: Sequence[Files]) -> Files:
-        """Return the files of some name servers together."""
+        """Return the union of the files of several name servers."""
         names = dict.fromkeys(name for one in some for name in one.named)
         named = {name: tuple(dict.fromkeys(file for one in some for file in one.named.get(name, ()))) for name in names}
         return cls(some[0].root, named, frozenset().union(*(one.namesrv_ids or () for one in some)))
@@ -87,7 +87,7 @@ class Files:
         where: pc.Expression | None = None,
         once: Collection[str] = (),
     ) -> pa.Table:
-        """Return the rows of a table: all columns or some, all rows or those `where`; see `read_files`. Raises TamperedError."""
+        """Return the rows of a table: all columns or some, all rows or those of `where`; see `read_files`. Raises TamperedError."""
         if self._is_of_some(table):
             own = pc.field("namesrv_id").isin(sorted(self.namesrv_ids or ()))
             where = own if where is None else own & where
@@ -95,7 +95,7 @@ class Files:
         return rows.unify_dictionaries().combine_chunks() if once else rows
 
     def _is_of_some(self, table: Table) -> bool:
-        """Return whether rows of a table count only if they are of some name servers."""
+        """Return whether only rows of some name servers count in a table."""
         return self.namesrv_ids is not None and "namesrv_id" in table.column_names
 
     def on(
@@ -107,9 +107,9 @@ class Files:
         *,
         still: bool = False,
     ) -> pa.Table:
-        """Return the rows of a table on a day; of intervals those that were there on it as they were known when it ended.
+        """Return the rows of a table on a day; of intervals those that existed on it, as they were known at its end.
 
-        `still`: those that were open then; None: there was no such day. Raises as `rows`.
+        `still`: only intervals open at its end; `day` None: there is no such day. Raises TamperedError as `rows`.
         """
         if not table.has_intervals or day is None:
             return self.rows(table, columns, where)
@@ -123,15 +123,15 @@ class Files:
 
     @contextmanager
     def reading(self, table: Table, *, with_keys: bool = True) -> Iterator[DuckDBPyRelation]:
-        """Give the rows of a table to be asked within, as `store.files.reading`."""
+        """Yield a relation of the rows of a table, as `store.files.reading`."""
         with reading(self.root, table, self.files(table), with_keys=with_keys) as rows:
             names = map(ConstantExpression, sorted(self.namesrv_ids or ()))
             yield rows.filter(ColumnExpression("namesrv_id").isin(*names)) if self._is_of_some(table) else rows
 
     def few(self, table: Table, columns: Sequence[str], clause: str, others: Mapping[str, pa.Table]) -> pa.Table:
-        """Return columns of few of the rows: those that `clause` leaves, SQL behind `FROM rows` that may join `others`.
+        """Return columns of those rows that `clause` leaves: SQL after `FROM rows` that may join `others`. For few rows.
 
-        A key that is not stored it does not see: that is made of the rows that are left.
+        `clause` does not see a key that is not stored: the key is computed afterwards, for the remaining rows.
         """
         made, none, con = derived_of(table), empty(table).select(columns), connection()
         if not self.files(table):
@@ -153,7 +153,7 @@ def files_of(
 ) -> Files:
     """Return the files of some days (None: all) as this run sees them, or as the last published run left them.
 
-    Of intervals those that were there on the first of the days, or later.
+    Of intervals: those that existed on the first of the days, or later.
     """
     found, named = warehouse.published_files if published else warehouse.files, dict[str, tuple[DataFile, ...]]()
     for table in tables:
@@ -165,7 +165,7 @@ def files_of(
 
 
 _SAID_OF_BEATS = {*EVENTS.names, "event_time", "effect_time", "response_code", "response_remark"}
-# The periods of an address that follow each other are one time.
+# Consecutive periods of an address are merged into one time.
 _PERIODS = """
 SELECT broker_addr, make_timestamptz(min(period) * $period_us - 1) AS after,
     make_timestamptz((max(period) + 1) * $period_us - 1) AS last
@@ -176,12 +176,12 @@ GROUP BY broker_addr, run
 
 @dataclass(frozen=True)
 class NamesrvWork:
-    """One name server's day, and the files in which there may be rows of it.
+    """One name server's day, and the files that may have rows of it.
 
     `today`: bronze tables of the day, and topic_configs; `start`: the last day before, and `before` its tables, with the intervals
-    that were there on it or later; `earlier`: namesrv_events up to the day, and expired_brokers of days before.
-    `published`: gold tables of the day as they were published; None: they never were, or it is the last; `opened`: of intervals
-    that are published as open. `stash`: the files of its condensed beats.
+    that existed on it or later; `earlier`: namesrv_events up to the day, and expired_brokers of days before. `published`: gold
+    tables of the day as published; None: they never were, or it is the last day; `opened`: files of intervals that are published
+    as open. `stash`: the files of its condensed heartbeats.
     `suspected`: as `flags.suspected.SUSPECTED`; `unread`: see `VerifyInput`.
     """
 
@@ -210,11 +210,11 @@ class NamesrvWork:
         return found
 
     def open_rows(self, tables: Iterable[Table]) -> dict[str, pa.Table]:
-        """Return what was there of tables, and not over, when the day began."""
+        """Return the rows of tables that existed, and were not over, when the day began."""
         return {table.name: self.before.on(table, self.start, still=True) for table in tables}
 
     def closed_before(self) -> dict[str, pa.Table]:
-        """Return what findings look back at of the last day before (`context.LOOKED_BACK_AT`)."""
+        """Return the rows of the last day before at which findings look back (`context.LOOKED_BACK_AT`)."""
         found = {}
         for table, what in LOOKED_BACK_AT.items() if self.start else ():
             closed = [file for file in self.before.files(table) if file.closed is not None or not table.has_intervals]
@@ -223,25 +223,25 @@ class NamesrvWork:
         return found
 
     def hours(self) -> pa.Table:
-        """Return the condensed beats (`condense.HOURS`)."""
+        """Return the condensed heartbeats (`condense.HOURS`)."""
         if not self.stash:
             return HOURS.empty_table()
         return taken_from(self.stash, pc.field("namesrv_id") == self.namesrv_id, HOURS.names)
 
     def refused(self, reason: str) -> pa.Table:
-        """Return what came on the day and was put into quarantine for one reason."""
+        """Return the day's rows in quarantine with one reason."""
         begin = day_start(self.day)
         on_the_day = (pc.field("event_time") >= begin) & (pc.field("event_time") < begin + dt.timedelta(days=1))
         return self.today.rows(bronze.QUARANTINE, where=on_the_day & (pc.field("reason") == reason))
 
     def arrivals(self, ids: pa.Array) -> pa.Table:
-        """Return when events arrived that end brokers' lives."""
+        """Return the arrival times of events that end brokers' lives."""
         is_one = pc.field("event_id").isin(ids)
         ending = (bronze.UNREGISTRATIONS, bronze.CHANNEL_EVENTS)
         return pa.concat_tables([self.today.rows(table, ("event_id", "event_time"), is_one) for table in ending])
 
     def topic_configs(self, digests: pa.ChunkedArray) -> pa.Table:
-        """Return the topic tables of some digests. Raises TamperedError if one is not there, or is not what its digest says."""
+        """Return the topic tables with some digests. Raises TamperedError if one is missing, or does not match its digest."""
         table = bronze.TOPIC_CONFIGS_TABLE
         if not len(digests):
             return empty(table)
@@ -253,18 +253,18 @@ class NamesrvWork:
     def raw_beats(
         self, kind: str, *, columns: Sequence[str] | None = None, where: pc.Expression | None = None
     ) -> pa.Table:
-        """Return single beats of one table, as `RawBeats`."""
+        """Return single heartbeats of one table, for `RawBeats`."""
         return self.today.rows(TABLES[kind], columns, where)
 
     def beats_during(self, kind: str, columns: Sequence[str], during: pa.Table, at: str = "event_time") -> pa.Table:
-        """Return single beats of one table, as `BeatsDuring`; `at`: the column that says when."""
+        """Return single heartbeats of one table, for `BeatsDuring`; `at`: the column with the time."""
         same = (
             f"rows.broker_addr IS NOT DISTINCT FROM during.broker_addr AND {at} > during.after AND {at} <= during.last"
         )
         return self.today.few(TABLES[kind], columns, f"SEMI JOIN during ON {same}", {"during": during})
 
     def single_beats(self, beaten: pa.Table, *, with_answers: bool) -> pa.Table:
-        """Return the single beats of (broker_addr, period) as events, where they were recorded."""
+        """Return the single heartbeats of each (broker_addr, period) as events, at their recorded positions."""
         during = ask(_PERIODS, {"beaten": beaten}, period_us=PERIOD_US).cast(DURING)
         said = {*_SAID_OF_BEATS, *(RESPONSE_COLUMNS if with_answers else ())}
         frames = {}
@@ -275,7 +275,7 @@ class NamesrvWork:
 
 
 def require_configs(root: str, configs: pa.Table, digests: Collection[str | None] = ()) -> None:
-    """Raise TamperedError if one of `digests` is not there, or a row of topic_configs is not what its digest says."""
+    """Raise TamperedError if one of `digests` is missing, or a row of topic_configs does not match its digest."""
     missing = set(digests).difference(configs["topic_config_digest"].to_pylist(), [None])
     if wrong := [*wrong_configs(configs), *sorted(map(str, missing))]:
         where = table_path(root, bronze.TOPIC_CONFIGS_TABLE)

@@ -1,1 +1,1 @@
-"""Where the tables lie: Delta tables as their files and their logs, the ledger, and their care. No Spark."""
+"""Storage: Delta tables as files and logs, the ledger, and maintenance. No Spark."""

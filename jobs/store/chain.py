@@ -1,8 +1,8 @@
-"""The chain of runs: each row of the ledger holds the hash of the row before, and the Merkle root of all files that are then there.
+"""The chain of runs: each row of the ledger holds the hash of the row before, and the Merkle root of all files at that time.
 
-Trees are over rows as canonical text, hashed with SHA-256 alone, so that anybody can do it again (docs/auditors.md).
-Whoever keeps one such hash, a checkpoint, can tell whether anything that had been published until then was rewritten, whoever
-did it and by whatever means.
+Trees are built over rows as canonical text, with SHA-256 alone, so that anybody can repeat it (docs/auditors.md). With one
+such hash, a checkpoint, its keeper can tell whether anything published before it was rewritten, by whomever and by whatever
+means.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from namesrv_day.arrow.sql import ask
 _AT_ONCE = 8192
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 Pieces = tuple[tuple[int, str], ...]
-"""What a file holds, as it was first written: rows that lie one after the other, and the Merkle root of each such piece."""
+"""Pieces of a file, as first written: consecutive rows, with the Merkle root of each piece."""
 
 
 def texts_of(rows: pa.Table) -> Iterable[str]:
     """Yield each row as a JSON array of its values, in the order of the columns.
 
-    Instants are microseconds since 1970, days days since then; a struct is an object, a map an array of pairs.
+    Instants are microseconds since 1970, days are days since then; a struct is an object, a map an array of pairs.
     """
     columns = (column.cast(_with_numbers(column.type)).to_pylist() for column in rows.columns)
     return map(text_of, zip(*columns, strict=True))
 
 
 def _with_numbers(kind: pa.DataType) -> pa.DataType:
-    """Return a type with numbers for its instants and days."""
+    """Return a type with integers in place of instants and days."""
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(_with_numbers(field.type)) for field in kind])
     if pa.types.is_map(kind):
@@ -51,7 +51,7 @@ def text_of(value: Any) -> str:
 
 
 def leaf_of(text: str) -> bytes:
-    """Return the leaf of a text."""
+    """Return the hash of a leaf with this text."""
     return hashlib.sha256(b"\0" + text.encode()).digest()
 
 
@@ -62,7 +62,7 @@ def leaves_of(rows: pa.Table) -> list[bytes]:
 
 
 def root_of(leaves: Sequence[bytes]) -> str:
-    """Return the root of a tree in hex: nodes are joined in pairs, one that is left over goes up as it is."""
+    """Return the root of a tree in hex: nodes are joined in pairs; a single last node moves up unchanged."""
     level = list(leaves) or [hashlib.sha256(b"").digest()]
     while len(level) > 1:
         level = _above(level)
@@ -70,10 +70,10 @@ def root_of(leaves: Sequence[bytes]) -> str:
 
 
 def nodes_beside(leaves: Sequence[bytes], index: int) -> bytes:
-    """Return the nodes beside the way from one of the leaves up to the root, one after the other."""
+    """Return the sibling nodes on the way from a leaf up to the root, concatenated."""
     level, nodes = list(leaves), b""
     while len(level) > 1:
-        nodes += b"".join(level[index ^ 1 : (index ^ 1) + 1])  # one that is left over has none
+        nodes += b"".join(level[index ^ 1 : (index ^ 1) + 1])  # a single last node has no sibling
         level, index = _above(level), index // 2
     return nodes
 
@@ -85,12 +85,12 @@ def _above(level: Sequence[bytes]) -> list[bytes]:
 
 
 FIRST: Final = "0" * 64
-"""What stands for the row before the first."""
+"""Stands for the hash before the first row."""
 LOG: Final = "_delta_log/"
 
 
 class Entry(NamedTuple):
-    """A file as the chain has it: below its table's folder, with the SHA-256 of its bytes; `pieces`: see `DataFile`."""
+    """A file in the chain: its path below the table's folder, the SHA-256 of its bytes; `pieces`: see `DataFile`."""
 
     table: str
     path: str
@@ -98,12 +98,12 @@ class Entry(NamedTuple):
     pieces: Pieces = ()
 
     def row(self) -> dict[str, Any]:
-        """Return it as `files` of the ledger holds it."""
+        """Return the entry as an element of `files` of the ledger."""
         return {**self._asdict(), "pieces": [{"rows": rows, "root": root} for rows, root in self.pieces]}
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Entry:
-        """Return what a row of `files` says."""
+        """Return the entry of an element of `files`."""
         pieces = tuple((piece["rows"], piece["root"]) for piece in row["pieces"])
         return cls(row["table"], row["path"], row["sha256"], pieces)
 
@@ -122,10 +122,10 @@ class Link(NamedTuple):
 
 
 class Chain:
-    """The rows of a ledger in their order, all of them, or from one on of which the hash is known."""
+    """The rows of a ledger in order: all of them, or those from one whose hash is known."""
 
     def __init__(self, runs: pa.Table, where: str, known: Noted | None = None) -> None:
-        """`runs`: all columns, in any order; `known`: the run with the first of them, of which the caller compares the hash.
+        """`runs`: all columns, in any order; `known`: the run of the first row, whose hash the caller compares.
 
         Raises LedgerBehindError for a row that does not follow from the one before.
         """
@@ -152,7 +152,7 @@ class Chain:
         return self._links[-1] if self._links else None
 
     def changes(self) -> Iterator[tuple[Link, list[Entry], list[tuple[str, str]]]]:
-        """Yield for each row the files that are new since the row before, and those that are gone."""
+        """Yield each row with the files added since the row before, and those removed."""
         for link, files, gone in zip(self._links, self._runs["files"], self._runs["gone"], strict=True):
             yield (
                 link,
@@ -161,37 +161,37 @@ class Chain:
             )
 
     def files(self, run_id: str | None = None) -> Files:
-        """Return the data files that were there after a row; None: after the last."""
+        """Return the data files as of a row; None: as of the last row."""
         return files_after(self._runs if run_id is None else self._runs.slice(0, self._place(run_id) + 1))
 
     def _place(self, run_id: str) -> int:
         return [link.run_id for link in self._links].index(run_id)
 
     def parts(self, run_id: str) -> tuple[str, str]:
-        """Return of which the hash of a row is made, beside its root: the hash before it, and the SHA-256 of its text."""
+        """Return what the hash of a row covers beside its root of files: the hash before it, and the SHA-256 of its text."""
         number = self._place(run_id)
         (text,) = texts_of(self._runs.slice(number, 1))
         return self._runs["previous_sha256"][number].as_py(), hashlib.sha256(text.encode()).hexdigest()
 
     def root(self, run_id: str | None = None) -> str:
-        """Return the root of all files as the row of a run has it; None: the last row, or that of no files."""
+        """Return the root of all files in a run's row; None: in the last row, or the root of no files."""
         roots = dict(zip((link.run_id for link in self._links), self._runs["files_root"].to_pylist(), strict=True))
         return str(roots[run_id]) if run_id is not None else [root_of_files({}), *roots.values()][-1]
 
 
 def link_of(previous: str, files_root: str, row: str) -> str:
-    """Return the hash of the chain up to a row: of the hash before it, of the root of its files, and of its text's SHA-256."""
+    """Return the hash of the chain up to a row, from the hash before it, the root of its files, and its text's SHA-256."""
     said = f"{previous} {files_root} {hashlib.sha256(row.encode()).hexdigest()}"
     return hashlib.sha256(said.encode()).hexdigest()
 
 
 def root_of_files(files: Mapping[tuple[str, str], Entry]) -> str:
-    """Return the Merkle root of data files, in the order of tables and paths; commits of logs stand in the rows alone."""
+    """Return the Merkle root of data files, in the order of tables and paths. Commits of logs are in the rows alone."""
     return root_of([leaf_of(text_of(files[key].row())) for key in sorted(files) if not key[1].startswith(LOG)])
 
 
 def files_after(runs: pa.Table) -> Files:
-    """Return the data files that are there after these rows of the ledger, in whatever order they are given.
+    """Return the data files as of the last of these ledger rows, which may be in any order.
 
     `runs` has run_id, finished_time, files and gone.
     """
@@ -200,11 +200,11 @@ def files_after(runs: pa.Table) -> Files:
 
 
 def last_commits(runs: pa.Table) -> dict[str, str]:
-    """Return the last commit of each table, by the name of its file, that rows of the ledger list; `runs` has files."""
+    """Return for each table the file name of the last commit that ledger rows list; `runs` has files."""
     return {row["table"]: row["path"].removeprefix(LOG) for row in ask(_LAST_COMMITS, {"runs": runs}).to_pylist()}
 
 
-# A file that is gone may come back; of one that a row has in both it is there.
+# A removed file may come back. A file that one row both adds and removes is there.
 _IN_FORCE = """
     WITH each AS (SELECT row_number() OVER (ORDER BY finished_time, run_id) AS number, files, gone FROM runs),
     added AS (

@@ -1,6 +1,6 @@
-"""What lies on disk, held against the ledger, and the ledger against a checkpoint that somebody has kept.
+"""Check of a warehouse: the files on disk against the ledger, and the ledger against a checkpoint that somebody kept.
 
-Also what another engine fails at or would not notice: files that it could not read, rows that were rewritten.
+It also finds what makes another engine fail, or escapes it: files that it could not read, rows that were rewritten.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ from schemas.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was checked, as which run published it; `wrong`: a sentence for each slice, table or file that is not so.
+    """Result of a check, for the last published run; `wrong`: a sentence for each slice, table or file that differs.
 
-    `replaced`: what later runs have put in the place of files that the checkpoint covers, a sentence for each run and folder.
+    `replaced`: files under the checkpoint that later runs have replaced, a sentence for each run and folder.
     """
 
     run_id: str
@@ -66,11 +66,11 @@ class Checked:
 
 
 def check(warehouse: Warehouse, against: Noted | None = None, share: Callable[[int, int], None] = nobody) -> Checked:
-    """Read every table as the last published run pins it, and compare every slice with its digest, every file with the chain.
+    """Read every table in the version that the last published run pins: compare slices with their digests, files with the chain.
 
-    Bronze tables may have got rows since, which are no part of that run; what somebody else has changed since, and the next
-    night would refuse, is wrong, too. `against`: a checkpoint that was kept, up to which nothing may be other than it was.
-    `share` is told how many tables are done, of how many. Raises NothingPublishedError, LedgerBehindError.
+    Bronze rows added since are not part of that run. A later change by somebody else is wrong, too, if the next night would
+    refuse it. `against`: a kept checkpoint; everything up to it must be as it was. `share` is told the number of finished
+    tables, and of all. Raises NothingPublishedError, LedgerBehindError.
     """
     last = warehouse.ledger().last
     if last is None:
@@ -102,7 +102,7 @@ def check(warehouse: Warehouse, against: Noted | None = None, share: Callable[[i
         if is_ours is None:
             replaced += [f"{where} is of another run or version, or names other files"] if against else []
         else:
-            wrong[f"{where}: is not as this software makes it; without it the next run does"] = None
+            wrong[f"{where}: is not as this software makes it; delete it, and the next run makes it anew"] = None
     return Checked(last.run_id, len(judged), len(expected), list(wrong), replaced)
 
 
@@ -112,7 +112,7 @@ def _wrong(warehouse: Warehouse, table: Table, run: Run, expected: Mapping[Slice
         yield from found
         warehouse.require_published(table)
         if not found and warehouse.rearranged(table) != run.versions[table.name]:
-            warehouse.hold([table])  # the same rows in other files, from which the next night starts
+            warehouse.hold([table])  # the next night starts from the same rows in other files
     except TamperedError as error:
         yield error.said
 
@@ -121,10 +121,10 @@ def _wrong(warehouse: Warehouse, table: Table, run: Run, expected: Mapping[Slice
 
 
 def require_readable(root: str, versions: Mapping[str, int], said: str, *, deep: bool = False) -> None:
-    """Raise TamperedError for a log, or the first data file, that cannot be read of tables at `versions`.
+    """Raise TamperedError if the log, or a data file, of a table at one of `versions` cannot be read.
 
-    Looked for are files that are not there or have other bytes than the log says; those that the failure `said` names, or if
-    it is to go `deep` all, are read.
+    Every file must be there with the size that the log says. Files that the failure message `said` names are read, and with
+    `deep` all files.
     """
     for name, number in versions.items():
         files = delta_log.Version(root, TABLES[name], number).files()
@@ -132,9 +132,9 @@ def require_readable(root: str, versions: Mapping[str, int], said: str, *, deep:
 
 
 def require_files(root: str, table: Table, files: Sequence[DataFile], said: str = "", *, deep: bool = False) -> None:
-    """Raise TamperedError for the first of the files of a table that cannot be read; see `require_readable`."""
+    """Raise TamperedError for the first of a table's files that cannot be read; see `require_readable`."""
     system, folder = filesystem_of(table_path(root, table))
-    # One listing of the folder: asked for one by one, files of an object store are a request each.
+    # One listing of the folder: single lookups in an object store would cost a request each.
     listed = system.get_file_info(pafs.FileSelector(folder, recursive=True, allow_not_found=True)) if files else []
     sizes = {info.path: info.size for info in listed}
     for file in files:
@@ -148,9 +148,9 @@ def require_files(root: str, table: Table, files: Sequence[DataFile], said: str 
 
 
 def differences(warehouse: Warehouse, table: Table, run: Run, expected: Mapping[Slice, Digest]) -> list[str]:
-    """Return a sentence for each slice of a table, as a run pinned it, that is not what the ledger says. Raises TamperedError.
+    """Return a sentence for each slice of a table, in a run's version, that differs from the ledger. Raises TamperedError.
 
-    `expected`: the slices in force as of that run; of a table that is not cut by day the run has the digest.
+    `expected`: the slices in force as of that run. For a table that is not cut by day the run has the digest.
     """
     files = warehouse.files_of(run, table, warehouse.ledger().days)
     if table.partition_by:
@@ -167,9 +167,9 @@ def differences(warehouse: Warehouse, table: Table, run: Run, expected: Mapping[
 
 
 def require_whole(warehouse: Warehouse) -> None:
-    """Raise TamperedError unless every file that the last run published is there, and the small tables are what it left.
+    """Raise TamperedError unless every file of the last published run is there, and the small tables have the published rows.
 
-    Of topic_configs, which may be large, each row is held against its digest where it is used.
+    Rows of topic_configs, which may be large, are compared with their digests where they are used.
     """
     last = warehouse.ledger().last
     if last is None:
@@ -178,36 +178,36 @@ def require_whole(warehouse: Warehouse) -> None:
         files = warehouse.files_of(last, TABLES[name])
         require_all(warehouse.path, last, TABLES[name], files)
         require_files(warehouse.path, TABLES[name], files)
-    # Where maintenance has put files together, the night reads these.
+    # After a compaction the night reads the compacted files.
     warehouse.hold(
         table for table in bronze.TABLES if not table.partition_by and table is not bronze.TOPIC_CONFIGS_TABLE
     )
 
 
 def require_all(root: str, run: Run, table: Table, files: Sequence[DataFile]) -> None:
-    """Raise BrokenLogError if a log does not name all rows of a table that a run published. No file is opened."""
+    """Raise BrokenLogError if a log does not name all rows of a table that a run published. Opens no file."""
     digest = run.digests.get(table.name)
     said = None if digest is None else str(digest)
     require_rows(table.name, [file.rows for file in files], said, table_path(root, table))
 
 
 class Holder:
-    """Holds tables against the ledger before they are asked, each once."""
+    """Compares tables with the ledger before they are queried, each table once."""
 
     def __init__(self, warehouse: Warehouse, run: Run) -> None:
-        """Hold the ledger itself; `run`: as of which is asked. Raises LedgerBehindError."""
+        """Check the ledger itself first; `run`: the run as of which tables are read. Raises LedgerBehindError."""
         warehouse.require_ledger(whole=True)
         self._warehouse, self._run, self._held = warehouse, run, set[str]()
         self._expected = warehouse.slices_in_force(known_at=run)
 
     @classmethod
     def at(cls, warehouse: str, run_id: str) -> Holder:
-        """Return one for a published run of a warehouse."""
+        """Return a holder for a published run of a warehouse."""
         opened = Warehouse(warehouse, PipelineConf(), "held", dt.datetime.now(dt.timezone.utc))
         return cls(opened, opened.published_run(run_id))
 
     def hold(self, name: str) -> None:
-        """Raise TamperedError unless all slices of a table are what the ledger says; the ledger's own tables were held before."""
+        """Raise TamperedError unless all slices of a table equal the ledger's. The ledger itself was checked at the start."""
         if name in self._held or name not in self._run.versions:
             return
         wrong = differences(self._warehouse, TABLES[name], self._run, self._expected)
@@ -217,14 +217,14 @@ class Holder:
         self._held.add(name)
 
 
-# What writers that died have left, and Hadoop's checksums, no reader looks at.
+# Remains of dead writers, and Hadoop's checksums: no reader looks at them.
 _BESIDE: Final = re.compile(r"_last_checkpoint|\..*|.*\.tmp|.*#\d+")
 _MS: Final = dt.timedelta(milliseconds=1)
 Json = dict[str, Any]
 
 
 class Sealed:
-    """The files that the chain names, and those that there are. Of tables that are `damaged` enough is said."""
+    """The files of the chain compared with those on disk. Tables in `damaged` are skipped: they are already reported."""
 
     def __init__(self, warehouse: Warehouse, last: Run, damaged: set[str]) -> None:
         self._warehouse, self._last, self._damaged = warehouse, last, damaged
@@ -238,7 +238,7 @@ class Sealed:
         self.replaced: list[str] = []
 
     def wrong(self) -> Iterator[str]:
-        """Yield a sentence for each file that is not as the chain has it; files that no readable run needs may be gone."""
+        """Yield a sentence for each file that differs from the chain; files that no readable run needs may be gone."""
         ever = {(one.table, one.path): one for _, added, _ in self._changes for one in added}
         for key, entry in ever.items():
             if entry.table in self._damaged:
@@ -246,7 +246,7 @@ class Sealed:
             where = f"{entry.table}: {table_path(self._warehouse.path, TABLES[entry.table])}/{entry.path}"
             try:
                 if sha256_at(self._warehouse.path, TABLES[entry.table], entry.path) != entry.sha256:
-                    yield f"{where} has not the bytes that were published"
+                    yield f"{where} does not have the bytes that were published"
             except TamperedError:
                 is_needed = key in self._now or entry.path.startswith(LOG)
                 if is_needed and not self._may_be_gone(entry):
@@ -258,7 +258,7 @@ class Sealed:
             yield f"runs: the files that are listed up to run {self._last.run_id} are not those of its root"
 
     def wrong_since(self, run_id: str) -> Iterator[str]:
-        """Yield a sentence for what is not as a run left it and no later run has replaced; note in `replaced` what one has."""
+        """Yield a sentence for each change since a run that no later run accounts for; `replaced` gets those that one does."""
         then = self.chain.files(run_id)
         if root_of_files(then) != self.chain.root(run_id):
             yield f"runs: the files that are listed up to run {run_id} are not those of its root"
@@ -268,20 +268,20 @@ class Sealed:
         kept, old = _pieces_in(self._now.values()), _pieces_in(then.values())
         counted = (Counter(piece for entry in of.values() for piece in _set_of(entry)) for of in (self._now, then))
         for table, folder in sorted({piece[:2] for piece in next(counted) - next(counted) if piece in old}):
-            yield f"{table}: rows that were published lie twice in {table_path(self._warehouse.path, TABLES[table])}/{folder}"
+            yield f"{table}: published rows are stored twice in {table_path(self._warehouse.path, TABLES[table])}/{folder}"
         count, again = Counter[tuple[str, str, str, str]](), list[str]()
         for link, added, gone in self._changes[place:]:
             for entry in (then[key] for key in gone if key in then):
                 if not _is_in(entry, kept):
                     count[link.run_id, "replaced", "of", _folder(entry)] += 1
             for entry in added:
-                # Rows that were published before lie in a new file: they must be those.
+                # A new file with rows that were already published must have exactly those rows.
                 if not _set_of(entry).isdisjoint(old) and (entry.table, entry.path) in self._now:
                     yield from self._other_rows(entry)
                 if not entry.path.startswith(LOG) and self._is_of_the_past(entry, old, days):
                     count[link.run_id, "added", "to", _folder(entry)] += 1
                 yield from self._of_earlier_runs(link, entry, old, ingested)
-            # A run that publishes days anew says what is known of them.
+            # A run that publishes days again also states their coverage again.
             if link.is_published and (anew := days.intersection(self._runs[link.run_id]["days"])):
                 again.append(f"run {link.run_id} has published again: {', '.join(map(str, sorted(anew)))}")
         self.replaced = [
@@ -292,7 +292,7 @@ class Sealed:
     # -- what later runs did ---------------------------------------------------------------------------------------------
 
     def _is_of_the_past(self, entry: Entry, old: set[tuple[str, str, Any]], days: set[dt.date]) -> bool:
-        """Return whether a later run's file has rows of days that were published, which no file had there."""
+        """Return whether a later run's file has rows of days that were already published, without replacing a file there."""
         table = TABLES[entry.table]
         if not table.partition_by or _is_in(entry, old):
             return False
@@ -301,14 +301,14 @@ class Sealed:
         try:
             stats = json.loads(described(self._warehouse.path, table, entry.path, None).stats)
         except TamperedError:
-            return False  # it is gone, and told as such if it is needed
+            return False  # a missing file is reported elsewhere, if it is needed
         begins = stats["minValues"].get(table.span[0])
         return begins is None or dt.date.fromisoformat(begins[:10]) <= max(days, default=dt.date.min)
 
     def _of_earlier_runs(
         self, link: Link, entry: Entry, old: set[tuple[str, str, Any]], ingested: set[str]
     ) -> Iterator[str]:
-        """Yield a sentence if a later run has added rows that an earlier one has read, as they say, to a table that is not cut."""
+        """Yield a sentence if a later run added rows that name an earlier run as their reader. Only for tables not cut by day."""
         table = TABLES[entry.table]
         if table not in bronze.TABLES or table.partition_by or entry.path.startswith(LOG):
             return
@@ -323,10 +323,10 @@ class Sealed:
                 found.update(ingested.intersection(runs.slice(start, rows).to_pylist()))
             start += rows
         if found:
-            yield f"{table.name}: run {link.run_id} has added rows that run {min(found)} had read, as they say: {entry.path}"
+            yield f"{table.name}: run {link.run_id} has added rows that name run {min(found)}, an earlier one: {entry.path}"
 
     def _rearranged(self, kept: set[tuple[str, str, Any]]) -> Iterator[str]:
-        """Yield a sentence for files in the place of published ones that nothing proves to have their rows."""
+        """Yield a sentence for files in place of published ones if nothing proves that they have the same rows."""
         for table in WRITTEN_TABLES:
             number, count = self._warehouse.rearranged(table), Counter[str]()
             if number == self._last.versions.get(table.name, -1) or table.name in self._damaged:
@@ -344,12 +344,12 @@ class Sealed:
         table = TABLES[entry.table]
         if pieces_of(self._warehouse.path, table, DataFile(entry.path, 0, 0, None)) != entry.pieces:
             where = f"{table_path(self._warehouse.path, table)}/{entry.path}"
-            yield f"{entry.table}: {where} has not the rows that were published before they were put together"
+            yield f"{entry.table}: {where} does not have the rows that were published before they were put together"
 
     # -- logs ------------------------------------------------------------------------------------------------------------
 
     def _pinned(self, table: Table) -> Iterator[tuple[str, int, set[str], bool]]:
-        """Yield which run pins which version of a table, with the paths of its files then, and whether they are other ones."""
+        """Yield for each published run: its id, the version that it pins, the paths of its files, and whether it changed files."""
         files = set[str]()
         for link, added, gone in self._changes:
             if link.is_published:
@@ -364,7 +364,7 @@ class Sealed:
                 )
 
     def _misnamed(self, table: Table) -> Iterator[str]:
-        """Yield a sentence for each entry of a log by which readers would see other files, or fewer rows of one."""
+        """Yield a sentence for each log entry through which readers would see other files, or fewer rows of a file."""
         log = _Log(self._warehouse.path, table)
         yield from log.strange()
         steps, number = self._pinned(table), -1
@@ -383,9 +383,9 @@ class Sealed:
         yield from log.wrong
         if step is not None and step[1] > number:
             yield f"{table.name}: the log of {log.where} ends with version {number}, run {step[0]} pins {step[1]}"
-        # The ledger's own files no run pins.
+        # No run pins the ledger's own files.
         for path in sorted(log.files) if table is gold.RUNS else ():
-            if (why := _twisted(self._warehouse.path, table, path)) is not None:
+            if (why := _ambiguity(self._warehouse.path, table, path)) is not None:
                 yield f"{table.name}: {log.where}/{path}: {why}"
 
     def _may_be_gone(self, entry: Entry) -> bool:
@@ -399,7 +399,7 @@ def _folder(entry: Entry) -> str:
 
 
 def _set_of(entry: Entry) -> set[tuple[str, str, Any]]:
-    """Return a file's pieces with where they lie: a row says nothing of the day by which its table is cut."""
+    """Return a file's pieces with their folder: rows do not contain the partition's day."""
     return {(entry.table, posixpath.dirname(entry.path), piece) for piece in entry.pieces}
 
 
@@ -415,7 +415,7 @@ def _is_in(entry: Entry, pieces: set[tuple[str, str, Any]]) -> bool:
 
 
 class _Log:
-    """A table's log, gone through commit by commit; `wrong`: what was found on the way, `files`: the paths of a version's."""
+    """A table's log, read commit by commit; `wrong`: faults found so far, `files`: paths of the current version's files."""
 
     def __init__(self, root: str, table: Table) -> None:
         self._root, self._table, self.where = root, table, table_path(root, table)
@@ -430,15 +430,15 @@ class _Log:
         self.first = -1
 
     def strange(self) -> Iterator[str]:
-        """Yield a sentence for each entry that readers may take in the place of commits, and that none of ours is like."""
+        """Yield a sentence for each entry that readers may take for a commit, but that this software never writes."""
         for name, is_file in self._names:
             if not is_file or not (delta_log.ENTRY.fullmatch(name) or _BESIDE.fullmatch(name)):
-                yield f"{self._table.name}: {self._folder}/{name} is no commit or checkpoint as they are written here"
+                yield f"{self._table.name}: {self._folder}/{name} is not a commit or checkpoint as this software writes them"
 
     def versions(self, sealed: str) -> Iterator[int]:
-        """Yield each version that can be read, from the oldest on, while `files` has its files.
+        """Yield each readable version, from the oldest on; meanwhile `files` has its files.
 
-        `sealed`: the last commit that the chain has.
+        `sealed`: the last commit in the chain.
         """
         commits = self._numbers["json"]
         head = max(commits, default=-1)
@@ -472,18 +472,18 @@ class _Log:
                     fields = [pa.field(of.name, of.type) for of in self._table.delta_schema]
                     ours = _fields_of(Schema.from_arrow(pa.schema(fields)).to_json()), [*self._table.partition_by]
                     if not is_sealed and self._columns[:2] != ours:
-                        self._note(name, "says other columns than the table has")
-        except _NOT_SAID as error:
+                        self._note(name, "names other columns than those of the table")
+        except _MALFORMED as error:
             where = f"{self._table.name}: {self._folder}/{name}"
-            raise TamperedError(f"{where} says what no commit says: {error!r}") from error
+            raise TamperedError(f"{where} is not a valid commit: {error!r}") from error
 
     def _state(self, name: str) -> tuple[list[Json] | None, Json | None]:
-        """Return what a checkpoint, or a checksum, says of files, and of columns; None: nothing."""
+        """Return the files and the columns that a checkpoint, or a checksum, lists; None for what it does not list."""
         path = f"{self._folder}/{name}"
         if not name.endswith(_CHECKPOINT):
             (said, *_) = [*delta_log.actions_of(self._table, self._system, path), {}]
             return said.get("allFiles"), said.get("metadata")
-        # Arrow would end the process over some that are damaged.
+        # Arrow crashes the process on some damaged checkpoints, so DuckDB reads them.
         try:
             with self._system.open_input_stream(path) as stream, tempfile.NamedTemporaryFile() as file:
                 file.write(stream.read())
@@ -495,19 +495,19 @@ class _Log:
         return [row["add"] for row in rows if row.get("add")], meta
 
     def _compare(self, name: str) -> None:
-        """Note what a checkpoint, or checksum, of a version says otherwise than the commits up to it, or than there is."""
+        """Note where a checkpoint, or checksum, of a version differs from the commits up to it, or from the files."""
         try:
             adds, meta = self._state(name)
             is_same = adds is None or {unquote(of["path"]) for of in adds} == self.files
             if not is_same or (meta is not None and _columns_of(meta) != self._columns):
-                self._note(name, "says other things than the commits up to it")
+                self._note(name, "differs from the commits up to it")
             for add in adds or ():
                 self._require_true(add, name)
-        except _NOT_SAID as error:
-            self._note(name, f"has a checkpoint, or checksum, that says what none says: {error!r}")
+        except _MALFORMED as error:
+            self._note(name, f"has an invalid checkpoint, or checksum: {error!r}")
 
     def _require_true(self, add: Json, name: str) -> None:
-        """Note if an entry says of a file what it is not: readers would leave out rows."""
+        """Note a log entry that describes a file wrongly: readers would leave out rows."""
         said, path = json.dumps(add, sort_keys=True, default=str), unquote(add["path"])
         if said in self._true:
             return
@@ -517,19 +517,19 @@ class _Log:
         if is_there and _is_true(self._root, self._table, path, add):
             self._true.add(said)
         else:
-            self._note(name, f"says of {path} what it is not")
+            self._note(name, f"describes {path} wrongly")
 
     def _note(self, name: str, said: str) -> None:
         self.wrong.append(f"{self._table.name}: the log of {self.where} {said}: {name}")
 
 
 _CHECKPOINT: Final = "checkpoint.parquet"
-_NOT_SAID: Final = (KeyError, TypeError, ValueError, AttributeError)
-"""What is raised where an entry is not of the form of one."""
+_MALFORMED: Final = (KeyError, TypeError, ValueError, AttributeError)
+"""Errors that an entry of the wrong form raises."""
 
 
 def _columns_of(meta: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    """Return the columns, the partition's, and how columns are mapped, of what a log says of its table."""
+    """Return the columns, the partition columns, and the column mapping mode from a log's metadata."""
     configuration = dict(meta.get("configuration") or ())
     fields = _fields_of(meta.get("schemaString") or '{"fields": []}')
     return fields, list(meta.get("partitionColumns") or ()), configuration.get("delta.columnMapping.mode", "none")
@@ -540,11 +540,11 @@ def _fields_of(schema: str) -> list[tuple[str, str]]:
 
 
 def _is_true(root: str, table: Table, path: str, add: Json) -> bool:
-    """Return whether what an entry says of a file's rows is so; of one that is gone nothing is read."""
+    """Return whether a log entry describes a file's rows correctly; True for a file that is gone."""
     try:
         found = described(root, table, path, None)
     except TamperedError:
-        return True  # it is told of elsewhere, if it is needed
+        return True  # a missing file is reported elsewhere, if it is needed
     if found.size != add["size"]:
         return False
     stats = [of for of in (json.loads(add.get("stats") or "{}"), add.get("stats_parsed")) if of]
@@ -555,7 +555,7 @@ def _is_true(root: str, table: Table, path: str, add: Json) -> bool:
 
 
 def _false_bounds(rows: pa.Table, stats: Json) -> bool:
-    """Return whether least or greatest values, or counts of NULL, of columns are not those of the rows."""
+    """Return whether minima, maxima or null counts of columns differ from those of the rows."""
     while any(pa.types.is_struct(field.type) for field in rows.schema):
         rows = rows.flatten()
     told = [(of, *one) for of in ("minValues", "maxValues", "nullCount") for one in _flat(stats.get(of) or {})]
@@ -572,7 +572,7 @@ def _is_false(of: str, said: Any, column: pa.ChunkedArray) -> bool:
         value = said if isinstance(said, type(low)) else pa.scalar(said).cast(column.type).as_py()
         if of == "minValues":
             return not value <= low
-        return not (value + _MS if isinstance(value, dt.datetime) else value) >= high  # whole milliseconds are said
+        return not (value + _MS if isinstance(value, dt.datetime) else value) >= high  # the log has whole milliseconds
     except (pa.ArrowException, TypeError):
         return True
 
@@ -585,23 +585,23 @@ def _flat(values: Json, before: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{before}{name}", value
 
 
-def _twisted(root: str, table: Table, path: str) -> str | None:
-    """Return why a file, whose bytes nobody has sealed, may read otherwise than Arrow reads it; None: it does not."""
+def _ambiguity(root: str, table: Table, path: str) -> str | None:
+    """Return why another reader may read an unsealed file differently from Arrow; None if it may not."""
     system, folder = filesystem_of(table_path(root, table))
     with system.open_input_file(f"{folder}/{path}") as opened:
         file = pq.ParquetFile(opened)
         names = file.schema_arrow.names
         if len({name.lower() for name in names}) < len(names):
-            return "two of its columns have one name"
+            return "two of its columns have the same name"
         for number in range(file.num_row_groups):
             group, rows = file.metadata.row_group(number), file.read_row_group(number)
             for of in (group.column(at) for at in range(group.num_columns)):
                 if (of.has_column_index or of.has_offset_index) and of.path_in_schema in names:
-                    return "it has an index of pages, which files of ours have not"
+                    return "it has a page index, which files of ours never have"
                 if of.path_in_schema in names and of.is_stats_set:
                     said, column = of.statistics, rows[of.path_in_schema]
                     bounds = pc.min_max(column).as_py() if said.has_min_max else None
                     is_bound = bounds is None or (said.min <= bounds["min"] and said.max >= bounds["max"])
                     if not is_bound or said.null_count != column.null_count:
-                        return f"its footer says of {of.path_in_schema} what it is not"
+                        return f"its footer describes {of.path_in_schema} wrongly"
     return None

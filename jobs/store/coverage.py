@@ -1,7 +1,7 @@
-"""What is recorded of each name server, and what of that is known: the days of the ledger put together.
+"""Coverage: which times of each name server are recorded, and what is known of them. It joins the days of the ledger.
 
-Recorded is from the first event or answer to the last one; time without any in between is quiet. Not so a gap that the recorder
-noted, nor a whole day without a row. Nothing here imports Arrow, as in `store.published`.
+The recorded time runs from the first event or answer to the last one; a time without any in between counts as quiet. A gap that
+the recorder noted, or a whole day without a row, counts as not recorded. No Arrow import here, as in `store.published`.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ RECORDED: Final = """
     last AS (SELECT day, max(number) AS number FROM (SELECT unnest(days) AS day, number FROM published) GROUP BY day)
     SELECT found.* FROM (SELECT number, unnest(coverage) AS found FROM published) AS c
     JOIN last ON last.number = c.number AND last.day = c.found.day ORDER BY found.namesrv_id, found.day"""
-"""What is recorded of each name server's days, in DuckDB: a day is as the last run has it that recomputed it."""
+"""Coverage of each name server's days, in DuckDB: each day as the last run that recomputed it has it."""
 NOT_RECORDED: Final = "nothing is recorded at "
-"""So begins what functions say that are asked for an instant of which no name server is recorded."""
+"""Start of the message for an instant at which no name server is recorded."""
 _ONE_US, _ONE_DAY = dt.timedelta(microseconds=1), dt.timedelta(days=1)
 _BEGINNINGS = ("started", "observed_from")
 _SAYS_ALL = ("started", "stopped")
 _LOG_STARTED = "log_started"
-"""A start of which only the name server's own log tells: of what follows, it tells a part."""
+"""A start that only the name server's own log shows: the log tells only a part of what follows."""
 _NAMED = 10
 
 
 class Span(NamedTuple):
-    """A time of one name server, until `until`, exclusive, in which the same is known of it.
+    """A time of one name server, up to `until` (exclusive), in which its state of knowledge is the same.
 
-    `recorded`: not in a gap; `running`: None in a gap; `known`: all of its routes are; `known_since`: what has shown itself
+    `recorded`: not in a gap; `running`: None in a gap; `known`: all its routes are known; `known_since`: whatever appeared
     since then is known in any case; `doubtful`: all its brokers fell silent at once.
     """
 
@@ -48,36 +48,36 @@ class Span(NamedTuple):
 
 
 class Covered(NamedTuple):
-    """One name server and its spans, one after the other."""
+    """One name server and its consecutive spans."""
 
     namesrv_id: str
     spans: list[Span]
 
     @property
     def first(self) -> dt.datetime:
-        """Return the first instant that is recorded."""
+        """Return the first recorded instant."""
         return self.spans[0].begin
 
     @property
     def last(self) -> dt.datetime:
-        """Return the last one."""
+        """Return the last recorded instant."""
         return self.spans[-1].until - _ONE_US
 
     def at(self, at: dt.datetime) -> Span | None:
-        """Return the span in which an instant lies; None: nothing is recorded of it."""
+        """Return the span of an instant; None if it is not recorded."""
         return next((span for span in self.spans if span.begin <= at < span.until), None)
 
 
 def covered_of(days: Iterable[Mapping[str, Any]]) -> list[Covered]:
-    """Return what is recorded of each name server, of the rows of `RECORDED`."""
+    """Return the coverage of each name server from rows of `RECORDED`."""
     return [Covered(name, _spans(list(own))) for name, own in groupby(days, key=lambda row: row["namesrv_id"])]
 
 
 def span_rows(covered: Sequence[Covered]) -> list[dict[str, Any]]:
-    """Return the rows of `coverage_spans` (`schemas.views.COVERAGE_SPANS`): what is to be said of each instant."""
+    """Return the rows of `coverage_spans` (`schemas.views.COVERAGE_SPANS`): what holds at each instant."""
     words = summary(covered)
     rows = [_row(span.begin, span.until, words, of, span, nowhere=False) for of in covered for span in of.spans]
-    # None: since ever, and for ever. Whatever instant stood for these could be asked for.
+    # None stands for an unlimited end: any instant in its place could be asked for.
     edges = [None, *sorted({at for of in covered for at in (of.first, of.last + _ONE_US)}), None]
     for begin, until in pairwise(edges):
         outside = [of for of in covered if begin is None or not of.first <= begin <= of.last]
@@ -90,16 +90,16 @@ def span_rows(covered: Sequence[Covered]) -> list[dict[str, Any]]:
 
 
 def summary(covered: Sequence[Covered]) -> str:
-    """Return in words what is recorded at all."""
+    """Return the recorded times of all name servers in words."""
     named = ", ".join(f"{of.namesrv_id} from {_range(of)}" for of in covered[:_NAMED])
     more = f", and {len(covered) - _NAMED} more name servers" if len(covered) > _NAMED else ""
-    return f"recorded is {named or 'nothing'}{more}"
+    return f"recorded: {named or 'nothing'}{more}"
 
 
 def require_covered(covered: Sequence[Covered], namesrv_id: str, at: dt.datetime) -> Span:
-    """Return what is known of a name server at an instant (with a time zone).
+    """Return the span of a name server at an instant (with a time zone).
 
-    Raises UsageError for an unknown name server, NotRecordedError where nothing is recorded of it.
+    Raises UsageError for an unknown name server, NotRecordedError if the instant is not recorded.
     """
     own = next((of for of in covered if of.namesrv_id == namesrv_id), None)
     if own is None:
@@ -107,12 +107,12 @@ def require_covered(covered: Sequence[Covered], namesrv_id: str, at: dt.datetime
         raise UsageError(f"{namesrv_id}: no such name server; there are {names}")
     span = own.at(at)
     if span is None:
-        raise NotRecordedError(f"{NOT_RECORDED}{text_of(at)} of {namesrv_id}; recorded is {_range(own)}")
+        raise NotRecordedError(f"{NOT_RECORDED}{text_of(at)} of {namesrv_id}; recorded: {_range(own)}")
     return span
 
 
 def require_within(covered: Sequence[Covered], since: dt.datetime | None, until: dt.datetime | None) -> bool:
-    """Return whether all of a time is recorded of some name server. Raises NotRecordedError if none of it is."""
+    """Return whether some name server's recording covers the whole time. Raises NotRecordedError if none covers any of it."""
     first, last = min((of.first for of in covered), default=None), max((of.last for of in covered), default=None)
     if first is None or last is None or (since or first) > last or (until is not None and until <= first):
         what = " ".join(f"{word} {text_of(at)}" for word, at in (("since", since), ("until", until)) if at is not None)
@@ -126,7 +126,7 @@ def text_of(at: dt.datetime) -> str:
 
 
 def _spans(days: Sequence[Mapping[str, Any]]) -> list[Span]:
-    """Return the spans of one name server, of its days in order."""
+    """Return the spans of one name server from its days, which are in order."""
     marks = sorted((mark for day in days for mark in day["marks"]), key=lambda mark: mark["at"])
     gaps = [(mark["at"], mark["until"]) for mark in marks if mark["kind"] == "gap"]
     gaps += [(one["last_time"], two["first_time"]) for one, two in pairwise(days) if two["day"] - one["day"] > _ONE_DAY]
@@ -134,7 +134,7 @@ def _spans(days: Sequence[Mapping[str, Any]]) -> list[Span]:
     lives = [mark for mark in marks if mark["kind"] in (*_SAYS_ALL, _LOG_STARTED)]
     first = min([days[0]["first_time"], *(mark["at"] for mark in lives)])
     end = max([days[-1]["last_time"], *(until for _, until in gaps)]) + _ONE_US
-    # What began to be doubted is told once more with its end, where that came on a later day.
+    # A doubt that ended on a later day has a second mark, with its end.
     doubts = {mark["at"]: mark["until"] or end for mark in marks if mark["kind"] == "doubt"}.items()
     edges = {first, end, *(at for pair in (*gaps, *doubts) for at in pair), *(mark["at"] for mark in lives)}
     known, running, since = beginnings[:1] in ([], ["started"]), True, first
@@ -152,8 +152,8 @@ def _spans(days: Sequence[Mapping[str, Any]]) -> list[Span]:
 def _row(
     begin: dt.datetime | None, until: dt.datetime | None, words: str, of: Covered, span: Span | None, *, nowhere: bool
 ) -> dict[str, Any]:
-    """Return a row of `coverage_spans` for one name server: in a span of its, or (None) where nothing is recorded of it."""
-    outside = f"not recorded: {_range(of)} is" if of.spans else ""
+    """Return a row of `coverage_spans` for one name server: in one of its spans, or (None) where nothing is recorded of it."""
+    outside = f"not recorded; recorded: {_range(of)}" if of.spans else ""
     said = {
         "namesrv_id": of.namesrv_id,
         "is_covered": span is not None,
@@ -176,7 +176,7 @@ def _in_words(spans: Sequence[Span], span: Span) -> str:
         return "known in full" if span.running else "known in full: it was not running"
     later = next((other.begin for other in spans if other.known and other.begin >= span.until), None)
     when = "nowhere later" if later is None else f"from {text_of(later)} on"
-    return f"known in part: what has shown itself since {text_of(span.known_since)}; in full {when}"
+    return f"known in part: what appeared since {text_of(span.known_since)}; in full {when}"
 
 
 def _range(of: Covered) -> str:

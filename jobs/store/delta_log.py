@@ -1,6 +1,6 @@
 """The log of a Delta table: which files a version has, who made it, and how the next one is made.
 
-delta-rs reads and commits; commits that are looked at for their author, or for what they removed, are read here.
+delta-rs reads and commits. This module itself reads commits for their author and for the files that they removed.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from schemas.table import CLOSED_MONTH, Table
 LOG: Final = "_delta_log"
 KEPT_DAYS: Final = 400
 WRITER: Final = "namesrv-history"
-"""First word of what every commit of ours says of itself; the second is the run."""
+"""First word of the userMetadata of each of our commits; the second word is the run."""
 ENTRY: Final = re.compile(r"(\d{20})\.(json|crc|checkpoint\.parquet)")
-# To find a version, the log is read from the last checkpoint on.
+# A reader of a version reads the log from the last checkpoint on.
 _COMMITS_A_CHECKPOINT = "20"
 
 
 class Commit(NamedTuple):
     """One version: the run of ours that made it (None: somebody else did), and the data files that it removed.
 
-    `days`: of which rows changed; None stands for rows of no day. Empty if only files or properties changed.
+    `days`: days with changed rows; None stands for rows without a day. Empty if only files or properties changed.
     """
 
     version: int
@@ -52,9 +52,9 @@ class Version:
     """A version of a table: its number and its data files."""
 
     def __init__(self, root: str, table: Table, number: int | None = None) -> None:
-        """Open one that was committed; None: the newest.
+        """Open a committed version; None: the newest.
 
-        Raises BrokenLogError if the log cannot be read, TableFeatureError if the table is more than its files.
+        Raises BrokenLogError if the log cannot be read, TableFeatureError if the table needs more than its files.
         """
         self.root, self.table = root, table
         self.delta = delta_table(table_path(root, table), table.name, table.partition_by, number)
@@ -78,9 +78,9 @@ class Version:
         return pa.table({name: found[of] if of in found.column_names else nothing for name, of in names.items()})
 
     def files(self, days: Collection[dt.date] | None = None) -> list[DataFile]:
-        """Return the data files, all or, of a table that is cut by day, those of some days.
+        """Return all data files or, of a table that is cut by day, those of some days.
 
-        Raises TamperedError for one without statistics that is not there.
+        Raises TamperedError if a file without statistics in the log is not there.
         """
         found = self._found
         if days is not None and self.table.is_by_day:
@@ -95,18 +95,18 @@ class Version:
 
 
 def _day_of(value: dt.date | None) -> dt.date | None:
-    """Return the day of an instant, or a day, of a log's statistics."""
+    """Return the day of an instant, or of a day, from a log's statistics."""
     return value.astimezone(dt.timezone.utc).date() if isinstance(value, dt.datetime) else value
 
 
-# -- commits that there are ------------------------------------------------------------------------------------------
+# -- reading commits -------------------------------------------------------------------------------------------------
 
 
 def log_of(root: str, table: Table) -> dict[str, tuple[int, str]]:
     """Return the entries of a table's log by file name: version, and json, crc or checkpoint.parquet. Raises BrokenLogError."""
     system, folder = filesystem_of(f"{table_path(root, table)}/{LOG}")
     found = system.get_file_info(pafs.FileSelector(folder, allow_not_found=True))
-    # Such a commit would read as one that changed nothing.
+    # delta-rs would read an empty commit as one that changed nothing.
     for info in found:
         if info.is_file and info.size == 0 and info.extension == "json":
             raise BrokenLogError(f"{table.name}: cannot be read: {info.path}: it is empty")
@@ -120,7 +120,7 @@ def head_of(root: str, table: Table) -> int:
 
 
 def actions_of(table: Table, system: Any, path: str) -> list[dict[str, Any]]:
-    """Return what an entry of a table's log says, line by line. Raises BrokenLogError, FileNotFoundError."""
+    """Return the actions of a log entry, one a line. Raises BrokenLogError, FileNotFoundError."""
     try:
         with system.open_input_stream(path) as stream:
             return [json.loads(line) for line in stream.read().splitlines() if line.strip()]
@@ -142,7 +142,7 @@ def commits_of(root: str, table: Table, after: int, last: int) -> Iterator[Commi
                 f"{table.name}: no commit {number} in the log, and version {after} before it is pinned"
             ) from error
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise BrokenLogError(f"{table.name}: {path} says what no commit says: {error!r}") from error
+            raise BrokenLogError(f"{table.name}: {path} is not a valid commit: {error!r}") from error
         yield found
 
 
@@ -161,11 +161,11 @@ def _commit_of(number: int, actions: Iterable[Mapping[str, Any]]) -> Commit:
     return Commit(number, run_id, frozenset(days), tuple(removed))
 
 
-# -- commits that are made -------------------------------------------------------------------------------------------
+# -- making commits --------------------------------------------------------------------------------------------------
 
 
 def properties(retain_days: int = KEPT_DAYS) -> dict[str, str]:
-    """Return the properties of a table: Delta, and a VACUUM by hand, must not delete by age what is pinned by number."""
+    """Return the properties of a table. They keep Delta, or a manual VACUUM, from deleting by age what is pinned by number."""
     kept = f"interval {max(retain_days, KEPT_DAYS)} days"
     return {
         "delta.enableExpiredLogCleanup": "false",
@@ -177,7 +177,7 @@ def properties(retain_days: int = KEPT_DAYS) -> dict[str, str]:
 
 
 def create(root: str, table: Table, files: Iterable[DataFile], run_id: str) -> int:
-    """Create `table`, which was never written, with its comments, its properties and `files`; return the version."""
+    """Create `table`, which was never written, with comments, properties and `files`; return the version."""
     fields = [pa.field(f.name, f.type, metadata=f.metadata) for f in table.delta_schema]
     create_table_with_add_actions(
         delta_uri(table_path(root, table)),
@@ -194,9 +194,9 @@ def create(root: str, table: Table, files: Iterable[DataFile], run_id: str) -> i
 def commit(
     version: Version, add: Iterable[DataFile], remove: Iterable[DataFile], run_id: str, *, rows_change: bool = True
 ) -> int:
-    """Make a version that is `version`, the newest, with `add` and without `remove`; return its number.
+    """Commit a version on top of `version`, the newest: with `add`, and without `remove`. Return its number.
 
-    Raises WarehouseBusyError if somebody else has made one, TableFeatureError if the table has got what cannot be written.
+    Raises WarehouseBusyError if somebody else committed first, TableFeatureError if the table has a feature that cannot be written.
     """
     now = int(time.time() * 1000)
     table = version.table
@@ -219,7 +219,7 @@ def commit(
 
 
 def busy(root: str, table: Table) -> WarehouseBusyError:
-    """Return the error that says that somebody else has changed `table` while this run was at work."""
+    """Return the error for a table that somebody else changed during this run."""
     where = table_path(root, table)
     return WarehouseBusyError(
         f"{where}: somebody else has changed this table. Nothing was published; run the same again"
@@ -227,7 +227,7 @@ def busy(root: str, table: Table) -> WarehouseBusyError:
 
 
 def set_properties(version: Version, wanted: Mapping[str, str], run_id: str) -> None:
-    """Set those of a table's properties that are not so already, in one commit."""
+    """Set the properties of a table that differ from the wanted ones, in one commit."""
     known = version.delta.metadata().configuration
     changed = {name: value for name, value in wanted.items() if known.get(name) != value}
     if changed:
@@ -246,5 +246,5 @@ def _partition(table: Table, file: DataFile) -> dict[str, str | None]:
 
 
 def _by(run_id: str) -> CommitProperties:
-    """Return what a commit says of itself. It is made on what was read, or not at all: hence no retries."""
+    """Return what identifies our commits. No retries: a commit is based on the version that was read, or fails."""
     return CommitProperties({"userMetadata": f"{WRITER} {run_id}"}, max_commit_retries=0)

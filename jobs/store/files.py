@@ -1,4 +1,4 @@
-"""Data files of tables: Parquet, written by whoever made the rows and read back, wherever they lie. No version names them yet."""
+"""Data files of tables: Parquet, written by the process that made the rows. A commit names them in a version later."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ from namesrv_day.arrow.sql import connection
 from schemas import gold
 from schemas.table import CLOSED_MONTH, TEXT_ONCE, Table
 
-# Rows that are read or left out together: those of a name server or a broker lie in few of so many.
+# Readers skip whole row groups: the rows of a name server or a broker lie in few groups of this size.
 _ROWS_PER_GROUP = 128 * 1024
-# Neighbours differ by little.
+# Neighbouring values differ by little.
 _RISING: Final = frozenset({"seq", "event_time", "effect_time", "source_offset"})
-# No two are equal.
+# All values differ.
 _UNIQUE: Final = frozenset({"event_id", "quarantine_id"})
-# Long, and much alike: each is written once for many rows, however many there are.
+# Long and similar texts: a dictionary writes each once for many rows.
 LONG_TEXTS: Final = frozenset({"body"})
 _LONG_LEVEL, _DICTIONARY_BYTES = 9, 64 << 20
 _BOUNDED: Final = frozenset(
@@ -48,28 +48,28 @@ _BOUNDED: Final = frozenset(
         *("seq", "event_time", "effect_time", "valid_from", "from_time", "to_time", "hour"),
     }
 )
-"""Columns by whose least and greatest values readers leave files out."""
+"""Columns whose minima and maxima let readers skip files."""
 _WORD = re.compile(r"\w+")
-# What Hive calls the folder of rows that have no value of a partition.
+# Hive's folder name for rows without a value of the partition column.
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 # Delta's own limit.
 _STATS_CHARS = 32
 _MS = dt.timedelta(milliseconds=1)
 _SHA256 = re.compile(r"-([0-9a-f]{64})\.zstd\.parquet$")
 _CHUNK = 4 << 20
-# To ask of one file takes longer than to read a small one.
+# A query on one file takes longer than reading a small one.
 _ASKED_BYTES = 16 << 20
 ASKED_FILES = 100
-"""Files of which is asked at once: each is a part of the statement."""
+"""Files in one query: each is a part of the statement."""
 _PIECES: Final = b"pieces"
 
 
 class DataFile(NamedTuple):
     """A data file: its path below the table's folder, its bytes and rows, its day (None: the table is not cut by day).
 
-    `namesrvs`: its least and greatest name server; None where that is not known, or some rows have none. `closed`: the first and
-    the last day on which its intervals closed; None: they are open. `stats`: least and greatest values, as JSON in the form of
-    Delta's log; empty for one that was found in a log. `pieces`: of one that was just written.
+    `namesrvs`: its least and greatest name server; None if unknown, or if some rows have none. `closed`: the first and the last
+    day on which its intervals closed; None: they are open. `stats`: minima and maxima, as JSON in the form of Delta's log; empty
+    for a file found in a log. `pieces`: only for a file that was just written.
     """
 
     path: str
@@ -82,7 +82,7 @@ class DataFile(NamedTuple):
     pieces: Pieces = ()
 
     def may_be_of(self, names: Iterable[str]) -> bool:
-        """Return whether there may be rows of one of these name servers in it."""
+        """Return whether the file may have rows of one of these name servers."""
         low, high = self.namesrvs
         return low is None or high is None or any(low <= name <= high for name in names)
 
@@ -97,13 +97,13 @@ def write_file(
 ) -> DataFile:
     """Write rows of one day (None: the table is not cut by day) as a data file, with the columns of `table`, in their order.
 
-    Of intervals `day` is one of the month in which all of them closed; None: they are open.
+    For intervals `day` is any day of the month in which all of them closed; None: they are open.
 
-    The file's name is `name`, something random (no attempt writes over what another one has written), and the SHA-256 of its
-    bytes: `is_intact` looks at it. `joins`: the rows of each piece of the files that are put together; what follows is one more.
+    The file's name consists of `name`, a random part (so no attempt overwrites another one's file), and the SHA-256 of its bytes
+    for `is_intact`. `joins`: the row count of each piece of the files that are put together; further rows are one more piece.
     """
     schema = stored_schema(table)
-    # Texts that are kept once go into the file as such, in which that shows nowhere.
+    # Dictionary columns go into the file as they are; the stored schema does not show it.
     kinds = {field.name: field.type for field in rows.schema} if isinstance(rows, pa.Table) else {}
     texts = {name: kind for name, kind in kinds.items() if pa.types.is_dictionary(kind)}
     given = pa.schema([field.with_type(texts.get(field.name, field.type)) for field in schema])
@@ -128,19 +128,19 @@ def write_file(
 
 
 def is_rooted(table: Table) -> bool:
-    """Return whether the chain has Merkle roots of a table's rows. Of what is recorded, by day, it has the bytes of files."""
+    """Return whether the chain has Merkle roots of a table's rows. For recorded tables, cut by day, it has the files' bytes."""
     return table.layer != "bronze" or not table.partition_by
 
 
 def joins_of(root: str, table: Table, file: DataFile) -> list[int]:
-    """Return the rows of each piece of which a file is made: one, but of files that were put together. Raises TamperedError."""
+    """Return the row count of each piece of a file: one piece, unless files were put together. Raises TamperedError."""
     footer, _ = _footer(root, table, file.path)
     said = (footer.metadata or {}).get(_PIECES)
     return [footer.num_rows] if said is None else [int(rows) for rows in said.split(b",")]
 
 
 def pieces_of(root: str, table: Table, file: DataFile) -> Pieces:
-    """Return the pieces of a file, of its rows as they lie there. Raises TamperedError."""
+    """Return the pieces of a file, computed from its rows. Raises TamperedError."""
     names = stored_schema(table).names
     leaves = [leaf for rows in batches_of(root, table, [file]) for leaf in leaves_of(rows.select(names))]
     return _pieces(leaves, joins_of(root, table, file))
@@ -152,21 +152,21 @@ def _pieces(leaves: Sequence[bytes], joins: Sequence[int]) -> Pieces:
 
 
 def _folder_of(table: Table, day: dt.date | None) -> str:
-    """Return the folder of a partition, below that of the table, as Hive calls it."""
+    """Return the folder of a partition below that of the table, in Hive's form."""
     if table.has_intervals:
         return f"{CLOSED_MONTH}={NO_VALUE if day is None else month_of(day)}/"
     return "" if day is None else f"day={day}/"
 
 
 def month_of(day: dt.date) -> str:
-    """Return the month of a day, as intervals are cut by it."""
+    """Return the month of a day, in the form of the intervals' partition column."""
     return f"{day:%Y-%m}"
 
 
 def is_intact(root: str, table: Table, file: DataFile) -> bool:
-    """Return whether a file has the bytes that were written; a file that was written by others may have any.
+    """Return whether a file has the bytes that were written; True for a file written by others.
 
-    Its footer is no part of what digests say, and Arrow ends the process over some that are damaged. Raises TamperedError if the
+    Digests do not cover a file's footer, and Arrow crashes the process on some damaged footers. Raises TamperedError if the
     file cannot be opened.
     """
     said = sha256_in(file.path)
@@ -174,7 +174,7 @@ def is_intact(root: str, table: Table, file: DataFile) -> bool:
 
 
 def sha256_in(path: str) -> str | None:
-    """Return the SHA-256 that the name of a file of ours has."""
+    """Return the SHA-256 in the name of a file of ours; None for another file."""
     said = _SHA256.search(path)
     return None if said is None else said[1]
 
@@ -193,7 +193,7 @@ def sha256_at(root: str, table: Table, path: str) -> str:
 
 
 def described(root: str, table: Table, path: str, day: dt.date | None) -> DataFile:
-    """Return a data file with all that its footer says of it. Raises TamperedError."""
+    """Return a data file with all facts of its footer. Raises TamperedError."""
     footer, size = _footer(root, table, path)
     return _of_footer(table, footer, path, size, day)
 
@@ -217,8 +217,8 @@ def read_files(
 ) -> pa.Table:
     """Return the rows of data files of `table`, file after file: all columns or some, all rows or those of `filter`.
 
-    `once`: columns of texts of which each is kept once (as dictionaries), however many rows have it. Files that cannot have
-    such rows are not opened. Raises TamperedError, which names the file, if one cannot be read.
+    `once`: text columns to keep as dictionaries: each text once, however many rows have it. Files that cannot have rows of `filter`
+    are not opened. Raises TamperedError, which names the file, if one cannot be read.
     """
     listed = list(files)
     schema = plain(table.schema)
@@ -229,7 +229,7 @@ def read_files(
         dataset, words, made = dataset_of(root, table, listed, once), set(_WORD.findall(str(filter))), derived_of(table)
         if made.keys().isdisjoint([*names, *words]):
             return dataset.to_table(names, filter=filter)
-        # Columns that are not stored follow from others, which are read for it; what is looked for must be made first.
+        # Columns that are not stored are computed from others, which are read for it. A filter on such a column comes last.
         is_late = not words.isdisjoint(made)
         inputs = {*names, *_WORD.findall(" ".join(made.values())), *(words if is_late else ())}
         stored = [name for name in dataset.schema.names if name in inputs]
@@ -238,13 +238,13 @@ def read_files(
     except (OSError, ValueError, pa.ArrowException):
         for _ in batches_of(root, table, listed):
             pass
-        raise  # each can be read: it is what was asked for that cannot be
+        raise  # each file can be read: the error lies in what was asked for
 
 
 def batches_of(root: str, table: Table, files: Iterable[DataFile]) -> Iterator[pa.Table]:
-    """Yield the rows of data files, as they are stored, a part at a time: memory does not grow with their number.
+    """Yield the rows of data files as stored, a part at a time: memory does not grow with their number.
 
-    Raises as `read_files`.
+    Raises the errors of `read_files`.
     """
     path = ""
     try:
@@ -257,7 +257,7 @@ def batches_of(root: str, table: Table, files: Iterable[DataFile]) -> Iterator[p
 
 
 def dataset_of(root: str, table: Table, files: Sequence[DataFile], once: Collection[str] = ()) -> ds.FileSystemDataset:
-    """Return data files as Arrow reads them, a fragment each, none of which is opened yet; `once`: as `read_files`."""
+    """Return data files as an Arrow dataset, a fragment for each, none opened yet; `once`: as in `read_files`."""
     system, folder = filesystem_of(table_path(root, table))
     form = ds.ParquetFileFormat(coerce_int96_timestamp_unit="us", dictionary_columns=list(once))
     fragments = [form.make_fragment(f"{folder}/{file.path}", system, _guarantee(file)) for file in files]
@@ -266,7 +266,7 @@ def dataset_of(root: str, table: Table, files: Sequence[DataFile], once: Collect
 
 
 def _guarantee(file: DataFile) -> pc.Expression:
-    """Return what holds of all rows of a file; of what has one value the rows themselves need not say it."""
+    """Return what holds for all rows of a file. Columns with a single value need not be stored in the rows."""
     facts = [pc.scalar(True)] if file.day is None else [pc.field("day") == pa.scalar(file.day)]
     low, high = file.namesrvs
     if low is not None and low == high:
@@ -277,7 +277,7 @@ def _guarantee(file: DataFile) -> pc.Expression:
 
 
 def unreadable(root: str, table: Table, path: str, error: BaseException | str) -> TamperedError:
-    """Return the error that names a data file that cannot be read, and says why."""
+    """Return the error for a data file that cannot be read, with its path and the reason."""
     where = f"{table_path(root, table)}/{path}"
     why = "it is not there" if isinstance(error, FileNotFoundError) else error
     if isinstance(why, BaseException):
@@ -289,12 +289,12 @@ def unreadable(root: str, table: Table, path: str, error: BaseException | str) -
 
 
 def stored_schema(table: Table) -> pa.Schema:
-    """Return the columns of the table's files: all that are stored but those by which it is cut."""
+    """Return the columns in the table's files: all stored columns except the partition's."""
     return pa.schema([field for field in plain(table.stored_schema) if field.name not in table.partition_by])
 
 
 def together(pieces: Iterable[pa.Table], most_rows: int, most_bytes: int | None = None) -> Iterator[pa.Table]:
-    """Yield the rows of all pieces, a table as soon as it has so many rows or bytes."""
+    """Yield the rows of all pieces as tables; each ends as soon as it has so many rows or bytes."""
     held, rows, size = list[pa.Table](), 0, 0
     for piece in pieces:
         held.append(piece)
@@ -323,7 +323,7 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
 
 
 def _of_footer(table: Table, footer: pq.FileMetaData, path: str, size: int, day: dt.date | None) -> DataFile:
-    """Return a file with the statistics that its footer has of the columns that readers look for."""
+    """Return a file with its footer's statistics of the columns in `_BOUNDED`."""
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, int] = {}
@@ -356,13 +356,13 @@ def bounded(
     first: dt.date | None = None,
     last: dt.date | None = None,
 ) -> DataFile:
-    """Return a file with what is known of all its rows: of name servers, how many rows have none, and of when intervals closed."""
+    """Return a file with facts about all its rows: name servers (if no row lacks one), and the days when its intervals closed."""
     namesrvs = (low, high) if nulls == 0 and low is not None and high is not None else (None, None)
     return file._replace(namesrvs=namesrvs, closed=None if first is None else (first, last or first))
 
 
 def _floor(value: Any) -> Any:
-    """Return a value of Delta's statistics that is no greater: texts are cut, instants are whole milliseconds."""
+    """Return a lower bound for Delta's statistics: texts are cut, instants are whole milliseconds."""
     if isinstance(value, dt.datetime):
         return f"{value.astimezone(dt.timezone.utc).replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
     if isinstance(value, dt.date):
@@ -371,35 +371,35 @@ def _floor(value: Any) -> Any:
 
 
 def _ceiling(value: Any) -> Any:
-    """Return one that is no less; None for a longer text."""
+    """Return an upper bound; None for a longer text."""
     if isinstance(value, dt.datetime) and value.microsecond % 1000:
         return _floor(value + _MS)
     return None if isinstance(value, str) and len(value) > _STATS_CHARS else _floor(value)
 
 
-# -- rows that DuckDB reads when it is asked for them ------------------------------------------------------------------
+# -- queries over files with DuckDB ------------------------------------------------------------------------------------
 
 
 @contextmanager
 def reading(
     root: str, table: Table, files: Sequence[DataFile], *, with_keys: bool = True
 ) -> Iterator[duckdb.DuckDBPyRelation]:
-    """Give the rows of data files, file after file, with the columns of `table`, for this thread's DuckDB to ask within.
+    """Yield a relation of the rows of data files, file after file, with the columns of `table`, for this thread's DuckDB.
 
-    It reads files of ours itself, much faster than through Arrow. A key that is not stored it makes of every row that it reads: who
-    wants few rows makes it afterwards. Raises as `read_files`. Some damage DuckDB alone notices: such an error of its reader has no
-    class of its own.
+    DuckDB reads files of ours itself, much faster than through Arrow. It computes a key that is not stored for every row: callers
+    that want few rows compute it afterwards. Raises the errors of `read_files`. Some damage is noticed by DuckDB alone, whose
+    reader raises the base class duckdb.Error for it.
     """
     made = derived_of(table)
     left_out = () if with_keys else made.keys() & {*table.key}
     names = [name for name in table.column_names if name not in left_out]
     try:
         parts = [] if files else [connection().from_arrow(empty(table))]
-        # It lies on this machine, and what it is called says that it has just the columns that we write.
+        # A file on this machine with a SHA-256 in its name has exactly the columns that we write.
         is_here = local_path(root) is not None
         for is_ours, some in groupby(files, lambda file: is_here and sha256_in(file.path) is not None):
             if is_ours:
-                # One statement: each step of a relation is bound anew.
+                # One statement, since DuckDB binds each step of a relation again.
                 days = groupby(some, lambda file: file.day)
                 parts.append(
                     connection().sql(" UNION ALL ".join(_sql(root, table, [*of], made, names) for _, of in days))
@@ -418,7 +418,7 @@ def reading(
 
 
 def _sql(root: str, table: Table, files: Sequence[DataFile], made: Mapping[str, str], names: Sequence[str]) -> str:
-    """Return the query of the rows of files of one day, which no file of ours stores."""
+    """Return the query for files of one day; the day is no column of our files."""
     if (day := files[0].day) is not None:
         made = {**made, "day": f"DATE '{day}'"}
     columns = ", ".join(f"{made.get(name, name)} AS {name}" for name in names)
@@ -427,14 +427,14 @@ def _sql(root: str, table: Table, files: Sequence[DataFile], made: Mapping[str, 
 
 
 def require_intact(root: str, table: Table, files: Iterable[DataFile]) -> None:
-    """Raise TamperedError for the first file that has not the bytes that were written, whatever its rows are."""
+    """Raise TamperedError for the first file whose bytes are not those that were written, whatever its rows are."""
     for file in files:
         if not is_intact(root, table, file):
             raise unreadable(root, table, file.path, "its bytes are not those that were written")
 
 
 def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice, Digest]:
-    """Return the digest of each slice that the rows of data files make up. Raises as `read_files`."""
+    """Return the digest of each slice among the rows of data files. Raises the errors of `read_files`."""
     found: dict[Slice, Digest] = {}
     for group in groups_of(files, _ASKED_BYTES, ASKED_FILES):
         with reading(root, table, group) as rows:
@@ -444,7 +444,7 @@ def digests_of(root: str, table: Table, files: Iterable[DataFile]) -> dict[Slice
 
 
 def digest_of(root: str, table: Table, files: Iterable[DataFile]) -> Digest:
-    """Return the digest of all rows of data files. Raises as `read_files`."""
+    """Return the digest of all rows of data files. Raises the errors of `read_files`."""
     found = Digest()
     for group in groups_of(files, _ASKED_BYTES, ASKED_FILES):
         with reading(root, table, group) as rows:
@@ -453,7 +453,7 @@ def digest_of(root: str, table: Table, files: Iterable[DataFile]) -> Digest:
 
 
 def groups_of(files: Iterable[DataFile], most_bytes: int, most_files: int | None = None) -> Iterator[list[DataFile]]:
-    """Yield files, in their order, as many at a time as have so many bytes together; `most_files`: and are no more."""
+    """Yield groups of files, in order, of at most so many bytes (a larger file is alone), and at most `most_files` files."""
     group: list[DataFile] = []
     for file in files:
         if len(group) == most_files or (group and sum(other.size for other in group) + file.size > most_bytes):
@@ -465,7 +465,7 @@ def groups_of(files: Iterable[DataFile], most_bytes: int, most_files: int | None
 
 
 def namesrvs_in(root: str, table: Table, files: Iterable[DataFile]) -> set[str]:
-    """Return the name servers that the files have rows of; a file of one alone is not opened for it. Raises as `read_files`."""
+    """Return the name servers in the files' rows; a file of a single one is not opened. Raises the errors of `read_files`."""
     found: set[str | None] = set()
     for file in files:
         if file.namesrvs[0] is not None and file.namesrvs[0] == file.namesrvs[1]:

@@ -1,7 +1,7 @@
-"""`history.duckdb`: what the last run published, in a file that any DuckDB opens.
+"""`history.duckdb`: the last published run in a file that any DuckDB opens.
 
-Writes  the views and functions of `ask`, with comments, and the saved queries as functions. No rows of tables: what reads data
-        files names them by their paths below the warehouse
+Writes  the views and functions of `ask`, with comments, and the saved queries as functions. It contains no table rows: its
+        views read the data files, by their paths below the warehouse
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from schemas import asked
 from schemas.queries import Query, queries
 
 _STORAGE: Final = "v1.0.0"
-"""Which DuckDB opens the file: this one, and each one that is newer."""
+"""Oldest DuckDB version that opens the file."""
 _RUN: Final = """
     CREATE OR REPLACE TABLE files.run AS
     SELECT ?::VARCHAR AS run_id, ?::TIMESTAMPTZ AS finished_time, ?::INTEGER AS layout, ?::BIGINT AS ledger,
@@ -41,7 +41,7 @@ _SAYS: Final = (
 
 
 class Shown(NamedTuple):
-    """What the file is to show: a run, the version of `runs`, and the data files of a table, by their paths below the warehouse."""
+    """Content of the file: a run, the version of `runs`, and each table's data files, by their paths below the warehouse."""
 
     run_id: str
     finished_time: dt.datetime
@@ -50,14 +50,14 @@ class Shown(NamedTuple):
 
 
 def write_history(warehouse: Path, shown: Shown) -> None:
-    """Write the file anew: whoever opens it, whenever this process dies, finds the old one or the new one whole.
+    """Replace the file in one step: a reader finds the old or the new one whole, even if this process dies.
 
-    Who holds the old one keeps it. Raises OSError.
+    A process that has the old file open keeps it. Raises OSError.
     """
     part = warehouse / f"{HISTORY}.part"
     try:
         with _made(warehouse, shown) as made:
-            part.unlink(missing_ok=True)  # of a process that died
+            part.unlink(missing_ok=True)  # from a process that died
             shutil.copyfile(made, part)
         part.replace(warehouse / HISTORY)
     except duckdb.Error as error:
@@ -67,9 +67,9 @@ def write_history(warehouse: Path, shown: Shown) -> None:
 
 
 def is_as_made(warehouse: Path, shown: Shown) -> bool | None:
-    """Return whether the file shows what `write_history` would have it show.
+    """Return whether the file shows what `write_history` would write.
 
-    None: it is of another run or version of ours, or names other data files, as it may where a run died, or somebody has optimized.
+    None: it is of another run or version, or names other data files, as after a run that died, or an OPTIMIZE by somebody.
     """
     with _made(warehouse, shown) as made:
         try:
@@ -82,7 +82,7 @@ def is_as_made(warehouse: Path, shown: Shown) -> bool | None:
 
 
 def _contents(path: Path) -> list[Any]:
-    """Return all that a file shows: of which run it is, what its names are made of, and the rows that it has itself."""
+    """Return all that a file shows: its run, the definitions of its names, and its own rows."""
     with duckdb.connect(config={"TimeZone": "UTC", "autoinstall_known_extensions": False}) as connection:
         named = str(path).replace("'", "''")
         connection.execute(f"ATTACH '{named}' AS history (READ_ONLY)")
@@ -95,7 +95,7 @@ def _contents(path: Path) -> list[Any]:
 
 @contextmanager
 def _made(warehouse: Path, shown: Shown) -> Iterator[Path]:
-    # Not there: in the name of a folder DuckDB takes a question mark for the end of it.
+    # Not beside the warehouse: in the name of a folder DuckDB takes a question mark for its end.
     with tempfile.TemporaryDirectory() as folder:
         made = Path(folder, HISTORY)
         shutil.copyfile(_template(), made)
@@ -108,7 +108,7 @@ def _made(warehouse: Path, shown: Shown) -> Iterator[Path]:
 
 
 def _template() -> Path:
-    """Return such a file of no run, made for these sources once: to make all names takes much longer than to tell their files."""
+    """Return the file without a run, made once for these sources: making all names takes much longer than listing files."""
     path = asked.kept_file(".duckdb")
     if not path.is_file():
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
@@ -126,7 +126,7 @@ def _template() -> Path:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Use a file, made if it is not there, in one transaction of a session in UTC."""
+    """Open a file, or create it, in one transaction of a session in UTC."""
     settings: dict[str, str | bool | int | float | list[str]] = {
         "TimeZone": "UTC",
         "threads": 1,
@@ -143,7 +143,7 @@ def _opened(path: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _macro(query: Query) -> str:
-    """Return the statement that makes a saved query a function: what it is asked for may be given by name, with a _ before it."""
+    """Return the statement that makes a saved query a function. Its parameters can be given by name, with a _ in front."""
     types = {one.name: one.type for one in query.parameters}
 
     def bound(found: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Intervals on disk: a file for what closed of a name server on a day; of the files of open ones those that differ are new."""
+"""Intervals on disk: one file for those of a name server that closed on a day. Files of open ones are written where they differ."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from namesrv_day.arrow.sql import ask
 from namesrv_day.day.alive import start_in
 from schemas.table import Table
 
-# A change rewrites the file in which it lies.
+# A change rewrites the whole file that contains it.
 _ROWS_A_FILE: Final = 250_000
 _PART = re.compile(r"-(open|between)-(\d+)-of-(\d+)-")
 Kind = Literal["open", "between"]
-"""What files of open intervals are called: those that a name server's task wrote, and of what comparing name servers told."""
+"""Kinds of files of open intervals: written by a name server's task, or by the comparison of name servers."""
 
 
 class Written(NamedTuple):
-    """What became of the intervals of one name server in a table on a day.
+    """Result of writing one name server's intervals of a day in a table.
 
-    `closed`: files of those that closed on it; `opened`: files of open ones, new or as they were. `digests`: of both slices.
+    `closed`: files of intervals that closed on it; `opened`: files of open ones, new or unchanged. `digests`: of both slices.
     """
 
     closed: tuple[DataFile, ...]
@@ -37,7 +37,7 @@ class Written(NamedTuple):
     digests: Mapping[Slice, Digest]
 
     def and_also(self, other: Written) -> Written:
-        """Return both."""
+        """Return the two results together."""
         digests = {
             cut: sum_of(of[cut] for of in (self.digests, other.digests) if cut in of)
             for cut in (*self.digests, *other.digests)
@@ -55,10 +55,10 @@ def write_intervals(
     there: Sequence[Iterable[DataFile]],
     kind: Kind = "open",
 ) -> Written:
-    """Write the intervals that a name server had on a day: those that closed on it, and of the open ones what differs from `there`.
+    """Write a name server's intervals of a day: those that closed on it, and the open ones that differ from `there`.
 
-    `rows`: as they are stored; `there`: files that may hold its open intervals, as the run sees them and as they were published.
-    Files of several name servers, and of another kind, are not kept.
+    `rows`: as stored; `there`: files that may hold its open intervals, as the run sees them and as they were published. Files of
+    several name servers, or of another kind, are not reused.
     """
     rows = conformed(rows, table)
     is_open = pc.is_null(rows[table.span[1]])
@@ -83,20 +83,20 @@ def write_intervals(
 
 
 def _by_key(rows: pa.Table, table: Table) -> pa.Table:
-    """Return rows in order: a question about one topic or broker finds its own together, and passes over the rest of a file."""
+    """Return rows sorted by topic, broker and the like: a query about one finds its rows together, and skips most of a file."""
     names = [name for name in table.key if pa.types.is_string(rows.schema.field(name).type)]
     return rows.sort_by([(name, "ascending") for name in names])
 
 
 class _Part(NamedTuple):
-    """One of so many files of a name server's open intervals, by the hash of what names them."""
+    """One of several files of a name server's open intervals; the hash of a row's topic or broker decides which."""
 
     number: int
     of: int
 
 
 def _parts_of(files: Iterable[DataFile], namesrv_id: str, kind: Kind) -> dict[_Part, DataFile]:
-    """Return a name server's own files of open intervals of a kind, by what they hold; nothing unless they are cut alike."""
+    """Return a name server's own files of open intervals of a kind, by part; nothing unless all are cut in the same way."""
     own = [file for file in files if file.closed is None and set(file.namesrvs) == {namesrv_id}]
     named = [(said, file) for file in own if (said := _PART.search(posixpath.basename(file.path)))]
     if len(named) < len(own):
@@ -106,7 +106,7 @@ def _parts_of(files: Iterable[DataFile], namesrv_id: str, kind: Kind) -> dict[_P
 
 
 def _count(rows: int, now: int | None) -> int:
-    """Return in how many files so many open intervals lie, if they lie in `now` files: as they are, as long as these are fit."""
+    """Return the number of files for so many open intervals: `now`, as long as the files keep a reasonable size."""
     if now is not None and (now - 1) * _ROWS_A_FILE // 2 <= rows <= now * _ROWS_A_FILE * 2:
         return now
     return 1 + rows // _ROWS_A_FILE
@@ -129,7 +129,7 @@ def _parted(rows: pa.Table, table: Table, count: int) -> Iterator[tuple[_Part, p
 
 
 def replace_closed(warehouse: Warehouse, table: Table, day: dt.date, files: Iterable[DataFile]) -> None:
-    """Have `files` in place of the intervals that closed on a day."""
+    """Put `files` in place of the intervals that closed on a day."""
     gone, left = list[DataFile](), list[DataFile]()
     for file in warehouse.files(table):
         if file.closed is not None and file.closed[0] <= day <= file.closed[1]:
@@ -139,7 +139,7 @@ def replace_closed(warehouse: Warehouse, table: Table, day: dt.date, files: Iter
 
 
 def end_with(warehouse: Warehouse, table: Table, day: dt.date, opened: Iterable[DataFile] = ()) -> None:
-    """Have a table end with a day: nothing closed later, and open are the intervals of `opened`."""
+    """Let a table end with a day: drop intervals that closed later, and make those of `opened` the open ones."""
     gone, left, wanted = list[DataFile](), list[DataFile](), {file.path: file for file in opened}
     for file in warehouse.files(table):
         if file.closed is None and wanted.pop(file.path, None) is None:
@@ -151,7 +151,7 @@ def end_with(warehouse: Warehouse, table: Table, day: dt.date, opened: Iterable[
 
 
 def go_on_as_published(warehouse: Warehouse, table: Table, day: dt.date) -> None:
-    """Have a table that ended with a day go on as the last published run has it."""
+    """Let a table that ended with a day continue as the last published run has it."""
     end_with(warehouse, table, day)
     back = list[DataFile]()
     for file in warehouse.published_files(table):
@@ -166,7 +166,7 @@ _ONE_DAY = dt.timedelta(days=1)
 
 
 def _rest(warehouse: Warehouse, table: Table, file: DataFile, where: pc.Expression) -> Iterator[DataFile]:
-    """Yield a file with those of a file's closed intervals that are left, if any are."""
+    """Yield a file with the rows of a closed file that match `where`, if there are any."""
     rows = read_files(warehouse.path, table, [file], filter=where)
     if rows.num_rows and file.closed is not None:
         yield write_file(rows, warehouse.path, table, file.closed[0], warehouse.run_id)

@@ -1,4 +1,4 @@
-"""The ledger, `runs`: what published runs read and wrote, and whether that is still so; and which files were read."""
+"""The ledger, `runs`: what published runs read and wrote, whether that is unchanged, and which files were read."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ HALTED: Final = "outcome.scan_failed"
 """Key of `counts`: events that ended a name server's periodic scan."""
 _RUN = ("run_id", "finished_time", "days", "versions", "digests", "counts", "config_sha256", "code_version", "report")
 COLUMNS: Final = (*_RUN, "layout", "status", "ingest_runs")
-"""The columns of `runs` that are read to know what was published; what slices there are is asked for apart."""
+"""Columns of `runs` that are read to know what was published. The slices are queried separately."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One published run, as far as later ones ask about it."""
+    """What later runs need to know of a published run."""
 
     run_id: str
     finished_time: dt.datetime
@@ -40,10 +40,10 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What the published runs say together; `last` is None where nothing has been published.
+    """All published runs together; `last` is None if nothing was published.
 
-    `runs`: their ids, with when each was published; `covered`: ingest runs whose rows are published; `days`:
-    days that are; `halting_days`: those of runs in which a scan failed.
+    `runs`: run ids, with when each was published; `covered`: ingest runs whose rows are published; `days`: published days;
+    `halting_days`: days of runs in which a scan failed.
     """
 
     last: Run | None = None
@@ -54,7 +54,7 @@ class Ledger:
 
 
 def read_ledger(runs: pa.Table, warehouse: str) -> Ledger:
-    """Return what the published runs say together; `runs` has `COLUMNS`. Raises LayoutError."""
+    """Return the published runs together; `runs` has `COLUMNS`. Raises LayoutError."""
     published = runs.filter(pc.field("status") == "published")
     for layout in published.column("layout").to_pylist():
         require_layout(warehouse, layout)
@@ -73,7 +73,7 @@ def read_ledger(runs: pa.Table, warehouse: str) -> Ledger:
 
 
 def as_rows(digests: Mapping[Slice, Digest]) -> list[dict[str, Any]]:
-    """Return slices with their digests as `inputs` and `outputs` hold them."""
+    """Return slices with their digests in the form of `inputs` and `outputs`."""
     return [{**cut._asdict(), "digest": str(digests[cut])} for cut in sorted(digests, key=_place)]
 
 
@@ -91,9 +91,9 @@ IN_FORCE: Final = """
     FROM (SELECT number, unnest(cuts) AS cut FROM published) AS cuts
     JOIN last ON last.number = cuts.number AND last.day IS NOT DISTINCT FROM cut.day
     """.replace("$bronze", str([table.name for table in bronze.TABLES]))
-"""The slices that the ledger has, with their digests: of gold tables as written, of bronze ones as read.
+"""The ledger's slices with their digests: gold tables as written, bronze tables as read.
 
-A day is as the last run left it that recomputed it; what is of no day, the intervals that are open, each run says anew.
+Each day is as the last run that recomputed it left it. Each run states anew the slice without a day, the open intervals.
 """
 _FROM_BACKUP = (
     "Bring the table's folder back from a backup; a gold day that follows from intact events can also be recomputed with "
@@ -121,7 +121,7 @@ def differing(found: Mapping[Slice, Digest], expected: Mapping[Slice, Digest]) -
 
 
 def finished_after(last: dt.datetime | None, now: dt.datetime) -> dt.datetime:
-    """Return `now`, or just after the `last` run: runs are ordered by this time, also where the machine's clock went back."""
+    """Return `now`, or just after the `last` run: this time orders the runs, even if the machine's clock was set back."""
     return now if last is None else max(now, last + dt.timedelta(microseconds=1))
 
 
@@ -130,7 +130,7 @@ def _place(cut: Slice) -> tuple[dt.date, str, str]:
 
 
 def last_of(published: pa.Table) -> Run:
-    """Return the last of some published runs, of which `runs` has all columns of it."""
+    """Return the last of some published runs; `published` has all columns of a `Run`."""
     order = pc.sort_indices(published, [("finished_time", "descending"), ("run_id", "descending")])
     row = published.select(_RUN).slice(order[0].as_py(), 1).to_pylist()[0]
     maps = {name: dict(row[name] or ()) for name in ("versions", "digests", "counts")}
@@ -138,13 +138,13 @@ def last_of(published: pa.Table) -> Run:
     return Run(**{**row, **maps, "report": json.loads(row["report"] or "{}")})
 
 
-# -- what has been read -------------------------------------------------------------------------------------------------
+# -- files that were read -----------------------------------------------------------------------------------------------
 
 
 class ReadFile(NamedTuple):
-    """A file that was given: its digest, by which run it was read, how much was in it, and on which days rows of that run are.
+    """A file given as input: its digest, the run that read it, its number of frames, and the days with rows of that run.
 
-    `verdict`: of `sources`, as `error` and the run's `counts` are.
+    `verdict`, `error` and the run's `counts` are as in `sources`.
     """
 
     sha256: str

@@ -1,10 +1,10 @@
-"""Maintenance: fewer, larger files, and nothing on disk that no reader may ask for any more.
+"""Maintenance: compacts small files, and deletes files that no reader may ask for any more.
 
 Writes  compacted files with the same rows, in new versions
-Deletes data files and log entries that no version from the oldest pinned one on needs; what crashed runs left in staging
+Deletes data files and log entries that no version from the oldest pinned one on needs; remains of crashed runs in staging
 
-Delta's VACUUM goes by the age of a file; versions that readers have pinned go by number. So what a version needs is read
-off the log.
+Delta's VACUUM deletes by the age of a file, but readers pin versions by number. So the log decides which files a version
+needs.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from schemas import bronze, gold
 from schemas.table import Table
 
 _ALL_TABLES = (*bronze.TABLES, *gold.TABLES)
-# A day with this many files of less than this size is rewritten: opening a file costs about as much as reading that much.
+# A day with this many files below this size is rewritten: opening a file costs about as much as reading that much.
 _CROWD, _SMALL_BYTES, _FULL_BYTES = 4, 16 << 20, 128 << 20
 
 
 class TableCare(NamedTuple):
-    """What maintenance did, or would do, to one table: its compacted days, its files and their bytes, data and log."""
+    """What maintenance did, or would do, to one table: compacted days; files and bytes, data and log, before and after."""
 
     compacted_days: int
     files: int
@@ -50,7 +50,7 @@ class TableCare(NamedTuple):
 
 @dataclass
 class Maintained:
-    """What maintenance did: by table, and the staging folders that it removed. `readable` of all published `runs` still are."""
+    """Result of maintenance: by table, and the removed staging folders. Of the published `runs`, `readable` still are."""
 
     by_table: dict[str, TableCare] = field(default_factory=dict)
     staging: list[str] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Maintained:
 
     @property
     def total(self) -> TableCare:
-        """Return all tables together."""
+        """Return the sum over all tables."""
         return TableCare(*map(sum, zip(TableCare(0, 0, 0, 0, 0), *self.by_table.values(), strict=True)))
 
 
@@ -70,15 +70,15 @@ def maintain(
     *,
     dry_run: bool = False,
 ) -> Maintained:
-    """Compact, then delete what no run published in the last `retain_days` days, nor the last published one, needs.
+    """Compact, then delete what neither the last published run nor any run published in the last `retain_days` days needs.
 
-    To be called under the lock. With `dry_run` nothing is changed, and files that compaction would replace count as they
-    are. `share` is told how many tables are done, of how many. Raises TamperedError before anything is deleted, BrokenLogError
-    for a log with a hole, LayoutError.
+    The caller holds the lock. `dry_run` changes nothing, and counts files that compaction would replace as they are. `share`
+    is told the number of finished tables, and of all. Raises TamperedError before anything is deleted, BrokenLogError for a log
+    with a missing commit, LayoutError.
     """
-    warehouse.require_ledger()  # another layout, or a ledger that was taken back, is refused before anything is changed
+    warehouse.require_ledger()  # refuses another layout, or an older ledger, before anything is changed
     root = warehouse.path
-    # Of a log that is behind, or has a hole, files that are needed would look like rubbish.
+    # With a log that is behind, or lacks a commit, needed files would look unused.
     for table in WRITTEN_TABLES:
         warehouse.published_files(table)
     existing = {
@@ -88,7 +88,7 @@ def maintain(
     pinned = [(row["finished_time"], dict(row["versions"] or ())) for row in runs.to_pylist()]
     oldest = oldest_versions(pinned, warehouse.started - dt.timedelta(days=retain_days))
     if gold.RUNS.name in existing:
-        # What an earlier maintenance with a shorter retention has deleted stays deleted.
+        # A version that an earlier maintenance with a shorter retention deleted stays deleted.
         gone = oldest_kept(existing[gold.RUNS.name].delta)
         oldest = {name: max(oldest.get(name, 0), gone.get(name, 0)) for name in {**gone, **oldest}}
     crowded = {name: _crowded(version) for name, version in existing.items()}
@@ -101,14 +101,14 @@ def maintain(
             delta_log.set_properties(compacted, delta_log.properties(retain_days), warehouse.run_id)
         if gold.RUNS.name in existing:
             ledger = Version(root, gold.RUNS)
-            # Only these versions, and later ones, are readable from now on.
+            # From now on only these versions and later ones are readable.
             delta_log.set_properties(ledger, {OLDEST: json.dumps(oldest, sort_keys=True)}, warehouse.run_id)
         warehouse.clear_staging()
-        # It names files of the ledger's tables that are as good as deleted now.
+        # The old file names ledger files that are about to be deleted.
         warehouse.write_history()
     for number, (name, version) in enumerate(existing.items(), start=len(existing)):
         share(number, 2 * len(existing))
-        # No run pins the ledger, but somebody may be reading it as it is.
+        # No run pins the ledger, but somebody may be reading its current version.
         first = version.number if version.table is gold.RUNS else oldest.get(name, 0)
         left, files = _cleaned(root, version.table, first, dry_run=dry_run), before[name]
         done.by_table[name] = TableCare(
@@ -121,11 +121,11 @@ def maintain(
 
 
 Pinned = tuple[dt.datetime, Mapping[str, int]]
-"""When a run was published, and the versions that it has pinned, by table."""
+"""When a run was published, and the versions that it pinned, by table."""
 
 
 def oldest_versions(pinned: Iterable[Pinned], since: dt.datetime) -> dict[str, int]:
-    """Return for each table the oldest version that a run published `since` has pinned; the last run always counts."""
+    """Return for each table the oldest version that a run published `since` pinned; the last run always counts."""
     runs = sorted(pinned, key=itemgetter(0))
     kept = [versions for at, versions in runs if at >= since] or [versions for _, versions in runs[-1:]]
     tables = sorted({table for versions in kept for table in versions})
@@ -133,7 +133,7 @@ def oldest_versions(pinned: Iterable[Pinned], since: dt.datetime) -> dict[str, i
 
 
 def is_readable(versions: Mapping[str, int], oldest: Mapping[str, int]) -> bool:
-    """Return whether none of `versions` is before the oldest that is kept."""
+    """Return whether all of `versions` are still kept."""
     return all(version >= oldest.get(table, 0) for table, version in versions.items())
 
 
@@ -141,10 +141,10 @@ def is_readable(versions: Mapping[str, int], oldest: Mapping[str, int]) -> bool:
 
 
 def _crowded(version: Version) -> dict[dt.date | None, list[DataFile]]:
-    """Return the small files of each day that has many; None stands for a table that is not cut by day.
+    """Return the small files of each day that has many of them; the key None stands for a table that is not cut by day.
 
-    Of closed intervals those of each month, by its first day; open ones lie in as many files as they should. What is recorded
-    stays in the files in which it was read: of these the chain has the bytes, not the rows.
+    Closed intervals are grouped by month (key: its first day). Open ones stay: they already have the right number of files.
+    Recorded events stay in the files that hold them: the chain has the bytes of these files, not the rows.
     """
     if not is_rooted(version.table):
         return {}
@@ -156,11 +156,11 @@ def _crowded(version: Version) -> dict[dt.date | None, list[DataFile]]:
 
 
 def _compacted(warehouse: Warehouse, version: Version, crowded: Mapping[dt.date | None, list[DataFile]]) -> Version:
-    """Put the small files together, prove that their rows are what they were, and return the version that has them so."""
+    """Put small files together, prove that the rows are the same, and return the new version."""
     groups = [
         (day, group)
         for day, files in crowded.items()
-        # Those of a name server beside each other.
+        # Keep the files of a name server together.
         for group in groups_of(sorted(files, key=lambda file: (file.namesrvs[0] or "", file.path)), _FULL_BYTES)
     ]
     if not groups:
@@ -181,7 +181,7 @@ def _compacted(warehouse: Warehouse, version: Version, crowded: Mapping[dt.date 
 
 
 def _digested(parts: Iterable[pa.Table], digests: list[Digest]) -> Iterator[pa.Table]:
-    """Yield rows as they come, and note their digests: what is written need not be read once more for them."""
+    """Yield rows unchanged and note their digests, which saves a second read."""
     for rows in parts:
         digests += digests_by(rows).values()
         yield rows
@@ -191,13 +191,13 @@ def _digested(parts: Iterable[pa.Table], digests: list[Digest]) -> Iterator[pa.T
 
 
 def _cleaned(root: str, table: Table, oldest: int, *, dry_run: bool) -> dict[str, int]:
-    """Delete the files that no version from `oldest` on needs; return those that are left, with their bytes."""
+    """Delete the files that no version from `oldest` on needs; return the remaining ones with their bytes."""
     files, log = _files(root, table), delta_log.log_of(root, table)
     head = delta_log.head_of(root, table)
     needed = {file.path for file in Version(root, table, head).files()}
     for commit in delta_log.commits_of(root, table, oldest, head):
         needed.update(commit.removed)
-    # Spark's checksums on a local disk stay as long as their files; names with an underscore are Delta's own.
+    # Spark's checksums on a local disk stay as long as their files; names with an underscore belong to Delta.
     needed |= {re.sub("([^/]+)$", r".\1.crc", path) for path in needed}
     useless = {
         name for name in files if not any(part.startswith("_") for part in name.split("/")) and name not in needed
@@ -211,7 +211,7 @@ def _cleaned(root: str, table: Table, oldest: int, *, dry_run: bool) -> dict[str
 
 
 def log_before(log: Mapping[str, tuple[int, str]], version: int) -> set[str]:
-    """Return the entries of a log that no version from `version` on needs: all before the last checkpoint up to it."""
+    """Return the log entries that no version from `version` on needs: all before the last checkpoint up to it."""
     checkpoints = (number for number, kind in log.values() if kind.startswith("checkpoint") and number <= version)
     first = max(checkpoints, default=0)
     return {name for name, (number, _) in log.items() if number < first}
@@ -225,7 +225,7 @@ def _files(root: str, table: Table) -> dict[str, int]:
 
 
 def _staging(root: str) -> list[str]:
-    """Return the folders that runs have left in staging: whoever holds the lock is the only run."""
+    """Return the folders that runs left in staging. The holder of the lock is the only run, so none is in use."""
     system, folder = filesystem_of(f"{root}/_staging")
     found = system.get_file_info(pafs.FileSelector(folder, allow_not_found=True))
     return sorted(info.base_name for info in found)

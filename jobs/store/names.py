@@ -1,7 +1,7 @@
-"""The names that readers meet in DuckDB, over the files that a published run has pinned.
+"""The names that users see in DuckDB, over the files that a published run has pinned.
 
-Makes   views, macros and two small tables in a database: in memory, those that a question touches, for `ask`; all of them in the
-        file beside the tables (`store.history`), for everybody with DuckDB
+Makes   views, macros and two small tables in a database. For `ask` they are in memory, and only those that a query uses; the file
+        beside the tables (`store.history`) has all of them, for everybody with DuckDB
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from typing import Any, NamedTuple
 
 from _duckdb import (
     DuckDBPyConnection,
-)  # without what the package adds to it, which takes longer to import than many a question
+)  # without the `duckdb` package around it, whose import takes longer than many a query
 
 from jobs import __version__
 from jobs.store.coverage import RECORDED, Covered, covered_of, span_rows
 from schemas import asked
 
-# What is made of the ledger instead of a statement, and what of it.
+# Names made from the ledger instead of by a statement, with the table that each is made from.
 _OF_LEDGER: Mapping[str, str] = {"known_run": "", "coverage_spans": "runs"}
-# What DuckDB would take a file's name for a pattern by.
+# Characters by which DuckDB takes a file's name for a pattern.
 _PATTERN = re.compile(r"[*?\[]")
 
 
 class Files(NamedTuple):
     """Data files of a table, in order, by their paths below the warehouse.
 
-    `told`: what the log says of each that stands in none of its rows, values by column.
+    `told`: values that only the log has, not the rows: by column, one for each file.
     """
 
     paths: Sequence[str]
@@ -38,9 +38,9 @@ class Files(NamedTuple):
 
 
 class Names:
-    """The names in the database that a connection, whose session is in UTC, uses. Each is made once, behind what it is made of.
+    """Names in the database of a connection, whose session is in UTC. Each is made once, after the names that it depends on.
 
-    The rows of stored tables are views of a schema `files`; a view of the same name shows them to readers.
+    The rows of stored tables are views in the schema `files`; a view of the same name shows them to users.
     """
 
     def __init__(
@@ -51,10 +51,10 @@ class Names:
         *,
         are_made: bool = False,
     ) -> None:
-        """Begin with none; `are_made`: with all.
+        """Begin without names; `are_made`: all names are there.
 
-        `rows_of`: what reads the rows of a stored table, as behind FROM; None: it has none. `finished_time`: when the run was
-        published as of which is read; it may ask for rows of the ledger.
+        `rows_of`: the expression after FROM that reads a stored table's rows; None: it has none. `finished_time`: when the run was
+        published as of which tables are read; it may query rows of the ledger.
         """
         self._connection, self._rows_of, self._finished_time = connection, rows_of, finished_time
         self.made = set(_all()) if are_made else set[str]()
@@ -63,7 +63,7 @@ class Names:
             connection.execute("CREATE MACRO warehouse() AS ''")
 
     def make(self, text: str | None = None) -> None:
-        """Make what a text touches as far as it is not there; None: all names."""
+        """Make the missing names that a text uses; None: all names."""
         if len(self.made) < len(_all()):
             for name in touched(" ".join(_all()) if text is None else text):
                 if name not in self.made:
@@ -71,7 +71,7 @@ class Names:
                     self.made.add(name)
 
     def fill(self) -> None:
-        """Make anew what another run has otherwise."""
+        """Make the names anew that differ from run to run."""
         for name, table in asked.stored().items():
             self._make_rows(name, table)
         for name in _OF_LEDGER:
@@ -79,7 +79,7 @@ class Names:
 
     @cached_property
     def coverage(self) -> list[Covered]:
-        """Return what is recorded of each name server."""
+        """Return the coverage of each name server."""
         self.make("runs")
         found = self._connection.execute(RECORDED)
         names = [column[0] for column in found.description or ()]
@@ -117,17 +117,17 @@ class Names:
 
 
 def stand_in(connection: DuckDBPyConnection, warehouse: str) -> None:
-    """Have a session look for data files below a warehouse, wherever its process stands."""
+    """Let a session find data files below a warehouse, whatever the working directory of its process."""
     connection.execute(f"CREATE OR REPLACE TEMPORARY MACRO warehouse() AS {_literal(pattern_of(warehouse) + '/')}")
 
 
 def made_with() -> str:
-    """Return what tells whether a file was made by this software."""
+    """Return the text that identifies this software's definitions in a file."""
     return f"{__version__} {asked.digest()}"
 
 
 def touched(text: str) -> list[str]:
-    """Return the names that a text may touch, what others are made of first."""
+    """Return the names that a text may use, dependencies first."""
     return asked.needed(text, _all(), lambda name: _OF_LEDGER.get(name, asked.statement(name) or ""))
 
 
@@ -137,10 +137,10 @@ def _all() -> frozenset[str]:
 
 
 def reading(files: Files) -> str | None:
-    """Return what reads data files, as behind FROM; None: there are none.
+    """Return the expression after FROM that reads data files; None: there are none.
 
-    What folders are called says nothing of rows: what the log says of a file is looked up by its name. For a file that name is a
-    constant, and one that a condition rules out is not opened.
+    Folder names are ignored: what the log says of a file is looked up by the file's name. Within a file the name is constant, so
+    DuckDB does not open a file that a condition on it excludes.
     """
     if not files.paths:
         return None
@@ -154,12 +154,12 @@ def reading(files: Files) -> str | None:
 
 
 def pattern_of(path: str) -> str:
-    """Return the pattern that is just this path: DuckDB takes names for patterns."""
+    """Return the pattern that matches just this path: DuckDB takes file names for patterns."""
     return _PATTERN.sub(r"[\g<0>]", path)
 
 
 def _literal(value: Any) -> str:
-    """Return a text, a date, NULL, or a list of such as SQL."""
+    """Return a text, a date, NULL, or a list of these as SQL."""
     if value is None:
         return "NULL"
     if isinstance(value, dt.date):

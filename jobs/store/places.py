@@ -1,4 +1,4 @@
-"""Where things lie: on a local disk, or in a store that is reached by its URL."""
+"""Paths: on a local disk, or in an object store that has a URL."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from schemas.table import Table
 
 
 def table_path(root: str, table: Table) -> str:
-    """Return where `table` lies: `<root>/<layer>/<name>`."""
+    """Return the path of `table`: `<root>/<layer>/<name>`."""
     return path_of(root, table.layer, table.name)
 
 
 def local_path(path: str) -> Path | None:
-    """Return where `path` lies on a local disk; None for a remote file system."""
+    """Return `path` as a path on a local disk; None for a remote file system."""
     if path.startswith("file:"):
         return Path("/" + path.removeprefix("file:").lstrip("/"))
     return None if "://" in path else Path(path)
 
 
 def filesystem_of(path: str) -> tuple[Any, str]:
-    """Return the file system (pyarrow's) on which `path` lies, and the path there. Raises UsageError for a strange URL."""
+    """Return pyarrow's file system for `path`, and the path there. Raises UsageError for an unknown kind of URL."""
     local = local_path(path)
     if local is not None:
         return pafs.LocalFileSystem(), str(local)
@@ -53,23 +53,23 @@ _CHUNK = 8 << 20
 
 
 class Stored(PosixPath):
-    """An object of a store where a file is read: its URL as a path, `s3:/bucket/key`. It is never on a disk of ours."""
+    """An object of a store, readable like a file. Its path is its URL, `s3:/bucket/key`; it is never on a local disk."""
 
     @classmethod
     def at(cls, url: str) -> Stored:
-        """Return what a URL names."""
+        """Return the object of a URL."""
         return cls(url.replace("://", ":/", 1))
 
     def _place(self) -> tuple[Any, str]:
         return filesystem_of(str(self).replace(":/", "://", 1))
 
     def open(self, *_: Any, **__: Any) -> Any:
-        """Return the bytes to read, as they are asked for. Raises OSError."""
+        """Return a stream that reads bytes on demand. Raises OSError."""
         system, place = self._place()
         return io.BufferedReader(system.open_input_file(place), _CHUNK)
 
     def stat(self, **_: Any) -> os.stat_result:
-        """Return size and time of change. Raises OSError."""
+        """Return size and time of modification. Raises OSError."""
         system, place = self._place()
         found = system.get_file_info(place)
         if not found.is_file:
@@ -84,7 +84,7 @@ class Stored(PosixPath):
 
 
 def require_store(path: str) -> None:
-    """Raise UsageError if the store on which a remote `path` lies does not answer, or has no such bucket."""
+    """Raise UsageError if the store of a remote `path` does not answer, or does not have the bucket."""
     system, place = filesystem_of(path)
     bucket = place.partition("/")[0]
     try:
@@ -97,13 +97,13 @@ def require_store(path: str) -> None:
 
 @lru_cache
 def _remote(store: str) -> tuple[Any, str]:
-    """Return the file system of a store, and its root there: finding it out costs a request."""
+    """Return the file system of a store, and its root there; cached, since it costs a request."""
     found: tuple[Any, str] = pafs.FileSystem.from_uri(store)
     return found
 
 
 def read_text(path: str) -> str | None:
-    """Return the text of a small file, wherever it lies; None if it is not there."""
+    """Return the text of a small file on any file system; None if it is not there."""
     system, place = filesystem_of(path)
     try:
         with system.open_input_stream(place) as stream:
@@ -113,7 +113,7 @@ def read_text(path: str) -> str | None:
 
 
 def write_text(path: str, text: str) -> None:
-    """Write a small file: whoever reads it, whenever a process dies, finds the old text or the new one."""
+    """Write a small file in one step: a reader finds the old or the new text whole, even if this process dies."""
     local = local_path(path)
     system, place = filesystem_of(path if local is None else f"{local}.part")
     with system.open_output_stream(place) as stream:
@@ -123,7 +123,7 @@ def write_text(path: str, text: str) -> None:
 
 
 def unnamed(folder: str, name: str) -> tuple[str, Any]:
-    """Return the name and the stream of a new file below a folder, which no other attempt at the same task has."""
+    """Return the path and the stream of a new file below a folder; no other attempt at the same task has this name."""
     path = f"{folder}/{name}-{uuid.uuid4().hex[:12]}.arrow"
     system, place = filesystem_of(path)
     return path, system.open_output_stream(place)
@@ -136,9 +136,9 @@ _FILE = ".lease"
 def locked(warehouse: str) -> Iterator[None]:
     """Hold the warehouse for writing. Raises WarehouseBusyError, which names the holder, if another run holds it.
 
-    Delta's commits on a plain file system are not safe between processes, so one run at a time writes. The system takes
-    the lock back when its holder dies, however it dies. On a remote file system the scheduler must see to it; a commit on
-    a table that somebody else has changed is refused there, too. Raises UsageError if the store does not answer.
+    Delta's commits on a plain file system are not safe between processes, so one run at a time writes. The system releases
+    the lock when its holder dies, however it dies. On a remote file system there is no lock: the scheduler must start one run at
+    a time; a commit on a table that somebody else has changed is refused there, too. Raises UsageError if it does not answer.
     """
     path = local_path(warehouse)
     if path is None:
@@ -165,7 +165,7 @@ def locked(warehouse: str) -> Iterator[None]:
 
 @contextmanager
 def read_locked(warehouse: str) -> Iterator[None]:
-    """Keep runs from writing while the warehouse is read, also where it cannot be written to. Raises WarehouseBusyError."""
+    """Keep runs from writing while the warehouse is read; works without write permission. Raises WarehouseBusyError."""
     path = local_path(warehouse)
     if path is None:
         require_store(warehouse)
@@ -186,7 +186,7 @@ def _take(file: TextIO, kind: int, warehouse: str) -> None:
 
 
 def _held(said: str) -> str:
-    """Return who holds the lock; what a process has said that is dead by now is not believed."""
+    """Return the holder of the lock; a note of a process that is dead by now is ignored."""
     found = re.fullmatch(r"process (\d+) on (.+)\n", said)
     if found is None or (found[2] == socket.gethostname() and not _is_alive(int(found[1]))):
         return "another run, or a check, is at work on"

@@ -1,6 +1,6 @@
-"""What every reader of published tables must know: where a version lies, whether it can be read, which run pins it.
+"""Basics for every reader of published tables: where a version lies, whether it can be read, which run pins it.
 
-Nothing here imports Arrow, which takes longer than many a question.
+No Arrow import here: it takes longer than many a query.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ from jobs.errors import (
     first_line,
 )
 
-if TYPE_CHECKING:  # who asks what is at hand does not wait for it
+if TYPE_CHECKING:  # simple queries start without this import
     from deltalake import DeltaTable
 
 LAYOUT: Final = 15
-"""Number of the layout of a warehouse: which tables there are, their columns, and what the ledger says of them."""
+"""Number of the layout of a warehouse: its tables, their columns, and what the ledger says of them."""
 HISTORY: Final = "history.duckdb"
-"""File below a warehouse on this machine: its last published run for everybody with DuckDB (`store.history`)."""
+"""File below a local warehouse: its last published run for everybody with DuckDB (`store.history`)."""
 LAST_RUN: Final = "last_run.json"
-"""File below the warehouse that notes the last published run outside of the tables, its checkpoint. It is written last."""
+"""File below the warehouse that notes the last published run outside of the tables: its checkpoint. It is written last."""
 OLDEST: Final = "namesrvHistory.oldestVersions"
-"""Property of the ledger: from which version on each table is readable."""
+"""Property of the ledger: the oldest readable version of each table."""
 BEHIND = (
     f"Bring the whole warehouse back from one backup; if an older state was brought back on purpose, delete {LAST_RUN}"
 )
-# Features with which the rows of a table may still be those of its files.
+# With these features the rows of a table may still be those of its files.
 _PLAIN = frozenset({"columnMapping", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck"})
 _UNNUMBERED_LAYOUT = 1
 _CHUNK = 1 << 20
 
 
 def path_of(root: str, layer: str, name: str) -> str:
-    """Return where a table lies: `<root>/<layer>/<name>`."""
+    """Return the path of a table: `<root>/<layer>/<name>`."""
     return f"{root}/{layer}/{name}"
 
 
@@ -59,26 +59,26 @@ def sha256_of_file(path: str) -> str:
 
 
 def delta_uri(path: str) -> str:
-    """Return a path as delta-rs takes it.
+    """Return a path in the form of delta-rs.
 
-    Raises UsageError for a URL with credentials or options in it: such a URL would be told to whoever reads a message.
+    Raises UsageError for a URL with credentials or options: messages would show them.
     """
     scheme, _, rest = path.partition("://")
     if rest and ("@" in rest.partition("/")[0] or "?" in rest):
-        raise UsageError(f"{scheme}:// URL: credentials and options belong into the environment (AWS_...), not into it")
+        raise UsageError(f"{scheme}:// URL: credentials and options belong in the environment (AWS_...), not in URLs")
     return path.replace("s3a://", "s3://", 1)
 
 
 def delta_table(path: str, name: str, partition_by: Sequence[str], version: int | None) -> DeltaTable:
     """Return a version of a table (None: the newest) whose rows are those of its files.
 
-    Raises BrokenLogError if the log cannot be read, TableFeatureError if the table is more than its files.
+    Raises BrokenLogError if the log cannot be read, TableFeatureError if the table needs more than its files.
     """
     from deltalake import DeltaTable  # noqa: PLC0415  as above
     from deltalake.exceptions import DeltaError, TableNotFoundError  # noqa: PLC0415  as above
 
     for file in Path(path, "_delta_log").glob("*.json"):
-        if not file.stat().st_size:  # it would read as a commit that changed nothing
+        if not file.stat().st_size:  # delta-rs would read it as a commit that changed nothing
             raise BrokenLogError(f"{name}: the log of {path} cannot be read: {file} is empty")
     try:
         delta = DeltaTable(delta_uri(path), version=version)
@@ -93,10 +93,10 @@ def delta_table(path: str, name: str, partition_by: Sequence[str], version: int 
 
 
 def require_rows(name: str, rows: Iterable[int | None], digest: str | None, where: str) -> None:
-    """Raise BrokenLogError if the files that a log names have not as many rows together as the ledger's digest says.
+    """Raise BrokenLogError if the files that a log names have another number of rows than the ledger's digest.
 
-    So a commit shows that was emptied, or lost lines, and reads as one that changed nothing. Where a file says nothing of its
-    rows, or the ledger nothing of the table, nothing is said.
+    This detects a commit that was emptied, or lost lines, and reads as one that changed nothing. It is skipped if the log lacks
+    the rows of a file, or the ledger the table.
     """
     listed = list(rows)
     known = [count for count in listed if count is not None]
@@ -110,7 +110,7 @@ def require_rows(name: str, rows: Iterable[int | None], digest: str | None, wher
 
 
 def _log_damage(path: str, version: int | None) -> str | None:
-    """Return which commit of a log in a local folder is not there, or cannot be read; None if that is not it."""
+    """Return which commit of a log in a local folder is missing or damaged; None if none is."""
     folder = Path(path, "_delta_log")
     numbers = sorted(int(file.stem) for file in folder.glob("*.json") if file.stem.isdecimal())
     if not numbers:
@@ -134,16 +134,16 @@ def _require_plain(delta: DeltaTable, name: str, partition_by: tuple[str, ...]) 
         features.add("columnMapping")
     if features:
         raise TableFeatureError(
-            f"{name}: somebody gave the table {', '.join(sorted(features))}, with which its rows are not those of its "
+            f"{name}: somebody enabled {', '.join(sorted(features))} on the table, with which its rows are not those of its "
             f"files: {delta.table_uri} is not read"
         )
     if tuple(known.partition_columns) != partition_by:
         cut, was = (", ".join(names) or "nothing" for names in (known.partition_columns, partition_by))
-        raise TableFeatureError(f"{name}: somebody has the table cut by {cut}; it was cut by {was}")
+        raise TableFeatureError(f"{name}: somebody partitioned the table by {cut}; it was partitioned by {was}")
 
 
 def require_layout(warehouse: str, layout: int | None) -> None:
-    """Raise LayoutError if a published run says another layout than this software's."""
+    """Raise LayoutError if a published run has another layout than this software."""
     found = layout or _UNNUMBERED_LAYOUT
     if found == LAYOUT:
         return
@@ -160,19 +160,19 @@ def require_layout(warehouse: str, layout: int | None) -> None:
 
 
 class Noted(NamedTuple):
-    """A checkpoint, which also stands outside the ledger: a published run, and the hash of the chain up to it (`store.chain`)."""
+    """A checkpoint, also kept outside the ledger: a published run, and the hash of the chain up to it (`store.chain`)."""
 
     run_id: str
     finished_time: dt.datetime
     sha256: str
 
     def text(self) -> str:
-        """Return the line."""
+        """Return the checkpoint as a line of JSON."""
         return json.dumps({**self._asdict(), "finished_time": self.finished_time.isoformat()}) + "\n"
 
     @classmethod
     def of(cls, said: Mapping[str, str]) -> Noted:
-        """Return the checkpoint that a line says. Raises ValueError, KeyError, TypeError for one that is none."""
+        """Return the checkpoint of a parsed line. Raises ValueError, KeyError, TypeError if it is not one."""
         finished_time = dt.datetime.fromisoformat(said["finished_time"])
         if finished_time.tzinfo is None:
             raise ValueError("finished_time: no time zone")
@@ -180,7 +180,7 @@ class Noted(NamedTuple):
 
 
 def noted_in(text: str | None, warehouse: str) -> Noted | None:
-    """Return what the file says; None where there is none. Raises LedgerBehindError for what nobody has written."""
+    """Return the checkpoint in the file's text; None if there is no file. Raises LedgerBehindError if it is not one."""
     if text is None:
         return None
     try:
@@ -190,7 +190,7 @@ def noted_in(text: str | None, warehouse: str) -> Noted | None:
 
 
 def require_not_behind(noted: Noted | None, warehouse: str, runs: Collection[str]) -> None:
-    """Raise LedgerBehindError if the run that is noted outside the ledger is none of its published `runs`."""
+    """Raise LedgerBehindError if the published `runs` lack the run that is noted outside the ledger."""
     if noted is not None and noted.run_id not in runs:
         raise LedgerBehindError(
             f"{path_of(warehouse, 'gold', 'runs')}: lacks run {noted.run_id}, published at "
@@ -200,9 +200,9 @@ def require_not_behind(noted: Noted | None, warehouse: str, runs: Collection[str
 
 
 def run_id_in_force(warehouse: str, published: Mapping[str, dt.datetime], as_known_at: str | dt.datetime | None) -> str:
-    """Return the run as of which is read: the last one, one by its id, or the last of those published by an instant.
+    """Return the run as of which tables are read: the last one, one by its id, or the last one published by an instant.
 
-    `published`: the published runs, with when each was. Raises NothingPublishedError where there is no such run.
+    `published`: the published runs, with when each was published. Raises NothingPublishedError if there is no such run.
     """
     where, runs = path_of(warehouse, "gold", "runs"), sorted(published, key=lambda run: (published[run], run))
     if not runs:
@@ -216,7 +216,7 @@ def run_id_in_force(warehouse: str, published: Mapping[str, dt.datetime], as_kno
 
 
 def oldest_kept(runs: DeltaTable) -> dict[str, int]:
-    """Return for each table the version from which on it is readable, as the ledger, as it is now, says."""
+    """Return the oldest readable version of each table, from the current ledger."""
     found: dict[str, int] = json.loads(runs.metadata().configuration.get(OLDEST, "{}"))
     return found
 

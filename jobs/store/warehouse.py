@@ -1,6 +1,6 @@
-"""A warehouse as one run sees it: the versions from which it starts, what it changes, and what has been recorded.
+"""A warehouse as one run sees it: the versions from which it starts, its changes, and what has been recorded.
 
-Nothing on disk is taken back. What a run that died has committed is left out by whoever reads, and by the next commit.
+Nothing on disk is undone. Readers, and the next commit, leave out what a dead run committed.
 """
 
 from __future__ import annotations
@@ -64,19 +64,19 @@ from schemas.times import instant_us
 
 log = logging.getLogger(__name__)
 DATA_TABLES: Final = (*gold.HISTORY_TABLES, *gold.REPORT_TABLES)
-"""The gold tables without the ledger: histories, and what is cut by day."""
+"""The gold tables without the ledger: histories, and tables cut by day."""
 WRITTEN_TABLES: Final = (*bronze.TABLES, *DATA_TABLES)
-"""The tables of which a run pins the versions."""
+"""The tables whose versions a run pins."""
 TABLES: Final = {table.name: table for table in (*WRITTEN_TABLES, gold.RUNS)}
-"""The tables that readers meet, by name."""
+"""The tables that users query, by name."""
 _MANY, _SMALL_BYTES = 16, 16 << 20
-# A file each run, a few rows each: what a run asks of them it asks several times.
+# Each run adds a small file to these. A run reads them several times, so their rows are kept in memory.
 _KEPT = (gold.RUNS, bronze.SOURCES)
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What a run has done to a table and not yet committed, by path."""
+    """A run's uncommitted changes of a table, by path."""
 
     table: Table
     added: dict[str, DataFile] = field(default_factory=dict)
@@ -86,16 +86,16 @@ class _Change:
 class Warehouse:
     """A warehouse with the settings of one run. One thread at a time.
 
-    Bronze tables are seen as finished runs, which have noted their files in `sources`, and other people left them; gold
-    tables as they are, or after `start_from_published` as the last published run left them.
+    Bronze tables are seen as finished runs (those that noted their files in `sources`) and other people left them. Gold tables
+    are seen in their newest version, or after `start_from_published` as the last published run left them.
     """
 
     def __init__(self, path: str, conf: PipelineConf, run_id: str, started: dt.datetime) -> None:
         self.path, self.conf, self.run_id, self.started = path, conf, run_id, started
         self.is_published = False
-        """Whether this run is, by now."""
+        """Whether this run is published by now."""
         self.unnoted: OSError | None = None
-        """Why what it has published could not be noted outside of the ledger, too."""
+        """The error, if noting the published run outside of the ledger failed."""
         self._from_published = False
         self._heads: dict[str, int] = {}
         self._bases: dict[str, int] = {}
@@ -113,13 +113,13 @@ class Warehouse:
 
     @property
     def until_us(self) -> int:
-        """Return the instant after which nothing can have been recorded, by the clock of the run."""
+        """Return the latest instant that can have been recorded, by the clock of the run."""
         return instant_us(self.started) + self.conf.ahead_limit_minutes * 60_000_000
 
-    # -- what there is -------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def files(self, table: Table, days: Collection[dt.date] | None = None) -> list[DataFile]:
-        """Return the data files of `table`, all or of some days, with this run's changes; in the order of days and names."""
+        """Return the data files of `table`, all or of some days, with this run's changes, ordered by day and name."""
         found = self._files_at(table, self._base(table), days)
         if table.name in self._changes:
             change = self._changes[table.name]
@@ -146,7 +146,7 @@ class Warehouse:
         return found if columns is None else found.select(columns)
 
     def published_files(self, table: Table, days: Collection[dt.date] | None = None) -> list[DataFile]:
-        """Return the data files of `table` as the last published run left it; none where that run did not know it."""
+        """Return the data files of `table` as the last published run left it; none if that run did not know it."""
         return self._files_at(table, self._pinned(table), days)
 
     def published_run(self, run_id: str) -> Run:
@@ -172,7 +172,7 @@ class Warehouse:
         return read_files(self.path, table, self.published_files(table, days), columns, filter)
 
     def _pinned(self, table: Table) -> int:
-        """Return the version that the last published run has pinned; -1 where that run did not know the table."""
+        """Return the version that the last published run pinned; -1 if that run did not know the table."""
         last = self.ledger().last
         return -1 if last is None else last.versions.get(table.name, -1)
 
@@ -187,9 +187,9 @@ class Warehouse:
     # -- where a run starts --------------------------------------------------------------------------------------------
 
     def start_from_published(self) -> None:
-        """See gold tables as the last published run left them, whatever dead or refused runs have left in them since.
+        """See gold tables as the last published run left them, without what dead or refused runs have left in them since.
 
-        Raises TamperedError where somebody else has changed what is published.
+        Raises TamperedError if somebody else has changed published rows.
         """
         self.require_ledger()
         self.clear_staging()
@@ -207,7 +207,7 @@ class Warehouse:
                 log.warning("taken back, since %s: %s", reason, table.name)
 
     def require_published(self, table: Table) -> None:
-        """Raise TamperedError if somebody else has changed published rows. Days with new rows are not judged."""
+        """Raise TamperedError if somebody else has changed published rows. Days with new rows are not checked."""
         base, pinned, head = self._base(table), self._pinned(table), self._heads[table.name]
         if pinned < 0 or head == pinned:
             return
@@ -217,7 +217,7 @@ class Warehouse:
             return
         first = foreign[-1].version
         restore = f"RESTORE TABLE delta.`{table_path(self.path, table)}` TO VERSION AS OF {first - 1}"
-        remedy = f"Version {first} of the table is not ours; take it back with `sql`: {restore}"
+        remedy = f"Version {first} of the table is not ours; undo it with `sql`: {restore}"
         if not table.partition_by:
             files = (self._files_at(table, version, None) for version in (first - 1, base))
             was, found = (digests_by(read_files(self.path, table, of), "ingest_run") for of in files)
@@ -238,10 +238,9 @@ class Warehouse:
         require_same(digests_of(self.path, table, self._files_at(table, head, days)), expected, remedy)
 
     def hold(self, tables: Iterable[Table], days: Collection[dt.date] | None = None) -> None:
-        """Raise TamperedError unless what is published of some days (None: of all) is what the ledger says.
+        """Raise TamperedError unless the published rows of some days (None: of all) equal the ledger's digests.
 
-        A table that is not cut by day is held as a whole; of a history what was there on the first of the days, or later. What was
-        held once is not read again.
+        A table that is not cut by day is checked as a whole, a history from the first of the days on. Nothing is checked twice.
         """
         published = self.ledger().days
         first = dt.date.min if days is None else min(days, default=None)
@@ -283,7 +282,7 @@ class Warehouse:
         held.add(None)
 
     def rearranged(self, table: Table) -> int:
-        """Return the last version with just the rows that are published, in whatever files they lie now; -1: none are."""
+        """Return the last version with exactly the published rows, in whatever files they now lie; -1: none are published."""
         if table.name not in self._rearranged:
             number = self._pinned(table)
             later = delta_log.commits_of(self.path, table, number, delta_log.head_of(self.path, table))
@@ -295,20 +294,20 @@ class Warehouse:
         return self._rearranged[table.name]
 
     def hold_replaced(self) -> None:
-        """Hold what is published of those tables and days of which this run has left files out.
+        """Check the published rows of the tables and days from which this run has removed files.
 
-        Rows that stay are written anew with those that change: they must be what was published.
+        Rows that stay are written again with those that change, so they must be the published ones.
         """
         for change in [*self._changes.values()]:
             if change.table.has_intervals and change.dropped:
-                # Open ones were there for ever.
+                # Open intervals may belong to any day.
                 closed = (file.closed or (dt.date.max,) for file in change.dropped.values())
                 self.hold([change.table], [min(days[0] for days in closed)])
             elif change.dropped:
                 self.hold([change.table], {file.day for file in change.dropped.values() if file.day is not None})
 
     def _base(self, table: Table) -> int:
-        """Return the version from which this run starts, or that it has made; -1: there is none."""
+        """Return the version from which this run starts, or that it has committed; -1: there is none."""
         if table.name not in self._bases:
             self._heads[table.name] = delta_log.head_of(self.path, table)
             self._bases[table.name] = self._found_base(table, self._heads[table.name])
@@ -332,14 +331,14 @@ class Warehouse:
                 base = commit.version - 1
         return base
 
-    # -- what a run changes --------------------------------------------------------------------------------------------
+    # -- changing ------------------------------------------------------------------------------------------------------
 
     def replace(self, table: Table, days: Collection[dt.date] | None, files: Iterable[DataFile]) -> None:
-        """Have `files` in place of what `table` holds of `days` (None: at all). Until `commit` only this run sees it."""
+        """Put `files` in place of the files of `days` (None: of all files) in `table`. Until `commit` only this run sees it."""
         self.change(table, files, self.files(table, days))
 
     def change(self, table: Table, add: Iterable[DataFile], remove: Iterable[DataFile] = ()) -> None:
-        """Add files to `table` and leave others out. Until `commit` only this run sees it."""
+        """Add files to `table` and remove others. Until `commit` only this run sees it."""
         change, add = self._changes.setdefault(table.name, _Change(table)), [*add]
         self._pieces.update({(table.name, file.path): file.pieces for file in add if file.pieces})
         for file in remove:
@@ -349,13 +348,13 @@ class Warehouse:
         self._forget(table)
 
     def write(self, table: Table, rows: pa.Table, day: dt.date | None = None, instead: Iterable[DataFile] = ()) -> None:
-        """Have `rows` of one day (None: the table is not cut by day) instead of files. Until `commit` only this run sees it."""
+        """Write `rows` of one day (None: the table is not cut by day) in place of files. Until `commit` only this run sees it."""
         self.change(table, [write_file(rows, self.path, table, day, self.run_id)] if rows.num_rows else (), instead)
 
     def append(self, table: Table, rows: pa.Table) -> None:
-        """Add rows to the ledger, of whose own files the chain has none. Until `commit` only this run sees it.
+        """Add rows to the ledger, whose own files are not in the chain. Until `commit` only this run sees it.
 
-        Each run adds a few, and each reads them all: small files are put together when there are many.
+        Each run adds a few rows and reads all: many small files are put together.
         """
         small = [file for file in self.files(table) if file.size < _SMALL_BYTES]
         again = small if len(small) >= _MANY else []
@@ -365,11 +364,11 @@ class Warehouse:
     def commit(
         self, tables: Iterable[Table] | None = None, share: Callable[[int, int], None] = nobody
     ) -> dict[str, int]:
-        """Commit what this run has changed in `tables`, or in all: one version a table, in this order; return the versions.
+        """Commit this run's changes in `tables`, or in all: one version a table, in this order. Return the versions.
 
-        `share` is told how many tables are done, of how many.
-        What dead runs have left above the version from which this one started goes with the same commit. A table that is
-        not there is created. Raises WarehouseBusyError if somebody else has changed rows since this run looked.
+        `share` is told the number of finished tables, and of all. The same commit removes what dead runs have left above
+        the version from which this run started. A table that is not there is created.
+        Raises WarehouseBusyError if somebody else has changed rows since this run looked.
         """
         wanted = [change.table for change in self._changes.values()] if tables is None else list(tables)
         for number, table in enumerate(wanted):
@@ -400,48 +399,48 @@ class Warehouse:
         return self._heads[table.name]
 
     def take_back(self) -> None:
-        """Have the bronze tables as the last published run left them, and commit it: what was read since may be given again."""
+        """Reset the bronze tables to the last published run, and commit: files read since may be given again."""
         for table in bronze.TABLES:
             self.replace(table, None, self.published_files(table))
         self.commit(bronze.TABLES)
 
     def discard(self) -> None:
-        """Leave out what this run has changed and not committed; of its files nobody knows."""
+        """Drop this run's uncommitted changes. No version names their files."""
         changed = [change.table for change in self._changes.values()]
         self._changes.clear()
         for table in changed:
             self._forget(table)
 
     def _forget(self, table: Table) -> None:
-        """Ask anew for what follows from rows of `table`."""
+        """Drop cached values that depend on rows of `table`."""
         if table is gold.RUNS:
             self._ledger = self._in_force = self._chain = self._end = None
         if table is bronze.SOURCES:
             self._recorded = None
 
     def versions(self) -> dict[str, int]:
-        """Return the version of each table as this run sees it, of those that were ever written."""
+        """Return the version of each table that was ever written, as this run sees it."""
         return {table.name: base for table in WRITTEN_TABLES if (base := self._base(table)) >= 0}
 
-    # -- what has been recorded ----------------------------------------------------------------------------------------
+    # -- ledger and recorded files -------------------------------------------------------------------------------------
 
     def ledger(self) -> Ledger:
-        """Return what the published runs say together. Raises LayoutError where the warehouse has another layout."""
+        """Return the published runs together. Raises LayoutError if the warehouse has another layout."""
         if self._ledger is None:
-            noted = self._noted()  # first: of a run that is published meanwhile both know, or only the ledger
+            noted = self._noted()  # read first: a run published in between is then only in the ledger
             self._ledger = read_ledger(self.rows(gold.RUNS, columns=COLUMNS), self.path)
             require_not_behind(noted, self.path, self._ledger.runs)
         return self._ledger
 
     def chain(self) -> Chain:
-        """Return the chain of all rows of the ledger, each of which is hashed. Raises LayoutError, LedgerBehindError."""
+        """Return the chain of all rows of the ledger; each row is hashed. Raises LayoutError, LedgerBehindError."""
         self.ledger()
         if self._chain is None:
             self._chain = Chain(self.rows(gold.RUNS), table_path(self.path, gold.RUNS))
         return self._chain
 
     def _end_of_chain(self) -> Chain:
-        """Return the chain from the run on that is noted outside of the ledger: its hash says which rows were before it."""
+        """Return the chain from the run on that is noted outside of the ledger: its hash covers the rows before it."""
         self.ledger()
         if self._end is None:
             noted = self._noted()
@@ -450,9 +449,9 @@ class Warehouse:
         return self._end
 
     def require_ledger(self, *, whole: bool = False) -> None:
-        """Raise LedgerBehindError unless the ledger's rows are those that were published, and noted outside of it.
+        """Raise LedgerBehindError unless the ledger has the published rows, and agrees with the run noted outside of it.
 
-        Its files have the bytes that were written, the noted row its hash; `whole`: each row follows from the one before.
+        Its files must have the bytes that were written, the noted row its hash; `whole`: each row must follow from the one before.
         """
         noted, links = self._noted(), (self.chain() if whole else self._end_of_chain()).links
         if noted is not None and (noted.run_id not in links or links[noted.run_id].sha256 != noted.sha256):
@@ -462,7 +461,7 @@ class Warehouse:
         require_intact(self.path, gold.RUNS, self.files(gold.RUNS))
 
     def checkpoint(self) -> Noted | None:
-        """Return the checkpoint of the last published run; None: there is none."""
+        """Return the checkpoint of the last published run; None if there is none."""
         last = self.ledger().last
         if last is None:
             return None
@@ -472,9 +471,9 @@ class Warehouse:
         return noted_in(read_text(f"{self.path}/{LAST_RUN}"), self.path)
 
     def _sealed(self) -> dict[str, Any]:
-        """Return what the chain says of the files that are there when a run is published: columns of its row.
+        """Return the chain's columns for the row of a run that is being published: its files.
 
-        Of a table without a new version nothing is looked at.
+        A table without a new version is not looked at.
         """
         runs = self.rows(gold.RUNS, columns=["run_id", "finished_time", "files", "gone"])
         before, commits = files_after(runs), last_commits(runs)
@@ -503,7 +502,7 @@ class Warehouse:
         }
 
     def _entry(self, table: Table, file: DataFile) -> Entry:
-        """Return what the chain says of a file. One that another process has written, or somebody else, is read for it."""
+        """Return a file's entry in the chain. A file that another process or somebody else wrote is read for it."""
         pieces = self._pieces.get((table.name, file.path), ())
         if is_rooted(table) and not pieces:
             pieces = pieces_of(self.path, table, file)
@@ -512,9 +511,9 @@ class Warehouse:
     def slices_in_force(
         self, days: Collection[dt.date | None] | None = None, known_at: Run | None = None, table: str | None = None
     ) -> dict[Slice, Digest]:
-        """Return the digest of each slice as the ledger has it, now or as of `known_at`, or of some days or one table.
+        """Return the digest of each slice from the ledger, now or as of `known_at`, of all or of some days or one table.
 
-        None among the days stands for what is of no day, the intervals that are open.
+        None among the days stands for the slice without a day, the open intervals.
         """
         slices = self._in_force if known_at is None else None
         if slices is None:
@@ -530,7 +529,7 @@ class Warehouse:
         }
 
     def coverage(self, known_at: Run | None = None) -> list[Covered]:
-        """Return what is recorded of each name server, as the ledger has it, now or as of the run `known_at`."""
+        """Return the coverage of each name server from the ledger, now or as of the run `known_at`."""
         runs = self._runs(["run_id", "status", "finished_time", "days", "coverage"], known_at)
         return covered_of(ask(RECORDED, {"runs": runs}).to_pylist())
 
@@ -540,7 +539,7 @@ class Warehouse:
         return self.rows(gold.RUNS, columns=columns, filter=until)
 
     def note_run(self, days: Sequence[dt.date], said: Mapping[str, Any]) -> None:
-        """Write the run's row into the ledger: if it is published, readers see from then on what the run has committed.
+        """Write the run's row into the ledger. If the run is published, readers see its commits from then on.
 
         `said`: status, gate, and further columns of `runs`.
         """
@@ -570,11 +569,11 @@ class Warehouse:
         self.is_published = is_published
         try:
             self.note_last()
-        except OSError as error:  # the run is published all the same; the next one notes it
+        except OSError as error:  # the run is published nevertheless; the next one notes it
             self.unnoted = error
 
     def note_last(self) -> None:
-        """Note the last published run outside of the ledger, too: for any DuckDB, and to tell a ledger that is taken back.
+        """Note the last published run outside of the ledger: for any DuckDB, and to detect that an older ledger was put back.
 
         Raises OSError.
         """
@@ -587,7 +586,7 @@ class Warehouse:
                 self.write_history()
             except OSError as error:
                 failed = error
-                with suppress(OSError):  # of an earlier run: the next command makes it anew where there is none
+                with suppress(OSError):  # it shows an earlier run; the next command writes a missing file anew
                     (here / HISTORY).unlink(missing_ok=True)
         if not is_noted:
             write_text(f"{self.path}/{LAST_RUN}", last.text())
@@ -595,20 +594,20 @@ class Warehouse:
             raise failed
 
     def write_history(self) -> None:
-        """Write the file for any DuckDB, if the warehouse lies on this machine and something is published. Raises OSError."""
+        """Write `history.duckdb`, if the warehouse lies on this machine and something is published. Raises OSError."""
         here = local_path(self.path)
         if here is not None and self.ledger().last is not None:
             self._rearranged.clear()
             write_history(here, self._shown())
 
     def is_history_ours(self) -> bool | None:
-        """Return whether the file for any DuckDB is as this software makes it, or none; None: it is of another run or version."""
+        """Return whether `history.duckdb` is as this software makes it, or missing; None: it is of another run or version."""
         here = local_path(self.path)
         is_there = here is not None and (here / HISTORY).is_file() and self.ledger().last is not None
         return is_as_made(here, self._shown()) if here is not None and is_there else True
 
     def _shown(self) -> Shown:
-        """Return what that file shows."""
+        """Return the content of `history.duckdb`."""
         last = self.ledger().last
         assert last is not None
 
@@ -622,7 +621,7 @@ class Warehouse:
         return Shown(last.run_id, last.finished_time, delta_log.head_of(self.path, gold.RUNS), files_of)
 
     def recorded(self) -> list[ReadFile]:
-        """Return the files that were read."""
+        """Return the input files that were read."""
         if self._recorded is None:
             columns = ["content_sha256", "ingest_run", "frames", "days", "source_file", "verdict", "error", "counts"]
             rows = (column.to_pylist() for column in self.rows(bronze.SOURCES, columns=columns).columns)
@@ -633,7 +632,7 @@ class Warehouse:
         return self._recorded
 
     def waiting(self) -> dict[str, list[ReadFile]]:
-        """Return the files of the runs that have read rows of which nothing is published, by run."""
+        """Return, by run, the files of ingest runs that read rows of which none is published."""
         found: dict[str, list[ReadFile]] = {}
         for source in self.recorded():
             if source.ingest_run not in self.ledger().covered:
@@ -641,12 +640,12 @@ class Warehouse:
         return {run: files for run, files in found.items() if any(source.days for source in files)}
 
     def namesrvs_on(self, day: dt.date) -> set[str]:
-        """Return the name servers of which something is recorded on `day`."""
+        """Return the name servers with recorded rows on `day`."""
         found = (namesrvs_in(self.path, table, self.files(table, [day])) for table in bronze.RECORDED_TABLES)
         return set().union(*found)
 
     def going_on(self, names: Collection[str], day: dt.date) -> set[str]:
-        """Return those of the name servers of which something is recorded after `day`."""
+        """Return those of the name servers that have recorded rows after `day`."""
         found: set[str] = set()
         for later in days_of(self.recorded(), first=day + dt.timedelta(days=1)):
             if found.issuperset(names):
@@ -658,7 +657,7 @@ class Warehouse:
 
     @property
     def staging(self) -> str:
-        """Return this run's folder for what travels between its steps."""
+        """Return this run's folder for data that its steps pass on."""
         return f"{self.path}/_staging/{self.run_id}"
 
     def clear_staging(self) -> None:

@@ -255,7 +255,7 @@ def test_every_function_and_view_is_described(published: SparkSession) -> None:
 
 def test_both_engines_refuse_with_the_same_sentence(published: SparkSession, answers: Answers) -> None:
     """Each function, for an instant before all, or one behind all, of what is recorded; users of JDBC see it too."""
-    said = "nothing is recorded at {} 00:00:00 UTC; recorded is 10.0.0.8:9876 from 2026-03-01T00:00:00Z to "
+    said = "nothing is recorded at {} 00:00:00 UTC; recorded: 10.0.0.8:9876 from 2026-03-01T00:00:00Z to "
     days = ("2026-02-28", "2026-03-03")
     asked_at = zip(*(everything(f"{day} 00:00:00", "2026-03-02 09:00:00", "T") for day in days), strict=True)
     for number, statements in enumerate(asked_at):

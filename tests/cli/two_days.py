@@ -24,7 +24,7 @@ DAY1, DAY2 = dt.date(2026, 3, 1), dt.date(2026, 3, 2)
 UP, GROWN, UP5 = event("up", DAY1, "10:00"), event("grown", DAY1, "12:00"), event("up5", DAY1, "11:00")
 BEAT, UNCHANGED = event("beat", DAY1, "12:00:30.123456"), event("unchanged", DAY1, "12:00:40")
 DOWN = event("down", DAY2, "09:00")
-FULL, NOT_RECORDED = "known in full", "not recorded: 2026-03-01T00:00:00Z to 2026-03-01T23:59:59Z is"
+FULL, NOT_RECORDED = "known in full", "not recorded; recorded: 2026-03-01T00:00:00Z to 2026-03-01T23:59:59Z"
 
 
 def alive(ns: str, opened: Event, closed: Event | None = None, **values: Any) -> Row:

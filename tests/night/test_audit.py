@@ -125,7 +125,7 @@ def test_what_a_night_was_told_of_a_name_server_is_believed(tmp_path: Path) -> N
 @pytest.mark.parametrize("time", ["03T12:00:00.000001", "03T13:00", "09T00:00"])
 def test_beyond_the_last_thing_that_was_read_nothing_is_attested(nights: Nights, time: str) -> None:
     """Whatever a lease would still allow: what happened then is not recorded."""
-    with pytest.raises(NotRecordedError, match=r"recorded is 2026-03-01T10:00:00Z to 2026-03-03T12:00:00Z$"):
+    with pytest.raises(NotRecordedError, match=r"recorded: 2026-03-01T10:00:00Z to 2026-03-03T12:00:00Z$"):
         attested(nights.path, f"2026-03-{time}", NAMESRV)
 
 

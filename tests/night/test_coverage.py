@@ -26,7 +26,7 @@ from tests.night.three_days import DAYS, LOGS, NAMESRV, beat, registration, writ
 pytestmark = pytest.mark.slow
 
 OTHER = "10.0.0.2:9876"
-NOBODY_THEN = "nothing is recorded at 2027-01-01 00:00:00 UTC; recorded is 10.0.0.1:9876 from 2026-03-01T10:00:00Z to "
+NOBODY_THEN = "nothing is recorded at 2027-01-01 00:00:00 UTC; recorded: 10.0.0.1:9876 from 2026-03-01T10:00:00Z to "
 
 
 def at(day: dt.date, clock: str) -> dt.datetime:
@@ -91,7 +91,7 @@ def test_coverage_ends_with_the_last_thing_that_was_read(two: Path) -> None:
 def test_every_function_refuses_an_instant_of_which_nothing_is_recorded(two: Path, function: str) -> None:
     """After the last event, before the first, and for no instant; whatever the question then filters by."""
     for t in ("TIMESTAMP'2027-01-01 00:00:00'", "TIMESTAMP'2026-03-01 09:59:59'", "CAST(NULL AS TIMESTAMP)"):
-        with pytest.raises(NotRecordedError, match=r"^nothing is recorded at .* recorded is 10\.0\.0\.1:9876 from "):
+        with pytest.raises(NotRecordedError, match=r"^nothing is recorded at .* recorded: 10\.0\.0\.1:9876 from "):
             asked(two, f"SELECT * FROM {function.format(t=t)}")
 
 
@@ -102,7 +102,7 @@ def test_a_name_server_that_is_not_recorded_then_says_so_beside_those_that_are(t
         (NAMESRV, "broker-a", True),
         (OTHER, None, False),
     ]
-    assert found[1]["coverage"] == "not recorded: 2026-03-01T10:00:00Z to 2026-03-01T10:01:00Z is"
+    assert found[1]["coverage"] == "not recorded; recorded: 2026-03-01T10:00:00Z to 2026-03-01T10:01:00Z"
     states = {
         row["namesrv_id"]: row["state"] for row in asked(two, "SELECT * FROM why('T', TIMESTAMP'2026-03-02 12:30:00')")
     }
@@ -130,7 +130,7 @@ def test_ask_export_and_audit_refuse_with_their_code(two: Path, tmp_path: Path, 
         code, told = said(capsys, "ask", "query", "departures", "--param", param, *where)
         assert (code, "nothing is recorded" in told) == (EXIT_MISSING_DAY, True)
     code, told = said(capsys, "ask", "query", "departures", "--param", "since=2020-01-01", *where)
-    assert (code, "recorded is 10.0.0.1:9876 from" in told) == (EXIT_OK, True)
+    assert (code, "recorded: 10.0.0.1:9876 from" in told) == (EXIT_OK, True)
     code, told = said(capsys, "audit", "--at", "2027-01-01", "--namesrv", NAMESRV, *where)
     assert code == EXIT_MISSING_DAY
     code, told = said(capsys, "export", "--output", str(out), "--warehouse", str(tmp_path / "none"))
@@ -201,10 +201,7 @@ def test_marks_make_spans() -> None:
         (7, True, True, True, 5, False),
     ]
     words = [row["said"][0]["coverage"] for row in span_rows([mid_life])]
-    assert (
-        words[0]
-        == "known in part: what has shown itself since 2026-03-01T00:00:00Z; in full from 2026-03-01T04:00:00Z on"
-    )
+    assert words[0] == "known in part: what appeared since 2026-03-01T00:00:00Z; in full from 2026-03-01T04:00:00Z on"
     assert words[3] == "known in full: it was not running"
     assert [row["nowhere"] for row in span_rows([])] == [True], "of nobody, nothing is recorded at any time"
 

@@ -144,7 +144,7 @@ def test_what_cannot_be_asked_is_said(whole: Capture) -> None:
     h = ns.open(whole.path)
     with pytest.raises(AttributeError, match="departures"):
         h.departurs()
-    with pytest.raises(ns.NotRecordedError, match="recorded is 127"):
+    with pytest.raises(ns.NotRecordedError, match="recorded: 127"):
         h.route_at("TopicA", "2026-11-20 08:58")
     with pytest.raises(ns.JobError, match="ISO 8601"):
         h.route_at("TopicA", "yesterday")

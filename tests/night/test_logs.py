@@ -98,7 +98,7 @@ def test_a_log_of_a_name_server_that_captures_show_is_left_out(tmp_path: Path) -
     for lines, inputs in ((FOURS, (capture, log)), (FOURS + FOURS.splitlines()[0], (capture, log))):
         log.write_text(lines, encoding="utf-8")
         said = night(tmp_path / "w", *inputs, conf=conf)
-        assert said.left_out == ["namesrv.log: not read, since captures show 127.0.0.1:9876, and more of it"]
+        assert said.left_out == ["namesrv.log: not read, since captures show more of 127.0.0.1:9876"]
         assert said.errors == []
     assert [row["event_id"] for row in rows(tmp_path / "w", bronze.NAMESRV_EVENTS)] == [
         row["event_id"] for row in rows(tmp_path / "alone", bronze.NAMESRV_EVENTS)
@@ -126,7 +126,7 @@ def test_a_log_of_a_broker(tmp_path: Path) -> None:
     assert (summary.events, summary.errors, summary.quarantined) == (0, [], 0)
     [said, foreign] = summary.left_out
     assert said.startswith("broker.log: 5 of 8 lines tell what a broker told name servers: no rows.")
-    assert foreign == "store.log: none of its 3 lines tells what a name server knew"
+    assert foreign == "store.log: none of its 3 lines shows what a name server knew"
 
 
 def test_a_log_of_a_broker_is_asked_for_nothing(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_a_log_of_another_program_alone_is_an_error(tmp_path: Path, capsys: pyte
     asked = ("--input", tmp_path / "store.log", "--log-zone", "UTC", "--log-namesrv", ADDR)
     for _ in range(2):
         assert nightly(tmp_path / "w", *asked) == EXIT_INPUT
-        assert "store.log: none of its 3 lines tells what a name server knew" in capsys.readouterr().out
+        assert "store.log: none of its 3 lines shows what a name server knew" in capsys.readouterr().out
 
 
 def intervals(

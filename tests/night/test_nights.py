@@ -145,7 +145,7 @@ def test_what_earlier_runs_said_is_kept_as_long_as_is_asked(
 
 def test_a_day_without_events_is_named(copied: Path, tmp_path: Path) -> None:
     """A day that was asked for, and on which nothing is recorded, ends the run with what there is."""
-    with pytest.raises(MissingDayError, match=r"2026-03-07; recorded are 3 day\(s\), 2026-03-01 to 2026-03-03"):
+    with pytest.raises(MissingDayError, match=r"2026-03-07; recorded: 3 day\(s\), 2026-03-01 to 2026-03-03"):
         night(copied, first=dt.date(2026, 3, 7))
     with pytest.raises(MissingDayError, match="on 2026-03-07; nothing is recorded at all"):
         night(tmp_path / "new", last=dt.date(2026, 3, 7))

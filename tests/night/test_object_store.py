@@ -183,7 +183,7 @@ def test_credentials_in_a_url_are_refused_and_not_repeated(url: str, tmp_path: P
     ):
         code, said = run(*command, "--warehouse", url)
         assert code == 2
-        assert "belong into the environment" in said
+        assert "belong in the environment" in said
     assert run("ingest", "--input", url, "--warehouse", str(tmp_path / "wh"))[0] == 2
 
 

@@ -92,7 +92,7 @@ def test_rows_that_somebody_else_changed_are_refused(
     said = capsys.readouterr().err
     assert f"{table.name} of {named} (10.0.0.1:9876): its rows have digest " in said
     restore = f"RESTORE TABLE delta.`{table_path(str(copied), table)}` TO VERSION AS OF {version}"
-    assert said.endswith(f"Version {version + 1} of the table is not ours; take it back with `sql`: {restore}\n")
+    assert said.endswith(f"Version {version + 1} of the table is not ours; undo it with `sql`: {restore}\n")
     assert (rows(copied, table), heads(copied)) == (before, head)
     opened(copied, table).restore(version)
     again = night(copied, more)
@@ -113,7 +113,7 @@ def test_exit_codes_say_what_became_of_a_night(
     assert nightly(copied, "--input", seen) == EXIT_OK
     assert nightly(copied, "--from", "2026-03-07") == EXIT_MISSING_DAY
     said = capsys.readouterr().err.splitlines()[-1]
-    assert said.startswith("namesrv-history: nothing is recorded on 2026-03-07; recorded are 3 day(s)")
+    assert said.startswith("namesrv-history: nothing is recorded on 2026-03-07; recorded: 3 day(s)")
     with locked(str(copied)):
         assert nightly(copied, "--input", seen) == EXIT_BUSY
     assert "is writing to this warehouse" in capsys.readouterr().err

@@ -143,5 +143,5 @@ def test_beeline_is_answered_what_ask_is_answered(whole: Capture, port: int) -> 
         assert rows == [["NULL" if cell is None else str(cell) for cell in row] for row in told], done.stderr
     assert "findings" in views
     assert done.stderr.count("Error: ") == 2, done.stderr
-    assert "nothing is recorded at 2027-01-01 00:00:00 UTC; recorded is 127.0.0.1:9876 from 2026-11-21T" in done.stderr
+    assert "nothing is recorded at 2027-01-01 00:00:00 UTC; recorded: 127.0.0.1:9876 from 2026-11-21T" in done.stderr
     assert "instants are UTC here; this session has another zone" in done.stderr

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.errors import EXIT_USAGE, UsageError
-from jobs.passes import InProcess, OnSpark, _calling, note_in
+from jobs.passes import InProcess, OnSpark, _arrow_task, note_in
 from jobs.spark_options import is_local, is_meant_for_cluster
 from tests.night.nights import Nights, night
 
@@ -25,7 +25,7 @@ def done(note: Path | None, *pieces: int) -> list[Any]:
     """Return what tasks hand back, as Spark's worker calls them."""
     packed = [zlib.compress(pickle.dumps(piece)) for piece in pieces]
     batch = pa.record_batch({"number": pa.array(range(len(pieces)), pa.int64())})
-    found = pa.Table.from_batches(_calling(twice, packed, note, [None] * len(pieces))(iter([batch])))
+    found = pa.Table.from_batches(_arrow_task(twice, packed, note, [None] * len(pieces))(iter([batch])))
     return [pickle.loads(one) for one in found["done"].to_pylist()]
 
 

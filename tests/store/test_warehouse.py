@@ -299,7 +299,7 @@ def test_a_table_that_is_cut_otherwise_is_refused(tmp_path: Path) -> None:
     """Somebody has written it anew, by name server: days could no longer be replaced."""
     rows = table_of([removal("X")], EXPIRED, day=DAY)
     write_deltalake(table_path(str(tmp_path), EXPIRED), rows, partition_by=["namesrv_id"])
-    with pytest.raises(TableFeatureError, match="cut by namesrv_id; it was cut by day"):
+    with pytest.raises(TableFeatureError, match="partitioned the table by namesrv_id; it was partitioned by day"):
         warehouse_at(tmp_path).files(EXPIRED)
 
 

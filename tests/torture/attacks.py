@@ -70,7 +70,7 @@ def instead(path: Path, table: Table, file: Any, other: Any) -> None:
 
 
 def forged_checkpoint(path: Path, table: Table, version: int, change: Callable[[Json], object]) -> None:
-    """Make a checkpoint of a version that says other things than the commits up to it."""
+    """Make a checkpoint of a version that differs from the commits up to it."""
     DeltaTable(table_path(str(path), table), version=version).create_checkpoint()
     file = Path(table_path(str(path), table), "_delta_log", f"{version:020d}.checkpoint.parquet")
     read = pq.read_table(file)
@@ -433,7 +433,7 @@ ATTACKS: dict[Callable[[Path], None], str] = {
     pin_older_versions: "expired_brokers",
     another_column_of_that_name: "gold/runs/other.parquet",
     false_footer_of_ledger: "gold/runs/other.parquet",
-    false_statistics_of_ledger: "runs: the log .* says of run-1-",
+    false_statistics_of_ledger: "runs: the log .* describes run-1-",
     another_schema_of_ledger: "runs: .*columns",
     another_note: "gold/runs",
     swap_two_files: "expired_brokers",
