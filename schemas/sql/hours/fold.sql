@@ -105,15 +105,16 @@ WITH beats AS (
     SELECT '*', NULL, first_us - lag_ns // 1000, last_us FROM hours WHERE lag_ns >= $stall_ns
     UNION ALL
     SELECT '*', NULL, unnest($changes_us::BIGINT[]) AS at_us, at_us
+), connections AS (
+    SELECT broker_addr, broker_name, channel_id FROM hours UNION SELECT broker_addr, broker_name, channel_id FROM live
 ), speakers AS (
-    SELECT DISTINCT broker_addr, broker_name, channel_id
-    FROM (SELECT broker_addr, broker_name, channel_id FROM hours UNION ALL SELECT broker_addr, broker_name, channel_id FROM live)
+    SELECT DISTINCT broker_addr, broker_name FROM connections
 ), happening AS (
     SELECT broker_addr, broker_name, from_us, to_us FROM marks JOIN speakers ON whose IS NOT DISTINCT FROM broker_addr WHERE kind = 'a'
     UNION ALL
     SELECT broker_addr, broker_name, from_us, to_us FROM marks JOIN speakers ON whose IS NOT DISTINCT FROM broker_name WHERE kind = 'n'
     UNION ALL
-    SELECT broker_addr, broker_name, from_us, to_us FROM marks JOIN speakers ON whose = channel_id WHERE kind = 'c'
+    SELECT broker_addr, broker_name, from_us, to_us FROM marks JOIN connections ON whose = channel_id WHERE kind = 'c'
     UNION ALL
     SELECT broker_addr, NULL, from_us, to_us FROM marks, speakers WHERE kind = '*'
 ), told AS (
