@@ -284,3 +284,13 @@ def test_no_lease_ends_in_the_middle_of_a_run(gaps: list[int], lease_s: int, pro
     singles = {one["period"] for one in found.singles.to_pylist()}
     taken = sum(us(at) // (HOUR_S * 1_000_000) in singles for at in at_s)
     assert taken + (pc.sum(found.hours["beats"]).as_py() or 0) == len(at_s)
+
+
+def test_a_broker_that_reconnects_every_minute_is_replayed_beat_by_beat() -> None:
+    """All day: what the statement holds grows with the events, not with the connections times the events, or it never ends."""
+    minutes = range(60, DAY_S - 60, 60)
+    told = [row("registrations", s, channel_id=f"1:1#{s}", data_version=VERSION) for s in minutes]
+    lost = [row("channel_events", s + 30, channel_id=f"1:1#{s}", remote_addr="1:1") for s in minutes]
+    found = fold(*told, *lost)
+    assert found.runs.num_rows == 0
+    assert single_hours(found) == WHOLE_DAY
