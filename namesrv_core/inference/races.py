@@ -172,7 +172,7 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
                 if first_close[earlier.event.channel_id] is earlier and earlier.seq >= held[0] - REMOVAL_LAG_NS:
                     yield from _close_and_registration(day, earlier, later, received, held, owners)
             elif held[0] < earlier.seq < received:
-                yield from _unregistration_and_registration(earlier, later, held[1])
+                yield from _waiting_and_registration(day, earlier, later, held[1])
             elif earlier.seq >= received and _related(earlier.event, later.event):
                 default = Alternative("in the order of their responses")
                 other = Alternative("the other way round", (Move(later.event_id, earlier.seq, -1),))
@@ -209,21 +209,27 @@ def _held_at(holds: Sequence[tuple[int, int]], seq: int) -> tuple[int, int]:
     return holds[number] if number < len(holds) and holds[number][0] < seq else (seq, seq)
 
 
-def _unregistration_and_registration(unregistered: TimedEvent, later: TimedEvent, until: int) -> Iterator[Race]:
-    """Yield the race of a broker's registration with its answered unregistration, which waits for the lock."""
-    if not isinstance(unregistered.event, events.UnregisterBroker) or not isinstance(
-        later.event, events.RegisterBroker
-    ):
+def _waiting_and_registration(day: Day, waiting: TimedEvent, later: TimedEvent, until: int) -> Iterator[Race]:
+    """Yield the race of a broker's registration with a request of it that waits for the lock, and whose response does not tell when.
+
+    That is an unregistration, which is answered before, or a one-way registration.
+    """
+    one, other = waiting.event, later.event
+    if not isinstance(other, events.RegisterBroker):
         return
-    if unregistered.event.broker_addr == later.event.broker_addr:
-        default = Alternative("the unregistration, then the registration")
+    if isinstance(one, events.UnregisterBroker):
+        kind, name, does = "removal_and_registration", "unregistration", "undoes it"
+    elif isinstance(one, events.RegisterBroker) and waiting.event_id not in day.answered:
+        kind, name, does = "overlapping_requests", "one-way registration", "replaces it"
+    else:
+        return
+    if one.broker_addr == other.broker_addr:
+        default = Alternative(f"the {name}, then the registration")
         others = [
-            Alternative(
-                f"the registration, which the unregistration undoes {words}", (Move(unregistered.event_id, at, 1),)
-            )
+            Alternative(f"the registration, then the {name}, which {does} {words}", (Move(waiting.event_id, at, 1),))
             for at, words in {later.seq: "at once", max(until, later.seq): "behind all that waited"}.items()
         ]
-        yield Race("removal_and_registration", (unregistered, later), (default, *others), is_far=True)
+        yield Race(kind, (waiting, later), (default, *others), is_far=True)
 
 
 def _close_and_registration(
