@@ -210,7 +210,7 @@ def _held_at(holds: Sequence[tuple[int, int]], seq: int) -> tuple[int, int]:
 
 
 def _waiting_and_registration(day: Day, waiting: TimedEvent, later: TimedEvent, until: int) -> Iterator[Race]:
-    """Yield the race of a broker's registration with a request of it that waits for the lock, and whose response does not tell when.
+    """Yield the race of a broker's registration with a request of it that waits for the lock, and that no response shows done.
 
     That is an unregistration, which is answered before, or a one-way registration.
     """
