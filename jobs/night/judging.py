@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -23,11 +23,11 @@ from jobs.store.intervals import Written, write_intervals
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_core.machine.profile import Namesrv
 from namesrv_day.across.numbers import outcome_counts
-from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of, sum_of
+from namesrv_day.arrow.digest import Digest, Slice, slices_of
 from namesrv_day.arrow.rows import conformed
 from namesrv_day.arrow.sql import ask
 from namesrv_day.day.alive import beats_of, on_a_day, stored
-from namesrv_day.day.context import IS_SCAN_LIFE, LOOKED_BACK_AT, Rows, SettleInput, frame
+from namesrv_day.day.context import SettleInput
 from namesrv_day.day.coverage import Extent, extent_of, is_logged, recorded_day
 from namesrv_day.day.day_events import OTHERS, Frames
 from namesrv_day.flags.between import Compared, compared, refused_from, served
@@ -40,7 +40,7 @@ from namesrv_day.settle.settle import Settled, settle
 from namesrv_day.verify.map_capacities import map_capacities
 from namesrv_day.verify.verify import VerifyInput, verdicts
 from schemas import bronze, gold
-from schemas.table import Table, words
+from schemas.table import words
 from schemas.tables.event_outcomes import SYNTHETIC_OPERATIONS
 from schemas.times import day_start
 
@@ -53,19 +53,6 @@ SETTLED = (gold.NAMESRV_SETTINGS, gold.ORDER_DECISIONS)
 _OF_DAY = (*OTHERS, bronze.ROUTE_OBSERVATIONS)
 # Share of a replay in the time of a name server's day, about.
 _REPLAY = 0.7
-_ALL = pc.scalar(True)
-LIVES: Rows = {gold.EVENT_OUTCOMES: IS_SCAN_LIFE}
-"""Rows of any earlier day that a replay may look at."""
-HELD: Rows = {table: pc.field(table.span[1]).is_null() for table in gold.INTERVAL_TABLES}
-"""Rows that are open at the end of a day: entries of a name server's tables, and findings that are not over."""
-HANDED_ON: Rows = {
-    gold.PAST_KNOWLEDGE: _ALL,
-    gold.MAP_CAPACITIES: _ALL,
-    gold.NAMESRV_SETTINGS: _ALL,
-    gold.EXPIRED_BROKERS: pc.field("returned_time").is_null(),
-    **LOOKED_BACK_AT,
-}
-"""Other rows that a day takes over from the day before."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +61,7 @@ class Judged:
 
     Written files, and the result for its intervals; `events` that the core took, and their count by outcome; `reconsidered_since`:
     from this position on earlier days were replayed with a value that turns out wrong; rows to compare with other name servers; its
-    coverage (`coverage.recorded_day`). For a day that was published and is not the last: the digest of its open findings, and
-    whether the following differ from the publication: rows handed on to the next day, rows at which any later day may look, and
-    the intervals open at its end.
+    coverage (`coverage.recorded_day`).
     """
 
     namesrv_id: str
@@ -87,10 +72,6 @@ class Judged:
     reconsidered_since: int | None
     compared: Compared
     coverage: list[dict[str, Any]] = field(default_factory=list)
-    published_findings: Digest | None = None
-    ends_otherwise: bool = True
-    lives_otherwise: bool = True
-    holds_otherwise: bool = True
 
 
 @dataclass(frozen=True)
@@ -156,7 +137,7 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
         _compared(work, {**slices, **life}, answers, recorded),
         recorded,
     )
-    return judged if work.published is None else _with_differences(work, judged, slices, work.published), slices
+    return judged, slices
 
 
 def _replayed(
@@ -200,30 +181,6 @@ def _replayed(
     namesrv = settled.context.namesrv
     found[gold.MAP_CAPACITIES.name] = map_capacities(found, capacities, namesrv, work.namesrv_id, work.day)
     return found, settled, done.events
-
-
-def _with_differences(work: NamesrvWork, judged: Judged, slices: Frames, published: Files) -> Judged:
-    """Return the result for a published day, with the differences in what it hands on."""
-    before = {table.name: published.on(table, work.day) for table in DATA_TABLES}
-    # For findings this is decided after the comparison of name servers.
-    held = {table: rows for table, rows in HELD.items() if table is not gold.FINDINGS}
-    holds_otherwise = ends_otherwise(slices, before, held)
-    return replace(
-        judged,
-        published_findings=sum_of(digests_by(before[gold.FINDINGS.name].filter(HELD[gold.FINDINGS])).values()),
-        holds_otherwise=holds_otherwise,
-        ends_otherwise=holds_otherwise or ends_otherwise(slices, before, HANDED_ON),
-        lives_otherwise=ends_otherwise(slices, before, LIVES),
-    )
-
-
-def ends_otherwise(new: Frames, old: Frames, what: Rows) -> bool:
-    """Return whether the rows `what` of a day differ between `new` and `old`, whose tables may be missing."""
-
-    def digest(frames: Frames, table: Table) -> object:
-        return digests_by(frame(frames, table).filter(what[table]).select(table.column_names))
-
-    return any(digest(new, table) != digest(old, table) for table in what)
 
 
 def _compared(work: NamesrvWork, slices: Frames, answers: pa.Table, recorded: Sequence[dict[str, Any]]) -> Compared:

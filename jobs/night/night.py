@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,13 +31,14 @@ from jobs.night.judging import (
 from jobs.night.work import Files, NamesrvWork, files_of, taken_from
 from jobs.passes import Passes, for_files
 from jobs.store.files import reading
-from jobs.store.intervals import end_with, go_on_as_published, replace_closed, write_intervals
-from jobs.store.ledger import ReadFile, days_of, require_same
+from jobs.store.intervals import go_on_as_published, replace_day, write_intervals
+from jobs.store.ledger import ReadFile, days_of, differing, require_same
 from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_core.machine.instants import US_PER_MS
-from namesrv_day.arrow.digest import Digest, Slice
-from namesrv_day.arrow.rows import empty, rows_of
+from namesrv_day.arrow.digest import Digest, Slice, slices_of
+from namesrv_day.arrow.rows import conformed, empty, rows_of
 from namesrv_day.arrow.sql import ask, connection
+from namesrv_day.day.alive import stored
 from namesrv_day.day.context import BEGINNINGS, IS_SCAN_LIFE, Background
 from namesrv_day.flags.between import across, together
 from namesrv_day.flags.suspected import FRESH_NS, HEARD, REGISTERED, SUSPECTED, TOLD, suspected
@@ -59,7 +60,7 @@ _LONGEST_LEASE_MS = 10**12
 class Days:
     """Work of a night: the `wanted` days of all `recorded` ones, and the ingest runs and sources that it is the first to cover.
 
-    `touched`: days with rows that no published run covers; `asked`: days that were requested.
+    `touched`: days with rows that no published run covers.
     """
 
     wanted: list[dt.date]
@@ -67,13 +68,13 @@ class Days:
     touched: frozenset[dt.date]
     ingest_runs: list[str]
     sources: list[str]
-    asked: frozenset[dt.date] = frozenset()
 
 
 def days_to_do(warehouse: Warehouse, asked: Collection[dt.date] = ()) -> Days:
     """Return the days to do: none, if published runs cover every source and no day was requested.
 
-    After a change of the configuration or of the software version, every day is recomputed.
+    From the first day with new rows on every day is recomputed; after a change of the configuration or of the software version,
+    all are.
     """
     read, ledger = warehouse.recorded(), warehouse.ledger()
     left = [source for source in read if source.ingest_run not in ledger.covered]
@@ -81,12 +82,11 @@ def days_to_do(warehouse: Warehouse, asked: Collection[dt.date] = ()) -> Days:
     touched = frozenset(day for source in left for day in source.days)
     last = ledger.last
     changed = last is not None and (last.config_sha256, last.code_version) != (warehouse.conf.sha256, __version__)
-    wanted = set(recorded) if changed else touched | set(asked)
+    wanted = set(recorded) if changed else {day for day in recorded if touched and day >= min(touched)} | set(asked)
     ingest_runs = sorted({source.ingest_run for source in left})
-    wanted |= _rescheduled(warehouse, touched, ingest_runs, recorded)
     wanted |= _reopened(warehouse, sorted(wanted), recorded)
     sources = sorted(source.sha256 for source in left)
-    return Days(sorted(wanted), recorded, touched, ingest_runs, sources, frozenset(asked))
+    return Days(sorted(wanted), recorded, touched, ingest_runs, sources)
 
 
 def asked_days(read: Iterable[ReadFile], first: dt.date | None, last: dt.date | None) -> list[dt.date]:
@@ -102,30 +102,6 @@ def asked_days(read: Iterable[ReadFile], first: dt.date | None, last: dt.date | 
 def before(day: dt.date, recorded: Iterable[dt.date]) -> dt.date | None:
     """Return the last recorded day before `day`."""
     return max((other for other in recorded if other < day), default=None)
-
-
-def _rescheduled(
-    warehouse: Warehouse, touched: Collection[dt.date], ingest_runs: Collection[str], recorded: Sequence[dt.date]
-) -> set[dt.date]:
-    """Return the days after late events that change the times of scans: the rows that days hand on do not show such a change.
-
-    These events are starts of a name server, and its first events. A scan phase learnt from closes is handed on.
-    """
-    published = warehouse.ledger().days
-    late = [day for day in touched if published and day < max(published)]
-    if not late:
-        return set()
-    is_late = pc.field("ingest_run").isin(sorted(ingest_runs))
-    first: dict[str, dt.date] = {}
-    for name, day in heard_in(warehouse.slices_in_force()):
-        first[name] = min(day, first.get(name, day))
-    telling: set[dt.date] = set()
-    for table in bronze.RECORDED_TABLES:
-        rows = warehouse.rows(table, late, ["namesrv_id", "day"], is_late)
-        for row in rows_of(rows.group_by(["namesrv_id", "day"]).aggregate([])):
-            if table is bronze.NAMESRV_EVENTS or row["day"] <= first.get(row["namesrv_id"], dt.date.max):
-                telling.add(row["day"])
-    return {day for day in recorded if telling and day > min(telling)}
 
 
 def _reopened(warehouse: Warehouse, wanted: Sequence[dt.date], recorded: Sequence[dt.date]) -> set[dt.date]:
@@ -231,14 +207,7 @@ def told_together(
         told = write_intervals(warehouse.path, _EACH, rows, done.namesrv_id, day, warehouse.run_id, there, "between")
         known |= told.digests
         both = done.intervals[_EACH.name].and_also(told)
-        changed: dict[str, Any] = {"intervals": {**done.intervals, _EACH.name: both}}
-        if done.published_findings is not None:
-            is_other = both.digests.get(Slice(_EACH.name, None, done.namesrv_id), Digest()) != done.published_findings
-            changed |= {
-                "holds_otherwise": done.holds_otherwise or is_other,
-                "ends_otherwise": done.ends_otherwise or is_other,
-            }
-        again.append(replace(done, **changed))
+        again.append(replace(done, intervals={**done.intervals, _EACH.name: both}))
     return again, known
 
 
@@ -294,12 +263,12 @@ class Night:
         self.read = Condensed()
         """Result of reading the days."""
         self._condensed: set[dt.date] = set()
+        self._touched: frozenset[dt.date] = frozenset()
         self.starts: dict[Slice, Digest] = {}
         self._judged: dict[dt.date, list[Judged]] = {}
         self._counted: dict[dt.date, list[JudgedTogether]] = {}
         self._ends_here = False
         """Whether intervals end with the last replayed day; otherwise they continue as published."""
-        self._asked: frozenset[dt.date] = frozenset()
         self._suspected: dict[dt.date, pa.Table] = {}
 
     def begin(self, days: Days) -> None:
@@ -308,29 +277,20 @@ class Night:
         Raises TamperedError if the night would start from other rows than were published. It compares with the ledger: the gold
         slices of the days before, the intervals of these and later days, and the older rows of days with new ones.
         """
-        warehouse, wanted, self._asked = self._warehouse, set(days.wanted), days.asked
+        warehouse, wanted = self._warehouse, set(days.wanted)
         warehouse.hold((table for table in bronze.TABLES if table.partition_by), days.touched)
         starts = {start for day in wanted if (start := before(day, days.recorded)) is not None} - wanted
         starts &= warehouse.ledger().days
         warehouse.hold(DATA_TABLES, starts)
         self.starts = starting_slices(warehouse, starts)
+        self._touched = days.touched
         self.condense(days.wanted, starts)
-        self.require_as_published(days)
 
-    def require_as_published(self, days: Days) -> None:
-        """Raise TamperedError unless published days without new rows were read as their runs read them, from undamaged files."""
-        untouched = self._warehouse.ledger().days - days.touched
-        read = {cut: of for cut, of in self.read.digests.items() if cut.day in untouched}
-        known = self._warehouse.slices_in_force(untouched & self._condensed)
-        require_same(read, {cut: of for cut, of in known.items() if TABLES[cut.table].layer == "bronze"})
-        for sentence in self.read.damaged:
-            raise TamperedError(f"{sentence}. Nothing was published")
-
-    def replay_days(self, wanted: Sequence[dt.date], recorded: Sequence[dt.date] = ()) -> None:
+    def replay_days(self, wanted: Sequence[dt.date], recorded: Sequence[dt.date]) -> None:
         """Replay days in order, with those of `recorded` that follow from them.
 
         More than `wanted` are replayed if a day shows how a name server was configured since its process started, and earlier days
-        assumed otherwise; or if a day ends differently from its publication.
+        assumed otherwise; or if a day before others is not as it was published.
         """
         pending = sorted(wanted)
         while pending:
@@ -339,11 +299,11 @@ class Night:
                 pending = sorted({day, *earlier, *pending})
                 continue
             later = [other for other in recorded if other > day]
-            judged = self._judged[day]
-            if set(later[1:]) - set(pending) and any(of.lives_otherwise for of in judged):
-                pending = sorted({*later, *pending})  # carried rows do not show whether scans continue
-            elif later and later[0] not in pending and any(of.ends_otherwise for of in judged):
-                pending.insert(0, later[0])
+            is_last_wanted = bool(later) and later[0] not in pending
+            goes_on = is_last_wanted and self._is_as_published(day)
+            if is_last_wanted and not goes_on:
+                pending = sorted({*later, *pending})
+            self._note_intervals(day, goes_on=goes_on)
 
     @property
     def replayed(self) -> set[dt.date]:
@@ -379,10 +339,22 @@ class Night:
     # -- condense ------------------------------------------------------------------------------------------------------
 
     def condense(self, days: Sequence[dt.date], starts: Collection[dt.date] = ()) -> Condensed:
-        """Read the rows of days; `starts`: the ends before them. Return the result of all reads so far."""
+        """Read the rows of days; `starts`: the ends before them. Return the result of all reads so far.
+
+        Raises TamperedError unless published days without new rows are read as their runs read them, from undamaged files.
+        """
         fresh = [day for day in days if day not in self._condensed]
         if fresh:
-            self.read.add(condensed(self._warehouse, self._passes, fresh, starts))
+            found = condensed(self._warehouse, self._passes, fresh, starts)
+            untouched = self._warehouse.ledger().days.intersection(fresh) - self._touched
+            known = self._warehouse.slices_in_force(untouched)
+            require_same(
+                {cut: of for cut, of in found.digests.items() if cut.day in untouched},
+                {cut: of for cut, of in known.items() if TABLES[cut.table].layer == "bronze"},
+            )
+            for sentence in found.damaged:
+                raise TamperedError(f"{sentence}. Nothing was published")
+            self.read.add(found)
             self._condensed.update(fresh)
         return self.read
 
@@ -418,10 +390,9 @@ class Night:
         # Take over the files of the tasks, and compare name servers.
         judged.sort(key=lambda of: of.namesrv_id)
         self._replace(day, JUDGED, judged)
-        is_gone, digests = self._is_gone(day, work), dict[Slice, Digest]()
+        digests = dict[Slice, Digest]()
         if judged:
             judged, digests = told_together(warehouse, day, judged)
-        self._note_intervals(day, judged, is_other=is_gone or any(done.holds_otherwise for done in judged))
         self._judged[day], self._counted[day] = judged, [*together, JudgedTogether(digests=digests)]
         return []
 
@@ -463,11 +434,11 @@ class Night:
         begun = set(earlier.rows(bronze.NAMESRV_EVENTS, ["namesrv_id"], _IS_BEGINNING)["namesrv_id"].to_pylist())
         told = self._held([gold.EXPIRED_BROKERS], [d for d in recorded if d < day][-_WAITED_DAYS:])
         earlier = earlier.having(told.named)
-        unread, published = self._unread(), self._published(day, recorded)
+        unread = self._unread()
         opened = files_of(warehouse, gold.INTERVAL_TABLES, [dt.date.max], published=True)
         # Large ones first: the last ones to end are small.
         names = sorted(heard.keys() | set(settings["namesrv_id"].to_pylist()), key=lambda name: (-heard[name], name))
-        going_on = warehouse.going_on(names, day)
+        going_on = {name for name, later in heard_in(self._slices()) if later > day}
         work = []
         for name in names:
             own = pc.field("namesrv_id") == name
@@ -481,7 +452,6 @@ class Night:
                     start,
                     before.of(name),
                     earlier.of(name),
-                    None if published is None else published.of(name),
                     opened.of(name),
                     self.read.stashed.get((day, name), ()),
                     Background(
@@ -507,6 +477,11 @@ class Night:
             if cut.day == day and cut.table in _RECORDED and cut.namesrv_id is not None:
                 found[cut.namesrv_id] += digest.rows
         return found
+
+    def _slices(self) -> set[Slice]:
+        """Return the slices of all days: as this run has read them, or else as the ledger has them."""
+        in_force = self._warehouse.slices_in_force()
+        return {*self.read.digests, *(cut for cut in in_force if cut.day not in self._condensed)}
 
     def start_of(self, day: dt.date) -> dt.date | None:
         """Return the last day before `day` that was replayed; every name server's state is carried through each such day."""
@@ -543,46 +518,38 @@ class Night:
 
     def _first_seen(self, name: str) -> int | None:
         """Return the position of a name server's first recorded event."""
-        cuts = {*self._warehouse.slices_in_force(), *self.read.digests}
-        days = {cut.day for cut in cuts if cut.namesrv_id == name and cut.table in _EVENTS and cut.day is not None}
+        own_cuts = (cut for cut in self._slices() if cut.namesrv_id == name and cut.table in _EVENTS)
+        days = {cut.day for cut in own_cuts if cut.day is not None}
         own, first = pc.field("namesrv_id") == name, [min(days)] if days else []
         self._hold(bronze.EVENT_TABLES, first)
         rows = (self._warehouse.rows(table, first, ["seq"], own)["seq"] for table in bronze.EVENT_TABLES)
         return min((seq for seqs in rows if (seq := pc.min(seqs).as_py()) is not None), default=None)
 
-    def _published(self, day: dt.date, recorded: Iterable[dt.date]) -> Files | None:
-        """Return the files of a day's gold tables as published; None if they never were, or no later day depends on them.
-
-        Damaged files are refused. If the day was requested they are not checked, so a run can make them anew.
-        """
-        published = self._warehouse.ledger().days
-        if day in published and day not in self._asked:
-            self._warehouse.hold(DATA_TABLES, [day])
-        if day not in published or day == max({*published, *recorded}):
-            return None
-        return files_of(self._warehouse, DATA_TABLES, [day], published=True)
-
-    def _note_intervals(self, day: dt.date, judged: Sequence[Judged], *, is_other: bool) -> None:
-        """Put a day's closed intervals into the tables. These then end with the day, or continue after it as published.
-
-        `is_other`: the intervals open at the end of the day differ from the publication.
-        """
-        published = self._warehouse.ledger().days
-        self._ends_here, ended_before = is_other or day not in published or day == max(published), self._ends_here
+    def _is_as_published(self, day: dt.date) -> bool:
+        """Return whether a replayed day, and what is open at its end, has the rows that were published."""
+        found = dict[Slice, Digest]()
+        for cut, digest in (of for one in self._counted[day] for of in one.digests.items()):
+            found[cut] = found.get(cut, Digest()) + digest
+        in_force = self._warehouse.slices_in_force([day])
+        known = {cut: digest for cut, digest in in_force.items() if TABLES[cut.table].layer != "bronze"}
+        files = files_of(self._warehouse, gold.INTERVAL_TABLES, [day], published=True)
         for table in gold.INTERVAL_TABLES:
-            written = [done.intervals[table.name] for done in judged]
-            replace_closed(self._warehouse, table, day, [file for of in written for file in of.closed])
-            if self._ends_here:
-                end_with(self._warehouse, table, day, [file for of in written for file in of.opened])
-            elif ended_before:
-                go_on_as_published(self._warehouse, table, day)
+            for name in sorted({cut.namesrv_id for cut in (*found, *known) if cut.namesrv_id is not None}):
+                rows = stored(table, files.of(name).on(table, day, still=True))
+                known |= slices_of(table.name, conformed(rows, table))
+        return not differing(found, known)
 
-    def _is_gone(self, day: dt.date, work: Sequence[NamesrvWork]) -> bool:
-        """Return whether the day had slices of name servers that it no longer has: they are other addresses of one that it has."""
-        if day not in self._warehouse.ledger().days:
-            return False
-        then = {cut.namesrv_id for cut in self._warehouse.slices_in_force([day]) if TABLES[cut.table].layer != "bronze"}
-        return bool(then - {None, *(one.namesrv_id for one in work)})
+    def _note_intervals(self, day: dt.date, *, goes_on: bool) -> None:
+        """Put a day's closed intervals into the tables. These then end with the day, or continue after it as published."""
+        for table in gold.INTERVAL_TABLES:
+            written = [done.intervals[table.name] for done in self._judged[day]]
+            closed = [file for of in written for file in of.closed]
+            opened = [file for of in written for file in of.opened]
+            if goes_on and self._ends_here:
+                go_on_as_published(self._warehouse, table, day, closed)
+            else:
+                replace_day(self._warehouse, table, day, closed, None if goes_on else opened)
+        self._ends_here = not goes_on
 
     def _unread(self) -> dict[str, list[tuple[int, int | None]]]:
         """Return begin and end of connections that cannot be read, by name server (see `VerifyInput`)."""

@@ -179,9 +179,8 @@ class NamesrvWork:
     """One name server's day, and the files that may have rows of it.
 
     `today`: bronze tables of the day, and topic_configs; `start`: the last day before, and `before` its tables, with the intervals
-    that existed on it or later; `earlier`: namesrv_events up to the day, and expired_brokers of days before. `published`: gold
-    tables of the day as published; None: they never were, or it is the last day; `opened`: files of intervals that are published
-    as open. `stash`: the files of its condensed heartbeats.
+    that existed on it or later; `earlier`: namesrv_events up to the day, and expired_brokers of days before. `opened`:
+    files of intervals that are published as open. `stash`: the files of its condensed heartbeats.
     `suspected`: as `flags.suspected.SUSPECTED`; `unread`: see `VerifyInput`.
     """
 
@@ -192,7 +191,6 @@ class NamesrvWork:
     start: dt.date | None
     before: Files
     earlier: Files
-    published: Files | None
     opened: Files
     stash: tuple[str, ...]
     background: Background

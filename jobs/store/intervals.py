@@ -128,31 +128,28 @@ def _parted(rows: pa.Table, table: Table, count: int) -> Iterator[tuple[_Part, p
 # -- what a run sees -------------------------------------------------------------------------------------------------
 
 
-def replace_closed(warehouse: Warehouse, table: Table, day: dt.date, files: Iterable[DataFile]) -> None:
-    """Put `files` in place of the intervals that closed on a day."""
+def replace_day(
+    warehouse: Warehouse, table: Table, day: dt.date, closed: Iterable[DataFile], opened: Iterable[DataFile] | None
+) -> None:
+    """Put `closed` in place of the intervals that closed on a day.
+
+    `opened`: the table ends with the day, and these are its open intervals. None: intervals that closed later, or are open, stay.
+    """
     gone, left = list[DataFile](), list[DataFile]()
+    new, ends_here = {file.path: file for file in opened or ()}, opened is not None
+    others = ~_closed_from(table, day) if ends_here else ~_closed_from(table, day) | _closed_from(table, day + _ONE_DAY)
     for file in warehouse.files(table):
-        if file.closed is not None and file.closed[0] <= day <= file.closed[1]:
+        if file.closed is None:
+            gone += [file] if ends_here and new.pop(file.path, None) is None else []
+        elif file.closed[1] >= day and (ends_here or file.closed[0] <= day):
             gone.append(file)
-            left += _rest(warehouse, table, file, ~_closed_from(table, day) | _closed_from(table, day + _ONE_DAY))
-    warehouse.change(table, [*files, *left], gone)
+            left += _rest(warehouse, table, file, others)
+    warehouse.change(table, [*closed, *new.values(), *left], gone)
 
 
-def end_with(warehouse: Warehouse, table: Table, day: dt.date, opened: Iterable[DataFile] = ()) -> None:
-    """Let a table end with a day: drop intervals that closed later, and make those of `opened` the open ones."""
-    gone, left, wanted = list[DataFile](), list[DataFile](), {file.path: file for file in opened}
-    for file in warehouse.files(table):
-        if file.closed is None and wanted.pop(file.path, None) is None:
-            gone.append(file)
-        elif file.closed is not None and file.closed[1] > day:
-            gone.append(file)
-            left += _rest(warehouse, table, file, ~_closed_from(table, day + _ONE_DAY))
-    warehouse.change(table, [*wanted.values(), *left], gone)
-
-
-def go_on_as_published(warehouse: Warehouse, table: Table, day: dt.date) -> None:
-    """Let a table that ended with a day continue as the last published run has it."""
-    end_with(warehouse, table, day)
+def go_on_as_published(warehouse: Warehouse, table: Table, day: dt.date, closed: Iterable[DataFile]) -> None:
+    """Put `closed` in place of the intervals that closed on a day; let the table continue as the last published run has it."""
+    replace_day(warehouse, table, day, closed, ())
     back = list[DataFile]()
     for file in warehouse.published_files(table):
         if file.closed is None or file.closed[0] > day:

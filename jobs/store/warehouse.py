@@ -46,7 +46,6 @@ from jobs.store.ledger import (
     Ledger,
     ReadFile,
     Run,
-    days_of,
     finished_after,
     last_of,
     read_ledger,
@@ -643,15 +642,6 @@ class Warehouse:
         """Return the name servers with recorded rows on `day`."""
         found = (namesrvs_in(self.path, table, self.files(table, [day])) for table in bronze.RECORDED_TABLES)
         return set().union(*found)
-
-    def going_on(self, names: Collection[str], day: dt.date) -> set[str]:
-        """Return those of the name servers that have recorded rows after `day`."""
-        found: set[str] = set()
-        for later in days_of(self.recorded(), first=day + dt.timedelta(days=1)):
-            if found.issuperset(names):
-                break
-            found |= self.namesrvs_on(later).intersection(names)
-        return found
 
     # -- beside the tables ---------------------------------------------------------------------------------------------
 

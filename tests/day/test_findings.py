@@ -14,7 +14,6 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from jobs.night.judging import HELD, ends_otherwise
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.flags.findings import About, Unsettled, findings
 from namesrv_day.flags.registered import ASKED, TOO_LONG, UNMAPPED
@@ -291,23 +290,6 @@ def test_a_topic_that_lost_its_other_broker_is_not_told_again_the_next_day() -> 
     assert of_code(found_in(only_early, told, third_day), "SINGLE_BROKER_TOPIC", "from_time", "to_time") == [
         (clock("05:00", NEXT_DAY), clock("00:00", third_day))
     ]
-
-
-def test_the_next_day_is_to_be_told_again_if_other_findings_stand() -> None:
-    """A new one, one that is gone and one that touches more do; one that was over with its day does not."""
-    alone = found_in({gold.ORPHANED_TOPICS: [orphan("no_live_broker", "T", UP)]})
-    more = found_in({gold.ORPHANED_TOPICS: [orphan("no_live_broker", topic, UP) for topic in "TU"]})
-    over = found_in(
-        {gold.ORPHANED_TOPICS: [orphan("no_live_broker", "T", UP), orphan("no_live_broker", "V", SECOND, DOWN)]}
-    )
-    none = found_in({})
-    held = {gold.FINDINGS: HELD[gold.FINDINGS]}
-
-    def otherwise(new: pa.Table, old: pa.Table) -> bool:
-        return ends_otherwise({gold.FINDINGS.name: new}, {gold.FINDINGS.name: old}, held)
-
-    assert [otherwise(new, alone) for new in (none, more, over, alone)] == [True, True, False, False]
-    assert otherwise(alone, none)
 
 
 def test_what_nothing_has_touched_goes_on_unasked() -> None:

@@ -378,22 +378,15 @@ def test_two_commits_on_one_version_are_one(tmp_path: Path, monkeypatch: pytest.
 # -- what has been recorded ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_a_name_server_goes_on_if_anything_is_recorded_of_it_later(tmp_path: Path) -> None:
-    """Who is silent for a day goes on, who is gone does not; what is read meanwhile counts."""
-    days = [DAY + dt.timedelta(days=number) for number in range(4)]
-    heard = {"steady:1": days, "silent:1": [days[0], days[2], days[3]], "gone:1": days[:1]}
-    for number, day in enumerate(days):
-        beats = [beat(number, name) for name, on in heard.items() if day in on]
-        warehouse = warehouse_at(tmp_path, f"read-{number}")
-        ingest(warehouse, day, *beats)
-        if number < 2:
-            publish(warehouse, [day])
-    warehouse = warehouse_at(tmp_path)
-    assert [warehouse.going_on([*heard, "never heard of"], day) for day in days] == [{"steady:1", "silent:1"}] * 3 + [
-        set()
-    ]
-    assert [warehouse.namesrvs_on(day) for day in days[:2]] == [set(heard), {"steady:1"}]
+def test_the_name_servers_of_a_day_are_those_of_all_its_files(tmp_path: Path) -> None:
+    """Published or not; what is read meanwhile counts."""
+    days = [DAY, DAY + dt.timedelta(days=1)]
+    warehouse = warehouse_at(tmp_path, "read")
+    ingest(warehouse, days[0], beat(1, "steady:1"), beat(2, "silent:1"))
+    publish(warehouse, days[:1])
+    warehouse = warehouse_at(tmp_path, "more")
+    ingest(warehouse, days[1], beat(3, "steady:1"))
+    assert [warehouse.namesrvs_on(day) for day in days] == [{"steady:1", "silent:1"}, {"steady:1"}]
     ingest(warehouse, days[1], beat(9, TWO))
     assert warehouse.namesrvs_on(days[1]) == {"steady:1", TWO}
 
