@@ -329,11 +329,16 @@ class Night:
     def outputs(self) -> dict[Slice, Digest]:
         """Return the digests of the replayed days' slices, and of all open intervals."""
         found = {} if self._ends_here else self._warehouse.slices_in_force({None})
-        for day, counted in self._counted.items():
+        for day in self._counted:
             is_last = self._ends_here and day == max(self._counted)
-            for cut, digest in (of for one in counted for of in one.digests.items()):
-                if cut.day is not None or is_last:
-                    found[cut] = found.get(cut, Digest()) + digest
+            found |= {cut: digest for cut, digest in self._written(day).items() if cut.day is not None or is_last}
+        return found
+
+    def _written(self, day: dt.date) -> dict[Slice, Digest]:
+        """Return the digests of a replayed day's slices, and of the intervals open at its end."""
+        found = dict[Slice, Digest]()
+        for cut, digest in (of for one in self._counted[day] for of in one.digests.items()):
+            found[cut] = found.get(cut, Digest()) + digest
         return found
 
     # -- condense ------------------------------------------------------------------------------------------------------
@@ -527,10 +532,7 @@ class Night:
 
     def _is_as_published(self, day: dt.date) -> bool:
         """Return whether a replayed day, and what is open at its end, has the rows that were published."""
-        found = dict[Slice, Digest]()
-        for cut, digest in (of for one in self._counted[day] for of in one.digests.items()):
-            found[cut] = found.get(cut, Digest()) + digest
-        in_force = self._warehouse.slices_in_force([day])
+        found, in_force = self._written(day), self._warehouse.slices_in_force([day])
         known = {cut: digest for cut, digest in in_force.items() if TABLES[cut.table].layer != "bronze"}
         files = files_of(self._warehouse, gold.INTERVAL_TABLES, [day], published=True)
         for table in gold.INTERVAL_TABLES:

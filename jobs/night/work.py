@@ -179,8 +179,8 @@ class NamesrvWork:
     """One name server's day, and the files that may have rows of it.
 
     `today`: bronze tables of the day, and topic_configs; `start`: the last day before, and `before` its tables, with the intervals
-    that existed on it or later; `earlier`: namesrv_events up to the day, and expired_brokers of days before. `opened`:
-    files of intervals that are published as open. `stash`: the files of its condensed heartbeats.
+    that existed on it or later; `earlier`: namesrv_events up to the day, and expired_brokers of days before. `opened`: files of
+    intervals that are published as open. `stash`: the files of its condensed heartbeats.
     `suspected`: as `flags.suspected.SUSPECTED`; `unread`: see `VerifyInput`.
     """
 
