@@ -226,7 +226,7 @@ class Asked:
 
 
 def run(warehouse: Warehouse, passes: Passes, asked: Asked, console: Shows) -> Summary:
-    """Run the night and return its summary: read the inputs, and recompute the days that they change or that are asked for.
+    """Run the night and return its summary: read the inputs, and recompute what follows from them and the days asked for.
 
     A file that breaks a rule is left out, and named. Raises UsageError if executors do not see the warehouse, MissingDayError,
     TamperedError, LayoutError or WarehouseBusyError; what was published before stays published. If the gate refuses the night
