@@ -155,9 +155,7 @@ def _add_writers(add: Callable[..., _Options]) -> None:
     )
     demo.run()
     demo.set_defaults(first=None, last=None)
-    nightly = add(
-        "nightly", help="read what is new, recompute from the first day that it touches on, check that, publish"
-    )
+    nightly = add("nightly", help="read what is new, recompute from the first day that it touches on, check, publish")
     nightly.recorded(required=False)
     for option, to, which in (("--from", "first", "first"), ("--to", "last", "last")):
         text = f"{which} day to recompute even without new input, YYYY-MM-DD"

@@ -343,8 +343,8 @@ class Night:
 
     # -- condense ------------------------------------------------------------------------------------------------------
 
-    def condense(self, days: Sequence[dt.date], starts: Collection[dt.date] = ()) -> Condensed:
-        """Read the rows of days; `starts`: the ends before them. Return the result of all reads so far.
+    def condense(self, days: Sequence[dt.date], starts: Collection[dt.date] = ()) -> None:
+        """Read the rows of days; `starts`: the ends before them.
 
         Raises TamperedError unless published days without new rows are read as their runs read them, from undamaged files.
         """
@@ -361,7 +361,6 @@ class Night:
                 raise TamperedError(f"{sentence}. Nothing was published")
             self.read.add(found)
             self._condensed.update(fresh)
-        return self.read
 
     def suspected(self, day: dt.date) -> pa.Table:
         """Return evidence of a condensed day that name servers are one, or several, as `flags.suspected.SUSPECTED`."""
