@@ -19,7 +19,7 @@ from namesrv_wire.errors import CaptureError
 from namesrv_wire.limits import MAX_FRAGMENTED, MAX_LEFT_OUT, MAX_NESTED
 from namesrv_wire.packets.capture import Segment
 from namesrv_wire.packets.container import read_records
-from namesrv_wire.packets.links import LeftOut, told
+from namesrv_wire.packets.links import LeftOut, Peeled, told
 from namesrv_wire.packets.segments import CaptureStats, read_capture, read_segments
 from tests.pcap import block, enhanced, interface, pcap, section
 from tests.wire.capture_files import PAYLOADS, V4
@@ -176,6 +176,29 @@ def test_fragments_are_put_together(tmp_path: Path, plain: list[Segment], outer:
     (found,) = segments(tmp_path / "a", pcap(frames))
     assert found == plain[2]._replace(packet_no=len(frames), time_ns=found.time_ns)
     assert left_out(tmp_path / "a", pcap(frames)) == (1, "")
+
+
+def test_fragments_are_put_together_without_copying_the_capture(
+    tmp_path: Path, plain: list[Segment], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred packets, each in two parts: what was read so far is copied once, not for each packet."""
+    copied, append = list[int](), Peeled.append
+
+    def counted(self: Peeled, more: bytes) -> int:
+        copied.append(len(more))
+        return append(self, more)
+
+    monkeypatch.setattr(Peeled, "append", counted)
+    body = vxlan(ethernet(PACKETS[2]))[20:]
+    frames = [
+        ethernet(ipv4(17, part, part=at // 8 | (0x2000 if at == 0 else 0), ident=number))
+        for number in range(100)
+        for at, part in pieces(body, 320)
+    ]
+    assert len(frames) == 200
+    found = segments(tmp_path / "a", pcap(frames))
+    assert {segment.payload for segment in found} == {plain[2].payload}
+    assert (len(found), len(copied)) == (100, 1)
 
 
 @pytest.mark.parametrize("ways", [("direct", "direct"), ("direct", "VXLAN"), ("VXLAN", "direct")])
