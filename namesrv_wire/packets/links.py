@@ -134,6 +134,8 @@ _TYPED: Final = {
 }
 _MAY_HIDE: Final = frozenset({Kind.LINK_TYPE, Kind.TOO_DEEP, Kind.NO_TIME})
 _NAMED_TYPES: Final = {0x0806: "ARP", 0x88CC: "LLDP", 0x88E5: "MACsec", 0x8863: "PPPoE discovery", 0x894F: "NSH"}
+_FIRST_TYPE: Final = 0x600
+"""Below it an ether type is a length: spanning tree and the like, whose frames say no type. Source: IEEE 802.3."""
 _NSH: Final = 4
 _NAMED_PROTOCOLS: Final = {
     1: "ICMP",
@@ -480,9 +482,10 @@ def _named(kind: int, number: int, outer: int, suspect: int) -> LeftOut:
     within = f" in {_TUNNELS[Kind(outer)]}" if outer and not suspect else ""
     if kind == Kind.UDP_PORT:
         return LeftOut(f"UDP{within}", number)
+    ether_type = f"ether type {number:#06x}" if number >= _FIRST_TYPE else "IEEE 802.3 frames"
     what = {
         Kind.LINK_TYPE: f"frames of link type {number}",
-        Kind.ETHER_TYPE: _NAMED_TYPES.get(number) or (f"ether type {number:#06x}" if number else "no IP"),
+        Kind.ETHER_TYPE: _NAMED_TYPES.get(number) or (ether_type if number else "no IP"),
         Kind.PROTOCOL: _NAMED_PROTOCOLS.get(number, f"IP protocol {number}"),
         Kind.PPP_PROTOCOL: f"PPP protocol {number:#06x}",
         Kind.NEXT: "NSH" if number == _NSH else f"protocol {number}",
