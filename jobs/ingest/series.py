@@ -615,7 +615,8 @@ class _Reader:
             others = f": {told(stats.left_out)}" if stats.left_out else ""
             error = f"none of its {stats.packets:,} packets is of a name server{others}"
             if stats.segments:
-                error += f"; of its {stats.segments:,} TCP segments none show a request and its answer: is a direction missing?"
+                error += f"; of its {stats.segments:,} TCP segments none show a request and its answer: "
+                error += "is a direction missing, or in another file?"
             self._found.unused.add(source.sha256)
         elif hidden:
             whole = {one: count for one, count in stats.left_out.items() if one.what in {each.what for each in hidden}}
