@@ -173,6 +173,11 @@ def ahead_of_clock(at_us: int, until_us: int) -> str:
     )
 
 
+def before_all(at_us: int) -> str:
+    """Return in words that a time lies before all that was ever recorded."""
+    return f"{_shown(at_us)}: no name server was recorded before 2000"
+
+
 def stepped(before_us: int, at_us: int) -> str:
     """Return in words from where to where a clock went back."""
     return f"{_shown(at_us)} after {_shown(before_us)}: back by {(before_us - at_us) / 1e6:.3f} s"

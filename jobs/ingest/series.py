@@ -28,8 +28,8 @@ from jobs.store.files import DataFile, read_files
 from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
 from namesrv_day.arrow.rows import rows_of
 from namesrv_wire.errors import CaptureError, DecodeError, Reason, UnorderedError
-from namesrv_wire.lateness import Lateness, ahead_of_clock
-from namesrv_wire.limits import BEAT_NS
+from namesrv_wire.lateness import Lateness, ahead_of_clock, before_all
+from namesrv_wire.limits import BEAT_NS, END_NS, FIRST_NS
 from namesrv_wire.packets.capture import SYN, Segment
 from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, told
 from namesrv_wire.packets.segments import DISORDER_NS, CaptureStats, read_capture, read_segments
@@ -66,11 +66,11 @@ class Bearing(Enum):
 def peek(path: Path, vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS, until_us: int | None = None) -> list[Segment]:
     """Return the first segments of a capture; none if it cannot be read (its reader reports why).
 
-    `until_us`: leave out segments after this time, the reader's own clock.
+    `until_us`: leave out segments after this time, the reader's own clock; those before 2000 are left out, too.
     """
-    last_ns = None if until_us is None else until_us * NS_PER_US
+    last_ns = END_NS if until_us is None else until_us * NS_PER_US
     recorded = UntilItStops(read_capture(path, None, vxlan_ports))
-    return list(islice((of for of in recorded if last_ns is None or of.time_ns <= last_ns), _PEEKED_PACKETS))
+    return list(islice((of for of in recorded if FIRST_NS <= of.time_ns <= last_ns), _PEEKED_PACKETS))
 
 
 def _sent(segment: Segment) -> tuple[int, bytes]:
@@ -301,8 +301,8 @@ class _Reader:
         """Number of packets of each capture that were read from another one."""
         self._begun: dict[tuple[str, str], Stream] = {}
         self._peek = lru_cache(_PEEKED_FILES)(self._peeked)
-        self._ahead, self._ahead_rows = 0, list[Row]()
-        """Number of packets of a capture after the reader's clock, and quarantine rows for them."""
+        self._misdated, self._misdated_rows = Counter[Reason](), list[Row]()
+        """Number of packets of a capture at times that cannot be, by reason, and quarantine rows for them."""
         self._all, self._behind = max(1, sum(source.bytes for source in series.sources)), 0
         """Bytes of all files, and of those that are done."""
         self._found = ReadSeries()
@@ -459,7 +459,7 @@ class _Reader:
         name, before, limit_days = source.path.name, replace(transcript.counts), self._lateness.limit_days
         last_ns = None
         stats = self._stats[name] = CaptureStats()
-        self._ahead, self._ahead_rows = 0, []
+        self._misdated, self._misdated_rows = Counter(), []
         segments = read_segments(source.path, stats, self._conf.vxlan_ports)
         read, end = UntilItStops(self._in_order(segments, source.path, limit_days)), list[list[Segment]]()
         for some in _without_end(read, 0 if is_known else following_ns, end):
@@ -484,8 +484,8 @@ class _Reader:
         self._held += ((segment, name) for some in end for segment in some)
         last_ns = max([last_ns or 0, *(segment.time_ns for segment, of in self._held if of == name)]) or None
         self._feed_held(following_ns)
-        self._found.tally.pieces += len(self._ahead_rows)
-        self._add(transcript, self._ahead_rows)
+        self._found.tally.pieces += len(self._misdated_rows)
+        self._add(transcript, self._misdated_rows)
         if read.stopped is not None:
             transcript.pass_hole(name, stats.last_time_ns or 0)
         if isinstance(read.stopped, UnorderedError):
@@ -507,11 +507,13 @@ class _Reader:
                 f"a snapshot length of {stats.longest_bytes:,} would have been enough. Only what headers show was read: "
                 "connections, how they ended, when name servers were up"
             )
-        elif self._ahead:
-            error = (
-                f"{name}: {self._ahead:,} packets have times later than this run, by more than "
-                f"late.ahead_limit_minutes: see quarantine ({Reason.AHEAD_OF_CLOCK.value})"
-            )
+        elif self._misdated:
+            what = {
+                Reason.AHEAD_OF_CLOCK: "later than this run, by more than late.ahead_limit_minutes",
+                Reason.TOO_LATE: "before 2000: was the recorder's clock not set?",
+            }
+            parts = (f"{count:,} packets have times {what[of]} ({of.value})" for of, count in self._misdated.items())
+            error = f"{name}: {'; '.join(parts)}: see quarantine"
         row = source.row(frames, packets, last_ns, error)
         # A file counts as unread if most of its frames were cut, or reading stopped in its first half.
         if 2 * cut > frames + cut or 2 * _reached(source, stats, read.stopped) < source.bytes:
@@ -521,11 +523,11 @@ class _Reader:
     def _in_order(self, found: Iterable[list[Segment]], path: Path, limit_days: int) -> Iterator[list[Segment]]:
         """Yield segments up to the first before which the clock goes back too far. Raises UnorderedError there.
 
-        Segments after the reader's own clock are left out.
+        Segments at times that cannot be are left out.
         """
         latest_ns = 0
         for some in found:
-            segments = self._without_ahead(some, path.name)
+            segments = self._without_misdated(some, path.name)
             times = np.array([latest_ns, *map(_TIME, segments)], np.int64)
             latest = np.maximum.accumulate(times)
             behind = np.flatnonzero(latest - times > limit_days * _NS_PER_DAY)
@@ -539,27 +541,31 @@ class _Reader:
             latest_ns = int(latest[-1])
             yield segments
 
-    def _without_ahead(self, segments: list[Segment], name: str) -> list[Segment]:
-        """Return the segments that are not after the reader's own clock.
+    def _without_misdated(self, segments: list[Segment], name: str) -> list[Segment]:
+        """Return the segments at times at which something can have been recorded: since 2000, up to the reader's own clock.
 
-        One quarantine row stands for a run of such segments: a capture with a wrong clock may have millions.
+        One quarantine row stands for a run of others: a capture with a wrong clock may have millions.
         """
         until_us = self._before.until_us
-        if until_us is None or max(map(_TIME, segments), default=0) <= until_us * NS_PER_US:
+        last_ns = END_NS if until_us is None else until_us * NS_PER_US
+        times = [*map(_TIME, segments)]
+        if min(times, default=FIRST_NS) >= FIRST_NS and max(times, default=FIRST_NS) <= last_ns:
             return segments
         kept = list[Segment]()
-        for is_ahead, some in groupby(segments, key=lambda segment: segment.time_ns > until_us * NS_PER_US):
+        for side, some in groupby(segments, key=lambda one: (one.time_ns > last_ns) - (one.time_ns < FIRST_NS)):
             stretch = list(some)
-            if not is_ahead:
+            if not side:
                 kept += stretch
                 continue
             first, size = stretch[0], len(stretch)
-            self._ahead += size
+            reason = Reason.AHEAD_OF_CLOCK if side > 0 else Reason.TOO_LATE
+            self._misdated[reason] += size
             us = first.time_ns // NS_PER_US
-            why = ahead_of_clock(us, until_us) + (f"; so are the next {size - 1} packets" if size > 1 else "")
+            why = ahead_of_clock(us, last_ns // NS_PER_US) if side > 0 else before_all(us)
+            why += f"; so are the next {size - 1} packets" if size > 1 else ""
             place, piece = (name, first.packet_no, first.time_ns), first.payload
-            error, identity = DecodeError(Reason.AHEAD_OF_CLOCK, why), f"{us} {size}"
-            self._ahead_rows.append(quarantine_row((None, None), place, error, piece, len(piece), identity))
+            error, identity = DecodeError(reason, why), f"{us} {size}"
+            self._misdated_rows.append(quarantine_row((None, None), place, error, piece, len(piece), identity))
         return kept
 
     def _add(self, transcript: Transcript, rows: Sequence[AnyRow]) -> None:
@@ -609,7 +615,8 @@ class _Reader:
             others = f": {told(stats.left_out)}" if stats.left_out else ""
             error = f"none of its {stats.packets:,} packets is of a name server{others}"
             if stats.segments:
-                error += f"; of its {stats.segments:,} TCP segments none show a request and its answer: is a direction missing?"
+                error += f"; of its {stats.segments:,} TCP segments none show a request and its answer: "
+                error += "is a direction missing, or in another file?"
             self._found.unused.add(source.sha256)
         elif hidden:
             whole = {one: count for one, count in stats.left_out.items() if one.what in {each.what for each in hidden}}

@@ -33,7 +33,7 @@ from jobs.store.warehouse import Warehouse
 from namesrv_core.machine.instants import NS_PER_US
 from namesrv_wire.compression import is_packed
 from namesrv_wire.errors import CaptureError, Reason
-from namesrv_wire.limits import END_NS
+from namesrv_wire.limits import END_NS, FIRST_NS
 from namesrv_wire.logs.log_file import beginning_of, is_event_log
 from namesrv_wire.logs.namesrv_log import Told, is_log, is_of_a_broker, time_of, zone_of
 from namesrv_wire.packets.container import PCAP, read_records
@@ -145,7 +145,7 @@ class Given:
 
 @contextmanager
 def given_files(warehouse: Warehouse, inputs: Sequence[str], passes: Passes) -> Iterator[Given]:
-    """Yield `inputs` (files, folders, URLs, or `-` for standard input) as long as they are available.
+    """Yield `inputs` (files, folders, URLs, pipes, or `-` for standard input) as long as they are available.
 
     Folders are searched, linked ones too, each once. Tasks examine the objects of a store. Raises FileNotFoundError for a
     missing input, UsageError for a store that does not answer.
@@ -158,10 +158,12 @@ def given_files(warehouse: Warehouse, inputs: Sequence[str], passes: Passes) -> 
         for number, name in enumerate(inputs):
             own, path = Path(folder, str(number)), local_path(name)
             files: Mapping[Path, str | None]
-            if name == STANDARD_INPUT:
+            is_named = name != STANDARD_INPUT and path is not None and path.is_fifo()  # as shells make it of <(COMMAND)
+            if name == STANDARD_INPUT or is_named:
                 own.mkdir()
-                with (own / "standard-input").open("wb") as piped:
-                    shutil.copyfileobj(sys.stdin.buffer, piped, _CHUNK)
+                with (own / "standard-input").open("wb") as piped, contextlib.ExitStack() as opened:
+                    pipe = opened.enter_context(Path(name).open("rb")) if is_named else sys.stdin.buffer
+                    shutil.copyfileobj(pipe, piped, _CHUNK)
                 files, given.are_copies = {Path(piped.name): None}, True
             elif path is None:
                 files = _objects(name)
@@ -289,7 +291,8 @@ def source_of(path: Path, until_us: int | None = None, log: Told | None = None) 
         last_ns = END_NS if until_us is None else until_us * NS_PER_US
         try:
             for records in read_records(path):
-                times = records.time_ns[records.is_timed & (records.time_ns <= last_ns)]
+                can_be = (records.time_ns >= FIRST_NS) & (records.time_ns <= last_ns)
+                times = records.time_ns[records.is_timed & can_be]
                 if len(times):
                     first_ns, header = int(times[0]), f"{header} {records.link_type[0]}"
                     break

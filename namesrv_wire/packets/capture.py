@@ -101,16 +101,17 @@ class Fragments:
             self._bytes += len(data)
         if is_last:
             cut.size = offset + len(data)
-        whole = bytearray()
-        for at, part in sorted(cut.parts.items()):  # of what is there twice, the first
-            if at > len(whole):
-                break
-            whole += part[len(whole) - at :]
-        if cut.size is not None and len(whole) >= cut.size:
-            told = frozenset((at, hash(part)) for at, part in cut.parts.items())
-            self._drop(key)
-            self._cut[key] = _Cut(time_ns, told=told)
-            return bytes(whole[: cut.size])
+        if cut.size is not None:
+            whole = bytearray()
+            for at, part in sorted(cut.parts.items()):  # of what is there twice, the first
+                if at > len(whole):
+                    break
+                whole += part[len(whole) - at :]
+            if len(whole) >= cut.size:
+                told = frozenset((at, hash(part)) for at, part in cut.parts.items())
+                self._drop(key)
+                self._cut[key] = _Cut(time_ns, told=told)
+                return bytes(whole[: cut.size])
         if len(cut.parts) > MAX_FRAGMENT_PARTS:
             self.lost += self._drop(key)
         return None

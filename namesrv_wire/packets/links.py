@@ -7,7 +7,7 @@ header behind it is. Packets may be nested in each other as deep as `MAX_NESTED`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import IntEnum
 from functools import partial
 from typing import Final, NamedTuple
@@ -134,6 +134,8 @@ _TYPED: Final = {
 }
 _MAY_HIDE: Final = frozenset({Kind.LINK_TYPE, Kind.TOO_DEEP, Kind.NO_TIME})
 _NAMED_TYPES: Final = {0x0806: "ARP", 0x88CC: "LLDP", 0x88E5: "MACsec", 0x8863: "PPPoE discovery", 0x894F: "NSH"}
+_FIRST_TYPE: Final = 0x600
+"""Below it an ether type is a length: spanning tree and the like, whose frames say no type. Source: IEEE 802.3."""
 _NSH: Final = 4
 _NAMED_PROTOCOLS: Final = {
     1: "ICMP",
@@ -311,12 +313,14 @@ class Peeled:
         self.addr[which], self.width[which] = at + 12, 4
         self._protocol(which, size, self.one(at + 9), _BY_PROTOCOL)
         self.kind[which[~is_right]] = Kind.MALFORMED
+        pieces = list[tuple[int, bytes, int, bool]]()
         for index in which[is_right & (part & 0x3FFF > 0)].tolist():
             place = int(self.addr[index]) - 12
             head = self.data[place : place + 20]
             key = head[4:6] + head[9:10] + head[12:]
             offset = int.from_bytes(head[6:8], "big")
-            self._join(index, key, (offset & 0x1FFF) * 8, is_last=not offset & 0x2000)
+            pieces.append((index, key, (offset & 0x1FFF) * 8, not offset & 0x2000))
+        self._join(pieces)
 
     def _ipv6(self, which: Ints) -> None:
         at = self.at[which]
@@ -339,31 +343,43 @@ class Peeled:
         at = self.at[which]
         following, part = self.one(at), self.two(at + 2)
         self._protocol(which, 8, following, _BY_HEADER)
+        pieces = list[tuple[int, bytes, int, bool]]()
         for index in which[part & 0xFFF9 > 0].tolist():
             place, addr = int(self.at[index]) - 8, int(self.addr[index])
             key = self.data[place + 4 : place + 8] + self.data[place : place + 1] + self.data[addr : addr + 32]
             offset = int.from_bytes(self.data[place + 2 : place + 4], "big")
-            self._join(index, key, offset & 0xFFF8, is_last=not offset & 1)
+            pieces.append((index, key, offset & 0xFFF8, not offset & 1))
+        self._join(pieces)
 
-    def _join(self, index: int, key: bytes, offset: int, *, is_last: bool) -> None:
-        """Take a fragment; with the last one that was missing, the packet goes on with all of them.
+    def _join(self, pieces: Iterable[tuple[int, bytes, int, bool]]) -> None:
+        """Take fragments: which packet each is, whose part, from which byte on, and whether it is the last one.
 
-        Behind as many headers only: of packets with more of them fragments come later, whatever their order in the file.
+        With the last one that was missing, its packet goes on with all of them. Behind as many headers only: of packets with more
+        of them fragments come later, whatever their order in the file.
         """
-        kind, at, end, stop = (int(column[index]) for column in (self.kind, self.at, self.end, self.stop))
-        if kind < 0:
-            return
-        self.kind[index] = Kind.FRAGMENT
-        if stop > end:  # of which not all was kept
-            return
-        self.kind[index] = Kind.WAITS
-        whole = self._fragments.add(
-            bytes([self._headers]) + key, offset, self.data[at:end], int(self._records.time_ns[index]), is_last=is_last
-        )
-        if whole is not None:
-            place = self.append(whole)
-            self.kind[index], self.at[index] = kind, place
-            self.end[index] = self.stop[index] = place + len(whole)
+        joined, place = list[bytes](), len(self.data)
+        for index, key, offset, is_last in pieces:
+            kind, at, end, stop = (int(column[index]) for column in (self.kind, self.at, self.end, self.stop))
+            if kind < 0:
+                continue
+            self.kind[index] = Kind.FRAGMENT
+            if stop > end:  # of which not all was kept
+                continue
+            self.kind[index] = Kind.WAITS
+            whole = self._fragments.add(
+                bytes([self._headers]) + key,
+                offset,
+                self.data[at:end],
+                int(self._records.time_ns[index]),
+                is_last=is_last,
+            )
+            if whole is not None:
+                self.kind[index], self.at[index] = kind, place
+                place += len(whole)
+                self.end[index] = self.stop[index] = place
+                joined.append(whole)
+        if joined:  # at once: each time, all data are copied
+            self.append(b"".join(joined))
 
     def _mpls(self, which: Ints) -> None:
         """Of the lowest label: IP behind it, or Ethernet, with or without a control word (RFC 4448)."""
@@ -466,9 +482,10 @@ def _named(kind: int, number: int, outer: int, suspect: int) -> LeftOut:
     within = f" in {_TUNNELS[Kind(outer)]}" if outer and not suspect else ""
     if kind == Kind.UDP_PORT:
         return LeftOut(f"UDP{within}", number)
+    ether_type = f"ether type {number:#06x}" if number >= _FIRST_TYPE else "IEEE 802.3 frames"
     what = {
         Kind.LINK_TYPE: f"frames of link type {number}",
-        Kind.ETHER_TYPE: _NAMED_TYPES.get(number) or (f"ether type {number:#06x}" if number else "no IP"),
+        Kind.ETHER_TYPE: _NAMED_TYPES.get(number) or (ether_type if number else "no IP"),
         Kind.PROTOCOL: _NAMED_PROTOCOLS.get(number, f"IP protocol {number}"),
         Kind.PPP_PROTOCOL: f"PPP protocol {number:#06x}",
         Kind.NEXT: "NSH" if number == _NSH else f"protocol {number}",

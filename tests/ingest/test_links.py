@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
 import struct
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -109,14 +111,20 @@ def test_blocks_without_a_time_are_not_read_and_that_is_said(tmp_path: Path) -> 
     assert (read.packets, read.events, read.observations) == (0, 0, 0)
 
 
+@pytest.mark.parametrize("is_named", [False, True])
 @pytest.mark.parametrize("compression", ["plain", "zstd"])
 def test_an_event_log_comes_through_a_pipe_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compression: str, *, is_named: bool
 ) -> None:
-    """Compressed or not: its lines are those of the file."""
-    path = write(tmp_path / "a.jsonl", [at(0, broker("a", "xyz", 1)), at(0.01, BEAT)])
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(COMPRESSIONS[compression](path.read_bytes()))))
-    read = ingest(warehouse_at(tmp_path / "w", "run"), ["-"])
+    """Compressed or not, of standard input or as `<(COMMAND)` names it: its lines are those of the file."""
+    path, pipe = write(tmp_path / "a.jsonl", [at(0, broker("a", "xyz", 1)), at(0.01, BEAT)]), tmp_path / "pipe"
+    packed = COMPRESSIONS[compression](path.read_bytes())
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(packed)))
+    os.mkfifo(pipe)
+    writer = Thread(target=lambda: pipe.write_bytes(packed), daemon=True)
+    if is_named:
+        writer.start()
+    read = ingest(warehouse_at(tmp_path / "w", "run"), [str(pipe) if is_named else "-"])
     assert (read.sources, read.errors, read.events) == (["standard-input"], [], 2)
     assert read_in(tmp_path / "w2", path).errors == []
     assert content(tmp_path / "w") == content(tmp_path / "w2")

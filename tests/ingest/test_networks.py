@@ -119,7 +119,9 @@ def test_a_capture_without_a_name_server_is_no_success(tmp_path: Path, kept: int
     empty = tmp_path / "empty.pcap"
     empty.write_bytes(pcap([]))
     read = read_in(tmp_path / "w", path, empty)
-    of_segments = "; of its 4 TCP segments none show a request and its answer: is a direction missing?"
+    of_segments = (
+        "; of its 4 TCP segments none show a request and its answer: is a direction missing, or in another file?"
+    )
     others = ": 4 in damaged or cut headers" if kept else of_segments
     assert read.errors == [f"other.pcap: none of its 4 packets is of a name server{others}"]
     assert read.events + read.quarantined == 0
@@ -194,4 +196,4 @@ def test_a_missing_direction_is_asked_for(tmp_path: Path, side: str) -> None:
     server = talk.segments[0].dst
     half = [segment for segment in talk.segments if getattr(segment, side) == server]
     (error,) = read_in(tmp_path / "w", written(tmp_path / "half.pcap", half)).errors
-    assert error.endswith("is a direction missing?")
+    assert error.endswith("is a direction missing, or in another file?")

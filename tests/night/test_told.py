@@ -65,7 +65,7 @@ def test_answers_that_do_not_match_are_a_code_of_their_own(
 
 
 def moved(data: bytes, first: int, last: int, by_s: int = FOUR_YEARS_S) -> bytes:
-    """Return a capture of which the packets from number `first` to `last` have times that lie so much later."""
+    """Return a capture of which the packets from number `first` to `last` have times that lie so much later, or earlier."""
     made, offset = bytearray(data), 24
     for number in range(1, last + 1):
         seconds, size = struct.unpack_from("<I4xI", data, offset)
@@ -83,20 +83,29 @@ def offsets(data: bytes) -> list[int]:
     return found
 
 
+@pytest.mark.parametrize(
+    ("by_s", "reason", "said"),
+    [(FOUR_YEARS_S, "ahead_of_clock", "later than this run"), (-56 * 365 * 86_400, "too_late", "before 2000")],
+)
 @pytest.mark.parametrize("where", ["middle", "last"])
-def test_a_packet_years_ahead_moves_nothing(tmp_path: Path, where: str) -> None:
-    """It is quarantined with its number; all else, in the file and in the next one, is as if it had not been captured."""
+def test_a_packet_at_a_time_that_cannot_be_moves_nothing(
+    tmp_path: Path, where: str, by_s: int, reason: str, said: str
+) -> None:
+    """Years ahead, or of a clock that was not set yet: it is quarantined with its number.
+
+    All else, in the file and in the next one, is as if it had not been captured.
+    """
     one, two = (piece(tmp_path / f"{number}.pcap", *ends) for number, ends in enumerate([(0, 900), (900, 1_800)]))
     data = one.read_bytes()
     places = offsets(data)
     count = len(places) - 1
     number = {"middle": count // 2, "last": count}[where]
-    one.write_bytes(moved(data, number, number))
+    one.write_bytes(moved(data, number, number, by_s))
     first = read_in(tmp_path / "w", one)
-    assert first.reasons["ahead_of_clock"] == 1
-    assert ["1 packets have times later than this run" in error for error in first.errors] == [True]
+    assert first.reasons[reason] == 1
+    assert [f"1 packets have times {said}" in error for error in first.errors] == [True]
     refused = stored(tmp_path / "w", "quarantine", "reason", "source_offset")
-    assert ("ahead_of_clock", number) in refused
+    assert (reason, number) in refused
     second = read_in(tmp_path / "w", two)
     assert (second.refused, second.errors) == ({}, [])
     (tmp_path / "less").mkdir()
