@@ -46,7 +46,7 @@ def queues(topic: str, name: str, opened: Event, closed: Event | None = None, **
 
 
 def member(name: str, broker_id: int | None, addr: str | None, *when: Event, **values: Any) -> Row:
-    group = {"broker_name": name, "cluster_name": "C", "enable_acting_master": False}
+    group: Row = {"broker_name": name, "cluster_name": "C", "enable_acting_master": False}
     return alive(*when, broker_id=broker_id, broker_addr=addr, **group | values)
 
 

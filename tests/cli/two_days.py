@@ -57,13 +57,16 @@ def queue_data(nums: int) -> str:
 
 def change(at: Event, kind: str, before: int, after: int, *parts: tuple[str, str | None]) -> Row:
     """Return a change of the queues from a number to one (0: there is no route), of `parts` (field, JSON) of broker-a."""
-    sizes = {"length_before": len(route(before)) if before else 0, "length_after": len(route(after)) if after else 0}
+    sizes: Row = {
+        "length_before": len(route(before)) if before else 0,
+        "length_after": len(route(after)) if after else 0,
+    }
     told = [{"part": part, "name": "broker-a", "text": text} for part, text in parts]
     return changed(at, kind, parts=told, **sizes)
 
 
 def heartbeat(at: Event, offset: int) -> Row:
-    broker = {"broker_addr": ADDR, "broker_name": "broker-a", "stated_id": at[0]}
+    broker: Row = {"broker_addr": ADDR, "broker_name": "broker-a", "stated_id": at[0]}
     return sent(at, code=322, source_offset=offset, **broker)
 
 

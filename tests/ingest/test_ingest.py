@@ -26,20 +26,8 @@ from jobs.ingest.staging import Collector, Run, write_staged
 from namesrv_wire.packets.segments import read_segments
 from schemas import bronze
 from schemas.bronze import BROKEN_RULE
-from tests.ingest.given import (
-    BEAT,
-    CAPTURE,
-    FIRST,
-    TABLES,
-    Line,
-    at,
-    broker,
-    piece,
-    read_in,
-    stored,
-    warehouse_at,
-    write,
-)
+from tests.ingest.given import BEAT, FIRST, TABLES, Line, at, broker, piece, read_in, stored, warehouse_at, write
+from tests.places import CAPTURE
 
 BROKER = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "10.0.0.2:10911"}
 CHANNEL = {"channel_id": "10.0.0.2:40000#1767323000000000000"}

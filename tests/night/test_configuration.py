@@ -8,7 +8,8 @@ import pytest
 
 from schemas import bronze, gold
 from tests.compare_gold import tables_of
-from tests.night.nights import CAPTURE, night, rows
+from tests.night.nights import night, rows
+from tests.places import CAPTURE
 from tests.wire.forge import request, response
 from tests.wire.strangers import asking, with_strangers
 

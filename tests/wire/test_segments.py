@@ -24,9 +24,8 @@ from namesrv_wire.servers.server import Flow, Server
 from namesrv_wire.servers.transcript import Transcript
 from tests.examples import examples, first_quick, more
 from tests.pcap import capture, records
+from tests.places import CAPTURE, CHECKOUT
 
-ROOT = Path(__file__).parents[2]
-CAPTURE = ROOT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 RECORDS = 250
 WAYS = ("plain", "one", "router", "host", "any", "changing")
 PACKETS = 500
@@ -169,7 +168,7 @@ def test_whatever_happened_to_a_capture_both_ways_say_the_same(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.pcap*")), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", sorted((CHECKOUT / "examples").rglob("*.pcap*")), ids=lambda path: path.parent.name)
 def test_a_real_capture_reads_the_same_both_ways(path: Path) -> None:
     """Rows, state and counts of a whole recording are equal."""
     assert outcome(path, quick=True) == outcome(path, quick=False)
