@@ -157,8 +157,6 @@ def test_a_statement_may_have_so_much_memory(nights: Nights, capsys: pytest.Capt
         ["ask", "sql", "SELECT 1", "--memory", "9" * 20],
         ["maintain", "--dry-run", "--retain-days", "9" * 20],
         ["maintain", "--dry-run", "--retain-days", "9999999999"],
-        ["serve", "--port", "65536"],
-        ["simulate", "--start", "2026-01-01", "--days", "9" * 20],
     ],
     ids=lambda words: " ".join(words)[:40],
 )
