@@ -41,7 +41,6 @@ class Language(NamedTuple):
     kinds: Mapping[str, tuple[Any, Callable[..., Any]]]
     names: Mapping[str, object]
     day: dt.date
-    zone: dt.timezone | None = dt.timezone.utc
 
     def read(self, path: Path) -> Iterator[Situation]:
         """Yield the situations of a file; lines that begin with # are for its readers."""
@@ -81,7 +80,7 @@ class Language(NamedTuple):
             return {**_WORDS, **self.names}[word]
         if at := _TIME.fullmatch(word):
             clock = at[2] if "T" in at[2] else f"{self.day}T{at[2]}"
-            instant = dt.datetime.fromisoformat(clock).replace(tzinfo=self.zone)
+            instant = dt.datetime.fromisoformat(clock).replace(tzinfo=dt.timezone.utc)
             return (at[1], instant) if at[1] else instant
         if re.fullmatch(r"-?\d+(\.\d+)?", word) or word[:1] in "[{":
             return json.loads(word)

@@ -6,7 +6,7 @@ import datetime as dt
 import io
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,6 +17,7 @@ from jobs.session import for_questions
 from schemas import bronze, gold
 from tests.cli.rows import publish
 from tests.ingest.given import warehouse_at
+from tests.rows import Row, changed, event, outcome, queues, sent
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,27 +26,19 @@ if TYPE_CHECKING:
 
 FIRST, DAYS, TOPICS = dt.date(2026, 1, 1), 6, 3
 HISTORY = gold.TOPIC_QUEUE_HISTORY
-_ROW = {
-    "namesrv_id": "ns", "broker_name": "broker", "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6,
-    "topic_sys_flag": 0, "valid_from": dt.datetime(2026, 1, 1, tzinfo=dt.timezone.utc), "opened_by": "event",
-    "opened_at": {"seq": 1, "no": 0}, "beginning_seen": True,
-}  # fmt: skip
+SINCE = event("event", "00:00", FIRST)
 
 
-def of_day(number: int) -> dict[Table, list[dict[str, Any]]]:
+def of_day(number: int) -> dict[Table, list[Row]]:
     """Return the rows of a day: queues, and one event that made the route of `topic-<number>`."""
-    day = FIRST + dt.timedelta(days=number)
-    at = dt.datetime.combine(day, dt.time(8), dt.timezone.utc)
-    told = {"namesrv_id": "ns", "seq": number + 1, "effect_time": at, "day": day}
-    event = {**told, "event_id": f"event-{number}", "event_time": at}
-    change = {**told, "topic": f"topic-{number}", "caused_by": f"event-{number}", "change": "appeared"}
-    change |= {"groups_before": 0, "groups_after": 1, "parts": [{"part": "queueDatas", "name": "broker", "text": "{}"}]}
+    at = event(f"event-{number}", "08:00", FIRST + dt.timedelta(days=number))
+    began = [queues(f"topic-{topic}", "broker", SINCE, day=FIRST) for topic in range(TOPICS if number == 0 else 0)]
     return {
-        HISTORY: [{**_ROW, "topic": f"topic-{topic}"} for topic in range(TOPICS if number == 0 else 0)],
-        gold.ROUTE_CHANGES: [change],
-        gold.EVENT_OUTCOMES: [{**event, "operation": "register_broker", "outcome": "applied"}],
-        bronze.REGISTRATIONS: [{**event, "source_file": "f.pcap", "source_offset": number}],
-        bronze.HEARTBEATS: [{**event, "code": 904, "nth": 0, "source_file": "f.pcap", "source_offset": number}],
+        HISTORY: began,
+        gold.ROUTE_CHANGES: [changed(at, "appeared", f"topic-{number}")],
+        gold.EVENT_OUTCOMES: [outcome(at, "register_broker")],
+        bronze.REGISTRATIONS: [sent(at, source_offset=number)],
+        bronze.HEARTBEATS: [sent(at, source_offset=number, code=904, nth=0)],
     }
 
 

@@ -1,41 +1,19 @@
-"""Literal rows of the tables: events by their id and instant, intervals between two of them, a warehouse that publishes them."""
+"""Warehouses that publish literal rows (tests/rows.py)."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from jobs.conf import PipelineConf
 from jobs.store.files import write_file
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import table_of
 from schemas.table import Table
+from tests.rows import Row
 
-Row = dict[str, Any]
-Event = tuple[str, dt.datetime]
 NOW = dt.datetime(2026, 3, 3, tzinfo=dt.timezone.utc)
-
-
-def event(event_id: str, day: dt.date, clock: str) -> Event:
-    """Return an event and when it took effect, in the session's zone, which is UTC."""
-    return event_id, dt.datetime.combine(day, dt.time.fromisoformat(clock))
-
-
-def seq(at: dt.datetime) -> int:
-    """Return the position of an instant: nanoseconds since the epoch."""
-    return (at - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1) * 1_000  # noqa: DTZ001  the zone is UTC
-
-
-def interval(opened: Event, closed: Event | None = None) -> Row:
-    """Return the columns that all histories share; open without `closed`."""
-    position = {"seq": seq(opened[1]), "no": 0}
-    begin = {"valid_from": opened[1], "opened_by": opened[0], "opened_at": position, "entered_at": position}
-    begin |= {"known_from": opened[1], "beginning_seen": True}
-    if closed is None:
-        return begin
-    return {**begin, "valid_to": closed[1], "closed_by": closed[0], "closed_at": {"seq": seq(closed[1]), "no": 0}}
 
 
 def warehouse_at(path: Path | str, run_id: str) -> Warehouse:

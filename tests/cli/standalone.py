@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.places import CAPTURE, CHECKOUT
+
 _MASTER, _WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.deploy.worker.Worker"
 _START_SECONDS = 120
-_CHECKOUT = Path(__file__).parents[2]
-CAPTURE = _CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def standalone(folder: Path, workers: int = 2, memory: str = "2g") -> Iterator[C
 
 def night_on(cluster: Cluster, summary: Path) -> subprocess.Popen[bytes]:
     """Start a night on the bundled capture as a user would, with a new warehouse beside `summary`; its output is in a log."""
-    command = [str(_CHECKOUT / "spark-submit.sh"), "nightly", "--master", cluster.url, "--input", str(CAPTURE)]
+    command = [str(CHECKOUT / "spark-submit.sh"), "nightly", "--master", cluster.url, "--input", str(CAPTURE)]
     with (summary.parent / "night.log").open("wb") as log:
         return subprocess.Popen(
             [*command, "--warehouse", str(summary.parent / "warehouse"), "--summary", str(summary)],

@@ -15,7 +15,8 @@ from jobs.conf import PipelineConf
 from jobs.night import nightly
 from jobs.passes import InProcess
 from jobs.store.warehouse import Warehouse
-from tests.cli.standalone import CAPTURE, night_on, standalone
+from tests.cli.standalone import night_on, standalone
+from tests.places import CAPTURE
 
 
 @pytest.mark.slow

@@ -14,10 +14,10 @@ from jobs.__main__ import main
 from jobs.cli.arguments import parser
 from jobs.cli.output import Console, write_table
 from jobs.cli.sql import statements_of
+from tests.places import CHECKOUT
 from tools.fleet.__main__ import main as simulate
 from tools.trace.__main__ import run_trace
 
-CHECKOUT = Path(__file__).parents[2]
 JOBS = ("demo", "nightly", "ingest", "check", "sql", "export")
 
 

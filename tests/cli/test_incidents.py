@@ -14,7 +14,8 @@ from jobs.ask.engine import Answers
 from jobs.errors import EXIT_OK, EXIT_ONGOING
 from schemas import bronze, gold
 from schemas.findings import CATALOGUE
-from tests.cli.rows import Row, publish, warehouse_at
+from tests.cli.rows import publish, warehouse_at
+from tests.rows import Row
 
 NS1, NS2 = "10.0.0.9:9876", "10.0.0.8:9876"
 DAY = dt.date(2026, 3, 1)

@@ -6,7 +6,6 @@ view and function, at an edge.
 
 from __future__ import annotations
 
-import datetime as dt
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,23 +24,8 @@ from schemas.dialect import duckdb_queries
 from schemas.views import functions
 from tests.cli.both import asked, everything, lines, on_spark
 from tests.cli.rows import publish, warehouse_at, write
-from tests.cli.two_days import (
-    ADDR,
-    ADDR5,
-    DAY2,
-    DOWN,
-    FULL,
-    GROWN,
-    NOT_RECORDED,
-    NS4,
-    NS5,
-    ROWS,
-    UP,
-    UP5,
-    alive,
-    queues,
-    route,
-)
+from tests.cli.two_days import ADDR, ADDR5, DOWN, FULL, GROWN, NOT_RECORDED, NS4, NS5, ROWS, UP, UP5, of_t, route
+from tests.rows import NEXT_DAY, clock
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,8 +37,8 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
     warehouse = str(tmp_path_factory.mktemp("published"))
     publish(warehouse_at(warehouse, "1"), ROWS)
     refused = warehouse_at(warehouse, "2")
-    write(refused, {gold.TOPIC_QUEUE_HISTORY: [alive(NS4, DOWN, **queues(99))]})
-    refused.note_run([DAY2], {"status": "refused", "gate": "no", "counts": {}, "seconds": {}})
+    write(refused, {gold.TOPIC_QUEUE_HISTORY: [of_t(99, DOWN)]})
+    refused.note_run([NEXT_DAY], {"status": "refused", "gate": "no", "counts": {}, "seconds": {}})
     return warehouse
 
 
@@ -115,7 +99,6 @@ def test_topic_queue_table_at_is_half_open(answers: Answers) -> None:
 
 def test_broker_live_table_at_has_the_exact_last_update(answers: Answers) -> None:
     """Whole milliseconds; a query that did not renew the lease does not count; nor does a later one."""
-    beat = dt.datetime(2026, 3, 1, 12, 0, 30, 123_000)  # noqa: DTZ001  the zone is UTC
     sql = """
         SELECT 'noon', namesrv_id, cluster_name, broker_addr, last_update_timestamp
         FROM broker_live_table_at(TIMESTAMP'2026-03-01 12:00:30') UNION ALL
@@ -125,7 +108,7 @@ def test_broker_live_table_at_has_the_exact_last_update(answers: Answers) -> Non
     rows = [
         ("noon", NS4, None, ADDR, GROWN[1]),
         ("noon", NS5, "C", ADDR5, UP[1]),
-        ("minute", NS4, None, ADDR, beat),
+        ("minute", NS4, None, ADDR, clock("12:00:30.123")),
     ]
     assert_answers(answers, sql, rows)
 

@@ -5,7 +5,7 @@ Few names, addresses and channels, so that everything meets everything.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
@@ -31,6 +31,7 @@ VERSIONS = st.builds(DataVersion, st.integers(0, 1), st.just(1), st.integers(0, 
 PERMS = st.sampled_from([6, 6, 4, 2, 0, 7])
 QUEUE_DATAS = st.builds(QueueData, st.just(4), st.sampled_from([4, 8]), PERMS, st.integers(0, 3))
 TIMEOUTS = st.sampled_from([None, None, 0, 10_000, 60_000])
+START_MS = 1_700_000_000_000
 # Steps in time that end just before, at and just after a deadline.
 PAUSES_MS = st.sampled_from([0, 0, 1, 5_000, 10_000, 60_000, 60_001, 119_999, 120_000, 120_001])
 
@@ -110,3 +111,29 @@ def understood_by(namesrv: Namesrv, event: Any) -> bool:
     return namesrv.profile.has_topic_registration or not isinstance(
         event, (events.BrokerHeartbeat, events.RegisterTopic)
     )
+
+
+class Timed(NamedTuple):
+    """An event and its time."""
+
+    event: events.Event
+    at_ms: int
+
+
+@st.composite
+def adversarial_logs(
+    draw: st.DrawFn, namesrvs: st.SearchStrategy[Namesrv], size: int = 12
+) -> tuple[list[Timed], Namesrv]:
+    """Make a name server, and what may happen to it: requests, ends of connections, scans, starts and stops."""
+    namesrv = draw(namesrvs)
+    happening = [(10, EVENTS), (2, st.just(events.ScanNotActiveBroker()))]
+    if namesrv.profile.batches_unregistrations:
+        happening += [(1, DEFERRED), (1, st.just(events.DrainUnregistrations()))]
+    at_ms, log = START_MS, []
+    # A size that is drawn: lists would be short.
+    length = draw(st.integers(0, size))
+    for event, pause in draw(st.lists(st.tuples(weighted(happening), PAUSES_MS), min_size=length, max_size=length)):
+        if understood_by(namesrv, event):
+            at_ms += pause
+            log.append(Timed(event, at_ms))
+    return log, namesrv

@@ -27,15 +27,7 @@ from namesrv_core.machine.registry import TABLES
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.machine.tables import NestedTable
 from schemas.codec import columns_of, intervals_of
-from tests.core.adversary import (
-    DEFERRED,
-    EVENTS,
-    NAMESRVS_4_9_7,
-    NAMESRVS_5_4_0,
-    PAUSES_MS,
-    understood_by,
-    weighted,
-)
+from tests.core.adversary import NAMESRVS_4_9_7, NAMESRVS_5_4_0, START_MS, Timed, adversarial_logs
 from tests.examples import examples, first_quick
 from tools.trace.state import state_of
 from tools.trace.trace import Trace
@@ -43,14 +35,6 @@ from tools.trace.trace_events import _EVENTS, event_of
 
 TRACES = sorted((Path(__file__).parent / "traces").glob("*/*.jsonl.gz"))
 GENERATIONS = [pytest.param(NAMESRVS_4_9_7, id="4.9.7"), pytest.param(NAMESRVS_5_4_0, id="5.4.0")]
-START_MS = 1_700_000_000_000
-
-
-class Timed(NamedTuple):
-    """An event and its time."""
-
-    event: events.Event
-    at_ms: int
 
 
 class Run(NamedTuple):
@@ -213,24 +197,6 @@ def test_recorded_trace_may_be_cut_before_any_event(path: Path) -> None:
     """What really happened, cut at every position: nothing is lost, nothing is new, no order changes."""
     log, namesrv = recorded(path)
     require_cut_invariance(log, namesrv)
-
-
-@st.composite
-def adversarial_logs(
-    draw: st.DrawFn, namesrvs: st.SearchStrategy[Namesrv], size: int = 12
-) -> tuple[list[Timed], Namesrv]:
-    namesrv = draw(namesrvs)
-    happening = [(10, EVENTS), (2, st.just(events.ScanNotActiveBroker()))]
-    if namesrv.profile.batches_unregistrations:
-        happening += [(1, DEFERRED), (1, st.just(events.DrainUnregistrations()))]
-    at_ms, log = START_MS, []
-    # A size that is drawn: lists would be short.
-    length = draw(st.integers(0, size))
-    for event, pause in draw(st.lists(st.tuples(weighted(happening), PAUSES_MS), min_size=length, max_size=length)):
-        if understood_by(namesrv, event):
-            at_ms += pause
-            log.append(Timed(event, at_ms))
-    return log, namesrv
 
 
 @pytest.mark.parametrize("namesrvs", GENERATIONS)

@@ -1,4 +1,4 @@
-"""Literal rows that flags are made of: events by their id and instant, intervals between two of them."""
+"""What flags are made of: the tables of a day from literal rows (tests/rows.py), and what reads single beats of them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,9 @@ from namesrv_day.flags.suspected import SUSPECTED
 from namesrv_day.hours.condense import HOURS, hours_from, leases_from
 from schemas import bronze, gold
 from schemas.table import Table
+from tests.rows import Event, Row, topic_config
 
-Row = dict[str, Any]
-Event = tuple[str, dt.datetime]
-NS = "10.0.0.9:9876"
 _ARRIVED = pa.schema([("event_id", pa.string()), ("event_time", pa.timestamp("us", tz="UTC"))])
-DAY, NEXT_DAY = dt.date(2026, 3, 1), dt.date(2026, 3, 2)
 
 
 def news(found: pa.Table, day: dt.date) -> pa.Table:
@@ -36,58 +33,6 @@ def still_so(told: pa.Table) -> pa.Table:
         for number, row in enumerate(told.to_pylist())
     }
     return told.take(sorted(last.values())).filter(pc.field("ended_on").is_null())
-
-
-def event(event_id: str, clock: str, day: dt.date = DAY) -> Event:
-    return event_id, dt.datetime.combine(day, dt.time.fromisoformat(clock), dt.timezone.utc)
-
-
-def clock(time: str, day: dt.date = DAY) -> dt.datetime:
-    return event("", time, day)[1]
-
-
-def seq(at: dt.datetime) -> int:
-    """Return the position of an instant: nanoseconds since the epoch."""
-    return (at - dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)) // dt.timedelta(microseconds=1) * 1_000
-
-
-def alive(opened: Event, closed: Event | None = None, **values: Any) -> Row:
-    """Return a row of a history; open without `closed`."""
-    position = {"seq": seq(opened[1]), "no": 0}
-    row = {"valid_from": opened[1], "opened_by": opened[0], "opened_at": position, "entered_at": position}
-    row |= {"namesrv_id": NS, "day": DAY, "known_from": opened[1], "beginning_seen": True}
-    if closed is not None:
-        row |= {"valid_to": closed[1], "closed_by": closed[0], "closed_at": {"seq": seq(closed[1]), "no": 0}}
-    return row | values
-
-
-def queues(topic: str, name: str, opened: Event, closed: Event | None = None, **values: Any) -> Row:
-    numbers = {"read_queue_nums": 4, "write_queue_nums": 4, "perm": 6, "topic_sys_flag": 0}
-    return alive(opened, closed, topic=topic, broker_name=name, **numbers | values)
-
-
-def member(name: str, broker_id: int, addr: str, opened: Event, closed: Event | None = None, **values: Any) -> Row:
-    group = {"broker_name": name, "cluster_name": "C", "enable_acting_master": False}
-    return alive(opened, closed, broker_id=broker_id, broker_addr=addr, **group | values)
-
-
-def live(addr: str, opened: Event, closed: Event | None = None, **values: Any) -> Row:
-    beats = {"first_update_time": opened[1], "last_update_time": opened[1], "heartbeat_timeout_ms": 120_000}
-    return alive(opened, closed, broker_addr=addr, **beats | values)
-
-
-def outcome(of: Event, operation: str, **values: Any) -> Row:
-    when = {"seq": seq(of[1]), "event_id": of[0], "effect_time": of[1], "day": of[1].date()}
-    row = {
-        "namesrv_id": NS,
-        **when,
-        "events": 1,
-        "last_time": of[1],
-        "operation": operation,
-        "outcome": "applied",
-        "changes": 1,
-    }
-    return row | values
 
 
 def tables(rows: dict[Table, list[Row]]) -> dict[str, pa.Table]:
@@ -154,25 +99,11 @@ def recorded(
     return Recorded(single, during, configs or topic_configs(), lambda _: came, lambda: asked, lambda _: pieces)
 
 
-def registration(at: Event, name: str, digest: str, topic_count: int, **values: Any) -> Row:
-    broker = {"cluster_name": "C", "broker_name": name, "broker_addr": f"{name}:1", "broker_id": 0}
-    when = {"event_id": at[0], "seq": seq(at[1]), "event_time": at[1], "effect_time": at[1], "day": at[1].date()}
-    row = {"namesrv_id": NS, "code": 103, **when, **broker, "topic_config_digest": digest, "topic_count": topic_count}
-    return row | values
-
-
 def topic_configs(**topics: list[str]) -> Callable[[Any], pa.Table]:
     """Return what gives topic tables; the digest of each is its name here."""
-    numbers = {"read_queue_nums": 4, "write_queue_nums": 4, "perm": 6, "topic_sys_flag": 0}
-    rows = [
-        {
-            "topic_config_digest": digest,
-            "topics": [{"topic": topic, **numbers} for topic in names],
-            "topic_count": len(names),
-        }
-        for digest, names in topics.items()
-    ]
-    configs = table_of(rows, bronze.TOPIC_CONFIGS_TABLE)
+    configs = table_of(
+        [topic_config(*of) for of in ((digest, *names) for digest, names in topics.items())], bronze.TOPIC_CONFIGS_TABLE
+    )
 
     def of_digests(digests: Any) -> pa.Table:
         return configs.filter(pc.field("topic_config_digest").isin(digests))

@@ -17,7 +17,8 @@ from namesrv_day.flags.findings import About, Unsettled
 from schemas import gold
 from schemas.findings import Thresholds
 from schemas.times import instant_us
-from tests.day.flag_rows import DAY, NS, Event, Row, alive, clock, event, member, news, queues, seq, still_so, tables
+from tests.day.flag_rows import news, still_so, tables
+from tests.rows import DAY, NS, Event, Row, clock, event, member, queues, version
 from tests.situations import Language, Situation, title
 
 OTHER_NS, THIRD_NS = "10.0.0.2:9876", "10.0.0.7:9876"
@@ -158,19 +159,13 @@ def test_a_registry_is_compared_while_it_was_there_and_known() -> None:
     assert spans(mark("doubt", "11:00"), unsettled=Unsettled(us("08:00"), us("08:02"))) == [("08:02", "11:00")]
 
 
-def told_version(at: Event, counter: int) -> Row:
-    version = {"state_version": 0, "timestamp": seq(clock("00:00")) // 1_000_000, "counter": counter}
-    broker: Row = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "a:1", "is_regression": False}
-    return alive(at, data_version=version, **broker)
-
-
 def test_name_servers_that_were_told_versions_at_times_far_apart_disagree() -> None:
     """Three versions by a median of more than five seconds; two say nothing, nor does what was told on days before."""
 
     def versions(namesrv_id: str, delays_s: tuple[int, ...], day: dt.date = DAY) -> Compared:
         rows = [
             {
-                **told_version(event(f"{namesrv_id}-{number}", f"0{number}:00:{late:02}", day), number),
+                **version(event(f"{namesrv_id}-{number}", f"0{number}:00:{late:02}", day), number, clock("00:00")),
                 "namesrv_id": namesrv_id,
             }
             for number, late in enumerate(delays_s, start=3)

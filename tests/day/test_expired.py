@@ -11,7 +11,8 @@ from namesrv_day.arrow.rows import table_of
 from namesrv_day.flags.findings import About, findings
 from namesrv_day.flags.registered import expired_brokers, heard_before
 from schemas import gold
-from tests.day.flag_rows import DAY, event, live, member, outcome, queues, reading_during, tables
+from tests.day.flag_rows import reading_during, tables
+from tests.rows import DAY, event, live, member, outcome, queues
 
 UP, SCAN, IDLE, BACK = (
     event(i, at) for i, at in (("up", "08:00"), ("scan", "09:00"), ("idle", "10:00"), ("back", "11:00"))

@@ -23,23 +23,26 @@ from schemas.findings import CATALOGUE
 from schemas.sql_files import with_shared
 from schemas.table import Table
 from schemas.times import instant_us
-from tests.day.flag_rows import (
+from tests.day.flag_rows import news, still_so, tables
+from tests.rows import (
     DAY,
     NEXT_DAY,
     NS,
     Event,
     Row,
     alive,
+    changed,
     clock,
     event,
+    expired,
+    in_cluster,
     live,
     member,
-    news,
+    orphan,
     outcome,
     queues,
     seq,
-    still_so,
-    tables,
+    version,
 )
 from tests.situations import Language, Situation, title
 
@@ -71,37 +74,12 @@ def of_code(found: pa.Table, code: str, *columns: str) -> list[tuple[Any, ...]]:
     return [tuple(row[name] for name in columns) for row in rows if row["code"] == code]
 
 
-def in_cluster(cluster: str, name: str, opened: Event, closed: Event | None = None) -> Row:
-    return alive(opened, closed, cluster_name=cluster, broker_name=name)
-
-
 def gone_at(addr: str, *ends: dt.datetime) -> list[Row]:
     """Return live entries that end at these times, each ten seconds after it began."""
     return [
         live(addr, (f"back {addr} {end:%H:%M:%S}", end - dt.timedelta(seconds=10)), (f"{addr} {end:%H:%M:%S}", end))
         for end in ends
     ]
-
-
-def vanished(topic: str, by: Event) -> Row:
-    when = {"seq": seq(by[1]), "effect_time": by[1], "caused_by": by[0], "day": DAY}
-    sizes = {"groups_before": 1, "groups_after": 0, "length_before": 60, "length_after": 0}
-    parts = [{"part": "queueDatas", "name": "broker-a", "text": None}]
-    return {"namesrv_id": NS, "topic": topic, **when, "change": "vanished", "parts": parts, **sizes}
-
-
-def orphan(reason: str, topic: str, opened: Event, closed: Event | None = None, **values: Any) -> Row:
-    """Return an interval in which a topic could not be served as it looks."""
-    ends = {} if closed is None else {"valid_to": closed[1], "closed_by": closed[0]}
-    row = {
-        "namesrv_id": NS,
-        "day": DAY,
-        "topic": topic,
-        "reason": reason,
-        "valid_from": opened[1],
-        "opened_by": opened[0],
-    }
-    return row | ends | values
 
 
 def reported(addr: str, opened: Event, before: int, now: int, *, older: bool) -> Row:
@@ -113,30 +91,11 @@ def reported(addr: str, opened: Event, before: int, now: int, *, older: bool) ->
     return alive(opened, broker_name="broker-a", broker_addr=addr, is_regression=older, **versions)
 
 
-def expired(
-    name: str, last_beat: dt.datetime, removed: dt.datetime, returned: dt.datetime | None = None, **values: Any
-) -> Row:
-    """Return a row of `expired_brokers`; the scan is known by its time."""
-    broker = {"namesrv_id": NS, "cluster_name": "C", "broker_name": name, "broker_addr": f"{name}:1", "cause": "scan"}
-    scan = f"scan {removed:%H:%M:%S}".removesuffix(":00")
-    when = {"last_beat_time": last_beat, "removed_time": removed, "removed_by": scan}
-    back = {} if returned is None else {"returned_by": f"back of {name}", "returned_time": returned}
-    lease = {"detection_lag_ms": 0, "heartbeat_timeout_ms": 120_000, "topics_lost": []}
-    return {**broker, **when, **back, **lease, "day": removed.date(), **values}
-
-
 def fact(kind: str, offset: int, at: Event) -> Row:
     """Return a fact of the name server's life, as a line of a file says it."""
     where = {"source_file": "file", "source_offset": offset, "day": DAY, "evidence": f"{at[0]} says so"}
     what = {"namesrv_id": NS, "event_id": at[0], "kind": kind, "seq": seq(at[1])}
     return {**what, **where, "event_time": at[1], "effect_time": at[1]}
-
-
-def version(at: Event, counter: int, stamp: dt.datetime, **values: Any) -> Row:
-    """Return a data version that a broker reported; its timestamp is the broker's clock."""
-    said = {"state_version": 0, "timestamp": seq(stamp) // 1_000_000, "counter": counter}
-    broker: Row = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "a:1", "is_regression": False}
-    return alive(at, data_version=said, **broker, **values)
 
 
 def too_long(name: str | None, addr: str | None, channel: str, at: dt.datetime) -> Row:
@@ -182,7 +141,7 @@ LANGUAGE = Language(
         "version": (gold.DATA_VERSION_HISTORY, version),
         "said": ("unmapped", said),
         "too_long": ("too_long", too_long),
-        "vanished": (gold.ROUTE_CHANGES, lambda by, *topics: [vanished(topic, by) for topic in topics]),
+        "vanished": (gold.ROUTE_CHANGES, lambda by, *topics: [changed(by, "vanished", topic) for topic in topics]),
     },
     {},
     DAY,

@@ -24,25 +24,8 @@ from namesrv_day.flags.flags import FlagInput, flag
 from namesrv_day.flags.registered import registered
 from schemas import bronze, gold
 from schemas.table import Table
-from tests.day.flag_rows import (
-    DAY,
-    NEXT_DAY,
-    NS,
-    Row,
-    alive,
-    clock,
-    event,
-    hours_of,
-    live,
-    member,
-    outcome,
-    queues,
-    reading,
-    recorded,
-    registration,
-    tables,
-    topic_configs,
-)
+from tests.day.flag_rows import hours_of, reading, recorded, tables, topic_configs
+from tests.rows import DAY, NEXT_DAY, NS, Row, alive, clock, event, live, member, outcome, queues, registration
 
 NS5 = "10.0.0.8:9876"
 MASTER, SLAVE, LONE = "10.0.0.1:10911", "10.0.0.2:10911", "172.17.0.2:10911"

@@ -7,7 +7,8 @@ from typing import Any
 from namesrv_core import V5_4_0, Namesrv
 from namesrv_day.flags.flags import FlagInput, flag
 from schemas import gold
-from tests.day.flag_rows import DAY, NS, clock, event, outcome, recorded, tables
+from tests.day.flag_rows import recorded, tables
+from tests.rows import DAY, NS, clock, event, outcome
 
 BROKER = {"cluster_name": "C", "broker_name": "broker-x", "broker_addr": "10.0.0.5:10911"}
 ASKED: dict[str, Any] = {

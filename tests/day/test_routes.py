@@ -9,22 +9,8 @@ from namesrv_day.arrow.rows import empty
 from namesrv_day.flags.flags import alike, news_of, swept_routes
 from schemas import gold
 from schemas.table import Table
-from tests.day.flag_rows import (
-    DAY,
-    Row,
-    alive,
-    event,
-    hours_of,
-    live,
-    member,
-    outcome,
-    queues,
-    reading,
-    recorded,
-    registration,
-    tables,
-    topic_configs,
-)
+from tests.day.flag_rows import hours_of, reading, recorded, tables, topic_configs
+from tests.rows import DAY, Row, alive, event, live, member, outcome, queues, registration
 
 LONG_AGO = event("long-ago", "00:00", DAY.replace(month=1))
 CONFIGS = topic_configs(both=["T", "T2"], first=["T"], other=["T", "U"], apart=["U", "V"])

@@ -13,24 +13,22 @@ from namesrv_core.machine.profile import profile_named
 from namesrv_day.hours import condense
 from schemas.times import day_of
 from tests.day.lives import MIDNIGHT_MS, Life, Line, told_apart
+from tests.ingest.given import registration as registered
 from tests.situations import Language, Situation
 
 FIRST_S, LAST_S, APART_S = -1_200, 1_200, 30
 """Scenes last from twenty minutes before midnight to twenty after it, in seconds from it; brokers beat twice a minute."""
 
 
-def registration(name: str | None, addr: str | None, topics: str = "TU", **more: object) -> Line:
-    """Return a registration of a master, with topics named by letters."""
-    configs = [{"topic": topic, "read_queue_nums": 8, "write_queue_nums": 8, "perm": 6} for topic in topics]
-    said = {"cluster_name": "C", "broker_name": name, "broker_addr": addr, "broker_id": 0, "topics": configs}
-    version = {"data_version": {"timestamp": MIDNIGHT_MS, "counter": 1}}
-    return {"kind": "registration", "channel_id": f"{addr}#1", "response_code": 0} | version | said | more
+def registration(name: str | None, addr: str | None, topics: str = "TU", **more: Any) -> Line:
+    """Return a registration of a master over its connection, with topics named by letters."""
+    return registered(name, addr, topics, **{"channel_id": f"{addr}#1", "response_code": 0, **more})
 
 
 def query(name: str | None, addr: str | None, **more: object) -> Line:
     """Return a version query of a broker whose version is the registered one."""
     said = {"code": 322, "cluster_name": "C", "broker_name": name, "broker_addr": addr}
-    version = {"data_version": {"timestamp": MIDNIGHT_MS, "counter": 1}}
+    version = {"data_version": registered(name, addr, "")["data_version"]}
     return {"kind": "heartbeat", "response_code": 0} | said | version | more
 
 

@@ -9,18 +9,13 @@ from pathlib import Path
 
 import pytest
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-CHECKOUT = Path(__file__).resolve().parents[2]
+from tests.places import CHECKOUT, toml
 
 
 @pytest.mark.slow
 def test_the_tests_of_the_core_can_be_collected_among_what_is_copied(tmp_path: Path) -> None:
     """With nothing there but what mutmut is told to copy, and what it copies by itself, every test is found."""
-    told = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutmut"]
+    told = toml(CHECKOUT / "pyproject.toml")["tool"]["mutmut"]
     for name in (*told["source_paths"], *told["also_copy"], "tests", "pyproject.toml"):
         (tmp_path / name.rstrip("/")).symlink_to(CHECKOUT / name.rstrip("/"))
     done = subprocess.run(

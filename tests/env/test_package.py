@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from jobs import __version__
-from tests.night.nights import CAPTURE, CHECKOUT
 from tests.night.pages import PAGES, plain_blocks
+from tests.places import CAPTURE, CHECKOUT
 
 pytestmark = pytest.mark.slow
 _LEFT_OUT = ("pyspark", "py4j", "delta_spark", "delta", "mcp")

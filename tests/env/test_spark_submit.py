@@ -18,8 +18,8 @@ from jobs.spark_options import command_line
 from jobs.start.__main__ import main, needs_java
 from jobs.start.java import CONF, QUIET, Java
 from jobs.start.pack import zip_packages
+from tests.places import CAPTURE, CHECKOUT
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 WRAPPER = CHECKOUT / "spark-submit.sh"
 # What the wrapper itself calls; Python and Java are left out, so that each test adds the ones it is about.
 TOOLS = (
@@ -157,8 +157,7 @@ def test_missing_java_is_a_usage_error_with_the_command_that_helps(bin_dir: Path
 @pytest.mark.slow
 def test_what_needs_no_java_runs_without_it(bin_dir: Path, tmp_path: Path) -> None:
     """With a PATH on which there is none; other commands: `tests/night/test_pages.py`, which types those of the pages."""
-    capture = CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
-    for line in ("setup", f"ingest --input {capture} --warehouse w", "export --warehouse w --output log.jsonl.gz"):
+    for line in ("setup", f"ingest --input {CAPTURE} --warehouse w", "export --warehouse w --output log.jsonl.gz"):
         done = start(bin_dir, *line.split(), cwd=tmp_path)
         assert done.returncode == 0, (line, done.stdout, done.stderr)
 

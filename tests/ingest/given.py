@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import gzip
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from jobs.ingest.sources import Ingested
 from jobs.store.warehouse import Warehouse
 from schemas import bronze
 from tests.pcap import capture, records
+from tests.places import CAPTURE
 
 Line = dict[str, Any]
 NAMESRV = "10.0.0.1:9876"
@@ -21,7 +23,6 @@ FIRST = dt.date(2026, 1, 2)
 START_MS = 1_767_312_000_000  # its midnight
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000
 DAY = dt.timedelta(days=1)
-CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 BEAT: Line = {"kind": "heartbeat", "code": 904, "cluster_name": "C", "broker_addr": "10.0.0.97:10911"}
 TABLES = {table.name: table for table in bronze.TABLES}
 EVENTS_AND_ANSWERS = (
@@ -30,18 +31,17 @@ EVENTS_AND_ANSWERS = (
 )
 
 
-def broker(name: str, topics: str, counter: int) -> Line:
-    """Return a registration of a master, with topics named by letters."""
+def registration(name: str | None, addr: str | None, topics: Iterable[str], counter: int = 1, **more: object) -> Line:
+    """Return a registration of a master. `more`: further fields of the line."""
     configs = [{"topic": topic, "read_queue_nums": 8, "write_queue_nums": 8, "perm": 6} for topic in topics]
-    return {
-        "kind": "registration",
-        "cluster_name": "C",
-        "broker_name": f"broker-{name}",
-        "broker_addr": f"10.0.0.{ord(name)}:10911",
-        "broker_id": 0,
-        "data_version": {"timestamp": START_MS, "counter": counter},
-        "topics": configs,
-    }
+    broker = {"cluster_name": "C", "broker_name": name, "broker_addr": addr, "broker_id": 0}
+    version = {"data_version": {"timestamp": START_MS, "counter": counter}}
+    return {"kind": "registration", **broker, **version, "topics": configs, **more}
+
+
+def broker(name: str, topics: str, counter: int) -> Line:
+    """Return the same of a broker that a letter names, with topics named by letters."""
+    return registration(f"broker-{name}", f"10.0.0.{ord(name)}:10911", topics, counter)
 
 
 def at(hours: float, said: Line) -> Line:
@@ -67,8 +67,8 @@ def piece(path: Path, first: int, last: int) -> Path:
     return path
 
 
-def warehouse_at(path: Path, run_id: str, conf: PipelineConf | None = None) -> Warehouse:
-    """Return a warehouse for one run."""
+def warehouse_at(path: Path, run_id: str = "look", conf: PipelineConf | None = None) -> Warehouse:
+    """Return a warehouse for one run, or to look at."""
     return Warehouse(str(path), conf or PipelineConf(), run_id, dt.datetime.now(dt.timezone.utc))
 
 
@@ -81,7 +81,7 @@ def read_in(warehouse: Path, *paths: Path, conf: PipelineConf | None = None) -> 
 
 def stored(warehouse: Path, table: str, *columns: str) -> list[tuple[Any, ...]]:
     """Return columns of a bronze table, as the next run sees them, in order."""
-    rows = warehouse_at(warehouse, "look").rows(TABLES[table], columns=columns)
+    rows = warehouse_at(warehouse).rows(TABLES[table], columns=columns)
     return sorted(zip(*rows.to_pydict().values(), strict=True))
 
 

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +25,7 @@ from jobs.ingest.staging import Collector, Run, write_staged
 from namesrv_wire.packets.segments import read_segments
 from schemas import bronze
 from schemas.bronze import BROKEN_RULE
-from tests.ingest.given import (
-    BEAT,
-    CAPTURE,
-    FIRST,
-    TABLES,
-    Line,
-    at,
-    broker,
-    piece,
-    read_in,
-    stored,
-    warehouse_at,
-    write,
-)
+from tests.ingest.given import BEAT, FIRST, TABLES, Line, at, broker, piece, read_in, stored, warehouse_at, write
 
 BROKER = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "10.0.0.2:10911"}
 CHANNEL = {"channel_id": "10.0.0.2:40000#1767323000000000000"}
@@ -230,25 +216,6 @@ def test_a_run_that_dies_before_it_notes_its_file_leaves_nothing(tmp_path: Path,
     states = [stored(tmp_path / name, "open_streams", "namesrv_addr", "last_time") for name in ("w", "whole")]
     assert states[0] == states[1]
     assert {run for (run,) in stored(tmp_path / "w", "route_observations", "ingest_run")} == {"0", "again"}
-
-
-@pytest.mark.slow
-def test_a_capture_keeps_the_law_of_conservation_in_any_pieces(tmp_path: Path) -> None:
-    """Read whole or in pieces that cut connections and answers apart, the same events are there, but for where they were read."""
-    # Between packets 546 and 547 the name server takes its time for a registration.
-    cuts = [0, 547, 9_001, 20_000, 40_000]
-    for first, last in pairwise(cuts):
-        read_in(tmp_path / "w", piece(tmp_path / f"{first}.pcap", first, last))
-    whole = read_in(tmp_path / "whole", CAPTURE)
-    assert (whole.frames, whole.events, whole.observations, whole.duplicates) == (28_021, 142, 13_877, 0)
-    for table in bronze.RECORDED_TABLES:
-        said = [name for name in table.column_names if name not in ("ingest_run", "source_file", "source_offset")]
-        rows = [
-            sorted(map(repr, warehouse_at(tmp_path / name, "look").rows(table, columns=said).to_pylist()))
-            for name in ("w", "whole")
-        ]
-        assert rows[0] == rows[1], table.name
-    assert not (tmp_path / "w" / "_staging" / "0").exists()
 
 
 def test_beats_of_a_run_lie_in_the_order_in_which_they_are_read(tmp_path: Path) -> None:

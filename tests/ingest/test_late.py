@@ -17,7 +17,6 @@ from namesrv_wire.packets.segments import read_capture
 from namesrv_wire.servers.transcript import Transcript
 from tests.ingest.given import (
     BEAT,
-    CAPTURE,
     DAY,
     DAY_MS,
     FIRST,
@@ -31,6 +30,7 @@ from tests.ingest.given import (
     stored,
     write,
 )
+from tests.places import CAPTURE
 
 
 @pytest.mark.slow

@@ -15,8 +15,9 @@ import pytest
 from jobs.ingest.series import Bearing
 from namesrv_wire.logs.log_file import Block, read_blocks
 from schemas import bronze
-from tests.ingest.given import BEAT, CAPTURE, at, content, piece, read_in, stored, write
+from tests.ingest.given import BEAT, at, content, piece, read_in, stored, write
 from tests.ingest.test_networks import written
+from tests.places import CAPTURE
 from tests.wire.forge import MS_NS, SECOND_NS, Talk, merged
 
 pytestmark = pytest.mark.slow

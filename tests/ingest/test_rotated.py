@@ -14,7 +14,8 @@ from jobs.ingest.ingest import ingest
 from jobs.ingest.sources import Ingested
 from tests.examples import more
 from tests.ingest.given import content, warehouse_at
-from tests.wire.test_segments import HEAD, WHOLE
+from tests.pcap import capture
+from tests.wire.test_segments import DATA, WHOLE
 
 pytestmark = pytest.mark.slow
 
@@ -32,9 +33,8 @@ class One(NamedTuple):
 def one(tmp_path_factory: pytest.TempPathFactory) -> One:
     """Read the bundled capture in one file, by one task."""
     folder = tmp_path_factory.mktemp("one")
-    whole = folder / "whole.pcap"
-    whole.write_bytes(HEAD + b"".join(WHOLE))
-    return One(ingest(warehouse_at(folder / "w", "run"), [str(whole)]), content(folder / "w"))
+    (folder / "whole.pcap").write_bytes(DATA)
+    return One(ingest(warehouse_at(folder / "w", "run"), [str(folder / "whole.pcap")]), content(folder / "w"))
 
 
 def rotated(folder: Path, seed: int, files: int = _FILES) -> list[Path]:
@@ -45,7 +45,7 @@ def rotated(folder: Path, seed: int, files: int = _FILES) -> list[Path]:
     paths = []
     for name, (first, last) in zip(names, itertools.pairwise(cuts), strict=True):
         paths.append(folder / f"{name:02}.pcap")
-        data = HEAD + b"".join(WHOLE[first:last])
+        data = capture(DATA, WHOLE[first:last])
         paths[-1].write_bytes(gzip.compress(data) if rng.random() < 0.5 else data)
     rng.shuffle(paths)
     return paths
@@ -68,18 +68,14 @@ def test_files_of_a_night_in_any_order_are_one_capture(tmp_path: Path, one: One,
 def test_packets_out_of_order_from_one_file_to_the_next_are_put_in_order(tmp_path: Path, one: One) -> None:
     """What the name server receives is late by up to 40 ms, also across the end of a file: all is as in order of time."""
     rng = random.Random(7)
-    times = [
-        int.from_bytes(packet[:4], "little") * 1_000_000 + int.from_bytes(packet[4:8], "little") for packet in WHOLE
-    ]
-    late = [
-        of + rng.randrange(40_000) * (packet[52:54] == b"\x26\x94") for of, packet in zip(times, WHOLE, strict=True)
-    ]
+    times = [packet.time_us for packet in WHOLE]
+    late = [packet.time_us + rng.randrange(40_000) * (packet.frame[36:38] == b"\x26\x94") for packet in WHOLE]
     order = sorted(range(len(WHOLE)), key=late.__getitem__)
     packets, latest = [WHOLE[at] for at in order], list(itertools.accumulate((times[at] for at in order), max))
     seams = [at for at in range(1, len(order)) if times[order[at]] < latest[at - 1]]
     cuts = [0, *sorted(rng.sample(seams, _FILES - 1)), len(WHOLE)]
     for number, (first, last) in enumerate(itertools.pairwise(cuts)):
-        (tmp_path / f"{number:02}.pcap").write_bytes(HEAD + b"".join(packets[first:last]))
+        (tmp_path / f"{number:02}.pcap").write_bytes(capture(DATA, packets[first:last]))
     read = ingest(warehouse_at(tmp_path / "w", "run"), [str(path) for path in tmp_path.glob("*.pcap")])
     assert (read.unaccounted, read.errors, read.frames, read.packets) == (0, [], one.read.frames, one.read.packets)
     assert content(tmp_path / "w") == one.content

@@ -18,8 +18,10 @@ from jobs.conf import PipelineConf
 from jobs.ingest.ingest import ingest
 from jobs.night import gate
 from jobs.night.nightly import Summary
-from tests.night.nights import ANSWERS, CAPTURE, Capture, Nights, counted, night, warehouse_at
+from tests.ingest.given import warehouse_at
+from tests.night.nights import ANSWERS, Capture, Nights, counted, night
 from tests.night.three_days import DAYS, FOURTH, LOGS, beat, write_log
+from tests.places import CAPTURE, recorded
 
 T = TypeVar("T")
 
@@ -59,11 +61,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Capture:
 
 @pytest.fixture(scope="session")
 def v5_lifecycle(tmp_path_factory: pytest.TempPathFactory) -> Capture:
-    """Return a warehouse that holds a capture of 5.4.0, from the folder that NAMESRV_CAPTURES names."""
+    """Return a warehouse that holds a capture of 5.4.0, of a real cluster."""
 
     def v5_capture(folder: Path) -> Capture:
-        file = Path(os.environ["NAMESRV_CAPTURES"], "v5-lifecycle", "capture.pcap.gz")
-        return Capture(folder / "w", night(folder / "w", file, conf=PipelineConf(join_addresses=True)))
+        return Capture(
+            folder / "w",
+            night(folder / "w", recorded("v5-lifecycle/capture.pcap.gz"), conf=PipelineConf(join_addresses=True)),
+        )
 
     return made_once(tmp_path_factory, v5_capture)
 

@@ -29,16 +29,16 @@ from jobs.night.judging import JudgedTogether
 from jobs.night.nightly import Asked, Summary
 from jobs.passes import InProcess, Passes
 from jobs.store.files import read_files
-from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
+from jobs.store.warehouse import WRITTEN_TABLES
 from namesrv_day.arrow.digest import Digest, slices_of, sum_of
 from namesrv_day.arrow.rows import rows_of
 from namesrv_day.gate.rules import Measurement
 from schemas import gold
 from schemas.table import Table
+from tests.ingest.given import warehouse_at
 from tests.pcap import stretch
+from tests.places import CAPTURE
 
-CHECKOUT = Path(__file__).parents[2]
-CAPTURE = CHECKOUT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 FRAMES, ANSWERS = 28_021, 13_877
 Row = dict[str, Any]
 _numbers = itertools.count()
@@ -80,11 +80,6 @@ def capture_in_two(seconds: int, end_s: int = 900) -> tuple[bytes, bytes]:
     """Return the first `seconds` of the bundled capture and what comes behind until `end_s`, as two captures."""
     data = gzip.decompress(CAPTURE.read_bytes())
     return stretch(data, 0, seconds), stretch(data, seconds, end_s)
-
-
-def warehouse_at(warehouse: Path, run_id: str = "look", conf: PipelineConf | None = None) -> Warehouse:
-    """Return a warehouse for one run, or to look at."""
-    return Warehouse(str(warehouse), conf or PipelineConf(), run_id, dt.datetime.now(dt.timezone.utc))
 
 
 def night(

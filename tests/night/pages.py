@@ -13,7 +13,9 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.night.nights import CAPTURE, CHECKOUT, Capture, night
+from jobs.session import BRIEF
+from tests.night.nights import Capture, night
+from tests.places import CAPTURE, CHECKOUT
 from tests.wire.test_namesrv_log import FOURS
 
 PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (CHECKOUT / "docs").glob("*.md")))
@@ -141,6 +143,12 @@ def user_folder(folder: Path, page: str, whole: Capture) -> Path:
     return folder
 
 
+def shell(**more: str) -> dict[str, str]:
+    """Return what a user's shell has; a JVM that lasts for a test compiles quickly, not for speed."""
+    options = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {BRIEF}"
+    return {**os.environ, "NAMESRV_VENV": sys.prefix, "SPARK_SUBMIT_OPTS": options, **more}
+
+
 def typed(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:
     """Run the lines of a block by a shell that stops at the first that fails; standard input is a pipe that stays open.
 
@@ -161,12 +169,7 @@ def typed(block: Block, folder: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["bash", "-euc", lines],
             cwd=folder,
-            env={
-                **os.environ,
-                "NAMESRV_VENV": sys.prefix,
-                "PATH": path,
-                **({"NAMESRV_DRY_RUN": "1"} if block.is_for_a_cluster else {}),
-            },
+            env=shell(PATH=path, **({"NAMESRV_DRY_RUN": "1"} if block.is_for_a_cluster else {})),
             stdin=reading,
             capture_output=True,
             text=True,

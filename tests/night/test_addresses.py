@@ -11,9 +11,9 @@ from jobs.cli.commands import export
 from jobs.conf import NamesrvConf, PipelineConf
 from jobs.night.nightly import Summary
 from schemas import bronze, gold
-from tests.ingest.given import write
+from tests.ingest.given import warehouse_at, write
 from tests.night.content import content_of
-from tests.night.nights import Capture, night, restatements, rows, warehouse_at
+from tests.night.nights import Capture, night, restatements, rows
 from tests.night.worlds import (
     BALANCER,
     FIRST,

@@ -28,8 +28,8 @@ from jobs.cli.views import register_views
 from jobs.errors import EXIT_OK, EXIT_USAGE
 from schemas import asked, bronze, gold
 from tests.html_page import Page
-from tests.ingest.given import Line, at, broker, write
-from tests.night.nights import night, rows, warehouse_at
+from tests.ingest.given import Line, at, broker, warehouse_at, write
+from tests.night.nights import night, rows
 from tests.night.test_library import with_client
 from tests.report.test_report import CHROMIUM, browsed
 

@@ -13,7 +13,8 @@ import pytest
 from pyspark import cloudpickle
 
 from jobs.passes import InProcess
-from tests.night.nights import CHECKOUT, Nights, night
+from tests.night.nights import Nights, night
+from tests.places import CHECKOUT
 
 pytestmark = pytest.mark.slow
 

@@ -20,7 +20,8 @@ from jobs.__main__ import main
 from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_UNPUBLISHED, EXIT_USAGE
 from schemas import gold
 from schemas.queries import queries
-from tests.night.nights import CAPTURE, Capture, Nights, rows
+from tests.night.nights import Capture, Nights, rows
+from tests.places import CAPTURE
 
 pytestmark = pytest.mark.slow
 

@@ -29,8 +29,10 @@ from namesrv_day.arrow.rows import with_columns
 from namesrv_day.audit.content import rows_of_table
 from namesrv_day.verify.verify import verdicts
 from schemas import bronze, gold
-from tests.night.nights import CAPTURE, CHECKOUT, Capture, Nights, audited, night, silent, warehouse_at
-from tests.night.three_days import DAYS, LOGS, NAMESRV, write_log
+from tests.ingest.given import NAMESRV, warehouse_at
+from tests.night.nights import Capture, Nights, audited, night, silent
+from tests.night.three_days import DAYS, LOGS, write_log
+from tests.places import CAPTURE, CHECKOUT
 
 SERVER = "127.0.0.1:9876"
 TIMES = ["08:55:40", "08:57:12.345678", "08:58:00", "09:00:01.5", "09:03:00", "09:05:59.9"]

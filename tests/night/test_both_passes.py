@@ -15,7 +15,8 @@ from pyspark.sql import SparkSession
 
 from jobs.passes import InProcess, OnSpark, Passes, Processes, tell
 from tests.examples import more
-from tests.night.nights import night, warehouse_at
+from tests.ingest.given import warehouse_at
+from tests.night.nights import night
 from tools.fleet.fleet import Fleet
 from tools.fleet.simulate import simulate
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,8 @@ from schemas import gold
 from tests.night.content import EXPECTED, content_of
 from tests.night.nights import Capture, night
 from tests.pcap import stretch
+from tests.places import recorded
 
-VARIABLE = "NAMESRV_CAPTURES"
-"""Names the folder of the captures that are too large to be part of this repository."""
 FILES = {
     "network": "network/host.pcap.gz",
     "v5-acting-master": "v5-acting-master/capture.pcap.gz",
@@ -57,7 +55,7 @@ def test_other_captures_give_what_they_gave(name: str, request: pytest.FixtureRe
 
     Every recorded answer, asked of a registry that is rebuilt from the published tables, compares as was published.
     """
-    file, path = file_of(name), tmp_path / "w"
+    file, path = recorded(FILES[name]), tmp_path / "w"
     if name == "v5-lifecycle":
         path = request.getfixturevalue("v5_lifecycle").path
     else:
@@ -72,19 +70,12 @@ def test_other_captures_give_what_they_gave(name: str, request: pytest.FixtureRe
 @pytest.mark.slow
 def test_another_process_before_the_day_changes_no_route(tmp_path: Path) -> None:
     """A connection that another process had accepted before: its settings are not those of the one that ran the whole day."""
-    both = file_of("v5-acting-master").parents[2] / "cases" / "two_processes.pcap.gz"
+    both = recorded("").parent / "cases" / "two_processes.pcap.gz"
     if not both.exists():
         pytest.skip(f"not in this repository: {both.name}")
     night(tmp_path / "w", both)
     found, alone = content_of(tmp_path / "w"), expected("v5-acting-master")
     assert [name for name in (gold.ROUTE_CHANGES.name, gold.ORPHANED_TOPICS.name) if found[name] != alone[name]] == []
-
-
-def file_of(name: str) -> Path:
-    """Return a capture; skip the test where it is not at hand."""
-    if VARIABLE not in os.environ:
-        pytest.skip(f"not in this repository: {VARIABLE} names the folder that has {FILES[name]}")
-    return Path(os.environ[VARIABLE]) / FILES[name]
 
 
 @pytest.mark.slow
@@ -99,7 +90,7 @@ def test_a_hole_that_hides_a_life_makes_no_answer_wrong(
 
     Where the file before ends in damage, and where it just ends, and connections show that something is missing.
     """
-    data = gzip.decompress(file_of("v5-two-namesrv").read_bytes())
+    data = gzip.decompress(recorded(FILES["v5-two-namesrv"]).read_bytes())
     files = [tmp_path / "a.pcap", tmp_path / "b.pcap"]
     files[0].write_bytes(stretch(data, 0, since_s) + damage)
     files[1].write_bytes(stretch(data, until_s, 900))

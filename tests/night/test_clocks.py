@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 from bisect import bisect
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,13 +12,12 @@ import pytest
 from jobs.night.nightly import Summary
 from schemas import gold
 from tests import pcap
-from tests.night.nights import ANSWERS, CAPTURE, night, rows
+from tests.night.nights import ANSWERS, night, rows
 from tests.night.three_days import DAYS, LOGS, MONTH_MS, beat, registration, write_log
 from tests.pcap import Record, records
+from tests.places import CAPTURE, recorded
 
 pytestmark = pytest.mark.slow
-
-VARIABLE = "NAMESRV_CAPTURES"
 
 
 def stepped(
@@ -99,8 +97,7 @@ def test_a_log_in_the_order_of_its_positions_may_have_times_that_run_back(tmp_pa
     assert left["last_update_time"] == left["valid_to"] > left["valid_from"]
 
 
-@pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} names no folder of captures")
 def test_a_step_back_where_a_server_starts_and_all_connections_end_later_is_told(tmp_path: Path) -> None:
     """The file recorded first is read last: its connections are those with which the other one began, long forgotten."""
-    capture = Path(os.environ[VARIABLE]) / "v5-two-namesrv" / "capture.pcap.gz"
+    capture = recorded("v5-two-namesrv/capture.pcap.gz")
     assert is_told(night(tmp_path / "w", *stepped(tmp_path, [11_600], [3_600], capture=capture)))

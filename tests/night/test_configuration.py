@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
 
 from schemas import bronze, gold
 from tests.compare_gold import tables_of
-from tests.night.nights import CAPTURE, night, rows
+from tests.night.nights import capture_in_two, night, rows
 from tests.wire.forge import request, response
 from tests.wire.strangers import asking, with_strangers
 
@@ -36,7 +37,9 @@ def test_answers_about_the_configuration_leave_no_secrets(tmp_path: Path) -> Non
         _told("kvConfigPath=/s3cr3t\n", 3, 16),
         _shown(BODY.replace("geheim", "s3cr3t"), 4),
     )
-    with_strangers(CAPTURE, tmp_path / "asked.pcap", [("127.0.0.1:9876", 407)], [30.3], ["asked"], {"asked": asked})
+    source = tmp_path / "two-minutes.pcap.gz"
+    source.write_bytes(gzip.compress(capture_in_two(120)[0], 1))
+    with_strangers(source, tmp_path / "asked.pcap", [("127.0.0.1:9876", 407)], [30.3], ["asked"], {"asked": asked})
     said = night(tmp_path / "w", tmp_path / "asked.pcap")
     assert "get_namesrv_config" not in said.verify["others"], "what it shows is held against nothing"
     found = [row for row in rows(tmp_path / "w", gold.NAMESRV_SETTINGS) if row["setting"] == "order_message_enable"]

@@ -20,8 +20,9 @@ from jobs.errors import EXIT_MISSING_DAY, EXIT_OK, EXIT_USAGE, NotRecordedError
 from jobs.store.coverage import covered_of, span_rows
 from schemas.dialect import duckdb_queries
 from tests.cli.rows import recorded_day
+from tests.ingest.given import NAMESRV
 from tests.night.nights import night
-from tests.night.three_days import DAYS, LOGS, NAMESRV, beat, registration, write_log
+from tests.night.three_days import DAYS, LOGS, beat, registration, write_log
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,8 @@ from jobs.store.published import HISTORY, LAST_RUN
 from jobs.store.warehouse import DATA_TABLES
 from schemas import bronze, gold
 from tests.boundaries import at_steps
-from tests.night.nights import Nights, night, restatements, rows, topics, warehouse_at
+from tests.ingest.given import warehouse_at
+from tests.night.nights import Nights, night, restatements, rows, topics
 from tests.night.stock import run_of
 from tests.night.three_days import DAYS, MONTH_MS, registration, write_log
 

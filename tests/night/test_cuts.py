@@ -10,8 +10,8 @@ import pytest
 
 from jobs.store.check import check
 from tests.examples import more
-from tests.ingest.given import DAY_MS, HOUR_MS, START_MS, Line, write
-from tests.night.nights import night, warehouse_at
+from tests.ingest.given import DAY_MS, HOUR_MS, START_MS, Line, registration, warehouse_at, write
+from tests.night.nights import night
 
 pytestmark = pytest.mark.slow
 
@@ -74,7 +74,6 @@ def _broker(dice: random.Random, number: int, begin: float) -> list[tuple[float,
     topics, counter, hours = "TU", 1, begin + dice.uniform(0, 24)
     while hours < 24 * DAYS:
         happens = dice.random()
-        queues = [{"topic": topic, "read_queue_nums": 8, "write_queue_nums": 8, "perm": 6} for topic in topics]
         broker = {"cluster_name": "C", "broker_name": name, "broker_addr": addr, "broker_id": 0}
         known = {**broker, "channel_id": channel_id, "data_version": {"timestamp": START_MS, "counter": counter}}
         if happens < 0.1:
@@ -84,9 +83,9 @@ def _broker(dice: random.Random, number: int, begin: float) -> list[tuple[float,
         elif happens < 0.5 and found:
             found.append((hours, {"kind": "heartbeat", "code": 322, "response_code": 0, **known}))
         else:
+            more = {"channel_id": channel_id, "heartbeat_timeout_ms": lease_ms, "response_code": 0}
+            found.append((hours, registration(name, addr, topics, counter, **more)))
             topics, counter = dice.choice(((topics, counter), ("TUV", counter + 1), ("UV", counter + 1)))
-            more = {"topics": queues, "heartbeat_timeout_ms": lease_ms, "response_code": 0}
-            found.append((hours, {"kind": "registration", **known, **more}))
         hours += dice.choice((0.02, 0.02, 0.05, 3, 11, 26)) * dice.uniform(0.7, 1.3)
     return found
 

@@ -23,7 +23,8 @@ from jobs.store.places import table_path
 from jobs.store.published import LAST_RUN
 from schemas import bronze, gold
 from schemas.table import Table
-from tests.night.nights import Nights, heads, night, warehouse_at
+from tests.ingest.given import warehouse_at
+from tests.night.nights import Nights, heads, night
 from tests.night.three_days import DAYS, beat, write_log
 
 QUEUES, CONFIGS, SOURCES = gold.TOPIC_QUEUE_HISTORY, bronze.TOPIC_CONFIGS_TABLE, bronze.SOURCES

@@ -16,7 +16,7 @@ from jobs.cli.views import VERIFIED, Views, register_views
 from jobs.errors import LedgerBehindError, TamperedError, UsageError
 from jobs.store.places import table_path
 from schemas import gold
-from tests.night.nights import warehouse_at
+from tests.ingest.given import warehouse_at
 from tests.night.test_damage import QUEUES, data_of, log_of, rewrite, tear
 from tests.night.three_days import DAYS
 

@@ -21,8 +21,8 @@ from schemas import asked
 from schemas.findings import CATALOGUE
 from schemas.queries import queries
 from tests.night.nights import Capture
+from tests.places import CHECKOUT
 
-CHECKOUT = Path(__file__).resolve().parents[2]
 DASHBOARD: dict[str, Any] = json.loads((CHECKOUT / "examples/grafana/namesrv-history.json").read_text())
 RULES = YAML(typ="safe").load(CHECKOUT / "examples/prometheus/namesrv-history.rules.yml")["groups"][0]["rules"]
 PAGE = (CHECKOUT / "docs/findings.md").read_text()

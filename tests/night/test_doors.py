@@ -25,8 +25,9 @@ from jobs.store.files import digests_of
 from jobs.store.places import table_path
 from schemas import asked, bronze, gold
 from schemas.table import Table
-from tests.night.nights import Nights, night, rows, warehouse_at
-from tests.night.three_days import DAYS, NAMESRV
+from tests.ingest.given import NAMESRV, warehouse_at
+from tests.night.nights import Nights, night, rows
+from tests.night.three_days import DAYS
 
 AT = dt.datetime.combine(DAYS[-1], dt.time(11), dt.timezone.utc)
 END = "9999-12-31T23:59:59.999999Z"
@@ -156,8 +157,6 @@ def test_a_statement_may_have_so_much_memory(nights: Nights, capsys: pytest.Capt
         ["ask", "sql", "SELECT 1", "--memory", "9" * 20],
         ["maintain", "--dry-run", "--retain-days", "9" * 20],
         ["maintain", "--dry-run", "--retain-days", "9999999999"],
-        ["serve", "--port", "65536"],
-        ["simulate", "--start", "2026-01-01", "--days", "9" * 20],
     ],
     ids=lambda words: " ".join(words)[:40],
 )

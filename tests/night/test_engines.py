@@ -26,7 +26,8 @@ from schemas.queries import queries
 from schemas.table import Table
 from schemas.views import stored_tables
 from tests.cli.both import lines
-from tests.night.nights import Capture, warehouse_at
+from tests.ingest.given import warehouse_at
+from tests.night.nights import Capture
 from tests.night.test_queries import given
 
 pytestmark = pytest.mark.slow

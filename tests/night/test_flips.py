@@ -19,7 +19,8 @@ from jobs.store.published import LAST_RUN
 from jobs.store.warehouse import WRITTEN_TABLES
 from schemas import bronze, gold
 from schemas.table import Table
-from tests.night.nights import night, rows, warehouse_at
+from tests.ingest.given import warehouse_at
+from tests.night.nights import night, rows
 from tests.night.three_days import DAYS, beat, write_log
 
 pytestmark = pytest.mark.slow

@@ -13,8 +13,9 @@ import pytest
 from jobs.ask.engine import Answers
 from namesrv_wire.rows import UNTIL_MS
 from schemas import bronze, gold
-from tests.night.nights import ANSWERS, CAPTURE, Capture, audited, night, rows
+from tests.night.nights import ANSWERS, Capture, audited, night, rows
 from tests.pcap import capture, records, stretch
+from tests.places import CAPTURE
 
 pytestmark = pytest.mark.slow
 

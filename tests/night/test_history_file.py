@@ -17,7 +17,8 @@ from schemas import asked, gold
 from schemas.queries import Query, queries
 from schemas.views import statements
 from tests.cli.both import everything, lines
-from tests.night.nights import Capture, Nights, night, topics, warehouse_at
+from tests.ingest.given import warehouse_at
+from tests.night.nights import Capture, Nights, night, topics
 from tests.night.stock import run_of, stock
 from tests.night.test_queries import GIVEN, given
 from tests.night.three_days import DAYS, beat, write_log

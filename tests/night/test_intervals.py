@@ -17,8 +17,8 @@ from jobs.store.check import check
 from jobs.store.maintain import maintain as maintained
 from schemas import gold
 from schemas.table import Table
-from tests.ingest.given import BEAT, DAY, FIRST, Line, at, broker, write
-from tests.night.nights import digests, night, restatements, rows, warehouse_at
+from tests.ingest.given import BEAT, DAY, FIRST, Line, at, broker, warehouse_at, write
+from tests.night.nights import digests, night, restatements, rows
 from tests.night.test_late import IDENTIFIED, LONG, STARTED, in_order
 from tests.slices import on_days
 

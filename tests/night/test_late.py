@@ -15,8 +15,9 @@ from jobs.errors import EXIT_OK
 from jobs.night.nightly import Summary
 from jobs.store.check import check
 from schemas import gold
-from tests.ingest.given import BEAT, DAY, DAY_MS, FIRST, NAMESRV, START_MS, Line, at, broker, write
-from tests.night.nights import audited, night, restatements, rows, warehouse_at
+from tests.ingest import given
+from tests.ingest.given import BEAT, DAY, DAY_MS, FIRST, NAMESRV, START_MS, Line, at, broker, warehouse_at, write
+from tests.night.nights import audited, night, restatements, rows
 
 pytestmark = pytest.mark.slow
 
@@ -170,7 +171,7 @@ def hours(day: int, hours: float, namesrv: str, said: Line) -> Line:
 
 def registration(name: str, addr: str, channel_id: str | None) -> Line:
     """Return a registration; in 4.x its lease is two minutes."""
-    return broker(name, "TU", 1) | {"broker_name": name, "broker_addr": addr, "channel_id": channel_id}
+    return given.registration(name, addr, "TU", channel_id=channel_id)
 
 
 TICKS, HALTS = "10.0.0.4:9876", "10.0.0.3:9876"

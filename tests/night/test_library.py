@@ -21,8 +21,9 @@ from jobs.__main__ import main
 from jobs.cli.output import plain
 from jobs.errors import EXIT_UNPUBLISHED, UsageError
 from schemas.queries import Query, queries
-from tests.night.nights import CHECKOUT, Capture
+from tests.night.nights import Capture
 from tests.night.test_queries import GIVEN
+from tests.places import CHECKOUT
 
 pytestmark = pytest.mark.slow
 TOPIC = ("TopicA", "2026-11-21 08:58")

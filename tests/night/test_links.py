@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 
 from tests.compare_gold import compare, tables_of
-from tests.night.nights import CAPTURE, CHECKOUT, Capture
+from tests.night.nights import Capture
 from tests.pcap import Record, capture, records
+from tests.places import CAPTURE, CHECKOUT
 from tests.wire.wrapped import COMPRESSIONS, WRAPPINGS
 
 pytestmark = pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 from collections import defaultdict
 from pathlib import Path
 
@@ -18,9 +17,9 @@ from schemas.table import Table
 from tests.compare_gold import compare, tables_of
 from tests.ingest.given import piece
 from tests.night.nights import findings_of, night, nightly, rows
+from tests.places import recorded
 from tests.wire.test_namesrv_log import ADDR, FIVES, FOURS
 
-VARIABLE = "NAMESRV_CAPTURES"
 CONF = PipelineConf(log=Told(ADDR, "UTC"))
 OUT_OF_ORDER_US = 1_500_000
 """A log and a capture disagree by less about when something was."""
@@ -179,7 +178,6 @@ SHOWN = (
 )
 
 
-@pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} names no folder of captures")
 @pytest.mark.parametrize(
     ("name", "addr", "known", "begun_and_ended"),
     [
@@ -196,8 +194,7 @@ def test_a_log_agrees_with_the_capture(
     tmp_path: Path,
 ) -> None:
     """Whatever the log's night has, the capture's has at the same time: begun, held and ended. How much that is, docs tell."""
-    folder = Path(os.environ[VARIABLE], name)
-    night(tmp_path / "log", folder / "namesrv.log.gz", conf=PipelineConf(log=Told(addr, "UTC")))
+    night(tmp_path / "log", recorded(f"{name}/namesrv.log.gz"), conf=PipelineConf(log=Told(addr, "UTC")))
     captured: Path = request.getfixturevalue(known).path
     end_us = max(row["valid_from"] for row in rows(captured, gold.TOPIC_QUEUE_HISTORY))
     shown = []

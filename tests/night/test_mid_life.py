@@ -11,8 +11,9 @@ import pytest
 
 from namesrv_core.asking.answers import ROUTE_QUESTIONS
 from schemas import gold
+from tests.ingest.given import Line
 from tests.night.nights import Capture, capture_in_two, findings_of, night, rows
-from tests.night.three_days import DAYS, MONTH_MS, Line, registration, write_log
+from tests.night.three_days import DAYS, MONTH_MS, registration, write_log
 
 pytestmark = pytest.mark.slow
 

@@ -19,8 +19,9 @@ from jobs.store.published import LAYOUT
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.arrow.digest import Slice
 from schemas import bronze, gold
-from tests.night.nights import Nights, digests, heads, night, restatements, rows, topics, warehouse_at
-from tests.night.three_days import DAYS, FOURTH, LOGS, NAMESRV, beat, write_log
+from tests.ingest.given import NAMESRV, warehouse_at
+from tests.night.nights import Nights, digests, heads, night, restatements, rows, topics
+from tests.night.three_days import DAYS, FOURTH, LOGS, beat, write_log
 
 # -- cost and result do not depend on the cut --------------------------------------------------------------------------
 

@@ -29,7 +29,8 @@ from jobs.passes import OnSpark
 from jobs.store import places
 from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_day.arrow.digest import slices_of, sum_of
-from tests.night.nights import capture_in_two, counted, digests, night, silent, warehouse_at
+from tests.ingest.given import warehouse_at
+from tests.night.nights import capture_in_two, counted, digests, night, silent
 
 pytestmark = pytest.mark.slow
 

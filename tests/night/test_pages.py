@@ -13,10 +13,11 @@ import pytest
 
 from jobs.ask.engine import Answers
 from schemas.dialect import duckdb_queries
-from tests.night.nights import CHECKOUT, Capture
+from tests.night.nights import Capture
 from tests.night.pages import BLOCKS, DIFFERENT, FOLLOWED, PAGES, Block, named, plain_blocks, typed, user_folder
 from tests.night.stock import stock
 from tests.pcap import pcap
+from tests.places import CHECKOUT
 from tests.wire.capture_files import PAYLOADS
 from tests.wire.wrapped import WRAPPINGS
 

@@ -9,10 +9,9 @@ import pytest
 from schemas import gold
 from tests.ingest.given import Line, at, broker, write
 from tests.night.nights import Row, night, rows
+from tests.places import CASES
 
 pytestmark = pytest.mark.slow
-
-CASES = Path(__file__).parents[1] / "cases"
 
 
 def refusals(warehouse: Path) -> list[Row]:

@@ -21,7 +21,8 @@ from jobs.store.places import locked, table_path
 from jobs.store.warehouse import DATA_TABLES
 from namesrv_day.arrow.rows import table_of
 from schemas import bronze, gold
-from tests.night.nights import Nights, digests, heads, night, nightly, rows, warehouse_at
+from tests.ingest.given import warehouse_at
+from tests.night.nights import Nights, digests, heads, night, nightly, rows
 from tests.night.three_days import DAYS, FOURTH, LOGS, beat, write_log
 
 AT = "2026-03-03 12:00:00"

@@ -14,12 +14,14 @@ from collections.abc import Iterator
 import pytest
 
 from jobs.ask.engine import Answers
-from jobs.session import ASKING, BRIEF
+from jobs.session import ASKING
 from schemas.dialect import duckdb_queries
 from schemas.table import Table
 from schemas.views import stored_tables
 from tests.conftest import INTERPRETED
-from tests.night.nights import CHECKOUT, Capture
+from tests.night.nights import Capture
+from tests.night.pages import shell
+from tests.places import CHECKOUT
 
 _SECONDS = 900
 _AT = "TIMESTAMP'2026-11-21 09:00:00'"
@@ -50,7 +52,7 @@ def port(whole: Capture, tmp_path_factory: pytest.TempPathFactory) -> Iterator[i
     )
     command = ["bash", "-euc", registering]
     done = subprocess.run(
-        command, cwd=folder, env=_environment(), capture_output=True, text=True, timeout=_SECONDS, check=False
+        command, cwd=folder, env=shell(), capture_output=True, text=True, timeout=_SECONDS, check=False
     )
     assert done.returncode == 0, done.stderr
     assert re.search(r"Registered +\d\d views and functions of .* in database rocketmq", done.stdout)
@@ -59,7 +61,7 @@ def port(whole: Capture, tmp_path_factory: pytest.TempPathFactory) -> Iterator[i
         server = subprocess.Popen(
             ["bash", "-euc", serving.rstrip().replace('\n"$SPARK_HOME', '\nexec "$SPARK_HOME')],
             cwd=folder,
-            env=_environment(),
+            env=shell(),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
@@ -81,15 +83,6 @@ def _listens(port: int) -> bool:
         return tried.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _environment() -> dict[str, str]:
-    """Return what a user's shell has; a JVM that lasts for a test compiles quickly, not for speed."""
-    return {
-        **os.environ,
-        "NAMESRV_VENV": os.environ["VIRTUAL_ENV"],
-        "SPARK_SUBMIT_OPTS": f"{os.environ['SPARK_SUBMIT_OPTS']} {BRIEF}",
-    }
-
-
 def beeline(port: int, *statements: str) -> subprocess.CompletedProcess[str]:
     """Run statements in one session of beeline, planned as `sql` plans what is small; it goes on behind a mistake."""
     asked = [argument for statement in statements for argument in ("-e", statement)]
@@ -97,7 +90,7 @@ def beeline(port: int, *statements: str) -> subprocess.CompletedProcess[str]:
     url = f"jdbc:hive2://127.0.0.1:{port}/rocketmq?{settings}"
     options = ["--outputformat=csv2", "--force=true", "--silent=true", "--nullemptystring=false"]
     command = [f"{os.environ['SPARK_HOME']}/bin/beeline", "-u", url, *options, *asked]
-    environment = {**os.environ, "SPARK_BEELINE_OPTS": _environment()["SPARK_SUBMIT_OPTS"]}
+    environment = {**os.environ, "SPARK_BEELINE_OPTS": shell()["SPARK_SUBMIT_OPTS"]}
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False)
 
 

@@ -10,10 +10,9 @@ from jobs.conf import DEFAULT_CONF, load_conf
 from schemas import gold
 from tests.ingest.given import NAMESRV, Line, at, broker, write
 from tests.night.nights import night, rows
+from tests.places import CASES
 
 pytestmark = pytest.mark.slow
-
-CASES = Path(__file__).parents[1] / "cases"
 
 
 def test_a_prime_slave_of_5_1_0(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from namesrv_core.machine import events
 from schemas import gold
 from schemas.findings import Thresholds
 from schemas.times import day_of
-from tests.ingest.given import DAY, DAY_MS, FIRST, START_MS, Line
+from tests.ingest.given import DAY, DAY_MS, FIRST, START_MS, Line, write
 from tests.night.nights import Capture, night, rows
 from tests.night.server import Server
 
@@ -38,9 +37,7 @@ def server() -> Server:
 
 
 def run(folder: Path, lines: list[Line], name: str) -> Summary:
-    log = folder / f"{name}.jsonl"
-    log.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    said = night(folder / "w", log)
+    said = night(folder / "w", write(folder / f"{name}.jsonl", lines))
     assert (said.status, said.quarantined, said.verify["mismatched"]) == ("published", 0, 0)
     return said
 

@@ -22,12 +22,12 @@ from typing import Any
 import pytest
 
 from schemas import gold
-from tests.ingest.given import START_MS, Line, at, write
+from tests.ingest.given import START_MS, Line, at, registration, write
 from tests.night.nights import Row, findings_of, night, rows
+from tests.places import CASES
 
 pytestmark = pytest.mark.slow
 
-CASES = Path(__file__).parents[1] / "cases"
 EIGHT_MS = START_MS + 8 * 3_600_000
 BLOCKS = Path(__file__).with_name("situations_told.txt").read_text(encoding="utf-8").strip().split("\n\n")
 LASTING = ("BROKER_FLAPPING", "DUAL_MASTER_CLAIM", "GHOST_BROKER", "NS_ABANDONED", "NS_COLD_START", "NS_SPLIT")
@@ -81,19 +81,11 @@ def heard(command: str, told: list[str], version: int, fields: dict[str, Any]) -
         return [{"kind": "observation", **asked, "channel_id": "10.2.0.1:5#1"}]
     more = {name: value for name, value in fields.items() if name not in ("addr", "counter")}
     addr = fields.get("addr", f"10.0.0.{sum(map(ord, told[0])) % 200 + 20}:1")
-    broker: Line = {
-        "cluster_name": "C",
-        "broker_name": told[0],
-        "broker_addr": addr,
-        "broker_id": 0,
-        "response_code": 0,
-    }
     if command == "leave":
+        broker = {"cluster_name": "C", "broker_name": told[0], "broker_addr": addr, "broker_id": 0, "response_code": 0}
         return [{"kind": "unregistration", **broker, **more}]
-    topics = [{"topic": topic, "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6} for topic in told[1]]
-    data_version = {"timestamp": START_MS, "counter": fields.get("counter", 1)}
-    said = {"request_version": version, "data_version": data_version, "topics": topics, "channel_id": f"{addr}#1"}
-    return [{"kind": "registration", **broker, **said, "enable_acting_master": False, **more}]
+    said = {"request_version": version, "response_code": 0, "channel_id": f"{addr}#1", "enable_acting_master": False}
+    return [registration(told[0], addr, told[1], fields.get("counter", 1), **{**said, **more})]
 
 
 def lasts(row: Row) -> tuple[float, float | None]:

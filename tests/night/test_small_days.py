@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from namesrv_day.gate import rules
 from namesrv_day.gate.rules import Measurement
 from schemas import gold
 from tests.day.lives import MIDNIGHT_MS, Line
+from tests.ingest.given import registration, write
 from tests.night.nights import counted, night, rows
 
 pytestmark = pytest.mark.slow
@@ -48,20 +48,9 @@ def _of_one(number: int, day: int) -> Iterator[tuple[int, Line]]:
 
 
 def _registration(number: int, broker: str, beat: int) -> Line:
-    topics = [
-        {"topic": name, "read_queue_nums": 4, "write_queue_nums": 4, "perm": 6} for name in ("Mail", f"T{number}")
-    ]
-    return {
-        "kind": "registration",
-        "request_version": 407,
-        "response_code": 0 if beat else 99,  # an unusual answer breaks a rule that warns
-        "cluster_name": "C",
-        "broker_name": broker,
-        "broker_addr": f"10.0.{number}.{ord(broker)}:10911",
-        "broker_id": 0,
-        "data_version": {"timestamp": MIDNIGHT_MS, "counter": 1},
-        "topics": topics,
-    }
+    said = registration(broker, f"10.0.{number}.{ord(broker)}:10911", ("Mail", f"T{number}"))
+    # an unusual answer breaks a rule that warns
+    return {**said, "request_version": 407, "response_code": 0 if beat else 99}
 
 
 def nights(path: Path, logs: Sequence[Path], width: int) -> tuple[list[Summary], list[set[Measurement]]]:
@@ -89,9 +78,7 @@ def test_what_is_counted_together_is_what_is_counted_of_each(tmp_path: Path, mon
         return measure(*given, **more)
 
     monkeypatch.setattr(judging, "measure", noting)
-    logs = [tmp_path / f"{day}.jsonl" for day in (0, 1)]
-    for day, log in enumerate(logs):
-        log.write_text("".join(json.dumps(line) + "\n" for line in lines(day)), encoding="utf-8")
+    logs = [write(tmp_path / f"{day}.jsonl", [*lines(day)]) for day in (0, 1)]
     said, times = {}, {}
     for width in (1, len(NAMES)):
         asked.clear()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,9 +11,10 @@ import pytest
 
 from schemas import bronze
 from tests.compare_gold import compare, tables_of
-from tests.night.nights import CAPTURE, Capture, night
-from tests.night.test_captures import JOINED, VARIABLE
+from tests.night.nights import Capture, night
+from tests.night.test_captures import JOINED
 from tests.pcap import stretch
+from tests.places import CAPTURE, recorded
 from tests.wire.strangers import ADDRESS, NO_SUCH_TOPIC, strangers, with_strangers
 
 pytestmark = pytest.mark.slow
@@ -65,9 +65,7 @@ def test_strangers_change_nothing_in_the_bundled_capture(whole: Capture, tmp_pat
 
 def test_strangers_change_nothing_in_a_network(tmp_path: Path) -> None:
     """Likewise where a 5.x and a 4.x name server freeze, and brokers are expired by the scan."""
-    if VARIABLE not in os.environ:
-        pytest.skip(f"not in this repository: {VARIABLE} names the folder that has {NETWORK}")
-    source, whole = tmp_path / "clean.pcap.gz", gzip.decompress((Path(os.environ[VARIABLE]) / NETWORK).read_bytes())
+    source, whole = tmp_path / "clean.pcap.gz", gzip.decompress(recorded(NETWORK).read_bytes())
     source.write_bytes(gzip.compress(stretch(whole, 0, UNTIL_S), 1))
     # Who asks a question that is short enough to be recorded whole shows what nobody else does: the server's version.
     kinds = [kind for kind in strangers(493) if "question" not in kind and kind != "proxy"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import gzip
-import os
 import re
 import socket
 import struct
@@ -17,8 +16,9 @@ from jobs.night.nightly import Summary
 from schemas import gold
 from tests import pcap
 from tests.night.nights import night, rows
-from tests.night.test_captures import FILES, VARIABLE
+from tests.night.test_captures import FILES
 from tests.pcap import Record, records
+from tests.places import recorded
 
 pytestmark = pytest.mark.slow
 
@@ -62,10 +62,8 @@ class Whole(NamedTuple):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    if VARIABLE not in os.environ:
-        pytest.skip(f"not in this repository: {VARIABLE} names the folder that has {FILES['network']}")
     folder = tmp_path_factory.mktemp("ticks")
-    capture = over_ipv4(Path(os.environ[VARIABLE]) / FILES["network"], folder / "host.pcap")
+    capture = over_ipv4(recorded(FILES["network"]), folder / "host.pcap")
     return Whole(capture, night(folder / "w", capture), folder / "w")
 
 
@@ -73,8 +71,7 @@ def test_scans_run_when_the_servers_log_says_so(whole: Whole) -> None:
     """Each scan with effect is a tick of the log, each expiry stands there, and none is missing; all answers match."""
     said = whole.said
     assert (said.verify["answers"], said.verify["same_bytes"], said.verify["explained"]) == (8_051, 8_051, {})
-    folder = Path(os.environ[VARIABLE]) / "network"
-    log = gzip.decompress((folder / "namesrv-9876.log.gz").read_bytes()).decode()
+    log = gzip.decompress(recorded("network/namesrv-9876.log.gz").read_bytes()).decode()
     ticks = [at_us(text) for text in _TICK.findall(log)]
     found = rows(whole.warehouse, gold.EVENT_OUTCOMES)
     scans = [row["effect_time"] for row in found if row["operation"] == "scan"]

@@ -16,9 +16,9 @@ from jobs.night.nightly import Summary
 from jobs.store import warehouse
 from namesrv_core import V4_9_7, Namesrv, NamesrvConfig, Question, Registry, answer
 from schemas import bronze, gold
-from tests.ingest.given import Line, at, broker, content, piece, read_in, stored, write
-from tests.night.nights import night, nightly, rows, warehouse_at
-from tests.night.three_days import DAYS, LOGS, NAMESRV, beat, write_log
+from tests.ingest.given import NAMESRV, Line, at, broker, content, piece, read_in, stored, warehouse_at, write
+from tests.night.nights import night, nightly, rows
+from tests.night.three_days import DAYS, LOGS, beat, write_log
 
 Answers = Callable[[int], Path]
 FOUR_YEARS_S = 4 * 365 * 86_400

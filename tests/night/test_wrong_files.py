@@ -22,7 +22,8 @@ from jobs.store.check import check
 from schemas import bronze, gold
 from schemas.rules import RULES
 from schemas.table import Rule
-from tests.night.nights import Capture, Nights, night, nightly, rows, warehouse_at
+from tests.ingest.given import warehouse_at
+from tests.night.nights import Capture, Nights, night, nightly, rows
 from tests.night.three_days import DAYS, FOURTH, MONTH_MS, beat, registration, write_log
 
 BAD = "broker-x"

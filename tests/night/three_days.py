@@ -8,12 +8,10 @@ and midnight.
 from __future__ import annotations
 
 import datetime as dt
-import json
 from pathlib import Path
-from typing import Any
 
-Line = dict[str, Any]
-NAMESRV = "10.0.0.1:9876"
+from tests.ingest.given import NAMESRV, Line, write
+
 DAYS = [dt.date(2026, 3, day) for day in (1, 2, 3)]
 FOURTH = DAYS[-1] + dt.timedelta(days=1)
 HOUR_MS = 3_600_000
@@ -68,7 +66,5 @@ LOGS: list[list[Line]] = [
 
 def write_log(folder: Path, day: dt.date, lines: list[Line], name: str = "") -> Path:
     head = {"schema": "namesrv-event/1", "namesrv_id": NAMESRV}
-    path = folder / f"{day}{name}.jsonl"
     stamped = [{**head, **line, "time": f"{day}T{line['time']}Z"} for line in lines]
-    path.write_text("".join(json.dumps(line) + "\n" for line in stamped), encoding="utf-8")
-    return path
+    return write(folder / f"{day}{name}.jsonl", stamped)

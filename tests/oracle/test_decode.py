@@ -13,7 +13,6 @@ from __future__ import annotations
 import base64
 import json
 import random
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -31,13 +30,9 @@ from namesrv_wire.protocol.requests import KnownFrames
 from namesrv_wire.secrets import is_secret
 from tests.examples import more
 from tests.oracle.jvm import Jvm, JvmUnavailableError, compiled, jars
+from tests.places import toml
 from tests.wire.mutate import mutated_body, mutated_frame, odd_json
 from tests.wire.seeds import forged_frames, real_frames, register_bodies
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 HERE = Path(__file__).parent
 _KNOWN = KnownFrames()
@@ -251,7 +246,7 @@ def _excused(kind: str, release: str, mine: Any, expected: Any) -> set[str]:
 @pytest.mark.jvm
 def test_both_releases_decode_what_we_decode() -> None:
     """On 20,000 mutated frames and bodies: same verdict, same fields; every difference is documented and rare."""
-    documented = tomllib.loads((HERE / "decode_differences.toml").read_text(encoding="utf-8"))
+    documented = toml(HERE / "decode_differences.toml")
     counts: Counter[str] = Counter()
     wrong: list[str] = []
     total = 0

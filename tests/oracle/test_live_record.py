@@ -20,7 +20,7 @@ from namesrv_core.asking.shown import read_json
 from namesrv_wire.protocol.frames import JSON, ROCKETMQ
 from schemas import bronze, gold
 from schemas.table import Table
-from tests.night.nights import CHECKOUT, night, rows
+from tests.night.nights import night, rows
 from tests.night.test_logs import SHOWN
 from tests.oracle.jvm import JvmUnavailableError, fetch_all
 from tests.oracle.live.brokers import RealBroker, mqadmin
@@ -28,6 +28,7 @@ from tests.oracle.live.looks import differences
 from tests.oracle.live.namesrv import NameServer
 from tests.oracle.live.recorder import Recorder
 from tests.oracle.request_makers import CHANNELS, Made, Maker
+from tests.places import CHECKOUT
 from tests.record.recording import Answered, Client, free_port, recording
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]

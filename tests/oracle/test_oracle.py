@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,16 +15,12 @@ from tests.examples import great
 from tests.oracle.__main__ import main
 from tests.oracle.lockstep import compare, difference, explained
 from tests.oracle.oracle import VERSIONS, Oracle
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from tests.places import toml
 
 pytestmark = pytest.mark.jvm
 
 CORE = Path(__file__).resolve().parents[1] / "core"
-KNOWN = tomllib.loads((Path(__file__).parent / "known_differences.toml").read_text())["difference"]
+KNOWN = toml(Path(__file__).parent / "known_differences.toml")["difference"]
 EVENTS = great(20_000)
 SEED = 5_040_907
 

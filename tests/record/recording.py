@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from namesrv_wire.protocol.frames import JSON, ROCKETMQ, Frame, decode_frame
-from tests.night.nights import CHECKOUT
+from tests.places import CHECKOUT
 from tests.wire.forge import binary_header, frame, request
 
 

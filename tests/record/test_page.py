@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from schemas import gold
-from tests.night.nights import CHECKOUT, rows
+from tests.night.nights import rows
 from tests.night.pages import plain_blocks
+from tests.places import CHECKOUT
 from tests.record.recording import Client, free_port
 from tests.record.standin import StandIn
 from tests.wire.forge import BROKER, register_json

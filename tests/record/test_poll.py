@@ -25,7 +25,8 @@ from namesrv_core.machine import events
 from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from schemas import gold
 from schemas.times import instant_us
-from tests.night.nights import CHECKOUT, night, rows
+from tests.night.nights import night, rows
+from tests.places import CHECKOUT
 from tests.record.standin import (
     BROKER,
     CUT,

@@ -26,11 +26,12 @@ from jobs.report.facts import MOST_PACKETS, Facts, Scope, facts_of
 from jobs.report.page import MOST_ROWS, PAGES, report, text, weightiest
 from namesrv_day.gate.rules import measure
 from schemas import bronze, gold
-from tests.cli.rows import event, publish, warehouse_at
-from tests.cli.test_query_situations import UP, A, B, answered, at, live, registration
+from tests.cli.rows import publish, warehouse_at
+from tests.cli.test_query_situations import UP, A, B, answered, registered
 from tests.day.good_rows import frames, good_rows
 from tests.html_page import Page
 from tests.night.nights import Capture
+from tests.rows import NEXT_DAY, event, live
 
 pytestmark = pytest.mark.slow
 
@@ -81,11 +82,11 @@ def test_brokers_at_one_address_are_silent_each_for_itself_and_answers_are_time_
     beats = [("a", minute, second) for minute in range(3) for second in ("00", "30")] + [("b", 0, "10"), ("b", 1, "40")]
     rows = {
         bronze.REGISTRATIONS: [
-            registration(at(f"{name} {minute}:{second}", f"10:0{minute}:{second}"), broker_name=f"broker-{name}")
+            registered(event(f"{name} {minute}:{second}", f"10:0{minute}:{second}"), broker_name=f"broker-{name}")
             for name, minute, second in beats
         ],
-        gold.BROKER_LIVE_HISTORY: [live(UP)],
-        bronze.ROUTE_OBSERVATIONS: [answered(at("asked", "10:30"))],
+        gold.BROKER_LIVE_HISTORY: [live(A, UP, broker_name="broker-a")],
+        bronze.ROUTE_OBSERVATIONS: [answered(event("asked", "10:30"))],
     }
     publish(warehouse_at(tmp_path, "1"), rows)
     start = dt.datetime(2026, 3, 1, tzinfo=UTC)
@@ -96,13 +97,16 @@ def test_brokers_at_one_address_are_silent_each_for_itself_and_answers_are_time_
 
 def test_a_day_is_told_as_it_was_known_when_it_ended(tmp_path: Path) -> None:
     """What closed later goes on, what came later is not there; afterwards the same connection sees all days again."""
-    down = event("down", dt.date(2026, 3, 2), "08:00")
+    down = event("down", "08:00", NEXT_DAY)
     rows = {
         bronze.REGISTRATIONS: [
-            registration(UP),
-            registration(event("again", down[1].date(), "07:00"), day=down[1].date()),
+            registered(UP),
+            registered(event("again", "07:00", NEXT_DAY)),
         ],
-        gold.BROKER_LIVE_HISTORY: [live(UP, down), live(at("other", "09:30"), addr=B, name="broker-b")],
+        gold.BROKER_LIVE_HISTORY: [
+            live(A, UP, down, broker_name="broker-a"),
+            live(B, event("other", "09:30"), broker_name="broker-b"),
+        ],
     }
     publish(warehouse_at(tmp_path, "1"), rows)
     answers, start = Answers(str(tmp_path)), dt.datetime(2026, 3, 1, tzinfo=UTC)
@@ -110,7 +114,7 @@ def test_a_day_is_told_as_it_was_known_when_it_ended(tmp_path: Path) -> None:
         [(row["broker_name"], row["to_time"], row["closed_by"]) for row in facts.stays] + [facts.beats]
         for facts in (facts_of(answers, Scope(begin, begin + ONE_DAY)) for begin in (start, start + ONE_DAY))
     ]
-    gone = (down[1].replace(tzinfo=UTC), "down")
+    gone = (down[1], "down")
     assert ends == [
         [("broker-a", None, None), ("broker-b", None, None), 1],
         [("broker-a", *gone), ("broker-b", None, None), 1],

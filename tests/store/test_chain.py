@@ -31,11 +31,10 @@ from jobs.store.places import table_path
 from jobs.store.published import LAST_RUN
 from namesrv_day.arrow.rows import table_of
 from schemas import gold
+from tests.places import CHECKOUT
 from tests.store.tiny import DAY, EXPIRED, NOW, opened, publish, warehouse_at, write
 from tests.torture.attacks import ATTACKS
 from tests.torture.rewrites import DAYS, KINDS, everywhere, in_place, in_the_ledger, publish_night, published, rewrite
-
-CHECKOUT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(

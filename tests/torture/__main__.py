@@ -24,7 +24,8 @@ from pathlib import Path
 
 from jobs.store.check import check
 from tests.boundaries import nightly_killed_at
-from tests.night.nights import night, warehouse_at
+from tests.ingest.given import warehouse_at
+from tests.night.nights import night
 from tests.store.tiny import linked
 from tests.torture.bugs import bugs
 from tests.torture.disks import disk

@@ -13,12 +13,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import NamedTuple
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-CHECKOUT = Path(__file__).parents[2]
+from tests.places import CHECKOUT, toml
 
 
 class Bug(NamedTuple):
@@ -31,7 +26,7 @@ class Bug(NamedTuple):
     test: str
 
 
-BUGS = [Bug(**bug) for bug in tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))["bug"]]
+BUGS = [Bug(**bug) for bug in toml(Path(__file__).with_suffix(".toml"))["bug"]]
 
 
 @cache

@@ -12,8 +12,9 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
-from tests.cli.standalone import CAPTURE, Cluster, night_on, standalone
+from tests.cli.standalone import Cluster, night_on, standalone
 from tests.night.nights import night
+from tests.places import CAPTURE
 
 TARGETS = ("an executor", "a worker", "the driver")
 

@@ -22,7 +22,8 @@ from unittest import mock
 from jobs.errors import EXIT_DISK_FULL, EXIT_OK
 from jobs.ingest import staging
 from tests.ingest.given import piece
-from tests.night.nights import CHECKOUT, night, nightly
+from tests.night.nights import night, nightly
+from tests.places import CHECKOUT
 from tests.torture.flips import Given, answers, given
 
 PLACES = ("warehouse", "rows of a capture", "temporary files", "Spark's files")

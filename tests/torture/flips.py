@@ -18,7 +18,8 @@ from jobs.errors import JobError
 from jobs.store.check import check
 from jobs.store.maintain import maintain
 from tests.boundaries import at_commits
-from tests.night.nights import night, warehouse_at
+from tests.ingest.given import warehouse_at
+from tests.night.nights import night
 from tests.night.three_days import DAYS, LOGS, MONTH_MS, beat, registration, write_log
 from tests.store.tiny import linked
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from jobs.store.check import check
 from jobs.store.maintain import maintain
-from tests.night.nights import night, warehouse_at
+from tests.ingest.given import warehouse_at
+from tests.night.nights import night
 from tests.night.three_days import MONTH_MS, beat, registration, write_log
 
 FIRST = dt.date(2025, 1, 1)

@@ -15,9 +15,9 @@ from namesrv_wire.packets.capture import Segment
 from namesrv_wire.packets.segments import read_capture
 from namesrv_wire.protocol.frames import decode_frame
 from tests.pcap import Record, capture, enhanced, interface, pcap, section
+from tests.places import CAPTURE
 from tests.wire.forge import binary_header, compressed_body, frame, long_string, register_json, request
 
-CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 FRAMES_5 = Path(__file__).parent / "frames-5.4.0.txt.gz"
 MAPPING = (
     b'{"topic":"T","bname":"b","totalQueues":8,"epoch":3,"dirty":false,"scope":"__global__","currIdMap":{2:0,4:1}}'

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from namesrv_wire.packets.capture import ACK, FIN, RST, SYN
+from tests import pcap
+from tests.pcap import Record
 from tests.wire.forge import register_json, request, response
 from tests.wire.openings import V1
 
@@ -95,12 +97,6 @@ def strangers(version: int) -> dict[str, tuple[Step, ...]]:
     }  # fmt: skip
 
 
-class _Packet(NamedTuple):
-    time_us: int
-    data: bytes
-    length: int
-
-
 def with_strangers(
     capture: Path,
     out: Path,
@@ -116,9 +112,9 @@ def with_strangers(
     there are in all.
     """
     data = gzip.decompress(capture.read_bytes())
-    packets, longest = list(_packets(data)), int.from_bytes(data[16:20], "little")
+    packets, longest = list(pcap.records(data)), int.from_bytes(data[16:20], "little")
     size = _LINK_HEADERS[int.from_bytes(data[20:24], "little")]
-    added: list[_Packet] = []
+    added: list[Record] = []
     number = 0
     for server, version in servers:
         steps, headers = strangers(version) | dict(more or {}), _headers(packets, size, server)
@@ -127,46 +123,33 @@ def with_strangers(
                 number += 1
                 begin_us = packets[0].time_us + int(at * _S) + place * 20 * _MS
                 added += (
-                    _Packet(at_us, (header + ip)[:longest], len(header + ip))
+                    Record(at_us, (header + ip)[:longest], len(header + ip))
                     for at_us, from_server, ip in _connection(steps[kind], server, 1_024 + number, begin_us)
                     for header in headers[from_server]
                 )
     last_us = packets[-1].time_us
     kept = sorted([*packets, *(packet for packet in added if packet.time_us <= last_us)], key=lambda one: one.time_us)
-    with gzip.open(out, "wb", 1) if out.suffix == ".gz" else out.open("wb") as file:
-        file.write(data[:24])
-        for packet in kept:
-            seconds, us = divmod(packet.time_us, _S)
-            file.write(struct.pack("<IIII", seconds, us, len(packet.data), packet.length) + packet.data)
+    content = pcap.capture(data, kept)
+    out.write_bytes(gzip.compress(content, 1) if out.suffix == ".gz" else content)
     return number
-
-
-def _packets(data: bytes) -> Iterator[_Packet]:
-    if data[:4] != b"\xd4\xc3\xb2\xa1":
-        raise ValueError("no classic pcap with microseconds")
-    offset = 24
-    while offset < len(data):
-        seconds, us, kept, length = struct.unpack_from("<IIII", data, offset)
-        yield _Packet(seconds * _S + us, data[offset + 16 : offset + 16 + kept], length)
-        offset += 16 + kept
 
 
 _LINK_HEADERS = {1: 14, 276: 20}
 """Bytes before the IP header: Ethernet, and Linux cooked v2, in which a router sees each packet twice."""
 
 
-def _headers(packets: Sequence[_Packet], size: int, server: str) -> tuple[list[bytes], list[bytes]]:
+def _headers(packets: Sequence[Record], size: int, server: str) -> tuple[list[bytes], list[bytes]]:
     """Return the link headers with which packets of a client are seen on their way to the server, and back."""
     host, port = server.rsplit(":", 1)
     mine = socket.inet_aton(host) + int(port).to_bytes(2, "big")
     found: dict[bytes, tuple[dict[bytes, bytes], dict[bytes, bytes]]] = {}
     for packet in packets:
-        ip = packet.data[size:]
+        ip = packet.frame[size:]
         ends = ip[12:16] + ip[20:22], ip[16:20] + ip[22:24]
         if ip[0] >> 4 == 4 and ip[9] == 6 and mine in ends:
             back = ends[0] == mine
             # The last two bytes of a cooked header are left as they were in memory.
-            found.setdefault(ends[back], ({}, {}))[back].setdefault(packet.data[: size - 2], packet.data[:size])
+            found.setdefault(ends[back], ({}, {}))[back].setdefault(packet.frame[: size - 2], packet.frame[:size])
     there, back_again = max(found.values(), key=lambda seen: len(seen[0]) + len(seen[1]))
     return list(there.values()), list(back_again.values())
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
 from namesrv_wire.packets.capture import Segment
 from namesrv_wire.packets.segments import CaptureStats, read_capture
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
+from tests.places import recorded
 from tests.wire.counted import accounted
 from tests.wire.forge import (
     BROKER,
@@ -27,7 +25,6 @@ from tests.wire.forge import (
     response,
     rows_of,
 )
-from tests.wire.test_sightings import CAPTURES
 
 BEAT = request(904, {"brokerName": "b"}, flag=2)
 
@@ -138,9 +135,7 @@ def test_a_cut_frame_goes_on_in_the_next_capture(cut: int) -> None:
 @pytest.mark.slow
 def test_one_life_seen_by_its_headers() -> None:
     """Two real servers, 160 bytes of each packet: the same ends of the same connections as in the whole capture."""
-    if CAPTURES not in os.environ:
-        pytest.skip(f"not in this repository: {CAPTURES} names the folder that has network/short.pcap.gz")
-    folder = Path(os.environ[CAPTURES]) / "network"
+    folder = recorded("network")
     transcripts, stats = {name: Transcript() for name in ("host", "short")}, CaptureStats()
     ends = {
         name: sorted(

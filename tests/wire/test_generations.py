@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from pathlib import Path
 
 import pytest
 
@@ -12,9 +11,9 @@ from namesrv_wire.packets.segments import CaptureStats, read_capture
 from namesrv_wire.protocol.frames import decode_frame
 from namesrv_wire.protocol.requests import refused_as, request_columns
 from namesrv_wire.servers.transcript import Transcript
+from tests.places import CASES
 from tests.wire.forge import compressed_body, of_table, request
 
-CASES = Path(__file__).parents[1] / "cases"
 BROKER = {"clusterName": "C", "brokerAddr": "a:1", "brokerName": "b", "brokerId": "0", "compressed": "true"}
 V4_9_7, V5_0_0, V5_1_0, V5_4_0 = 407, 413, 433, 493
 

@@ -22,11 +22,11 @@ from namesrv_wire.packets.container import read_records
 from namesrv_wire.packets.links import LeftOut, Peeled, told
 from namesrv_wire.packets.segments import CaptureStats, read_capture, read_segments
 from tests.pcap import block, enhanced, interface, pcap, section
+from tests.places import CAPTURE
 from tests.wire.capture_files import PAYLOADS, V4
 from tests.wire.wrapped import COMPRESSIONS, COOKED, MACS, WRAPPINGS, ethernet, ipv4, ipv6, udp, vxlan
 
 ALL = {**WRAPPINGS, **COOKED}
-CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 
 
 def ip_packets() -> list[bytes]:

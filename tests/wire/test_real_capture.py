@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -14,10 +13,10 @@ from namesrv_wire.packets.segments import CaptureStats, read_capture
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
 from tests.examples import more
+from tests.places import CAPTURE
 from tests.wire.counted import accounted
 from tests.wire.forge import final, of_table
 
-CAPTURE = Path(__file__).parents[2] / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 NAMESRV = "127.0.0.1:9876"
 
 

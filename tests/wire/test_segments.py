@@ -23,19 +23,18 @@ from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.server import Flow, Server
 from namesrv_wire.servers.transcript import Transcript
 from tests.examples import examples, first_quick, more
-from tests.pcap import capture, records
+from tests.pcap import Record, capture, records
+from tests.places import CAPTURE, CHECKOUT
 
-ROOT = Path(__file__).parents[2]
-CAPTURE = ROOT / "examples" / "v4-lifecycle" / "capture.pcap.gz"
 RECORDS = 250
 WAYS = ("plain", "one", "router", "host", "any", "changing")
 PACKETS = 500
 """So many packets from the beginning of each part of the capture, and as many from somewhere in it: hours lie between them."""
 
 
-HEAD = gzip.decompress(CAPTURE.read_bytes())[:24]
-WHOLE = [capture(b"", [record]) for record in records(gzip.decompress(CAPTURE.read_bytes()))]
-"""The records of the bundled capture."""
+DATA = gzip.decompress(CAPTURE.read_bytes())
+WHOLE = list(records(DATA))
+"""The packets of the bundled capture."""
 
 
 @contextmanager
@@ -66,50 +65,42 @@ def outcome(path: Path, *, quick: bool) -> tuple[object, ...]:
     return of, shared, transcript.carry(), transcript.counts, error
 
 
-def cut_short(record: bytes, kept: int) -> bytes:
-    """Return a record of which only the first bytes were captured."""
-    size = min(kept, len(record) - 16)
-    return record[:8] + struct.pack("<I", size) + record[12 : 16 + size]
-
-
-def overlapping(record: bytes, back: int, filler: int) -> bytes:
+def overlapping(packet: Record, back: int, filler: int) -> Record:
     """Return a TCP segment over Ethernet and IPv4 that begins some bytes before its own, with other bytes there."""
-    ip = 16 + 14
-    tcp = ip + (record[ip] & 15) * 4
-    body = tcp + (record[tcp + 12] >> 4) * 4
-    seq = (struct.unpack_from(">I", record, tcp + 4)[0] - back) & 0xFFFFFFFF
-    size = struct.unpack_from(">H", record, ip + 2)[0] + back
-    packet = bytearray(record[:body] + bytes([filler]) * back + record[body:])
-    struct.pack_into(">H", packet, ip + 2, size)
-    struct.pack_into(">I", packet, tcp + 4, seq)
-    struct.pack_into("<II", packet, 8, len(packet) - 16, len(packet) - 16)
-    return bytes(packet)
+    ip = 14
+    tcp = ip + (packet.frame[ip] & 15) * 4
+    body = tcp + (packet.frame[tcp + 12] >> 4) * 4
+    seq = (struct.unpack_from(">I", packet.frame, tcp + 4)[0] - back) & 0xFFFFFFFF
+    size = struct.unpack_from(">H", packet.frame, ip + 2)[0] + back
+    frame = bytearray(packet.frame[:body] + bytes([filler]) * back + packet.frame[body:])
+    struct.pack_into(">H", frame, ip + 2, size)
+    struct.pack_into(">I", frame, tcp + 4, seq)
+    return Record(packet.time_us, bytes(frame), len(frame))
 
 
-def tagged(record: bytes) -> bytes:
+def tagged(packet: Record) -> Record:
     """Return a packet within a VLAN."""
-    packet = bytearray(record[:28] + b"\x81\x00\x00\x05" + record[28:])
-    struct.pack_into("<II", packet, 8, len(packet) - 16, len(packet) - 16)
-    return bytes(packet)
+    frame = packet.frame[:12] + b"\x81\x00\x00\x05" + packet.frame[12:]
+    return Record(packet.time_us, frame, len(frame))
 
 
-def later(record: bytes, seconds: int) -> bytes:
+def later(packet: Record, seconds: int) -> Record:
     """Return a packet of another time."""
-    return struct.pack("<I", struct.unpack_from("<I", record)[0] + seconds) + record[4:]
+    return packet._replace(time_us=packet.time_us + seconds * 1_000_000)
 
 
-def flipped(record: bytes, number: int) -> bytes:
-    """Return a record with one byte of its packet changed."""
-    at = 16 + number * 7 % (len(record) - 16)
-    return record[:at] + bytes([record[at] ^ (1 + number)]) + record[at + 1 :]
+def flipped(packet: Record, number: int) -> Record:
+    """Return a packet with one byte changed."""
+    frame, at = packet.frame, number * 7 % len(packet.frame)
+    return packet._replace(frame=frame[:at] + bytes([frame[at] ^ (1 + number)]) + frame[at + 1 :])
 
 
-ONE: dict[str, Callable[[bytes, int], bytes]] = {
-    "cut": lambda record, number: cut_short(record, 40 + number),
-    "overlap": lambda record, number: overlapping(record, number, number),
-    "tag": lambda record, _: tagged(record),
+ONE: dict[str, Callable[[Record, int], Record]] = {
+    "cut": lambda packet, number: packet._replace(frame=packet.frame[: 40 + number]),
+    "overlap": lambda packet, number: overlapping(packet, number, number),
+    "tag": lambda packet, _: tagged(packet),
     "later": later,
-    "earlier": lambda record, number: later(record, -number),
+    "earlier": lambda packet, number: later(packet, -number),
     "flip": flipped,
 }
 CHANGES = st.lists(
@@ -120,24 +111,25 @@ CHANGES = st.lists(
 )
 
 
-def changed(found: list[bytes], changes: list[tuple[str, int, int]]) -> list[bytes]:
-    """Return records with things done to them that networks, clocks and strangers do."""
+def changed(packets: list[Record], changes: list[tuple[str, int, int]]) -> list[Record]:
+    """Return packets with things done to them that networks, clocks and strangers do."""
+    found = [[packet] for packet in packets]
     for what, at, number in changes:
-        record = found[at]
-        if not record:
+        if not found[at]:
             continue
         if what == "lose":
-            found[at] = b""
+            found[at] = []
         elif what == "copy":
-            found[at] = record + record
+            found[at] = found[at] * 2
         elif what == "late copy":
-            found[min(at + number, len(found) - 1)] += record
+            behind = min(at + number, len(found) - 1)
+            found[behind] = found[behind] + found[at]
         elif what == "swap":
             other = min(at + 1 + number % 5, len(found) - 1)
             found[at], found[other] = found[other], found[at]
-        elif len(record) == 16 + struct.unpack_from("<I", record, 8)[0]:
-            found[at] = ONE[what](record, number)
-    return found
+        elif len(found[at]) == 1:
+            found[at] = [ONE[what](found[at][0], number)]
+    return [packet for some in found for packet in some]
 
 
 @pytest.mark.slow
@@ -158,7 +150,7 @@ def test_whatever_happened_to_a_capture_both_ways_say_the_same(
     packed: bool,  # noqa: FBT001
 ) -> None:
     """Losses, copies, overlaps, reordering, cut packets, clocks, damage, a torn end: rows, state, counts, errors are equal."""
-    data = HEAD + b"".join(changed(WHOLE[first : first + RECORDS], changes))
+    data = capture(DATA, changed(WHOLE[first : first + RECORDS], changes))
     data = data[: len(data) - torn]
     path = tmp_path / "some.pcap"
     path.write_bytes(gzip.compress(data, 1)[: None if chunk > 64 else -9] if packed else data)
@@ -169,7 +161,7 @@ def test_whatever_happened_to_a_capture_both_ways_say_the_same(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", sorted((ROOT / "examples").rglob("*.pcap*")), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("path", sorted((CHECKOUT / "examples").rglob("*.pcap*")), ids=lambda path: path.parent.name)
 def test_a_real_capture_reads_the_same_both_ways(path: Path) -> None:
     """Rows, state and counts of a whole recording are equal."""
     assert outcome(path, quick=True) == outcome(path, quick=False)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable
-from pathlib import Path
 
 import pytest
 
@@ -13,6 +11,7 @@ from namesrv_wire.packets.capture import INCOMING, OUTGOING, Segment
 from namesrv_wire.packets.segments import read_capture
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
+from tests.places import recorded
 from tests.wire.forge import (
     EPOCH_NS,
     MS_NS,
@@ -27,7 +26,6 @@ from tests.wire.forge import (
     rows_of,
 )
 
-CAPTURES = "NAMESRV_CAPTURES"
 INNER, OUTER = "10.0.0.2:40000", "192.0.2.1:50000"
 """A client as it calls itself, and as the name server knows it."""
 CLIENTS_SIDE, SERVERS_SIDE = 3, 7
@@ -169,9 +167,7 @@ def test_refused_attempts_behind_a_translation_are_one() -> None:
 @pytest.mark.slow
 def test_one_life_seen_by_a_host_and_by_a_router() -> None:
     """Two real servers, brokers behind a translation, 1 % loss: rows of the same content, times apart by some milliseconds."""
-    if CAPTURES not in os.environ:
-        pytest.skip(f"not in this repository: {CAPTURES} names the folder that has network/any.pcap.gz")
-    folder = Path(os.environ[CAPTURES]) / "network"
+    folder = recorded("network")
     host, router = (rows_of(read_capture(folder / f"{name}.pcap.gz"), Transcript()) for name in ("host", "any"))
     assert said(host) == said(router)
     times = [

@@ -17,13 +17,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.places import CHECKOUT
 from tests.wire.fuzz.targets import TARGETS
 
 SECONDS_AN_INPUT = 10
 MEMORY_MB = 1_024
 # Inputs that are read as files: a disk takes longer to make a hundred thousand of them than they take to be read.
 MEMORY = "/dev/shm"
-CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 def main(arguments: list[str]) -> int:
