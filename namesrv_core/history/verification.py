@@ -8,6 +8,7 @@ every later question must be answered with it.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from itertools import accumulate, takewhile
 from typing import NamedTuple
@@ -156,10 +157,10 @@ def chosen(answers: Iterable[Judged]) -> list[Verdict]:
     States before one that an earlier answer has shown are impossible.
     """
     verdicts: list[Verdict] = []
-    showing: list[Verdict] = []
+    # Of the answers that showed changes ahead of their responses: their positions, and the most changes shown until then.
+    showing, most = list[int](), [0]
     for observed, window, verdict_at, further in answers:
-        # Changes made before the question came, as proven by earlier answers that showed them ahead of their responses.
-        proven = max((one.shown for one in showing if one.observed.seq <= observed.request_seq), default=0)
+        proven = most[bisect_right(showing, observed.request_seq)]
         possible = [number for number, verdict in verdict_at.items() if verdict.matched and number >= proven]
         if not possible:
             nominal = verdict_at[window.nominal]._replace(matched=False)
@@ -170,7 +171,8 @@ def chosen(answers: Iterable[Judged]) -> list[Verdict]:
         in_flight = not verdict_at[window.nominal].matched
         verdicts.append(verdict_at[number]._replace(in_flight=in_flight, shown=shown))
         if shown:
-            showing.append(verdicts[-1])
+            showing.append(observed.seq)
+            most.append(max(most[-1], shown))
     return verdicts
 
 
@@ -310,31 +312,35 @@ def _parts(shown: Shown) -> dict[tuple[str, object], object]:
 
 
 class Concerns:
-    """Finds the changes of a timeline that can affect the answer to a question: for many questions with few changes."""
+    """Finds the changes of a timeline that can affect the answer to a question: for many questions with few changes.
+
+    `numbers` of these changes (from 1, in order) by part of the registry that they touch.
+    """
 
     def __init__(self, registry: Registry, timeline: Sequence[StateChange], starts: Sequence[int] = ()) -> None:
         """Parameters as in `verify`, but `registry` is not changed. Cost is linear in the changes of the timeline."""
-        self._every = range(1, len(timeline) + 1)
         started = set(starts)
-        self._restarts = {number for number, change in enumerate(timeline, 1) if change.seq in started}
+        restarts = [number for number, change in enumerate(timeline, 1) if change.seq in started]
+        self.numbers: dict[TablePart, Sequence[int]] = {_RESTARTS: restarts, _ALL: range(1, len(timeline) + 1)}
         self._names = {topic: set(rows.java_keys()) for topic, rows in registry.topic_queue_table.java_items()}
-        self._numbers: dict[TablePart, set[int]] = {}
+        found = defaultdict[TablePart, list[int]](list)
         for number, change in enumerate(timeline, 1):
             for part in {part for one in change.changes for part in parts_changed(one)}:
-                self._numbers.setdefault(part, set()).add(number)
+                found[part].append(number)
             for table, key, _ in change.changes:
                 if table == "topic_queue_table":
                     self._names.setdefault(key[0], set()).add(key[1])
+        self.numbers |= found
 
-    def of(self, question: Question | Event) -> Sequence[int]:
-        """Return the numbers (from 1) of these changes, in order; between two of them the answer stays the same."""
+    def of(self, question: Question | Event) -> list[TablePart]:
+        """Return the changed parts on which an answer depends: between two of their changes the answer stays the same."""
         names = self._names.get(question.subject, ()) if isinstance(question, Question) else ()
         parts = parts_read(question, names)
-        if parts is None:
-            return self._every
-        return sorted(self._restarts.union(*(self._numbers.get(part, ()) for part in parts)))
+        return [part for part in ([_ALL] if parts is None else [_RESTARTS, *parts]) if part in self.numbers]
 
 
+_RESTARTS: TablePart = ("restarts",)
+_ALL: TablePart = ("all",)
 Name = str | None
 
 

@@ -29,6 +29,7 @@ from namesrv_core.history.verification import (
 from namesrv_core.machine.codes import Question, RequestCode
 from namesrv_core.machine.events import Event
 from namesrv_core.machine.instants import EVER, NS_PER_MS, NS_PER_US
+from namesrv_core.machine.past import TablePart
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import REGISTER_FAILED
 from namesrv_core.machine.registry import Registry
@@ -89,8 +90,9 @@ TOLD = ("response_code", "remark", "response_fields", "body")
 """Columns of the answer; the other columns are those of the question."""
 _TOLD = {"response_remark": "remark", "response_body": "body"}
 _UNUSED = (
-    *("namesrv_id", "source_file", "source_offset", "ingest_run", "day", "one_way", "request_version", "compressed"),
-    *("body_bytes", "operation", "queue_datas", "namespace", "config_key", "config_value"),
+    *("namesrv_id", "stated_id", "nth", "source_file", "source_offset", "ingest_run", "day"),
+    *("one_way", "request_version", "compressed", "body_bytes"),
+    *("operation", "queue_datas", "namespace", "config_key", "config_value"),
 )
 
 
@@ -178,7 +180,7 @@ class _Judge:
         self._questions = list(map(_question, rows_of(questions)))
         self._replies = list(map(codec.answer_of, rows_of(replies)))
         self._concerns = Concerns(self._registry(), self._timeline, self._starts)
-        self._effects: dict[int, tuple[Numbers, Numbers]] = {}
+        self._effects: dict[TablePart, tuple[Numbers, Numbers]] = {}
 
     def judged(self) -> pa.Table:
         """Return the verdicts: one for all equal answers (`rows`) between two changes that concern them."""
@@ -236,22 +238,27 @@ class _Judge:
         """
         question_of, versions = self._question_of, np.empty_like(asked)
         of_question = np.split(np.argsort(question_of, kind="stable"), np.cumsum(np.bincount(question_of))[:-1])
-        for number, own in enumerate(of_question):
-            if len(own):
-                effects, arrivals = self._effects_on(number)
-                version = np.searchsorted(effects, told[own])
-                is_alone = np.searchsorted(effects, asked[own], side="right") >= version
-                versions[own] = np.where(is_alone & (arrivals[version] >= told[own]), version, -1)
+        for question, own in zip(self._questions, of_question, strict=True):
+            versions[own] = self._versions_of(question, asked[own], told[own])
         return versions
 
-    def _effects_on(self, question: int) -> tuple[Numbers, Numbers]:
-        """Return the positions of changes that concern a question, and for each the earliest arrival of it or a later one."""
-        if question not in self._effects:
-            changes = [self._timeline[number - 1] for number in self._concerns.of(self._questions[question])]
+    def _versions_of(self, question: Question | Event, asked: Numbers, told: Numbers) -> Numbers:
+        versions, is_near = np.zeros_like(told), np.zeros(len(told), dtype=bool)
+        for part in self._concerns.of(question):
+            effects, arrivals = self._effects_on(part)
+            earlier = np.searchsorted(effects, told)
+            is_near |= (np.searchsorted(effects, asked, side="right") < earlier) | (arrivals[earlier] < told)
+            versions += earlier  # sums are equal only if each number of changes is
+        return np.where(is_near, -1, versions)
+
+    def _effects_on(self, part: TablePart) -> tuple[Numbers, Numbers]:
+        """Return the positions of changes of a part of the registry, and for each the earliest arrival of it or a later one."""
+        if part not in self._effects:
+            changes = [self._timeline[number - 1] for number in self._concerns.numbers[part]]
             arrivals = np.array([*(change.arrival_seq for change in changes), EVER], dtype=np.int64)
             first = np.minimum.accumulate(arrivals[::-1])[::-1]
-            self._effects[question] = np.array([change.seq for change in changes], dtype=np.int64), first
-        return self._effects[question]
+            self._effects[part] = np.array([change.seq for change in changes], dtype=np.int64), first
+        return self._effects[part]
 
     def _life(self, at: Numbers) -> Numbers:
         """Return the number of the name server's configuration at some positions."""

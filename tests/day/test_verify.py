@@ -201,16 +201,22 @@ def test_answers_are_held_against_what_was_held(case: Situation) -> None:
     assert lines + wrong == case.found
 
 
-def test_answers_that_say_the_same_between_changes_are_judged_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A change that does not concern a question parts no answers to it; those that were under way stand for themselves."""
-    judged: list[Observed] = []
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[Observed]:
+    """Return the list to which all answers that are judged are added."""
+    noted: list[Observed] = []
     core = verify.verify  # type: ignore[attr-defined]  # imported there, and replaced here
 
     def noting(*args: Any, **starts: Any) -> list[Verdict]:
-        judged.extend(args[2])
+        noted.extend(args[2])
         return core(*args, **starts)
 
     monkeypatch.setattr(verify, "verify", noting)
+    return noted
+
+
+def test_answers_that_say_the_same_between_changes_are_judged_once(judged: list[Observed]) -> None:
+    """A change that does not concern a question parts no answers to it; those that were under way stand for themselves."""
     server = Server((100, "r", broker("TU")), (500, "k", events.PutKvConfig("N", "k", "v")))
     answers = [listed(ms, f"a{ms}", EMPTY if ms <= 100 else LISTED, ms - 0.5) for ms in range(1, 1_000)]
     under_way = listed(100.5, "under way", EMPTY, 99)
@@ -218,6 +224,18 @@ def test_answers_that_say_the_same_between_changes_are_judged_once(monkeypatch: 
         206: {"answers": 1_000, "matched": 1_000, "same_order": 1_000, "same_bytes": 1_000, "in_flight": 1}
     }
     assert len(judged) == 3
+
+
+def test_responses_to_equal_heartbeats_are_judged_once(judged: list[Observed]) -> None:
+    """Whatever ids their source states, and however many come in one microsecond: a broker of an event log sends thousands."""
+    server = Server((100, "r", broker("TU")))
+    heard: Row = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "10.0.0.97:10911", "one_way": False}
+    heard |= {"code": 322, "request_version": 493, "response_code": 0, "data_version": VERSION._asdict()}
+    heard |= {"response_fields": '{"changed":"false"}', "response_body": '{"counter":1,"stateVersion":0,"timestamp":1}'}
+    beats = [row(200 + number // 2, f"b{number}", **heard, nth=number % 2) for number in range(100)]
+    right = {"answers": 100, "matched": 100, "same_order": 100, "same_bytes": 100}
+    assert checks(verdicts(given_of(server, {"heartbeats": beats}))) == {322: right}
+    assert len(judged) == 1
 
 
 def test_what_explains_an_answer_is_its_class() -> None:
