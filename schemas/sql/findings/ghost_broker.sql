@@ -4,34 +4,47 @@
 -- severity: critical
 -- threshold: ghost_after_s
 -- remedy: Restart the broker under that address, or unregister it: the name server does not remove it
-WITH starts AS (
+WITH groups AS (
     SELECT
-        broker_name, broker_id, broker_addr, cluster_name, valid_from, valid_to, closed_by,
-        if(epoch_us(valid_from) > epoch_us($start) - $ghost_us, valid_from, $start) AS since, opened_by AS event_id
+        broker_name, broker_id, broker_addr, cluster_name, valid_from, valid_to, opened_by, closed_by,
+        if(epoch_us(valid_from) > epoch_us($start) - $ghost_us, valid_from, $start) AS begun
     FROM broker_addr_history
-    UNION
-    SELECT
-        g.broker_name, g.broker_id, g.broker_addr, g.cluster_name, g.valid_from, g.valid_to, g.closed_by,
-        l.valid_to, l.closed_by
-    FROM broker_addr_history AS g
-    JOIN broker_live_history AS l
-        ON l.broker_addr = g.broker_addr AND (l.cluster_name IS NULL OR l.cluster_name = g.cluster_name)
-        AND l.valid_to > g.valid_from AND (g.valid_to IS NULL OR l.valid_to < g.valid_to)
+    WHERE broker_addr IS NOT NULL
+        AND coalesce(epoch_us(valid_to) - epoch_us(valid_from) > $ghost_us OR valid_from <= $start AND valid_to >= $start, TRUE)
 ),
 
+lives AS (
+    SELECT p.broker_addr, p.cluster_name, l.valid_from, l.valid_to, l.opened_by, l.closed_by, l.opened_at
+    FROM (SELECT DISTINCT broker_addr, cluster_name FROM groups) AS p
+    LEFT JOIN broker_live_history AS l
+        ON l.broker_addr = p.broker_addr AND (l.cluster_name IS NULL OR l.cluster_name = p.cluster_name)
+),
+
+absences AS (
+    SELECT
+        broker_addr, cluster_name, CAST(NULL AS TIMESTAMPTZ) AS since, CAST(NULL AS VARCHAR) AS event_id, min(valid_from) AS next_time,
+        arg_min(opened_by, (valid_from, opened_by)) AS next_by
+    FROM lives
+    GROUP BY broker_addr, cluster_name
+    UNION ALL
+    SELECT broker_addr, cluster_name, valid_to, closed_by, lead(valid_from) OVER in_time AS next_time, lead(opened_by) OVER in_time
+    FROM lives
+    WINDOW in_time AS (PARTITION BY broker_addr, cluster_name ORDER BY valid_from, opened_at)
+    QUALIFY closed_by IS NOT NULL AND coalesce(next_time > valid_to, TRUE)
+),
+
+-- an absence, like a time in a group, that is too short or over when the day begins makes no ghost
 gaps AS (
     SELECT
-        s.broker_name, s.broker_id, s.broker_addr, s.since, s.event_id, s.valid_to, s.closed_by,
-        min(l.valid_from) FILTER (l.valid_from > s.since) AS next_time,
-        arg_min(l.opened_by, (l.valid_from, l.opened_by)) FILTER (l.valid_from > s.since) AS next_by
-    FROM starts AS s
-    LEFT JOIN broker_live_history AS l
-        ON l.broker_addr = s.broker_addr AND (l.cluster_name IS NULL OR l.cluster_name = s.cluster_name)
-    WHERE s.broker_addr IS NOT NULL
-    GROUP BY s.broker_name, s.broker_id, s.broker_addr, s.since, s.event_id, s.valid_to, s.closed_by
-    HAVING NOT coalesce(bool_or(l.valid_from <= s.since AND (l.valid_to IS NULL OR l.valid_to > s.since)), FALSE)
-    -- a state that had begun before the day is not reported again from the day's start
-    QUALIFY s.since = min(s.since) OVER (PARTITION BY s.broker_name, s.broker_id, s.broker_addr, s.valid_to, next_time)
+        g.broker_name, g.broker_id, g.broker_addr, g.valid_to, g.closed_by, a.next_time, a.next_by,
+        if(a.since > g.valid_from, a.since, g.begun) AS since, if(a.since > g.valid_from, a.event_id, g.opened_by) AS event_id
+    FROM groups AS g
+    JOIN (
+        FROM absences
+        WHERE coalesce(next_time >= $start AND (since <= $start OR epoch_us(next_time) - epoch_us(since) > $ghost_us), TRUE)
+    ) AS a
+        ON a.broker_addr = g.broker_addr AND a.cluster_name IS NOT DISTINCT FROM g.cluster_name
+        AND coalesce(a.since < g.valid_to, TRUE) AND coalesce(a.next_time > if(a.since > g.valid_from, a.since, g.begun), TRUE)
 ),
 
 ghosts AS (

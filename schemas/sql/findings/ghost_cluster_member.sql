@@ -7,12 +7,26 @@ WITH names AS (
     SELECT *, concat_ws(' ', cluster_name, broker_name) AS subject FROM cluster_addr_history
 ),
 
+-- `reach`: until when the group has had a member without a break
+groups AS (
+    SELECT
+        broker_name, opened_at.seq AS seq, valid_from, opened_by,
+        max(coalesce(closed_at.seq, 9223372036854775807)) OVER (PARTITION BY broker_name ORDER BY opened_at.seq) AS reach
+    FROM broker_addr_history
+),
+
+emptied AS (
+    SELECT DISTINCT h.broker_name, h.closed_at.seq AS seq, h.valid_to AS since, h.closed_by AS event_id
+    FROM broker_addr_history AS h
+    ASOF JOIN groups AS g ON g.broker_name = h.broker_name AND g.seq <= h.closed_at.seq
+    WHERE h.closed_by IS NOT NULL AND g.reach <= h.closed_at.seq
+),
+
 starts AS (
-    SELECT c.subject, c.cluster_name, c.broker_name, c.valid_to, c.closed_by, g.closed_at.seq AS seq, g.valid_to AS since, g.closed_by AS event_id
-    FROM names AS c
-    JOIN broker_addr_history AS g
-        ON g.broker_name = c.broker_name AND g.closed_at.seq >= c.opened_at.seq
-        AND (c.closed_by IS NULL OR g.closed_at.seq < c.closed_at.seq)
+    SELECT c.subject, c.cluster_name, c.broker_name, c.valid_to, c.closed_by, e.seq, e.since, e.event_id
+    FROM (SELECT m.cluster_name, e.* FROM emptied AS e JOIN (SELECT DISTINCT cluster_name, broker_name FROM names) AS m USING (broker_name)) AS e
+    ASOF JOIN names AS c ON c.cluster_name = e.cluster_name AND c.broker_name = e.broker_name AND c.opened_at.seq <= e.seq
+    WHERE c.closed_by IS NULL OR e.seq < c.closed_at.seq
     UNION
     SELECT subject, cluster_name, broker_name, valid_to, closed_by, epoch_us($start) * 1000, $start, NULL
     FROM names
@@ -20,13 +34,11 @@ starts AS (
 ),
 
 gaps AS (
-    SELECT
-        s.*, min(h.valid_from) FILTER (h.opened_at.seq > s.seq) AS next_time,
-        arg_min(h.opened_by, h.opened_at.seq) FILTER (h.opened_at.seq > s.seq) AS next_by
+    SELECT s.*, n.valid_from AS next_time, n.opened_by AS next_by
     FROM starts AS s
-    LEFT JOIN broker_addr_history AS h ON h.broker_name = s.broker_name
-    GROUP BY ALL
-    HAVING NOT coalesce(bool_or(h.opened_at.seq <= s.seq AND (h.closed_by IS NULL OR h.closed_at.seq > s.seq)), FALSE)
+    ASOF LEFT JOIN groups AS g ON g.broker_name = s.broker_name AND g.seq <= s.seq
+    ASOF LEFT JOIN groups AS n ON n.broker_name = s.broker_name AND n.seq > s.seq
+    WHERE coalesce(g.reach <= s.seq, TRUE)
 )
 
 SELECT

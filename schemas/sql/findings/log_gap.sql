@@ -9,17 +9,20 @@ WITH unrecorded AS (
     WHERE outcome = 'unrecorded'
 ),
 
+reaches AS (
+    SELECT valid_from, max(coalesce(epoch_us(valid_to), 9223372036854775807)) OVER (ORDER BY valid_from) AS reach_us
+    FROM broker_live_history
+),
+
 silenced AS (
-    -- Brokers whose lease ran out while no other live entry outlived them. The anti join stops at the first such entry.
+    -- Brokers whose lease ran out while no other live entry outlived them.
     SELECT DISTINCT
         e.cluster_name, e.broker_addr, e.removed_by, epoch_us(e.removed_time) AS removed_us, e.last_beat_time, e.returned_time,
         h.beats IS NOT NULL AS is_heard
     FROM expired_brokers AS e
     LEFT JOIN heard AS h ON h.removed_by = e.removed_by AND h.broker_addr IS NOT DISTINCT FROM e.broker_addr
-    ANTI JOIN broker_live_history AS l
-        ON l.valid_from <= e.removed_time
-        AND (l.valid_to IS NULL OR epoch_us(l.valid_to) > epoch_us(e.removed_time) + 60000000)
-    WHERE e.cause = 'scan'
+    ASOF LEFT JOIN reaches AS l ON l.valid_from <= e.removed_time
+    WHERE e.cause = 'scan' AND coalesce(l.reach_us <= epoch_us(e.removed_time) + 60000000, TRUE)
 ),
 
 first_of_wave AS (

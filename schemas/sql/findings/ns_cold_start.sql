@@ -17,26 +17,35 @@ starts AS (
     FROM turns WHERE operation = 'namesrv_started' AND effect_time >= $start
 ),
 
+openings AS (
+    SELECT
+        topic, opened_at.seq AS seq, min(valid_from) AS valid_from, arg_min(opened_by, opened_at.no) AS opened_by
+    FROM topic_queue_history
+    GROUP BY topic, opened_at.seq
+),
+
+-- topics that left with the process, until they came back or were deleted
+away AS (
+    SELECT c.topic, c.seq, o.seq AS back_seq, d.seq AS deleted_seq
+    FROM (
+        SELECT DISTINCT q.topic, t.seq FROM turns AS t JOIN topic_queue_history AS q ON q.closed_by = t.event_id WHERE q.topic IS NOT NULL
+    ) AS c
+    ASOF LEFT JOIN openings AS o ON o.topic = c.topic AND o.seq > c.seq
+    ASOF LEFT JOIN (FROM event_outcomes WHERE operation = 'delete_topic') AS d ON d.topic = c.topic AND d.seq > c.seq
+),
+
 lost AS (
-    SELECT s.seq, q.topic
-    FROM starts AS s
-    JOIN turns AS t ON t.seq <= s.seq
-    JOIN topic_queue_history AS q ON q.closed_by = t.event_id AND q.topic IS NOT NULL
-    ANTI JOIN topic_queue_history AS b ON b.topic = q.topic AND b.opened_at.seq > t.seq AND b.opened_at.seq < s.seq
-    ANTI JOIN event_outcomes AS d
-        ON d.operation = 'delete_topic' AND d.topic = q.topic AND d.seq > t.seq
-        AND (s.next_seq IS NULL OR d.seq < s.next_seq)
-    GROUP BY s.seq, q.topic
+    SELECT DISTINCT s.seq, s.next_seq, a.topic
+    FROM away AS a
+    JOIN starts AS s ON s.seq >= a.seq AND s.seq <= coalesce(a.back_seq, 9223372036854775807)
+    WHERE a.deleted_seq IS NULL OR a.deleted_seq >= s.next_seq
 ),
 
 back AS (
     SELECT
-        l.seq, l.topic, min(q.valid_from) AS back_time, arg_min(q.opened_by, (q.opened_at.seq, q.opened_at.no)) AS back_by
+        l.seq, l.topic, if(o.seq >= l.next_seq, NULL, o.valid_from) AS back_time, if(o.seq >= l.next_seq, NULL, o.opened_by) AS back_by
     FROM lost AS l
-    JOIN starts AS s ON s.seq = l.seq
-    LEFT JOIN topic_queue_history AS q
-        ON q.topic = l.topic AND q.opened_at.seq > s.seq AND (s.next_seq IS NULL OR q.opened_at.seq < s.next_seq)
-    GROUP BY l.seq, l.topic
+    ASOF LEFT JOIN openings AS o ON o.topic = l.topic AND o.seq > l.seq
 ),
 
 waited AS (
@@ -48,10 +57,14 @@ waited AS (
 ),
 
 first_routes AS (
-    SELECT s.seq, min(q.valid_from) AS first_time, arg_min(q.opened_by, (q.opened_at.seq, q.opened_at.no)) AS first_by
+    SELECT s.seq, o.first_time, o.first_by
     FROM starts AS s
-    JOIN topic_queue_history AS q ON q.opened_at.seq > s.seq AND (s.next_seq IS NULL OR q.opened_at.seq < s.next_seq)
-    GROUP BY s.seq
+    ASOF JOIN (
+        SELECT opened_at.seq AS seq, min(valid_from) AS first_time, arg_min(opened_by, opened_at.no) AS first_by
+        FROM topic_queue_history
+        GROUP BY opened_at.seq
+    ) AS o ON o.seq > s.seq
+    WHERE s.next_seq IS NULL OR o.seq < s.next_seq
 ),
 
 placed AS (

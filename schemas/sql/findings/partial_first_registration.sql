@@ -9,14 +9,23 @@ WITH members AS (
     FROM broker_addr_history WHERE broker_id IS NOT NULL
 ),
 
+-- `reach`: until when the group has had a member without a break
+reaches AS (
+    SELECT
+        broker_name, opened_at.seq AS seq,
+        max(coalesce(closed_at.seq, 9223372036854775807)) OVER (PARTITION BY broker_name ORDER BY opened_at.seq) AS reach
+    FROM members
+),
+
 ends AS (
     SELECT DISTINCT m.broker_name, m.closed_at.seq AS seq, m.closed_by, m.valid_to
-    FROM members AS m
-    ANTI JOIN event_outcomes AS o ON o.event_id = m.closed_by AND o.operation IN ('namesrv_started', 'namesrv_stopped')
-    ANTI JOIN members AS h
-        ON h.broker_name = m.broker_name AND h.opened_at.seq <= m.closed_at.seq
-        AND (h.closed_by IS NULL OR h.closed_at.seq > m.closed_at.seq)
-    WHERE m.closed_by IS NOT NULL
+    FROM (
+        FROM members AS m
+        ANTI JOIN event_outcomes AS o ON o.event_id = m.closed_by AND o.operation IN ('namesrv_started', 'namesrv_stopped')
+        WHERE m.closed_by IS NOT NULL
+    ) AS m
+    ASOF JOIN reaches AS r ON r.broker_name = m.broker_name AND r.seq <= m.closed_at.seq
+    WHERE r.reach <= m.closed_at.seq
 ),
 
 lost AS (
@@ -57,25 +66,35 @@ fewer AS (
     HAVING len(away) > 0
 ),
 
+comings AS (
+    SELECT broker_name, valid_from, arg_min(opened_by, (opened_at.seq, opened_at.no)) AS opened_by
+    FROM topic_queue_history
+    GROUP BY broker_name, valid_from
+),
+
 stayed AS (
-    SELECT
-        l.*, (
-            SELECT {'until': min(valid_to), 'by': arg_min(closed_by, seq)}
-            FROM ends AS e
-            WHERE e.broker_name = l.broker_name AND e.valid_to > l.told_time
-        ) AS gone
+    SELECT l.*, {'until': e.valid_to, 'by': e.closed_by} AS gone
     FROM lone AS l
     ANTI JOIN fewer AS f ON f.event_id = l.event_id
+    ASOF LEFT JOIN ends AS e ON e.broker_name = l.broker_name AND e.valid_to > l.told_time
+),
+
+-- when topics of a broker name first came on the day, or its group first ended
+firsts AS (
+    SELECT broker_name, min(at_time) AS first_time
+    FROM (SELECT broker_name, valid_from AS at_time FROM comings UNION ALL SELECT broker_name, valid_to FROM ends)
+    WHERE at_time >= $start
+    GROUP BY broker_name
 ),
 
 partial AS (
     SELECT
-        l.*, (
-            SELECT {'until': min(valid_from), 'by': arg_min(opened_by, (opened_at.seq, opened_at.no))}
-            FROM topic_queue_history AS q
-            WHERE q.broker_name = l.broker_name AND q.valid_from > l.told_time AND coalesce(q.valid_from < l.gone.until, TRUE)
+        l.*, f.first_time, if(
+            coalesce(q.valid_from < l.gone.until, TRUE), {'until': q.valid_from, 'by': q.opened_by}, {'until': NULL, 'by': NULL}
         ) AS complete
     FROM stayed AS l
+    LEFT JOIN firsts AS f ON f.broker_name = l.broker_name
+    ASOF LEFT JOIN comings AS q ON q.broker_name = l.broker_name AND q.valid_from > l.told_time
 )
 
 SELECT
@@ -92,14 +111,7 @@ FROM partial
 -- new registrations of a broker with an open finding belong to that finding, until it ends
 ANTI JOIN standing AS s
     ON s.subject = concat_ws(' ', partial.broker_name, partial.broker_addr) AND len(s.topic_names) = 0
-    AND NOT EXISTS (
-        FROM topic_queue_history AS q
-        WHERE q.broker_name = partial.broker_name AND q.valid_from >= $start AND q.valid_from < partial.told_time
-    )
-    AND NOT EXISTS (
-        FROM ends AS e
-        WHERE e.broker_name = partial.broker_name AND e.valid_to >= $start AND e.valid_to < partial.told_time
-    )
+    AND coalesce(partial.told_time <= partial.first_time, TRUE)
 GROUP BY broker_name, broker_addr, complete, gone
 UNION ALL
 SELECT

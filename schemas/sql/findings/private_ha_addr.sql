@@ -19,15 +19,23 @@ WITH entries AS (
     WHERE l.ha_server_addr <> ''
 ),
 
+shared AS (
+    FROM entries WHERE (ha_server_addr, broker_name) IN (
+        SELECT (ha_server_addr, broker_name) FROM entries GROUP BY ha_server_addr, broker_name HAVING count(DISTINCT host) > 1
+    )
+),
+
 odd AS (
-    SELECT *, coalesce(kind, 'given by two hosts') AS reason
-    FROM entries AS e
+    SELECT *, kind AS reason FROM entries
     WHERE kind IS NOT NULL AND (own_kind IS NULL OR host <> regexp_replace(ha_server_addr, ':[^:]*$', ''))
-        OR EXISTS (
-            FROM entries AS o
-            WHERE o.ha_server_addr = e.ha_server_addr AND o.broker_name = e.broker_name AND o.host <> e.host
-                AND (o.valid_to IS NULL OR o.valid_to > e.valid_from) AND (e.valid_to IS NULL OR e.valid_to > o.valid_from)
-        )
+    UNION
+    SELECT *, coalesce(kind, 'given by two hosts') AS reason
+    FROM shared AS e
+    WHERE EXISTS (
+        FROM shared AS o
+        WHERE o.ha_server_addr = e.ha_server_addr AND o.broker_name = e.broker_name AND o.host <> e.host
+            AND (o.valid_to IS NULL OR o.valid_to > e.valid_from) AND (e.valid_to IS NULL OR e.valid_to > o.valid_from)
+    )
 )
 
 SELECT

@@ -8,13 +8,10 @@ WITH named AS (
 ),
 
 until AS (
-    SELECT
-        r.*, (
-            SELECT {'until': min(told_time), 'by': arg_min(event_id, told_time)}
-            FROM taken AS t
-            WHERE concat_ws(' ', t.broker_name, t.broker_addr) = r.subject AND t.told_time > r.told_time
-        ) AS taken
+    SELECT r.*, {'until': t.told_time, 'by': t.event_id} AS taken
     FROM named AS r
+    ASOF LEFT JOIN (SELECT *, concat_ws(' ', broker_name, broker_addr) AS subject FROM taken) AS t
+        ON t.subject = r.subject AND t.told_time > r.told_time
 ),
 
 stood AS (

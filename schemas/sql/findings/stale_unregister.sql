@@ -2,13 +2,13 @@
 -- severity: critical
 -- remedy: Upgrade the name server, or find out why it handles ends of connections late; the broker is back with its next registration
 SELECT
-    'critical' AS severity, concat_ws(' ', broker_name, broker_addr) AS subject, removed_time AS from_time,
-    (SELECT min(valid_from) FROM broker_live_history AS l WHERE l.broker_addr = w.broker_addr AND l.valid_from >= removed_time)
-        AS to_time,
+    'critical' AS severity, concat_ws(' ', w.broker_name, w.broker_addr) AS subject, removed_time AS from_time,
+    l.valid_from AS to_time,
     'registered ' || (epoch_us(told_time) - epoch_us(decided_time)) // 1000 || ' ms after that had arrived which removed it '
         || (epoch_us(removed_time) - epoch_us(told_time)) // 1000 || ' ms later' AS detail,
-    [removed_by, told_by] AS evidence, [broker_name] AS broker_names
+    [removed_by, told_by] AS evidence, [w.broker_name] AS broker_names
 FROM wiped AS w
+ASOF LEFT JOIN broker_live_history AS l ON l.broker_addr = w.broker_addr AND l.valid_from >= removed_time
 UNION ALL
 SELECT s.severity, s.subject, s.from_time, min(l.valid_from), s.detail, s.evidence, s.broker_names
 FROM standing AS s

@@ -12,19 +12,21 @@ WITH gone AS (
 
 returns AS (
     SELECT
-        g.cluster_name, g.broker_addr, g.closed_by, arg_min(r.valid_from, r.opened_at.seq) AS valid_from,
-        arg_min(r.opened_by, r.opened_at.seq) AS opened_by
-    FROM gone AS g
-    JOIN (
-        SELECT TRUE AS is_live, cluster_name, broker_name, broker_addr, valid_from, opened_by, opened_at FROM live
+        r.cluster_name, r.broker_addr, r.closed_by, arg_min(r.valid_from, r.seq) AS valid_from, arg_min(r.opened_by, r.seq) AS opened_by
+    FROM (
+        SELECT g.cluster_name, g.broker_addr, g.closed_by, l.opened_at.seq AS seq, l.valid_from, l.opened_by
+        FROM gone AS g
+        ASOF JOIN live AS l
+            ON l.broker_addr IS NOT DISTINCT FROM g.broker_addr AND l.cluster_name IS NOT DISTINCT FROM g.cluster_name
+            AND l.opened_at.seq > g.closed_seq
         UNION ALL
-        SELECT FALSE, cluster_name, broker_name, broker_addr, valid_from, opened_by, opened_at FROM members
+        SELECT g.cluster_name, g.broker_addr, g.closed_by, m.opened_at.seq, m.valid_from, m.opened_by
+        FROM gone AS g
+        ASOF JOIN members AS m
+            ON m.broker_addr IS NOT DISTINCT FROM g.broker_addr AND m.broker_name IS NOT DISTINCT FROM g.broker_name
+            AND m.opened_at.seq > g.closed_seq
     ) AS r
-        ON r.broker_addr IS NOT DISTINCT FROM g.broker_addr AND r.opened_at.seq > g.closed_seq
-        AND if(
-            is_live, r.cluster_name IS NOT DISTINCT FROM g.cluster_name, r.broker_name IS NOT DISTINCT FROM g.broker_name
-        )
-    GROUP BY g.cluster_name, g.broker_addr, g.closed_by
+    GROUP BY r.cluster_name, r.broker_addr, r.closed_by
 ),
 
 lost AS (

@@ -2,16 +2,16 @@
 -- so the entry does not show the silence; in 5.x, brokers of two clusters have one entry each. A silence lasts from one heartbeat to
 -- the next, to the end of the live entry, or to the end of the group membership. It counts anew after a gap.
 WITH shared AS (
-    SELECT DISTINCT
+    SELECT
         a.broker_name, a.broker_id, a.broker_addr, l.cluster_name, greatest(a.valid_from, $start) AS begun, a.opened_by, a.valid_to,
         a.closed_by
     FROM members AS a
-    JOIN members AS b
+    JOIN (SELECT DISTINCT broker_addr, cluster_name FROM live) AS l
+        ON l.broker_addr = a.broker_addr AND coalesce(l.cluster_name = a.cluster_name, l.cluster_name IS NULL)
+    SEMI JOIN members AS b
         ON b.broker_addr = a.broker_addr AND b.broker_name <> a.broker_name
         AND coalesce(a.valid_from < b.valid_to, TRUE) AND coalesce(b.valid_from < a.valid_to, TRUE)
-    JOIN live AS l
-        ON l.broker_addr = a.broker_addr
-        AND (l.cluster_name IS NULL OR l.cluster_name = a.cluster_name AND l.cluster_name = b.cluster_name)
+        AND coalesce(l.cluster_name = b.cluster_name, l.cluster_name IS NULL)
 ),
 
 gone AS (
@@ -50,11 +50,10 @@ silences AS (
 ),
 
 cut AS (
-    SELECT s.*, min(g.valid_to) AS gone_time, arg_min(g.closed_by, g.valid_to) AS gone_by
+    SELECT s.*, g.valid_to AS gone_time, g.closed_by AS gone_by
     FROM silences AS s
-    LEFT JOIN gone AS g
+    ASOF LEFT JOIN gone AS g
         ON g.broker_addr = s.broker_addr AND g.cluster_name IS NOT DISTINCT FROM s.cluster_name AND g.valid_to > s.since
-    GROUP BY ALL
 )
 
 SELECT

@@ -20,12 +20,19 @@ WITH told AS (
             greatest(least(heartbeat_timeout_ms, 1000000000000), -1000000000000), $default_ms
         ) AS lease_ms
     FROM told
+), states AS (
+    -- A live entry after each heartbeat: the connection that held it, and its last renewal.
+    SELECT cluster, broker_addr, seq, max(at_us) OVER so_far AS beat_us,
+        last_value(if(registers, {'channel_id': channel_id, 'lease_ms': lease_ms}, NULL) IGNORE NULLS) OVER so_far AS entry
+    FROM beats WINDOW so_far AS (PARTITION BY cluster, broker_addr ORDER BY seq ROWS UNBOUNDED PRECEDING)
 ), held AS (
-    -- The state of a live entry at a close: the connection that held it, and its last renewal.
-    SELECT owned.seq, event_id, close_us, owned.channel_id, max(at_us) AS beat_us,
-        max_by({'channel_id': beats.channel_id, 'lease_ms': lease_ms}, beats.seq) FILTER (registers) AS entry
-    FROM owned JOIN beats ON beats.broker_addr IS NOT DISTINCT FROM owned.broker_addr AND beats.seq < owned.seq
-    GROUP BY owned.seq, event_id, close_us, owned.channel_id, cluster, owned.broker_addr
+    SELECT o.seq, event_id, close_us, channel_id, beat_us, entry
+    FROM (
+        SELECT owned.*, cluster
+        FROM owned JOIN (SELECT DISTINCT cluster, broker_addr FROM beats) AS entries ON entries.broker_addr IS NOT DISTINCT FROM owned.broker_addr
+    ) AS o
+    ASOF JOIN states
+        ON states.broker_addr IS NOT DISTINCT FROM o.broker_addr AND states.cluster IS NOT DISTINCT FROM o.cluster AND states.seq < o.seq
 )
 SELECT seq, event_id, max(close_us // 1000 - beat_us // 1000 - entry.lease_ms) AS late_ms
 FROM held WHERE entry.channel_id = channel_id AND close_us // 1000 - beat_us // 1000 > entry.lease_ms
