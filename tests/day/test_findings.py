@@ -16,7 +16,7 @@ import pytest
 
 from namesrv_day.arrow.rows import table_of
 from namesrv_day.flags.findings import About, Unsettled, findings
-from namesrv_day.flags.registered import ASKED, TOO_LONG, UNMAPPED
+from namesrv_day.flags.registered import ASKED, LONE, TOO_LONG, UNMAPPED
 from schemas import bronze, gold
 from schemas.dialect import duckdb_body
 from schemas.findings import CATALOGUE
@@ -146,7 +146,7 @@ LANGUAGE = Language(
     {},
     DAY,
 )
-SEEN = {"asked": ASKED, "too_long": TOO_LONG, "unmapped": UNMAPPED}
+SEEN = {"asked": ASKED, "lone": LONE, "too_long": TOO_LONG, "unmapped": UNMAPPED}
 """What is made of other tables than those that are kept."""
 ADDRESSES = {
     "loopback": "127.0.1.1:10911 localhost:10911 localhost.localdomain:10911 [::1]:10911 [0:0:0:0:0:0:0:1%lo]:10911 "
@@ -284,6 +284,62 @@ def test_a_healthy_fleet_is_told_of_once() -> None:
     assert first["code"].to_pylist() == ["SINGLE_BROKER_TOPIC"]
     assert first["detail"][0].as_py().startswith("16000 topics on one broker name only, though the cluster has 2000: ")
     assert found_in(rows, first, NEXT_DAY).num_rows == 0
+
+
+def flaps(times: int, up_s: float, cycle_s: float) -> list[tuple[Event, Event]]:
+    """Return how often a broker came and went on the day, from eight o'clock on."""
+    at = [clock("08:00") + dt.timedelta(seconds=cycle_s * number) for number in range(times)]
+    return [((f"up {one}", one), (f"down {one}", one + dt.timedelta(seconds=up_s))) for one in at]
+
+
+def test_many_brokers_that_flap_at_one_address_are_found() -> None:
+    """As containers do, all at 172.17.0.2. What the queries hold grows with the flaps, not with a power of them, or they never end."""
+    names = [f"broker-{number:03}" for number in range(600)]
+    lives = flaps(4, up_s=600, cycle_s=1_000)
+    rows = {
+        gold.BROKER_ADDR_HISTORY: [member(name, 0, ADDR, *life) for name in names for life in lives],
+        gold.CLUSTER_ADDR_HISTORY: [in_cluster("C", name, *life) for name in names for life in lives],
+        gold.BROKER_LIVE_HISTORY: [live(ADDR, *life, broker_name=names[0]) for life in flaps(2_400, 1, 2)],
+    }
+    found = found_in(rows)
+    (one,) = of_code(found, "ADDR_MULTI_IDENTITY", "subject", "brokers", "from_time", "to_time")
+    assert one == (ADDR, 600, clock("08:00"), lives[-1][1][1])
+    assert "GHOST_BROKER" not in found["code"].to_pylist()
+
+
+def test_a_broker_that_is_lost_every_few_seconds_is_found() -> None:
+    """Five thousand times, and its address is the one of another host's haServerAddr: each is compared with what is next to it."""
+    lives = flaps(5_000, up_s=5, cycle_s=10)
+    rows = {
+        gold.BROKER_ADDR_HISTORY: [member("a", 0, ADDR, *life) for life in lives],
+        gold.CLUSTER_ADDR_HISTORY: [in_cluster("C", "a", *life) for life in lives],
+        gold.BROKER_LIVE_HISTORY: [
+            live(ADDR, *life, broker_name="a", ha_server_addr="10.0.0.1:10912") for life in lives
+        ],
+        gold.TOPIC_QUEUE_HISTORY: [queues("T", "a", *life) for life in lives],
+        "lone": [{"broker_name": "a", "broker_addr": ADDR, "told_time": at, "event_id": of} for (of, at), _ in lives],
+    }
+    codes = found_in(rows)["code"].to_pylist()
+    assert codes.count("BROKER_FLAPPING") == 1
+    assert not {"GHOST_BROKER", "GHOST_CLUSTER_MEMBER", "PRIVATE_HA_ADDR"}.intersection(codes)
+
+
+def test_a_name_server_that_restarts_every_few_minutes_is_told_of() -> None:
+    """300 times with 200 topics: each start is compared with what left before it and came next, not with all other starts."""
+    lives = flaps(300, up_s=100, cycle_s=150)
+    starts = [(f"start {at}", at - dt.timedelta(seconds=20)) for (_, at), _ in lives]
+    rows = {
+        gold.TOPIC_QUEUE_HISTORY: [queues(f"T{topic}", "a", *life) for topic in range(200) for life in lives],
+        gold.EVENT_OUTCOMES: [
+            *(outcome(down, "namesrv_stopped") for _, down in lives),
+            *(outcome(start, "namesrv_started") for start in starts),
+        ],
+    }
+    found = of_code(found_in(rows), "NS_COLD_START", "detail", "topics")
+    assert len(found) == 300
+    assert found[1:] == 299 * [
+        ("first route 20000 ms after the start; all 200 topics that it had before back 20000 ms after it", 200)
+    ]
 
 
 def test_every_code_has_its_query_and_reads_what_it_says() -> None:

@@ -19,10 +19,12 @@ import pytest
 from namesrv_core import V4_9_7, V5_4_0, Namesrv
 from namesrv_core.history.route_history import RouteHistory, sweep_route
 from namesrv_day.arrow.rows import empty, plain, table_of
+from namesrv_day.arrow.sql import ask
 from namesrv_day.flags import flags
 from namesrv_day.flags.flags import FlagInput, flag
 from namesrv_day.flags.registered import registered
 from schemas import bronze, gold
+from schemas.sql_files import query
 from schemas.table import Table
 from tests.day.flag_rows import hours_of, reading, recorded, tables, topic_configs
 from tests.rows import DAY, NEXT_DAY, NS, Row, alive, clock, event, live, member, outcome, queues, registration
@@ -361,6 +363,28 @@ def test_what_a_broker_tells_with_one_version_is_compared_from_one_registration_
 
 
 @pytest.mark.slow
+def test_reports_that_say_what_the_one_before_said_are_left_out() -> None:
+    """A broker with a thousand topics a day, each with a registration of its own, has not a thousand times a thousand reports."""
+    lists = {"AB": "AB", "BC": "BC", "CD": "CD", "X": "X", "DE": "DE"}
+    at = [(digest, clock("10:00") + dt.timedelta(minutes=number)) for number, digest in enumerate(lists)]
+    configs = topic_configs(**{digest: list(topics) for digest, topics in lists.items()})
+    held = [*(queues(topic, "b", at[0]) for topic in "ABCD"), queues("A", "b", at[2]), queues("X", "b", at[3])]
+    tables = {
+        "registrations": table_of([registration(one, "b", one[0], len(one[0])) for one in at], bronze.REGISTRATIONS),
+        "configs": configs(pa.array([*lists])),
+        "held": table_of(held, gold.TOPIC_QUEUE_HISTORY),
+        "outcomes": empty(gold.EVENT_OUTCOMES),
+    }
+    found = sorted((r["topic"], r["opened_by"], r["listed"]) for r in ask(query("flags/reported"), tables).to_pylist())
+    assert found == [
+        *(("A", "AB", True), ("A", "BC", False), ("A", "CD", False)),  # a row of it begins with CD
+        *(("B", "AB", True), ("B", "CD", False)),
+        *(("C", "AB", False), ("C", "BC", True), ("C", "DE", False)),
+        *(("D", "AB", False), ("D", "CD", True)),
+        *(("X", "AB", False), ("X", "DE", False), ("X", "X", True)),
+    ]
+
+
 def test_a_setting_that_explains_a_loss_is_told() -> None:
     """The name server deletes what a registration does not list, and it lists one topic; by another cause nothing is said of it."""
     lost, names = event("lost", "12:00"), [f"T{number}" for number in range(6)]

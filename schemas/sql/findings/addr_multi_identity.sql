@@ -3,7 +3,8 @@
 -- remedy: Find the configuration with the wrong brokerName or brokerId; stop that broker and let its old entry be removed
 WITH identities AS (
     SELECT
-        broker_addr, broker_name, broker_name || ' id ' || broker_id AS identity, valid_from, valid_to, opened_by, closed_by, opened_at, closed_at,
+        broker_addr, broker_name, broker_name || ' id ' || broker_id AS identity, valid_from, valid_to, opened_by, closed_by, opened_at,
+        closed_at, row_number() OVER in_time AS n,
         coalesce(
             max(coalesce(closed_at.seq, 9223372036854775807)) OVER (in_time ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
             > opened_at.seq, FALSE
@@ -11,7 +12,7 @@ WITH identities AS (
         coalesce(lead(opened_at.seq) OVER in_time < coalesce(closed_at.seq, 9223372036854775807), FALSE) AS is_joined
     FROM broker_addr_history
     WHERE broker_addr IS NOT NULL AND broker_name IS NOT NULL
-    WINDOW in_time AS (PARTITION BY broker_addr ORDER BY opened_at)
+    WINDOW in_time AS (PARTITION BY broker_addr ORDER BY opened_at, broker_name, broker_id)
 ),
 
 addrs AS (
@@ -49,13 +50,13 @@ pairs AS (
     SELECT
         b.broker_addr, flatten(list(
             [b.opened_by, a.opened_by, if(b.valid_to IS NULL OR a.valid_to <= b.valid_to, a.closed_by, b.closed_by)]
-            ORDER BY b.opened_at, a.opened_at
+            ORDER BY b.n, a.n
         ))[1:20] AS evidence
     FROM (
-        FROM identities WHERE joins QUALIFY row_number() OVER (PARTITION BY broker_addr ORDER BY opened_at) <= 7
+        FROM identities WHERE joins QUALIFY row_number() OVER (PARTITION BY broker_addr ORDER BY n) <= 7
     ) AS b
     JOIN identities AS a
-        ON a.broker_addr = b.broker_addr AND a.opened_at < b.opened_at AND coalesce(a.closed_at.seq > b.opened_at.seq, TRUE)
+        ON a.broker_addr = b.broker_addr AND a.n < b.n AND coalesce(a.closed_at.seq > b.opened_at.seq, TRUE)
     GROUP BY b.broker_addr
 )
 
