@@ -293,7 +293,7 @@ def flaps(times: int, up_s: float, cycle_s: float) -> list[tuple[Event, Event]]:
 
 
 def test_many_brokers_that_flap_at_one_address_are_found() -> None:
-    """As containers do, all at 172.17.0.2. What the queries hold grows with the flaps, not with a power of them, or they never end."""
+    """As containers do. What the queries hold grows with the flaps, not with a power of them, or they never end."""
     names = [f"broker-{number:03}" for number in range(600)]
     lives = flaps(4, up_s=600, cycle_s=1_000)
     rows = {

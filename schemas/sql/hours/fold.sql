@@ -105,27 +105,27 @@ WITH beats AS (
     SELECT '*', NULL, first_us - lag_ns // 1000, last_us FROM hours WHERE lag_ns >= $stall_ns
     UNION ALL
     SELECT '*', NULL, unnest($changes_us::BIGINT[]) AS at_us, at_us
+), marked AS (
+    SELECT DISTINCT kind, whose, unnest(generate_series(
+        (least(from_us, to_us) - $margin_us) // $period_us, (greatest(from_us, to_us) + $margin_us) // $period_us
+    )) AS period
+    FROM marks
 ), connections AS (
     SELECT broker_addr, broker_name, channel_id FROM hours UNION SELECT broker_addr, broker_name, channel_id FROM live
 ), speakers AS (
     SELECT DISTINCT broker_addr, broker_name FROM connections
 ), happening AS (
-    SELECT broker_addr, broker_name, from_us, to_us FROM marks JOIN speakers ON whose IS NOT DISTINCT FROM broker_addr WHERE kind = 'a'
-    UNION ALL
-    SELECT broker_addr, broker_name, from_us, to_us FROM marks JOIN speakers ON whose IS NOT DISTINCT FROM broker_name WHERE kind = 'n'
-    UNION ALL
-    SELECT broker_addr, broker_name, from_us, to_us FROM marks JOIN connections ON whose = channel_id WHERE kind = 'c'
-    UNION ALL
-    SELECT broker_addr, NULL, from_us, to_us FROM marks, speakers WHERE kind = '*'
-), told AS (
-    SELECT broker_addr, from_us, to_us FROM happening
+    SELECT broker_addr, broker_name, period FROM marked JOIN speakers ON whose IS NOT DISTINCT FROM broker_addr WHERE kind = 'a'
     UNION
-    SELECT speakers.broker_addr, from_us, to_us FROM happening JOIN speakers USING (broker_name)
+    SELECT broker_addr, broker_name, period FROM marked JOIN speakers ON whose IS NOT DISTINCT FROM broker_name WHERE kind = 'n'
+    UNION
+    SELECT broker_addr, broker_name, period FROM marked JOIN connections ON whose = channel_id WHERE kind = 'c'
+    UNION
+    SELECT broker_addr, NULL, period FROM marked, speakers WHERE kind = '*'
 ), eventful AS (
-    SELECT DISTINCT broker_addr, unnest(generate_series(
-        (least(from_us, to_us) - $margin_us) // $period_us, (greatest(from_us, to_us) + $margin_us) // $period_us
-    )) AS period
-    FROM told
+    SELECT broker_addr, period FROM happening
+    UNION
+    SELECT speakers.broker_addr, period FROM happening JOIN speakers USING (broker_name)
     UNION
     SELECT broker_addr, period FROM broken
 ), placed AS (
