@@ -29,8 +29,10 @@ WITH registered AS (
     UNION ALL SELECT seq, broker_addr FROM unregistrations WHERE broker_addr IS NOT NULL
     UNION ALL SELECT seq, NULL FROM life WHERE kind IN ('started', 'stopped', 'recording_gap')
 ), lapsed AS (
-    SELECT ended.broker_addr, beat_seq, from_seq, next_seq, min(seq) AS gone_seq
-    FROM ended LEFT JOIN gone ON seq > beat_seq AND coalesce(gone.broker_addr = ended.broker_addr, TRUE) GROUP BY ALL
+    SELECT DISTINCT ended.broker_addr, beat_seq, from_seq, next_seq, least(own.seq, of_all.seq) AS gone_seq
+    FROM ended
+    ASOF LEFT JOIN (FROM gone WHERE broker_addr IS NOT NULL) AS own ON own.broker_addr = ended.broker_addr AND own.seq > beat_seq
+    ASOF LEFT JOIN (FROM gone WHERE broker_addr IS NULL) AS of_all ON of_all.seq > beat_seq
 )
 SELECT broker_addr, beat_seq, from_seq, least(from_seq + $scan_ns, next_seq, gone_seq, $until_seq) AS until_seq
 FROM lapsed
