@@ -121,9 +121,11 @@ class _Fork:
         met = {node for timed in waiting[0].timed_events for node in nodes_of(timed.event)}
         self.unit = unit_around(registry, met, ahead)
         self.races, self.others = {waiting[0].decision_id: waiting[0]}, list[Race]()
-        for race in waiting[1:]:
-            is_own = any(nodes_of(timed.event) and self.unit.concerns(timed.event) for timed in race.timed_events)
-            if race.span[0] <= last and is_own:
+        for number, race in enumerate(waiting[1:], 1):
+            if race.span[0] > last:  # all behind it begin later, too
+                self.others += waiting[number:]
+                break
+            if any(nodes_of(timed.event) and self.unit.concerns(timed.event) for timed in race.timed_events):
                 self.races[race.decision_id] = race
                 last = max(last, race.span[1])
             else:
