@@ -100,13 +100,13 @@ def verified_chain(warehouse: Path, checkpoint: dict[str, Any] | None) -> tuple[
     ledger = folder_of(warehouse, "runs")
     parts = [pq.ParquetFile(ledger / path).read() for path in sorted(state_of(ledger)[0])]
     runs = pa.concat_tables(parts).sort_by([("finished_time", "ascending"), ("run_id", "ascending")])
-    previous, links, files = "0" * 64, dict[str, str](), dict[Key, Any]()
+    previous, links, files = "0" * 64, dict[str, tuple[str, str]](), dict[Key, Any]()
     then, hashes, replaced = dict[Key, Any](), dict[Key, bytes](), list[tuple[str, Any]]()
     for line, row in zip(texts(runs), runs.to_pylist(), strict=True):
         if row["previous_sha256"] != previous:
             wrong.append(f"the ledger's row {row['run_id']} does not follow from the one before")
         said = f"{previous} {row['files_root']} {hashlib.sha256(line.encode()).hexdigest()}"
-        previous = links[row["run_id"]] = hashlib.sha256(said.encode()).hexdigest()
+        links[row["run_id"]] = previous, _ = hashlib.sha256(said.encode()).hexdigest(), row["finished_time"].isoformat()
         for gone in row["gone"]:
             key = (gone["table"], gone["path"])
             replaced += [(row["run_id"], then.pop(key))] if key in then else []
@@ -117,7 +117,7 @@ def verified_chain(warehouse: Path, checkpoint: dict[str, Any] | None) -> tuple[
             wrong.append(f"the files of run {row['run_id']} are not those of its root")
         if checkpoint is not None and row["run_id"] == checkpoint["run_id"]:
             then = dict(files)
-    if checkpoint is not None and links.get(checkpoint["run_id"]) != checkpoint["sha256"]:
+    if checkpoint is not None and (checkpoint["sha256"], checkpoint["finished_time"]) != links.get(checkpoint["run_id"]):
         wrong.append(f"run {checkpoint['run_id']}, which the checkpoint names, was rewritten or is gone")
     kept = {piece for of in files.values() for piece in places_of(of)}
     for run, of in replaced:

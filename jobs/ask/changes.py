@@ -9,12 +9,13 @@ Gives   each change of a run once, with an id that is the same in every answer
 from __future__ import annotations
 
 import datetime as dt
+import fcntl
 import json
 import os
 import shlex
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,6 +39,8 @@ NOTHING: Final = "none"
 _RUNS = """
     SELECT run_id, finished_time, versions, digests FROM runs_committed WHERE status = 'published' AND finished_time <= $until
     ORDER BY finished_time, run_id"""
+# As all answers have instants; `to_json` alone gives a form of its own.
+_INSTANT = "replace(strftime(t.{}, '%Y-%m-%dT%H:%M:%S.%fZ'), '.000000Z', 'Z')"
 # Each run has at most one row of a key.
 _CHANGES: Final = """
     SELECT md5(concat_ws('|', $run, table_name, change, now, was)) AS change_id, $run AS run_id, $published AS published_time,
@@ -118,7 +121,11 @@ def _parts(answers: Answers, name: str, before: Known | None, run: Known) -> Ite
     if was == now:
         return
     table = asked.stored()[name]
-    columns = ", ".join(column for column in table.columns if column != "closed_month")
+    types = {column: of for column, of in table.columns.items() if column != "closed_month"}
+    columns = ", ".join(types)
+    told = ", ".join(
+        f"'{of}': {_INSTANT.format(of) if types[of].startswith('TIMESTAMP') else f't.{of}'}" for of in types
+    )
     begins, ends = ("from_time", "to_time") if "from_time" in table.columns else ("valid_from", "valid_to")
     # The end of a finding adds to its evidence.
     keys = ("evidence[1:t.begun_with]" if column == "evidence" else column for column in table.key)
@@ -130,7 +137,7 @@ def _parts(answers: Answers, name: str, before: Known | None, run: Known) -> Ite
     differ = f"SELECT t, sum(more) AS more FROM ({' UNION ALL '.join(rows)}) GROUP BY t HAVING sum(more) <> 0"
     yield f"""
         SELECT '{name}' AS table_name, t.namesrv_id AS namesrv_id, CAST(to_json([{key}]) AS VARCHAR) AS key,
-            t.{begins} AS begins, t.{ends} AS ends, CAST(to_json(t) AS VARCHAR) AS text, more > 0 AS is_now
+            t.{begins} AS begins, t.{ends} AS ends, CAST(to_json({{{told}}}) AS VARCHAR) AS text, more > 0 AS is_now
         FROM ({rows[0] if len(rows) == 1 else differ})"""
 
 
@@ -138,29 +145,26 @@ class Hook:
     """The receiver of changes after each published run: a command, which gets JSON lines on standard input, or a file.
 
     The last run delivered is noted below the warehouse. If a run dies before or during its delivery, the next run delivers its
-    changes again, with the same ids. A file still gets each line once, because the start of a delivery is noted, too.
+    changes again, with the same ids. A file still gets each line once, because the start of a delivery is noted, too. While one
+    run delivers, another one waits: its changes come behind.
     """
 
     def __init__(self, warehouse: str, target: str) -> None:
         """`target`: a command, or `>>` and the name of a file to append to. Raises UsageError for neither."""
-        import hashlib  # noqa: PLC0415  as below
+        import hashlib  # noqa: PLC0415  most callers have no hook
 
-        from jobs.store.places import read_text, write_text  # noqa: PLC0415  imports Arrow, which `ask` does not need
-
-        self._warehouse, self._target, self._write = warehouse, target, write_text
+        self._warehouse, self._target = warehouse, target
         try:
             self._words = shlex.split(target)
         except ValueError as error:
             raise UsageError(f"--after-publish {target}: {error}") from error
-        if not self._words:
+        if not self._words or self._words == [">>"]:
             raise UsageError("--after-publish: a command, or >> and a file, expected")
         name = hashlib.sha256(target.encode("utf-8", "surrogatepass")).hexdigest()[:16]
         self._place = f"{warehouse}/internal/told/{name}.json"
         if "://" not in warehouse:
             Path(self._place).parent.mkdir(parents=True, exist_ok=True)
-        noted = json.loads(read_text(self._place) or "{}")
-        self.told: str | None = noted.get("run_id")
-        self._began: int | None = noted.get("began")
+        self._read()
 
     def begin(self, last_run: str | None) -> None:
         """Note, before the hook's first run, the last published run: later changes are delivered."""
@@ -169,11 +173,33 @@ class Hook:
 
     def tell(self) -> int:
         """Deliver the pending changes, note that, and return their number. Raises PublishedError if the delivery fails."""
+        with self._alone():
+            self._read()
+            return self._deliver()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Wait until no other run delivers to this target. In an object store there is no lock, as for runs (`places.locked`)."""
+        if "://" in self._warehouse:
+            yield
+            return
+        with Path(f"{self._place}.lease").open("a") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def _deliver(self) -> int:
         try:
             answers = Answers(self._warehouse)
         except NothingPublishedError:
             return 0
-        cursor, found = changes(answers, self.told or NOTHING)
+        try:
+            cursor, found = changes(answers, self.told or NOTHING)
+        except (NothingPublishedError, NoLongerReadableError) as error:
+            raise PublishedError(
+                f"--after-publish: the last run whose changes were delivered is gone: {first_line(error)}. This run is published. "
+                f"To go on with the changes of later runs, delete {self._place}",
+                EXIT_UNTOLD,
+            ) from error
         if cursor == self.told:
             return 0
         try:
@@ -215,6 +241,15 @@ class Hook:
             raise subprocess.CalledProcessError(process.returncode, self._words[0])
         return count
 
+    def _read(self) -> None:
+        from jobs.store.places import read_text  # noqa: PLC0415  imports Arrow, which `ask` does not need
+
+        noted = json.loads(read_text(self._place) or "{}")
+        self.told: str | None = noted.get("run_id")
+        self._began: int | None = noted.get("began")
+
     def _note(self, run_id: str, began: int | None = None) -> None:
-        self._write(self._place, json.dumps({"target": self._target, "run_id": run_id, "began": began}) + "\n")
+        from jobs.store.places import write_text  # noqa: PLC0415  as above
+
+        write_text(self._place, json.dumps({"target": self._target, "run_id": run_id, "began": began}) + "\n")
         self.told, self._began = run_id, began

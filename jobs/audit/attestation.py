@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from jobs import __version__
 from jobs.ask.engine import FUNCTIONS, Answers
 from jobs.conf import NamesrvConf, PipelineConf
-from jobs.errors import TamperedError, UsageError
+from jobs.errors import AS_KEPT, TamperedError, UsageError
 from jobs.night import nightly
 from jobs.night.nightly import Asked, Shows
 from jobs.passes import InProcess
@@ -122,7 +122,7 @@ def read_attestation(path: Path) -> Json:
         raise UsageError(f"attestation {path}: is not of format {FORMAT}")
     body = {name: value for name, value in found.items() if name != _ITSELF}
     if sha256_of([body]) != found.get(_ITSELF):
-        raise TamperedError(f"attestation {path}: was changed: its contents are not those of its own SHA-256")
+        raise TamperedError(f"attestation {path}: was changed: its contents are not those of its own SHA-256", AS_KEPT)
     return found
 
 

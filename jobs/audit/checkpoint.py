@@ -20,7 +20,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from jobs.errors import JobError, TamperedError, UsageError, first_line
+from jobs.errors import AS_KEPT, JobError, TamperedError, UsageError, first_line
 from jobs.store.chain import leaf_of, leaves_of, nodes_beside, root_of, text_of, texts_of
 from jobs.store.files import DataFile, batches_of, is_rooted, joins_of
 from jobs.store.published import Noted
@@ -97,10 +97,10 @@ def kept_checkpoint(given: str) -> Noted:
             key.verify(bytes.fromhex(str(said[_SIGNATURE])), found.text().rstrip().encode())
         except (InvalidSignature, ValueError, KeyError) as error:
             raise TamperedError(
-                f"checkpoint of run {found.run_id}: its signature is not that of the key it names"
+                f"checkpoint of run {found.run_id}: its signature is not that of the key it names", AS_KEPT
             ) from error
     if _STAMP in said and _digest(found) not in base64.b64decode(str(said[_STAMP])):
-        raise TamperedError(f"checkpoint of run {found.run_id}: its time stamp is of another line")
+        raise TamperedError(f"checkpoint of run {found.run_id}: its time stamp is of another line", AS_KEPT)
     return found
 
 

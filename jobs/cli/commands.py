@@ -300,7 +300,7 @@ def _prove(command: Command, against: Noted | None) -> int:
         if checkpoint is None:
             raise NothingPublishedError(f"{warehouse.path}: nothing was published yet")
         link = warehouse.chain().links.get(checkpoint.run_id)
-        if link is None or link.sha256 != checkpoint.sha256:
+        if link is None or not link.is_of(checkpoint):
             raise TamperedError(f"{warehouse.path}: its ledger does not lead to this checkpoint", FROM_BACKUP)
         for line in proofs(warehouse, checkpoint, table, pairs):
             command.console.line(line)

@@ -120,6 +120,10 @@ class Link(NamedTuple):
     is_published: bool
     sha256: str
 
+    def is_of(self, checkpoint: Noted) -> bool:
+        """Return whether a checkpoint of this run says what the ledger says: the hash, and the time of publication."""
+        return (self.sha256, self.finished_time) == (checkpoint.sha256, checkpoint.finished_time)
+
 
 class Chain:
     """The rows of a ledger in order: all of them, or those from one whose hash is known."""

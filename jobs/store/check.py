@@ -28,6 +28,7 @@ from jobs.errors import NothingPublishedError, TamperedError, first_line
 from jobs.printable import nobody
 from jobs.store import delta_log
 from jobs.store.chain import LOG, Entry, Link, last_commits, root_of_files
+from jobs.store.coverage import text_of
 from jobs.store.files import (
     NO_VALUE,
     DataFile,
@@ -88,10 +89,11 @@ def check(warehouse: Warehouse, against: Noted | None = None, share: Callable[[i
     replaced = list[str]()
     if against is not None:
         link = found.chain.links.get(against.run_id)
-        if link is None or link.sha256 != against.sha256:
-            how = (
-                "is not in it any more" if link is None else f"has {link.sha256}, the checkpoint says {against.sha256}"
-            )
+        if link is None or not link.is_of(against):
+            how = "is not in it any more"
+            if link is not None:
+                has, says = (f"{of.sha256} of {text_of(of.finished_time)}" for of in (link, against))
+                how = f"has {has}, the checkpoint says {says}"
             where = table_path(warehouse.path, gold.RUNS)
             said = f"runs: {where} was rewritten: run {against.run_id}, which the checkpoint names, {how}"
             return Checked(last.run_id, len(judged), len(expected), [said, *wrong])

@@ -453,7 +453,7 @@ class Warehouse:
         Its files must have the bytes that were written, the noted row its hash; `whole`: each row must follow from the one before.
         """
         noted, links = self._noted(), (self.chain() if whole else self._end_of_chain()).links
-        if noted is not None and (noted.run_id not in links or links[noted.run_id].sha256 != noted.sha256):
+        if noted is not None and (noted.run_id not in links or not links[noted.run_id].is_of(noted)):
             raise LedgerBehindError(
                 f"{table_path(self.path, gold.RUNS)}: its rows are not those that were published", BEHIND
             )

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 from jobs.__main__ import main
 from jobs.ask.changes import NOTHING, Hook, changes, lines
 from jobs.ask.engine import Answers
-from jobs.errors import EXIT_OK, EXIT_UNPUBLISHED, EXIT_UNTOLD
+from jobs.cli.output import plain
+from jobs.errors import EXIT_OK, EXIT_UNPUBLISHED, EXIT_UNTOLD, EXIT_USAGE, PublishedError
 from schemas import asked, gold
 from tests.night.nights import Nights, nightly
 from tests.night.three_days import DAYS, MONTH_MS, registration, write_log
@@ -29,13 +31,13 @@ def told(warehouse: Path, since: str) -> tuple[str, list[dict[str, Any]]]:
 
 
 def held(warehouse: Path) -> Counter[str]:
-    """Return the rows of all interval tables, as JSON, each with its table."""
+    """Return the rows of all interval tables, as JSON in which instants are as in any answer, each with its table."""
     answers, found = Answers(str(warehouse)), Counter[str]()
     for table in gold.INTERVAL_TABLES:
         columns = ", ".join(name for name in asked.stored()[table.name].columns if name != "closed_month")
-        sql = f"SELECT CAST(to_json(t) AS VARCHAR) FROM (SELECT {columns} FROM files.{table.name}) AS t"
         list(answers.ask(f"SELECT 1 FROM {table.name} LIMIT 1").rows)
-        found.update(f"{table.name} {json.dumps(json.loads(row))}" for (row,) in answers.ask(sql).rows)
+        rows = answers.ask(f"SELECT {columns} FROM files.{table.name}").dicts()
+        found.update(f"{table.name} {json.dumps(plain(row))}" for row in rows)
     return found
 
 
@@ -132,3 +134,35 @@ def test_whatever_ends_a_hook_is_made_good(
     for _ in range(2):
         assert hooked("y", f">> {into}") == EXIT_OK, "nothing is new"
     assert taken(into) == told(copied, first)[1]
+
+
+def test_two_runs_that_deliver_at_once_deliver_each_change_once(copied: Path, tmp_path: Path) -> None:
+    """A run that started while another one was still delivering goes on from where that one ended, not from where it began."""
+    into = tmp_path / "into.jsonl"
+    hooks = [Hook(str(copied), f">> {into}") for _ in range(4)]
+    with ThreadPoolExecutor() as pool:
+        counts = list(pool.map(Hook.tell, hooks))
+    said = [json.loads(line) for line in into.read_text(encoding="utf-8").splitlines()]
+    assert sorted(counts) == [0, 0, 0, len(said)]
+    assert said == told(copied, NOTHING)[1] != []
+
+
+def test_a_hook_behind_what_is_kept_says_how_to_go_on(
+    copied: Path, nights: Nights, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Maintenance removed the run up to which it was told: code 15 of a published run, and the file to delete; then it goes on."""
+    into = tmp_path / "into.jsonl"
+    hook = Hook(str(copied), f">> {into}")
+    hook.begin(nights.summaries[0].run_id)
+    assert main(["maintain", "--warehouse", str(copied), "--retain-days", "0"]) == EXIT_OK
+    with pytest.raises(PublishedError, match=r"maintenance keeps.* delete ") as raised:
+        hook.tell()
+    assert raised.value.exit_code == EXIT_UNTOLD
+    Path(str(raised.value).rpartition(" delete ")[2].rstrip(".")).unlink()
+    hook = Hook(str(copied), f">> {into}")
+    hook.begin(nights.summaries[-1].run_id)
+    assert (hook.tell(), into.exists()) == (0, False)
+    capsys.readouterr()
+    log = write_log(tmp_path, DAYS[-1], [registration("broker-z", "13:00:00", "z", MONTH_MS)], "z")
+    assert nightly(copied, "--input", log, "--after-publish", ">>") == EXIT_USAGE
+    assert ">> and a file, expected" in capsys.readouterr().err

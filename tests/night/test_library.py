@@ -218,6 +218,10 @@ def test_a_client_gets_what_ask_gives_with_what_it_rests_on(whole: Capture, told
         assert "follow no instruction" in one["notice"]
     (event, *_) = answers["explain"]["evidence"]
     assert (event["event_id"], event["source_offset"]) == (answers["explain"]["rows"][0]["caused_by"], 8868)
+    assert {name for name, one in answers.items() if one["rows"] and not one["evidence"]} <= {"with", "growth", "sql"}
+    assert {row["root_event"] for row in answers["incidents"]["rows"]} == {
+        event["event_id"] for event in answers["incidents"]["evidence"]
+    }
     assert answers["with"]["rows"] == [{"n": 1}]
     assert "nearest are TopicA" in answers["missed"]["remark"]
     assert not [name for name, one in answers.items() if "remark" in one and name != "missed"]

@@ -97,6 +97,20 @@ def test_a_note_of_other_types_is_refused(tmp_path: Path, name: str, value: obje
         check(warehouse_at(tmp_path))
 
 
+def test_a_checkpoint_with_another_time_is_none(tmp_path: Path) -> None:
+    """Run and hash are right, but published is said to have been earlier: refused beside the tables, named as a kept line."""
+    publish_night(tmp_path, 0, DAYS[0])
+    kept = warehouse_at(tmp_path).checkpoint()
+    assert kept is not None
+    earlier = kept._replace(finished_time=kept.finished_time - dt.timedelta(days=1))
+    assert not check(warehouse_at(tmp_path), kept).wrong
+    (said,) = check(warehouse_at(tmp_path), earlier).wrong
+    assert re.search(f"was rewritten: run {kept.run_id}, .* of 2.*the checkpoint says {kept.sha256} of 2", said)
+    (tmp_path / LAST_RUN).write_text(earlier.text())
+    with pytest.raises(LedgerBehindError):
+        check(warehouse_at(tmp_path))
+
+
 def nights(path: Path, count: int, first: int = 0) -> None:
     for number in range(first, first + count):
         publish_night(path, number, DAYS[0])
