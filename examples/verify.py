@@ -117,7 +117,7 @@ def verified_chain(warehouse: Path, checkpoint: dict[str, Any] | None) -> tuple[
             wrong.append(f"the files of run {row['run_id']} are not those of its root")
         if checkpoint is not None and row["run_id"] == checkpoint["run_id"]:
             then = dict(files)
-    if checkpoint is not None and (checkpoint["sha256"], checkpoint["finished_time"]) != links.get(checkpoint["run_id"]):
+    if checkpoint and (checkpoint["sha256"], checkpoint["finished_time"]) != links.get(checkpoint["run_id"]):
         wrong.append(f"run {checkpoint['run_id']}, which the checkpoint names, was rewritten or is gone")
     kept = {piece for of in files.values() for piece in places_of(of)}
     for run, of in replaced:
