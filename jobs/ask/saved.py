@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from jobs.ask.engine import nearest
@@ -34,7 +35,10 @@ def texts_of(query: Query, given: Sequence[str]) -> dict[str, str]:
     """Return the `NAME=VALUE` texts of a command line by name. Raises UsageError."""
     if unnamed := [text for text in given if "=" not in text]:
         raise UsageError(f"query {query.name}: {unnamed[0]!r}: expected NAME=VALUE")
-    return dict(text.partition("=")[::2] for text in given)
+    pairs = [text.partition("=")[::2] for text in given]
+    if twice := [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]:
+        raise UsageError(f"query {query.name}: {twice[0]} is given more than once")
+    return dict(pairs)
 
 
 def values_of(query: Query, texts: Mapping[str, str]) -> dict[str, Value]:
@@ -63,6 +67,10 @@ def values_of(query: Query, texts: Mapping[str, str]) -> dict[str, Value]:
                 raise UsageError(f"query {query.name}: {one.name} is a whole number, not {text!r}") from error
         else:
             values[one.name] = text
+    for first, last in (("since", "until"), ("t1", "t2")):
+        begin, end = values.get(first), values.get(last)
+        if isinstance(begin, dt.datetime) and isinstance(end, dt.datetime) and begin > end:
+            raise UsageError(f"query {query.name}: {first} {texts[first]} lies after {last} {texts[last]}")
     return values
 
 

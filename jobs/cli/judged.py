@@ -31,6 +31,8 @@ def judge(arguments: argparse.Namespace) -> None:
     for name, value_of in (("first", _day), ("last", _day), ("at", instant), ("as_known_at", known_at)):
         if given.get(name):
             given[name] = value_of(given[name])
+    if (first := given.get("first")) and (last := given.get("last")) and first > last:
+        raise UsageError(f"--from {first} lies after --to {last}: give the earlier day first")
     if given["job"] == "sql":
         _read_sql(arguments)
     series = given.get("series") or ""

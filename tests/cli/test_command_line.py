@@ -53,6 +53,7 @@ def test_a_wrong_call_is_a_usage_error(arguments: list[str]) -> None:
     [
         ["nightly", "--input", "not-there.pcap"],
         ["nightly", "--from", "tomorrow"],
+        ["nightly", "--from", "2026-03-02", "--to", "2026-03-01"],
         ["nightly", "--from", "2026-03-01", "--conf-file", "not-there.toml"],
         ["nightly", "--from", "2026-03-01", "--summary", "not-there/summary.json"],
         ["nightly", "--from", "2026-03-01", "--namesrv", "x:1=3.2.6"],
