@@ -52,6 +52,7 @@ from jobs.passes import InProcess, OnSpark, Passes, Processes
 from jobs.printable import nobody
 from jobs.processes import cores
 from jobs.session import CHECKOUT, SessionLater, for_questions
+from jobs.store import delta_log
 from jobs.store.check import check, require_whole
 from jobs.store.coverage import require_within, summary
 from jobs.store.ledger import ReadFile, days_of
@@ -62,7 +63,7 @@ from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow.rows import rows_of
 from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.rows import Row
-from schemas import bronze
+from schemas import bronze, gold
 
 _DEMO_QUESTIONS = (
     ("no_writable_queue", "since=2026-11-21 08:56", "until=2026-11-21 08:59"),
@@ -307,14 +308,24 @@ def _prove(command: Command, against: Noted | None) -> int:
     return EXIT_OK
 
 
+def _require_there(warehouse: Warehouse) -> None:
+    """Raise NothingPublishedError if no run has written to the folder, as where its name is misspelled."""
+    if all(delta_log.head_of(warehouse.path, table) < 0 for table in (bronze.SOURCES, gold.RUNS)):
+        raise NothingPublishedError(f"{warehouse.path}: no run has written here")
+
+
 def _refused(command: Command) -> int:
-    given, warehouse = command.arguments, command.warehouse
-    with locked(warehouse.path):
-        warehouse.start_from_published()
+    given, warehouse, gone = command.arguments, command.warehouse, list[ReadFile]()
+    _require_there(warehouse)
+    changes = given.unpublished or given.forget
+    with (locked if changes else read_locked)(warehouse.path):
+        if changes:
+            warehouse.start_from_published()
         if given.unpublished:
             warehouse.take_back()
             command.console.line("What was read and not published has been removed: it may be given again")
-        gone = forget(warehouse, given.forget) if given.forget else []
+        if given.forget:
+            gone = forget(warehouse, given.forget)
         left = told(warehouse)
     for source in gone:
         command.console.line(f"forgotten: {source.name}: it may be given again")
@@ -327,6 +338,7 @@ def _refused(command: Command) -> int:
 
 def _maintain(command: Command) -> int:
     given = command.arguments
+    _require_there(command.warehouse)
     with locked(command.warehouse.path), waiting() as share:
         done = maintain(command.warehouse, given.retain_days, share, dry_run=given.dry_run)
     show_maintained(done, command.console, dry_run=given.dry_run)

@@ -13,12 +13,13 @@ import pytest
 
 from jobs.__main__ import main
 from jobs.conf import PipelineConf
-from jobs.errors import EXIT_INPUT, EXIT_NO_INPUT, EXIT_OK, EXIT_USAGE
+from jobs.errors import EXIT_INPUT, EXIT_NO_INPUT, EXIT_OK, EXIT_UNPUBLISHED, EXIT_USAGE
 from jobs.ingest import sources, staging
 from jobs.ingest.ingest import ingest
 from jobs.night.nightly import Summary
 from jobs.passes import InProcess
 from jobs.store.check import check
+from jobs.store.places import read_locked
 from schemas import bronze, gold
 from schemas.rules import RULES
 from schemas.table import Rule
@@ -156,7 +157,8 @@ def test_what_was_refused_can_be_looked_at_forgotten_and_given_again(
     path, wrong = tmp_path / "w", broken_log(tmp_path / "wrong.jsonl", 120)
     assert nightly(path, "--input", *some_days(tmp_path), wrong) == EXIT_INPUT
     capsys.readouterr()
-    assert main(["refused", "--warehouse", str(path)]) == EXIT_OK
+    with read_locked(str(path)):
+        assert main(["refused", "--warehouse", str(path)]) == EXIT_OK
     said = capsys.readouterr().out
     assert said.startswith("refused  ")
     assert "wrong.jsonl: 120 of 120 frames or lines are no events (bad_line 120; the first at 1: schema None" in said
@@ -167,6 +169,19 @@ def test_what_was_refused_can_be_looked_at_forgotten_and_given_again(
     again = night(path, wrong, conf=conf)
     assert (again.quarantined, len(again.errors)) == (120, 1), "read this time; and not most of it could be"
     assert check(warehouse_at(path, conf=conf)).wrong == []
+
+
+@pytest.mark.parametrize(
+    "command", [["refused"], ["refused", "--unpublished"], ["maintain"], ["maintain", "--dry-run"]]
+)
+def test_a_folder_in_which_no_run_has_written_is_named(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A misspelled warehouse is no clean one: the command ends as `check` does (6), and makes no folder."""
+    path = tmp_path / "typo"
+    assert main([*command, "--warehouse", str(path)]) == EXIT_UNPUBLISHED
+    assert "no run has written here" in capsys.readouterr().err
+    assert not path.exists()
 
 
 @pytest.mark.usefixtures("_no_broker_x")
