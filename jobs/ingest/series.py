@@ -365,7 +365,6 @@ class _Reader:
         bearing = bearing_of(peeked, self._transcript, self._ranges, source.path, self._begun, vxlan_ports)
         is_apart = bearing in (Bearing.EARLIER, Bearing.BETWEEN, Bearing.STEPPED)
         transcript = self._earlier if is_apart else self._transcript
-        transcript.go_on_in(name, peeked)
         last_ns = self._transcript.last_time_ns()
         if bearing is Bearing.STEPPED:
             # It was recorded before or after the other one, so it shows nothing about the times that the other one covers.

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 
 from namesrv_core.asking import queries
-from namesrv_core.asking.queries import RouteBroker, TopicRouteData
+from namesrv_core.asking.queries import TopicRouteData, routed
 from namesrv_core.asking.requests import Fields, zone_of
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
@@ -21,7 +21,7 @@ from namesrv_core.machine.draft import NULL_POINTER, Outcome, Step
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.register import REGISTER_FAILED, RegisterResult
 from namesrv_core.machine.registry import Registry
-from namesrv_core.machine.rows import DataVersion, QueueData, TopicQueueMappingInfo
+from namesrv_core.machine.rows import BrokerData, DataVersion, QueueData, TopicQueueMappingInfo
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG, QueryDataVersionResult
 
 STANDARD_JSON_SINCE = 401
@@ -147,7 +147,7 @@ def route_json(route: TopicRouteData, namesrv: Namesrv, *, standard: bool) -> st
     write = writer(namesrv, standard=standard)
     servers = ((addr, write.strings(of)) for addr, of in route.filter_server_table if of is not None)
     fields = [
-        ("brokerDatas", write.array(broker_data(write, broker) for broker in route.broker_datas)),
+        ("brokerDatas", write.array(broker_data(write, name, group) for name, group in route.broker_datas)),
         ("filterServerTable", write.mapping(servers)),
         ("orderTopicConf", write.text(route.order_topic_conf)),
         ("queueDatas", write.array(queue_data(write, name, data) for name, data in route.queue_datas)),
@@ -161,12 +161,9 @@ def route_json(route: TopicRouteData, namesrv: Namesrv, *, standard: bool) -> st
 def _cluster_info(registry: Registry, namesrv: Namesrv) -> str:
     """Return the JSON of the cluster info: the groups with their true ids, and the cluster sets."""
     write = writer(namesrv)
-    groups = (
-        RouteBroker(name, g.cluster_name, tuple(g.java_addrs()), g.enable_acting_master, g.zone_name)
-        for name, g in registry.broker_addr_table.java_items()
-    )
+    groups = registry.broker_addr_table.java_items()
     sets = ((cluster, write.strings(names.java_keys())) for cluster, names in registry.cluster_addr_table.java_items())
-    by_name = write.mapping((group.broker_name, broker_data(write, group)) for group in groups)
+    by_name = write.mapping((name, broker_data(write, name, routed(group, None))) for name, group in groups)
     return write.record([("brokerAddrTable", by_name), ("clusterAddrTable", write.mapping(sets))])
 
 
@@ -199,17 +196,17 @@ def remark_matches(answered: str | None, expected: str | None) -> bool:
 
 
 @lru_cache(_KEPT_FRAGMENTS)
-def broker_data(write: _Writer, broker: RouteBroker) -> str:
-    """Return an element of brokerDatas."""
-    addrs = write.integer_mapping((broker_id, write.text(addr)) for broker_id, addr in broker.broker_addrs)
+def broker_data(write: _Writer, name: str | None, group: BrokerData) -> str:
+    """Return an element of brokerDatas. `group`: as in a route (`routed`)."""
+    addrs = write.integer_mapping((broker_id, write.text(addr)) for broker_id, addr in group.broker_addrs)
     fields = [
         ("brokerAddrs", addrs),
-        ("brokerName", write.text(broker.broker_name)),
-        ("cluster", write.text(broker.cluster_name)),
+        ("brokerName", write.text(name)),
+        ("cluster", write.text(group.cluster_name)),
     ]
     if write.has_zones:
-        fields.append(("enableActingMaster", "true" if broker.enable_acting_master else "false"))
-        fields.append(("zoneName", write.text(broker.zone_name)))
+        fields.append(("enableActingMaster", "true" if group.enable_acting_master else "false"))
+        fields.append(("zoneName", write.text(group.zone_name)))
     return write.record(fields)
 
 

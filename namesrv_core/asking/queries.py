@@ -17,25 +17,16 @@ _UNIT_FLAG, _UNIT_SUB_FLAG = 1, 2
 _V = TypeVar("_V")
 
 
-class RouteBroker(NamedTuple):
-    """One group of a route; `broker_addrs` in Java's iteration order, with an acting master already under id 0."""
-
-    broker_name: str | None
-    cluster_name: str | None
-    broker_addrs: tuple[tuple[int, str | None], ...]
-    enable_acting_master: bool
-    zone_name: str | None
-
-
 class TopicRouteData(NamedTuple):
     """A route, with its lists in the order in which the name server builds them.
 
-    `filter_server_table`: address -> list or None. `topic_queue_mapping_by_broker`: None if the server has no such
-    table or entry. `order_topic_conf`: only with orderMessageEnable.
+    `broker_datas`: groups by broker name, as `routed` returns them. `filter_server_table`: address -> list or None.
+    `topic_queue_mapping_by_broker`: None if the server has no such table or entry. `order_topic_conf`: only with
+    orderMessageEnable.
     """
 
     queue_datas: tuple[tuple[str | None, QueueData], ...]
-    broker_datas: tuple[RouteBroker, ...]
+    broker_datas: tuple[tuple[str | None, BrokerData], ...]
     filter_server_table: tuple[tuple[str | None, tuple[str, ...] | None], ...]
     order_topic_conf: str | None
     topic_queue_mapping_by_broker: tuple[tuple[str | None, TopicQueueMappingInfo], ...] | None
@@ -62,7 +53,7 @@ def pickup_topic_route_data(registry: Registry, topic: str | None, namesrv: Name
         broken = (any(_has_no_hash(of.cluster_name, a) for _, a in of.broker_addrs) for _, of in groups)
         groups = groups[: next((n for n, is_last in enumerate(broken, 1) if is_last), None)]
     acts = acts_for(topic, namesrv)
-    brokers = tuple(route_broker(name, group, table.get(name) if acts else None) for name, group in groups)
+    brokers = tuple((name, routed(group, table.get(name) if acts else None)) for name, group in groups)
     order_topic_conf = None
     if namesrv.config.order_message_enable:
         entry = registry.kv_config_table.row((ORDER_TOPIC_CONFIG, topic))
@@ -91,16 +82,16 @@ def within_zone(route: TopicRouteData, zone: str, *, sorted_maps: bool) -> Topic
     Source: RocketMQ 5.4.0 ZoneRouteRPCHook.
     """
     dropped = {
-        broker.broker_name: broker
-        for broker in route.broker_datas
-        if MASTER_ID in dict(broker.broker_addrs) and (broker.zone_name or "").lower() != zone.lower()
+        name: group
+        for name, group in route.broker_datas
+        if MASTER_ID in group.addr_of and (group.zone_name or "").lower() != zone.lower()
     }
-    gone = {addr for broker in dropped.values() for _, addr in broker.broker_addrs}
+    gone = {addr for group in dropped.values() for _, addr in group.broker_addrs}
     mappings = route.topic_queue_mapping_by_broker
     servers = ((addr, found) for addr, found in route.filter_server_table if found is not None)
     return route._replace(
         queue_datas=tuple(entry for entry in route.queue_datas if entry[0] not in dropped),
-        broker_datas=tuple(broker for broker in route.broker_datas if broker.broker_name not in dropped),
+        broker_datas=tuple(entry for entry in route.broker_datas if entry[0] not in dropped),
         filter_server_table=tuple(entry for entry in _refilled(servers, sorted_maps) if entry[0] not in gone),
         topic_queue_mapping_by_broker=None if mappings is None else _refilled(mappings, sorted_maps),
     )
@@ -119,8 +110,8 @@ def _name_set(table: tuple[str | None, ...], is_sized: bool) -> list[str | None]
 
 
 @lru_cache(4_096)
-def route_broker(name: str | None, group: BrokerData, acting_for: QueueData | None) -> RouteBroker:
-    """Return the group as a route shows it.
+def routed(group: BrokerData, acting_for: QueueData | None) -> BrokerData:
+    """Return the group as a route shows it, with its members in Java's iteration order.
 
     `acting_for`: the group's queue data of the topic, on a server that supports acting masters. Then the smallest id
     is shown as master if the group has none and enables acting masters, and the queue data lacks the write bit.
@@ -136,7 +127,7 @@ def route_broker(name: str | None, group: BrokerData, acting_for: QueueData | No
         min_id = min(group.addr_of)
         members = (*(member for member in addrs if member[0] != min_id), (MASTER_ID, group.addr_of[min_id]))
         addrs = BrokerData(group.cluster_name, members).java_addrs()
-    return RouteBroker(name, group.cluster_name, tuple(addrs), group.enable_acting_master, group.zone_name)
+    return group._replace(broker_addrs=tuple(addrs))
 
 
 def _has_no_hash(cluster_name: str | None, addr: str | None) -> bool:

@@ -97,11 +97,11 @@ class Interval(NamedTuple):
 
 
 class MapCapacity(NamedTuple):
-    """Number of buckets of a map in a registry: the table itself or, with `is_inner`, its inner map under `outer`."""
+    """Number of buckets of a map in a registry: the table itself or, with `is_inner`, its inner map under `outer_key`."""
 
-    table: TableName
+    map_table: TableName
     is_inner: bool
-    outer: str | None
+    outer_key: str | None
     capacity: int
 
 

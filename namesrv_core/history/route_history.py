@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Final, Literal, NamedTuple, TypeVar
 
 from namesrv_core.asking.answers import broker_data, mapping, queue_data, writer
-from namesrv_core.asking.queries import acts_for, route_broker
+from namesrv_core.asking.queries import acts_for, routed
 from namesrv_core.history.intervals import By, Interval, Member, group_of
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, KvValue, LiveKey, QueueData, TopicQueueMappingInfo
@@ -198,11 +198,11 @@ class RouteState:
             in_order = sorted(members.items(), key=lambda member: (member[0] is None, member[0] or 0))
             shown = group_of(dict(in_order))
             assert shown is not None
-            broker = route_broker(name, shown, data if self._acts else None)
-            text = broker_data(self._write, broker)
+            broker = routed(shown, data if self._acts else None)
+            text = broker_data(self._write, name, broker)
             cluster = broker.cluster_name if self._namesrv.profile.live_key_has_cluster else None
             keys = tuple(LiveKey(cluster, addr) for _, addr in broker.broker_addrs)
-            has_master = MASTER_ID in dict(broker.broker_addrs)
+            has_master = MASTER_ID in broker.addr_of
             is_live = not self._live.isdisjoint(keys)
             new = self._groups[name] = _Group(keys, is_live, has_master, has_master and bool(data.perm & PERM_WRITE))
         self._show(("brokerDatas", name), text, moved)

@@ -207,7 +207,7 @@ class _Reading:
         self._acts = True
         held, group = self.registry.broker_addr_table.get(name), shown.groups[name]
         if held is not None and self.belief.knows_members(name):
-            yield from _group_pairs(name, self._as_routed(name, held, shown), group)
+            yield from _group_pairs(name, queries.routed(held, shown.queue_datas.get(name)), group)
             return
         if (true := self._true_group(name, shown)) is not None:
             yield from _group_pairs(name, held, true)
@@ -375,11 +375,6 @@ class _Reading:
         believed = () if held is None else tuple(member for member in held.broker_addrs if member[1] == acting)
         members = (*believed, *(member for member in group.broker_addrs if member[0] != MASTER_ID))
         return group._replace(broker_addrs=members) if members else None
-
-    def _as_routed(self, name: str | None, group: BrokerData, shown: ShownRoute) -> BrokerData:
-        """Return the group in the form of a route with the queue data of `shown`."""
-        route = queries.route_broker(name, group, shown.queue_datas.get(name))
-        return group._replace(broker_addrs=route.broker_addrs)
 
     def _keys_of(self, shown: ShownRoute) -> list[LiveKey]:
         """Return the live keys of the addresses in a route, under which their filter servers are stored."""

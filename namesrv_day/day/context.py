@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -20,7 +21,7 @@ from namesrv_day.arrow.rows import empty, rows_of
 from namesrv_day.day.coverage import extent_of
 from namesrv_day.day.day_events import Frames
 from schemas import bronze, gold
-from schemas.table import STRING, TIMESTAMP, Table
+from schemas.table import LONG, STRING, TIMESTAMP, Table
 from schemas.times import day_start_seq, instant_us
 
 BEGINNINGS = ("started", "observed_from")
@@ -131,6 +132,18 @@ class SettleInput:
     carried: Frames
     life: pa.Table
     background: Background
+
+    @cached_property
+    def answers(self) -> dict[str, pa.Table]:
+        """Return the day's `answers` with numbers as bodies, and the `bodies`, each once: most are told again and again."""
+        answers = frame(self.today, bronze.ROUTE_OBSERVATIONS)
+        bodies = (
+            answers["body"] if pa.types.is_dictionary(answers["body"].type) else answers["body"].dictionary_encode()
+        )
+        once = bodies.unify_dictionaries().combine_chunks()
+        numbered = answers.set_column(answers.schema.get_field_index("body"), "body", once.indices.cast(LONG))
+        texts = once.dictionary
+        return {"answers": numbered, "bodies": pa.table({"number": pa.array(range(len(texts)), LONG), "text": texts})}
 
 
 def _known_until(given: SettleInput) -> int:

@@ -15,7 +15,7 @@ from namesrv_day.day.context import NamesrvDay
 from namesrv_day.day.day_events import Frames
 from schemas import gold
 from schemas.codec import POSITIONS, intervals_of
-from schemas.tables.state import fact_of, map_capacity_of
+from schemas.tables.state import fact_of
 
 
 def started(
@@ -53,10 +53,9 @@ def facts_in(rows: Frames) -> list[Fact]:
     return [fact_of(row) for row in rows_of(rows[name])] if name in rows else []
 
 
-def capacities_in(rows: Frames) -> list[MapCapacity]:
-    """Return the numbers of buckets in the rows of map_capacities: of maps whose open rows do not tell it."""
-    name = gold.MAP_CAPACITIES.name
-    return [map_capacity_of(row) for row in rows_of(rows[name])] if name in rows else []
+def capacities_in(rows: pa.Table) -> list[MapCapacity]:
+    """Return the numbers of buckets in rows of map_capacities: of maps whose open rows do not tell it."""
+    return [MapCapacity(**row) for row in rows_of(rows.select(MapCapacity._fields))]
 
 
 def _positions_of(values: pa.ChunkedArray) -> list[Position | None]:

@@ -161,7 +161,7 @@ class _State:
         # Only answers depend on the order of inner maps.
         self._capacities = [
             capacity
-            for capacity in capacities_in({gold.MAP_CAPACITIES.name: given.capacities})
+            for capacity in capacities_in(given.capacities)
             if context.has_unknown_past or not capacity.is_inner
         ]
 

@@ -120,21 +120,11 @@ def tick_votes(given: SettleInput, closes: Sequence[int], day: NamesrvDay) -> li
             until_seq = min(lapse["until_seq"], from_seq + timer.period_ns)
             spans.append({**lapse, "until_seq": until_seq, **timer._asdict()})
     if spans:
-        tables = {"spans": pa.Table.from_pylist(spans, schema=_SPANS), **_answers(given)}
+        tables = {"spans": pa.Table.from_pylist(spans, schema=_SPANS), **given.answers}
         for row in rows_of(ask(query("settle/standing"), tables)):
             timer = Timer(*(row.pop(name) for name in Timer._fields))
             told.setdefault(timer, []).append(evidence.Told(**row))
     return [vote for timer, own in told.items() for vote in evidence.phase_votes(own, timer)]
-
-
-def _answers(given: SettleInput) -> dict[str, pa.Table]:
-    """Return the day's `answers` with numbers as bodies, and the `bodies`, each once: most are told again and again."""
-    answers = frame(given.today, bronze.ROUTE_OBSERVATIONS)
-    bodies = answers["body"] if pa.types.is_dictionary(answers["body"].type) else answers["body"].dictionary_encode()
-    once = bodies.unify_dictionaries().combine_chunks()
-    numbered = answers.set_column(answers.schema.get_field_index("body"), "body", once.indices.cast(LONG))
-    texts = once.dictionary
-    return {"answers": numbered, "bodies": pa.table({"number": pa.array(range(len(texts)), LONG), "text": texts})}
 
 
 def _lapses(given: SettleInput, closes: Sequence[int], namesrv: Namesrv, until_seq: int) -> pa.Table:
@@ -169,7 +159,7 @@ def _lapses(given: SettleInput, closes: Sequence[int], namesrv: Namesrv, until_s
 
 def _deletion_votes(given: SettleInput) -> Iterable[Row]:
     """Read routes of topics that a registration left out, whether they still have its broker."""
-    tables, answers = ask(query("settle/topic_tables"), {"hours": given.today["hours"]}), _answers(given)
+    tables, answers = ask(query("settle/topic_tables"), {"hours": given.today["hours"]}), given.answers
     routes = answers["answers"].filter(pc.field("code") == RequestCode.GET_ROUTEINFO_BY_TOPIC)
     asked = {*pc.unique(routes["subject"]).to_pylist()}
     if not (tables.num_rows and asked):
@@ -225,7 +215,7 @@ def _list_votes(codes: Sequence[int], given: SettleInput) -> Iterable[Row]:
         SELECT seq, event_id, response_code = 0 AS value FROM answers
         WHERE code IN $codes AND (response_code = 0 OR response_code = 1 AND remark = 'disable')
         """,
-        _answers(given),
+        given.answers,
         codes=list(codes),
     )
     return rows_of(found)
@@ -238,7 +228,7 @@ def _order_message_votes(given: SettleInput) -> Iterable[Row]:
         "requests": frame(given.today, bronze.ADMIN_EVENTS),
         "life": frame(given.today, bronze.NAMESRV_EVENTS),
     }
-    return rows_of(ask(query("settle/order_messages"), {**tables, **_answers(given)}, namespace=ORDER_TOPIC_CONFIG))
+    return rows_of(ask(query("settle/order_messages"), {**tables, **given.answers}, namespace=ORDER_TOPIC_CONFIG))
 
 
 def _order_return_votes(given: SettleInput) -> Iterable[Row]:
@@ -266,7 +256,7 @@ def _acting_master_votes(given: SettleInput) -> Iterable[Row]:
         WHERE code = $code AND response_code = 0
             AND contains(text, '"enableActingMaster":true') AND regexp_matches(text, '"perm":[0145][,}]')
         """,
-        _answers(given),
+        given.answers,
         code=RequestCode.GET_ROUTEINFO_BY_TOPIC.value,
     )
     if not found.num_rows:
@@ -285,7 +275,7 @@ def _members_shown(given: SettleInput) -> Iterable[evidence.Membership]:
         SELECT min(seq) AS seq, text FROM answers JOIN bodies ON body = number
         WHERE code = $code AND response_code = 0 AND contains(text, '"enableActingMaster":true') GROUP BY text
         """,
-        _answers(given),
+        given.answers,
         code=RequestCode.GET_BROKER_CLUSTER_INFO.value,
     )
     for row in rows_of(lists):

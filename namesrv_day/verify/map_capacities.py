@@ -25,7 +25,6 @@ from namesrv_day.day.start import capacities_in
 from schemas import gold
 from schemas.sql_files import query
 from schemas.table import STRING, Table
-from schemas.tables.state import map_capacity_row
 from schemas.times import day_start_seq
 
 
@@ -69,20 +68,24 @@ def map_capacities(slices: Frames, before: pa.Table, namesrv: Namesrv, namesrv_i
     outcomes = frame(slices, gold.EVENT_OUTCOMES)
     start_seq = pc.max(outcomes.filter(pc.field("operation") == "namesrv_started")["seq"]).as_py()
     fresh = Registry(namesrv.profile if start_seq is None else namesrv.at(start_seq).profile)
-    told = capacities_in({gold.MAP_CAPACITIES.name: before})
+    told = capacities_in(before)
     found = (
         capacity
         for maps in _MAPS
         for capacity in _capacities(
             maps,
             frame(slices, maps.history),
-            {one.outer: one.capacity for one in told if (one.table, one.is_inner) == (maps.table, maps.is_inner)},
+            {
+                key: capacity
+                for table, is_inner, key, capacity in told
+                if (table, is_inner) == (maps.table, maps.is_inner)
+            },
             string_map() if maps.is_inner else getattr(fresh, maps.table),
             day,
             start_seq,
         )
     )
-    return table_of(map(map_capacity_row, found), gold.MAP_CAPACITIES, namesrv_id=namesrv_id, day=day)
+    return table_of(map(MapCapacity._asdict, found), gold.MAP_CAPACITIES, namesrv_id=namesrv_id, day=day)
 
 
 def _capacities(

@@ -169,7 +169,7 @@ class _Judge:
         histories = (table for table in gold.HISTORY_TABLES if table is not gold.DATA_VERSION_HISTORY)
         intervals = intervals_in({table.name: frame(given.replayed, table) for table in histories})
         self._carried = [interval for interval in intervals if interval.opened_at.seq < from_seq]
-        self._capacities = capacities_in({gold.MAP_CAPACITIES.name: given.capacities})
+        self._capacities = capacities_in(given.capacities)
         arrivals, one_way = _arrivals(changed, given)
         self._under_way = UnderWay(changed, one_way, given.namesrv)
         self._timeline = timeline_of(intervals, from_seq, arrivals)

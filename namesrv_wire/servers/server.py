@@ -186,7 +186,7 @@ class Server:
             ledger.at(max(missed.time_ns, ledger.last_slot))
             self.segment(connection, missed._replace(interface=0), from_server=False)
             ledger.at(now_ns)
-        if not segment.interface or not is_elsewhere(connection, segment, ledger.source[0], from_server=from_server):
+        if not segment.interface or not is_elsewhere(connection, segment, from_server=from_server):
             return False
         ledger.tally.sightings += 1
         if not from_server and len(connection.elsewhere) < MAX_REORDER_CHUNKS:
@@ -281,8 +281,7 @@ class Server:
         connection.from_server.stream.begin(handshake[1] + 1)
         seen = self.attempts.forget(client)
         if interface:
-            connection.sighted_in, here = self.ledger.source[0], place_of(interface, from_server=True)
-            connection.client_seen = seen
+            here, connection.client_seen = place_of(interface, from_server=True), seen
             connection.side = here if here in connection.client_seen else None
         self._add(connection)
         return connection

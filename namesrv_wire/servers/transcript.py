@@ -18,7 +18,7 @@ from namesrv_wire.servers.recording import Hole
 from namesrv_wire.servers.server import Flow, Server
 from namesrv_wire.streams.connection import Connection
 from namesrv_wire.streams.cutting import plausible_start
-from namesrv_wire.streams.sightings import BEGINNING_NS, Aside, Sightings, is_at_its_side, is_numbered_alike
+from namesrv_wire.streams.sightings import BEGINNING_NS, Aside, Sightings, is_at_its_side
 
 
 class Flows:
@@ -112,7 +112,7 @@ class Transcript:
             if (
                 flow is None
                 or flow[2] is None
-                or (interface and not is_at_its_side(flow[1], interface, source_file, from_server=flow[2]))
+                or (interface and not is_at_its_side(flow[1], interface, from_server=flow[2]))
             ):
                 self._first_ns = self._first_ns or time_ns
                 for waited in self._sightings.due(time_ns):
@@ -203,17 +203,6 @@ class Transcript:
         for server in self._servers.values():
             is_seen = source_file in server.ledger.files
             server.recording.may_miss(Hole(last_ns or server.recording.last_packet_ns, source_file, is_seen))
-
-    def go_on_in(self, source_file: str, peeked: Iterable[Segment]) -> None:
-        """Begin a further file: learn from its first segments whether interfaces have the numbers there that they had."""
-        flows = [
-            (self._flows.by_ends.get((segment.src, segment.dst)), segment) for segment in peeked if segment.interface
-        ]
-        told = [(flow[1], segment) for flow, segment in flows if flow is not None and flow[2]]
-        if told:
-            sighted_in = source_file if is_numbered_alike(told) else None
-            for connection in (flow[1] for flow in self._flows.by_ends.values()):
-                connection.sighted_in = sighted_in
 
     def step_back(self, endpoints: Collection[str], until_ns: int) -> list[AnyRow]:
         """Return the rows that say of name servers that what has times from `until_ns` on was recorded before what was fed.

@@ -77,7 +77,7 @@ class Pending:
 
 _NOT_AS_IT_IS: Final = frozenset(
     {
-        *("client", "opened_ns", "channel_id", "syn_seq", "last_source", "handshake", "sighted_in", "client_seen"),
+        *("client", "opened_ns", "channel_id", "syn_seq", "last_source", "handshake", "client_seen"),
         *("from_client", "from_server", "pending", "early", "reverse", "times", "unasked", "others"),
         *("elsewhere", "timer_ns"),
     }
@@ -145,8 +145,7 @@ class Connection:
     others: list[tuple[str, str]] = field(default_factory=list)
     """Client and server as seen on the other side of an address translation."""
     side: int | None = None
-    """The name server's interface, if packets are seen on several, by its number in the file `sighted_in`."""
-    sighted_in: str | None = None
+    """The name server's interface, if packets are seen on several."""
     client_seen: set[int] = field(default_factory=set)
     """Interfaces on which the client's segments were seen."""
     elsewhere: list[Segment] = field(default_factory=list)

@@ -7,7 +7,6 @@ What was lost on its way there was seen once, and never reached it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from namesrv_wire.packets.capture import FIN, INCOMING, OUTGOING, RST, Segment
@@ -20,7 +19,6 @@ ASIDE_NS: Final = 3_000_000_000
 was lost behind the first sighting is sent again."""
 BEGINNING_NS: Final = 1_000_000
 """What comes so early may be the later sighting of something that came before the capture."""
-_ALIKE: Final = 0.9
 _MAX_ASIDE: Final = 1_024
 _MAX_RECENT: Final = 1_024
 _MAX_PLACES: Final = 64
@@ -30,15 +28,14 @@ Flow = tuple[str, str]
 """A connection by client and name server."""
 
 
-def is_elsewhere(connection: Connection, segment: Segment, source_file: str, *, from_server: bool) -> bool:
+def is_elsewhere(connection: Connection, segment: Segment, *, from_server: bool) -> bool:
     """Return whether a segment of a connection was seen on another interface than the name server's.
 
     Learns which that is: where something new of the name server is seen first, if the client's segments are seen there
-    too; none, where ways there and back differ. In another file interfaces may have other numbers (`is_numbered_alike`).
+    too; none, where ways there and back differ. In another file interfaces may have other numbers: something new is then seen
+    elsewhere, and the side is learned anew.
     """
     here = place_of(segment.interface, from_server=from_server)
-    if connection.sighted_in != source_file:
-        connection.sighted_in, connection.side, connection.client_seen = source_file, None, set()
     if not from_server:
         if len(connection.client_seen) < _MAX_PLACES:
             connection.client_seen.add(here)
@@ -52,19 +49,9 @@ def is_elsewhere(connection: Connection, segment: Segment, source_file: str, *, 
     return False
 
 
-def is_at_its_side(connection: Connection, interface: int, source_file: str, *, from_server: bool) -> bool:
+def is_at_its_side(connection: Connection, interface: int, *, from_server: bool) -> bool:
     """Return whether a segment was seen on the interface that is known to be the name server's: `is_elsewhere` says no."""
-    return connection.sighted_in == source_file and place_of(interface, from_server=from_server) == connection.side
-
-
-def is_numbered_alike(told: Iterable[tuple[Connection, Segment]]) -> bool:
-    """Return whether what name servers say first in a further file is seen where their connections have their side."""
-    places: dict[tuple[str, str, int], bool] = {}
-    for connection, segment in told:
-        if segment.payload and connection.side is not None and _is_news(connection, segment):
-            is_here = place_of(segment.interface, from_server=True) == connection.side
-            places.setdefault((segment.src, segment.dst, segment.seq), is_here)
-    return sum(places.values()) > _ALIKE * len(places)
+    return place_of(interface, from_server=from_server) == connection.side
 
 
 def place_of(interface: int, *, from_server: bool) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from namesrv_core.history.intervals import MapCapacity
 from namesrv_core.machine.past import ANY, Entity, Fact
 from schemas.table import Table, columns, is_one_of, rules
 
@@ -46,16 +45,6 @@ MAP_CAPACITIES = Table(
             is_inner OR outer_key IS NULL
     """),
 )
-
-
-def map_capacity_row(of: MapCapacity) -> dict[str, Any]:
-    """Return the row of a map in `map_capacities`, without `namesrv_id` and `day`."""
-    return {"map_table": of.table, "is_inner": of.is_inner, "outer_key": of.outer, "capacity": of.capacity}
-
-
-def map_capacity_of(row: Mapping[str, Any]) -> MapCapacity:
-    """Return the map capacity of a row of `map_capacities`."""
-    return MapCapacity(row["map_table"], row["is_inner"], row["outer_key"], row["capacity"])
 
 
 PAST_KNOWLEDGE = Table(

@@ -180,7 +180,7 @@ def whole_route(rows: list[Interval], us: int, namesrv: Namesrv) -> str | None:
     if route is None:
         return None
     queue_datas = tuple(sorted(route.queue_datas, key=lambda entry: entry[0] or ""))
-    broker_datas = tuple(sorted(route.broker_datas, key=lambda broker: broker.broker_name or ""))
+    broker_datas = tuple(sorted(route.broker_datas, key=lambda entry: entry[0] or ""))
     return route_json(route._replace(queue_datas=queue_datas, broker_datas=broker_datas), namesrv, standard=True)
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_core.asking.queries import RouteBroker, TopicRouteData, within_zone
+from namesrv_core.asking.queries import TopicRouteData, within_zone
 from namesrv_core.asking.requests import Fields, zone_of
-from namesrv_core.machine.rows import QueueData, TopicQueueMappingInfo
+from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_a_zone_needs_the_mode_and_a_name(fields: Fields, zone: str | None) -> N
 def test_maps_behind_the_zone_filter_are_filled_anew() -> None:
     """Keys of one bucket stand as they were written: sorted in standard JSON, else as they were; nulls are gone."""
     info = TopicQueueMappingInfo("T", "b", 4, 1)
-    kept = RouteBroker("b", "C", ((1, "BB"), (2, "Aa")), enable_acting_master=False, zone_name=None)
+    kept = "b", BrokerData("C", ((1, "BB"), (2, "Aa")))
     route = TopicRouteData(
         (("b", QueueData(4, 4, 6, 0)),),
         (kept,),

@@ -97,10 +97,10 @@ def test_slices_tell_the_capacities_that_the_maps_have(profile: Profile) -> None
             outcomes = ({"operation": "namesrv_started", "seq": seq} for seq in starts)
             slices[gold.EVENT_OUTCOMES.name] = table_of(outcomes, gold.EVENT_OUTCOMES)
             before = map_capacities(slices, before, namesrv, NAMESRV, day)
-            rows = capacities_in({gold.MAP_CAPACITIES.name: before})
+            rows = capacities_in(before)
             assert len(rows) == len({*rows})
             assert {*rows} == grown(registry), (seed, day)
-            seen |= {(one.table, one.is_inner) for one in rows}
+            seen |= {(one.map_table, one.is_inner) for one in rows}
     outer = {table for table, is_inner in seen if not is_inner}
     assert outer == TABLES - {"kv_config_table", "topic_queue_mapping_info_table"}
     assert {table for table, is_inner in seen if is_inner} == {

@@ -27,7 +27,7 @@ from namesrv_core.machine.rows import (
 )
 from namesrv_core.machine.schedule import ScanSchedule
 from namesrv_day.arrow.rows import plain, table_of
-from namesrv_day.day.context import NamesrvDay
+from namesrv_day.day.context import NamesrvDay, frame
 from namesrv_day.day.day_events import Frames
 from namesrv_day.day.start import capacities_in, facts_in, intervals_in, started
 from namesrv_day.replay.replay import history_rows
@@ -102,7 +102,9 @@ def test_rows_say_what_the_tables_say() -> None:
 
 def starting(context: NamesrvDay, open_rows: Frames) -> tuple[Registry, Histories]:
     """Return what a day begins with, of open rows of histories, and rows of past_knowledge and map_capacities, by table."""
-    return started(context, intervals_in(open_rows), facts_in(open_rows), capacities_in(open_rows))
+    return started(
+        context, intervals_in(open_rows), facts_in(open_rows), capacities_in(frame(open_rows, gold.MAP_CAPACITIES))
+    )
 
 
 def test_a_table_that_is_missing_has_no_rows() -> None:

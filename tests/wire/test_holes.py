@@ -41,7 +41,6 @@ def read(
 ) -> tuple[list[AnyRow], Transcript]:
     """Return the rows of a capture that lacks the segments of `hole`, and what has read it."""
     transcript = transcript or Transcript(namesrv=[NAMESRV])
-    transcript.go_on_in("forged.pcap", [])
     rows = rows_of(segments[: hole.start], transcript, finish=False)
     behind = segments[hole.stop :]
     transcript.pass_hole("forged.pcap")
@@ -78,7 +77,6 @@ def test_a_hole_at_the_end_of_a_file_ends_with_the_next_one() -> None:
     assert facts(rows, "recording_gap") == []
     transcript.finish()
     later = Transcript(namesrv=[NAMESRV], carry=transcript.carry())
-    later.go_on_in("next.pcap", [])
     (gap,) = facts(rows_of(segments[14:], later, finish=False), "recording_gap")
     assert gap["properties"] == f"until_ms={segments[14].time_ns // MS_NS}"
     assert gap["effect_time"] == segments[9].time_ns // 1_000

@@ -16,7 +16,6 @@ from namesrv_core.machine.draft import NULL_POINTER, Notification, Step
 from namesrv_core.machine.profile import PROFILES, Namesrv, NamesrvConfig
 from namesrv_core.machine.register import RegisterResult
 from namesrv_core.machine.registry import Registry
-from namesrv_core.machine.rows import BrokerData
 from namesrv_core.machine.step import QueryDataVersionResult, apply_step, step
 from namesrv_core.machine.tables import KvConfigTable
 from tools.trace.state import (
@@ -184,14 +183,7 @@ def _route(registry: Registry, namesrv: Namesrv, ev: Mapping[str, Any]) -> Json:
     if route is None:
         return {"ret": None, **(_SWALLOWED if five and text(ev, "topic") is None else {})}
     ret: Json = {
-        "brokerDatas": [
-            group_json(
-                b.broker_name,
-                BrokerData(b.cluster_name, b.broker_addrs, b.enable_acting_master, b.zone_name),
-                five=five,
-            )
-            for b in route.broker_datas
-        ],
+        "brokerDatas": [group_json(name, group, five=five) for name, group in route.broker_datas],
         "queueDatas": [queue_json(name, data) for name, data in route.queue_datas],
         "filterServerTable": {
             name_json(addr): None if servers is None else list(servers) for addr, servers in route.filter_server_table
