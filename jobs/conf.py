@@ -18,7 +18,7 @@ from jobs.errors import ConfError
 from namesrv_core.inference.settings import LONGEST_MS, VERSION, Value
 from namesrv_core.machine.profile import NamesrvConfig, profile_named
 from namesrv_wire.logs.namesrv_log import Told, zone_of
-from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS
+from namesrv_wire.packets.segments import DEFAULT_VXLAN_PORTS
 from schemas.findings import THRESHOLDS, Thresholds
 
 if sys.version_info >= (3, 11):

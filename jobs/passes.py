@@ -26,10 +26,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import pyarrow as pa
 
-from jobs.errors import JobError, UsageError
-from jobs.printable import nobody
+from jobs.errors import JobError, UsageError, nobody
 from jobs.processes import cores, give_back, rarely_collected
-from jobs.spark_options import is_local, is_meant_for_cluster
+from jobs.session import is_local, is_meant_for_cluster
 from jobs.store.places import local_path, write_text
 
 if TYPE_CHECKING:  # a run without Spark may not have it installed

@@ -5,9 +5,8 @@
 
 from namesrv_core.asking.answers import answer
 from namesrv_core.machine.codes import Answer, Question
-from namesrv_core.machine.draft import Outcome, Step
 from namesrv_core.machine.profile import PROFILES, V4_9_7, V5_4_0, Namesrv, NamesrvConfig, Profile, profile_of_version
-from namesrv_core.machine.registry import Change, Registry
+from namesrv_core.machine.registry import Change, Outcome, Registry, Step
 from namesrv_core.machine.step import step
 from namesrv_core.replay.loop import take
 

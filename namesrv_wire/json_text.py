@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NoReturn
 
-from namesrv_core.machine.rows import DataVersion, QueueData
-from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.limits import MAX_JSON_DEPTH, MAX_JSON_ITEMS, MAX_JSON_NODES, MAX_NAME_CHARS
+from namesrv_core.machine.tables import DataVersion, QueueData
+from namesrv_wire.errors import MAX_JSON_DEPTH, MAX_JSON_ITEMS, MAX_JSON_NODES, MAX_NAME_CHARS, DecodeError, Reason
 
 # A string without an end takes the rest: else each quote in it would be tried as the beginning of one.
 _STRUCTURE = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|([{\[])|([}\]])', re.DOTALL)

@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.limits import END_NS, FIRST_BYTES
+from namesrv_wire.errors import END_NS, FIRST_BYTES, DecodeError, Reason
 from namesrv_wire.secrets import blot
 
 DECODER_VERSION: Final = "2"

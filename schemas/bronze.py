@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from namesrv_core.machine.instants import NS_PER_US
+from namesrv_core.machine.events import NS_PER_US
 from namesrv_core.machine.profile import COMPARED
 from namesrv_wire.codes import EVENT_TABLES as TABLE_OF_CODE
 from namesrv_wire.codes import OBSERVED, REQUEST_NAMES, VERSION_NAMES
 from namesrv_wire.errors import PIECES, Reason
-from namesrv_wire.logs.event_fields import NAMESRV_KINDS
+from namesrv_wire.logs.event_log import NAMESRV_KINDS
 from namesrv_wire.rows import UNTIL_MS
 from schemas.table import (
     DATE,

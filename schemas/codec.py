@@ -15,9 +15,9 @@ from namesrv_core.history.intervals import Interval, Member, Reported
 from namesrv_core.history.verification import Observed
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import Answer, Question, RequestCode
-from namesrv_core.machine.instants import US_PER_MS
-from namesrv_core.machine.register import REGISTER_FAILED
-from namesrv_core.machine.rows import (
+from namesrv_core.machine.events import US_PER_MS
+from namesrv_core.machine.step import REGISTER_FAILED
+from namesrv_core.machine.tables import (
     UNRECORDED,
     BrokerLiveInfo,
     DataVersion,

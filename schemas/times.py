@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from namesrv_core.machine.instants import NS_PER_US
+from namesrv_core.machine.events import NS_PER_US
 
 _EPOCH = dt.date(1970, 1, 1)
 US_PER_DAY = 86_400_000_000

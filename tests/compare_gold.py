@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from namesrv_day.audit.content import SHOWN, Difference, Tables, compare_tables
+from namesrv_day.content import SHOWN, Difference, Tables, compare_tables
 from schemas import bronze, gold
 from schemas.table import Table
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from jobs.conf import PipelineConf
-from jobs.night.work import files_of
+from jobs.night.judging import files_of
 from jobs.store.warehouse import Warehouse
 from schemas import gold
 from schemas.table import Table

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from jobs.processes import cores
-from jobs.spark_options import CommandLine
+from jobs.session import CommandLine
 from jobs.start.java import CHECKOUT, Java, plain_python
 
 _QUICK = ("-m", "not slow and not jvm")

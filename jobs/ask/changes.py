@@ -27,8 +27,8 @@ from jobs.errors import (
     PublishedError,
     UsageError,
     first_line,
+    nobody,
 )
-from jobs.printable import nobody
 from jobs.store.coverage import text_of
 from schemas import asked
 

@@ -24,11 +24,10 @@ import pyarrow.compute as pc
 from jobs import __version__
 from jobs.ask.engine import FUNCTIONS, Answers
 from jobs.conf import NamesrvConf, PipelineConf
-from jobs.errors import AS_KEPT, TamperedError, UsageError
+from jobs.errors import AS_KEPT, TamperedError, UsageError, nobody
 from jobs.night import nightly
 from jobs.night.nightly import Asked, Shows
 from jobs.passes import InProcess
-from jobs.printable import nobody
 from jobs.store.check import Holder
 from jobs.store.coverage import require_covered, text_of
 from jobs.store.files import read_files
@@ -36,8 +35,8 @@ from jobs.store.places import table_path
 from jobs.store.published import sha256_of_file
 from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_core.inference.settings import ADDRESSES, VERSION, namesrv_of, value_of
-from namesrv_day.arrow.rows import conformed, rows_of
-from namesrv_day.audit.content import (
+from namesrv_day.arrow import conformed, rows_of
+from namesrv_day.content import (
     SHOWN_DIFFERENCES,
     Difference,
     Rows,
@@ -46,9 +45,9 @@ from namesrv_day.audit.content import (
     rows_of_table,
     sha256_of,
 )
-from namesrv_day.day.day_events import BEATS
-from namesrv_day.settle.settle import settings_of
-from namesrv_day.verify.verify import VerifyInput, verdicts
+from namesrv_day.events import BEATS
+from namesrv_day.settle import settings_of
+from namesrv_day.verify import VerifyInput, verdicts
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold
 from schemas.table import Table

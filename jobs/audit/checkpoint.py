@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from jobs.errors import AS_KEPT, JobError, TamperedError, UsageError, first_line
-from jobs.store.chain import leaf_of, leaves_of, nodes_beside, root_of, text_of, texts_of
 from jobs.store.files import DataFile, batches_of, is_rooted, joins_of
+from jobs.store.ledger import leaf_of, leaves_of, nodes_beside, root_of, text_of, texts_of
 from jobs.store.published import Noted
 from jobs.store.warehouse import Warehouse
 from schemas.rules import TABLES

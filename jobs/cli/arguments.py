@@ -259,7 +259,7 @@ def _add_questions(add: Callable[..., _Options], given: Sequence[str]) -> None:
         if name == "query":
             of.several("--param", "NAME=VALUE", "a parameter of the saved query")
             if {"-h", "--help"} & set(given):
-                from jobs.ask.saved import described  # noqa: PLC0415  slow to import
+                from jobs.ask.engine import described  # noqa: PLC0415  slow to import
                 from schemas.queries import queries  # noqa: PLC0415  as above
 
                 of.formatter = argparse.RawDescriptionHelpFormatter

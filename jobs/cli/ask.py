@@ -16,8 +16,7 @@ from jobs.ask.engine import FUNCTIONS, Answers, nearest
 from jobs.ask.instants import instant, known_at
 from jobs.cli.judged import warehouse_at
 from jobs.cli.output import opened, waiting, width_of, write_lines, write_rows
-from jobs.errors import EXIT_OK, EXIT_ONGOING, UsageError
-from jobs.printable import printable
+from jobs.errors import EXIT_OK, EXIT_ONGOING, UsageError, printable
 from jobs.store.coverage import require_within, summary, text_of
 from jobs.store.published import sha256_of_file
 from schemas import asked
@@ -75,7 +74,7 @@ def ask(given: argparse.Namespace) -> int:
         return EXIT_OK
     question, told = given.question, vars(given)
     if question == "query":
-        from jobs.ask.saved import query_named, texts_of, time_of  # noqa: PLC0415  as above
+        from jobs.ask.engine import query_named, texts_of, time_of  # noqa: PLC0415  as above
 
         question = query_named(given.name)
         told = texts_of(question, given.param)
@@ -146,7 +145,7 @@ def _write_changes(answers: Answers, given: argparse.Namespace, out: TextIO) -> 
 def questions_of(question: str | Query, given: Mapping[str, Any]) -> Iterator[_Asked]:
     """Yield the statements of a question or saved query, with the values given. Raises UsageError for invalid values."""
     if not isinstance(question, str):
-        from jobs.ask.saved import values_of  # noqa: PLC0415  as above
+        from jobs.ask.engine import values_of  # noqa: PLC0415  as above
 
         yield asked.statement(f"query.{question.name}") or "", values_of(question, given)
         return

@@ -21,9 +21,8 @@ import pyarrow.compute as pc
 
 from jobs import IS_INSTALLED
 from jobs.ask.changes import Hook
-from jobs.ask.engine import FUNCTIONS, Answers
+from jobs.ask.engine import FUNCTIONS, Answers, query_named, texts_of, time_of
 from jobs.ask.instants import instant
-from jobs.ask.saved import query_named, texts_of, time_of
 from jobs.audit.attestation import attest, differing, read_attestation
 from jobs.cli.ask import questions_of, table_named
 from jobs.cli.output import Console, opened, waiting, write_rows, write_table
@@ -42,14 +41,14 @@ from jobs.errors import (
     TamperedError,
     UsageError,
     known_failure,
+    nobody,
 )
 from jobs.ingest.ingest import ingest
 from jobs.night import nightly
 from jobs.night.gate import are_too_many, prepare
+from jobs.night.judging import require_configs
 from jobs.night.nightly import Summary
-from jobs.night.work import require_configs
 from jobs.passes import InProcess, OnSpark, Passes, Processes
-from jobs.printable import nobody
 from jobs.processes import cores
 from jobs.session import CHECKOUT, SessionLater, for_questions
 from jobs.store import delta_log
@@ -60,7 +59,7 @@ from jobs.store.maintain import Maintained, maintain
 from jobs.store.places import locked, read_locked
 from jobs.store.published import LAST_RUN, Noted
 from jobs.store.warehouse import Warehouse
-from namesrv_day.arrow.rows import rows_of
+from namesrv_day.arrow import rows_of
 from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.rows import Row
 from schemas import bronze, gold
@@ -349,8 +348,7 @@ def _maintain(command: Command) -> int:
 
 
 def _sql(command: Command) -> int:
-    from jobs.cli.sql import shell, show_sql, statements_of  # noqa: PLC0415  Spark may not be installed
-    from jobs.cli.views import Views, register_views, run_in_force  # noqa: PLC0415  as above
+    from jobs.cli.sql import Views, register_views, run_in_force, shell, show_sql, statements_of  # noqa: PLC0415  Spark may not be installed  # noqa: PLC0415  as above
 
     given = command.arguments
     if given.query is None and sys.stdin.isatty():
@@ -375,7 +373,7 @@ def _sql(command: Command) -> int:
 
 
 def _register(command: Command) -> int:
-    from jobs.cli.views import register, run_in_force  # noqa: PLC0415  as above
+    from jobs.cli.sql import register, run_in_force  # noqa: PLC0415  as above
 
     database = command.arguments.database
     run_in_force(command.warehouse, None)

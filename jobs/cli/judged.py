@@ -71,7 +71,7 @@ def _read_sql(given: argparse.Namespace) -> None:
     if sum(one is not None for one in (given.query, given.file, given.saved)) > 1:
         raise UsageError("SQL as an argument, --file and --query: one of them, please")
     if given.saved is not None:
-        from jobs.ask.saved import query_named, texts_of, values_of  # noqa: PLC0415  as above
+        from jobs.ask.engine import query_named, texts_of, values_of  # noqa: PLC0415  as above
 
         saved = query_named(given.saved)
         given.query, given.values = saved.sql, values_of(saved, texts_of(saved, given.param))

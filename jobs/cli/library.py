@@ -10,9 +10,8 @@ from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any
 
 from jobs.ask.changes import changes
-from jobs.ask.engine import Answer, Answers, Known, nearest
+from jobs.ask.engine import Answer, Answers, Known, described, nearest, query_named, time_of
 from jobs.ask.instants import known_at
-from jobs.ask.saved import described, query_named, time_of
 from jobs.cli.arguments import QUESTIONS
 from jobs.cli.ask import questions_of
 from jobs.cli.judged import warehouse_at
@@ -23,7 +22,7 @@ from schemas.queries import Query, queries
 if TYPE_CHECKING:  # slow to import
     import pyarrow as pa
 
-warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)  # as in namesrv_day.arrow.sql
+warnings.filterwarnings("ignore", "Arrow output on a DB-API result", UserWarning)  # as in namesrv_day.arrow
 _MEMORY_MIB = 2048
 # Left out are `prometheus`, which is only a format, and `query`: each saved query is a method of its own.
 METHODS = {name.replace("-", "_"): said for name, said in QUESTIONS.items() if name not in ("prometheus", "query")}

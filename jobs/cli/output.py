@@ -20,8 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from jobs.errors import UsageError
-from jobs.printable import nobody, printable, shortened, time_left
+from jobs.errors import UsageError, nobody, printable, shortened, time_left
 
 FORMS = ("table", "json", "csv", "spreadsheet")
 # The beginning of a cell that a spreadsheet takes for a formula; it ignores leading blanks.

@@ -1,24 +1,236 @@
-"""`sql`: statements for Spark, from an argument, a file, or a shell at a terminal."""
+"""`sql`: statements for Spark, from an argument, a file, or a shell at a terminal; and the names that they find in its session.
+
+Reads   what the last published row of `runs` pins, or an earlier one
+Makes   temporary views and temporary SQL table functions, of all names or of those that a text touches
+"""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import datetime as dt
 import re
 import sys
+import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import Any, Final
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from jobs.ask.saved import Value
+from jobs.ask.engine import Value
 from jobs.cli.output import Console, opened, write_rows
-from jobs.cli.views import Views
-from jobs.errors import JobError, NotRecordedError, UsageError
-from jobs.store.coverage import NOT_RECORDED
+from jobs.errors import JobError, NotRecordedError, UsageError, first_line
+from jobs.store.check import Holder, require_all, require_readable
+from jobs.store.coverage import NOT_RECORDED, Covered, span_rows
+from jobs.store.delta_log import Version, head_of
+from jobs.store.ledger import Run
+from jobs.store.places import table_path
+from jobs.store.published import require_kept, run_id_in_force
+from jobs.store.warehouse import Warehouse
+from schemas import asked, gold
+from schemas.table import Table
+from schemas.views import COVERAGE_SPANS, statements, stored_tables
+
+VERIFIED = "spark.namesrvHistory.verified"
+# First words of statements that list names.
+_ASKS_FOR_NAMES = frozenset({"show", "list"})
+
+_LONGEST_COMMENT: Final = 256
+# In another time zone a session would put an instant on another day.
+_IN_UTC: Final = """CASE WHEN current_timezone() IN ('UTC', 'Etc/UTC', 'Z', 'GMT', '+00:00') THEN TRUE ELSE raise_error(concat(
+    'instants are UTC here; this session has another zone: spark.sql.session.timeZone=', current_timezone())) END"""
+
+
+class Views:
+    """The tables, views and functions of a session, as of the last published run or an earlier one.
+
+    A table that the run did not know is empty.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        warehouse: Warehouse,
+        as_known_at: str | dt.datetime | None = None,
+        *,
+        is_verified: bool = False,
+        is_permanent: bool = False,
+    ) -> None:
+        """Find the run: the last one; one by its id; or the last one published by an instant (with a time zone).
+
+        `is_permanent`: names are made in the session's current database, which all sessions of its catalog have. `is_verified`,
+        or the session's setting `spark.namesrvHistory.verified`: tables are held against the ledger before they are asked. Raises
+        as `run_in_force`, LedgerBehindError.
+        """
+        _require_reader(spark, warehouse.path)
+        self.spark, self._warehouse, self._is_permanent = spark, warehouse, is_permanent
+        self._run = run_in_force(warehouse, as_known_at)
+        self._opened: dict[str, int] = {}
+        is_verified |= str(spark.conf.get(VERIFIED, "false")).lower() == "true"
+        self._holder = Holder(warehouse, self._run) if is_verified else None
+        self._stored, self._statements = stored_tables(), statements()
+        self._of_ledger = {"known_run": self._known_run, "coverage_spans": self._coverage_spans}
+        self.made: set[str] = set()
+
+    def register(self, text: str | None = None) -> None:
+        """Create the views and functions that a text may read, unless they exist; None: all."""
+        known = [*self._stored, *self._statements, *self._of_ledger]
+
+        def made_by(name: str) -> str:
+            return self._statements[name].sql if name in self._statements else ""
+
+        words = asked.words_of(text or "")
+        wanted = known if text is None or words & _ASKS_FOR_NAMES else asked.needed(text, known, made_by)
+        for name in asked.needed(" ".join(wanted), known, made_by):
+            if name not in self.made:
+                self._make(name)
+                self.made.add(name)
+
+    @cached_property
+    def coverage(self) -> list[Covered]:
+        """Return what is recorded of each name server, as the run knew it."""
+        return self._warehouse.coverage(self._run)
+
+    def _make(self, name: str) -> None:
+        if name in self._of_ledger:
+            self._sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {self._of_ledger[name]()}")
+        elif name in self._statements:
+            self._sql(self._statements[name].sql)
+        else:
+            self._make_stored(name, self._stored[name])
+
+    def _sql(self, statement: str) -> None:
+        self.spark.sql(statement.replace(" TEMPORARY ", " ", 1) if self._is_permanent else statement)
+
+    def _make_stored(self, name: str, table: Table) -> None:
+        """Create the view of a table's rows in the version that the run pinned; the ledger's is the newest."""
+        version = self._version_of(table)
+        if version is None:
+            columns = (f"CAST(NULL AS {of.dataType.simpleString()}) AS {of.name}" for of in table.spark_schema)
+            self._sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS SELECT {', '.join(columns)} WHERE FALSE")
+            return
+        opened = Version(self._warehouse.path, table, version)
+        self._opened[table.name] = version
+        if table.name in self._run.versions:
+            require_all(self._warehouse.path, self._run, table, opened.files())
+        if self._holder is not None:
+            self._holder.hold(table.name)
+        fields = opened.delta.schema().fields
+        heads = (f"`{of.name}` COMMENT {comment_of(str(of.metadata.get('comment', '')))}" for of in fields)
+        path = self._path_of(table).replace("`", "``")
+        rows = f"SELECT * FROM delta.`{path}@v{version}`"  # noqa: S608  quoted
+        self._sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} ({', '.join(heads)}) AS {rows}")
+
+    def _path_of(self, table: Table) -> str:
+        # Hadoop's scheme for S3.
+        return table_path(self._warehouse.path, table).replace("s3://", "s3a://", 1)
+
+    def _version_of(self, table: Table) -> int | None:
+        """Return the version of a table that is read, of the ledger the newest; None: there is none."""
+        if table is not gold.RUNS:
+            return self._run.versions.get(table.name)
+        head = head_of(self._warehouse.path, table)
+        return head if head >= 0 else None
+
+    def require_readable(self, said: str) -> None:
+        """Raise TamperedError if a file of a registered table caused this error message of Spark's."""
+        require_readable(self._warehouse.path, self._opened, said)
+
+    def _known_run(self) -> str:
+        return f"SELECT {_literal(self._run.finished_time)} AS finished_time"
+
+    def _coverage_spans(self) -> str:
+        rows = (f"({', '.join(_literal(row[of]) for of in COVERAGE_SPANS)})" for row in span_rows(self.coverage))
+        typed = ", ".join(f"CAST({name} AS {of}) AS {name}" for name, of in COVERAGE_SPANS.items())
+        given = f"(VALUES {', '.join(rows)}) AS r({', '.join(COVERAGE_SPANS)})"
+        return f"SELECT {typed} FROM {given} WHERE {_IN_UTC}"  # noqa: S608  literals of ours
+
+
+def register_views(
+    spark: SparkSession,
+    warehouse: Warehouse,
+    as_known_at: str | dt.datetime | None = None,
+    texts: Iterable[str] | None = None,
+    *,
+    is_verified: bool = False,
+) -> Views:
+    """Create the views and functions that some texts read, or all, and return their `Views`. Raises as `Views`, TamperedError."""
+    views = Views(spark, warehouse, as_known_at, is_verified=is_verified)
+    views.register(None if texts is None else "\n".join(texts))
+    return views
+
+
+def _require_reader(spark: SparkSession, path: str) -> None:
+    """Raise UsageError if this Spark cannot read the warehouse's place: our tasks can, but the JVM needs JARs for it."""
+    scheme = path.replace("s3://", "s3a://", 1).partition("://")[0] if "://" in path else "file"
+    java: Any = spark.sparkContext._jvm  # noqa: SLF001  there is no other way to Hadoop's classes
+    try:
+        java.org.apache.hadoop.fs.FileSystem.getFileSystemClass(scheme, spark.sparkContext._jsc.hadoopConfiguration())  # noqa: SLF001
+    except Py4JJavaError as error:
+        raise UsageError(
+            f"{path}: Spark's JVM has no file system {scheme}://; give it one (--jars, as docs/cluster.md says), or use `ask`"
+        ) from error
+
+
+def run_in_force(warehouse: Warehouse, as_known_at: str | dt.datetime | None) -> Run:
+    """Return the run that is read as of.
+
+    Raises NothingPublishedError where there is none, NoLongerReadableError where maintenance has deleted what it pinned.
+    """
+    known = warehouse.published_run(run_id_in_force(warehouse.path, warehouse.ledger().runs, as_known_at))
+    if as_known_at is not None:
+        runs = Version(warehouse.path, gold.RUNS)
+        require_kept(runs.delta, known.run_id, known.versions)
+    return known
+
+
+def register(spark: SparkSession, warehouse: Warehouse, database: str) -> int:
+    """Create all views and functions in a database of the session's catalog, made if need be; return their number.
+
+    Raises UsageError if the catalog cannot be reached or does not take them, NothingPublishedError, BrokenLogError.
+    """
+    named = f"`{database.replace('`', '``')}`"
+    try:
+        spark.sql(f"CREATE DATABASE IF NOT EXISTS {named}")
+        spark.sql(f"USE {named}")
+        # Readers' views declare their columns.
+        spark.conf.set("spark.sql.legacy.allowAutoGeneratedAliasForView", "true")
+        views = Views(spark, warehouse, is_permanent=True)
+        views.register()
+    except (PySparkException, Py4JError) as error:
+        raise UsageError(f"database {database}: the catalog does not take it: {first_line(error)}") from error
+    return len(views.made)
+
+
+def comment_of(text: str) -> str:
+    """Return a column's comment as a SQL literal, cut at 256 characters, the limit of a metastore's own table.
+
+    Hive would try a longer one ten times, which takes 20 s for each view.
+    """
+    short = textwrap.shorten(text, _LONGEST_COMMENT, placeholder=" ...")
+    return "'{}'".format(short.replace("\\", "\\\\").replace("'", "\\'"))
+
+
+def _literal(value: Any) -> str:
+    """Return a value as SQL. Texts come from outside, so they are written as the hex digits of their bytes."""
+    if value is None or isinstance(value, bool):
+        return "NULL" if value is None else str(value).upper()
+    if isinstance(value, dt.datetime):
+        return f"TIMESTAMP'{value.astimezone(dt.timezone.utc).isoformat()}'"
+    if isinstance(value, dt.date):
+        return f"DATE'{value.isoformat()}'"
+    if isinstance(value, Mapping):
+        fields = (f"'{name}', {_literal(of)}" for name, of in value.items())
+        return f"named_struct({', '.join(fields)})"
+    if isinstance(value, list):
+        return f"array({', '.join(map(_literal, value))})"
+    return f"CAST(X'{str(value).encode('utf-8', 'surrogatepass').hex()}' AS STRING)"
+
 
 # Quoted text, raw or not, and comments, as Spark SQL has them; of an open quote or comment the rest of the text is part.
 _PART = re.compile(
@@ -31,7 +243,7 @@ _LEAVE = frozenset({"exit", "quit", r"\q"})
 _HELP = "statements end with ;  TABLES lists the names, DESCRIBE one of them its columns, EXIT or Ctrl-D leaves"
 
 
-def asked(spark: SparkSession, statement: str, values: Mapping[str, Value]) -> DataFrame:
+def answer(spark: SparkSession, statement: str, values: Mapping[str, Value]) -> DataFrame:
     """Return the answer of a statement with values for its `:name` parameters."""
     # Markers become values before analysis, because an argument of a function may be one.
     spark.conf.set("spark.sql.legacy.parameterSubstitution.constantsOnly", "true")
@@ -49,7 +261,7 @@ def show_sql(
     with opened(Path(arguments.output)) if arguments.output else contextlib.nullcontext(console.out) as out:
         for number, statement in enumerate(statements):
             try:
-                frame = asked(spark, statement, getattr(arguments, "values", {}))
+                frame = answer(spark, statement, getattr(arguments, "values", {}))
                 if not frame.columns:
                     continue
                 if number and arguments.format != "json":

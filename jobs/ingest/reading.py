@@ -18,13 +18,13 @@ from jobs.ingest.series import Before, ReadSeries, Series, joined_by, read_serie
 from jobs.ingest.sources import Ingested, Quarantined, ReadSource, Source, UntilItStops, is_compressed
 from jobs.ingest.staging import Collector, Run, Staging
 from jobs.passes import InProcess, Passes
-from jobs.spark_options import is_meant_for_cluster
+from jobs.session import is_meant_for_cluster
 from jobs.store.warehouse import Warehouse
-from namesrv_core.machine.instants import NS_PER_US
-from namesrv_day.arrow.rows import rows_of, with_microseconds
+from namesrv_core.machine.events import NS_PER_US
+from namesrv_day.arrow import rows_of, with_microseconds
 from namesrv_wire.errors import Reason
 from namesrv_wire.lateness import Lateness, Times, times_of
-from namesrv_wire.logs.log_file import BLOCK_BYTES, Block, read_blocks
+from namesrv_wire.logs.event_log import BLOCK_BYTES, Block, read_blocks
 from namesrv_wire.logs.namesrv_log import BROKER_LINES, NOT_TOLD, OTHER_LINES, Told, is_fact, read_log
 from namesrv_wire.rows import QUARANTINE, AnyRow, FrameRow, Values
 from schemas import bronze

@@ -25,17 +25,23 @@ from jobs.ingest.sources import Source, UntilItStops, instant, is_compressed
 from jobs.ingest.staging import STAGED, Collector, Run
 from jobs.passes import tell
 from jobs.store.files import DataFile, read_files
-from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
-from namesrv_day.arrow.rows import rows_of
-from namesrv_wire.errors import CaptureError, DecodeError, Reason, UnorderedError
+from namesrv_core.machine.events import NS_PER_MS, NS_PER_US
+from namesrv_day.arrow import rows_of
+from namesrv_wire.errors import BEAT_NS, END_NS, FIRST_NS, CaptureError, DecodeError, Reason, UnorderedError
 from namesrv_wire.lateness import Lateness, ahead_of_clock, before_all
-from namesrv_wire.limits import BEAT_NS, END_NS, FIRST_NS
-from namesrv_wire.packets.capture import SYN, Segment
-from namesrv_wire.packets.links import DEFAULT_VXLAN_PORTS, told
-from namesrv_wire.packets.segments import DISORDER_NS, CaptureStats, read_capture, read_segments
+from namesrv_wire.packets.segments import (
+    DEFAULT_VXLAN_PORTS,
+    DISORDER_NS,
+    SYN,
+    CaptureStats,
+    Segment,
+    read_capture,
+    read_segments,
+    told,
+)
 from namesrv_wire.rows import FRAME_TABLES, REVOKED, AnyRow, FrameRow, Row, Tally, Values, gap_until, quarantine_row
 from namesrv_wire.servers.transcript import Transcript
-from namesrv_wire.streams.tcp import Stream
+from namesrv_wire.streams.cutting import Stream
 from schemas import bronze
 
 _PEEKED_PACKETS = 2_000

@@ -30,11 +30,10 @@ from jobs.passes import InProcess, Passes
 from jobs.store.places import Stored, filesystem_of, local_path
 from jobs.store.published import delta_uri
 from jobs.store.warehouse import Warehouse
-from namesrv_core.machine.instants import NS_PER_US
+from namesrv_core.machine.events import NS_PER_US
 from namesrv_wire.compression import is_packed
-from namesrv_wire.errors import CaptureError, Reason
-from namesrv_wire.limits import END_NS, FIRST_NS
-from namesrv_wire.logs.log_file import beginning_of, is_event_log
+from namesrv_wire.errors import END_NS, FIRST_NS, CaptureError, Reason
+from namesrv_wire.logs.event_log import beginning_of, is_event_log
 from namesrv_wire.logs.namesrv_log import Told, is_log, is_of_a_broker, time_of, zone_of
 from namesrv_wire.packets.container import PCAP, read_records
 from schemas import bronze

@@ -30,12 +30,10 @@ from jobs.ingest.sources import Ingested
 from jobs.store.files import DataFile, read_files, together, write_file
 from jobs.store.places import filesystem_of, local_path, unnamed
 from jobs.store.warehouse import Warehouse
-from namesrv_core.machine.instants import NS_PER_US
-from namesrv_day.arrow.rows import derived_of, plain, with_columns
-from namesrv_day.arrow.sql import ask
-from namesrv_day.gate.rules import reasons
-from namesrv_wire.errors import Reason
-from namesrv_wire.limits import FIRST_BYTES
+from namesrv_core.machine.events import NS_PER_US
+from namesrv_day.arrow import ask, derived_of, plain, with_columns
+from namesrv_day.rules import reasons
+from namesrv_wire.errors import FIRST_BYTES, Reason
 from namesrv_wire.rows import DECODER_VERSION, REVOKED, AnyRow, FrameRow, Row, Values
 from schemas import bronze, times
 from schemas.bronze import BROKEN_RULE

@@ -1,6 +1,6 @@
 """The first pass: reads every bronze file of the days once, and keeps little of it.
 
-It condenses heartbeats into hours (`namesrv_day.hours.condense`), counts the rules about single rows of every table, and takes
+It condenses heartbeats into hours (`namesrv_day.hours`), counts the rules about single rows of every table, and takes
 digests, which also show on which days each name server was recorded.
 """
 
@@ -23,17 +23,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import TamperedError
-from jobs.night.work import Files, files_of, put_aside
+from jobs.night.judging import Files, files_of, put_aside
 from jobs.passes import Passes
 from jobs.store.files import ASKED_FILES, DataFile, groups_of, reading, require_intact
 from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse
-from namesrv_day.arrow.digest import Digest, Rows, Slice, slices_of
-from namesrv_day.arrow.sql import apart
-from namesrv_day.day.alive import alive
-from namesrv_day.day.day_events import BEATS
-from namesrv_day.gate.rules import Measurement, measure
-from namesrv_day.hours import condense
+from namesrv_day import hours as condense
+from namesrv_day.arrow import Digest, Rows, Slice, apart, slices_of
+from namesrv_day.context import alive
+from namesrv_day.events import BEATS
+from namesrv_day.rules import Measurement, measure
 from schemas import bronze, gold
 from schemas.rules import RULES, TABLES
 from schemas.table import Rule, Scope, Table

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from namesrv_day.gate.rules import Measurement
+from namesrv_day.rules import Measurement
 
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
 

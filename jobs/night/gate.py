@@ -24,7 +24,7 @@ from jobs.conf import PipelineConf
 from jobs.errors import GateError
 from jobs.store.places import local_path, write_text
 from jobs.store.warehouse import Warehouse
-from namesrv_day.gate.rules import Measurement, measure
+from namesrv_day.rules import Measurement, measure
 from schemas import bronze
 from schemas.rules import TABLES
 

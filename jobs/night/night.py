@@ -24,25 +24,25 @@ from jobs.night.judging import (
     JUDGED,
     REPLAYED,
     SETTLED,
+    Files,
     Judged,
     JudgedTogether,
+    NamesrvWork,
+    files_of,
     replay_namesrvs,
+    taken_from,
 )
-from jobs.night.work import Files, NamesrvWork, files_of, taken_from
 from jobs.passes import Passes, for_files
 from jobs.store.files import reading
 from jobs.store.intervals import go_on_as_published, replace_day, write_intervals
 from jobs.store.ledger import ReadFile, days_of, differing, require_same
 from jobs.store.warehouse import DATA_TABLES, Warehouse
-from namesrv_core.machine.instants import US_PER_MS
-from namesrv_day.arrow.digest import Digest, Slice, slices_of
-from namesrv_day.arrow.rows import conformed, empty, rows_of
-from namesrv_day.arrow.sql import ask, connection
-from namesrv_day.day.alive import stored
-from namesrv_day.day.context import BEGINNINGS, IS_SCAN_LIFE, Background
-from namesrv_day.flags.between import across, together
-from namesrv_day.flags.suspected import FRESH_NS, HEARD, REGISTERED, SUSPECTED, TOLD, suspected
-from namesrv_day.gate.rules import Measurement, merged
+from namesrv_core.machine.events import US_PER_MS
+from namesrv_day.arrow import Digest, Slice, ask, conformed, connection, empty, rows_of, slices_of
+from namesrv_day.context import BEGINNINGS, IS_SCAN_LIFE, Background, stored
+from namesrv_day.findings import FRESH_NS, REGISTERED, SUSPECTED, TOLD, across, suspected, together
+from namesrv_day.findings import HEARD_AT as HEARD
+from namesrv_day.rules import Measurement, merged
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold
 from schemas.rules import TABLES

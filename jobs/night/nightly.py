@@ -28,9 +28,8 @@ from jobs.store.files import digest_of
 from jobs.store.ledger import as_rows
 from jobs.store.places import locked
 from jobs.store.warehouse import DATA_TABLES, WRITTEN_TABLES, Warehouse
-from namesrv_day.across.numbers import report_of
-from namesrv_day.arrow.digest import Digest, Slice, sum_of
-from namesrv_day.arrow.sql import ask
+from namesrv_day.arrow import Digest, Slice, ask, sum_of
+from namesrv_day.numbers import report_of
 from schemas import bronze, gold
 from schemas.asked import statement
 

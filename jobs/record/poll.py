@@ -21,15 +21,14 @@ from typing import Any, Final, NamedTuple, TypeVar
 from jobs.errors import EXIT_OK, NotRecordedError, first_line
 from jobs.record.segments import Segment, finish_left_over, make_folder, say
 from namesrv_core.asking.shown import ShownCluster, ShownRoute, ShownTopics, shown_by
-from namesrv_core.inference.configuration import shown_text
+from namesrv_core.inference.settings import shown_text
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
-from namesrv_core.machine.rows import BrokerData
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
+from namesrv_core.machine.tables import BrokerData
 from namesrv_wire.codes import VERSION_NAMES, version_name
-from namesrv_wire.errors import DecodeError
-from namesrv_wire.limits import MAX_FRAME_BYTES, MAX_HEADER_BYTES, RECORDING_GAP_NS
+from namesrv_wire.errors import MAX_FRAME_BYTES, MAX_HEADER_BYTES, RECORDING_GAP_NS, DecodeError
 from namesrv_wire.logs.event_log import line_of
-from namesrv_wire.packets.capture import address_of
+from namesrv_wire.packets.segments import address_of
 from namesrv_wire.protocol.frames import JSON, ROCKETMQ, Frame, decode_frame
 from namesrv_wire.protocol.requests import KnownFrame
 from namesrv_wire.rows import FrameRow, Place, fact_row, gap_until

@@ -10,8 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from jobs.errors import UsageError
 from namesrv_core.asking.requests import java_boolean, java_int
-from namesrv_core.inference.configuration import properties_in
-from namesrv_core.inference.settings import OPTIONS
+from namesrv_core.inference.settings import OPTIONS, properties_in
 from namesrv_core.machine.java_map import JavaMap, string_map
 from namesrv_core.machine.profile import Namesrv, NamesrvConfig, Profile
 

@@ -26,21 +26,20 @@ from namesrv_core.asking.answers import (
 )
 from namesrv_core.asking.shown import read_json
 from namesrv_core.history.verification import parts_read
-from namesrv_core.inference.configuration import shown_text
+from namesrv_core.inference.settings import shown_text
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
-from namesrv_core.machine.draft import Notification, Step
-from namesrv_core.machine.instants import NS_PER_MS
+from namesrv_core.machine.events import NS_PER_MS
 from namesrv_core.machine.past import TablePart, Versions
-from namesrv_core.machine.registry import Change, Registry
-from namesrv_core.machine.rows import KvValue, TopicTable
+from namesrv_core.machine.registry import Change, Notification, Registry, Step
 from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS
 from namesrv_core.machine.step import apply_step, step
+from namesrv_core.machine.tables import KvValue, TopicTable
 from namesrv_wire.codes import EVENT_TABLES, version_name
 from namesrv_wire.errors import DecodeError
 from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.protocol import bodies
-from namesrv_wire.protocol.answers import answer_frame, completed, one_way_frame
+from namesrv_wire.protocol.frames import answer_frame, completed, one_way_frame
 from namesrv_wire.protocol.requests import KnownFrame, KnownFrames, refused_as
 from namesrv_wire.rows import FrameRow, Place, Values, digest_id, event_row, fact_row
 from schemas.codec import event_of, fields_json, topic_table_of

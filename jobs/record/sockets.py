@@ -26,9 +26,8 @@ from jobs.record.segments import Segment, finish_left_over, left_over, make_fold
 from jobs.record.service import Channel, Service, kv_entries_in, kv_events_in, write_kv
 from namesrv_core.machine.profile import profile_named
 from namesrv_wire.codes import VERSION_NAMES
-from namesrv_wire.errors import DecodeError
-from namesrv_wire.limits import MAX_FRAME_BYTES, MIB
-from namesrv_wire.packets.capture import address_of
+from namesrv_wire.errors import MAX_FRAME_BYTES, MIB, DecodeError
+from namesrv_wire.packets.segments import address_of
 
 _FRAMES_AT_ONCE = 64
 _KV_FILE = ".kvConfig.json"

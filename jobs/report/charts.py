@@ -10,7 +10,7 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from jobs.printable import shortened
+from jobs.errors import shortened
 
 Row = Mapping[str, Any]
 Domain = tuple[dt.datetime, dt.datetime]

@@ -9,8 +9,7 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from jobs.ask.engine import Answers
-from jobs.errors import MissingDayError, UsageError
-from jobs.printable import nobody, shortened
+from jobs.errors import MissingDayError, UsageError, nobody, shortened
 from jobs.store.coverage import text_of
 from namesrv_wire.codes import request_name, version_name
 from schemas import asked

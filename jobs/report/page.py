@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from jobs import __version__
-from jobs.printable import printable, shortened
+from jobs.errors import printable, shortened
 from jobs.report import charts
 from jobs.report.facts import MOST_BEATS, MOST_STATES, Facts, Row
 

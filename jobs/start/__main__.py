@@ -23,7 +23,7 @@ if not __package__:
 
 from jobs import IS_INSTALLED, PROGRAM
 from jobs.errors import EXIT_OK, JobError, UsageError
-from jobs.spark_options import CommandLine, command_line
+from jobs.session import CommandLine, command_line
 
 JOB = str(Path(__file__).resolve().parents[1] / "__main__.py")
 DEVELOPERS = frozenset(

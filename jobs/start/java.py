@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FrameType
 
 from jobs.errors import JobError, UsageError
-from jobs.spark_options import CommandLine
+from jobs.session import CommandLine
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 CONF = CHECKOUT / "conf"

@@ -23,7 +23,7 @@ from packaging.requirements import Requirement
 
 from jobs import IS_INSTALLED
 from jobs.errors import UsageError
-from jobs.spark_options import CommandLine
+from jobs.session import CommandLine
 from schemas import asked
 
 if sys.version_info >= (3, 11):

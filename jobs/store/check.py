@@ -24,10 +24,8 @@ import pyarrow.parquet as pq
 from deltalake import Schema
 
 from jobs.conf import PipelineConf
-from jobs.errors import NothingPublishedError, TamperedError, first_line
-from jobs.printable import nobody
+from jobs.errors import NothingPublishedError, TamperedError, first_line, nobody
 from jobs.store import delta_log
-from jobs.store.chain import LOG, Entry, Link, last_commits, root_of_files
 from jobs.store.coverage import text_of
 from jobs.store.files import (
     NO_VALUE,
@@ -42,12 +40,11 @@ from jobs.store.files import (
     sha256_at,
     unreadable,
 )
-from jobs.store.ledger import Run, differing
+from jobs.store.ledger import LOG, Entry, Link, Run, differing, last_commits, root_of_files
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import HISTORY, Noted, oldest_kept, require_rows
 from jobs.store.warehouse import TABLES, WRITTEN_TABLES, Warehouse
-from namesrv_day.arrow.digest import Digest, Slice
-from namesrv_day.arrow.sql import connection
+from namesrv_day.arrow import Digest, Slice, connection
 from schemas import bronze, gold
 from schemas.table import Table
 

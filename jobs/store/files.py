@@ -24,11 +24,21 @@ import pyarrow.parquet as pq
 from duckdb import ConstantExpression
 
 from jobs.errors import TamperedError, first_line
-from jobs.store.chain import Pieces, leaves_of, root_of
+from jobs.store.ledger import Pieces, leaves_of, root_of
 from jobs.store.places import filesystem_of, local_path, table_path
-from namesrv_day.arrow.digest import Digest, Slice, digests_by, slices_of, sum_of
-from namesrv_day.arrow.rows import conformed, derived_of, empty, plain, with_derived
-from namesrv_day.arrow.sql import connection
+from namesrv_day.arrow import (
+    Digest,
+    Slice,
+    conformed,
+    connection,
+    derived_of,
+    digests_by,
+    empty,
+    plain,
+    slices_of,
+    sum_of,
+    with_derived,
+)
 from schemas import gold
 from schemas.table import CLOSED_MONTH, TEXT_ONCE, Table
 

@@ -13,10 +13,8 @@ import pyarrow.compute as pc
 
 from jobs.store.files import DataFile, digest_of, read_files, write_file
 from jobs.store.warehouse import Warehouse
-from namesrv_day.arrow.digest import Digest, Slice, digests_by, sum_of
-from namesrv_day.arrow.rows import conformed
-from namesrv_day.arrow.sql import ask
-from namesrv_day.day.alive import start_in
+from namesrv_day.arrow import Digest, Slice, ask, conformed, digests_by, sum_of
+from namesrv_day.context import start_in
 from schemas.table import Table
 
 # A change rewrites the whole file that contains it.

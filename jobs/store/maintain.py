@@ -21,15 +21,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.fs as pafs
 
-from jobs.errors import TamperedError
-from jobs.printable import nobody
+from jobs.errors import TamperedError, nobody
 from jobs.store import delta_log
 from jobs.store.delta_log import LOG, Version
 from jobs.store.files import DataFile, batches_of, groups_of, is_rooted, joins_of, write_file
 from jobs.store.places import filesystem_of, table_path
 from jobs.store.published import OLDEST, oldest_kept
 from jobs.store.warehouse import WRITTEN_TABLES, Warehouse
-from namesrv_day.arrow.digest import Digest, digests_by, sum_of
+from namesrv_day.arrow import Digest, digests_by, sum_of
 from schemas import bronze, gold
 from schemas.table import Table
 

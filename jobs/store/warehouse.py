@@ -18,11 +18,8 @@ import pyarrow.fs as pafs
 
 from jobs import __version__
 from jobs.conf import PipelineConf
-from jobs.errors import LedgerBehindError, TamperedError
-from jobs.printable import nobody
+from jobs.errors import LedgerBehindError, TamperedError, nobody
 from jobs.store import delta_log
-from jobs.store.chain import LOG, Chain, Entry, Pieces, files_after, last_commits, root_of_files
-from jobs.store.chain import Files as Sealed
 from jobs.store.coverage import RECORDED, Covered, covered_of
 from jobs.store.delta_log import Version
 from jobs.store.files import (
@@ -43,20 +40,26 @@ from jobs.store.history import Shown, is_as_made, write_history
 from jobs.store.ledger import (
     COLUMNS,
     IN_FORCE,
+    LOG,
+    Chain,
+    Entry,
     Ledger,
+    Pieces,
     ReadFile,
     Run,
+    files_after,
     finished_after,
+    last_commits,
     last_of,
     read_ledger,
     require_same,
+    root_of_files,
 )
+from jobs.store.ledger import Files as Sealed
 from jobs.store.names import Files
 from jobs.store.places import filesystem_of, local_path, read_text, table_path, write_text
 from jobs.store.published import BEHIND, HISTORY, LAST_RUN, LAYOUT, Noted, noted_in, require_not_behind
-from namesrv_day.arrow.digest import Digest, Slice, digests_by
-from namesrv_day.arrow.rows import table_of
-from namesrv_day.arrow.sql import ask
+from namesrv_day.arrow import Digest, Slice, ask, digests_by, table_of
 from schemas import asked, bronze, gold
 from schemas.table import Table
 from schemas.times import instant_us

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
-from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
+from namesrv_core.machine.tables import BrokerData, QueueData, TopicQueueMappingInfo
 
 _V = TypeVar("_V")
 SHORT_BODY = 8_192

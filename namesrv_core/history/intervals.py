@@ -6,12 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from namesrv_core.machine.draft import Certainty
-from namesrv_core.machine.instants import US_PER_MS
+from namesrv_core.machine.events import US_PER_MS
 from namesrv_core.machine.java_map import JavaMap
-from namesrv_core.machine.registry import Change, Registry, TableName
-from namesrv_core.machine.rows import BrokerData, BrokerLiveInfo, DataVersion, LiveKey
-from namesrv_core.machine.tables import NestedTable
+from namesrv_core.machine.registry import Certainty, Change, Registry, TableName
+from namesrv_core.machine.tables import BrokerData, BrokerLiveInfo, DataVersion, LiveKey, NestedTable
 
 Key = tuple[object, ...]
 # Tables whose first key column is the key of an outer map.

@@ -12,11 +12,10 @@ from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Final, Literal, NamedTuple, TypeVar
 
-from namesrv_core.asking.answers import broker_data, mapping, queue_data, writer
-from namesrv_core.asking.queries import acts_for, routed
+from namesrv_core.asking.answers import acts_for, broker_data, mapping, queue_data, routed, writer
 from namesrv_core.history.intervals import By, Interval, Member, group_of
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, KvValue, LiveKey, QueueData, TopicQueueMappingInfo
+from namesrv_core.machine.tables import MASTER_ID, PERM_WRITE, KvValue, LiveKey, QueueData, TopicQueueMappingInfo
 
 K = TypeVar("K")
 V = TypeVar("V")

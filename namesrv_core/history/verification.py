@@ -17,13 +17,12 @@ from namesrv_core.asking.answers import LIST_CODES, answer, answer_to, remark_ma
 from namesrv_core.asking.shown import Shown, ShownCluster, ShownTopics, read_json, same_json, shown_by, shown_of
 from namesrv_core.history.intervals import StateChange
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
-from namesrv_core.machine.events import Event, QueryDataVersion
-from namesrv_core.machine.instants import EVER, NS_PER_MS
+from namesrv_core.machine.events import EVER, NS_PER_MS, Event, QueryDataVersion
 from namesrv_core.machine.past import TablePart, parts_changed
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Registry
-from namesrv_core.machine.rows import BrokerData
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG, step
+from namesrv_core.machine.tables import BrokerData
 
 
 class Observed(NamedTuple):

@@ -22,11 +22,17 @@ from namesrv_core.history.verification import Observed, chosen, judged
 from namesrv_core.inference.races import Day, Move, Race, key_of, owners_of, races_of
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import Answer, Question, RequestCode
-from namesrv_core.machine.events import BrokerHeartbeat, ChannelDestroyed, NamesrvStarted, QueryDataVersion
-from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
+from namesrv_core.machine.events import (
+    NS_PER_MS,
+    NS_PER_US,
+    BrokerHeartbeat,
+    ChannelDestroyed,
+    NamesrvStarted,
+    QueryDataVersion,
+)
 from namesrv_core.machine.registry import Change, Registry
-from namesrv_core.machine.rows import KvValue, LiveKey
 from namesrv_core.machine.schedule import TICK_LATE_NS
+from namesrv_core.machine.tables import KvValue, LiveKey
 from namesrv_core.replay.loop import TimedEvent, replay
 
 MOST_ORDERS = 20

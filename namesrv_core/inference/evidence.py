@@ -1,6 +1,6 @@
 """What speaks for a setting's value: answers and closes that only one value explains. Nothing is replayed for it.
 
-What one row of a recording tells by itself, a list that was refused, say, is read off there (`namesrv_day.settle.evidence`).
+What one row of a recording tells by itself, a list that was refused, say, is read off there (`namesrv_day.settle`).
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from namesrv_core.asking.queries import SYNC_BROKER_MEMBER_GROUP_PREFIX
+from namesrv_core.asking.answers import SYNC_BROKER_MEMBER_GROUP_PREFIX
 from namesrv_core.asking.shown import ShownRoute, shown_by
 from namesrv_core.inference.settings import SCAN_PHASE, Life, Statement, Value, Votes
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
-from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
-from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE
+from namesrv_core.machine.events import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.schedule import JITTER_NS, TICK_LATE_NS, Timer
+from namesrv_core.machine.tables import MASTER_ID, PERM_WRITE
 
 SHOWN = 5
 """Event ids that are kept as evidence."""

@@ -16,10 +16,10 @@ from typing import NamedTuple, TypeAlias
 from namesrv_core.history.verification import Observed
 from namesrv_core.machine import events
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.register import live_key_of
 from namesrv_core.machine.registry import Registry
-from namesrv_core.machine.rows import LiveKey
 from namesrv_core.machine.schedule import ScanSchedule
+from namesrv_core.machine.step import live_key_of
+from namesrv_core.machine.tables import LiveKey
 from namesrv_core.replay.loop import TimedEvent
 
 # An event this soon after another races with it.

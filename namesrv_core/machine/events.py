@@ -1,4 +1,7 @@
-"""Events: everything that can change a name server's registry, as RouteInfoManager or KVConfigManager receives it."""
+"""Events: everything that can change a name server's registry, as RouteInfoManager or KVConfigManager receives it.
+
+Units of time: a position (`seq`) is in nanoseconds since the epoch, an instant in micro- or milliseconds (`_us`, `_ms`).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,13 @@ from typing import NamedTuple
 
 from namesrv_core.machine.codes import Answer, Question
 from namesrv_core.machine.past import Part
-from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicTable
+from namesrv_core.machine.tables import DataVersion, LiveKey, QueueData, TopicTable
+
+NS_PER_US = 1_000
+NS_PER_MS = 1_000_000
+US_PER_MS = 1_000
+EVER = (1 << 63) - 1
+"""A position after all others."""
 
 
 class RegisterBroker(NamedTuple):

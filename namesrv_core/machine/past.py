@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
-from namesrv_core.machine.rows import LiveKey
+from namesrv_core.machine.tables import LiveKey
 
 
 class Wildcard(Enum):

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
+from namesrv_core.machine.events import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.profile import SCAN_DELAY_MS
 
 # Measured on 15 starts: the schedule is set 0.045 to 1.03 s before the first accepted connection.

@@ -1,36 +1,545 @@
-"""`step` dispatches an event to its transition. The short transitions are here, too.
+"""The transitions, and `step`, which dispatches an event to its own.
 
-These are: heartbeats, permissions and topics, KVConfigManager, start and stop of the process.
+In this order: registerBroker; how a broker goes (by its own request, at once in 4.x or through the batch queue in 5.x, by expiry,
+with its channel); lines of a name server's own log, which show changes, never all fields of a request; heartbeats, permissions
+and topics, KVConfigManager, start and stop of the process.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from namesrv_core.machine import events
-from namesrv_core.machine.draft import NULL_POINTER, Draft, Outcome, Step
 from namesrv_core.machine.events import (
     AddWritePerm,
     BrokerHeartbeat,
+    ChangeLogged,
+    ChannelDestroyed,
     DeleteKvConfig,
     DeleteTopic,
+    LoggedRow,
     PutKvConfig,
     QueryDataVersion,
+    RegisterBroker,
     RegisterTopic,
+    ScanNotActiveBroker,
+    UnregisterBroker,
     WipeWritePerm,
 )
-from namesrv_core.machine.logged import change_logged
-from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.register import config_changed, live_key_of, register_broker
-from namesrv_core.machine.registry import Change, Registry
-from namesrv_core.machine.removal import (
-    on_channel_destroy,
-    scan_not_active_broker,
-    submit_unregistrations,
-    unregister_broker,
+from namesrv_core.machine.java_map import string_map
+from namesrv_core.machine.past import ANY, as_text
+from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS, Namesrv, Profile
+from namesrv_core.machine.registry import NULL_POINTER, Change, Draft, Notification, Outcome, Registry, Step
+from namesrv_core.machine.tables import (
+    MASTER_ID,
+    PERM_READ,
+    PERM_WRITE,
+    UNRECORDED,
+    BrokerData,
+    BrokerLiveInfo,
+    DataVersion,
+    KvValue,
+    LiveKey,
 )
-from namesrv_core.machine.rows import PERM_READ, PERM_WRITE, DataVersion, KvValue, LiveKey
+
+REGISTER_FAILED = "register broker failed"
+"""Remark of 5.x when it refuses a registration with a lone topic."""
+
+
+class RegisterResult(NamedTuple):
+    """Return value of registerBroker: for a slave, its master's addresses; otherwise both are None."""
+
+    ha_server_addr: str | None = None
+    master_addr: str | None = None
+
+
+def live_key_of(namesrv: Namesrv, cluster_name: str | None, broker_addr: str | None) -> LiveKey:
+    """Return a broker's key in the live and filter tables: with its cluster in 5.x, without in 4.x."""
+    return LiveKey(cluster_name if namesrv.profile.live_key_has_cluster else None, broker_addr)
+
+
+def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv) -> Step:
+    """Return the step of a registration; `result` is a RegisterResult, or None for a refused lone topic (5.x).
+
+    In this order: the cluster set and the group are made if needed; another id of the group with the same address goes;
+    5.x may reject (another live address with a newer state version holds the id) or refuse (the id is new to the group
+    and there is exactly one topic, or `is_refused`); the address is set; topics are taken; the live entry is replaced;
+    filter servers are set. A rejection, a refusal or an exception, which the server catches, keeps the steps before it.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.registerBroker.
+    """
+    key = live_key_of(namesrv, event.cluster_name, event.broker_addr)
+    if event.is_refused and not namesrv.profile.refuses_lone_topic:
+        return Step(Outcome.REFUSED_REQUEST, result=REGISTER_FAILED)
+    draft, profile = Draft(registry), namesrv.profile
+    if not (profile.concurrent_maps and event.cluster_name is None):
+        draft.put("cluster_addr_table", (event.cluster_name, event.broker_name), value=True)
+    if profile.concurrent_maps and None in (event.cluster_name, event.broker_name):
+        return _failed(draft)  # a ConcurrentHashMap refuses the null key; the HashSet of names has already taken it
+    old_group = draft.group(event.broker_name)
+    group = old_group or BrokerData(event.cluster_name, ())
+    first = old_group is None
+    if profile.live_key_has_cluster:
+        group = group._replace(enable_acting_master=bool(event.enable_acting_master), zone_name=event.zone_name)
+    lowers_min_id = event.broker_id < min(group.addr_of, default=MASTER_ID)
+    # A slave that takes over its master's address gives up its own id: since 4.5.0 an address has one id in a group.
+    if event.broker_addr is not None and profile.one_id_per_addr:
+        kept = (one for one in group.broker_addrs if one[1] != event.broker_addr or one[0] == event.broker_id)
+        group = group._replace(broker_addrs=tuple(kept))
+    old_addr = group.addr_of.get(event.broker_id)
+    known_id = event.broker_id in group.addr_of
+    may_rival = profile.rejects_older_state_version and not event.is_refused
+    # The rival: the live entry, under the request's cluster, of another address that holds the id.
+    is_taken = may_rival and old_addr not in (None, event.broker_addr)
+    rival = draft.live(LiveKey(event.cluster_name, old_addr)) if is_taken else None
+    if rival is not None:
+        draft.put("broker_addr_table", (event.broker_name,), group)
+        if rival.data_version is None or event.data_version is None:
+            return _failed(draft)
+        if rival.data_version.state_version > event.data_version.state_version:
+            draft.put("broker_live_table", key, None)
+            return Step(Outcome.REJECTED_STATE_VERSION, tuple(draft.changes), result=RegisterResult())
+    is_lone = not known_id and (event.topics is None or len(event.topics) == 1)
+    if event.is_refused or (profile.refuses_lone_topic and is_lone):
+        draft.put("broker_addr_table", (event.broker_name,), group)
+        fails = event.topics is None and not event.is_refused
+        return _failed(draft) if fails else Step(Outcome.REFUSED_LONE_TOPIC, tuple(draft.changes))
+
+    first = first or (not old_addr if profile.live_key_has_cluster else old_addr is None)
+    group = group._replace(broker_addrs=tuple((group.addr_of | {event.broker_id: event.broker_addr}).items()))
+    draft.put("broker_addr_table", (event.broker_name,), group)
+    _take_topics(draft, event, namesrv, group, key, first=first)
+    if profile.live_key_has_cluster and event.broker_addr is None:
+        return _failed(draft)
+    draft.put("broker_live_table", key, _live_of(event, namesrv))
+    if event.filter_servers is not None:
+        draft.put("filter_server_table", key, event.filter_servers or None)
+    result = _result_for(draft, event, namesrv, group)
+    notifications: tuple[Notification, ...] = ()
+    if lowers_min_id and namesrv.config.notify_min_broker_id_changed:
+        notifications = min_broker_id_notifications(group, None, event.ha_server_addr)
+    outcome = Outcome.APPLIED if draft.changes else Outcome.REFRESHED
+    return Step(outcome, tuple(draft.changes), refreshed=key, result=result, notifications=notifications)
+
+
+def _failed(draft: Draft) -> Step:
+    """Return the step of a registration that ran into a NullPointerException: the changes before it stay."""
+    return draft.step(Outcome.APPLIED)._replace(result=RegisterResult(), swallowed=(NULL_POINTER,))
+
+
+def config_changed(live: BrokerLiveInfo | None, data_version: DataVersion | None, profile: Profile) -> bool:
+    """Return whether a live entry is missing, has no version, or has another version than the one sent.
+
+    Source: RouteInfoManager.isBrokerTopicConfigChanged. It compares with the last writer of the entry, whoever that was.
+    """
+    sent = None if data_version is None else data_version.known_to(profile)
+    return live is None or live.data_version is None or live.data_version != sent
+
+
+def min_broker_id_notifications(
+    group: BrokerData, offline_addr: str | None, ha_addr: str | None
+) -> tuple[Notification, ...]:
+    """Return the notifications about the group's smallest id.
+
+    If an address went offline, all remaining members are notified; otherwise all but the smallest id, or that one if
+    it is alone.
+
+    Source: RocketMQ 5.4.0 RouteInfoManager.notifyMinBrokerIdChanged, .chooseBrokerAddrsToNotify.
+    """
+    if not group.broker_addrs:
+        return ()
+    addrs = group.java_addrs()
+    min_id = min(group.addr_of)
+    everyone = offline_addr is not None or len(addrs) == 1
+    return tuple(
+        Notification(addr, min_id, group.addr_of[min_id], offline_addr, ha_addr)
+        for broker_id, addr in addrs
+        if everyone or broker_id != min_id
+    )
+
+
+def _take_topics(
+    draft: Draft, event: RegisterBroker, namesrv: Namesrv, group: BrokerData, key: LiveKey, *, first: bool
+) -> None:
+    """Write the registration's topics if they count: a master's, and in 5.x those of the slave with the smallest id.
+
+    4.x writes all topics if the configuration changed, otherwise none. 5.x decides per topic, so an unchanged
+    registration still brings back missing topics. Without a change, perms and queue numbers of a present topic are
+    never corrected.
+    """
+    profile, name = namesrv.profile, event.broker_name
+    is_prime_slave = (
+        profile.takes_prime_slave_topics
+        and event.enable_acting_master is not None
+        and event.broker_id != MASTER_ID
+        and event.broker_id == min(group.addr_of)
+    )
+    if event.topics is None or not (event.broker_id == MASTER_ID or is_prime_slave):
+        return
+    table = draft.registry.topic_queue_table
+    everything = first or config_changed(draft.live(key), event.data_version, profile)
+    says_nothing = not everything and (not profile.repairs_missing_topics or table.has_topics(name, event.topics))
+    is_deleting = namesrv.deletes_unlisted_topics and not event.topics.mappings
+    if says_nothing and not is_deleting:
+        return
+    present = table.topics_of_name(name)
+    if is_deleting:
+        for topic in [topic for topic in present if topic not in event.topics.names]:
+            draft.put("topic_queue_table", (topic, name), None)
+    # Without an address 5.x throws where it looks up the stored version: at once, or, in a first registration, after
+    # the topics.
+    throws = profile.live_key_has_cluster and event.broker_addr is None
+    if says_nothing or (throws and not first):
+        return
+    read_only = is_prime_slave and (group.enable_acting_master or profile.prime_slave_never_writes)
+    for topic, data in event.topics.queue_datas.items():
+        if everything or topic not in present:
+            written = data._replace(perm=data.perm & ~PERM_WRITE) if read_only else data
+            if profile.lists_queue_data and topic in present and table.names_of_topic(topic) != [name]:
+                if table.row((topic, name)) == written:
+                    continue
+                draft.put("topic_queue_table", (topic, name), None)
+            draft.put("topic_queue_table", (topic, name), written)
+    if everything and profile.stores_topic_queue_mapping and not throws:
+        for mapping in event.topics.mappings:
+            draft.put("topic_queue_mapping_info_table", (mapping.topic, mapping.bname), mapping)
+
+
+def _live_of(event: RegisterBroker, namesrv: Namesrv) -> BrokerLiveInfo:
+    timeout_ms = event.heartbeat_timeout_ms if namesrv.profile.own_heartbeat_timeout else None
+    return BrokerLiveInfo(
+        None if event.data_version is None else event.data_version.known_to(namesrv.profile),
+        BROKER_CHANNEL_EXPIRED_MS if timeout_ms is None else timeout_ms,
+        event.channel_id,
+        event.ha_server_addr,
+        event.broker_name,
+    )
+
+
+def _result_for(draft: Draft, event: RegisterBroker, namesrv: Namesrv, group: BrokerData) -> RegisterResult:
+    """Return the master's address and HA address for a slave whose master is live under the slave's cluster name."""
+    if event.broker_id == MASTER_ID:
+        return RegisterResult()
+    master_addr = group.addr_of.get(MASTER_ID)
+    if master_addr is None:
+        return RegisterResult()
+    live = draft.live(live_key_of(namesrv, event.cluster_name, master_addr))
+    return RegisterResult() if live is None else RegisterResult(live.ha_server_addr, master_addr)
+
+
+_CONCURRENT_MODIFICATION = "java.util.ConcurrentModificationException"
+
+
+def scan_not_active_broker(registry: Registry, event: ScanNotActiveBroker, at_ms: int, namesrv: Namesrv) -> Step:
+    """Return what one scan does at `at_ms` (epoch milliseconds); `result` is the number of removed entries (4.x).
+
+    An entry has expired when its last update plus its timeout lies strictly before `at_ms`; at the deadline itself it
+    lives.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.scanNotActiveBroker.
+    """
+    if registry.scan_halted:
+        return Step(Outcome.SCAN_HALTED)
+    expired = registry.broker_live_table.expired_at(at_ms)
+    if not namesrv.profile.batches_unregistrations:
+        return _scan_at_once(registry, expired)
+    channels = [registry.broker_live_table[key].channel_id for key in expired]
+    # An entry without a channel throws when that is closed, and ends the scan.
+    broken_at = channels.index(None) if None in channels else None
+    expired = expired[:broken_at]
+    held = [_holder(registry, key) for key in expired]
+    requests = [request for request, _ in held if request is not None]
+    step = submit_unregistrations(registry, requests, namesrv, defer=event.defer)
+    if step.outcome == Outcome.APPLIED:
+        step = step._replace(outcome=Outcome.EXPIRED)
+    return step._replace(
+        closed=tuple(channel for channel in channels[:broken_at] if channel),
+        swallowed=sum((swallowed for _, swallowed in held), () if broken_at is None else (NULL_POINTER,)),
+    )
+
+
+def on_channel_destroy(registry: Registry, event: ChannelDestroyed, namesrv: Namesrv) -> Step:
+    """Return what the end of a channel does: at most one live entry that was registered over it goes.
+
+    4.x without such an entry takes the channel's remote address for a broker address.
+
+    Source: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.onChannelDestroy.
+    """
+    draft = Draft(registry)
+    if event.looked_up is not None:
+        keys = [event.looked_up]
+    else:
+        keys = draft.live_keys_of_channel(event.channel_id) if event.channel_id is not None else []
+    if namesrv.profile.batches_unregistrations:
+        request, swallowed = _holder(registry, keys[0]) if keys else (None, ())
+        step = submit_unregistrations(registry, [request] if request else [], namesrv, defer=event.defer)
+        step = step._replace(swallowed=step.swallowed + swallowed)
+        return step._replace(outcome=Outcome.CHANNEL_LOST) if step.outcome == Outcome.APPLIED else step
+    swallowed = _destroy_at_once(draft, _destroyed_addr(keys, event.remote_addr))
+    return draft.step(Outcome.CHANNEL_LOST)._replace(swallowed=swallowed)
+
+
+def _scan_at_once(registry: Registry, expired: list[LiveKey]) -> Step:
+    """The 4.x scan: each expired entry is taken out through the iterator, then its channel is destroyed.
+
+    If another live entry shares the channel, the destruction hits that one, behind the iterator; should any entry
+    follow, the iterator then throws, and the periodic scan never runs again.
+    """
+    draft = Draft(registry)
+    closed: list[str] = []
+    swallowed: tuple[str, ...] = ()
+    order = registry.broker_live_table.java_keys()
+    removed = 0
+    for key in expired:
+        live = registry.broker_live_table[key]  # still there: what goes behind the iterator ends the scan
+        if live.channel_id is None:
+            return _ended(draft, NULL_POINTER, closed, swallowed)
+        if live.channel_id != UNRECORDED:
+            closed.append(live.channel_id)
+        draft.put("broker_live_table", key, None)
+        removed += 1
+        sharing = draft.live_keys_of_channel(live.channel_id)
+        addr = _destroyed_addr(sharing, key.broker_addr)
+        is_other = draft.live(LiveKey(None, addr)) is not None
+        followed = is_other and any(draft.live(other) for other in order[order.index(key) + 1 :])
+        swallowed += _destroy_at_once(draft, addr)
+        if followed:
+            return _ended(draft, _CONCURRENT_MODIFICATION, closed, swallowed)
+    return draft.step(Outcome.EXPIRED)._replace(result=removed, closed=tuple(closed), swallowed=swallowed)
+
+
+def _ended(draft: Draft, exception: str, closed: list[str], swallowed: tuple[str, ...]) -> Step:
+    """Return the step of a 4.x scan that an exception has left: the periodic scan never runs again."""
+    draft.changes.append(Change("scan_halted", (), value=True))
+    return Step(
+        Outcome.SCAN_FAILED, tuple(draft.changes), closed=tuple(closed), swallowed=swallowed, exception=exception
+    )
+
+
+def _destroyed_addr(keys: list[LiveKey], remote_addr: str | None) -> str | None:
+    """Return the address that a channel's end takes down (4.x): that of its first live entry, else its remote one."""
+    live_addr = keys[0].broker_addr if keys else None
+    return remote_addr if live_addr is None else live_addr
+
+
+def _destroy_at_once(draft: Draft, broker_addr: str | None) -> tuple[str, ...]:
+    """Take `broker_addr` out of the live and filter tables and out of the first group that lists it (4.x).
+
+    The lowest id goes if it had several. An emptied group goes with its queue data and its place in the first cluster
+    set that has it. The search throws at a member without an address; that exception is returned. A group without a
+    name does not end the search, and keeps its place in the cluster set.
+    """
+    if not broker_addr:
+        return ()
+    draft.remove_live(LiveKey(None, broker_addr))
+    found, emptied = None, False
+    for name in draft.names_of_addr(broker_addr, None):
+        group = draft.group(name)
+        assert group is not None  # it lists an address
+        lost, addr = next(member for member in group.java_addrs() if member[1] in (broker_addr, None))
+        if addr is None:
+            return (NULL_POINTER,)
+        kept = tuple(member for member in group.broker_addrs if member[0] != lost)
+        draft.put("broker_addr_table", (name,), group._replace(broker_addrs=kept) if kept else None)
+        found, emptied = name, emptied or not kept
+        if found is not None:
+            break
+    if emptied:
+        for cluster in draft.clusters_of_name(found)[: 0 if found is None else 1]:
+            draft.put("cluster_addr_table", (cluster, found), None)
+        draft.remove_topics_of(found)
+    return ()
+
+
+def _holder(registry: Registry, key: LiveKey) -> tuple[UnregisterBroker | None, tuple[str, ...]]:
+    """Return the request that takes down the first group of the key's cluster with its address; None: no such (5.x).
+
+    The search throws at a member without an address, in whatever group of the cluster; that exception is returned.
+
+    Source: RocketMQ 5.4.0 RouteInfoManager.setupUnRegisterRequest.
+    """
+    for name in Draft(registry).names_of_addr(key.broker_addr, None):
+        group = registry.broker_addr_table[name]
+        if group.cluster_name == key.cluster_name:
+            broker_id, addr = next(member for member in group.java_addrs() if member[1] in (key.broker_addr, None))
+            if addr is None:
+                return None, (NULL_POINTER,)
+            return UnregisterBroker(key.cluster_name, key.broker_addr, name, broker_id), ()
+    return None, ()
+
+
+def unregister_broker(registry: Registry, event: UnregisterBroker, namesrv: Namesrv) -> Step:
+    """Return what UNREGISTER_BROKER does. The live entry of the address goes in any case.
+
+    4.x removes the *id* from the group, whatever its address. A group without addresses goes, with its place in the
+    *request's* cluster set and all its queue data. Perms of what remains are untouched.
+
+    Source: RocketMQ 4.9.7 RouteInfoManager.unregisterBroker; 5.4.0 .submitUnRegisterBrokerRequest.
+    """
+    if namesrv.profile.batches_unregistrations:
+        return submit_unregistrations(registry, [event], namesrv, defer=event.defer)
+    if event.broker_id is None:
+        return Step(Outcome.REFUSED_REQUEST, exception=NULL_POINTER)
+    draft = Draft(registry)
+    draft.remove_live(live_key_of(namesrv, event.cluster_name, event.broker_addr))
+    group = draft.group(event.broker_name)
+    if group is not None:
+        kept = tuple(member for member in group.broker_addrs if member[0] != event.broker_id)
+        if kept:
+            draft.put("broker_addr_table", (event.broker_name,), group._replace(broker_addrs=kept))
+        else:
+            draft.put("broker_addr_table", (event.broker_name,), None)
+            draft.put("cluster_addr_table", (event.cluster_name, event.broker_name), None)
+            draft.remove_topics_of(event.broker_name)
+    return draft.step(Outcome.APPLIED)
+
+
+def submit_unregistrations(
+    registry: Registry, requests: Sequence[UnregisterBroker], namesrv: Namesrv, *, defer: bool
+) -> Step:
+    """Queue `requests`; unless `defer`, apply all that is queued as one batch (5.x). A full queue takes no more.
+
+    Source: RocketMQ 5.4.0 BatchUnregistrationService.
+    """
+    room = max(0, namesrv.config.un_register_broker_queue_capacity - len(registry.pending_unregister))
+    queued = (*registry.pending_unregister, *requests[:room])
+    if defer:
+        if len(requests) > room == 0:
+            return Step(Outcome.REFUSED_REQUEST)
+        if not requests:
+            return Step(Outcome.NO_EFFECT)
+        return Step(Outcome.QUEUED, (Change("pending_unregister", (), queued),))
+    step = unregister_brokers(
+        registry, [request for request in queued if isinstance(request, UnregisterBroker)], namesrv
+    )
+    if registry.pending_unregister:
+        step = step._replace(changes=(Change("pending_unregister", (), ()), *step.changes))
+    return step._replace(batch=len(queued))
+
+
+def unregister_brokers(registry: Registry, requests: Sequence[UnregisterBroker], namesrv: Namesrv) -> Step:
+    """Return what one batch does (5.x): the group of the name loses the *address*, the id is not compared (5.0.0: the id).
+
+    A group that still exists, has acting masters enabled and no master loses the write bit of all its queue data - even
+    if the request removed nothing. Topics are cleaned after all requests.
+
+    Source: RocketMQ 5.4.0 RouteInfoManager.unRegisterBroker, .cleanTopicByUnRegisterRequests.
+    """
+    draft = Draft(registry)
+    removed: dict[str | None, None] = {}
+    reduced: dict[str | None, None] = {}
+    offline: dict[str | None, str | None] = {}
+    for request in requests:
+        name = request.broker_name
+        key = live_key_of(namesrv, request.cluster_name, request.broker_addr)
+        if None not in key:
+            draft.remove_live(key)
+        group = draft.group(name)
+        if None in (*key, name) or (group is not None and group.broker_addrs and request.broker_id is None):
+            # No map of 5.x takes a null key, and no id is compared with null: the exception ends the batch.
+            return draft.step(Outcome.APPLIED)._replace(swallowed=(NULL_POINTER,))
+        if group is None:
+            reduced[name] = None
+            continue
+        was_min = request.broker_id == min(group.addr_of, default=None)
+        # 5.0.0 asks for the id, as 4.x does, later releases for the address.
+        by_addr = namesrv.profile.matches_addr
+        kept = tuple(
+            (broker_id, addr)
+            for broker_id, addr in group.broker_addrs
+            if (addr != request.broker_addr if by_addr else broker_id != request.broker_id)
+        )
+        if kept:
+            draft.put("broker_addr_table", (name,), group._replace(broker_addrs=kept))
+            reduced[name] = None
+            if was_min:
+                offline[name] = request.broker_addr if by_addr else group.addr_of[min(group.addr_of)]
+        else:
+            draft.put("broker_addr_table", (name,), None)
+            draft.put("cluster_addr_table", (request.cluster_name, name), None)
+            removed[name] = None
+    for name in removed:
+        draft.remove_topics_of(name)
+    for name in reduced:
+        group = draft.group(name)
+        if group is not None and group.enable_acting_master and min(group.addr_of, default=1) > MASTER_ID:
+            draft.wipe_write_perm(name)
+    sent: list[Notification] = []
+    # Name by name, in the order of a default HashMap.
+    for name, addr in string_map(entries=offline.items()).java_items():
+        group = draft.group(name) if namesrv.config.notify_min_broker_id_changed else None
+        if group is not None and group.enable_acting_master:
+            sent += min_broker_id_notifications(group, addr, None)
+    return draft.step(Outcome.APPLIED)._replace(notifications=tuple(sent))
+
+
+LEASE_ENDED, CHANNEL_LOST = "lease_ended", "channel_close"
+"""Operations in lines about a removal without a request."""
+_OUTCOMES = {LEASE_ENDED: Outcome.EXPIRED, CHANNEL_LOST: Outcome.CHANNEL_LOST}
+
+
+def change_logged(registry: Registry, event: ChangeLogged) -> Step:
+    """Return the changes that bring the registry into line with the log; none if the registry is known completely.
+
+    Source: the log lines of RocketMQ 4.3.0 to 5.5.0 RouteInfoManager and KVConfigManager.
+    """
+    draft = Draft(registry)
+    for row in event.rows if registry.past is not None else ():
+        _take(draft, row)
+    return draft.step(_OUTCOMES.get(event.operation, Outcome.APPLIED))
+
+
+def _take(draft: Draft, row: LoggedRow) -> None:
+    registry, (kind, one, other, value, _) = draft.registry, row
+    if kind == "broker_addr":
+        _take_group(draft, row)
+    elif kind == "address":
+        # One group loses the address, but the line does not name it: with several candidates nothing follows.
+        names = draft.names_of_addr(as_text(one))
+        if len(names) == 1:
+            _without(draft, names[0], as_text(one))
+    elif kind == "broker_live":
+        key = LiveKey(as_text(one) if registry.profile.live_key_has_cluster else None, as_text(other))
+        if value is None:
+            draft.remove_live(key)
+        else:
+            draft.put("broker_live_table", key, value)
+    elif kind == "topic_queue":
+        if one is ANY:
+            draft.remove_topics_of(as_text(other))
+            return
+        held = registry.topic_queue_table.get(as_text(one)) or ()
+        for name in [*held] if other is ANY else [as_text(other)]:
+            draft.put("topic_queue_table", (as_text(one), name), value)
+    elif kind == "cluster_addr":
+        clusters = draft.clusters_of_name(as_text(other)) if one is ANY else [as_text(one)]
+        # A line that does not name the cluster counts only if the broker name is in exactly one.
+        for cluster in clusters if len(clusters) == 1 else ():
+            names = [*(registry.cluster_addr_table.get(cluster) or ())] if other is ANY else [as_text(other)]
+            for name in names:
+                draft.put("cluster_addr_table", (cluster, name), value)
+    else:
+        draft.put("kv_config_table", (as_text(one), as_text(other)), value)
+
+
+def _take_group(draft: Draft, row: LoggedRow) -> None:
+    """Remove a group with its queue data, or set its cluster and the address of its master."""
+    name, group = as_text(row.one), draft.group(as_text(row.one))
+    if not isinstance(row.value, tuple):
+        draft.put("broker_addr_table", (name,), None)
+        draft.remove_topics_of(name)
+        return
+    cluster, addr = row.value
+    others = () if group is None else tuple(m for m in group.broker_addrs if m[0] != MASTER_ID and m[1] != addr)
+    draft.put("broker_addr_table", (name,), BrokerData(cluster, ((MASTER_ID, addr), *others)))
+
+
+def _without(draft: Draft, name: str | None, addr: str | None) -> None:
+    group = draft.group(name)
+    left = () if group is None else tuple(member for member in group.broker_addrs if member[1] != addr)
+    # Another line tells when a group is gone: it may have members that no line has shown.
+    draft.put("broker_addr_table", (name,), group._replace(broker_addrs=left) if group is not None and left else None)
 
 
 def start(registry: Registry) -> Step:

@@ -19,12 +19,11 @@ from typing import NamedTuple
 from namesrv_core.history.intervals import HISTORY_OF
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import Question, RequestCode
-from namesrv_core.machine.draft import NOTHING_CERTAIN, Certainty, Outcome, Step
 from namesrv_core.machine.past import ACTING, ANY, GROUP, ROUTE_KINDS, SETTLED, Entity, Mark, Part, Past, as_text
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.register import config_changed, live_key_of
-from namesrv_core.machine.registry import Change, Registry
-from namesrv_core.machine.rows import MASTER_ID, PERM_WRITE, BrokerData, LiveKey
+from namesrv_core.machine.registry import NOTHING_CERTAIN, Certainty, Change, Outcome, Registry, Step
+from namesrv_core.machine.step import config_changed, live_key_of
+from namesrv_core.machine.tables import MASTER_ID, PERM_WRITE, BrokerData, LiveKey
 
 _HEARTBEATS = (events.BrokerHeartbeat, events.QueryDataVersion)
 _ABOUT_ONE_NAME = (events.RegisterBroker, events.UnregisterBroker)

@@ -1,26 +1,492 @@
-"""The one loop: ordered events in, what each of them did out.
+"""The one loop: ordered events in, what each of them did out; and what it learns from answers about a past that was not recorded.
 
 Ticks of the periodic scan are events too. They are not recorded anywhere, so the loop makes those that can expire
 something, in between.
+
+While a name server's past is unknown, each of its answers is compared with the registry. An answer that differs only
+in unknown rows corrects the registry, and the rows that it shows are known from then on. An answer that differs in a
+known row corrects nothing; the verification reports it.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple
 
+from namesrv_core.asking import answers as queries
+from namesrv_core.asking.answers import LIST_CODES, answer, answer_to
+from namesrv_core.asking.shown import (
+    SHOWING_CODES,
+    Shown,
+    ShownCluster,
+    ShownRoute,
+    ShownTopics,
+    entries_shown,
+    same_json,
+    shown_by,
+)
+from namesrv_core.history.intervals import TABLE_OF
+from namesrv_core.history.verification import parts_read
 from namesrv_core.machine import events
-from namesrv_core.machine.draft import Outcome, Step
-from namesrv_core.machine.events import Event, RefreshRun, ScanNotActiveBroker
-from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US, US_PER_MS
-from namesrv_core.machine.past import Past
+from namesrv_core.machine.codes import Answer, RequestCode
+from namesrv_core.machine.events import NS_PER_MS, NS_PER_US, US_PER_MS, Event, RefreshRun, ScanNotActiveBroker
+from namesrv_core.machine.past import ACTING, ANY, CLUSTER, GROUP, SETTLED, Entity, Mark, Part, Past, TablePart, as_text
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.registry import NOTHING_CERTAIN, Change, Outcome, Registry, Step
 from namesrv_core.machine.schedule import ScanSchedule
-from namesrv_core.machine.step import apply_step, step
-from namesrv_core.replay.assimilation import assimilate, assimilate_response
-from namesrv_core.replay.belief import Belief, doubt_what_went_silently, learn
+from namesrv_core.machine.step import ORDER_TOPIC_CONFIG, apply_step, live_key_of, step
+from namesrv_core.machine.tables import MASTER_ID, PERM_WRITE, BrokerData, KvValue, LiveKey, QueueData
+from namesrv_core.replay.belief import Belief, Evidence, certainty_of, doubt_what_went_silently, learn, rows_known
+
+_KEPT_QUESTIONS = 10_000
+Key = tuple[str, Part, Part]  # an Entity as a plain tuple: answers show many rows, most of them known already
+_TOPIC = "topic"  # kind of Entity (topic, None): whether it is in a list of topics
+_NOTHING_NEW = Step(Outcome.NO_EFFECT, certainty=NOTHING_CERTAIN)
+
+
+def assimilate(belief: Belief, event: events.AnswerObserved) -> Step:
+    """Return what an answer corrects in the registry; `result` is its Evidence, if there is any.
+
+    An answer corrects nothing if an event took effect between question and answer: it may show the state before or
+    after that. Acting masters are not taken over, because a route shows them under the master's id.
+    """
+    if event.question.code == RequestCode.GET_KVLIST_BY_NAMESPACE:
+        return _entries_shown(belief, event)
+    if event.question.code not in SHOWING_CODES:
+        return Step(_judged(belief, event))
+    past, question, answered = belief.past, event.question, event.answered
+    read = past.readings.get(question)
+    if isinstance(read, _Read) and read.answered == answered:
+        if read.stands(belief):
+            return _NOTHING_NEW
+        shown: Shown | None = read.shown
+    else:
+        shown = shown_by(question, answered)
+    if shown is None:
+        return Step(Outcome.NO_EFFECT)
+    if question not in past.readings and len(past.readings) >= _KEPT_QUESTIONS:
+        del past.readings[next(iter(past.readings))]
+    reading = _Reading(belief, event, shown)
+    step = reading.step()
+    parts = reading.parts() if step is _NOTHING_NEW else None
+    past.readings[question] = _Read(
+        answered, shown, belief.namesrv, parts, past.versions.number, past.last_doubt, reading.until_ms
+    )
+    return step
+
+
+class Difference(NamedTuple):
+    """A row with its value in the registry (`held`) and in the answer (`shown`); None: there is no row."""
+
+    entity: Entity
+    held: object | None
+    shown: object | None
+
+
+class _Read(NamedTuple):
+    """The last answer to a question and the rows that it shows. While this stands, an equal answer tells nothing new.
+
+    It stands until one of `parts` of the registry changes after change `since`, anything becomes doubtful after
+    `doubt`, or the first member settles (`until_ms`). `parts` None: the answer told something, or more was compared.
+    """
+
+    answered: Answer
+    shown: Shown
+    namesrv: Namesrv
+    parts: Sequence[TablePart] | None
+    since: int
+    doubt: int
+    until_ms: float
+
+    def stands(self, belief: Belief) -> bool:
+        past = belief.past
+        is_as_it_was = (self.namesrv, self.doubt) == (belief.namesrv, past.last_doubt) and past.now_ms <= self.until_ms
+        return self.parts is not None and is_as_it_was and past.versions.stand_since(self.since, self.parts)
+
+
+def _judged(belief: Belief, event: events.AnswerObserved) -> Literal[Outcome.UNKNOWN_PAST, Outcome.NO_EFFECT]:
+    """Return UNKNOWN_PAST if an answer without whole rows differs and may depend on something unknown."""
+    question, answered = event.question, event.answered
+    expected = answer(belief.registry, question, belief.namesrv)
+    is_list = question.code in LIST_CODES
+    differs = answered.fields != expected.fields or not same_json(answered.body, expected.body, ordered=False)
+    if answered.code != expected.code:
+        differs = not is_list  # lists may be disabled by configuration
+    if not differs or belief.knows_all_of(question):
+        return Outcome.NO_EFFECT
+    return Outcome.UNKNOWN_PAST
+
+
+def _entries_shown(belief: Belief, event: events.AnswerObserved) -> Step:
+    """Return the step of a list of a namespace's KV entries; a list that shows unknown entries corrects them."""
+    past, namespace = belief.past, event.question.subject
+    outcome = _judged(belief, event)
+    shown = entries_shown(event.answered)
+    says_nothing = outcome == Outcome.NO_EFFECT and past.knows_all("kv_config", namespace)
+    if shown is None or says_nothing or past.last_effect_ms >= event.request_seq // NS_PER_MS:
+        return Step(outcome)
+    changes = entries_corrected(belief.registry, namespace, shown) if outcome == Outcome.UNKNOWN_PAST else ()
+    marks = _known(("kv_config", namespace, key) for key in (ANY, None, *shown))
+    return Step(outcome, tuple(changes), result=Evidence(marks, None))
+
+
+class _Reading:
+    """One answer compared with the registry. `until_ms`: when the first of its members without a live entry settles."""
+
+    def __init__(self, belief: Belief, event: events.AnswerObserved, shown: Shown) -> None:
+        self.belief, self.shown = belief, shown
+        self.registry, self.past, self.namesrv = belief.registry, belief.past, belief.namesrv
+        self.asked_ms = event.request_seq // NS_PER_MS
+        self.question, self.topic = event.question, event.question.subject
+        self.until_ms, self._acts = math.inf, False
+
+    def step(self) -> Step:
+        """Return the step with the corrections and the evidence of the answer."""
+        shown = self.shown
+        differences = [pair for pair in self._pairs() if pair.held != pair.shown]
+        if any(map(self.is_known, differences)):
+            return Step(Outcome.NO_EFFECT)
+        outcome = Outcome.UNKNOWN_PAST if differences else Outcome.NO_EFFECT
+        if self.past.last_effect_ms >= self.asked_ms:
+            return Step(outcome)
+        listed = shown.topics if isinstance(shown, ShownTopics) else None
+        reordered = tuple(self._reordered(shown)) if isinstance(shown, ShownRoute) else ()
+        if not differences and not reordered:
+            new = self.past.new_among(self.known_by())
+            if listed is None and not new:
+                return _NOTHING_NEW
+            marks = _known(new)
+            return Step(outcome, result=Evidence(marks, listed), certainty=certainty_of(rows_known(marks)))
+        marks = (*self.doubts(differences), *_known(self.known_by()))
+        changes = (*self.corrections(differences), *reordered)
+        return Step(Outcome.UNKNOWN_PAST, changes, result=Evidence(marks, listed))
+
+    def parts(self) -> Sequence[TablePart] | None:
+        """Return the parts of the registry with which the answer is compared; None: it is compared with more."""
+        if self._acts:
+            return None
+        if isinstance(self.shown, ShownCluster):
+            return [("broker_addr_table",), ("cluster_addr_table",), ("broker_live_table",)]
+        addrs = {addr for group in self.shown.groups.values() for _, addr in group.broker_addrs}  # type: ignore[union-attr]
+        return [
+            *(parts_read(self.question, self._rows_of(self.topic)) or ()),
+            *(("broker_live_table", a) for a in addrs),
+        ]
+
+    # -- differences -----------------------------------------------------------------------------------------------
+
+    def _pairs(self) -> Iterator[Difference]:
+        """Yield each row in the registry or the answer with both values, equal ones included."""
+        shown = self.shown
+        if isinstance(shown, ShownCluster):
+            yield from self._cluster_pairs(shown)
+        elif isinstance(shown, ShownTopics):
+            yield from self._list_pairs(shown)
+        else:
+            for name in shown.queue_datas:
+                if self._may_act(name, shown):
+                    yield from self._acting_pairs(name, shown)
+                else:
+                    yield from _group_pairs(name, self.registry.broker_addr_table.get(name), shown.groups.get(name))
+            yield from self._topic_pairs(shown)
+
+    def _topic_pairs(self, shown: ShownRoute) -> Iterator[Difference]:
+        yield from _pairs("topic_queue", self.topic, self._rows_of(self.topic), shown.queue_datas)
+        for key in self._keys_of(shown) if self.registry.filter_server_table or shown.filter_servers else ():
+            servers = self.registry.filter_server_table.get(key)
+            yield Difference(Entity("filter_server", *key), servers, shown.filter_servers.get(key.broker_addr))
+        if self.namesrv.config.order_message_enable and shown.queue_datas:
+            entry = self.registry.kv_config_table.row((ORDER_TOPIC_CONFIG, self.topic))
+            text = None if entry is None else entry.text
+            yield Difference(Entity("kv_config", ORDER_TOPIC_CONFIG, self.topic), text, shown.order_topic_conf)
+        if shown.queue_datas:
+            mappings = self.registry.topic_queue_mapping_info_table.get(self.topic)
+            yield from _pairs("topic_queue_mapping", self.topic, mappings, shown.mappings)
+
+    def _acting_pairs(self, name: str | None, shown: ShownRoute) -> Iterator[Difference]:
+        """Compare a group that may have an acting master: in a route's form if all members are known, else by true ids."""
+        self._acts = True
+        held, group = self.registry.broker_addr_table.get(name), shown.groups[name]
+        if held is not None and self.belief.knows_members(name):
+            yield from _group_pairs(name, queries.routed(held, shown.queue_datas.get(name)), group)
+            return
+        if (true := self._true_group(name, shown)) is not None:
+            yield from _group_pairs(name, held, true)
+        acting = group.addr_of[MASTER_ID]
+        if held is None or acting not in held.addr_of.values():
+            yield Difference(Entity("broker_addr", name, ANY), None, acting)
+
+    def _cluster_pairs(self, shown: ShownCluster) -> Iterator[Difference]:
+        groups = self.registry.broker_addr_table
+        for name in (*groups, *(name for name in shown.groups if name not in groups)):
+            yield from _group_pairs(name, groups.get(name), shown.groups.get(name))
+        clusters = self.registry.cluster_addr_table
+        for cluster in (*clusters, *(cluster for cluster in shown.clusters if cluster not in clusters)):
+            names = dict.fromkeys(shown.clusters.get(cluster, ()), True)
+            yield from _pairs("cluster_addr", cluster, clusters.get(cluster), names)
+
+    def _list_pairs(self, shown: ShownTopics) -> Iterator[Difference]:
+        held = self.registry.topic_queue_table
+        for topic in (
+            () if held.keys() == shown.topics else (*held, *(topic for topic in shown.topics if topic not in held))
+        ):
+            if (present := topic in shown.topics) == (topic in held):
+                continue
+            yield Difference(Entity(_TOPIC, topic, None), None if present else True, True if present else None)
+
+    def is_known(self, difference: Difference) -> bool:
+        """Return whether the registry's value is reliable, so that the answer cannot correct it."""
+        entity, held, _ = difference
+        if entity.kind == _TOPIC:
+            return self._topic_is_known(entity.one, present=held is not None)
+        return self.belief.is_known(entity, present=held is not None)
+
+    def _topic_is_known(self, topic: Part, *, present: bool) -> bool:
+        """Return whether it is known that a topic exists (one known row suffices), or does not (all must be known)."""
+        if not present:
+            return self.past.hears and self.past.knows_all("topic_queue", topic)
+        rows = (Entity("topic_queue", topic, name) for name in self._rows_of(topic))
+        return any(self.belief.is_known(row, present=True) for row in rows)
+
+    def _rows_of(self, topic: Part) -> Mapping[str | None, QueueData]:
+        return self.registry.topic_queue_table.get(topic) or {}  # type: ignore[arg-type]
+
+    # -- what becomes known ----------------------------------------------------------------------------------------
+
+    def doubts(self, differences: list[Difference]) -> Iterator[Mark]:
+        """Yield doubts about the queue data of groups that lost a member: losing the master clears the write bit (5.x)."""
+        if self.namesrv.profile.batches_unregistrations:
+            for entity, held, shown in differences:
+                if entity.kind == "broker_addr" and held is not None and shown is None:
+                    yield Mark(Entity("topic_queue", ANY, entity.one), known=False)
+
+    def known_by(self) -> Iterator[Key]:
+        """Yield the entities that the answer makes known, whether they differ or not."""
+        if isinstance(self.shown, ShownRoute):
+            yield from self._known_by_route(self.shown)
+        elif isinstance(self.shown, ShownCluster):
+            yield from self._known_by_cluster(self.shown)
+
+    def _known_by_route(self, shown: ShownRoute) -> Iterator[Key]:
+        yield ("topic_queue", self.topic, ANY)
+        for name in shown.queue_datas:
+            yield ("topic_queue", self.topic, name)
+            group = self._true_group(name, shown)
+            if group is not None or name not in shown.groups:
+                yield (GROUP, name, ANY)
+                if not self._may_act(name, shown):
+                    yield ("broker_addr", name, ANY)
+                yield from self._known_members(name, group)
+        yield from (("filter_server", *key) for key in self._keys_of(shown) if shown.queue_datas)
+        if shown.queue_datas:
+            yield ("topic_queue_mapping", self.topic, ANY)
+            yield from (("topic_queue_mapping", self.topic, bname) for bname in shown.mappings)
+            if self.namesrv.config.order_message_enable:
+                yield ("kv_config", ORDER_TOPIC_CONFIG, self.topic)
+
+    def _known_by_cluster(self, shown: ShownCluster) -> Iterator[Key]:
+        for kind in ("broker_addr", GROUP, "cluster_addr"):
+            yield (kind, ANY, ANY)
+        for name, group in shown.groups.items():
+            yield from self._known_members(name, group)
+        for name in self.registry.broker_addr_table:
+            if name not in shown.groups:
+                yield ("topic_queue", ANY, name)
+        for cluster, names in shown.clusters.items():
+            yield from (("cluster_addr", cluster, name) for name in names)
+
+    def _known_members(self, name: str | None, group: BrokerData | None) -> Iterator[Key]:
+        for broker_id, addr in () if group is None else group.broker_addrs:
+            yield ("broker_addr", name, broker_id)
+            key = live_key_of(self.namesrv, group.cluster_name, addr)  # type: ignore[union-attr]  # it has members
+            if self.belief.has_live_entry(key):
+                # Its registration may have been refused. The address in the answer shows that it was not.
+                yield from (("broker_live", *key), (SETTLED, *key))
+            elif self.past.now_ms > (gone_ms := self.belief.gone_ms(key)):
+                yield (SETTLED, *key)
+            else:
+                self.until_ms = min(self.until_ms, gone_ms)
+
+    # -- corrections -----------------------------------------------------------------------------------------------
+
+    def corrections(self, differences: list[Difference]) -> Iterator[Change]:
+        """Yield the changes that bring the registry into line with the answer, groups before their queue data.
+
+        A list of topics removes the topics that it does not name. It cannot add any: it does not show their rows.
+        """
+        shown = self.shown
+        if isinstance(shown, ShownTopics):
+            for difference in differences:
+                for name in self._rows_of(difference.entity.one):
+                    yield Change("topic_queue_table", (as_text(difference.entity.one), name), None)
+            return
+        for name in dict.fromkeys(
+            as_text(d.entity.one) for d in differences if d.entity.kind in ("broker_addr", GROUP)
+        ):
+            group = self._true_group(name, shown) if isinstance(shown, ShownRoute) else shown.groups.get(name)
+            if group is None and name in shown.groups:
+                continue
+            yield Change("broker_addr_table", (name,), group)
+            for topic in self.registry.topic_queue_table.topics_of_name(name) if group is None else ():
+                yield Change("topic_queue_table", (topic, name), None)
+        for entity, _, value in differences:
+            if entity.kind == "kv_config":
+                if ORDER_TOPIC_CONFIG not in self.registry.kv_config_table:
+                    yield Change("kv_config_table", (ORDER_TOPIC_CONFIG, None), KvValue(None))
+                value = None if value is None else KvValue(as_text(value))  # noqa: PLW2901  a text in answers
+            if entity.kind in TABLE_OF:
+                yield Change(TABLE_OF[entity.kind], (as_text(entity.one), as_text(entity.other)), value)
+
+    def _reordered(self, shown: ShownRoute) -> Iterator[Change]:
+        """Yield changes that put listed queue data in the order shown, from the first misplaced one on (before 4.9.4)."""
+        if not self.namesrv.profile.lists_queue_data:
+            return
+        rows = self.registry.topic_queue_table.get(self.topic)
+        held = [name for name in (() if rows is None else rows.java_keys()) if name in shown.queue_datas]
+        names = list(shown.queue_datas)
+        same = next((at for at, name in enumerate(held) if name != names[at]), None)
+        for name in () if same is None else names[same:]:
+            yield Change("topic_queue_table", (as_text(self.topic), name), None)
+            yield Change("topic_queue_table", (as_text(self.topic), name), shown.queue_datas[name])
+
+    # -- acting masters --------------------------------------------------------------------------------------------
+
+    def _may_act(self, name: object, shown: ShownRoute) -> bool:
+        """Return whether the route may show a slave of `name` as its master."""
+        group = shown.groups.get(name)  # type: ignore[call-overload]
+        data = shown.queue_datas.get(name)  # type: ignore[call-overload]
+        return (
+            queries.acts_for(self.topic, self.namesrv)
+            and group is not None
+            and group.enable_acting_master
+            and MASTER_ID in group.addr_of
+            and (data is None or not data.perm & PERM_WRITE)
+        )
+
+    def _true_group(self, name: str | None, shown: ShownRoute) -> BrokerData | None:
+        """Return the group as far as a route shows it, with the id of an acting master from the registry.
+
+        None if the route has no such group, or shows only an acting master whose id the registry does not know.
+        """
+        group = shown.groups.get(name)
+        if group is None or not self._may_act(name, shown):
+            return group
+        held = self.registry.broker_addr_table.get(name)
+        acting = group.addr_of[MASTER_ID]
+        believed = () if held is None else tuple(member for member in held.broker_addrs if member[1] == acting)
+        members = (*believed, *(member for member in group.broker_addrs if member[0] != MASTER_ID))
+        return group._replace(broker_addrs=members) if members else None
+
+    def _keys_of(self, shown: ShownRoute) -> list[LiveKey]:
+        """Return the live keys of the addresses in a route, under which their filter servers are stored."""
+        return [
+            live_key_of(self.namesrv, group.cluster_name, addr)
+            for group in shown.groups.values()
+            for _, addr in group.broker_addrs
+        ]
+
+
+def _pairs(
+    kind: str, one: str | None, held: Mapping[str | None, object] | None, shown: Mapping[str | None, object]
+) -> Iterator[Difference]:
+    held = {} if held is None else held
+    if held == shown:
+        return
+    for other in (*held, *(key for key in shown if key not in held)):
+        yield Difference(Entity(kind, one, other), held.get(other), shown.get(other))
+
+
+def _group_pairs(name: str | None, held: BrokerData | None, shown: BrokerData | None) -> Iterator[Difference]:
+    if held == shown:
+        return
+    held_addrs: dict[int, str | None] = {} if held is None else held.addr_of
+    shown_addrs: dict[int, str | None] = {} if shown is None else shown.addr_of
+    for broker_id in (*held_addrs, *(number for number in shown_addrs if number not in held_addrs)):
+        yield Difference(Entity("broker_addr", name, broker_id), held_addrs.get(broker_id), shown_addrs.get(broker_id))
+    for part, what in ((CLUSTER, lambda group: (group.cluster_name,)), (ACTING, lambda group: group[2:])):
+        yield Difference(
+            Entity(GROUP, name, part), None if held is None else what(held), None if shown is None else what(shown)
+        )
+
+
+def _known(keys: Iterable[Key]) -> tuple[Mark, ...]:
+    return tuple(Mark(Entity(*key)) for key in keys)
+
+
+# -- responses ---------------------------------------------------------------------------------------------------------
+
+
+def assimilate_response(belief: Belief, event: events.ResponseObserved) -> Step:
+    """Return what the response to a request just applied corrects; `result` is its Evidence, if there is any.
+
+    The response to a registration shows the whole order configuration, and to a slave its master, but not the master's
+    live entry. The response to a version query, which creates no live entry, corrects nothing.
+    """
+    registry, past, namesrv = belief.registry, belief.past, belief.namesrv
+    asked, answered = event
+    expected = answer_to(asked, step(registry, asked, past.now_ms, namesrv), registry, namesrv)
+    if isinstance(asked, events.QueryDataVersion):
+        key = live_key_of(namesrv, asked.cluster_name, asked.broker_addr)
+        is_unknown = (answered.body, answered.fields) != (expected.body, expected.fields) and not past.knows(
+            "broker_live", *key
+        )
+        return Step(Outcome.UNKNOWN_PAST if is_unknown else Outcome.NO_EFFECT)
+    if isinstance(asked, (events.WipeWritePerm, events.AddWritePerm)):  # answered with the broker name's topic count
+        is_unknown = answered.fields != expected.fields and not past.knows_all_topics()
+        return Step(Outcome.UNKNOWN_PAST if is_unknown else Outcome.NO_EFFECT)
+    changes: list[Change] = []
+    marks: list[Mark] = []
+    unknown: list[bool] = []
+    if answered.code != expected.code:  # a lone topic is refused only if the id is new to the group
+        unknown.append(not past.knows("broker_addr", asked.broker_name, asked.broker_id))
+    elif answered.fields != expected.fields:
+        unknown.append(not _knows_master(belief, asked))
+        changes += _master_shown(registry, asked, dict(answered.fields).get("masterAddr"))
+        marks += [Mark(Entity("broker_addr", asked.broker_name, MASTER_ID))] if changes else []
+    if not same_json(answered.body, expected.body, ordered=False):
+        unknown.append(not past.knows_all("kv_config", ORDER_TOPIC_CONFIG))
+    if not all(unknown):
+        return Step(Outcome.NO_EFFECT)
+    if answered.body is not None and (shown := entries_shown(answered)) is not None:
+        changes += entries_corrected(registry, ORDER_TOPIC_CONFIG, shown)
+        marks += [Mark(Entity("kv_config", ORDER_TOPIC_CONFIG, topic)) for topic in shown]
+        marks.append(Mark(Entity("kv_config", ORDER_TOPIC_CONFIG, ANY)))
+    outcome = Outcome.UNKNOWN_PAST if unknown else Outcome.NO_EFFECT
+    return Step(outcome, tuple(changes), result=Evidence(tuple(marks)))
+
+
+def _knows_master(belief: Belief, asked: events.RegisterBroker) -> bool:
+    """Return whether the group's master, or its absence, is known, and also the master's live entry."""
+    past, group = belief.past, belief.registry.broker_addr_table.get(asked.broker_name)
+    addr = None if group is None else group.addr_of.get(MASTER_ID)
+    key = live_key_of(belief.namesrv, asked.cluster_name, addr)
+    return past.knows("broker_addr", asked.broker_name, MASTER_ID) and (
+        addr is None or (past.knows("broker_live", *key) and belief.has_settled(key))
+    )
+
+
+def _master_shown(registry: Registry, asked: events.RegisterBroker, addr: str | None) -> list[Change]:
+    """Return the change that gives the slave's group the master in the response."""
+    group = registry.broker_addr_table.get(asked.broker_name)
+    if group is None or addr is None or group.addr_of.get(MASTER_ID) == addr:
+        return []
+    slaves = tuple(member for member in group.broker_addrs if member[0] != MASTER_ID)
+    shown = group._replace(broker_addrs=((MASTER_ID, addr), *slaves))
+    return [Change("broker_addr_table", (asked.broker_name,), shown)]
+
+
+def entries_corrected(registry: Registry, namespace: str | None, shown: Mapping[str, str | None]) -> Iterator[Change]:
+    """Yield changes that make a namespace's KV entries those of a list; null values, which no list shows, stay."""
+    held: Mapping[str | None, KvValue] = registry.kv_config_table.get(namespace) or {}
+    if namespace not in registry.kv_config_table:
+        yield Change("kv_config_table", (namespace, None), KvValue(None))
+    listed: dict[str | None, KvValue] = {key: KvValue(text) for key, text in shown.items()}
+    for key in dict.fromkeys((*held, *listed)):
+        value, was = listed.get(key), held.get(key)
+        if value != was and (value, was) != (None, KvValue(None)):
+            yield Change("kv_config_table", (namespace, key), value)
 
 
 class TimedEvent(NamedTuple):

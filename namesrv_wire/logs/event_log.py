@@ -1,33 +1,309 @@
-"""JSON-lines event logs in the documented format `namesrv-event/1`.
+"""JSON-lines event logs in the documented format `namesrv-event/1` (docs/event-log.md): fields, lines, and whole files.
 
-Lines are read into rows of the bronze tables (`log_file` reads whole files) and written from them.
-
-The format is described in docs/event-log.md.
+A field has a name, a column, a way to read its value, and a value for one that is absent. Lines are read into rows of the bronze
+tables, and written from them. Files are gzip'd or not, and are read many lines at a time.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, cast
+from io import BufferedReader
+from pathlib import Path
+from typing import Any, Final, NamedTuple, NoReturn, cast
 
 from namesrv_core.asking.answers import refusal_told
-from namesrv_core.inference.configuration import shown_text, told_text
+from namesrv_core.inference.settings import shown_text, told_text
 from namesrv_core.machine.codes import RequestCode
+from namesrv_core.machine.tables import queue_ids_of
 from namesrv_wire.codes import EVENT_TABLES, request_name
-from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.json_text import Fraction, canonical_json, parse_json
-from namesrv_wire.limits import END_NS, FIRST_NS
-from namesrv_wire.logs.event_fields import COMMON, KINDS, Kind, checked, whole_number
+from namesrv_wire.compression import is_packed, unpacked
+from namesrv_wire.errors import END_NS, FIRST_NS, MAX_LINE_BYTES, MAX_TOPICS, CaptureError, DecodeError, Reason
+from namesrv_wire.json_text import INT, LONG, Fraction, canonical_json, header_fields_of, parse_json, require_short
 from namesrv_wire.logs.log_lines import logged
 from namesrv_wire.protocol.bodies import topic_table
 from namesrv_wire.protocol.requests import Kept, topic_configs_row
-from namesrv_wire.rows import NOTHING, AnyRow, FrameRow, Row, Values, digest_id, gap_end_ms
+from namesrv_wire.rows import NOTHING, AnyRow, FrameRow, Row, Values, digest_id, gap_end_ms, quarantine_row
+
+Reader = Callable[[str, object], Any]
+"""Reads the value of a field with this name. Raises `DecodeError` for a wrong type or range."""
+_DIGITS: Final = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_LIMIT: Final = 1 << 64
+REQUIRED: Final = object()
+"""Marks a field without default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field: the column it fills, how it is read, and what stands for it when it is absent, or null but for `null_is_null`."""
+
+    column: str
+    read: Reader
+    default: Any = None
+    choices: frozenset[str] | None = None
+    null_is_null: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of line: its bronze table and its fields."""
+
+    table: str
+    fields: dict[str, Field]
+
+
+def checked(name: str, field: Field, line: object) -> Any:
+    """Return the field's value from a line's object, or its default. Raises `DecodeError` for a wrong type or range."""
+    if not isinstance(line, dict):
+        raise _bad(f"{name}: its holder is no object")
+    if name not in line:
+        if field.default is REQUIRED:
+            raise _bad(f"{name} is missing")
+        return list(field.default) if isinstance(field.default, tuple) else field.default
+    value = line[name]
+    if value is None:
+        if field.default is REQUIRED:
+            raise _bad(f"{name} is null")
+        return None if field.null_is_null else field.default
+    read = field.read(name, value)
+    if field.choices is not None and read not in field.choices:
+        raise _bad(f"{name} is none of {', '.join(sorted(field.choices))}")
+    return read
+
+
+def whole_number(value: object) -> int | None:
+    """Return the whole number that a JSON value is, or that it writes in quotes or with a point and zeros; None for any other."""
+    if isinstance(value, Fraction):
+        number = Decimal(value.text)
+        return int(number) if -_LIMIT < number < _LIMIT and number == number.to_integral_value() else None
+    if isinstance(value, str):
+        return int(value) if _DIGITS.fullmatch(value) else None
+    return value if type(value) is int else None
+
+
+def _number(low: int, high: int, kind: str) -> Reader:
+    def read(name: str, value: object) -> int:
+        number = whole_number(value)
+        if number is None or not low <= number <= high:
+            raise _bad(f"{name} is no {kind}")
+        return number
+
+    return read
+
+
+def _string(name: str, value: object) -> str:
+    text = _text(name, value)
+    require_short(name, text)
+    return text
+
+
+def _text(name: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise _bad(f"{name} is no string")
+    return value
+
+
+def _boolean(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise _bad(f"{name} is no boolean")
+    return value
+
+
+def _record(fields: Mapping[str, Field]) -> Reader:
+    """Return a reader of objects that have these fields."""
+
+    def read(name: str, value: object) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise _bad(f"{name} is no object")
+        return {key: checked(key, part, value) for key, part in fields.items()}
+
+    return read
+
+
+def _list_of(read: Reader) -> Reader:
+    """Return a reader of lists of what `read` reads."""
+
+    def read_all(name: str, value: object) -> list[Any]:
+        if not isinstance(value, list):
+            raise _bad(f"{name} is no list")
+        if len(value) > MAX_TOPICS:
+            raise DecodeError(Reason.TOO_MANY_TOPICS, f"{name}: {len(value)} items, at most {MAX_TOPICS}")
+        return [read(name, item) for item in value]
+
+    return read_all
+
+
+def _header_fields(name: str, value: object) -> str:
+    text = canonical_json(value) if isinstance(value, dict) else _text(name, value)
+    return canonical_json(dict(header_fields_of(text)))
+
+
+def _queue_ids(name: str, value: object) -> str:
+    text = canonical_json(value) if isinstance(value, dict) else _text(name, value)
+    try:
+        return canonical_json({str(key): queue for key, queue in queue_ids_of(text).items()})
+    except ValueError as error:
+        raise _bad(f"{name} is no JSON object of queue ids") from error
+
+
+def _bad(detail: str) -> DecodeError:
+    return DecodeError(Reason.BAD_LINE, detail)
+
+
+_INT: Final = _number(*INT, "int")
+_LONG: Final = _number(*LONG, "long")
+_POSITION: Final = _number(0, END_NS - 1, "position in ns since the epoch")
+_MILLISECONDS: Final = _number(0, END_NS // 1_000_000, "number of milliseconds")
+
+
+def _fields(**fields: Field | Reader) -> dict[str, Field]:
+    return {name: field if isinstance(field, Field) else Field(name, field) for name, field in fields.items()}
+
+
+def _request(code: object, **fields: Field | Reader) -> dict[str, Field]:
+    return _fields(
+        code=Field("code", _INT, code),
+        one_way=Field("one_way", _boolean, False),
+        request_version=Field("request_version", _INT, 0),
+        response_code=_INT,
+        response_remark=_text,
+        response_fields=_header_fields,
+        response_body=_text,
+        **fields,
+    )
+
+
+_BROKER: Final[dict[str, Field | Reader]] = {
+    "cluster_name": _string,
+    "broker_name": _string,
+    "broker_addr": _string,
+    "broker_id": _LONG,
+}
+
+NAMESRV_KINDS: Final = frozenset(
+    {
+        *("started", "stopped", "observed_from", "identified", "configured", "idle_limit_outlasted", "recording_gap"),
+        *("min_broker_id_notified", "clock_went_back", "address_started", "address_stopped", "address_observed_from"),
+        *("address_recording_gap", "logged"),
+    }
+)
+
+COMMON: Final = _fields(
+    namesrv_id=Field("namesrv_id", _string, REQUIRED),
+    namesrv_addr=_string,
+    time=Field("event_time", _string, REQUIRED),
+    effect_time=_string,
+    seq=_POSITION,
+    event_id=_string,
+    channel_id=_string,
+    proxied_addr=_string,
+)
+
+_DATA_VERSION: Final = _fields(
+    state_version=Field("state_version", _LONG, 0), timestamp=Field("timestamp", _LONG, REQUIRED), counter=_LONG
+)
+_NUMBERS: Final = _fields(
+    read_queue_nums=Field("read_queue_nums", _INT, REQUIRED),
+    write_queue_nums=Field("write_queue_nums", _INT, REQUIRED),
+    perm=Field("perm", _INT, REQUIRED),
+    topic_sys_flag=Field("topic_sys_flag", _INT, 0),
+)
+_QUEUE_DATA: Final = _fields(broker_name=_string, **_NUMBERS)
+_TOPIC: Final = _fields(topic=Field("topic", _string, REQUIRED), **_NUMBERS)
+_MAPPING: Final = _fields(
+    topic=Field("topic", _string, REQUIRED),
+    bname=_string,
+    total_queues=Field("total_queues", _INT, REQUIRED),
+    epoch=Field("epoch", _LONG, 0),
+    dirty=Field("dirty", _boolean, False),
+    scope=_string,
+    curr_id_map=_queue_ids,
+)
+
+KINDS: Final[dict[str, Kind]] = {
+    "heartbeat": Kind(
+        "heartbeats", _request(REQUIRED, **_BROKER, data_version=_record(_DATA_VERSION), nth=Field("nth", _INT, 0))
+    ),
+    "registration": Kind(
+        "registrations",
+        _request(
+            103,
+            **_BROKER,
+            ha_server_addr=_string,
+            enable_acting_master=_boolean,
+            heartbeat_timeout_ms=_LONG,
+            zone_name=_string,
+            data_version=_record(_DATA_VERSION),
+            filter_servers=Field("filter_servers", _list_of(_string), (), null_is_null=True),
+            compressed=Field("compressed", _boolean, False),
+            body_bytes=Field("body_bytes", _LONG, 0),
+            refusal=_string,
+            topics=_list_of(_record(_TOPIC)),
+            mappings=_list_of(_record(_MAPPING)),
+        ),
+    ),
+    "unregistration": Kind("unregistrations", _request(104, **_BROKER)),
+    "channel": Kind(
+        "channel_events",
+        _fields(
+            event=Field("kind", _string, REQUIRED, frozenset({"close", "exception", "idle", "late_close"})),
+            closed_by=Field("closed_by", _string, "client", frozenset({"client", "namesrv", "timer"})),
+            remote_addr=_string,
+            silent_ms=_MILLISECONDS,
+            pending_requests=Field("pending_requests", _INT, 0),
+        ),
+    ),
+    "admin": Kind(
+        "admin_events",
+        _request(
+            REQUIRED,
+            operation=_string,
+            broker_name=_string,
+            cluster_name=_string,
+            topic=_string,
+            queue_datas=_list_of(_record(_QUEUE_DATA)),
+            namespace=_string,
+            config_key=_string,
+            config_value=_text,
+        ),
+    ),
+    "namesrv": Kind(
+        "namesrv_events",
+        _fields(
+            event=Field("kind", _string, REQUIRED, NAMESRV_KINDS),
+            version=_INT,
+            evidence=Field("evidence", _string, "event log"),
+            properties=_text,
+        ),
+    ),
+    "observation": Kind(
+        "route_observations",
+        _fields(
+            code=Field("code", _INT, REQUIRED),
+            subject=_string,
+            scope=_string,
+            request_seq=_POSITION,
+            standard_json=Field("standard_json", _boolean, False),
+            request_version=Field("request_version", _INT, 0),
+            language=_string,
+            response_code=Field("response_code", _INT, 0),
+            response_version=Field("response_version", _INT, 0),
+            remark=_text,
+            response_fields=_header_fields,
+            body=_text,
+            nth=Field("nth", _INT, 0),
+        ),
+    ),
+}
+
 
 SCHEMA: Final = "namesrv-event/1"
 _KIND_OF_TABLE: Final = {kind.table: name for name, kind in KINDS.items()}
@@ -270,5 +546,164 @@ def _shown(value: object) -> str:
     return repr(value)[:60]
 
 
-def _bad(detail: str) -> DecodeError:
-    return DecodeError(Reason.BAD_LINE, detail)
+BLOCK_BYTES: Final = 16 << 20
+"""A block is the lines that begin in so many bytes: blocks are read by themselves, by whoever has time."""
+# So much is passed over at once of what is left of a line that is too long.
+_READ_BYTES: Final = 256 << 10
+# A block ends before its bytes are read if it has so many lines.
+_BLOCK_LINES: Final = 1 << 14
+_BOM: Final = codecs.BOM_UTF8
+_BEGINNING_BYTES: Final = 64 << 10
+# The first line may be the end of one, as where a log is cut by size.
+_LINE: Final = re.compile(rb'^[ \t]*\{.*"namesrv-event/', re.MULTILINE)
+_UNREADABLE: Final = (
+    (re.compile(rb"\xff\xfe|\xfe\xff|[\[{]\0|\0+[\[{]"), "it is in UTF-16 or UTF-32: an event log is in UTF-8"),
+    (re.compile(rb"\s*\[\s*[\[{\]\"]"), "it is a JSON array: an event log has one JSON object on each line"),
+    (
+        re.compile(rb"\s*\{[ \t\r]*\n"),
+        "its objects go over several lines: an event log has one JSON object on each line",
+    ),
+    (re.compile(rb"(?s).{257}ustar|PK\x03\x04"), "it is an archive (tar or zip): give the files that are in it"),
+)
+"""How files begin that are no event log as a whole, though their lines may look like one's, and what is said of them."""
+
+
+@dataclass(slots=True)
+class Block:
+    """Lines of an event log that follow each other. Numbers of lines count from `first`, which is 1 for the first of a part.
+
+    `rows`: in their order, a topic table in front of its registration; the others have the numbers of their lines. `count`: of all
+    lines, `frames`: of those that say something; `ignored`: of a name server's log, by rule (`namesrv_log.read_log`).
+    """
+
+    first: int
+    count: int = 0
+    frames: int = 0
+    ignored: Counter[str] = field(default_factory=Counter)
+    rows: list[AnyRow] = field(default_factory=list)
+
+
+def read_blocks(path: Path, start: int = 0, stop: int | None = None) -> Iterator[Block]:
+    """Yield the lines of an event log in file order, of one that is not compressed those that begin from `start` up to `stop`.
+
+    These lie between blocks: they are multiples of `BLOCK_BYTES`.
+    A line that is none becomes a quarantine row with its number. A registration is preceded by the `topic_configs` row of its
+    topics, unless that is there already. Lines without `seq` get their effect time in ns, made unique in the order of a block;
+    equal ones get the same `event_id` and `seq`. Raises `CaptureError` if the file is compressed and damaged, or no event log.
+    """
+    name = path.name
+    reader = _Reader(name, 1)
+    for line in lines_of(path, start, stop):
+        if line is not None:
+            reader.read(line)
+        if reader.block.count and (line is None or reader.block.count >= _BLOCK_LINES):
+            yield reader.block
+            reader = _Reader(name, reader.block.first + reader.block.count)
+
+
+def beginning_of(path: Path) -> bytes:
+    """Return the first bytes of a file, unpacked, without a byte order mark; of one that is damaged those in front of it."""
+    beginning = b""
+    with suppress(OSError), path.open("rb") as raw:
+        stream = unpacked(raw)
+        while piece := stream.read1(_BEGINNING_BYTES - len(beginning)):
+            beginning += piece
+    return beginning.removeprefix(_BOM)
+
+
+def is_event_log(beginning: bytes) -> bool:
+    """Return whether a text that begins like this is to be read as an event log, or refused as one."""
+    is_json = beginning.lstrip().startswith(b"{") or why_unreadable(beginning) is not None
+    return is_json or _LINE.search(beginning) is not None
+
+
+def why_unreadable(beginning: bytes) -> str | None:
+    """Return why a file that begins like this is no event log, although it may hold one; None for any other."""
+    return next((why for form, why in _UNREADABLE if form.match(beginning)), None)
+
+
+class Line(NamedTuple):
+    """A line without its line feed.
+
+    `beyond`: bytes at its end that were left out. `is_cut`: no line feed ends it, but the end of the file.
+    """
+
+    content: bytes
+    beyond: int
+    is_cut: bool
+
+
+class _Reader:
+    def __init__(self, source_file: str, first: int) -> None:
+        self.block = Block(first)
+        self._source_file = source_file
+        self._positions = Positions()
+        self._told: dict[str, Values] = {}
+
+    def read(self, read: Line) -> None:
+        """Read a line that follows those that were read."""
+        block, line = self.block, read.content
+        number = block.first + block.count
+        block.count += 1
+        while line.startswith(_BOM):  # in front of the first line, or of one of a file that was put behind another
+            line = line.removeprefix(_BOM)
+        if not line or line.isspace():
+            return
+        block.frames += 1
+        length, place, topics = len(line) + read.beyond, (self._source_file, number), list[AnyRow]()
+        try:
+            *topics, row = rows_of_line(line, *place) if length <= MAX_LINE_BYTES else _too_long(length)
+        except DecodeError as error:
+            piece = line.rstrip(b"\r\n")[:MAX_LINE_BYTES]
+            row = quarantine_row((None, None), (*place, None), error, piece, length, digest_id(content=piece))
+        for table in topics:
+            self._tell(table)
+        block.rows.append(self._positions.placed(row))
+
+    def _tell(self, topics: AnyRow) -> None:
+        """Add a topic table, unless it is the last one that was told with its digest."""
+        digest = topics.values["topic_config_digest"]
+        told = self._told.get(digest)
+        if told is not topics.values and told != topics.values:
+            self._told[digest] = topics.values
+            self.block.rows.append(topics)
+
+
+def _too_long(length: int) -> NoReturn:
+    raise DecodeError(Reason.LINE_TOO_LONG, f"{length} bytes, at most {MAX_LINE_BYTES}")
+
+
+def lines_of(path: Path, start: int = 0, stop: int | None = None) -> Iterator[Line | None]:
+    """Yield the lines of a file, as `read_blocks` does, and None behind the last one of a block."""
+    if (why := why_unreadable(beginning_of(path))) is not None:
+        raise CaptureError(path, 0, why)
+    with path.open("rb") as raw:
+        packed, offset, until = is_packed(raw.read(8)), start, stop or BLOCK_BYTES
+        raw.seek(max(0, start - 1))
+        stream = unpacked(raw) if packed else raw
+        try:
+            if start and raw.read(1) != b"\n":  # the end of a line of the block before
+                offset += _passed(raw)[0]
+            while stop is None or offset < stop:
+                if offset >= until:
+                    yield None
+                    until = (offset // BLOCK_BYTES + 1) * BLOCK_BYTES
+                line = stream.readline(MAX_LINE_BYTES + 1)
+                if not line:
+                    break
+                is_whole = line.endswith(b"\n")
+                more, is_ended = (0, True) if is_whole else _passed(stream)
+                offset += len(line) + more
+                yield Line(line[:-1] if is_whole else line, max(0, more - is_ended), not is_ended)
+        except OSError as error:
+            yield None
+            raise CaptureError(path, offset, f"it cannot be read further: {error}") from error
+        yield None
+
+
+def _passed(stream: BufferedReader) -> tuple[int, bool]:
+    """Pass over what is left of a line; return of how many bytes that is, and whether a line feed ends it."""
+    size, piece = 0, b""
+    while not piece.endswith(b"\n") and (piece := stream.readline(_READ_BYTES)):
+        size += len(piece)
+    return size, bool(piece)

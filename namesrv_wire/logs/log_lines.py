@@ -12,12 +12,11 @@ from re import Match
 from typing import Final, NamedTuple
 
 from namesrv_core.machine.events import LoggedRow
-from namesrv_core.machine.logged import CHANNEL_LOST, LEASE_ENDED
 from namesrv_core.machine.past import ANY
-from namesrv_core.machine.rows import UNRECORDED, BrokerLiveInfo, KvValue, QueueData
-from namesrv_wire.errors import DecodeError, Reason
+from namesrv_core.machine.step import CHANNEL_LOST, LEASE_ENDED
+from namesrv_core.machine.tables import UNRECORDED, BrokerLiveInfo, KvValue, QueueData
+from namesrv_wire.errors import MAX_NAME_CHARS, DecodeError, Reason
 from namesrv_wire.json_text import require_short
-from namesrv_wire.limits import MAX_NAME_CHARS
 
 ANY_CALL: Final = ""
 """Stands for the operation of lines that several write: that of the lines before it in its thread, or `UNREGISTERED`."""

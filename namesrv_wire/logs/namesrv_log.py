@@ -18,12 +18,10 @@ from re import Match
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
-from namesrv_core.machine.logged import LEASE_ENDED
+from namesrv_core.machine.step import LEASE_ENDED
 from namesrv_wire.codes import VERSION_NAMES
-from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.limits import FIRST_BYTES, MAX_LINE_BYTES
-from namesrv_wire.logs.event_log import SCHEMA, Positions, rows_said
-from namesrv_wire.logs.log_file import Block, lines_of
+from namesrv_wire.errors import FIRST_BYTES, MAX_LINE_BYTES, DecodeError, Reason
+from namesrv_wire.logs.event_log import SCHEMA, Block, Positions, lines_of, rows_said
 from namesrv_wire.logs.log_lines import (
     ANY_CALL,
     MAX_ROUTE,
@@ -138,7 +136,7 @@ def time_of(beginning: bytes, zone: tzinfo) -> int:
 
 
 def read_log(path: Path, told: Told) -> Iterator[Block]:
-    """Yield the lines of a log in file order, as `log_file.read_blocks` does those of an event log.
+    """Yield the lines of a log in file order, as `read_blocks` does those of an event log.
 
     `Block.ignored` counts the lines that say nothing of a table (`OTHER_LINES`; of those a broker's about name servers:
     `BROKER_LINES`; of those that every name server writes at any time: `_QUIET_LINES`), and those that belong to an event of an

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from namesrv_wire.compression import unpacked
-from namesrv_wire.errors import CaptureError
-from namesrv_wire.limits import MAX_INTERFACES, MAX_PACKET_BYTES, MAX_PCAPNG_BLOCK_BYTES, MAX_SECTIONS
+from namesrv_wire.errors import MAX_INTERFACES, MAX_PACKET_BYTES, MAX_PCAPNG_BLOCK_BYTES, MAX_SECTIONS, CaptureError
 
 Ints: TypeAlias = NDArray[np.int64]
 Truths: TypeAlias = NDArray[np.bool_]

@@ -16,7 +16,15 @@ from typing import Any, Final, NamedTuple
 from namesrv_core.asking.requests import java_int
 from namesrv_core.machine.profile import MORE_WORDS, NO_MAPPINGS
 from namesrv_wire.codes import V3_0_11, V5_0_0
-from namesrv_wire.errors import DecodeError, Reason
+from namesrv_wire.errors import (
+    INFLATE_FREE_BYTES,
+    INFLATE_STEP_BYTES,
+    MAX_INFLATE_RATIO,
+    MAX_INFLATED_BYTES,
+    MAX_TOPICS,
+    DecodeError,
+    Reason,
+)
 from namesrv_wire.json_text import (
     INT,
     LONG,
@@ -27,13 +35,6 @@ from namesrv_wire.json_text import (
     object_of,
     parse_json,
     text_of,
-)
-from namesrv_wire.limits import (
-    INFLATE_FREE_BYTES,
-    INFLATE_STEP_BYTES,
-    MAX_INFLATE_RATIO,
-    MAX_INFLATED_BYTES,
-    MAX_TOPICS,
 )
 
 DEFAULT_QUEUE_NUMS: Final = 16

@@ -17,13 +17,12 @@ from typing import Final, TypeVar
 
 from namesrv_core.asking.answers import CRC32_MISMATCH, MISSING_BROKER_ID, UNDECODABLE_BODY, question_of, refusal_told
 from namesrv_core.asking.requests import RegisterHeader, broker_header, crc32_matches, java_boolean, register_header
-from namesrv_core.inference.configuration import told_text
+from namesrv_core.inference.settings import told_text
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.profile import profile_of_version
 from namesrv_wire.codes import EVENT_TABLES, OBSERVED, request_name
-from namesrv_wire.errors import LIMITS, DecodeError
+from namesrv_wire.errors import KNOWN_FRAMES_BYTES, LIMITS, MAX_KNOWN_FRAME_BYTES, DecodeError
 from namesrv_wire.json_text import canonical_json, require_short
-from namesrv_wire.limits import KNOWN_FRAMES_BYTES, MAX_KNOWN_FRAME_BYTES
 from namesrv_wire.protocol.bodies import TopicTable, decode_data_version, decode_queue_datas, decode_register_body
 from namesrv_wire.protocol.frames import JSON, ROCKETMQ, Frame, decode_frame
 from namesrv_wire.rows import Row, Values

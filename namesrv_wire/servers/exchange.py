@@ -6,12 +6,11 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from namesrv_core.inference.configuration import shown_text
+from namesrv_core.inference.settings import shown_text
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_core.machine.profile import BROKER_CHANNEL_EXPIRED_MS
 from namesrv_wire.codes import CONFIRMING, EVENT_TABLES, REQUEST_CODE_NOT_SUPPORTED, request_name, version_name
-from namesrv_wire.errors import STRANGERS, DecodeError, Reason
-from namesrv_wire.limits import MAX_HELD_ROWS, MAX_PENDING
+from namesrv_wire.errors import MAX_HELD_ROWS, MAX_PENDING, STRANGERS, DecodeError, Reason
 from namesrv_wire.protocol.requests import KnownFrame, KnownFrames, refused_as, topic_configs_row
 from namesrv_wire.rows import (
     FRAME_TABLES,

@@ -7,13 +7,20 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from namesrv_wire.errors import DecodeError, Reason
+from namesrv_wire.errors import (
+    BEAT_NS,
+    MAX_LINGERING,
+    MISSED_WITHIN_NS,
+    RECORDING_GAP_NS,
+    SILENCE_NS,
+    SMALL_HOLE_NS,
+    DecodeError,
+    Reason,
+)
 from namesrv_wire.lateness import STEP_BACK_NS, stepped
-from namesrv_wire.limits import BEAT_NS, MAX_LINGERING, MISSED_WITHIN_NS, RECORDING_GAP_NS, SILENCE_NS, SMALL_HOLE_NS
 from namesrv_wire.rows import FrameRow, Place, gap_until
 from namesrv_wire.servers.exchange import Exchange, Ledger
-from namesrv_wire.streams.closing import Idle
-from namesrv_wire.streams.connection import Connection
+from namesrv_wire.streams.connection import Connection, Idle
 from namesrv_wire.streams.cutting import Cut
 
 BURST_NS: Final = 100_000_000

@@ -7,17 +7,15 @@ from typing import Final, TypeAlias
 
 from namesrv_core.machine.schedule import STALL_NS
 from namesrv_wire.codes import EVENT_TABLES
-from namesrv_wire.limits import GAP_ACKED_NS, LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, MAX_REORDER_CHUNKS, SILENCE_NS
-from namesrv_wire.packets.capture import ACK, FIN, RST, Segment
+from namesrv_wire.errors import GAP_ACKED_NS, LINGER_NS, MAX_CONNECTIONS, MAX_LINGERING, MAX_REORDER_CHUNKS, SILENCE_NS
+from namesrv_wire.packets.segments import ACK, FIN, RST, Segment
 from namesrv_wire.protocol.requests import KnownFrames
 from namesrv_wire.rows import AnyRow, Place
 from namesrv_wire.servers.exchange import Exchange, Ledger
 from namesrv_wire.servers.recording import DOWN, HIDDEN, STARTED_IN_A_HOLE, UP, Burst, Endings, Life, Recording
-from namesrv_wire.streams.closing import Idle
-from namesrv_wire.streams.connection import Connection
-from namesrv_wire.streams.cutting import Cut, FrameCutter, head_of
+from namesrv_wire.streams.connection import Connection, Idle
+from namesrv_wire.streams.cutting import MASK, Cut, FrameCutter, Stream, head_of
 from namesrv_wire.streams.sightings import Attempts, is_elsewhere, place_of
-from namesrv_wire.streams.tcp import MASK, Stream
 
 _PURGE_NS: Final = LINGER_NS // 8
 _MADE_AT_ONCE: Final = 64

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
-from namesrv_wire.packets.capture import FIN, INCOMING, OUTGOING, RST, Segment
+from namesrv_wire.packets.segments import FIN, INCOMING, OUTGOING, RST, Segment
 from namesrv_wire.streams.connection import Connection
 
 SIGHTING_NS: Final = 20_000_000

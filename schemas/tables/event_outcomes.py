@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from namesrv_core.machine import events
-from namesrv_core.machine.draft import Outcome, Step
+from namesrv_core.machine.registry import Outcome, Step
 from schemas.bronze import EVENT_TABLES, ROUTE_OBSERVATIONS
 from schemas.table import DAY_OF_EFFECT, Table, columns, has_form, is_one_of, reference, rules, union, unique, words
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from namesrv_core.machine.draft import Outcome
+from namesrv_core.machine.registry import Outcome
 from schemas.table import Table, columns, is_day_of, is_one_of, known_event, rules, words
 
 _OUTCOMES = tuple(

@@ -12,7 +12,7 @@ import pytest
 
 from jobs.ask.engine import Answers
 from jobs.cli.ask import explain
-from jobs.cli.views import register_views
+from jobs.cli.sql import register_views
 from jobs.session import for_questions
 from schemas import bronze, gold
 from tests.cli.rows import publish

@@ -9,7 +9,7 @@ from pathlib import Path
 from jobs.conf import PipelineConf
 from jobs.store.files import write_file
 from jobs.store.warehouse import Warehouse
-from namesrv_day.arrow.rows import table_of
+from namesrv_day.arrow import table_of
 from schemas.table import Table
 from tests.rows import Row
 

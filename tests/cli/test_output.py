@@ -18,8 +18,7 @@ import pytest
 from jobs.ask.engine import Answer
 from jobs.cli.ask import ask, explain
 from jobs.cli.output import Console, Guarded, opened, waiting, write_lines, write_rows
-from jobs.errors import UsageError
-from jobs.printable import printable
+from jobs.errors import UsageError, printable
 
 AT = dt.datetime(2026, 3, 1, 12, 0, 0, 5)  # noqa: DTZ001  as Spark gives instants of a session in UTC
 ZONED = dt.datetime(2026, 3, 1, 13, tzinfo=dt.timezone(dt.timedelta(hours=1)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobs.cli.views import comment_of
+from jobs.cli.sql import comment_of
 from schemas.views import stored_tables
 
 

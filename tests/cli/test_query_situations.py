@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobs.ask.engine import Answers
-from jobs.ask.saved import query_named, texts_of, values_of
+from jobs.ask.engine import Answers, query_named, texts_of, values_of
 from schemas import asked, bronze, gold
 from tests.cli.rows import publish, warehouse_at
 from tests.rows import (

@@ -15,7 +15,7 @@ from chispa import assert_df_equality
 from pyspark.errors import SparkRuntimeException
 
 from jobs.ask.engine import Answers
-from jobs.cli.views import register_views
+from jobs.cli.sql import register_views
 from jobs.errors import NothingPublishedError, NotRecordedError
 from jobs.session import for_questions
 from jobs.store.places import table_path

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from namesrv_core.machine import events
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
-from namesrv_core.machine.rows import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
+from namesrv_core.machine.tables import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
 
 
 def weighted(choices: list[tuple[int, st.SearchStrategy[Any]]]) -> st.SearchStrategy[Any]:

@@ -11,7 +11,7 @@ from namesrv_core.asking.answers import remark_matches
 from namesrv_core.asking.shown import ShownRoute, same_json, shown_by
 from namesrv_core.machine.codes import Answer
 from namesrv_core.machine.registry import Change, TableName
-from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
+from namesrv_core.machine.tables import BrokerData, QueueData, TopicQueueMappingInfo
 
 ROUTE = 105
 Row = tuple[TableName, tuple[str | None, ...], object]

@@ -18,8 +18,8 @@ from namesrv_core.machine import events
 from namesrv_core.machine.codes import Answer
 from namesrv_core.machine.past import ANY, Entity, Fact, Mark, Past, Versions
 from namesrv_core.machine.registry import Change
-from namesrv_core.machine.rows import LiveKey
-from namesrv_core.replay import assimilation
+from namesrv_core.machine.tables import LiveKey
+from namesrv_core.replay import loop
 from tests.core.adversary import EVENTS, PAUSES_MS, understood_by
 from tests.core.test_unknown_past import (
     CLUSTER_INFO,
@@ -159,21 +159,21 @@ HARMLESS = {
 
 def seen_again(event: events.Event, question: Question) -> tuple[Step, bool]:
     """Return what an answer does that is seen before and after an event, and whether it was compared again then."""
-    server, compared = Server(ORDERED), list[assimilation._Reading]()
+    server, compared = Server(ORDERED), list[loop._Reading]()
     said = server_with(register(), namesrv=ORDERED).says(question)
     server.take(register(), 10)
     for at_ms in (20, 25):
         server.see(question, said, at_ms)
     server.take(event, 30)
-    plain = assimilation._Reading.step
+    plain = loop._Reading.step
 
-    def noted(reading: assimilation._Reading) -> Step:
+    def noted(reading: loop._Reading) -> Step:
         compared.append(reading)
         return plain(reading)
 
     with (
-        patch.object(assimilation._Reading, "step", noted),
-        patch.object(assimilation, "shown_by", side_effect=AssertionError("it says the same")),
+        patch.object(loop._Reading, "step", noted),
+        patch.object(loop, "shown_by", side_effect=AssertionError("it says the same")),
     ):
         return server.see(question, said, 40), bool(compared)
 
@@ -271,7 +271,7 @@ def test_a_member_whose_live_entry_has_become_known_settles() -> None:
 
 def test_only_so_many_questions_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """The question that was asked first for the longest time goes; it is read anew when it comes again."""
-    monkeypatch.setattr(assimilation, "_KEPT_QUESTIONS", 1)
+    monkeypatch.setattr(loop, "_KEPT_QUESTIONS", 1)
     server, true = Server(), server_with(register())
     server.take(register(), 5)
     for at_ms, question in ((10, ROUTE), (20, TOPIC_LIST), (30, ROUTE)):

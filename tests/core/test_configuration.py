@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_core.inference.configuration import kept, lines_of, shown_text, told_text
+from namesrv_core.inference.settings import kept, lines_of, shown_text, told_text
 
 WHOLE = "configStorePath=/home/x/namesrv/namesrv.properties\nkvConfigPath=/k\nlistenPort=9876\nsecretKey=geheim\n"
 

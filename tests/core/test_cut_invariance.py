@@ -24,8 +24,7 @@ from namesrv_core.history.intervals import Histories, Interval, MapCapacity, res
 from namesrv_core.machine import events
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
 from namesrv_core.machine.registry import TABLES
-from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
-from namesrv_core.machine.tables import NestedTable
+from namesrv_core.machine.tables import DataVersion, NestedTable, TopicConfig, TopicTable
 from schemas.codec import columns_of, intervals_of
 from tests.core.adversary import NAMESRVS_4_9_7, NAMESRVS_5_4_0, START_MS, Timed, adversarial_logs
 from tests.examples import examples, first_quick

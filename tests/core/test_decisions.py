@@ -15,8 +15,8 @@ from namesrv_core.inference.decisions import MOST_ORDERS, Decided, Deciding, Pla
 from namesrv_core.inference.races import Day, races_of
 from namesrv_core.machine import events
 from namesrv_core.machine.profile import profile_named
-from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
+from namesrv_core.machine.tables import DataVersion, TopicConfig, TopicTable
 from namesrv_core.replay.loop import TimedEvent
 from tests.situations import Language, Situation
 

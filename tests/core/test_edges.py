@@ -10,10 +10,9 @@ from namesrv_core import V4_9_7, V5_4_0, Namesrv, Outcome, Registry, take
 from namesrv_core.history.intervals import Interval, Member, Position
 from namesrv_core.history.route_history import sweep_route
 from namesrv_core.machine import events
-from namesrv_core.machine.draft import Draft
-from namesrv_core.machine.register import min_broker_id_notifications
-from namesrv_core.machine.registry import Change
-from namesrv_core.machine.rows import (
+from namesrv_core.machine.registry import Change, Draft
+from namesrv_core.machine.step import min_broker_id_notifications
+from namesrv_core.machine.tables import (
     UNRECORDED,
     BrokerData,
     KvValue,

@@ -22,7 +22,7 @@ from namesrv_core.inference.evidence import (
 )
 from namesrv_core.inference.settings import Life, Statement
 from namesrv_core.machine import events
-from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
+from namesrv_core.machine.tables import DataVersion, TopicConfig, TopicTable
 
 MS = 1_000_000
 SECOND = 1_000 * MS

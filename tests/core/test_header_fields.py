@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from namesrv_core.asking.requests import java_boolean, java_int, java_long, register_header
-from namesrv_core.inference.configuration import properties_in
+from namesrv_core.inference.settings import properties_in
 
 
 @pytest.mark.parametrize(

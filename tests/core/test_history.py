@@ -7,7 +7,7 @@ import pytest
 from namesrv_core.history.intervals import Histories, Interval, Member, Position, Reported, restored, timeline_of
 from namesrv_core.machine.profile import V4_9_7, V5_4_0
 from namesrv_core.machine.registry import Change, Registry
-from namesrv_core.machine.rows import BrokerData, BrokerLiveInfo, DataVersion, LiveKey, QueueData
+from namesrv_core.machine.tables import BrokerData, BrokerLiveInfo, DataVersion, LiveKey, QueueData
 
 KEY = ("T", "broker-a")
 OLD, NEW = QueueData(4, 4, 6, 0), QueueData(8, 8, 6, 0)

@@ -17,8 +17,8 @@ import pytest
 from namesrv_core import V4_9_7, Namesrv, Profile, Registry
 from namesrv_core.machine.events import RegisterBroker
 from namesrv_core.machine.java_map import JavaMap, long_hash, string_hash, string_map, table_size_for
-from namesrv_core.machine.rows import TopicTable
 from namesrv_core.machine.step import apply_step, step
+from namesrv_core.machine.tables import TopicTable
 
 with gzip.open(Path(__file__).parent / "java_maps.jsonl.gz", "rt", encoding="utf-8") as recorded_lines:
     RECORDED: list[dict[str, Any]] = [json.loads(line) for line in recorded_lines]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from namesrv_core import V4_9_7, Namesrv, Registry, take
 from namesrv_core.machine.events import ChangeLogged, LoggedRow
 from namesrv_core.machine.past import Past
-from namesrv_core.machine.rows import QueueData
+from namesrv_core.machine.tables import QueueData
 
 
 def test_what_a_line_shows_is_known_and_its_beginning_only_where_it_says_so() -> None:

@@ -13,8 +13,8 @@ from namesrv_core.history.intervals import Histories, Interval, restored
 from namesrv_core.machine import events
 from namesrv_core.machine.java_map import JavaMap, string_map
 from namesrv_core.machine.profile import COMPARED, PROFILES, profile_named, profile_of_version
-from namesrv_core.machine.register import REGISTER_FAILED
-from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
+from namesrv_core.machine.step import REGISTER_FAILED
+from namesrv_core.machine.tables import DataVersion, TopicConfig, TopicTable
 from namesrv_core.replay.loop import take
 from namesrv_wire.codes import VERSION_NAMES
 

@@ -8,8 +8,8 @@ from namesrv_core import V5_4_0, Namesrv, Registry
 from namesrv_core.inference.races import Day, races_of
 from namesrv_core.machine import events
 from namesrv_core.machine.registry import Change
-from namesrv_core.machine.rows import BrokerLiveInfo, LiveKey, QueueData, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanSchedule
+from namesrv_core.machine.tables import BrokerLiveInfo, LiveKey, QueueData, TopicConfig, TopicTable
 from namesrv_core.replay.loop import TimedEvent
 
 MS = 1_000_000

@@ -9,7 +9,7 @@ from hypothesis import given
 from namesrv_core import Namesrv, Outcome, Registry, Step, step
 from namesrv_core.history.intervals import Histories, Interval, timeline_of
 from namesrv_core.machine import events
-from namesrv_core.machine.rows import MASTER_ID, LiveKey, TopicConfig, TopicTable
+from namesrv_core.machine.tables import MASTER_ID, LiveKey, TopicConfig, TopicTable
 from namesrv_core.replay.loop import take
 from tests.core.adversary import NAMESRVS, Timed, adversarial_logs
 from tools.trace.state import state_of

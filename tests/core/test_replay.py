@@ -10,9 +10,9 @@ from namesrv_core import Namesrv, Registry
 from namesrv_core.machine import events
 from namesrv_core.machine.past import Past
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, NamesrvConfig, Profile
-from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
 from namesrv_core.machine.step import step
+from namesrv_core.machine.tables import DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
 from namesrv_core.replay.loop import OrderError, Taken, TimedEvent, replay, scan_id, take
 
 MASTER = "10.0.0.1:10911"

@@ -13,13 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Registry
-from namesrv_core.asking.answers import route_json
-from namesrv_core.asking.queries import pickup_topic_route_data
+from namesrv_core.asking.answers import pickup_topic_route_data, route_json
 from namesrv_core.history.intervals import TABLE_OF, By, Interval, Member, Position, group_of
 from namesrv_core.history.route_history import NAMESRV, REPORTED, Orphan, Size, stale_order_conf, sweep_route
 from namesrv_core.machine.profile import profile_named
 from namesrv_core.machine.registry import Change
-from namesrv_core.machine.rows import KvValue, QueueData, TopicQueueMappingInfo
+from namesrv_core.machine.tables import KvValue, QueueData, TopicQueueMappingInfo
 from schemas.times import day_start_us, instant_us
 from tests.compare_gold import route_text
 from tests.situations import Language, Situation

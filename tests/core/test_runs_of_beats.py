@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile
-from namesrv_core.machine.draft import Outcome
 from namesrv_core.machine.events import BrokerHeartbeat, QueryDataVersion, RefreshRun, RegisterBroker
-from namesrv_core.machine.registry import Registry
-from namesrv_core.machine.rows import DataVersion, LiveKey, TopicConfig, TopicTable
+from namesrv_core.machine.registry import Outcome, Registry
+from namesrv_core.machine.tables import DataVersion, LiveKey, TopicConfig, TopicTable
 from namesrv_core.replay.loop import is_unknown, take
 
 VERSION = DataVersion(0, 1, 1)

@@ -59,8 +59,9 @@ from namesrv_core.asking.answers import answer_to
 from namesrv_core.machine import events
 from namesrv_core.machine.past import ANY, Entity, Mark, Part, Past
 from namesrv_core.machine.profile import profile_named
-from namesrv_core.machine.register import RegisterResult
-from namesrv_core.machine.rows import (
+from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
+from namesrv_core.machine.step import QueryDataVersionResult, RegisterResult, apply_step
+from namesrv_core.machine.tables import (
     BrokerLiveInfo,
     DataVersion,
     KvValue,
@@ -69,8 +70,6 @@ from namesrv_core.machine.rows import (
     TopicQueueMappingInfo,
     TopicTable,
 )
-from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
-from namesrv_core.machine.step import QueryDataVersionResult, apply_step
 from namesrv_core.replay.loop import TimedEvent, replay
 
 SCENARIOS = sorted((Path(__file__).parent / "scenarios").glob("*.txt"))

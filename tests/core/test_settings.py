@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
-from namesrv_core.inference.configuration import statement_of
 from namesrv_core.inference.settings import (
     OPTIONS,
     SCAN_PHASE,
@@ -25,6 +24,7 @@ from namesrv_core.inference.settings import (
     namesrv_of,
     reconsidered,
     settle,
+    statement_of,
     text_of,
     value_of,
 )

@@ -9,8 +9,8 @@ from namesrv_core.history.verification import Observed
 from namesrv_core.inference.decisions import Placed
 from namesrv_core.inference.races import Day
 from namesrv_core.machine import events
-from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule, Stall
+from namesrv_core.machine.tables import DataVersion, TopicConfig, TopicTable
 from namesrv_core.replay.loop import TimedEvent
 from tests.core.test_decisions import MS, A, B, at, close, day, decide, evidence, explained_by, registration, topics
 

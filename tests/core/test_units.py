@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from namesrv_core import V4_9_7, V5_4_0, Answer, Question, Registry
 from namesrv_core.inference.decisions import Unit, nodes_of, unit_around
 from namesrv_core.machine import events
-from namesrv_core.machine.rows import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
 from namesrv_core.machine.step import apply_step, step
+from namesrv_core.machine.tables import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
 from namesrv_core.replay.loop import TimedEvent
 from tests.core.test_decisions import NOBODY, A, B, at, day, registration, topics
 from tests.core.test_thaw import route

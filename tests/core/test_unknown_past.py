@@ -15,7 +15,7 @@ from namesrv_core.machine import events
 from namesrv_core.machine.codes import Answer, Question, RequestCode
 from namesrv_core.machine.past import ANY, Entity, Mark, Past
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Profile
-from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
+from namesrv_core.machine.tables import DataVersion, LiveKey, QueueData, TopicConfig, TopicTable
 from namesrv_core.replay import belief
 
 A, B, GHOST = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.9:10911"

@@ -8,8 +8,7 @@ import pytest
 
 from namesrv_core import PROFILES, Profile, Registry
 from namesrv_core.machine.registry import Change
-from namesrv_core.machine.rows import QueueData, TopicConfig, TopicTable
-from namesrv_core.machine.tables import TopicQueueTable
+from namesrv_core.machine.tables import QueueData, TopicConfig, TopicQueueTable, TopicTable
 
 ONE, TWO = QueueData(4, 4, 6, 0), QueueData(8, 8, 6, 0)
 ROWS = {"a": {"T": ONE, "U": TWO}, "b": {"T": TWO}, None: {"V": ONE}}

@@ -14,7 +14,7 @@ from namesrv_core.history.intervals import StateChange
 from namesrv_core.history.verification import Observed, Verdict, right_in_parts, verify
 from namesrv_core.machine.events import AddWritePerm, Event, WipeWritePerm
 from namesrv_core.machine.registry import Change
-from namesrv_core.machine.rows import BrokerData, QueueData
+from namesrv_core.machine.tables import BrokerData, QueueData
 from tests.situations import Language, Situation
 
 TOPIC_LIST = Question(206)

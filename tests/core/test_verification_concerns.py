@@ -13,7 +13,8 @@ from namesrv_core.history.verification import Concerns, Observed, verify
 from namesrv_core.machine.codes import Answer
 from namesrv_core.machine.events import Event, NamesrvStarted, QueryDataVersion, WipeWritePerm
 from namesrv_core.machine.registry import Change
-from namesrv_core.machine.rows import (
+from namesrv_core.machine.step import ORDER_TOPIC_CONFIG, step
+from namesrv_core.machine.tables import (
     BrokerData,
     BrokerLiveInfo,
     DataVersion,
@@ -22,7 +23,6 @@ from namesrv_core.machine.rows import (
     QueueData,
     TopicQueueMappingInfo,
 )
-from namesrv_core.machine.step import ORDER_TOPIC_CONFIG, step
 from tests.core.adversary import EVENTS, NAMESRVS, understood_by
 from tests.examples import examples
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_core.asking.queries import TopicRouteData, within_zone
+from namesrv_core.asking.answers import TopicRouteData, within_zone
 from namesrv_core.asking.requests import Fields, zone_of
-from namesrv_core.machine.rows import BrokerData, QueueData, TopicQueueMappingInfo
+from namesrv_core.machine.tables import BrokerData, QueueData, TopicQueueMappingInfo
 
 
 @pytest.mark.parametrize(

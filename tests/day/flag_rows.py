@@ -9,12 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_day.arrow.rows import empty, table_of
-from namesrv_day.arrow.sql import connection
-from namesrv_day.day.context import BeatsDuring
-from namesrv_day.flags.registered import ASKED, Recorded
-from namesrv_day.flags.suspected import SUSPECTED
-from namesrv_day.hours.condense import HOURS, hours_from, leases_from
+from namesrv_day.arrow import connection, empty, table_of
+from namesrv_day.context import BeatsDuring
+from namesrv_day.findings import SUSPECTED
+from namesrv_day.hours import HOURS, hours_from, leases_from
+from namesrv_day.registered import ASKED, Recorded
 from schemas import bronze, gold
 from schemas.table import Table
 from tests.rows import Event, Row, topic_config

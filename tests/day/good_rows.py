@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from namesrv_day.arrow.rows import table_of
-from namesrv_day.day.alive import on_a_day
+from namesrv_day.arrow import table_of
+from namesrv_day.context import on_a_day
 from schemas.gold import INTERVAL_TABLES
 from schemas.rules import TABLES
 from tests.day import row_values

@@ -13,14 +13,13 @@ import pytest
 
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.schedule import ScanEpoch, ScanSchedule
-from namesrv_day.arrow.rows import empty, rows_of, table_of, with_microseconds
-from namesrv_day.arrow.sql import connection
-from namesrv_day.day.context import SCAN_LIFE, NamesrvDay
-from namesrv_day.day.day_events import BEATS, OTHERS, day_events
-from namesrv_day.hours import condense
-from namesrv_day.hours.fold import Folded, periods_of
-from namesrv_day.replay import replay as replaying
-from namesrv_day.replay.replay import Replayed, ReplayInput, replay
+from namesrv_day import hours as condense
+from namesrv_day import replay as replaying
+from namesrv_day.arrow import connection, empty, rows_of, table_of, with_microseconds
+from namesrv_day.context import SCAN_LIFE, NamesrvDay
+from namesrv_day.events import BEATS, OTHERS, day_events
+from namesrv_day.hours import Folded, periods_of
+from namesrv_day.replay import Replayed, ReplayInput, replay
 from namesrv_wire.logs.event_log import Positions, rows_of_line
 from schemas import bronze, gold
 from schemas.times import day_of, day_start_seq

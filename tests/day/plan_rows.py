@@ -9,11 +9,10 @@ import pyarrow as pa
 
 from namesrv_core import V4_9_7, Namesrv
 from namesrv_core.machine.schedule import ScanSchedule
-from namesrv_day.arrow.rows import empty, table_of
-from namesrv_day.arrow.sql import connection
-from namesrv_day.day.context import NamesrvDay
-from namesrv_day.day.day_events import BEATS, OTHERS, day_events
-from namesrv_day.hours.condense import HOURS, hours_from, leases_from
+from namesrv_day.arrow import connection, empty, table_of
+from namesrv_day.context import NamesrvDay
+from namesrv_day.events import BEATS, OTHERS, day_events
+from namesrv_day.hours import HOURS, hours_from, leases_from
 from schemas import bronze, gold
 from schemas.times import day_start_us
 

@@ -9,13 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_day.arrow.rows import table_of
-from namesrv_day.arrow.sql import connection
-from namesrv_day.day.context import Background, SettleInput
-from namesrv_day.day.day_events import BEATS, day_events
-from namesrv_day.hours.condense import hours_from, leases_from
-from namesrv_day.replay.replay import Replayed, ReplayInput, replay
-from namesrv_day.settle.settle import Settled
+from namesrv_day.arrow import connection, table_of
+from namesrv_day.context import Background, SettleInput
+from namesrv_day.events import BEATS, day_events
+from namesrv_day.hours import hours_from, leases_from
+from namesrv_day.replay import Replayed, ReplayInput, replay
+from namesrv_day.settle import Settled
 from schemas import bronze, gold
 from schemas.table import Table
 from schemas.times import day_start_us

@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from namesrv_day.across.addresses import PLACED, own_positions, told_once
-from namesrv_day.flags.suspected import ENOUGH, HEARD, REGISTERED, SHARED_FLIPS, TOLD, suspected
+from jobs.ingest.ingest import PLACED, own_positions, told_once
+from namesrv_day.findings import ENOUGH, REGISTERED, SHARED_FLIPS, TOLD, suspected
+from namesrv_day.findings import HEARD_AT as HEARD
 from tests.situations import Language, Situation
 
 S = 1_000_000_000

@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from namesrv_day.flags.between import REFUSED, Compared, Span, across, compared, served, together
-from namesrv_day.flags.findings import About, Unsettled
+from namesrv_day.findings import REFUSED, About, Compared, Span, Unsettled, across, compared, served, together
 from schemas import gold
 from schemas.findings import Thresholds
 from schemas.times import instant_us

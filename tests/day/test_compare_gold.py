@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from namesrv_day.arrow.rows import table_of
+from namesrv_day.arrow import table_of
 from schemas import gold
 from tests.compare_gold import compare, main, tables_of
 

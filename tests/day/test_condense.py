@@ -12,10 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from namesrv_core.machine.schedule import STALL_NS
-from namesrv_day.arrow.rows import empty, rows_of
-from namesrv_day.arrow.sql import connection
-from namesrv_day.hours import condense
-from namesrv_day.hours.condense import HOURS, SAID, hours_from, leases_from
+from namesrv_day import hours as condense
+from namesrv_day.arrow import connection, empty, rows_of
+from namesrv_day.hours import HOURS, SAID, hours_from, leases_from
 from schemas import gold
 from tests.day.plan_rows import MIDNIGHT_US, NAMESRV, VERSION, Row, beats, frames, hours, live, opened, row, us
 from tests.examples import examples

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from namesrv_day.arrow.rows import rows_of
-from namesrv_day.day.day_events import BEATS, EVENTS, OTHERS, day_events, moved, observation_rows, topic_digests
+from namesrv_day.arrow import rows_of
+from namesrv_day.events import BEATS, EVENTS, OTHERS, day_events, moved, observation_rows, topic_digests
 from schemas import bronze
 from tests.day.plan_rows import NAMESRV, Row, frames, row, us
 

@@ -14,9 +14,8 @@ import pytest
 from namesrv_core import V4_9_7, Namesrv, NamesrvConfig
 from namesrv_core.inference.settings import Known, Life, Statement, Votes
 from namesrv_core.machine.schedule import Stall
-from namesrv_day.day.context import NamesrvDay, namesrv_day
-from namesrv_day.settle.evidence import namesrv_on, scans, votes
-from namesrv_day.settle.settle import known_settings, settings_of, settle, stalls, under_idle_limit
+from namesrv_day.context import NamesrvDay, namesrv_day
+from namesrv_day.settle import known_settings, namesrv_on, scans, settings_of, settle, stalls, under_idle_limit, votes
 from schemas import gold
 from tests.day.settle_given import (
     DAY,

@@ -7,9 +7,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from namesrv_day.arrow.rows import table_of
-from namesrv_day.flags.findings import About, findings
-from namesrv_day.flags.registered import expired_brokers, heard_before
+from namesrv_day.arrow import table_of
+from namesrv_day.findings import About, findings
+from namesrv_day.registered import expired_brokers, heard_before
 from schemas import gold
 from tests.day.flag_rows import reading_during, tables
 from tests.rows import DAY, event, live, member, outcome, queues

@@ -14,9 +14,9 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from namesrv_day.arrow.rows import table_of
-from namesrv_day.flags.findings import About, Unsettled, findings
-from namesrv_day.flags.registered import ASKED, LONE, TOO_LONG, UNMAPPED
+from namesrv_day.arrow import table_of
+from namesrv_day.findings import About, Unsettled, findings
+from namesrv_day.registered import ASKED, LONE, TOO_LONG, UNMAPPED
 from schemas import bronze, gold
 from schemas.dialect import duckdb_body
 from schemas.findings import CATALOGUE

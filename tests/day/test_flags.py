@@ -18,11 +18,10 @@ import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv
 from namesrv_core.history.route_history import RouteHistory, sweep_route
-from namesrv_day.arrow.rows import empty, plain, table_of
-from namesrv_day.arrow.sql import ask
-from namesrv_day.flags import flags
-from namesrv_day.flags.flags import FlagInput, flag
-from namesrv_day.flags.registered import registered
+from namesrv_day import flags
+from namesrv_day.arrow import ask, empty, plain, table_of
+from namesrv_day.flags import FlagInput, flag
+from namesrv_day.registered import registered
 from schemas import bronze, gold
 from schemas.sql_files import query
 from schemas.table import Table

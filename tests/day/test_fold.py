@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile
 from namesrv_core.machine.schedule import STALL_NS
-from namesrv_day.arrow.rows import rows_of, with_columns
-from namesrv_day.day.context import NamesrvDay
-from namesrv_day.day.day_events import Frames
-from namesrv_day.hours.fold import PERIODS, Folded, folded
+from namesrv_day.arrow import rows_of, with_columns
+from namesrv_day.context import NamesrvDay
+from namesrv_day.events import Frames
+from namesrv_day.hours import PERIODS, Folded, folded
 from tests.day.plan_rows import (
     DAY_S,
     FIRST_PERIOD,

@@ -16,12 +16,11 @@ from namesrv_core.machine import events
 from namesrv_core.machine.java_map import string_map
 from namesrv_core.machine.profile import Capacities
 from namesrv_core.machine.registry import TABLES
-from namesrv_core.machine.rows import TopicConfig, TopicTable
-from namesrv_core.machine.tables import NestedTable
-from namesrv_day.arrow.rows import empty, table_of
-from namesrv_day.day.start import capacities_in
-from namesrv_day.replay.replay import history_rows
-from namesrv_day.verify.map_capacities import map_capacities
+from namesrv_core.machine.tables import NestedTable, TopicConfig, TopicTable
+from namesrv_day.arrow import empty, table_of
+from namesrv_day.context import capacities_in
+from namesrv_day.replay import history_rows
+from namesrv_day.verify import map_capacities
 from schemas import gold
 from schemas.times import day_start_seq
 from tests.day.plan_rows import DAY, NAMESRV

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from namesrv_day.across.numbers import outcome_counts, report_of, verify_numbers
-from namesrv_day.arrow.rows import table_of
+from namesrv_day.arrow import table_of
+from namesrv_day.numbers import outcome_counts, report_of, verify_numbers
 from schemas import gold
 
 DAY, NEXT = dt.date(2026, 3, 1), dt.date(2026, 3, 2)

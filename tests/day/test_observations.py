@@ -7,9 +7,9 @@ import json
 import pytest
 
 from namesrv_core.machine.codes import Answer
-from namesrv_day.arrow.rows import empty, table_of
-from namesrv_day.replay.replay import observed_in
-from namesrv_day.settle.settle import settle
+from namesrv_day.arrow import empty, table_of
+from namesrv_day.replay import observed_in
+from namesrv_day.settle import settle
 from schemas import bronze, codec
 from tests.day.settle_given import Given, answered, ended, life, registered, replayed, seq_at
 

@@ -12,9 +12,9 @@ from namesrv_core import V4_9_7, V5_4_0, Namesrv, take
 from namesrv_core.history.intervals import Histories, restored
 from namesrv_core.machine import events
 from namesrv_core.machine.registry import Registry
-from namesrv_core.machine.rows import DataVersion, QueueData, TopicConfig, TopicTable
-from namesrv_day.day.start import intervals_from
-from namesrv_day.replay.queues import QueueRows, UnmetQueues
+from namesrv_core.machine.tables import DataVersion, QueueData, TopicConfig, TopicTable
+from namesrv_day.context import intervals_from
+from namesrv_day.replay import QueueRows, UnmetQueues
 from tests.day.plan_rows import opened, us
 from tests.examples import examples
 

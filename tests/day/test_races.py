@@ -11,11 +11,11 @@ from namesrv_core import V5_4_0, Namesrv, Question, Registry, answer, take
 from namesrv_core.inference.decisions import Deciding
 from namesrv_core.inference.races import Day
 from namesrv_core.machine import events
-from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
-from namesrv_day.arrow.rows import table_of
-from namesrv_day.day.day_events import OTHERS, day_events
-from namesrv_day.replay import replay as replaying
-from namesrv_day.settle.settle import Settled, settle
+from namesrv_core.machine.tables import DataVersion, TopicConfig, TopicTable
+from namesrv_day import replay as replaying
+from namesrv_day.arrow import table_of
+from namesrv_day.events import OTHERS, day_events
+from namesrv_day.settle import Settled, settle
 from schemas import gold
 from tests.core.test_decisions import decide
 from tests.day.lives import one_by_one

@@ -9,11 +9,11 @@ import pytest
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Outcome, Registry
 from namesrv_core.machine import events
 from namesrv_core.machine.profile import Profile
-from namesrv_core.machine.register import REGISTER_FAILED
-from namesrv_core.machine.rows import TopicConfig, TopicTable
+from namesrv_core.machine.step import REGISTER_FAILED
+from namesrv_core.machine.tables import TopicConfig, TopicTable
 from namesrv_core.replay.loop import take
-from namesrv_day.arrow.rows import rows_of
-from namesrv_day.day.day_events import day_events
+from namesrv_day.arrow import rows_of
+from namesrv_day.events import day_events
 from schemas import codec
 from schemas.tables.event_outcomes import detail_of, operation_of
 from tests.day.plan_rows import Row, frames, row

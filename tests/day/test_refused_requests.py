@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from namesrv_core import V5_4_0, Namesrv
-from namesrv_day.flags.flags import FlagInput, flag
+from namesrv_day.flags import FlagInput, flag
 from schemas import gold
 from tests.day.flag_rows import recorded, tables
 from tests.rows import DAY, NS, clock, event, outcome

@@ -8,7 +8,7 @@ import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile
 from namesrv_core.replay.loop import OrderError
-from namesrv_day.arrow.rows import rows_of
+from namesrv_day.arrow import rows_of
 from tests.day.lives import MIDNIGHT_MS, NAMESRV, Life, Line, joined, told_apart
 from tests.day.test_scenes import query, registration
 from tests.examples import first_quick

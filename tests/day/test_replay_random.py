@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
-from namesrv_day.hours import condense
+from namesrv_day import hours as condense
 from tests.day.lives import HISTORIES, Life, Line, joined, told_apart, unnumbered
 from tests.day.test_scenes import query, registration
 from tests.examples import examples

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 
 from namesrv_core import V4_9_7, Namesrv
-from namesrv_day.arrow.rows import empty
-from namesrv_day.flags.flags import alike, news_of, swept_routes
+from namesrv_day.arrow import empty
+from namesrv_day.flags import alike, news_of, swept_routes
 from schemas import gold
 from schemas.table import Table
 from tests.day.flag_rows import hours_of, reading, recorded, tables, topic_configs

@@ -7,9 +7,8 @@ import json
 import pyarrow as pa
 import pytest
 
-from namesrv_day.arrow.rows import empty
-from namesrv_day.arrow.sql import ask
-from namesrv_day.gate.rules import Measurement, measure, merged, reasons
+from namesrv_day.arrow import ask, empty
+from namesrv_day.rules import Measurement, measure, merged, reasons
 from schemas.rules import RULES, TABLES
 from schemas.table import has_form, is_hex
 from tests.day.good_rows import frames, good_rows, row

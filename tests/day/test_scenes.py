@@ -10,7 +10,7 @@ import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Namesrv, Profile
 from namesrv_core.machine.profile import profile_named
-from namesrv_day.hours import condense
+from namesrv_day import hours
 from schemas.times import day_of
 from tests.day.lives import MIDNIGHT_MS, Life, Line, told_apart
 from tests.ingest.given import registration as registered
@@ -93,6 +93,6 @@ def test_no_table_tells_runs_from_single_beats(
     started = (FIRST_S, {"kind": "namesrv", "event": "started"})
     life = Life([started, *scene.rows["told"], *WELL], Namesrv(profile))
     plain = life.replayed(folds=False)
-    monkeypatch.setattr(condense, "SLOTS", 2)
-    monkeypatch.setattr(condense, "PERIOD_US", 120_000_000)
+    monkeypatch.setattr(hours, "SLOTS", 2)
+    monkeypatch.setattr(hours, "PERIOD_US", 120_000_000)
     assert told_apart(plain, life.replayed()) == {}

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from namesrv_core.inference.settings import Known, Life, Setting, Source, Statement, Votes, settle
-from namesrv_day.arrow.rows import empty, table_of
-from namesrv_day.settle.evidence import namesrv_on
-from namesrv_day.settle.settle import (
+from namesrv_day.arrow import empty, table_of
+from namesrv_day.settle import (
     is_open,
     known_settings,
+    namesrv_on,
     settings_of,
     settings_table,
 )

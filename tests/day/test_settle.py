@@ -11,11 +11,10 @@ import pytest
 
 from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, take
 from namesrv_core.machine import events
-from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS
-from namesrv_day.arrow.rows import table_of
-from namesrv_day.settle.evidence import votes
-from namesrv_day.settle.settle import Settled, known_settings, settle
+from namesrv_core.machine.tables import DataVersion, TopicConfig, TopicTable
+from namesrv_day.arrow import table_of
+from namesrv_day.settle import Settled, known_settings, settle, votes
 from schemas import gold
 from tests.day.settle_given import DAY, NAMESRV, Given, Row, answered, asked_to, ended, life, registered, row, seq_at
 

@@ -10,8 +10,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from namesrv_day.arrow import sql
-from namesrv_day.arrow.sql import ask
+from namesrv_day import arrow
+from namesrv_day.arrow import ask
 
 DAY = dt.date(2026, 3, 1)
 NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.timezone.utc)
@@ -20,15 +20,15 @@ NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.timezone.utc)
 @pytest.fixture
 def planned(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Give the statements that are planned, as they are; none was planned before."""
-    monkeypatch.setattr(sql._local, "plans", {}, raising=False)
+    monkeypatch.setattr(arrow._local, "plans", {}, raising=False)
     found: list[str] = []
 
-    class Noting(sql._Planned):
-        def __init__(self, query: str, tables: sql.Tables) -> None:
+    class Noting(arrow._Planned):
+        def __init__(self, query: str, tables: arrow.Tables) -> None:
             super().__init__(query, tables)
             found.append(query)
 
-    monkeypatch.setattr(sql, "_Planned", Noting)
+    monkeypatch.setattr(arrow, "_Planned", Noting)
     return found
 
 
@@ -48,13 +48,13 @@ def test_rows_are_other_ones_each_time(planned: list[str]) -> None:
 def test_what_no_rows_give_is_asked_once(planned: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Of tables that have no rows, all of them, a statement gives the same each time; with a value it is another statement."""
     runs: list[str] = []
-    run = sql._Planned._run
+    run = arrow._Planned._run
 
     def noting(self: Any, tables: Any) -> Any:
         runs.append("")
         return run(self, tables)
 
-    monkeypatch.setattr(sql._Planned, "_run", noting)
+    monkeypatch.setattr(arrow._Planned, "_run", noting)
     query = "SELECT count(*) AS n, $day AS day FROM rows JOIN others USING (n)"
     for day in (DAY, DAY + dt.timedelta(days=1)):
         for _ in range(3):
@@ -83,7 +83,7 @@ def test_values_are_what_they_are_as_parameters(value: Any) -> None:
     """What a plan has in it is the value that DuckDB makes of a parameter, of the same type."""
     query = "SELECT $value AS v, typeof($value) AS t, n FROM rows WHERE n IS DISTINCT FROM $other ORDER BY n"
     as_parameters = query.replace("FROM rows", "FROM (VALUES (1), (3)) AS rows (n)")
-    expected = sql.connection().execute(as_parameters, {"value": value, "other": 2})
+    expected = arrow.connection().execute(as_parameters, {"value": value, "other": 2})
 
     assert [tuple(row.values()) for row in ask(query, numbers(3, 2, 1), value=value, other=2).to_pylist()] == [
         (v, t, n) for v, t, n in expected.fetchall()
@@ -137,11 +137,11 @@ def test_a_failure_leaves_the_plan_usable(planned: list[str]) -> None:
 
 def test_what_was_asked_longest_ago_is_forgotten(planned: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """There are never more plans than some: a process that asks ever new statements does not grow."""
-    monkeypatch.setattr(sql, "_MOST_PLANNED", 2)
+    monkeypatch.setattr(arrow, "_MOST_PLANNED", 2)
     for n in (1, 2, 1, 3, 1, 2):
         assert ask(f"SELECT {n} AS n").to_pylist() == [{"n": n}]
     assert [query[7] for query in planned] == ["1", "2", "3", "2"]
-    assert len(sql._local.plans) == 2
+    assert len(arrow._local.plans) == 2
 
 
 def test_of_a_statement_the_last_values_are_planned(planned: list[str]) -> None:
@@ -150,23 +150,23 @@ def test_of_a_statement_the_last_values_are_planned(planned: list[str]) -> None:
     for day in days:
         for query in ("SELECT $day AS day, n FROM rows", "SELECT max(n) AS most FROM rows"):
             ask(query, numbers(1), **({"day": day} if "day" in query else {}))
-    assert (len(planned), len(sql._local.plans)) == (len(days) + 1, sql._MOST_OF_ONE + 1)
-    for day in days[-sql._MOST_OF_ONE :]:
+    assert (len(planned), len(arrow._local.plans)) == (len(days) + 1, arrow._MOST_OF_ONE + 1)
+    for day in days[-arrow._MOST_OF_ONE :]:
         assert ask("SELECT $day AS day, n FROM rows", numbers(1), day=day).to_pylist() == [{"day": day, "n": 1}]
     assert len(planned) == len(days) + 1
 
 
 def test_what_is_asked_apart_leaves_nothing_behind(planned: list[str]) -> None:
     """Apart, statements are planned on a database of its own, which is closed behind them; the one before is there again."""
-    before = sql.connection()
+    before = arrow.connection()
     assert ask("SELECT sum(n) AS n FROM rows", numbers(1, 2))["n"].to_pylist() == [3]
-    with sql.apart():
-        own = sql.connection()
+    with arrow.apart():
+        own = arrow.connection()
         assert own is not before
         assert ask("SELECT sum(n) AS n FROM rows", numbers(3))["n"].to_pylist() == [3]
         assert len(planned) == 2
     with pytest.raises(duckdb.ConnectionException):
         own.execute("SELECT 1")
-    assert sql.connection() is before
+    assert arrow.connection() is before
     assert ask("SELECT sum(n) AS n FROM rows", numbers(4, 5))["n"].to_pylist() == [9]
     assert len(planned) == 2

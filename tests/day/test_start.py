@@ -15,7 +15,8 @@ from namesrv_core import V4_9_7, V5_4_0, Namesrv, take
 from namesrv_core.history.intervals import Histories, Interval, Member, Position, Reported
 from namesrv_core.machine.past import ANY, Entity, Mark, Past
 from namesrv_core.machine.registry import Registry
-from namesrv_core.machine.rows import (
+from namesrv_core.machine.schedule import ScanSchedule
+from namesrv_core.machine.tables import (
     UNRECORDED,
     BrokerData,
     BrokerLiveInfo,
@@ -25,12 +26,10 @@ from namesrv_core.machine.rows import (
     QueueData,
     TopicQueueMappingInfo,
 )
-from namesrv_core.machine.schedule import ScanSchedule
-from namesrv_day.arrow.rows import plain, table_of
-from namesrv_day.day.context import NamesrvDay, frame
-from namesrv_day.day.day_events import Frames
-from namesrv_day.day.start import capacities_in, facts_in, intervals_in, started
-from namesrv_day.replay.replay import history_rows
+from namesrv_day.arrow import plain, table_of
+from namesrv_day.context import NamesrvDay, capacities_in, facts_in, frame, intervals_in, started
+from namesrv_day.events import Frames
+from namesrv_day.replay import history_rows
 from schemas import gold
 from schemas.tables.state import past_row
 from tests.core.adversary import EVENTS, NAMESRVS, PAUSES_MS, understood_by

@@ -10,12 +10,11 @@ import pytest
 
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import Answer, Question
-from namesrv_core.machine.rows import DataVersion, LiveKey, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
+from namesrv_core.machine.tables import DataVersion, LiveKey, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
 from namesrv_core.replay.loop import TimedEvent
-from namesrv_day.arrow.rows import conformed
-from namesrv_day.day import timed
-from namesrv_day.day.day_events import EVENTS
-from namesrv_day.day.timed import Report, Timed, TopicTables, topic_tables_of
+from namesrv_day import events as timed
+from namesrv_day.arrow import conformed
+from namesrv_day.events import EVENTS, Report, Timed, TopicTables, topic_tables_of
 from schemas import bronze
 from tests.day.lives import NAMESRV
 

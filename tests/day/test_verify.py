@@ -20,11 +20,11 @@ from namesrv_core.history.intervals import Histories, Interval, Position
 from namesrv_core.history.verification import Observed, Verdict
 from namesrv_core.machine import events
 from namesrv_core.machine.profile import profile_named
-from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
-from namesrv_day.arrow.rows import table_of
-from namesrv_day.gate.rules import measure
-from namesrv_day.verify import verify
-from namesrv_day.verify.verify import VerifyInput, verdicts
+from namesrv_core.machine.tables import DataVersion, TopicConfig, TopicTable
+from namesrv_day import verify
+from namesrv_day.arrow import table_of
+from namesrv_day.rules import measure
+from namesrv_day.verify import VerifyInput, verdicts
 from schemas import bronze, gold
 from schemas.codec import columns_of
 from tests.day.settle_given import DAY, NAMESRV, Row, answered, asked_to, registered, row, seq_at

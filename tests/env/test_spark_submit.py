@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from jobs.errors import UsageError
-from jobs.spark_options import command_line
+from jobs.session import command_line
 from jobs.start.__main__ import main, needs_java
 from jobs.start.java import CONF, QUIET, Java
 from jobs.start.pack import zip_packages

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from namesrv_day.arrow.rows import conformed, rows_of, with_derived
+from namesrv_day.arrow import conformed, rows_of, with_derived
 from schemas import bronze
 from schemas.table import Table
 from tools.fleet.events import EventRows, tables_of

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.passes import InProcess
-from namesrv_day.arrow.sql import ask
+from namesrv_day.arrow import ask
 from schemas import bronze, gold
 from tests.fleet.fleets import DAY, TROUBLED, fleet_like
 from tests.ingest.given import warehouse_at

@@ -14,7 +14,7 @@ import pytest
 
 from jobs.store.files import read_files, write_file
 from jobs.store.warehouse import Warehouse
-from namesrv_day.arrow.rows import rows_of, table_of
+from namesrv_day.arrow import rows_of, table_of
 from schemas import bronze
 from schemas.table import Table
 from tests.fleet.fleets import DAY, NEXT, TROUBLED, fleet_like

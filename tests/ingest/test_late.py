@@ -12,7 +12,7 @@ import pytest
 from jobs.conf import PipelineConf
 from jobs.errors import ClockError
 from jobs.ingest.series import Bearing, bearing_of, peek
-from namesrv_wire.limits import END_NS
+from namesrv_wire.errors import END_NS
 from namesrv_wire.packets.segments import read_capture
 from namesrv_wire.servers.transcript import Transcript
 from tests.ingest.given import (

@@ -13,7 +13,7 @@ import pytest
 from jobs.conf import PipelineConf
 from jobs.ingest.ingest import ingest
 from jobs.passes import Processes
-from namesrv_wire.logs.log_file import Block, read_blocks
+from namesrv_wire.logs.event_log import Block, read_blocks
 from schemas import bronze
 from tests.compare_gold import tables_of
 from tests.ingest.given import BEAT, START_MS, at, read_in, stored, warehouse_at, write
@@ -41,7 +41,7 @@ def str_of(column: object) -> list[str]:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a log of some megabytes be many parts."""
-    monkeypatch.setattr("namesrv_wire.logs.log_file.BLOCK_BYTES", BLOCK)
+    monkeypatch.setattr("namesrv_wire.logs.event_log.BLOCK_BYTES", BLOCK)
     monkeypatch.setattr("jobs.ingest.reading.BLOCK_BYTES", BLOCK)
 
 

@@ -9,7 +9,7 @@ import pytest
 from scapy.layers.inet import IP, TCP
 
 from jobs.conf import DEFAULT_CONF, load_conf
-from namesrv_wire.packets.capture import ACK, FIN, RST, SYN, Segment
+from namesrv_wire.packets.segments import ACK, FIN, RST, SYN, Segment
 from tests.ingest.given import content, read_in, stored
 from tests.pcap import pcap
 from tests.wire.forge import BROKER, MS_NS, REGISTER, SECOND_NS, Talk, request, response

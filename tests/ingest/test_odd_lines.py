@@ -11,7 +11,7 @@ import pytest
 
 from jobs.conf import PipelineConf
 from jobs.ingest.ingest import ingest
-from namesrv_day.arrow.sql import ask
+from namesrv_day.arrow import ask
 from schemas.sql_files import query
 from tests.ingest.given import BEAT, START_MS, Line, at, broker, read_in, stored, warehouse_at, write
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from jobs.ingest.series import Bearing
-from namesrv_wire.logs.log_file import Block, read_blocks
+from namesrv_wire.logs.event_log import Block, read_blocks
 from schemas import bronze
 from tests.ingest.given import BEAT, at, content, piece, read_in, stored, write
 from tests.ingest.test_networks import written
@@ -143,7 +143,7 @@ def test_a_file_that_changes_while_it_is_read_does_not_count_as_read(
             yield block
 
     with monkeypatch.context() as patched:
-        patched.setattr("namesrv_wire.logs.log_file.BLOCK_BYTES", 4_096)
+        patched.setattr("namesrv_wire.logs.event_log.BLOCK_BYTES", 4_096)
         patched.setattr("jobs.ingest.reading.BLOCK_BYTES", 4_096)
         patched.setattr("jobs.ingest.reading.read_blocks", changing)
         patched.setattr("jobs.ingest.series.bearing_of", changed)

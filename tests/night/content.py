@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from namesrv_day.audit.content import comparable
+from namesrv_day.content import comparable
 from schemas import gold
 from tests.compare_gold import tables_of
 from tests.slices import on_days

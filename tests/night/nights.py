@@ -30,9 +30,8 @@ from jobs.night.nightly import Asked, Summary
 from jobs.passes import InProcess, Passes
 from jobs.store.files import read_files
 from jobs.store.warehouse import WRITTEN_TABLES
-from namesrv_day.arrow.digest import Digest, slices_of, sum_of
-from namesrv_day.arrow.rows import rows_of
-from namesrv_day.gate.rules import Measurement
+from namesrv_day.arrow import Digest, rows_of, slices_of, sum_of
+from namesrv_day.rules import Measurement
 from schemas import gold
 from schemas.table import Table
 from tests.ingest.given import warehouse_at

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from namesrv_core import Namesrv, Question, Registry, answer, take
 from namesrv_core.machine import events
-from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
+from namesrv_core.machine.tables import DataVersion, TopicConfig, TopicTable
 from namesrv_wire.codes import VERSION_NAMES
 from tests.ingest.given import NAMESRV, Line
 

@@ -19,12 +19,11 @@ from pyspark.sql import SparkSession
 
 import namesrv_history as ns
 from jobs.__main__ import main
-from jobs.ask.engine import Answers
-from jobs.ask.saved import query_named, values_of
+from jobs.ask.engine import Answers, query_named, values_of
 from jobs.cli.commands import export
 from jobs.cli.output import plain, write_rows
-from jobs.cli.sql import asked as asked_of_spark
-from jobs.cli.views import register_views
+from jobs.cli.sql import answer as asked_of_spark
+from jobs.cli.sql import register_views
 from jobs.errors import EXIT_OK, EXIT_USAGE
 from schemas import asked, bronze, gold
 from tests.html_page import Page

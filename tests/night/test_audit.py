@@ -25,9 +25,9 @@ from jobs.conf import NamesrvConf, PipelineConf
 from jobs.errors import EXIT_OK, EXIT_TAMPERED, EXIT_USAGE, NotRecordedError, TamperedError
 from jobs.store.check import check
 from jobs.store.intervals import write_intervals
-from namesrv_day.arrow.rows import with_columns
-from namesrv_day.audit.content import rows_of_table
-from namesrv_day.verify.verify import verdicts
+from namesrv_day.arrow import with_columns
+from namesrv_day.content import rows_of_table
+from namesrv_day.verify import verdicts
 from schemas import bronze, gold
 from tests.ingest.given import NAMESRV, warehouse_at
 from tests.night.nights import Capture, Nights, audited, night, silent

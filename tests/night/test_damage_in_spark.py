@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from jobs.cli import sql as cli_sql
 from jobs.cli.output import Console
-from jobs.cli.views import VERIFIED, Views, register_views
+from jobs.cli.sql import VERIFIED, Views, register_views
 from jobs.errors import LedgerBehindError, TamperedError, UsageError
 from jobs.store.places import table_path
 from schemas import gold

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from jobs.night import gate
-from namesrv_day.gate.rules import Measurement, measure, merged
+from namesrv_day.rules import Measurement, measure, merged
 from schemas.rules import RULES
 from tests.day.good_rows import frames, good_rows
 from tests.day.planted_rows import ALL_RULES, planted_rows
@@ -120,7 +120,7 @@ def test_what_the_judge_goes_without_is_there_for_others(tmp_path):
     script.write_text("""
 import sys
 from jobs.night import expectations
-from namesrv_day.gate.rules import measured
+from namesrv_day.rules import measured
 from schemas.rules import RULES
 [(_, result)] = expectations.validated({"runs": [measured("runs", rule, 5, 1) for rule in RULES["runs"]]})
 print(result.success, [name in sys.modules for name in ("boto3", "pyspark", "scipy.stats", "altair")])

@@ -14,11 +14,10 @@ from deltalake import DeltaTable
 from pandas import ArrowDtype
 from pyspark.sql import SparkSession
 
-from jobs.ask.engine import Answers
-from jobs.ask.saved import texts_of, values_of
+from jobs.ask.engine import Answers, texts_of, values_of
 from jobs.cli.output import plain
-from jobs.cli.sql import asked as asked_of_spark
-from jobs.cli.views import register_views
+from jobs.cli.sql import answer as asked_of_spark
+from jobs.cli.sql import register_views
 from jobs.session import for_questions
 from schemas import bronze, gold
 from schemas.asked import statement

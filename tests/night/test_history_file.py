@@ -9,8 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from jobs.ask.engine import Answers
-from jobs.ask.saved import texts_of, values_of
+from jobs.ask.engine import Answers, texts_of, values_of
 from jobs.store.maintain import maintain
 from jobs.store.published import HISTORY, LAST_RUN
 from schemas import asked, gold

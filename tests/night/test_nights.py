@@ -17,7 +17,7 @@ from jobs.store.check import check
 from jobs.store.maintain import maintain
 from jobs.store.published import LAYOUT
 from jobs.store.warehouse import DATA_TABLES
-from namesrv_day.arrow.digest import Slice
+from namesrv_day.arrow import Slice
 from schemas import bronze, gold
 from tests.ingest.given import NAMESRV, warehouse_at
 from tests.night.nights import Nights, digests, heads, night, restatements, rows, topics

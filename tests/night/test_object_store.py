@@ -20,7 +20,7 @@ from botocore.exceptions import BotoCoreError
 from pyspark.sql import SparkSession
 
 from jobs.__main__ import main
-from jobs.cli.views import register_views
+from jobs.cli.sql import register_views
 from jobs.errors import UsageError
 from jobs.ingest.ingest import ingest
 from jobs.night import gate, nightly
@@ -28,7 +28,7 @@ from jobs.night.nightly import Asked
 from jobs.passes import OnSpark
 from jobs.store import places
 from jobs.store.warehouse import DATA_TABLES, Warehouse
-from namesrv_day.arrow.digest import slices_of, sum_of
+from namesrv_day.arrow import slices_of, sum_of
 from tests.ingest.given import warehouse_at
 from tests.night.nights import capture_in_two, counted, digests, night, silent
 

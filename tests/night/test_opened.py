@@ -8,10 +8,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from jobs.night.judging import Files
 from jobs.night.night import grouped
-from jobs.night.work import Files
 from jobs.store.files import write_file
-from namesrv_day.arrow.rows import table_of, with_derived
+from namesrv_day.arrow import table_of, with_derived
 from schemas import bronze
 from schemas.table import Table
 from tests.day import plan_rows

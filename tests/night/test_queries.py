@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from jobs.ask.engine import Answers
-from jobs.ask.saved import query_named, texts_of, values_of
+from jobs.ask.engine import Answers, query_named, texts_of, values_of
 from jobs.errors import UsageError
 from schemas import asked
 from schemas.queries import GROUPS, Query, queries

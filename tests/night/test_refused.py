@@ -19,7 +19,7 @@ from jobs.errors import (
 from jobs.night.nightly import Summary
 from jobs.store.places import locked, table_path
 from jobs.store.warehouse import DATA_TABLES
-from namesrv_day.arrow.rows import table_of
+from namesrv_day.arrow import table_of
 from schemas import bronze, gold
 from tests.ingest.given import warehouse_at
 from tests.night.nights import Nights, digests, heads, night, nightly, rows

@@ -12,7 +12,7 @@ import pytest
 
 from jobs.errors import EXIT_USAGE, UsageError
 from jobs.passes import InProcess, OnSpark, _arrow_task, note_in
-from jobs.spark_options import is_local, is_meant_for_cluster
+from jobs.session import is_local, is_meant_for_cluster
 from tests.night.nights import Nights, night
 
 

@@ -15,8 +15,8 @@ from jobs.night.gate import Verdict
 from jobs.night.nightly import Summary
 from jobs.passes import InProcess
 from jobs.processes import cores
-from namesrv_day.gate import rules
-from namesrv_day.gate.rules import Measurement
+from namesrv_day import rules
+from namesrv_day.rules import Measurement
 from schemas import gold
 from tests.day.lives import MIDNIGHT_MS, Line
 from tests.ingest.given import registration, write

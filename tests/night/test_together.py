@@ -13,12 +13,10 @@ import pytest
 
 from jobs.night import condensing
 from jobs.night.condensing import count_together, to_count
-from jobs.night.work import Files
+from jobs.night.judging import Files
 from jobs.store.files import DataFile, digests_of, reading, write_file
-from namesrv_day.arrow.digest import Digest, Slice
-from namesrv_day.arrow.rows import with_derived
-from namesrv_day.arrow.sql import ask
-from namesrv_day.gate.rules import Measurement, measure, merged
+from namesrv_day.arrow import Digest, Slice, ask, with_derived
+from namesrv_day.rules import Measurement, measure, merged
 from schemas import bronze
 from schemas.rules import TABLES
 from tests.day.good_rows import frames, row

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from namesrv_core.inference.configuration import lines_of, shown_text, told_text
+from namesrv_core.inference.settings import lines_of, shown_text, told_text
 from namesrv_core.machine.codes import RequestCode, ResponseCode
 from namesrv_wire.protocol.frames import Frame
 from tests.examples import great

@@ -7,10 +7,9 @@ from pathlib import Path
 from jobs.record.properties import properties_of
 from jobs.record.service import Channel, Service
 from namesrv_core.machine import events
-from namesrv_core.machine.draft import Step
-from namesrv_core.machine.instants import NS_PER_MS
+from namesrv_core.machine.events import NS_PER_MS
 from namesrv_core.machine.profile import Namesrv, profile_named
-from namesrv_core.machine.registry import Registry
+from namesrv_core.machine.registry import Registry, Step
 from namesrv_wire.codes import VERSION_NAMES
 from namesrv_wire.protocol.frames import Frame, decode_frame
 

@@ -13,8 +13,8 @@ from namesrv_core.machine import events
 from namesrv_core.machine.codes import Answer, RequestCode, ResponseCode
 from namesrv_core.machine.profile import Namesrv, NamesrvConfig, profile_of_version
 from namesrv_core.machine.registry import Registry
-from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
 from namesrv_core.machine.step import apply_step, step
+from namesrv_core.machine.tables import DataVersion, TopicConfig, TopicTable
 from namesrv_wire.protocol.frames import decode_frame
 from tests.wire.forge import response
 

@@ -22,7 +22,7 @@ from jobs.record import poll as polls
 from jobs.record.poll import Polling, poll
 from jobs.record.segments import Segment, finish_left_over
 from namesrv_core.machine import events
-from namesrv_core.machine.rows import DataVersion, TopicConfig, TopicTable
+from namesrv_core.machine.tables import DataVersion, TopicConfig, TopicTable
 from schemas import gold
 from schemas.times import instant_us
 from tests.night.nights import night, rows

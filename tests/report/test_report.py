@@ -24,7 +24,7 @@ from jobs.night.gate import judge
 from jobs.report.charts import NARROW, WIDE, Drawing, changes, silences, timeline, topic_timeline
 from jobs.report.facts import MOST_PACKETS, Facts, Scope, facts_of
 from jobs.report.page import MOST_ROWS, PAGES, report, text, weightiest
-from namesrv_day.gate.rules import measure
+from namesrv_day.rules import measure
 from schemas import bronze, gold
 from tests.cli.rows import publish, warehouse_at
 from tests.cli.test_query_situations import UP, A, B, answered, registered

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from namesrv_day.arrow.sql import connection
+from namesrv_day.arrow import connection
 from schemas import asked
 from schemas.dialect import NotTranslatedError, duckdb_queries
 

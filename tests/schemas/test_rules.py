@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_day.arrow.rows import empty
-from namesrv_day.arrow.sql import ask
-from namesrv_day.day.alive import on_a_day
-from namesrv_day.gate.rules import breaks
+from namesrv_day.arrow import ask, empty
+from namesrv_day.context import on_a_day
+from namesrv_day.rules import breaks
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold
 from schemas.bronze import BROKEN_RULE, QUARANTINE_REASONS

@@ -23,13 +23,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from jobs.__main__ import main
 from jobs.audit.checkpoint import kept_checkpoint, told
 from jobs.errors import EXIT_OK, EXIT_USAGE, BrokenLogError, JobError, LedgerBehindError, TamperedError, UsageError
-from jobs.store import chain
-from jobs.store.chain import leaf_of, nodes_beside, root_of, texts_of
+from jobs.store import ledger as chain
 from jobs.store.check import check
+from jobs.store.ledger import leaf_of, nodes_beside, root_of, texts_of
 from jobs.store.maintain import maintain
 from jobs.store.places import table_path
 from jobs.store.published import LAST_RUN
-from namesrv_day.arrow.rows import table_of
+from namesrv_day.arrow import table_of
 from schemas import gold
 from tests.places import CHECKOUT
 from tests.store.tiny import DAY, EXPIRED, NOW, opened, publish, warehouse_at, write

@@ -27,8 +27,7 @@ from jobs.store.files import (
     write_file,
 )
 from jobs.store.places import table_path
-from namesrv_day.arrow.digest import Digest, digests_by, slices_of, sum_of
-from namesrv_day.arrow.rows import plain, table_of, with_derived
+from namesrv_day.arrow import Digest, digests_by, plain, slices_of, sum_of, table_of, with_derived
 from schemas import bronze, gold
 from schemas.table import BOOLEAN, DATE, DOUBLE, INT, LONG, STRING, STRINGS, TIMESTAMP, Table, map_of, struct_of
 from tests.store.tiny import DAY, EXPIRED, HEARTBEATS, NEXT, NUMBERS, ONE, TWO, beat, removal, warehouse_at, write

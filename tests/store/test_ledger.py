@@ -16,7 +16,7 @@ from jobs.store.check import check
 from jobs.store.ledger import HALTED, as_rows, differing, finished_after, require_same
 from jobs.store.places import table_path
 from jobs.store.published import LAYOUT, run_id_in_force
-from namesrv_day.arrow.digest import Digest, Slice
+from namesrv_day.arrow import Digest, Slice
 from schemas import gold
 from tests.store.tiny import (
     DAY,

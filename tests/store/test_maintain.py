@@ -17,7 +17,7 @@ from jobs.store.ledger import Run
 from jobs.store.maintain import is_readable, log_before, maintain, oldest_versions
 from jobs.store.places import table_path
 from jobs.store.published import require_kept
-from namesrv_day.arrow.digest import Digest, digests_by, sum_of
+from namesrv_day.arrow import Digest, digests_by, sum_of
 from schemas import gold
 from schemas.table import DATE, INT, STRING, Column, Table
 from tests.store.tiny import opened, somebody_appends, warehouse_at, write

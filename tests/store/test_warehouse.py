@@ -15,7 +15,7 @@ from jobs.errors import BrokenLogError, TableFeatureError, TamperedError, Wareho
 from jobs.store import delta_log
 from jobs.store.delta_log import head_of
 from jobs.store.places import table_path
-from namesrv_day.arrow.rows import table_of
+from namesrv_day.arrow import table_of
 from schemas import bronze
 from tests.store.tiny import (
     DAY,

@@ -17,8 +17,7 @@ from jobs.store.files import DataFile, read_files, write_file
 from jobs.store.ledger import as_rows
 from jobs.store.places import table_path
 from jobs.store.warehouse import DATA_TABLES, Warehouse
-from namesrv_day.arrow.digest import slices_of
-from namesrv_day.arrow.rows import table_of
+from namesrv_day.arrow import slices_of, table_of
 from schemas import bronze, gold
 from schemas.table import DATE, LONG, STRING, Column, Table
 

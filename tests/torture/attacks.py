@@ -23,7 +23,7 @@ from jobs.store.maintain import maintain
 from jobs.store.places import table_path
 from jobs.store.published import HISTORY, LAST_RUN, OLDEST
 from jobs.store.warehouse import Warehouse
-from namesrv_day.arrow.rows import table_of
+from namesrv_day.arrow import table_of
 from schemas import bronze, gold
 from schemas.table import Table
 from tests.store.tiny import DAY, EXPIRED, HEARTBEATS, NOW, ONE, publish, removal, warehouse_at, write

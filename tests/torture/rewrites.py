@@ -15,14 +15,14 @@ from typing import Any
 import pyarrow as pa
 
 from jobs.errors import JobError
-from jobs.store.chain import FIRST, Chain, Files, link_of, root_of_files, texts_of
 from jobs.store.check import check
 from jobs.store.files import DataFile, read_files, write_file
+from jobs.store.ledger import FIRST, Chain, Files, link_of, root_of_files, texts_of
 from jobs.store.maintain import maintain
 from jobs.store.places import table_path
 from jobs.store.published import LAST_RUN, Noted
 from jobs.store.warehouse import Warehouse
-from namesrv_day.arrow.rows import table_of
+from namesrv_day.arrow import table_of
 from schemas import bronze, gold
 from schemas.table import Table
 from tests.store.tiny import DAY, EXPIRED, HEARTBEATS, NOW, beat, ingest, linked, publish, put, removal, warehouse_at

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from namesrv_wire.logs.log_file import read_blocks
+from namesrv_wire.logs.event_log import read_blocks
 from namesrv_wire.rows import AnyRow, Tally
 
 

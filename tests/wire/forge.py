@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from namesrv_wire.packets.capture import ACK, FIN, RST, SYN, Segment
+from namesrv_wire.packets.segments import ACK, FIN, RST, SYN, Segment
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
 

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from namesrv_wire.packets.capture import Segment
-from namesrv_wire.packets.segments import read_capture
+from namesrv_wire.packets.segments import Segment, read_capture
 from namesrv_wire.protocol.frames import decode_frame
 from tests.pcap import Record, capture, enhanced, interface, pcap, section
 from tests.places import CAPTURE

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from namesrv_wire.packets.capture import ACK, FIN, RST, SYN
+from namesrv_wire.packets.segments import ACK, FIN, RST, SYN
 from tests import pcap
 from tests.pcap import Record
 from tests.wire.forge import register_json, request, response

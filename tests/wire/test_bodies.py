@@ -10,8 +10,7 @@ import zlib
 
 import pytest
 
-from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.limits import MAX_TOPICS, MIB
+from namesrv_wire.errors import MAX_TOPICS, MIB, DecodeError, Reason
 from namesrv_wire.protocol.bodies import RegisterBody, decode_queue_datas, decode_register_body, topic_table
 from tests.wire.forge import compressed_body, long_string, register_json
 

@@ -12,9 +12,7 @@ from scapy.layers.inet6 import IPv6, IPv6ExtHdrDestOpt, IPv6ExtHdrFragment
 from scapy.layers.l2 import CookedLinux, CookedLinuxV2
 from scapy.utils import PcapNgWriter
 
-from namesrv_wire.packets.capture import INCOMING, Segment
-from namesrv_wire.packets.links import told
-from namesrv_wire.packets.segments import CaptureStats, read_capture
+from namesrv_wire.packets.segments import INCOMING, CaptureStats, Segment, read_capture, told
 from tests.pcap import block, enhanced, interface, option, pcap, section
 from tests.wire.capture_files import RAW, V4, ether, read
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 import time
 
-from namesrv_wire.streams.closing import GIVE_UP_NS, Idle
-from namesrv_wire.streams.connection import Connection
+from namesrv_wire.streams.connection import GIVE_UP_NS, Connection, Idle
 
 _LIMIT_MS = 120_000
 _STEPS, _CLIENTS = 4_000, 40

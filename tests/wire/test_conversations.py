@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from namesrv_wire.packets.capture import ACK, RST, SYN, Segment
+from namesrv_wire.packets.segments import ACK, RST, SYN, Segment
 from namesrv_wire.protocol.frames import ONE_WAY
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript

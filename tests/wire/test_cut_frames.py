@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_wire.packets.capture import Segment
-from namesrv_wire.packets.segments import CaptureStats, read_capture
+from namesrv_wire.packets.segments import CaptureStats, Segment, read_capture
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
 from tests.places import recorded

@@ -14,8 +14,7 @@ import pytest
 
 from jobs.ingest.sources import source_of
 from namesrv_wire.errors import CaptureError
-from namesrv_wire.logs.event_log import SCHEMA, line_of
-from namesrv_wire.logs.log_file import read_blocks
+from namesrv_wire.logs.event_log import SCHEMA, line_of, read_blocks
 from namesrv_wire.rows import AnyRow
 from schemas.bronze import TABLES
 from tests.wire.counted import read_event_log
@@ -131,7 +130,7 @@ def test_bad_lines_are_quarantined_with_their_number(tmp_path: Path, line: objec
 
 def test_too_long_lines_are_cut_and_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line beyond the limit is never held whole; the next one is read."""
-    monkeypatch.setattr("namesrv_wire.logs.log_file.MAX_LINE_BYTES", 200)
+    monkeypatch.setattr("namesrv_wire.logs.event_log.MAX_LINE_BYTES", 200)
     rows = read(tmp_path / "log", "x" * 5_000, BASE | {"kind": "unregistration"})
     assert [row.table for row in rows] == ["quarantine", "unregistrations"]
     assert (rows[0].values["reason"], rows[0].values["length"]) == ("line_too_long", 5_000)
@@ -169,13 +168,13 @@ def test_lines_do_not_depend_on_how_they_are_read(tmp_path: Path, monkeypatch: p
     """Lines that lie over the edges of blocks, are too long, blank, or end with CR, or with the file, are the same in all."""
     good = json.dumps(BASE | {"kind": "unregistration"})
     text = "\n".join([good, "", good + "\r", "x" * 999, good, "   ", "no json", "y" * 400, good])
-    monkeypatch.setattr("namesrv_wire.logs.log_file.MAX_LINE_BYTES", 300)
+    monkeypatch.setattr("namesrv_wire.logs.event_log.MAX_LINE_BYTES", 300)
     path = tmp_path / "log"
     found = []
     for content in (text.encode(), gzip.compress(text.encode()), text.encode() + b"\n"):
         path.write_bytes(content)
         for block in (4 << 20, size):
-            monkeypatch.setattr("namesrv_wire.logs.log_file.BLOCK_BYTES", block)
+            monkeypatch.setattr("namesrv_wire.logs.event_log.BLOCK_BYTES", block)
             found.append([(row.table, row.values) for row in read_event_log(path)])
     assert all(rows == found[0] for rows in found)
     assert [values["source_offset"] for _, values in found[0]] == [1, 3, 4, 5, 7, 8, 9]

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from namesrv_wire.errors import DecodeError, Reason
-from namesrv_wire.limits import MAX_EXT_FIELDS, MAX_FRAME_BYTES, MAX_HEADER_BYTES, MIB
+from namesrv_wire.errors import MAX_EXT_FIELDS, MAX_FRAME_BYTES, MAX_HEADER_BYTES, MIB, DecodeError, Reason
 from namesrv_wire.protocol.frames import decode_frame
 from namesrv_wire.secrets import is_secret
 from namesrv_wire.streams.cutting import Cut, FrameCutter

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from namesrv_wire.limits import SMALL_HOLE_NS
-from namesrv_wire.packets.capture import Segment
+from namesrv_wire.errors import SMALL_HOLE_NS
+from namesrv_wire.packets.segments import Segment
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
 from tests.wire.forge import (

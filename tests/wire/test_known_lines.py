@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from namesrv_wire import compression
 from namesrv_wire.errors import DecodeError
-from namesrv_wire.logs import event_log, log_file
-from namesrv_wire.logs.event_log import SCHEMA, Positions, line_of, rows_of_line
-from namesrv_wire.logs.log_file import Block, read_blocks
+from namesrv_wire.logs import event_log
+from namesrv_wire.logs import event_log as log_file
+from namesrv_wire.logs.event_log import SCHEMA, Block, Positions, line_of, read_blocks, rows_of_line
 from namesrv_wire.rows import AnyRow, FrameRow
 from tests.wire.forge import NAMESRV, conversation, rows_of
 

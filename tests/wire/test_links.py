@@ -15,12 +15,9 @@ from dpkt import pcap as dpkt_pcap
 from pcapng import FileScanner
 from scapy.layers.inet import IP, TCP
 
-from namesrv_wire.errors import CaptureError
-from namesrv_wire.limits import MAX_FRAGMENTED, MAX_LEFT_OUT, MAX_NESTED
-from namesrv_wire.packets.capture import Segment
+from namesrv_wire.errors import MAX_FRAGMENTED, MAX_LEFT_OUT, MAX_NESTED, CaptureError
 from namesrv_wire.packets.container import read_records
-from namesrv_wire.packets.links import LeftOut, Peeled, told
-from namesrv_wire.packets.segments import CaptureStats, read_capture, read_segments
+from namesrv_wire.packets.segments import CaptureStats, LeftOut, Peeled, Segment, read_capture, read_segments, told
 from tests.pcap import block, enhanced, interface, pcap, section
 from tests.places import CAPTURE
 from tests.wire.capture_files import PAYLOADS, V4

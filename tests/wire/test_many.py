@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from namesrv_wire.packets.capture import Segment
+from namesrv_wire.packets.segments import Segment
 from namesrv_wire.rows import Tally
 from namesrv_wire.servers.transcript import Transcript
 from tests.wire.counted import accounted

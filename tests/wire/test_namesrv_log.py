@@ -16,10 +16,10 @@ from namesrv_core.machine import events
 from namesrv_core.machine.past import Past
 from namesrv_core.machine.profile import V4_9_7, V5_4_0, Namesrv, Profile
 from namesrv_core.machine.registry import Registry
-from namesrv_core.machine.rows import QueueData
+from namesrv_core.machine.tables import QueueData
 from namesrv_core.replay.loop import take
 from namesrv_wire.errors import CaptureError, DecodeError
-from namesrv_wire.logs.log_file import Block
+from namesrv_wire.logs.event_log import Block
 from namesrv_wire.logs.log_lines import logged
 from namesrv_wire.logs.namesrv_log import OTHER_LINES, Told, is_fact, read_log, zone_of
 from namesrv_wire.rows import AnyRow

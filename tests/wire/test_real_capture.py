@@ -8,8 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from namesrv_wire.packets.capture import Segment
-from namesrv_wire.packets.segments import CaptureStats, read_capture
+from namesrv_wire.packets.segments import CaptureStats, Segment, read_capture
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
 from tests.examples import more

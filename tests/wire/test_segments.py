@@ -17,8 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from namesrv_wire.errors import CaptureError
-from namesrv_wire.packets.capture import INCOMING, OUTGOING, Segment
-from namesrv_wire.packets.segments import read_segments
+from namesrv_wire.packets.segments import INCOMING, OUTGOING, Segment, read_segments
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.server import Flow, Server
 from namesrv_wire.servers.transcript import Transcript

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from namesrv_wire.packets.capture import INCOMING, OUTGOING, Segment
-from namesrv_wire.packets.segments import read_capture
+from namesrv_wire.packets.segments import INCOMING, OUTGOING, Segment, read_capture
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
 from tests.places import recorded

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from namesrv_wire.limits import MAX_LOST_BEFORE_RST
-from namesrv_wire.packets.capture import ACK, FIN, RST, SYN, Segment
+from namesrv_wire.errors import MAX_LOST_BEFORE_RST
+from namesrv_wire.packets.segments import ACK, FIN, RST, SYN, Segment
 from namesrv_wire.rows import AnyRow
 from namesrv_wire.servers.transcript import Transcript
-from namesrv_wire.streams.tcp import Stream
+from namesrv_wire.streams.cutting import Stream
 from tests.wire.forge import BROKER, NAMESRV, Talk, final, in_parts, merged, request, rows_of
 from tests.wire.test_transcript import alive_beside
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from namesrv_wire.limits import GAP_ACKED_NS, GAP_NS, MAX_REORDER_BYTES
-from namesrv_wire.streams.tcp import Missing, Stream
+from namesrv_wire.errors import GAP_ACKED_NS, GAP_NS, MAX_REORDER_BYTES
+from namesrv_wire.streams.cutting import Missing, Stream
 
 
 def begun(seq: int = 0) -> Stream:

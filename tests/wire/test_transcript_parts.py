@@ -6,8 +6,7 @@ import random
 
 import pytest
 
-from namesrv_wire.errors import WireError
-from namesrv_wire.limits import LINGER_NS
+from namesrv_wire.errors import LINGER_NS, WireError
 from namesrv_wire.servers.transcript import Transcript
 from tests.wire.forge import EPOCH_NS, NAMESRV, SECOND_NS, Talk, conversation, final, in_parts, rows_of
 

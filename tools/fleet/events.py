@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from namesrv_core.machine.codes import RequestCode
-from namesrv_core.machine.instants import NS_PER_US, US_PER_MS
-from namesrv_day.arrow.rows import table_of
-from namesrv_day.arrow.sql import ask
+from namesrv_core.machine.events import NS_PER_US, US_PER_MS
+from namesrv_day.arrow import ask, table_of
 from namesrv_wire.protocol.bodies import TopicTable
 from namesrv_wire.protocol.requests import topic_configs_row
 from schemas import bronze

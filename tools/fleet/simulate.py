@@ -22,7 +22,7 @@ from jobs.ingest.sources import Ingested
 from jobs.ingest.staging import settle_staged, staging_in, write_staged
 from jobs.store.files import DataFile, write_file
 from jobs.store.warehouse import Warehouse
-from namesrv_day.arrow.rows import conformed, rows_of, table_of, with_derived
+from namesrv_day.arrow import conformed, rows_of, table_of, with_derived
 from namesrv_wire.protocol.bodies import TopicTable
 from namesrv_wire.rows import Row
 from schemas import bronze

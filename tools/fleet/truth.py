@@ -10,7 +10,7 @@ import datetime as dt
 import numpy as np
 import pyarrow as pa
 
-from namesrv_core.machine.instants import US_PER_MS
+from namesrv_core.machine.events import US_PER_MS
 from schemas.times import day_start_us
 from tools.fleet.events import broker_addr, broker_name, instants, namesrv_id
 from tools.fleet.fleet import HOURS_PER_DAY, Fleet

@@ -7,7 +7,7 @@ from typing import Any
 
 from namesrv_core.machine import events
 from namesrv_core.machine.registry import Registry, TableName
-from namesrv_core.machine.rows import BrokerData, DataVersion, LiveKey, QueueData, TopicQueueMappingInfo
+from namesrv_core.machine.tables import BrokerData, DataVersion, LiveKey, QueueData, TopicQueueMappingInfo
 
 Json = dict[str, Any]
 OuterKey = str | LiveKey | None

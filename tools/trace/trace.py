@@ -11,12 +11,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from namesrv_core.asking import queries
-from namesrv_core.machine.draft import NULL_POINTER, Notification, Step
+from namesrv_core.asking import answers
 from namesrv_core.machine.profile import PROFILES, Namesrv, NamesrvConfig
-from namesrv_core.machine.register import RegisterResult
-from namesrv_core.machine.registry import Registry
-from namesrv_core.machine.step import QueryDataVersionResult, apply_step, step
+from namesrv_core.machine.registry import NULL_POINTER, Notification, Registry, Step
+from namesrv_core.machine.step import QueryDataVersionResult, RegisterResult, apply_step, step
 from namesrv_core.machine.tables import KvConfigTable
 from tools.trace.state import (
     Json,
@@ -178,7 +176,7 @@ def _result(op: str, taken: Step, live_order: list[str] | None, namesrv: Namesrv
 
 
 def _route(registry: Registry, namesrv: Namesrv, ev: Mapping[str, Any]) -> Json:
-    route = queries.pickup_topic_route_data(registry, text(ev, "topic"), namesrv)
+    route = answers.pickup_topic_route_data(registry, text(ev, "topic"), namesrv)
     five = namesrv.profile.live_key_has_cluster
     if route is None:
         return {"ret": None, **(_SWALLOWED if five and text(ev, "topic") is None else {})}
@@ -203,7 +201,7 @@ def _list(topics: list[str | None], broker_addr: str | None = None) -> Json:
 
 
 def _units(registry: Registry, namesrv: Namesrv, *, unit: bool | None, sub: bool | None) -> Json:
-    return _list(queries.unit_topic_list(registry, namesrv, unit=unit, sub=sub))
+    return _list(answers.unit_topic_list(registry, namesrv, unit=unit, sub=sub))
 
 
 def _member_group(registry: Registry, _: Namesrv, ev: Mapping[str, Any]) -> Json:
@@ -232,14 +230,14 @@ def _cluster_info(registry: Registry, _: Namesrv, __: Mapping[str, Any]) -> Json
 
 
 def _topics_by_cluster(registry: Registry, namesrv: Namesrv, ev: Mapping[str, Any]) -> Json:
-    listed = _list(queries.topics_by_cluster(registry, text(ev, "cluster"), namesrv))
+    listed = _list(answers.topics_by_cluster(registry, text(ev, "cluster"), namesrv))
     if text(ev, "cluster") in registry.cluster_addr_table:
         return listed
     return {**listed, **_SWALLOWED}
 
 
 def _system_topics(registry: Registry, namesrv: Namesrv, _: Mapping[str, Any]) -> Json:
-    listed = _list(*queries.system_topic_list(registry, namesrv))
+    listed = _list(*answers.system_topic_list(registry, namesrv))
     fails = namesrv.profile.topic_list == "newKeySet" and any(
         None in names for names in registry.cluster_addr_table.values()
     )
@@ -249,7 +247,7 @@ def _system_topics(registry: Registry, namesrv: Namesrv, _: Mapping[str, Any]) -
 _QUERIES: dict[str, Callable[[Registry, Namesrv, Mapping[str, Any]], Json]] = {
     "route": _route,
     "cluster_info": _cluster_info,
-    "topic_list": lambda registry, namesrv, _: _list(queries.all_topic_list(registry, namesrv)),
+    "topic_list": lambda registry, namesrv, _: _list(answers.all_topic_list(registry, namesrv)),
     "system_topics": _system_topics,
     "topics_by_cluster": _topics_by_cluster,
     "unit_topics": lambda registry, namesrv, _: _units(registry, namesrv, unit=True, sub=None),

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable
 
 from namesrv_core.machine.registry import Change, Registry, TableName
-from namesrv_core.machine.rows import LiveKey
+from namesrv_core.machine.tables import LiveKey
 from tools.trace.state import OuterKey, members_of, name_json, pending_json, row_json
 
 _KEYED_BY_ADDRESS = ("broker_live_table", "filter_server_table")

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from namesrv_wire.errors import DecodeError, WireError
 from namesrv_wire.logs.event_log import line_of
-from namesrv_wire.packets.capture import OUTGOING, Segment
-from namesrv_wire.packets.segments import read_capture, read_segments
+from namesrv_wire.packets.segments import OUTGOING, Segment, read_capture, read_segments
 from namesrv_wire.protocol.bodies import decode_data_version, decode_queue_datas, decode_register_body
 from namesrv_wire.protocol.frames import Frame, decode_frame
 from namesrv_wire.protocol.requests import KnownFrames

@@ -2,14 +2,17 @@
 
 Equal answers to one question between two changes that concern the question are all right or all wrong, and are judged
 once, unless one of them was under way during such a change. Every answer is counted.
+
+The order of an answer's entries depends on the buckets of a map. A map grows with its keys and never shrinks, so the largest number
+of keys that it had since the process started, or since the map was made, is carried on to the next day.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.asking.answers import LIST_CODES, refusal_told
-from namesrv_core.history.intervals import restored, timeline_of
+from namesrv_core.history.intervals import TABLE_OF, MapCapacity, restored, timeline_of
 from namesrv_core.history.verification import (
     Concerns,
     Observed,
@@ -27,21 +30,121 @@ from namesrv_core.history.verification import (
     verify,
 )
 from namesrv_core.machine.codes import Question, RequestCode
-from namesrv_core.machine.events import Event
-from namesrv_core.machine.instants import EVER, NS_PER_MS, NS_PER_US
+from namesrv_core.machine.events import EVER, NS_PER_MS, NS_PER_US, Event
+from namesrv_core.machine.java_map import JavaMap, string_map
 from namesrv_core.machine.past import TablePart
 from namesrv_core.machine.profile import Namesrv
-from namesrv_core.machine.register import REGISTER_FAILED
-from namesrv_core.machine.registry import Registry
-from namesrv_day.arrow.rows import conformed, distinct, empty, rows_of, with_columns, with_microseconds
-from namesrv_day.arrow.sql import ask
-from namesrv_day.day.context import RawBeats, frame
-from namesrv_day.day.day_events import BEATS, Frames, observation_rows
-from namesrv_day.day.start import capacities_in, intervals_in
+from namesrv_core.machine.registry import Registry, TableName
+from namesrv_core.machine.step import REGISTER_FAILED
+from namesrv_day.arrow import ask, conformed, distinct, empty, rows_of, table_of, with_columns, with_microseconds
+from namesrv_day.context import RawBeats, capacities_in, frame, intervals_in
+from namesrv_day.events import BEATS, Frames, observation_rows
 from schemas import bronze, codec, gold
 from schemas.sql_files import query
 from schemas.table import BOOLEAN, INT, STRING, TEXT_ONCE, Table
 from schemas.times import day_start_seq
+
+
+class _Maps(NamedTuple):
+    """Maps of one kind, and the SQL of their keys in a history: `of`, the outer key of a map; `key`, the keys in it."""
+
+    history: Table
+    key: str
+    of: str = "NULL::VARCHAR"
+    is_key: str = "true"
+
+    @property
+    def is_inner(self) -> bool:
+        return not self.of.startswith("NULL")
+
+    @property
+    def table(self) -> TableName:
+        return TABLE_OF.get(self.history.name.removesuffix("_history"), "broker_addr_table")
+
+
+# Without the map of namespaces: no answer shows its order.
+_MAPS = (
+    _Maps(gold.TOPIC_QUEUE_HISTORY, "topic"),
+    _Maps(gold.TOPIC_QUEUE_HISTORY, "broker_name", of="topic"),
+    _Maps(gold.TOPIC_QUEUE_MAPPING_HISTORY, "topic"),
+    _Maps(gold.TOPIC_QUEUE_MAPPING_HISTORY, "bname", of="topic"),
+    _Maps(gold.CLUSTER_ADDR_HISTORY, "cluster_name"),
+    _Maps(gold.CLUSTER_ADDR_HISTORY, "broker_name", of="cluster_name"),
+    _Maps(gold.BROKER_ADDR_HISTORY, "broker_name"),
+    _Maps(gold.BROKER_LIVE_HISTORY, "(cluster_name, broker_addr)"),
+    _Maps(gold.FILTER_SERVER_HISTORY, "(cluster_name, broker_addr)"),
+    _Maps(gold.KV_CONFIG_HISTORY, "config_key", of="namespace", is_key="config_key IS NOT NULL"),
+)
+
+
+def map_capacities(slices: Frames, before: pa.Table, namesrv: Namesrv, namesrv_id: str, day: dt.date) -> pa.Table:
+    """Return the rows of map_capacities of one name server's day.
+
+    `slices`: its histories and event_outcomes; `before`: map_capacities of the last day before.
+    """
+    outcomes = frame(slices, gold.EVENT_OUTCOMES)
+    start_seq = pc.max(outcomes.filter(pc.field("operation") == "namesrv_started")["seq"]).as_py()
+    fresh = Registry(namesrv.profile if start_seq is None else namesrv.at(start_seq).profile)
+    told = capacities_in(before)
+    found = (
+        capacity
+        for maps in _MAPS
+        for capacity in _capacities(
+            maps,
+            frame(slices, maps.history),
+            {
+                key: capacity
+                for table, is_inner, key, capacity in told
+                if (table, is_inner) == (maps.table, maps.is_inner)
+            },
+            string_map() if maps.is_inner else getattr(fresh, maps.table),
+            day,
+            start_seq,
+        )
+    )
+    return table_of(map(MapCapacity._asdict, found), gold.MAP_CAPACITIES, namesrv_id=namesrv_id, day=day)
+
+
+def _capacities(
+    maps: _Maps,
+    rows: pa.Table,
+    told: Mapping[str | None, int],
+    empty: JavaMap[Any, Any],
+    day: dt.date,
+    start_seq: int | None,
+) -> Iterator[MapCapacity]:
+    """Yield the capacities of maps of one kind. `rows`: the slice of their history.
+
+    `told`: known capacities of the day before, by outer key; `empty`: a new map; `start_seq`: the day's last start.
+    """
+    if not told and rows["closed_by"].null_count == rows.num_rows:
+        return
+    names = {"map": maps.of, "key": maps.key, "is_key": maps.is_key}
+    goes_when_empty = maps.is_inner and maps.history is not gold.KV_CONFIG_HISTORY
+    counted = ask(query("verify/keys_of_maps").format(**names), {"history": rows}, room=empty.room)
+    wanted = {*told} | {of for of, ever, now in _rows(counted) if empty.capacity_of(ever) > empty.capacity_of(now)}
+    if not wanted:
+        return
+    found = ask(
+        query("verify/peaks").format(**names),
+        {"history": rows, "wanted": pa.table({"map": pa.array(list(wanted), STRING)})},
+        from_seq=day_start_seq(day),
+        start_seq=start_seq or 0,
+        goes_when_empty=goes_when_empty,
+    )
+    held = {of: counts for of, *counts in _rows(found)}
+    for of in wanted:
+        now, peak, is_of_before = held.get(of, (0, 0, True))
+        capacity = empty.capacity_of(peak)
+        if is_of_before and start_seq is None:
+            capacity = max(capacity, told.get(of, 0))
+        if capacity > empty.capacity_of(now) and (now or not goes_when_empty):
+            yield MapCapacity(maps.table, maps.is_inner, of, capacity)
+
+
+def _rows(found: pa.Table) -> Iterator[tuple[Any, ...]]:
+    return zip(*(column.to_pylist() for column in found.columns), strict=True)
+
 
 Numbers = npt.NDArray[np.int64]
 

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.asking.answers import ROUTE_QUESTIONS
-from namesrv_day.arrow.sql import ask
-from namesrv_day.day.day_events import Frames
+from namesrv_day.arrow import ask
+from namesrv_day.events import Frames
 from namesrv_wire.codes import request_name
 from schemas.sql_files import query
 from schemas.table import INT

@@ -1,4 +1,4 @@
-"""Counting the rules of `schemas.rules`: how many rows of Arrow tables, or of data files, break each."""
+"""Counting the rules of `schemas.table`: how many rows of Arrow tables, or of data files, break each."""
 
 # ruff: noqa: S608  the SQL is made of names in this package; values of rows never get into it
 
@@ -14,8 +14,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from namesrv_day.arrow.digest import Rows
-from namesrv_day.arrow.sql import ask, connection
+from namesrv_day.arrow import Rows, ask, connection
 from schemas import bronze
 from schemas.rules import RULES, TABLES
 from schemas.table import Kind, Rule, Severity

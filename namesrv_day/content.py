@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_day.arrow.sql import ask
+from namesrv_day.arrow import ask
 from schemas import bronze, gold
 
 Tables = Mapping[str, pa.Table]

@@ -13,20 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from namesrv_core.asking.queries import SYNC_BROKER_MEMBER_GROUP_PREFIX
+from namesrv_core.asking.answers import SYNC_BROKER_MEMBER_GROUP_PREFIX
 from namesrv_core.history.intervals import Interval, Position
 from namesrv_core.history.route_history import NAMESRV, REPORTED, Orphan, RouteChange, RouteHistory, sweep_route
-from namesrv_core.machine.instants import NS_PER_US, US_PER_MS
+from namesrv_core.machine.events import NS_PER_US, US_PER_MS
 from namesrv_core.machine.past import Past
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
-from namesrv_day.arrow.rows import conformed, empty, rows_of, table_of, with_columns, with_microseconds
-from namesrv_day.arrow.sql import ask
-from namesrv_day.day.context import BEGINNINGS, frame
-from namesrv_day.day.day_events import Frames
-from namesrv_day.day.start import intervals_in
-from namesrv_day.flags.findings import About, Unsettled, findings
-from namesrv_day.flags.registered import Recorded, expired_brokers, heard_before, registered
+from namesrv_day.arrow import ask, conformed, empty, rows_of, table_of, with_columns, with_microseconds
+from namesrv_day.context import BEGINNINGS, frame, intervals_in
+from namesrv_day.events import Frames
+from namesrv_day.findings import About, Unsettled, findings
+from namesrv_day.registered import Recorded, expired_brokers, heard_before, registered
 from schemas import bronze, gold
 from schemas.findings import Thresholds
 from schemas.gold import EXPIRED_BROKERS, FINDINGS, ORPHANED_TOPICS, ROUTE_CHANGES

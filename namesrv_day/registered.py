@@ -14,11 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from namesrv_core.machine.codes import RequestCode
-from namesrv_core.machine.logged import LEASE_ENDED
-from namesrv_day.arrow.rows import conformed, empty
-from namesrv_day.arrow.sql import ask
-from namesrv_day.day.context import DURING, BeatsDuring, RawBeats
-from namesrv_day.day.day_events import BEATS, Frames
+from namesrv_core.machine.step import LEASE_ENDED
+from namesrv_day.arrow import ask, conformed, empty
+from namesrv_day.context import DURING, BeatsDuring, RawBeats
+from namesrv_day.events import BEATS, Frames
 from namesrv_wire.codes import version_name
 from namesrv_wire.errors import Reason
 from schemas.bronze import REGISTRATIONS

@@ -1,28 +1,204 @@
-"""What the replay of a name server's day needs to know beside its rows: scan schedule, configuration, end of the log."""
+"""What the replay of a name server's day needs beside its events.
+
+These are: the rows that were open when it began; its coverage (the recorded time, and interruptions of the process or of the
+recording); its configuration and schedule of scans; the end of the log.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from namesrv_core.history.intervals import Histories, Interval, MapCapacity, Position, restored
 from namesrv_core.inference.settings import Value
 from namesrv_core.machine.codes import RequestCode
-from namesrv_core.machine.instants import NS_PER_MS, NS_PER_US
+from namesrv_core.machine.events import NS_PER_MS, NS_PER_US
 from namesrv_core.machine.past import Fact, Past
 from namesrv_core.machine.profile import SCAN_DELAY_MS, Namesrv
+from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.schedule import START_BEFORE_FIRST_ACCEPT_NS, ScanEpoch, ScanSchedule, Stall
-from namesrv_day.arrow.rows import empty, rows_of
-from namesrv_day.day.coverage import extent_of
-from namesrv_day.day.day_events import Frames
+from namesrv_day.arrow import ask, conformed, empty, plain, rows_of, with_columns, with_microseconds
+from namesrv_day.events import OTHERS, Frames
 from schemas import bronze, gold
+from schemas.bronze import NAMESRV_EVENTS, ROUTE_OBSERVATIONS
+from schemas.codec import POSITIONS, intervals_of
+from schemas.gold import EVENT_OUTCOMES, FINDINGS, PAST_KNOWLEDGE
+from schemas.sql_files import query
 from schemas.table import LONG, STRING, TIMESTAMP, Table
-from schemas.times import day_start_seq, instant_us
+from schemas.tables.state import fact_of
+from schemas.times import day_start_seq, day_start_us, instant_us
+
+_ONE_DAY = dt.timedelta(days=1)
+_ENDS = ("valid_to", "closed_by", "closed_at", "to_time", "ended_on")
+_LAST = "last_update_time"
+_ENTRY = ("namesrv_id", "cluster_name", "broker_addr", "first_update_time", "heartbeat_timeout_ms")
+
+
+def alive(table: Table, day: dt.date, *, still: bool = False) -> pc.Expression:
+    """Return the condition that an interval existed at some time of a day; `still`: at the end of the day."""
+    begins, ends = map(pc.field, table.span)
+    begin, end = start_in(table, day + _ONE_DAY if still else day), start_in(table, day + _ONE_DAY)
+    return (begins < end) & (ends.is_null() | (ends >= begin))
+
+
+def columns_for(table: Table, columns: Sequence[str]) -> list[str]:
+    """Return the columns to read from a table of intervals in order to know `columns` as of a day."""
+    more = [*table.span, *(_ENTRY if table is gold.BROKER_LIVE_HISTORY and _LAST in columns else ())]
+    more += ["begun_with"] if "begun_with" in table.column_names else []
+    return list(dict.fromkeys([*columns, *more]))
+
+
+def as_of(table: Table, rows: pa.Table, day: dt.date, beats: pa.Table) -> pa.Table:
+    """Return intervals that existed on a day, as they were known at its end.
+
+    An interval that ended later is open, a row that became known later is a best guess, and a finding that goes on has the
+    evidence with which it began. `beats`: rows of last_heartbeats of that day, with the last renewals of open live entries.
+    """
+    end = start_in(table, day + _ONE_DAY)
+    goes_on = pc.fill_null(pc.greater_equal(rows[table.span[1]], end), fill_value=False)
+    if pc.any(goes_on).as_py():
+        masked = {name: _without(rows[name], goes_on) for name in _ENDS if name in rows.column_names}
+        if "evidence" in rows.column_names and "begun_with" in rows.column_names:
+            masked["evidence"] = _first_evidence(rows, goes_on)
+        rows = with_columns(rows, **masked)
+    if "known_from" in rows.column_names:
+        later = pc.fill_null(pc.greater_equal(rows["known_from"], end), fill_value=False)
+        if pc.any(later).as_py():
+            rows = with_columns(rows, known_from=_without(rows["known_from"], later))
+    if table is gold.BROKER_LIVE_HISTORY and _LAST in rows.column_names:
+        renewed = ask(query("day/last_updates"), {"live": rows, "beats": beats})
+        rows = conformed(renewed, rows.schema)
+    return rows
+
+
+def beats_of(day: dt.date, live: pa.Table) -> pa.Table:
+    """Return the rows of last_heartbeats of a day: live entries that were open at its end, except those known by a log."""
+    is_open = pc.field("closed_by").is_null() & pc.field(_LAST).is_valid()
+    return conformed(live.filter(is_open), gold.LAST_HEARTBEATS, day=day)
+
+
+def stored(table: Table, rows: pa.Table) -> pa.Table:
+    """Return intervals as stored: an open live entry has no last_update_time (`beats_of` has it)."""
+    if table is not gold.BROKER_LIVE_HISTORY:
+        return rows
+    return with_columns(rows, last_update_time=_without(rows[_LAST], pc.is_null(rows["valid_to"])))
+
+
+def on_a_day(table: Table) -> pa.Schema:
+    """Return the columns of a history, and `day`, the day as of which its rows are read."""
+    return plain(table.schema).append(pa.field("day", pa.date32()))
+
+
+def _without(values: pa.ChunkedArray, gone: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.if_else(gone, pa.scalar(None, values.type), values)
+
+
+def _first_evidence(rows: pa.Table, goes_on: pa.ChunkedArray) -> pa.Array:
+    columns = (values.to_pylist() for values in (rows["evidence"], rows["begun_with"], goes_on))
+    found = [ids[:count] if is_open else ids for ids, count, is_open in zip(*columns, strict=True)]
+    return pa.array(found, rows["evidence"].type)
+
+
+def start_in(table: Table, day: dt.date) -> pa.Scalar:
+    """Return the first value of a day in the type of the columns `table.span`, instants or dates."""
+    if pa.types.is_date(table.schema.field(table.span[1]).type):
+        return pa.scalar(day)
+    return pa.scalar(day_start_us(day), pa.int64()).cast(TIMESTAMP)
+
+
+_TABLES = (NAMESRV_EVENTS.name, EVENT_OUTCOMES.name, FINDINGS.name)
+
+
+class Extent(NamedTuple):
+    """First and last time at which something was recorded of a name server on a day, beats and answers included."""
+
+    first: dt.datetime
+    last: dt.datetime
+
+
+def extent_of(today: Frames) -> Extent | None:
+    """Return when something was recorded first and last; None: nothing was. `today`: as in `SettleInput`."""
+    times = [today[table.name]["effect_time"] for table in (*OTHERS, ROUTE_OBSERVATIONS)]
+    bounds = [
+        pc.min_max(at) for at in (*times, *(today["hours"][name].cast(TIMESTAMP) for name in ("first_us", "last_us")))
+    ]
+    first = min((at for of in bounds if (at := of["min"].as_py()) is not None), default=None)
+    last = max((at for of in bounds if (at := of["max"].as_py()) is not None), default=None)
+    return None if first is None or last is None else Extent(first, last)
+
+
+def recorded_day(namesrv_id: str, day: dt.date, tables: Frames, extent: Extent | None) -> list[dict[str, Any]]:
+    """Return the day's row of `runs.coverage`; no row if nothing is recorded of the name server (no `extent`).
+
+    `tables`: its namesrv_events and event_outcomes of the day, and its findings on that day.
+    """
+    if extent is None:
+        return []
+    marks = ask(query("day/marks"), {name: tables[name] for name in _TABLES}, day=day).to_pylist()
+    if PAST_KNOWLEDGE.name in tables and is_logged(tables[PAST_KNOWLEDGE.name]):
+        marks = [{**mark, "kind": "log_started"} if mark["kind"] == "started" else mark for mark in marks]
+    times = {"first_time": extent.first, "last_time": extent.last}
+    return [{"namesrv_id": namesrv_id, "day": day, **times, "marks": marks}]
+
+
+def is_logged(past_knowledge: pa.Table) -> bool:
+    """Return whether the name server is known only by its own log, which shows rows but not their absence."""
+    settings = past_knowledge.filter((pc.field("about") == "is_logged") & (pc.field("number") != 0))
+    return bool(settings.num_rows)
+
+
+def started(
+    context: NamesrvDay, carried: Iterable[Interval], facts: list[Fact], capacities: Iterable[MapCapacity]
+) -> tuple[Registry, Histories]:
+    """Return the registry and the open intervals with which a name server begins the day.
+
+    `carried`: the open intervals; `facts`: the knowledge of the past; `capacities`: numbers of buckets of maps.
+    """
+    carried = list(carried)
+    registry = Registry(context.namesrv.profile)
+    registry.scan_halted = context.scan_halted
+    registry.past = context.past_of(facts)
+    restored(registry, carried, capacities)
+    return registry, Histories(carried)
+
+
+def intervals_in(rows: Frames) -> list[Interval]:
+    """Return the intervals of the rows of history tables."""
+    histories = [table.name for table in gold.HISTORY_TABLES if table.name in rows]
+    return [interval for name in histories for interval in intervals_from(name, rows[name])]
+
+
+def intervals_from(history: str, rows: pa.Table) -> list[Interval]:
+    """Return the intervals of rows of one history table, in their order."""
+    columns: dict[str, list[Any]] = {}
+    for name, values in zip(rows.column_names, with_microseconds(rows).columns, strict=True):
+        columns[name] = _positions_of(values) if name in POSITIONS else values.to_pylist()
+    return intervals_of(history, columns)
+
+
+def facts_in(rows: Frames) -> list[Fact]:
+    """Return the knowledge of the past in the rows of past_knowledge."""
+    name = gold.PAST_KNOWLEDGE.name
+    return [fact_of(row) for row in rows_of(rows[name])] if name in rows else []
+
+
+def capacities_in(rows: pa.Table) -> list[MapCapacity]:
+    """Return the numbers of buckets in rows of map_capacities: of maps whose open rows do not tell it."""
+    return [MapCapacity(**row) for row in rows_of(rows.select(MapCapacity._fields))]
+
+
+def _positions_of(values: pa.ChunkedArray) -> list[Position | None]:
+    seqs, numbers = (part.to_pylist() for part in values.combine_chunks().flatten())
+    if not values.null_count:
+        return list(map(Position, seqs, numbers))
+    return [None if seq is None else Position(seq, no) for seq, no in zip(seqs, numbers, strict=True)]
+
 
 BEGINNINGS = ("started", "observed_from")
 """Kinds of namesrv_events with which what is known of a process begins."""

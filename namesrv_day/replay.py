@@ -1,7 +1,8 @@
 """The replay of a name server's day: from its events, its beats and the state at its beginning to the day's tables.
 
-One statement folds beats into runs (`hours.fold`). The core then applies one event after the other to the registry in
-memory. Rows of queues that no event touches stay columns (`replay.queues`).
+One statement folds beats into runs (`namesrv_day.hours`). The core then applies one event after the other to the registry in
+memory. A broker name's queue data enter the registry when they are first asked for, and a row becomes an interval when its key
+changes. All other rows are carried into the next day as columns (`OpenQueues`).
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import datetime as dt
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,30 +25,98 @@ from namesrv_core.history.verification import Observed
 from namesrv_core.inference.decisions import Decided, Deciding
 from namesrv_core.inference.races import Day
 from namesrv_core.machine import events
-from namesrv_core.machine.draft import Outcome, Step
-from namesrv_core.machine.events import RefreshRun, ScanNotActiveBroker
-from namesrv_core.machine.instants import NS_PER_US, US_PER_MS
+from namesrv_core.machine.events import NS_PER_US, US_PER_MS, RefreshRun, ScanNotActiveBroker
 from namesrv_core.machine.past import ANY, GROUP, SETTLED, Entity, Part
-from namesrv_core.machine.register import live_key_of
-from namesrv_core.machine.registry import Change, Registry
-from namesrv_core.machine.rows import BrokerLiveInfo, LiveKey, TopicTable
+from namesrv_core.machine.registry import Change, Outcome, Registry, Step
+from namesrv_core.machine.step import live_key_of
 from namesrv_core.machine.step import step as step_of
+from namesrv_core.machine.tables import BrokerLiveInfo, LiveKey, QueueData, TopicTable
 from namesrv_core.replay import loop
 from namesrv_core.replay.loop import TimedEvent
-from namesrv_day.arrow.rows import conformed, distinct, empty, rows_of, table_of
-from namesrv_day.arrow.sql import ask
-from namesrv_day.day.context import NamesrvDay, frame
-from namesrv_day.day.day_events import Frames, moved, observation_rows, topic_digests
-from namesrv_day.day.start import capacities_in, facts_in, intervals_in, started
-from namesrv_day.day.timed import Report, Timed, TopicTables
-from namesrv_day.hours import condense
-from namesrv_day.hours.fold import MARGIN_US, PERIODS, Folded, folded, periods_of
-from namesrv_day.replay.queues import QueueRows, UnmetQueues
+from namesrv_day import hours as condense
+from namesrv_day.arrow import ask, conformed, distinct, empty, rows_of, table_of
+from namesrv_day.context import NamesrvDay, capacities_in, facts_in, frame, intervals_from, intervals_in, started
+from namesrv_day.events import Frames, Report, Timed, TopicTables, moved, observation_rows, topic_digests
+from namesrv_day.hours import MARGIN_US, PERIODS, Folded, folded, periods_of
 from schemas import bronze, codec, gold
+from schemas.gold import TOPIC_QUEUE_HISTORY
 from schemas.sql_files import query
-from schemas.table import LONG, STRING, Table, struct_of
+from schemas.table import BOOLEAN, LONG, STRING, Table, struct_of
 from schemas.tables.event_outcomes import detail_of, operation_of
 from schemas.tables.state import past_row
+
+_Text = str | None
+
+
+class QueueRows:
+    """The open rows of topic_queue_history with which a day begins."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self.as_read = rows
+
+    @cached_property
+    def rows(self) -> pa.Table:
+        """Return the rows in one chunk, from which single rows can be taken."""
+        return self.as_read.combine_chunks()
+
+    @cached_property
+    def spans(self) -> dict[_Text, npt.NDArray[np.int64]]:
+        """Return the numbers of each broker name's rows, in the order in which their keys entered the table."""
+        entered = self.rows["entered_at"].combine_chunks()
+        names = self.rows["broker_name"].combine_chunks().dictionary_encode()
+        of = pc.fill_null(names.indices, -1).to_numpy(zero_copy_only=False)
+        order = np.lexsort((entered.field("no").to_numpy(), entered.field("seq").to_numpy(), of))
+        found, first = np.unique(of[order], return_index=True)
+        keys = [None if number < 0 else names.dictionary[number].as_py() for number in found.tolist()]
+        starts = [*first.tolist(), len(order)]
+        return {name: order[start:end] for name, start, end in zip(keys, starts, starts[1:], strict=False)}
+
+
+class UnmetQueues:
+    """These rows as `UnmetRows` of one registry."""
+
+    def __init__(self, of: QueueRows) -> None:
+        self._of = of
+        self._met: set[_Text] = set()
+        self._row_of: dict[tuple[_Text, ...], int] = {}
+        self._made: list[int] = []
+
+    def names(self, topic: _Text = None) -> list[_Text]:
+        """See `UnmetRows`."""
+        if topic is None:
+            return [name for name in self._of.spans if name not in self._met]
+        rows = self._of.rows
+        return pc.unique(rows["broker_name"].filter(pc.equal(rows["topic"], topic))).to_pylist()  # type: ignore[no-any-return]
+
+    def of_name(self, broker_name: _Text) -> Iterable[tuple[_Text, QueueData]]:
+        """See `UnmetRows`."""
+        if broker_name in self._met:
+            return ()
+        self._met.add(broker_name)
+        numbers = self._of.spans.get(broker_name)
+        if numbers is None:
+            return ()
+        rows = self._of.rows
+        topics, *values = (rows[name].take(numbers).to_pylist() for name in ("topic", *QueueData._fields))
+        self._row_of.update(((topic, broker_name), row) for topic, row in zip(topics, numbers.tolist(), strict=True))
+        return list(zip(topics, map(QueueData, *values), strict=True))
+
+    def touched(self, changes: Iterable[Change]) -> list[Interval]:
+        """Return the open intervals of rows that `changes` change for the first time."""
+        keys = (change.key for change in changes if change.table == "topic_queue_table")
+        rows = [row for key in keys if (row := self._row_of.pop(key, None)) is not None]
+        self._made += rows
+        return intervals_from(TOPIC_QUEUE_HISTORY.name, self._of.rows.take(rows)) if rows else []
+
+    @property
+    def untouched(self) -> pa.Table:
+        """Return the rows that no change has touched."""
+        if not self._made:
+            return self._of.as_read
+        kept = np.ones(self._of.rows.num_rows, dtype=bool)
+        kept[self._made] = False
+        return self._of.rows.filter(pa.array(kept, BOOLEAN))
+
 
 _REQUEST = ("event_id", "received_us", "arrival_us")
 

@@ -1,1 +1,0 @@
-"""Steps across days and name servers: several addresses of one server, and a run's numbers."""

@@ -1,1 +1,0 @@
-"""Arrow tables: SQL over them, conversion from and to Python, digests that can be added."""

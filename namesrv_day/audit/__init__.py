@@ -1,1 +1,0 @@
-"""Comparison of tables by content, and rows in a form with a reproducible digest."""

@@ -1,1 +1,0 @@
-"""Flags of a day for operators: expired brokers, route changes, orphaned topics, findings."""

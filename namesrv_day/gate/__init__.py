@@ -1,1 +1,0 @@
-"""The quality gate's rules, counted on recorded rows."""

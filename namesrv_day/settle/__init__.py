@@ -1,1 +1,0 @@
-"""Settling a day before its replay: settings, the schedule of scans, whether events may have raced."""

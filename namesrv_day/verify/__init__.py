@@ -1,1 +1,0 @@
-"""Verification of recorded answers by the replayed tables."""
