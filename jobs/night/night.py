@@ -60,12 +60,13 @@ _LONGEST_LEASE_MS = 10**12
 class Days:
     """Work of a night: the `wanted` days of all `recorded` ones, and the ingest runs and sources that it is the first to cover.
 
-    `touched`: days with rows that no published run covers.
+    `touched`: days with rows that no published run covers; `asked`: days that were requested.
     """
 
     wanted: list[dt.date]
     recorded: list[dt.date]
     touched: frozenset[dt.date]
+    asked: frozenset[dt.date]
     ingest_runs: list[str]
     sources: list[str]
 
@@ -86,7 +87,7 @@ def days_to_do(warehouse: Warehouse, asked: Collection[dt.date] = ()) -> Days:
     ingest_runs = sorted({source.ingest_run for source in left})
     wanted |= _reopened(warehouse, sorted(wanted), recorded)
     sources = sorted(source.sha256 for source in left)
-    return Days(sorted(wanted), recorded, touched, ingest_runs, sources)
+    return Days(sorted(wanted), recorded, touched, frozenset(asked), ingest_runs, sources)
 
 
 def asked_days(read: Iterable[ReadFile], first: dt.date | None, last: dt.date | None) -> list[dt.date]:
@@ -275,13 +276,14 @@ class Night:
         """Read the rows of the wanted days.
 
         Raises TamperedError if the night would start from other rows than were published. It compares with the ledger: the gold
-        slices of the days before, the intervals of these and later days, and the older rows of days with new ones.
+        slices of the days before, the intervals of these and later days, and the older rows of days with new ones. It compares what it
+        puts others in place of, too, unless the day was requested: so damaged files are made anew on purpose only.
         """
         warehouse, wanted = self._warehouse, set(days.wanted)
         warehouse.hold((table for table in bronze.TABLES if table.partition_by), days.touched)
         starts = {start for day in wanted if (start := before(day, days.recorded)) is not None} - wanted
         starts &= warehouse.ledger().days
-        warehouse.hold(DATA_TABLES, starts)
+        warehouse.hold(DATA_TABLES, starts | (wanted - days.asked))
         self.starts = starting_slices(warehouse, starts)
         self._touched = days.touched
         self.condense(days.wanted, starts)

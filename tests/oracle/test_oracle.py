@@ -81,7 +81,7 @@ def test_a_fault_in_the_core_is_found_and_minimised(capsys, monkeypatch) -> None
     assert main(["--events", "20000", "--profile", "5.4.0"]) == 1
     printed = capsys.readouterr().out
     events = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
-    assert events[-1]["op"] == "add_perm"
+    assert events[-1]["op"] == "register"
     assert len(events) <= 5
     assert "topicQueueTable, real" in printed
 
