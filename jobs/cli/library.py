@@ -80,6 +80,8 @@ class History:
         """
         told = {key: value for key, value in named.items() if value is not None}
         bound = _signature(asked).bind(*values, **told).arguments
+        if not isinstance(bound.get("tables", False), bool):  # the text "false" would count as true
+            raise UsageError(f"diff: tables is true or false, not {bound['tables']!r}")
         given = {key: value if key == "tables" else str(value) for key, value in bound.items()}
         found = list(questions_of(asked if isinstance(asked, Query) else asked.replace("_", "-"), given))
         if len(found) != 1:

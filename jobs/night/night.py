@@ -276,8 +276,8 @@ class Night:
         """Read the rows of the wanted days.
 
         Raises TamperedError if the night would start from other rows than were published. It compares with the ledger: the gold
-        slices of the days before, the intervals of these and later days, and the older rows of days with new ones. It compares what it
-        puts others in place of, too, unless the day was requested: so damaged files are made anew on purpose only.
+        slices of the days before, the intervals of these and later days, and the older rows of days with new ones. What it
+        puts others in place of is compared, too, unless the day was requested: so damaged files are made anew on purpose only.
         """
         warehouse, wanted = self._warehouse, set(days.wanted)
         warehouse.hold((table for table in bronze.TABLES if table.partition_by), days.touched)

@@ -155,6 +155,8 @@ def test_what_cannot_be_asked_is_said(whole: Capture) -> None:
         h.route_at("\udc80", "2026-11-21 08:58")
     with pytest.raises(TypeError):
         h.route_at("TopicA")
+    with pytest.raises(UsageError, match="tables is true or false, not 'false'"):
+        h.diff("2026-11-21 08:57", "2026-11-21 09:05", tables="false")
     with pytest.warns(UserWarning, match="no name server ever had a topic TopicAA; nearest are TopicA"):
         assert h.route_at("TopicAA", "2026-11-21 08:58").num_rows == 0
     with pytest.warns(UserWarning, match=r"a topic \\u001b\[31m"):
