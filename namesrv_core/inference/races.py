@@ -8,9 +8,8 @@ event that arrives while another one is under way may take effect before it, aft
 from __future__ import annotations
 
 import hashlib
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import takewhile
 from typing import NamedTuple, TypeAlias
 
 from namesrv_core.history.verification import Observed
@@ -166,7 +165,8 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
             continue
         received = day.received[later.event_id]
         held = _held_at(holds, received)
-        yield from _scan_and_registration(day, changing[index + 1 :], later, received, owners)
+        behind = changing[index + 1 : bisect_right(positions, later.seq + LAG_NS)]
+        yield from _scan_and_registration(day, behind, later, received, owners)
         for earlier in changing[bisect_left(positions, held[0] - REMOVAL_LAG_NS) : index]:
             if type(earlier.event) is events.ChannelDestroyed:
                 if first_close[earlier.event.channel_id] is earlier and earlier.seq >= held[0] - REMOVAL_LAG_NS:
@@ -268,7 +268,8 @@ def _scan_and_registration(
 ) -> Iterator[Race]:
     """Yield the race of a registration with a scan that found another broker of its name expired; both waited for the lock.
 
-    The scan closes each connection when it reaches its broker. If it had to wait, it closes right after the registration.
+    The scan closes each connection when it reaches its broker. If it had to wait, it closes right after the registration, so
+    `behind` has what took effect until `LAG_NS` later.
     """
     if type(later.event) is not events.RegisterBroker:
         return
@@ -276,7 +277,7 @@ def _scan_and_registration(
     if tick is None or tick >= later.seq:
         return
     own = key_of(day.namesrv, later.event)
-    for close in takewhile(lambda timed: timed.seq <= later.seq + LAG_NS, behind):
+    for close in behind:
         closed = owners.get(close.event.channel_id, {}) if type(close.event) is events.ChannelDestroyed else {}
         if own not in closed and later.event.broker_name in closed.values():
             default = Alternative("the scan, then the registration")
