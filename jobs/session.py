@@ -11,7 +11,6 @@ import shlex
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,8 @@ from jobs import IS_INSTALLED
 from jobs.errors import UsageError, first_line
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from pyspark.sql import SparkSession
 
 
@@ -174,6 +175,8 @@ class SessionLater:
 
     def __init__(self, app_name: str, *, metastore: bool = False, bars: bool = False) -> None:
         """Start it, as `spark_session` does, for a short time."""
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  every command starts with this module
+
         self._pool = ThreadPoolExecutor(max_workers=1)
         self._starting: Future[SparkSession] = self._pool.submit(
             spark_session, app_name, brief=True, metastore=metastore, bars=bars

@@ -33,7 +33,7 @@ from namesrv_core.machine.step import step as step_of
 from namesrv_core.machine.tables import BrokerLiveInfo, LiveKey, QueueData, TopicTable
 from namesrv_core.replay import loop
 from namesrv_core.replay.loop import TimedEvent
-from namesrv_day import hours as condense
+from namesrv_day import hours
 from namesrv_day.arrow import ask, conformed, distinct, empty, rows_of, table_of
 from namesrv_day.context import NamesrvDay, capacities_in, facts_in, frame, intervals_from, intervals_in, started
 from namesrv_day.events import Frames, Report, Timed, TopicTables, moved, observation_rows, topic_digests
@@ -435,7 +435,7 @@ class Notes:
         self.outcomes[numbers[asked]] = found._replace(events=found.events + 1, last_time=timed.effect_us)
 
     def _break(self, broker_addr: str | None, from_us: int, until_us: int) -> None:
-        first, last = ((us // condense.PERIOD_US) for us in (from_us, until_us))
+        first, last = ((us // hours.PERIOD_US) for us in (from_us, until_us))
         self.broken.update((broker_addr, period) for period in range(first, last + 1))
 
     def _break_runs(self, concerned: object, at_us: int) -> None:

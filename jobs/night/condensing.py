@@ -28,10 +28,10 @@ from jobs.passes import Passes
 from jobs.store.files import ASKED_FILES, DataFile, groups_of, reading, require_intact
 from jobs.store.places import local_path
 from jobs.store.warehouse import Warehouse
-from namesrv_day import hours as condense
 from namesrv_day.arrow import Digest, Rows, Slice, apart, slices_of
 from namesrv_day.context import alive
 from namesrv_day.events import BEATS
+from namesrv_day.hours import hours_from, leases_from
 from namesrv_day.rules import Measurement, measure
 from schemas import bronze, gold
 from schemas.rules import RULES, TABLES
@@ -229,7 +229,7 @@ def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.
         if piece.table in bronze.RECORDED_TABLES:
             found.measurements = measure({piece.name: rows}, which=lambda rule: rule.kind == "row")
         if piece.table in BEATS:
-            hours = condense.hours_from(rows, piece.name, leases(day))
+            hours = hours_from(rows, piece.name, leases(day))
             paths = (put_aside(work.staging, "hours", hours),)
             found.stashed = {(day, name): paths for name in pc.unique(hours["namesrv_id"]).to_pylist()}
     try:
@@ -249,7 +249,7 @@ def _lease_files(warehouse: Warehouse, day: dt.date, starts: Iterable[dt.date]) 
 def _leases(work: CondenseWork, day: dt.date) -> pa.Table:
     files, is_open = work.leases[day], alive(gold.BROKER_LIVE_HISTORY, day - _ONE_DAY, still=True)
     live = files.rows(gold.BROKER_LIVE_HISTORY, _LEASES, is_open)
-    return condense.leases_from(live, files.rows(bronze.REGISTRATIONS, _LEASES))
+    return leases_from(live, files.rows(bronze.REGISTRATIONS, _LEASES))
 
 
 def _shared_out(pieces: Iterable[T], count: int, weight: Callable[[T], int]) -> list[list[T]]:

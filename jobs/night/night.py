@@ -40,8 +40,7 @@ from jobs.store.warehouse import DATA_TABLES, Warehouse
 from namesrv_core.machine.events import US_PER_MS
 from namesrv_day.arrow import Digest, Slice, ask, conformed, connection, empty, rows_of, slices_of
 from namesrv_day.context import BEGINNINGS, IS_SCAN_LIFE, Background, stored
-from namesrv_day.findings import FRESH_NS, REGISTERED, SUSPECTED, TOLD, across, suspected, together
-from namesrv_day.findings import HEARD_AT as HEARD
+from namesrv_day.findings import FRESH_NS, HEARD_AT, REGISTERED, SUSPECTED, TOLD, across, suspected, together
 from namesrv_day.rules import Measurement, merged
 from namesrv_wire.errors import Reason
 from schemas import bronze, gold
@@ -222,7 +221,7 @@ def suspected_on(warehouse: Warehouse, day: dt.date, hours: Sequence[str]) -> pa
     if not told.num_rows:
         return SUSPECTED.empty_table()
     columns = ["namesrv_id", "broker_addr", "first_seq", "last_seq"]
-    beats = taken_from(hours, None, columns) if hours else HEARD.empty_table()
+    beats = taken_from(hours, None, columns) if hours else HEARD_AT.empty_table()
     given = {row["namesrv_addr"]: row["namesrv_id"] for row in warehouse.rows(bronze.ADDRESSES).to_pylist()}
     apart = {frozenset(given.get(address, address) for address in pair) for pair in warehouse.conf.apart}
     # For these name servers the configuration lists all addresses.
@@ -238,7 +237,7 @@ def suspected_on(warehouse: Warehouse, day: dt.date, hours: Sequence[str]) -> pa
             near_told = found.join(connection().from_arrow(near), "near", how="semi")
             return near_told.to_arrow_table().select(REGISTERED.names).cast(REGISTERED)
 
-    return suspected(ask(_HEARD, {"beats": beats}).cast(HEARD), told, registered, apart, warehouse.conf.namesrvs)
+    return suspected(ask(_HEARD, {"beats": beats}).cast(HEARD_AT), told, registered, apart, warehouse.conf.namesrvs)
 
 
 T = TypeVar("T")
@@ -276,8 +275,8 @@ class Night:
         """Read the rows of the wanted days.
 
         Raises TamperedError if the night would start from other rows than were published. It compares with the ledger: the gold
-        slices of the days before, the intervals of these and later days, and the older rows of days with new ones. What it
-        puts others in place of is compared, too, unless the day was requested: so damaged files are made anew on purpose only.
+        slices of the days before, the intervals of these and later days, and the older rows of days with new ones.
+        What it puts others in place of is compared, too, unless the day was requested: damaged files are made anew on purpose only.
         """
         warehouse, wanted = self._warehouse, set(days.wanted)
         warehouse.hold((table for table in bronze.TABLES if table.partition_by), days.touched)

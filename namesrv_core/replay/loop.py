@@ -15,8 +15,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from namesrv_core.asking import answers as queries
-from namesrv_core.asking.answers import LIST_CODES, answer, answer_to
+from namesrv_core.asking.answers import LIST_CODES, acts_for, answer, answer_to, routed
 from namesrv_core.asking.shown import (
     SHOWING_CODES,
     Shown,
@@ -210,7 +209,7 @@ class _Reading:
         self._acts = True
         held, group = self.registry.broker_addr_table.get(name), shown.groups[name]
         if held is not None and self.belief.knows_members(name):
-            yield from _group_pairs(name, queries.routed(held, shown.queue_datas.get(name)), group)
+            yield from _group_pairs(name, routed(held, shown.queue_datas.get(name)), group)
             return
         if (true := self._true_group(name, shown)) is not None:
             yield from _group_pairs(name, held, true)
@@ -358,7 +357,7 @@ class _Reading:
         group = shown.groups.get(name)  # type: ignore[call-overload]
         data = shown.queue_datas.get(name)  # type: ignore[call-overload]
         return (
-            queries.acts_for(self.topic, self.namesrv)
+            acts_for(self.topic, self.namesrv)
             and group is not None
             and group.enable_acting_master
             and MASTER_ID in group.addr_of

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pytest
 
 from jobs.ingest.ingest import PLACED, own_positions, told_once
-from namesrv_day.findings import ENOUGH, REGISTERED, SHARED_FLIPS, TOLD, suspected
-from namesrv_day.findings import HEARD_AT as HEARD
+from namesrv_day.findings import ENOUGH, HEARD_AT, REGISTERED, SHARED_FLIPS, TOLD, suspected
 from tests.situations import Language, Situation
 
 S = 1_000_000_000
@@ -79,7 +78,7 @@ def test_which_addresses_seem_to_be_one_name_servers(case: Situation) -> None:
     registered = pa.Table.from_pylist(case.rows["registered"], REGISTERED)
     told = pa.Table.from_pylist(case.rows["told"], TOLD)
     spans = registered.group_by(["namesrv_id", "broker_addr"]).aggregate([("seq", "min"), ("seq", "max")])
-    heard = spans.rename_columns(HEARD.names).cast(HEARD)
+    heard = spans.rename_columns(HEARD_AT.names).cast(HEARD_AT)
     found = suspected(heard, told, lambda: registered, set(case.rows.get("apart", ())), ()).to_pylist()
     wanted = [line.split() for line in case.found]
     names = {name: LANGUAGE.value(name) for name in "ABQV"}
@@ -113,7 +112,7 @@ def test_name_servers_that_all_brokers_know_are_not_looked_at() -> None:
     told = [row for name in (A, Q) for row in shows(name, "a", "b")]
     heard = pa.Table.from_pylist(
         [{"namesrv_id": name, "broker_addr": of, "first_seq": 0, "last_seq": S} for name in (A, Q) for of in "ab"],
-        HEARD,
+        HEARD_AT,
     )
 
     def never() -> pa.Table:
