@@ -63,8 +63,8 @@ def _killed(cluster: Cluster, night: subprocess.Popen[bytes], target: str, dice:
 
 
 def _children(pid: int) -> list[int]:
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
-    return [int(child) for child in found.stdout.split()]
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for thread in threads for child in (thread / "children").read_text("ascii").split()]
 
 
 def _finished(night: subprocess.Popen[bytes], folder: Path) -> dict[str, str]:
