@@ -71,19 +71,6 @@ class ReadBlock:
     refused: Quarantined = field(default_factory=Quarantined)
 
 
-def parts_of_logs(sources: Sequence[Source], run: Run, told: Told | None) -> Iterator[Part]:
-    """Yield the parts of logs, file after file: each block of an uncompressed event log is a part, any other log is one part."""
-    for number, source in enumerate(sources):
-        if source.kind != "event_log":
-            yield Part(source.path, 0, None, f"log-{number}", run, told or NOT_TOLD)
-            continue
-        size = 0 if is_compressed(source.path) else source.bytes
-        starts = range(0, max(1, size), BLOCK_BYTES)
-        for start in starts:
-            stop = start + BLOCK_BYTES if start != starts[-1] else None
-            yield Part(source.path, start, stop, f"log-{number}-{start}", run)
-
-
 def read_part(part: Part) -> tuple[list[ReadBlock], str | None]:
     """Write the rows of a part's lines; return its blocks, in order, and why it was not read to its end."""
     blocks = UntilItStops(part.blocks())
@@ -264,7 +251,17 @@ class Reading:
 
     def _read_logs(self, sources: Sequence[Source]) -> Iterator[ReadSource]:
         """Read event logs in parts, by tasks; yield the accepted ones."""
-        parts = list(parts_of_logs(sources, self._staging.run, self._warehouse.conf.log))
+        parts, run, told = list[Part](), self._staging.run, self._warehouse.conf.log or NOT_TOLD
+        for number, source in enumerate(sources):
+            if source.kind != "event_log":
+                parts.append(Part(source.path, 0, None, f"log-{number}", run, told))
+                continue
+            # Each block of an uncompressed event log is a part.
+            size = 0 if is_compressed(source.path) else source.bytes
+            starts = range(0, max(1, size), BLOCK_BYTES)
+            for start in starts:
+                stop = start + BLOCK_BYTES if start != starts[-1] else None
+                parts.append(Part(source.path, start, stop, f"log-{number}-{start}", run))
         read = self._runner(sources).each(read_part, parts)
         of_path = groupby(zip(parts, read, strict=True), key=lambda pair: pair[0].path)
         for source, (_, some) in zip(sources, of_path, strict=True):

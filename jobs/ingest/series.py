@@ -306,7 +306,10 @@ class _Reader:
         self._again: dict[str, int] = {}
         """Number of packets of each capture that were read from another one."""
         self._begun: dict[tuple[str, str], Stream] = {}
-        self._peek = lru_cache(_PEEKED_FILES)(self._peeked)
+        # Neighbouring captures are compared with the first segments of a capture, so these are cached.
+        self._peek = lru_cache(_PEEKED_FILES)(
+            lambda source: peek(source.path, before.conf.vxlan_ports, before.until_us)
+        )
         self._misdated, self._misdated_rows = Counter[Reason](), list[Row]()
         """Number of packets of a capture at times that cannot be, by reason, and quarantine rows for them."""
         self._all, self._behind = max(1, sum(source.bytes for source in series.sources)), 0
@@ -353,10 +356,6 @@ class _Reader:
         found.files = {name: path for name in STAGED if (path := self._rows.end(name)) is not None}
         found.count, found.days = self._rows.count, self._rows.days
         return found
-
-    def _peeked(self, source: Source) -> list[Segment]:
-        """Return the first segments of a capture, cached, since neighbouring captures are compared with them."""
-        return peek(source.path, self._conf.vxlan_ports, self._before.until_us)
 
     def _read(self, source: Source, peeked: Sequence[Segment], following_ns: int) -> Values:
         """Read a capture; return its row for `sources`, with the reason if reading stopped early.

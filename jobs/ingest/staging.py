@@ -229,52 +229,41 @@ def columns_of(rows: Sequence[FrameRow], table: Table, **other: Any) -> pa.Recor
         "_seq_is_given": np.array(given, bool),
         **other,
     }
-    shared = []
+    shared = []  # equal ones are one object: distinct ones with their names, and an index for each row
     for values in (answered, said):  # the columns of the answer go before those of the request
         distinct = {id(each): each for each in values}
         numbers = {key: number for number, key in enumerate(distinct)}
         which = np.fromiter((numbers[id(each)] for each in values), np.int32, len(rows))
-        shared.append((list(distinct.values()), which))
-    found = _batch(table, own, shared, len(rows))
-    if "stated_id" not in found.schema.names:
+        shared.append((frozenset[str]().union(*distinct.values()), [*distinct.values()], pa.array(which)))
+    schema, arrays = staged_schema(table), []
+    for field in schema:
+        of_own = own.get(field.name)
+        of = next((of for of in shared if field.name in of[0]), None)
+        if isinstance(of_own, str):
+            array = pa.DictionaryArray.from_arrays(pa.array(np.zeros(len(rows), np.int32)), pa.array([of_own]))
+        elif field.name in own:
+            array = of_own if isinstance(of_own, pa.Array) else pa.array(of_own, field.type)
+        elif of is None:
+            array = pa.nulls(len(rows), field.type)
+        else:
+            once = pa.array([each.get(field.name) for each in of[1]], field.type)
+            is_text = pa.types.is_dictionary(field.type)
+            array = (
+                pa.DictionaryArray.from_arrays(once.indices.take(of[2]), once.dictionary)
+                if is_text
+                else once.take(of[2])
+            )
+        arrays.append(array)
+    found = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    if "stated_id" not in schema.names:
         return found
-    following = _timed_ids(found, table)
+    # Beats and answers without a stated id derive it from their columns (`rows.timed_id`).
+    met = with_columns(found, namesrv_addr=found["namesrv_id"])
+    made = ask(f"SELECT {derived_of(table)['event_id']} FROM met", {"met": pa.Table.from_batches([met])})
+    following = pa.concat_arrays(made[0].chunks)
     ids = pc.coalesce(found["event_id"], following)
     stated = pc.if_else(pc.equal(ids, following), pa.scalar(None, STRING), ids)
     return with_columns(found, event_id=ids, stated_id=stated)
-
-
-def _batch(
-    table: Table, own: Mapping[str, Any], shared: Sequence[tuple[Sequence[Values], NDArray[np.int32]]], size: int
-) -> pa.RecordBatch:
-    """Return a batch of `staged_schema`: `own` columns, and `shared` ones (distinct values, with an index for each row)."""
-    schema, columns = staged_schema(table), []
-    names = [frozenset[str]().union(*distinct) for distinct, _ in shared]
-    for field in schema:
-        values = own.get(field.name)
-        of = next((of for of, known in zip(shared, names, strict=True) if field.name in known), None)
-        if isinstance(values, str):
-            column = pa.DictionaryArray.from_arrays(pa.array(np.zeros(size, np.int32)), pa.array([values]))
-        elif field.name in own:
-            column = values if isinstance(values, pa.Array) else pa.array(values, field.type)
-        elif of is None:
-            column = pa.nulls(size, field.type)
-        else:
-            once, which = pa.array([each.get(field.name) for each in of[0]], field.type), pa.array(of[1])
-            column = (
-                pa.DictionaryArray.from_arrays(once.indices.take(which), once.dictionary)
-                if pa.types.is_dictionary(field.type)
-                else once.take(which)
-            )
-        columns.append(column)
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def _timed_ids(rows: pa.RecordBatch, table: Table) -> pa.Array:
-    """Return the ids that beats and answers without a stated id derive from their columns (`rows.timed_id`)."""
-    met = with_columns(rows, namesrv_addr=rows["namesrv_id"])
-    made = ask(f"SELECT {derived_of(table)['event_id']} FROM met", {"met": pa.Table.from_batches([met])})
-    return pa.concat_arrays(made[0].chunks)
 
 
 ROWS_AT_A_TIME = 250_000
@@ -603,7 +592,11 @@ def _write_new(warehouse: Warehouse, staging: Staging, table: Table) -> Values:
         days = pc.unique(rows["day"]).to_pylist() if "day" in table.column_names else [None]
         for at in days:
             of_day = rows if len(days) == 1 else rows.filter(pc.field("day") == at)
-            added.append(write_file(_sorted(of_day, order), warehouse.path, table, at, warehouse.run_id))
+            of_day = of_day.unify_dictionaries().combine_chunks()
+            keys = {name: of_day[name] for name, _ in order}
+            texts = {name: of.cast(STRING) for name, of in keys.items() if pa.types.is_dictionary(of.type)}
+            of_day = of_day.take(pc.sort_indices(pa.table(keys | texts), order))
+            added.append(write_file(of_day, warehouse.path, table, at, warehouse.run_id))
     counted: Values = staging.ask(_COUNTED).to_pylist()[0]
     take_out(warehouse, table, counted["changed"], files)
     if added:
@@ -628,7 +621,12 @@ def _refusal_of(row: Values, table: Table, broken: Sequence[str]) -> Row:
     # The address as it was met: which name server it belongs to may become known later.
     met = {**row, "namesrv_id": row["namesrv_addr"]}
     said = {name: met[name] for name in table.column_names if name not in _FILLED_IN}
-    piece = json.dumps(_without_nulls(said), ensure_ascii=False, separators=(",", ":"), default=_iso_ms).encode()
+    piece = json.dumps(
+        _without_nulls(said),
+        ensure_ascii=False,
+        separators=(",", ":"),
+        default=lambda at: f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z",
+    ).encode()
     reason = Reason.SEQ_TAKEN.value if Reason.SEQ_TAKEN.value in broken else BROKEN_RULE
     identity = f"{reason}\n{table.name}\n".encode() + piece
     values = {
@@ -649,15 +647,3 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _without_nulls(of) for name, of in value.items() if of is not None}
     return [_without_nulls(of) for of in value] if isinstance(value, list) else value
-
-
-def _iso_ms(at: dt.datetime) -> str:
-    return f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
-
-
-def _sorted(rows: pa.Table, order: Sequence[tuple[str, str]]) -> pa.Table:
-    """Return the rows in order, with texts as unified dictionaries."""
-    whole = rows.unify_dictionaries().combine_chunks()
-    keys = {name: whole[name] for name, _ in order}
-    texts = {name: column.cast(STRING) for name, column in keys.items() if pa.types.is_dictionary(column.type)}
-    return whole.take(pc.sort_indices(pa.table(keys | texts), order))

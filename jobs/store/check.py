@@ -79,7 +79,14 @@ def check(warehouse: Warehouse, against: Noted | None = None, share: Callable[[i
     wrong = dict[str, None]()
     for number, table in enumerate(judged):
         share(number, len(judged))
-        wrong |= dict.fromkeys(_wrong(warehouse, table, last, expected))
+        try:
+            differing_slices = differences(warehouse, table, last, expected)
+            wrong |= dict.fromkeys(differing_slices)
+            warehouse.require_published(table)
+            if not differing_slices and warehouse.rearranged(table) != last.versions[table.name]:
+                warehouse.hold([table])  # the next night starts from the same rows in other files
+        except TamperedError as error:
+            wrong[error.said] = None
     damaged = {sentence.partition(" of ")[0].partition(":")[0] for sentence in wrong}
     found = Sealed(warehouse, last, damaged)
     wrong |= dict.fromkeys(found.wrong())
@@ -103,17 +110,6 @@ def check(warehouse: Warehouse, against: Noted | None = None, share: Callable[[i
         else:
             wrong[f"{where}: is not as this software makes it; delete it, and the next run makes it anew"] = None
     return Checked(last.run_id, len(judged), len(expected), list(wrong), replaced)
-
-
-def _wrong(warehouse: Warehouse, table: Table, run: Run, expected: Mapping[Slice, Digest]) -> Iterator[str]:
-    try:
-        found = differences(warehouse, table, run, expected)
-        yield from found
-        warehouse.require_published(table)
-        if not found and warehouse.rearranged(table) != run.versions[table.name]:
-            warehouse.hold([table])  # the next night starts from the same rows in other files
-    except TamperedError as error:
-        yield error.said
 
 
 # -- before something is read ------------------------------------------------------------------------------------------
@@ -247,8 +243,9 @@ class Sealed:
                 if sha256_at(self._warehouse.path, TABLES[entry.table], entry.path) != entry.sha256:
                     yield f"{where} does not have the bytes that were published"
             except TamperedError:
-                is_needed = key in self._now or entry.path.startswith(LOG)
-                if is_needed and not self._may_be_gone(entry):
+                number = entry.path.removeprefix(LOG).removesuffix(".json")
+                is_old = number.isdigit() and int(number) < self._oldest.get(entry.table, 0)
+                if (key in self._now or entry.path.startswith(LOG)) and not is_old:
                     yield f"{where} is gone"
         for table in (*WRITTEN_TABLES, gold.RUNS):
             if table.name not in self._damaged:
@@ -266,8 +263,8 @@ class Sealed:
         days, ingested = ({of for row in known for of in row[name]} for name in ("days", "ingest_runs"))
         kept, old = _pieces_in(self._now.values()), _pieces_in(then.values())
         counted = (Counter(piece for entry in of.values() for piece in _set_of(entry)) for of in (self._now, then))
-        for table, folder in sorted({piece[:2] for piece in next(counted) - next(counted) if piece in old}):
-            yield f"{table}: published rows are stored twice in {table_path(self._warehouse.path, TABLES[table])}/{folder}"
+        for name, folder in sorted({piece[:2] for piece in next(counted) - next(counted) if piece in old}):
+            yield f"{name}: published rows are stored twice in {table_path(self._warehouse.path, TABLES[name])}/{folder}"
         count, again = Counter[tuple[str, str, str, str]](), list[str]()
         for link, added, gone in self._changes[place:]:
             for entry in (then[key] for key in gone if key in then):
@@ -276,7 +273,10 @@ class Sealed:
             for entry in added:
                 # A new file with rows that were already published must have exactly those rows.
                 if not _set_of(entry).isdisjoint(old) and (entry.table, entry.path) in self._now:
-                    yield from self._other_rows(entry)
+                    table = TABLES[entry.table]
+                    if pieces_of(self._warehouse.path, table, DataFile(entry.path, 0, 0, None)) != entry.pieces:
+                        where = f"{table_path(self._warehouse.path, table)}/{entry.path}"
+                        yield f"{entry.table}: {where} does not have the rows that were published before they were put together"
                 if not entry.path.startswith(LOG) and self._is_of_the_past(entry, old, days):
                     count[link.run_id, "added", "to", _folder(entry)] += 1
                 yield from self._of_earlier_runs(link, entry, old, ingested)
@@ -339,12 +339,6 @@ class Sealed:
                 f"somebody has replaced files of {folder}: {files} new" for folder, files in count.items() if files
             )
 
-    def _other_rows(self, entry: Entry) -> Iterator[str]:
-        table = TABLES[entry.table]
-        if pieces_of(self._warehouse.path, table, DataFile(entry.path, 0, 0, None)) != entry.pieces:
-            where = f"{table_path(self._warehouse.path, table)}/{entry.path}"
-            yield f"{entry.table}: {where} does not have the rows that were published before they were put together"
-
     # -- logs ------------------------------------------------------------------------------------------------------------
 
     def _pinned(self, table: Table) -> Iterator[tuple[str, int, set[str], bool]]:
@@ -386,10 +380,6 @@ class Sealed:
         for path in sorted(log.files) if table is gold.RUNS else ():
             if (why := _ambiguity(self._warehouse.path, table, path)) is not None:
                 yield f"{table.name}: {log.where}/{path}: {why}"
-
-    def _may_be_gone(self, entry: Entry) -> bool:
-        number = entry.path.removeprefix(LOG).removesuffix(".json")
-        return number.isdigit() and int(number) < self._oldest.get(entry.table, 0)
 
 
 def _folder(entry: Entry) -> str:

@@ -127,7 +127,10 @@ def write_file(
             writer.add_key_value_metadata({_PIECES: ",".join(map(str, joins)).encode()})
     data, footer = sink.getvalue(), writer.writer.metadata
     unique = f"{uuid.uuid4().hex[:12]}-{hashlib.sha256(data).hexdigest()}"
-    path = f"{_folder_of(table, day)}{name}-{unique}.zstd.parquet"
+    below = "" if day is None else f"day={day}/"
+    if table.has_intervals:
+        below = f"{CLOSED_MONTH}={NO_VALUE if day is None else month_of(day)}/"
+    path = f"{below}{name}-{unique}.zstd.parquet"
     system, folder = filesystem_of(table_path(root, table))
     if isinstance(system, pafs.LocalFileSystem):
         system.create_dir(posixpath.dirname(f"{folder}/{path}"))
@@ -159,13 +162,6 @@ def pieces_of(root: str, table: Table, file: DataFile) -> Pieces:
 def _pieces(leaves: Sequence[bytes], joins: Sequence[int]) -> Pieces:
     ends = [*accumulate(joins), len(leaves)]
     return tuple((end - start, root_of(leaves[start:end])) for start, end in pairwise([0, *ends]) if end > start)
-
-
-def _folder_of(table: Table, day: dt.date | None) -> str:
-    """Return the folder of a partition below that of the table, in Hive's form."""
-    if table.has_intervals:
-        return f"{CLOSED_MONTH}={NO_VALUE if day is None else month_of(day)}/"
-    return "" if day is None else f"day={day}/"
 
 
 def month_of(day: dt.date) -> str:

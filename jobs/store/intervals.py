@@ -63,7 +63,10 @@ def write_intervals(
     closed, opened = rows.filter(pc.invert(is_open)), rows.filter(is_open)
     of_closed = [write_file(_by_key(closed, table), root, table, day, run_id)] if closed.num_rows else []
     known = [_parts_of(files, namesrv_id, kind) for files in there]
-    count = _count(opened.num_rows, next((part.of for parts in known for part in parts), None))
+    # The number of files stays as it was, as long as they keep a reasonable size.
+    count = next((part.of for parts in known for part in parts), 0)
+    if not (count and (count - 1) * _ROWS_A_FILE // 2 <= opened.num_rows <= count * _ROWS_A_FILE * 2):
+        count = 1 + opened.num_rows // _ROWS_A_FILE
     of_opened, found = list[DataFile](), list[Digest]()
     for part, some in _parted(opened, table, count):
         [digest] = digests_by(some).values()
@@ -101,13 +104,6 @@ def _parts_of(files: Iterable[DataFile], namesrv_id: str, kind: Kind) -> dict[_P
         return {}
     parts = [(_Part(int(said[2]), int(said[3])), file) for said, file in named if said[1] == kind]
     return dict(parts) if len({part.of for part, _ in parts}) <= 1 and len(dict(parts)) == len(parts) else {}
-
-
-def _count(rows: int, now: int | None) -> int:
-    """Return the number of files for so many open intervals: `now`, as long as the files keep a reasonable size."""
-    if now is not None and (now - 1) * _ROWS_A_FILE // 2 <= rows <= now * _ROWS_A_FILE * 2:
-        return now
-    return 1 + rows // _ROWS_A_FILE
 
 
 def _parted(rows: pa.Table, table: Table, count: int) -> Iterator[tuple[_Part, pa.Table]]:

@@ -91,7 +91,10 @@ def maintain(
         gone = oldest_kept(existing[gold.RUNS.name].delta)
         oldest = {name: max(oldest.get(name, 0), gone.get(name, 0)) for name in {**gone, **oldest}}
     crowded = {name: _crowded(version) for name, version in existing.items()}
-    done = Maintained({}, _staging(root), sum(is_readable(versions, oldest) for _, versions in pinned), len(pinned))
+    system, folder = filesystem_of(f"{root}/_staging")
+    # The holder of the lock is the only run, so none of these is in use.
+    staging = sorted(of.base_name for of in system.get_file_info(pafs.FileSelector(folder, allow_not_found=True)))
+    done = Maintained({}, staging, sum(is_readable(versions, oldest) for _, versions in pinned), len(pinned))
     before = {name: _files(root, version.table) for name, version in existing.items()}
     if not dry_run:
         for number, (name, version) in enumerate(existing.items()):
@@ -221,10 +224,3 @@ def _files(root: str, table: Table) -> dict[str, int]:
     system, folder = filesystem_of(table_path(root, table))
     found = system.get_file_info(pafs.FileSelector(folder, recursive=True))
     return {info.path.removeprefix(f"{folder}/"): info.size for info in found if info.is_file}
-
-
-def _staging(root: str) -> list[str]:
-    """Return the folders that runs left in staging. The holder of the lock is the only run, so none is in use."""
-    system, folder = filesystem_of(f"{root}/_staging")
-    found = system.get_file_info(pafs.FileSelector(folder, allow_not_found=True))
-    return sorted(info.base_name for info in found)

@@ -182,15 +182,11 @@ def _take(file: TextIO, kind: int, warehouse: str) -> None:
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise WarehouseBusyError(f"{warehouse}: {_held(file.read())} this warehouse") from error
-
-
-def _held(said: str) -> str:
-    """Return the holder of the lock; a note of a process that is dead by now is ignored."""
-    found = re.fullmatch(r"process (\d+) on (.+)\n", said)
-    if found is None or (found[2] == socket.gethostname() and not _is_alive(int(found[1]))):
-        return "another run, or a check, is at work on"
-    return f"{said.strip()} is writing to"
+        holder = re.fullmatch(r"(process (\d+) on (.+))\n", file.read())
+        held = "another run, or a check, is at work on"
+        if holder and (holder[3] != socket.gethostname() or _is_alive(int(holder[2]))):
+            held = f"{holder[1]} is writing to"
+        raise WarehouseBusyError(f"{warehouse}: {held} this warehouse") from error
 
 
 def _is_alive(process: int) -> bool:

@@ -88,7 +88,18 @@ def delta_table(path: str, name: str, partition_by: Sequence[str], version: int 
     except (DeltaError, OSError) as error:
         why = _log_damage(path, version) or first_line(error)
         raise BrokenLogError(f"{name}: the log of {path} cannot be read: {why}") from error
-    _require_plain(delta, name, tuple(partition_by))
+    known = delta.metadata()
+    features = set(delta.protocol().reader_features or ()) - _PLAIN
+    if known.configuration.get("delta.columnMapping.mode", "none") != "none":
+        features.add("columnMapping")
+    if features:
+        raise TableFeatureError(
+            f"{name}: somebody enabled {', '.join(sorted(features))} on the table, with which its rows are not those of its "
+            f"files: {delta.table_uri} is not read"
+        )
+    if tuple(known.partition_columns) != tuple(partition_by):
+        cut, was = (", ".join(names) or "nothing" for names in (known.partition_columns, partition_by))
+        raise TableFeatureError(f"{name}: somebody partitioned the table by {cut}; it was partitioned by {was}")
     return delta
 
 
@@ -125,21 +136,6 @@ def _log_damage(path: str, version: int | None) -> str | None:
         except (OSError, ValueError):
             return f"{file} is damaged"
     return None
-
-
-def _require_plain(delta: DeltaTable, name: str, partition_by: tuple[str, ...]) -> None:
-    known = delta.metadata()
-    features = set(delta.protocol().reader_features or ()) - _PLAIN
-    if known.configuration.get("delta.columnMapping.mode", "none") != "none":
-        features.add("columnMapping")
-    if features:
-        raise TableFeatureError(
-            f"{name}: somebody enabled {', '.join(sorted(features))} on the table, with which its rows are not those of its "
-            f"files: {delta.table_uri} is not read"
-        )
-    if tuple(known.partition_columns) != partition_by:
-        cut, was = (", ".join(names) or "nothing" for names in (known.partition_columns, partition_by))
-        raise TableFeatureError(f"{name}: somebody partitioned the table by {cut}; it was partitioned by {was}")
 
 
 def require_layout(warehouse: str, layout: int | None) -> None:

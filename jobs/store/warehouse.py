@@ -495,20 +495,20 @@ class Warehouse:
                 new[table.name, path] = Entry(table.name, path, sha256_at(self.path, table, path))
             for file in self.files(table):
                 key = (table.name, file.path)
-                now[key] = was.get(key) or self._entry(table, file)
+                entry = was.get(key)
+                if entry is None:
+                    pieces = self._pieces.get(key, ())
+                    if is_rooted(table) and not pieces:  # another process, or somebody else, wrote it
+                        pieces = pieces_of(self.path, table, file)
+                    sha256 = sha256_in(file.path) or sha256_at(self.path, table, file.path)
+                    entry = Entry(table.name, file.path, sha256, pieces)
+                now[key] = entry
         new |= {key: now[key] for key in now.keys() - before.keys()}
         return {
             "files_root": root_of_files(now),
             "files": [new[key].row() for key in sorted(new)],
             "gone": [{"table": table, "path": path} for table, path in sorted(before.keys() - now)],
         }
-
-    def _entry(self, table: Table, file: DataFile) -> Entry:
-        """Return a file's entry in the chain. A file that another process or somebody else wrote is read for it."""
-        pieces = self._pieces.get((table.name, file.path), ())
-        if is_rooted(table) and not pieces:
-            pieces = pieces_of(self.path, table, file)
-        return Entry(table.name, file.path, sha256_in(file.path) or sha256_at(self.path, table, file.path), pieces)
 
     def slices_in_force(
         self, days: Collection[dt.date | None] | None = None, known_at: Run | None = None, table: str | None = None
