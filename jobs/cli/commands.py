@@ -55,7 +55,7 @@ from jobs.store import delta_log
 from jobs.store.check import check, require_whole
 from jobs.store.coverage import require_within, summary
 from jobs.store.ledger import ReadFile, days_of
-from jobs.store.maintain import Maintained, maintain
+from jobs.store.maintain import maintain
 from jobs.store.places import locked, read_locked
 from jobs.store.published import LAST_RUN, Noted
 from jobs.store.warehouse import Warehouse
@@ -74,33 +74,6 @@ _DEMO_QUESTIONS = (
 def show_run(summary: Summary, console: Console) -> None:
     """Show a run: what it read, what the tables hold, its findings, and whether the answers agree."""
     console.show("run.txt", read=summary, docs=Path(summary.data_docs).parent / "index.html")
-
-
-def show_questions(warehouse: Warehouse, console: Console) -> None:
-    """Show three saved queries over the demo's capture: the question, the command that asks it, and the answer."""
-    answers = Answers(warehouse.path)
-    for number, (name, *given) in enumerate(_DEMO_QUESTIONS, start=1):
-        query = query_named(name)
-        ((sql, values),) = questions_of(query, texts_of(query, given))
-        params = (word for text in given for word in ("--param", text))
-        console.line()
-        console.line(f"Question {number}. {query.question}")
-        console.line(f"    {shlex.join(['ask', 'query', name, *params, '--warehouse', warehouse.path])}")
-        write_rows(console.out, "table", *answers.ask(sql, **values), limit=20)
-
-
-def show_maintained(done: Maintained, console: Console, *, dry_run: bool) -> None:
-    """Show what maintenance did, or would do, to each table that it touched, and to all together."""
-    rows = []
-    for name, (days, files, files_after, size, size_after) in [*done.by_table.items(), ("all tables", done.total)]:
-        if days or files != files_after or size != size_after or name == "all tables":
-            rows.append((name, days, files, files_after, f"{size:,}", f"{size_after:,}"))
-    write_table(console.out, ("table", "compacted", "files", "files after", "bytes", "bytes after"), rows)
-    console.line(f"Readable     {done.readable} of {done.runs} published runs")
-    if done.staging:
-        console.line(f"Left over    {', '.join(done.staging)} in _staging, of runs that crashed")
-    if dry_run:
-        console.line("Nothing was changed (--dry-run).")
 
 
 def show_attested(made: Mapping[str, Any], console: Console) -> None:
@@ -244,7 +217,15 @@ def _demo(command: Command) -> int:
                     path.unlink()
     command.arguments.input = [str(DEMO_CAPTURE)]
     code = _nightly(command)
-    show_questions(command.warehouse, command.console)
+    answers, console = Answers(command.warehouse.path), command.console
+    for number, (name, *given) in enumerate(_DEMO_QUESTIONS, start=1):
+        query = query_named(name)
+        ((sql, values),) = questions_of(query, texts_of(query, given))
+        params = (word for text in given for word in ("--param", text))
+        console.line()
+        console.line(f"Question {number}. {query.question}")
+        console.line(f"    {shlex.join(['ask', 'query', name, *params, '--warehouse', command.warehouse.path])}")
+        write_rows(console.out, "table", *answers.ask(sql, **values), limit=20)
     return code
 
 
@@ -336,11 +317,20 @@ def _refused(command: Command) -> int:
 
 
 def _maintain(command: Command) -> int:
-    given = command.arguments
+    given, console = command.arguments, command.console
     _require_there(command.warehouse)
     with locked(command.warehouse.path), waiting() as share:
         done = maintain(command.warehouse, given.retain_days, share, dry_run=given.dry_run)
-    show_maintained(done, command.console, dry_run=given.dry_run)
+    rows = []
+    for name, (days, files, files_after, size, size_after) in [*done.by_table.items(), ("all tables", done.total)]:
+        if days or files != files_after or size != size_after or name == "all tables":
+            rows.append((name, days, files, files_after, f"{size:,}", f"{size_after:,}"))
+    write_table(console.out, ("table", "compacted", "files", "files after", "bytes", "bytes after"), rows)
+    console.line(f"Readable     {done.readable} of {done.runs} published runs")
+    if done.staging:
+        console.line(f"Left over    {', '.join(done.staging)} in _staging, of runs that crashed")
+    if given.dry_run:
+        console.line("Nothing was changed (--dry-run).")
     return EXIT_OK
 
 
@@ -348,7 +338,7 @@ def _maintain(command: Command) -> int:
 
 
 def _sql(command: Command) -> int:
-    from jobs.cli.sql import Views, register_views, run_in_force, shell, show_sql, statements_of  # noqa: PLC0415  Spark may not be installed  # noqa: PLC0415  as above
+    from jobs.cli.sql import Views, register_views, run_in_force, shell, show_sql, statements_of  # noqa: PLC0415  Spark may not be installed
 
     given = command.arguments
     if given.query is None and sys.stdin.isatty():

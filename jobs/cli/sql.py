@@ -74,7 +74,10 @@ class Views:
         is_verified |= str(spark.conf.get(VERIFIED, "false")).lower() == "true"
         self._holder = Holder(warehouse, self._run) if is_verified else None
         self._stored, self._statements = stored_tables(), statements()
-        self._of_ledger = {"known_run": self._known_run, "coverage_spans": self._coverage_spans}
+        self._of_ledger = {
+            "known_run": lambda: f"SELECT {_literal(self._run.finished_time)} AS finished_time",
+            "coverage_spans": self._coverage_spans,
+        }
         self.made: set[str] = set()
 
     def register(self, text: str | None = None) -> None:
@@ -87,30 +90,30 @@ class Views:
         words = asked.words_of(text or "")
         wanted = known if text is None or words & _ASKS_FOR_NAMES else asked.needed(text, known, made_by)
         for name in asked.needed(" ".join(wanted), known, made_by):
-            if name not in self.made:
-                self._make(name)
-                self.made.add(name)
+            if name in self.made:
+                continue
+            if name in self._of_ledger:
+                self._sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {self._of_ledger[name]()}")
+            elif name in self._statements:
+                self._sql(self._statements[name].sql)
+            else:
+                self._make_stored(name, self._stored[name])
+            self.made.add(name)
 
     @cached_property
     def coverage(self) -> list[Covered]:
         """Return what is recorded of each name server, as the run knew it."""
         return self._warehouse.coverage(self._run)
 
-    def _make(self, name: str) -> None:
-        if name in self._of_ledger:
-            self._sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS {self._of_ledger[name]()}")
-        elif name in self._statements:
-            self._sql(self._statements[name].sql)
-        else:
-            self._make_stored(name, self._stored[name])
-
     def _sql(self, statement: str) -> None:
         self.spark.sql(statement.replace(" TEMPORARY ", " ", 1) if self._is_permanent else statement)
 
     def _make_stored(self, name: str, table: Table) -> None:
         """Create the view of a table's rows in the version that the run pinned; the ledger's is the newest."""
-        version = self._version_of(table)
-        if version is None:
+        version = self._run.versions.get(table.name, -1)
+        if table is gold.RUNS:
+            version = head_of(self._warehouse.path, table)
+        if version < 0:
             columns = (f"CAST(NULL AS {of.dataType.simpleString()}) AS {of.name}" for of in table.spark_schema)
             self._sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} AS SELECT {', '.join(columns)} WHERE FALSE")
             return
@@ -122,27 +125,14 @@ class Views:
             self._holder.hold(table.name)
         fields = opened.delta.schema().fields
         heads = (f"`{of.name}` COMMENT {comment_of(str(of.metadata.get('comment', '')))}" for of in fields)
-        path = self._path_of(table).replace("`", "``")
+        # Hadoop's scheme for S3.
+        path = table_path(self._warehouse.path, table).replace("s3://", "s3a://", 1).replace("`", "``")
         rows = f"SELECT * FROM delta.`{path}@v{version}`"  # noqa: S608  quoted
         self._sql(f"CREATE OR REPLACE TEMPORARY VIEW {name} ({', '.join(heads)}) AS {rows}")
-
-    def _path_of(self, table: Table) -> str:
-        # Hadoop's scheme for S3.
-        return table_path(self._warehouse.path, table).replace("s3://", "s3a://", 1)
-
-    def _version_of(self, table: Table) -> int | None:
-        """Return the version of a table that is read, of the ledger the newest; None: there is none."""
-        if table is not gold.RUNS:
-            return self._run.versions.get(table.name)
-        head = head_of(self._warehouse.path, table)
-        return head if head >= 0 else None
 
     def require_readable(self, said: str) -> None:
         """Raise TamperedError if a file of a registered table caused this error message of Spark's."""
         require_readable(self._warehouse.path, self._opened, said)
-
-    def _known_run(self) -> str:
-        return f"SELECT {_literal(self._run.finished_time)} AS finished_time"
 
     def _coverage_spans(self) -> str:
         rows = (f"({', '.join(_literal(row[of]) for of in COVERAGE_SPANS)})" for row in span_rows(self.coverage))

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -23,10 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from jobs.errors import TamperedError
-from jobs.night.judging import Files, files_of, put_aside
+from jobs.night.judging import Files, files_of
 from jobs.passes import Passes
 from jobs.store.files import ASKED_FILES, DataFile, groups_of, reading, require_intact
-from jobs.store.places import local_path
+from jobs.store.places import filesystem_of, local_path, unnamed
 from jobs.store.warehouse import Warehouse
 from namesrv_day.arrow import Digest, Rows, Slice, apart, slices_of
 from namesrv_day.context import alive
@@ -187,11 +187,24 @@ def condensed(
     """Read the rows recorded on `days` once. `starts`: published earlier days, whose live brokers provide leases."""
     files = {table.name: warehouse.files(table, days) for table in bronze.TABLES if table.partition_by}
     warehouse.hold([bronze.REGISTRATIONS], {day - _ONE_DAY for day in days} - {*days})
-    leases = {day: _lease_files(warehouse, day, starts) for day in days}
+    leases = dict[dt.date, Files]()
+    for day in days:
+        # Leases on a day are those of brokers that registered then or the day before, or were live.
+        registered = files_of(warehouse, [bronze.REGISTRATIONS], [day - _ONE_DAY, day])
+        last = [max(before)] if (before := [start for start in starts if start < day]) else []
+        leases[day] = registered.having(files_of(warehouse, [gold.BROKER_LIVE_HISTORY], last).named)
     count = passes.width * _ROUNDS
+    most = max(_WORTH_A_QUERY, sum(file.size for of in files.values() for file in of) // count)
+    pieces = [  # small files of a day, as hourly runs leave them, are put together
+        Piece(name, of, tuple(some))
+        for name, listed in files.items()
+        for of, of_day in groupby(listed, lambda file: file.day)
+        if of is not None
+        for some in groups_of(of_day, most, ASKED_FILES)
+    ]
     work = [
         CondenseWork(warehouse.path, tuple(some), leases, warehouse.staging)
-        for some in _shared_out(_pieces(files, count), count, lambda piece: sum(file.size for file in piece.files))
+        for some in _shared_out(pieces, count, lambda piece: sum(file.size for file in piece.files))
     ]
     total = Condensed()
     for found in passes.each(condense_files, work):
@@ -204,52 +217,36 @@ def condensed(
     return total
 
 
-def _pieces(files: Mapping[str, Sequence[DataFile]], count: int) -> Iterator[Piece]:
-    """Yield files of tables in pieces for so many tasks; small files of a day, as hourly runs leave them, are put together."""
-    most = max(_WORTH_A_QUERY, sum(file.size for of in files.values() for file in of) // count)
-    for name, listed in files.items():
-        for day, of_day in groupby(listed, lambda file: file.day):
-            assert day is not None
-            for some in groups_of(of_day, most, ASKED_FILES):
-                yield Piece(name, day, tuple(some))
-
-
 def condense_files(work: CondenseWork) -> Condensed:
     """Read some files: the task of the pass."""
-    found, leases = Condensed(), cache(partial(_leases, work))
+
+    @cache
+    def leases(day: dt.date) -> pa.Table:
+        files, is_open = work.leases[day], alive(gold.BROKER_LIVE_HISTORY, day - _ONE_DAY, still=True)
+        live = files.rows(gold.BROKER_LIVE_HISTORY, _LEASES, is_open)
+        return leases_from(live, files.rows(bronze.REGISTRATIONS, _LEASES))
+
+    total = Condensed()
     for piece in work.pieces:
-        found.add(_condensed(work, piece, leases))
-    return found
-
-
-def _condensed(work: CondenseWork, piece: Piece, leases: Callable[[dt.date], pa.Table]) -> Condensed:
-    found, day = Condensed(), piece.day
-    with reading(work.root, piece.table, piece.files) as rows:
-        found.digests = slices_of(piece.name, rows)
-        if piece.table in bronze.RECORDED_TABLES:
-            found.measurements = measure({piece.name: rows}, which=lambda rule: rule.kind == "row")
-        if piece.table in BEATS:
-            hours = hours_from(rows, piece.name, leases(day))
-            paths = (put_aside(work.staging, "hours", hours),)
-            found.stashed = {(day, name): paths for name in pc.unique(hours["namesrv_id"]).to_pylist()}
-    try:
-        require_intact(work.root, piece.table, piece.files)
-    except TamperedError as error:
-        found.damaged.append(error.said)
-    return found
-
-
-def _lease_files(warehouse: Warehouse, day: dt.date, starts: Iterable[dt.date]) -> Files:
-    """Return the files with the leases of addresses on `day`: of brokers that registered then or the day before, or were live."""
-    registered = files_of(warehouse, [bronze.REGISTRATIONS], [day - _ONE_DAY, day])
-    last = [max(before)] if (before := [start for start in starts if start < day]) else []
-    return registered.having(files_of(warehouse, [gold.BROKER_LIVE_HISTORY], last).named)
-
-
-def _leases(work: CondenseWork, day: dt.date) -> pa.Table:
-    files, is_open = work.leases[day], alive(gold.BROKER_LIVE_HISTORY, day - _ONE_DAY, still=True)
-    live = files.rows(gold.BROKER_LIVE_HISTORY, _LEASES, is_open)
-    return leases_from(live, files.rows(bronze.REGISTRATIONS, _LEASES))
+        found, day = Condensed(), piece.day
+        with reading(work.root, piece.table, piece.files) as rows:
+            found.digests = slices_of(piece.name, rows)
+            if piece.table in bronze.RECORDED_TABLES:
+                found.measurements = measure({piece.name: rows}, which=lambda rule: rule.kind == "row")
+            if piece.table in BEATS:
+                hours = hours_from(rows, piece.name, leases(day))
+                system, place = filesystem_of(work.staging)
+                system.create_dir(place)
+                path, stream = unnamed(work.staging, "hours")
+                with stream, pa.ipc.new_file(stream, hours.schema) as writer:
+                    writer.write_table(hours)
+                found.stashed = {(day, name): (path,) for name in pc.unique(hours["namesrv_id"]).to_pylist()}
+        try:
+            require_intact(work.root, piece.table, piece.files)
+        except TamperedError as error:
+            found.damaged.append(error.said)
+        total.add(found)
+    return total
 
 
 def _shared_out(pieces: Iterable[T], count: int, weight: Callable[[T], int]) -> list[list[T]]:

@@ -100,14 +100,11 @@ def validated(by_table: Mapping[str, Sequence[Measurement]]) -> Iterator[tuple[s
         context.data_sources.add_pandas("gate").add_dataframe_asset("counts").add_batch_definition_whole_dataframe(_ROW)
     )
     for table, measurements in by_table.items():
+        expectations = []
+        for m in measurements:
+            judged = f"not judged, needs {', '.join(m.missing)}" if m.missing else f"{m.rows:,} judged"
+            says, severity = f"{m.says} ({m.severity}; {judged})", "info" if m.missing else m.severity
+            expectations.append(ExpectNoBrokenRow(column=m.rule, description=says, severity=severity))
+        suite = gx.ExpectationSuite(name=table, expectations=expectations)
         row = pd.DataFrame({m.rule: [m.broken] for m in measurements}, dtype="Int64")
-        yield table, counts.get_batch(batch_parameters={"dataframe": row}).validate(_suite(table, measurements))
-
-
-def _suite(table: str, measurements: Sequence[Measurement]) -> Any:
-    expectations = []
-    for m in measurements:
-        judged = f"not judged, needs {', '.join(m.missing)}" if m.missing else f"{m.rows:,} judged"
-        says, severity = f"{m.says} ({m.severity}; {judged})", "info" if m.missing else m.severity
-        expectations.append(ExpectNoBrokenRow(column=m.rule, description=says, severity=severity))
-    return gx.ExpectationSuite(name=table, expectations=expectations)
+        yield table, counts.get_batch(batch_parameters={"dataframe": row}).validate(suite)

@@ -124,27 +124,22 @@ def judge(measurements: Iterable[Measurement], docs_dir: Path) -> Verdict:
     from jobs.night.expectations import validated  # noqa: PLC0415  a slow import that only a judgement needs
 
     by_table: dict[str, list[Measurement]] = {}
-    for measurement in measurements:
-        by_table.setdefault(measurement.table, []).append(measurement)
-        _log_if_broken(measurement)
+    for m in measurements:
+        by_table.setdefault(m.table, []).append(m)
+        if m.missing:
+            _log.warning("rule=%s.%s skipped missing=%s", m.table, m.rule, ",".join(m.missing))
+        elif m.broken:
+            level = logging.ERROR if m.severity == "critical" else logging.WARNING
+            # JSON has no line breaks and no control characters: one line, whatever strangers sent.
+            _log.log(
+                level,
+                "rule=%s.%s severity=%s broken=%d rows=%d sample=%s",
+                *(m.table, m.rule, m.severity, m.broken, m.rows, " ".join(m.sample)),
+            )
     found = {table: result.to_json_dict() for table, result in validated(by_table)}
     named = _broken(found)
     _write_docs(docs_dir, found)
     return Verdict(named["critical"], named["warning"], named["info"], docs_dir / "index.html")
-
-
-def _log_if_broken(measurement: Measurement) -> None:
-    m = measurement
-    if m.missing:
-        _log.warning("rule=%s.%s skipped missing=%s", m.table, m.rule, ",".join(m.missing))
-    elif m.broken:
-        level = logging.ERROR if m.severity == "critical" else logging.WARNING
-        # JSON has no line breaks and no control characters: one line, whatever strangers sent.
-        _log.log(
-            level,
-            "rule=%s.%s severity=%s broken=%d rows=%d sample=%s",
-            *(m.table, m.rule, m.severity, m.broken, m.rows, " ".join(m.sample)),
-        )
 
 
 def _broken(results: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:

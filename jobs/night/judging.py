@@ -24,15 +24,13 @@ from jobs.errors import TamperedError
 from jobs.passes import tell
 from jobs.store.files import LONG_TEXTS, DataFile, read_files, reading, write_file
 from jobs.store.intervals import Written, write_intervals
-from jobs.store.places import filesystem_of, table_path, unnamed
+from jobs.store.places import filesystem_of, table_path
 from jobs.store.warehouse import DATA_TABLES, Warehouse
-from namesrv_core.machine.profile import Namesrv
 from namesrv_day.arrow import Digest, Slice, ask, conformed, connection, derived_of, empty, slices_of
 from namesrv_day.context import (
     DURING,
     LOOKED_BACK_AT,
     Background,
-    Extent,
     SettleInput,
     alive,
     as_of,
@@ -60,16 +58,6 @@ from schemas.rules import TABLES
 from schemas.table import Table, words
 from schemas.tables.event_outcomes import SYNTHETIC_OPERATIONS
 from schemas.times import day_start
-
-
-def put_aside(folder: str, name: str, rows: pa.Table) -> str:
-    """Write rows into a new file below `folder`, with a name that no other attempt uses; return its path."""
-    system, place = filesystem_of(folder)
-    system.create_dir(place)
-    path, stream = unnamed(folder, name)
-    with stream, pa.ipc.new_file(stream, rows.schema) as writer:
-        writer.write_table(rows)
-    return path
 
 
 def taken_from(
@@ -366,7 +354,12 @@ def replay_namesrvs(work: Sequence[NamesrvWork]) -> JudgedTogether:
     }
     for table in (table for table in gold.REPORT_TABLES if table.is_by_day):
         digests |= slices_of(table.name, slices[table.name])
-    return JudgedTogether(judged, digests, _measured(work, slices))
+    day = work[0].day
+    # Rules about intervals cover those that existed on the day.
+    intervals = {table.name: conformed(slices[table.name], on_a_day(table), day=day) for table in gold.INTERVAL_TABLES}
+    frames = {**slices, **intervals, **_recorded(Files.together([one.today for one in work]), day, slices)}
+    measured = measure(frames, slices, [day], which=lambda rule: rule.scope != "table")
+    return JudgedTogether(judged, digests, measured)
 
 
 def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, dict[str, pa.Table]]:
@@ -379,8 +372,32 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
     slices, settled, events = _replayed(work, frames, capacities, tell)
     files = work.write({table: slices[table.name] for table in (*SETTLED, *REPLAYED)})
     namesrv = settled.context.namesrv
-    slices |= _flags(work, namesrv, {**slices, **life, "hours": hours}, answers, extent)
-    slices |= _verdicts(work, namesrv, frames, slices, capacities)
+    recorded_rows = Recorded(
+        work.raw_beats, work.beats_during, work.topic_configs, work.arrivals, partial(asked_from, answers), work.refused
+    )
+    before = {
+        **work.open_rows([gold.FINDINGS, gold.ORPHANED_TOPICS]),
+        gold.EXPIRED_BROKERS.name: work.earlier.rows(gold.EXPIRED_BROKERS),
+        **work.closed_before(),
+    }
+    today = {**slices, **life, "hours": hours, "suspected": work.suspected}
+    seen_until = None if extent is None else extent.last
+    slices |= flag(
+        FlagInput(work.namesrv_id, namesrv, work.day, today, recorded_rows, before, work.thresholds, seen_until)
+    )
+    slices |= verdicts(
+        VerifyInput(
+            work.namesrv_id,
+            work.day,
+            namesrv,
+            frames,
+            work.raw_beats,
+            slices,
+            work.unread,
+            capacities,
+            is_told_elsewhere=bool(work.suspected.num_rows),
+        )
+    )
     recorded = recorded_day(work.namesrv_id, work.day, {**slices, **life}, extent)
     # Intervals that closed on the day, and open ones unless a file already has them unchanged.
     intervals = {
@@ -460,49 +477,6 @@ def _compared(work: NamesrvWork, slices: Frames, answers: pa.Table, recorded: Se
     goes_on_from = day_start(work.day) if goes_on else None
     spans = [] if is_log else served(recorded, next(iter(unsettled(slices)), None), goes_on_from)
     return compared(slices, told, spans, refused_from(answers), about)
-
-
-def _flags(
-    work: NamesrvWork, namesrv: Namesrv, slices: Frames, answers: pa.Table, extent: Extent | None
-) -> dict[str, pa.Table]:
-    """Return the tables of `flag`. `slices`: those of the replay, with the day's namesrv_events and `hours`."""
-    before = {
-        **work.open_rows([gold.FINDINGS, gold.ORPHANED_TOPICS]),
-        gold.EXPIRED_BROKERS.name: work.earlier.rows(gold.EXPIRED_BROKERS),
-        **work.closed_before(),
-    }
-    recorded = Recorded(
-        work.raw_beats, work.beats_during, work.topic_configs, work.arrivals, partial(asked_from, answers), work.refused
-    )
-    seen_until, today = None if extent is None else extent.last, {**slices, "suspected": work.suspected}
-    return flag(FlagInput(work.namesrv_id, namesrv, work.day, today, recorded, before, work.thresholds, seen_until))
-
-
-def _verdicts(
-    work: NamesrvWork, namesrv: Namesrv, frames: Frames, slices: Frames, capacities: pa.Table
-) -> dict[str, pa.Table]:
-    return verdicts(
-        VerifyInput(
-            work.namesrv_id,
-            work.day,
-            namesrv,
-            frames,
-            work.raw_beats,
-            slices,
-            work.unread,
-            capacities,
-            is_told_elsewhere=bool(work.suspected.num_rows),
-        )
-    )
-
-
-def _measured(work: Sequence[NamesrvWork], slices: Frames) -> list[Measurement]:
-    """Return the counted rules of the day's slices. `work`: the day of some name servers; `slices`: all their slices."""
-    day = work[0].day
-    # Rules about intervals cover those that existed on the day.
-    intervals = {table.name: conformed(slices[table.name], on_a_day(table), day=day) for table in gold.INTERVAL_TABLES}
-    frames = {**slices, **intervals, **_recorded(Files.together([one.today for one in work]), day, slices)}
-    return measure(frames, slices, [day], which=lambda rule: rule.scope != "table")
 
 
 def _recorded(today: Files, day: dt.date, slices: Frames) -> dict[str, pa.Table]:

@@ -381,7 +381,11 @@ class Night:
         warehouse = self._warehouse
         self.condense([day])
         work = self._work(day)
-        groups = self._grouped(work)
+        # A name server's weight: its recorded rows, and the rows that it begins with.
+        heard = self._heard(day)
+        begin = (sum(file.rows for files in one.before.named.values() for file in files) for one in work)
+        weighed = ((one, heard[one.namesrv_id] + rows) for one, rows in zip(work, begin, strict=True))
+        groups = grouped(weighed, self._passes.width)
         together = (for_files(self._passes) if len(groups) > 1 else self._passes).each(replay_namesrvs, groups)
         judged = [of for group in together for of in group.each]
         self._replace(day, SETTLED, judged)
@@ -406,21 +410,13 @@ class Night:
         for table in tables:
             self._warehouse.replace(table, [day], [file for of in done for file in of.files[table.name]])
 
-    def _grouped(self, work: Sequence[NamesrvWork]) -> list[tuple[NamesrvWork, ...]]:
-        """Return the days of name servers in groups, a task for each, by their recorded rows and the rows that they begin with."""
-        if not work:
-            return []
-        heard = self._heard(work[0].day)
-        begin = (sum(file.rows for files in one.before.named.values() for file in files) for one in work)
-        return grouped(
-            ((one, heard[one.namesrv_id] + rows) for one, rows in zip(work, begin, strict=True)), self._passes.width
-        )
-
     def _work(self, day: dt.date) -> list[NamesrvWork]:
         """Return the work of a day: each name server with rows on the day, or with state that is carried through it."""
         warehouse = self._warehouse
         recorded = days_of(warehouse.recorded())
-        start = self.start_of(day)
+        # Every name server's state is carried through each replayed day.
+        replayed = (file.day for file in warehouse.files(gold.NAMESRV_SETTINGS) if file.day is not None)
+        start = before(day, replayed)
         starts = [] if start is None else [start]
         heard = self._heard(day)
         later_days = [d for d in recorded if d > day]
@@ -433,7 +429,7 @@ class Night:
         # Quarantine files have the last day of the run that read them.
         read = {file.day for file in warehouse.files(bronze.QUARANTINE) if file.day is not None and file.day >= day}
         today = today.having(self._held([bronze.QUARANTINE], sorted(read)).named)
-        before = self._held(_CARRIED, starts)
+        carried = self._held(_CARRIED, starts)
         # Beginnings of name servers.
         earlier = self._held([bronze.NAMESRV_EVENTS], [d for d in recorded if d <= day])
         begun = set(earlier.rows(bronze.NAMESRV_EVENTS, ["namesrv_id"], _IS_BEGINNING)["namesrv_id"].to_pylist())
@@ -455,7 +451,7 @@ class Night:
                     warehouse.run_id,
                     today.of(name),
                     start,
-                    before.of(name),
+                    carried.of(name),
                     earlier.of(name),
                     opened.of(name),
                     self.read.stashed.get((day, name), ()),
@@ -487,10 +483,6 @@ class Night:
         """Return the slices of all days: as this run has read them, or else as the ledger has them."""
         in_force = self._warehouse.slices_in_force()
         return {*self.read.digests, *(cut for cut in in_force if cut.day not in self._condensed)}
-
-    def start_of(self, day: dt.date) -> dt.date | None:
-        """Return the last day before `day` that was replayed; every name server's state is carried through each such day."""
-        return before(day, (file.day for file in self._warehouse.files(gold.NAMESRV_SETTINGS) if file.day is not None))
 
     def _scan_life(self, day: dt.date, start: dt.date | None) -> pa.Table:
         """Return the outcomes that tell whether periodic scans still run when `day` begins.

@@ -14,7 +14,7 @@ import os
 import signal
 import struct
 import time
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -143,7 +143,10 @@ class Target:
                     await self._round(begin + polling.every_s)
                     failures, wait_s = 0, polling.every_s
                 except NoAnswerError as error:
-                    self._fail(str(error))
+                    self._hang_up()
+                    if self.failed is None:
+                        self.failed, self._failed_ns = str(error), self._last_answer_ns
+                        say(f"{self.name}: {error}; asked again, after one minute at most")
                     wait_s = min(polling.last_wait_s, polling.first_wait_s * 2 ** min(failures, 16))
                     failures += 1
                     begin = time.monotonic()
@@ -196,7 +199,13 @@ class Target:
         answered = await self._connection.ask(question)
         frame = answered.frame
         if question == _CONFIGURATION:
-            self._write_configuration(answered, self._connection)
+            # How routes are told hangs on it, so it is written when it is new.
+            said = shown_text(frame.body.decode("utf-8", "replace"))
+            if frame.code == ResponseCode.SUCCESS and said != self._configured and self._segment is not None:
+                self._configured = said
+                evidence = "answer to a question about the configuration"
+                fact = self._fact(self._connection, answered.at_ns, "configured", evidence, properties=said)
+                self._segment.write(line_of(fact))
             return None
         if frame.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED or frame.version < 0:
             raise NoAnswerError(f"it does not know request {question.code}: no name server")
@@ -213,44 +222,28 @@ class Target:
 
     def _write(self, question: Question, answered: Answered, connection: Connection) -> None:
         """Write an answer, behind what it tells of the name server; a gap begins a file, so that times only go forwards."""
-        if self._ends_gap(answered):
+        # It did not answer for so long before this that nothing counts as recorded then.
+        ends_gap = self._failed_ns > 0 and answered.asked_ns - self._failed_ns >= RECORDING_GAP_NS
+        if ends_gap:
             self._finish()
         if self._segment is None:
             self._segment = Segment(self._polling.folder, self.name)
             self._segment_until = time.monotonic() + self._polling.rotate_s
-        told = connection.namesrv_id, answered.frame.version
-        if self._told != told:
-            for row in self._facts(answered, connection):
-                self._segment.write(line_of(row))
-            self._told, self._configured = told, ""
-        self._succeed(answered.frame.version)
+        version = answered.frame.version
+        if self._told != (connection.namesrv_id, version):
+            facts = []
+            if ends_gap:
+                evidence, until = f"not polled: {self.failed}", gap_until(self._failed_ns, answered.asked_ns)
+                facts.append(self._fact(connection, self._failed_ns, "recording_gap", evidence, properties=until))
+            facts.append(self._fact(connection, answered.asked_ns, "observed_from", "polls"))
+            evidence = f"version {version} in the header of an answer: {version_name(version)}"
+            facts.append(self._fact(connection, answered.asked_ns, "identified", evidence, version=version))
+            for fact in facts:
+                self._segment.write(line_of(fact))
+            self._told, self._configured = (connection.namesrv_id, version), ""
+        self._succeed(version)
         self._last_answer_ns = answered.at_ns
         self._segment.write(line_of(self._observation(question, answered, connection)))
-
-    def _write_configuration(self, answered: Answered, connection: Connection) -> None:
-        """Write how it says that it is configured, when that is new: how routes are told hangs on it."""
-        said = shown_text(answered.frame.body.decode("utf-8", "replace"))
-        if answered.frame.code == ResponseCode.SUCCESS and said != self._configured and self._segment is not None:
-            self._configured = said
-            evidence = "answer to a question about the configuration"
-            fact = self._fact(connection, answered.at_ns, "configured", evidence, properties=said)
-            self._segment.write(line_of(fact))
-
-    def _ends_gap(self, answered: Answered) -> bool:
-        """Return whether it did not answer for so long before this that nothing counts as recorded then."""
-        return self._failed_ns > 0 and answered.asked_ns - self._failed_ns >= RECORDING_GAP_NS
-
-    def _facts(self, answered: Answered, connection: Connection) -> Iterator[FrameRow]:
-        """Yield what a file says first of a name server, and when its version is another one; a gap in front of all else."""
-        if self._ends_gap(answered):
-            until = gap_until(self._failed_ns, answered.asked_ns)
-            yield self._fact(
-                connection, self._failed_ns, "recording_gap", f"not polled: {self.failed}", properties=until
-            )
-        version = answered.frame.version
-        yield self._fact(connection, answered.asked_ns, "observed_from", "polls")
-        said = f"version {version} in the header of an answer: {version_name(version)}"
-        yield self._fact(connection, answered.asked_ns, "identified", said, version=version)
 
     def _fact(self, of: Connection, at_ns: int, kind: str, evidence: str, **more: Any) -> FrameRow:
         return fact_row(of.namesrv_id, self._position(at_ns), Place(*_PLACE, at_ns), kind, evidence, **more)
@@ -287,13 +280,6 @@ class Target:
             segment.finish()
 
     # -- what is said --------------------------------------------------------------------------------------------------
-
-    def _fail(self, why: str) -> None:
-        """Note that it does not answer."""
-        self._hang_up()
-        if self.failed is None:
-            self.failed, self._failed_ns = why, self._last_answer_ns
-            say(f"{self.name}: {why}; asked again, after one minute at most")
 
     def _succeed(self, version: int) -> None:
         if self.failed is not None:

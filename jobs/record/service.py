@@ -165,7 +165,9 @@ class Service:
         answered: tuple[Answer, bytes | None] | None
         try:
             if not self._is_known(frame.code):
-                answered = self._unknown(frame.code)
+                said = f" request type {frame.code} not supported"
+                refusal = Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, None, said)
+                answered = (refusal, None) if self.namesrv.profile.has_topic_registration else None
             elif frame.code in EVENT_TABLES:
                 answered = self._event(known, opaque, channel), None
             else:
@@ -186,11 +188,6 @@ class Service:
             return profile.has_add_write_perm
         is_known = code in EVENT_TABLES or code in QUESTIONS or code == RequestCode.GET_NAMESRV_CONFIG
         return is_known and (profile.has_topic_registration or code not in _SINCE_5X)
-
-    def _unknown(self, code: int) -> tuple[Answer, None] | None:
-        if not self.namesrv.profile.has_topic_registration:
-            return None
-        return Answer(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, None, f" request type {code} not supported"), None
 
     def _event(self, known: KnownFrame, opaque: int, channel: Channel) -> Answer:
         """Return the answer to a request that may change something, which is done and written."""

@@ -495,14 +495,14 @@ class Warehouse:
                 new[table.name, path] = Entry(table.name, path, sha256_at(self.path, table, path))
             for file in self.files(table):
                 key = (table.name, file.path)
-                entry = was.get(key)
-                if entry is None:
-                    pieces = self._pieces.get(key, ())
-                    if is_rooted(table) and not pieces:  # another process, or somebody else, wrote it
-                        pieces = pieces_of(self.path, table, file)
-                    sha256 = sha256_in(file.path) or sha256_at(self.path, table, file.path)
-                    entry = Entry(table.name, file.path, sha256, pieces)
-                now[key] = entry
+                if key in was:
+                    now[key] = was[key]
+                    continue
+                pieces = self._pieces.get(key, ())
+                if is_rooted(table) and not pieces:  # another process, or somebody else, wrote it
+                    pieces = pieces_of(self.path, table, file)
+                sha256 = sha256_in(file.path) or sha256_at(self.path, table, file.path)
+                now[key] = Entry(table.name, file.path, sha256, pieces)
         new |= {key: now[key] for key in now.keys() - before.keys()}
         return {
             "files_root": root_of_files(now),
