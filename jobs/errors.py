@@ -18,7 +18,11 @@ _UNPRINTABLE = re.compile(r"[^\x20-\x7e\u00a1-\u00ac\u00ae-\u05ff]")
 
 def printable(text: str, keep: str = "") -> str:
     r"""Return `text` with what is not printable (ESC, C1, marks of direction ...) as \uXXXX: JSON stays what it was."""
-    return _UNPRINTABLE.sub(lambda found: _escaped(found[0]) if found[0] not in keep else found[0], text)
+
+    def escaped(found: re.Match[str]) -> str:
+        return found[0] if found[0] in keep or found[0].isprintable() else json.dumps(found[0])[1:-1]
+
+    return _UNPRINTABLE.sub(escaped, text)
 
 
 def shortened(text: str, most: int) -> str:
@@ -37,10 +41,6 @@ def time_left(seconds: float) -> str:
 
 def nobody(*_: object) -> None:
     """Tell nobody."""
-
-
-def _escaped(char: str) -> str:
-    return char if char.isprintable() else json.dumps(char)[1:-1]
 
 
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INPUT, EXIT_GATE, EXIT_BUSY, EXIT_UNPUBLISHED = 0, 1, 2, 3, 4, 5, 6

@@ -154,7 +154,15 @@ def spark_session(app_name: str, *, brief: bool = False, metastore: bool = False
     from pyspark.sql import SparkSession  # noqa: PLC0415  as above
 
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        _stand_in_for_wrapper()
+        # What `spark-submit.sh` would have exported, where plain Python was started without it.
+        os.environ.setdefault("SPARK_CONF_DIR", str(CHECKOUT / "conf"))
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        # In a local session the setting spark.pyspark.python is ignored and workers start another Python.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        ivy = "" if IS_INSTALLED else f"--conf {shlex.quote(f'spark.jars.ivy={CHECKOUT}/.ivy2')} "
+        os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"{ivy}pyspark-shell")
+        os.environ["TZ"] = "UTC"  # collect() gives datetime values in the zone of the process
+        time.tzset()
         if brief:
             os.environ["SPARK_SUBMIT_OPTS"] = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {BRIEF}"
     builder = SparkSession.builder.appName(app_name)
@@ -206,15 +214,3 @@ class SessionLater:
     def _stop(self) -> None:
         if not self._starting.exception():
             self._starting.result().stop()
-
-
-def _stand_in_for_wrapper() -> None:
-    """Set what `spark-submit.sh` would have exported, where plain Python was started without it."""
-    os.environ.setdefault("SPARK_CONF_DIR", str(CHECKOUT / "conf"))
-    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # In a local session the setting spark.pyspark.python is ignored and workers start another Python.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    ivy = "" if IS_INSTALLED else f"--conf {shlex.quote(f'spark.jars.ivy={CHECKOUT}/.ivy2')} "
-    os.environ.setdefault("PYSPARK_SUBMIT_ARGS", f"{ivy}pyspark-shell")
-    os.environ["TZ"] = "UTC"  # collect() gives datetime values in the zone of the process
-    time.tzset()

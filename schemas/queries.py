@@ -39,13 +39,12 @@ class Query(NamedTuple):
 @cache
 def queries() -> dict[str, Query]:
     """Return all queries by name, in the order of groups. Raises ValueError or KeyError for a malformed head."""
-    found = [_read(path, group) for folder, group in GROUPS.items() for path in sorted((FOLDER / folder).glob("*.sql"))]
-    return {query.name: query for query in found}
-
-
-def _read(path: Path, group: str) -> Query:
-    found = headed(with_shared(path.read_text(encoding="utf-8")))
-    if not found.words or not found.columns:
-        raise ValueError(f"{path.name}: the head lacks a question, or columns")
-    columns = {column.name: column.comment for column in found.columns}
-    return Query(path.stem, found.words, group, found.parameters, columns, found.sql)
+    found = dict[str, Query]()
+    for folder, group in GROUPS.items():
+        for path in sorted((FOLDER / folder).glob("*.sql")):
+            told = headed(with_shared(path.read_text(encoding="utf-8")))
+            if not told.words or not told.columns:
+                raise ValueError(f"{path.name}: the head lacks a question, or columns")
+            columns = {column.name: column.comment for column in told.columns}
+            found[path.stem] = Query(path.stem, told.words, group, told.parameters, columns, told.sql)
+    return found

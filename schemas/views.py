@@ -89,8 +89,18 @@ def statements() -> dict[str, Statement]:
 
 def views() -> list[Statement]:
     """Return the views over the bronze and gold views."""
+    codes: list[str] = []
+    for finding in CATALOGUE:
+        said, threshold = finding.said, "CAST(NULL AS STRING)"
+        if "threshold" in said:
+            name = said["threshold"]
+            field, unit = THRESHOLDS[name]
+            threshold = quoted(f"{name} = {getattr(Thresholds(), field) // unit}")
+        told = (quoted(text) for text in (finding.code, said["meaning"], said["severity"]))
+        of_code = (*told, threshold, quoted(said["remedy"]), str(finding.is_static).upper())
+        codes.append(f"({', '.join(of_code)})")
     values = {
-        "finding_codes": {"codes": _finding_codes()},
+        "finding_codes": {"codes": ",\n    ".join(codes)},
         "restatements": {"recorded": words(of.name for of in bronze.RECORDED_TABLES)},
     }
     texts = {name: query(f"views/{name}") for name in _names_in("views")}
@@ -102,8 +112,15 @@ def functions() -> list[Statement]:
     rows = {name: _made(name, query(f"functions/{name}")) for name in _names_in("functions")}
     for history in gold.HISTORY_TABLES:
         of = history.name.removesuffix("_history")
-        if of in _HELD and f"{of}_rows_at" not in rows:
-            rows[f"{of}_rows_at"] = _rows_at(f"{of}_rows_at", history)
+        if of in _HELD and (name := f"{of}_rows_at") not in rows:
+            columns = [column for column in history.columns if column not in gold.INTERVAL]
+            said = {
+                "rows": name,
+                "history": history.name,
+                "declared": "\n".join(f"-- column {of.name} {type_name(of.type)}: {of.comment}" for of in columns),
+                "columns": ", ".join(f"r.{column.name}" for column in columns),
+            }
+            rows[name] = _made(name, query("at/rows").format(**said))
     at = [_at(f"{of}_table_at", rows[f"{of}_rows_at"], comment) for of, comment in _HELD.items()]
     return [*rows.values(), *at, _at("routes_at", rows["routes_rows_at"], _ROUTES)]
 
@@ -118,36 +135,10 @@ def _made(name: str, text: str) -> Statement:
     return Statement(name, said.words, said.parameters, columns, said.sql)
 
 
-def _finding_codes() -> str:
-    rows: list[str] = []
-    for finding in CATALOGUE:
-        said, threshold = finding.said, "CAST(NULL AS STRING)"
-        if "threshold" in said:
-            name = said["threshold"]
-            field, unit = THRESHOLDS[name]
-            threshold = quoted(f"{name} = {getattr(Thresholds(), field) // unit}")
-        texts = (quoted(text) for text in (finding.code, said["meaning"], said["severity"]))
-        of_code = (*texts, threshold, quoted(said["remedy"]), str(finding.is_static).upper())
-        rows.append(f"({', '.join(of_code)})")
-    return ",\n    ".join(rows)
-
-
 def _with_derived(table: Table) -> Statement:
     made = ", ".join(f"{of.derived} AS {of.name}" if of.derived else of.name for of in table.columns)
     columns = tuple(Said(of.name, "", of.comment) for of in table.columns)
     return Statement(table.name, table.grain, (), columns, f"SELECT {made} FROM {table.name}_stored")
-
-
-def _rows_at(name: str, history: Table) -> Statement:
-    """Return the function that returns the rows of a history at an instant."""
-    columns = [column for column in history.columns if column not in gold.INTERVAL]
-    said = {
-        "rows": name,
-        "history": history.name,
-        "declared": "\n".join(f"-- column {of.name} {type_name(of.type)}: {of.comment}" for of in columns),
-        "columns": ", ".join(f"r.{column.name}" for column in columns),
-    }
-    return _made(name, query("at/rows").format(**said))
 
 
 def _at(name: str, rows: Statement, comment: str) -> Statement:

@@ -189,8 +189,9 @@ class Answers:
 
     def remark(self, values: Mapping[str, Any], rows: Iterable[Iterable[Any]]) -> str | None:
         """Return a remark, with the nearest names, if no row says anything of a topic and no name server ever had it; else None."""
-        topic = values.get("topic")
-        if not isinstance(topic, str) or not all(any(_says_nothing(value) for value in row) for row in rows):
+        topic, nothing = values.get("topic"), ("never seen", "not known", "not recorded")
+        is_silent = (any(isinstance(value, str) and value.startswith(nothing) for value in row) for row in rows)
+        if not isinstance(topic, str) or not all(is_silent):
             return None
         topics = [name for (name,) in self.ask("SELECT DISTINCT topic FROM route_changes").rows]
         said = f"no name server ever had a topic {topic}{nearest(topic, topics, most=5)}"
@@ -214,15 +215,18 @@ class Answers:
     def files(self, name: str) -> Files:
         """Return the data files of a stored table in the pinned version, in order, with their partition values."""
         table = asked.stored()[name]
-        delta = self._version(table)
-        if delta is None:
-            return Files((), {})
+        folder = path_of(self.warehouse, table.layer, table.table)
+        if table.table == "runs":  # of the ledger the newest
+            delta, published = self._runs, None
+        else:
+            version = self.known.versions.get(table.table)
+            if version is None:
+                return Files((), {})
+            delta, published = delta_table(folder, table.table, table.cut, version), self.known.digests.get(table.table)
         self._opened[table.table] = delta.version()
         if self._holder is not None:
             self._holder.hold(table.table)
         found = delta.get_add_actions(flatten=True)
-        published = self.known.digests.get(table.table) if table.table != "runs" else None
-        folder = path_of(self.warehouse, table.layer, table.table)
         require_rows(table.table, found.column("num_records").to_pylist(), published, folder)
         return _files_of(table, delta)
 
@@ -333,14 +337,6 @@ class Answers:
     def _rows_of(self, name: str) -> str | None:
         return self._source(self.files(name), name)
 
-    def _version(self, table: asked.Stored) -> DeltaTable | None:
-        """Return the version of a table that the run has pinned, of the ledger the newest; None: there is none."""
-        path = path_of(self.warehouse, table.layer, table.table)
-        if table.table == "runs":
-            return self._runs
-        version = self.known.versions.get(table.table)
-        return None if version is None else delta_table(path, table.table, table.cut, version)
-
 
 def _files_of(table: asked.Stored, delta: DeltaTable) -> Files:
     """Return the data files of a version of a table, in order, with their partition values from the log."""
@@ -351,10 +347,6 @@ def _files_of(table: asked.Stored, delta: DeltaTable) -> Files:
     inorder = sorted(zip(paths, *told, strict=True), key=itemgetter(0))
     places = {column: place for place, column in enumerate(cut_by, start=1)}
     return Files([of[0] for of in inorder], {name: [of[place] for of in inorder] for name, place in places.items()})
-
-
-def _says_nothing(value: Any) -> bool:
-    return isinstance(value, str) and value.startswith(("never seen", "not known", "not recorded"))
 
 
 def nearest(name: str, known: Iterable[str], most: int = 3, cutoff: float = 0.6) -> str:

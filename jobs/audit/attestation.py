@@ -90,11 +90,13 @@ def attest(
         contents = contents_differing(answers, made)
         rows = {} if at is None else {name: tuple(_rows(of, name, *at) for of in (made, answers)) for name in tables}
     differing = answers_differing(again, known)
+    sources = (path for package in _CODE for path in (_CHECKOUT / package).rglob("*") if path.suffix in _SUFFIXES)
+    code = sha256_of((str(path.relative_to(_CHECKOUT)), path.read_bytes().hex()) for path in sorted(sources))
     body = {
         "format": FORMAT,
         "asked": None if at is None else {"namesrv_id": at[0], "at": text_of(at[1]), "tables": list(tables)},
         "made_at": text_of(dt.datetime.now(dt.timezone.utc).replace(microsecond=0)),
-        "code": {"version": __version__, "sha256": _code_sha256(), "python": sys.version.partition(" ")[0]},
+        "code": {"version": __version__, "sha256": code, "python": sys.version.partition(" ")[0]},
         "run": run,
         "config_sha256": conf.sha256,
         "given": given(answers),
@@ -132,12 +134,6 @@ def differing(told: Json, again: Json) -> list[str]:
         for table in sorted({*told[name], *again[name]}):
             parts[f"{name} of {table}"] = told[name].get(table), again[name].get(table)
     return [f"{name}: not as attested" for name, (one, other) in parts.items() if one != other]
-
-
-def _code_sha256() -> str:
-    """Return the SHA-256 over the names and bytes of all source files."""
-    code = (path for package in _CODE for path in (_CHECKOUT / package).rglob("*") if path.suffix in _SUFFIXES)
-    return sha256_of((str(path.relative_to(_CHECKOUT)), path.read_bytes().hex()) for path in sorted(code))
 
 
 def _rows(answers: Answers, name: str, namesrv_id: str, at: dt.datetime) -> Rows:

@@ -38,44 +38,38 @@ def told(checkpoint: Noted, key: str | None, service: str | None) -> str:
 
     `key`: a file with an Ed25519 key in PEM. `service`: URL. Both prove the line without them. Raises UsageError, JobError.
     """
-    added = {
-        **({} if key is None else _signed(checkpoint, key)),
-        **({} if service is None else _stamped(checkpoint, service)),
-    }
-    return json.dumps({**json.loads(checkpoint.text()), **added})
-
-
-def _stamped(checkpoint: Noted, service: str) -> dict[str, str]:
-    """Return the answer of a time stamp service (RFC 3161): with the service's certificate it proves when the line existed."""
-    if not service.startswith(("http://", "https://")):
-        raise UsageError(
-            f"--timestamp {service}: the URL of a time stamp service (RFC 3161) is expected, http or https"
-        )
-    digest = _digest(checkpoint)
-    asked = Request(service, digest.join(_ASKED), {"Content-Type": "application/timestamp-query"})  # noqa: S310  see above
-    try:
-        with urlopen(asked, timeout=30) as response:  # noqa: S310
-            answer: bytes = response.read(1 << 16)
-    except (OSError, ValueError) as error:
-        raise JobError(f"time stamp service {service}: {first_line(error)}") from error
-    if digest not in answer:
-        raise JobError(f"time stamp service {service}: its answer of {len(answer)} bytes is no time stamp of this line")
-    return {_STAMP: base64.b64encode(answer).decode()}
+    line = json.loads(checkpoint.text())
+    if key is not None:
+        try:
+            private = serialization.load_pem_private_key(Path(key).read_bytes(), None)
+        except (OSError, ValueError, TypeError) as error:
+            raise UsageError(f"key {key}: cannot be read: {error}") from error
+        if not isinstance(private, Ed25519PrivateKey):
+            raise UsageError(f"key {key}: is not an Ed25519 key")
+        line[_SIGNATURE] = private.sign(checkpoint.text().rstrip().encode()).hex()
+        line[_KEY] = private.public_key().public_bytes_raw().hex()
+    if service is not None:
+        # With the service's certificate its answer (RFC 3161) proves when the line existed.
+        if not service.startswith(("http://", "https://")):
+            raise UsageError(
+                f"--timestamp {service}: the URL of a time stamp service (RFC 3161) is expected, http or https"
+            )
+        digest = _digest(checkpoint)
+        asked = Request(service, digest.join(_ASKED), {"Content-Type": "application/timestamp-query"})  # noqa: S310  see above
+        try:
+            with urlopen(asked, timeout=30) as response:  # noqa: S310
+                answer: bytes = response.read(1 << 16)
+        except (OSError, ValueError) as error:
+            raise JobError(f"time stamp service {service}: {first_line(error)}") from error
+        if digest not in answer:
+            size = len(answer)
+            raise JobError(f"time stamp service {service}: its answer of {size} bytes is no time stamp of this line")
+        line[_STAMP] = base64.b64encode(answer).decode()
+    return json.dumps(line)
 
 
 def _digest(checkpoint: Noted) -> bytes:
     return hashlib.sha256(checkpoint.text().rstrip().encode()).digest()
-
-
-def _signed(checkpoint: Noted, key: str) -> dict[str, str]:
-    try:
-        private = serialization.load_pem_private_key(Path(key).read_bytes(), None)
-    except (OSError, ValueError, TypeError) as error:
-        raise UsageError(f"key {key}: cannot be read: {error}") from error
-    if not isinstance(private, Ed25519PrivateKey):
-        raise UsageError(f"key {key}: is not an Ed25519 key")
-    line = checkpoint.text().rstrip()
-    return {_SIGNATURE: private.sign(line.encode()).hex(), _KEY: private.public_key().public_bytes_raw().hex()}
 
 
 def kept_checkpoint(given: str) -> Noted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
@@ -166,19 +166,16 @@ def facts_of(answers: Answers, scope: Scope, share: Callable[[int, int], None] =
     if not days:
         covered = f"published are {published[0]} to {published[-1]}" if published else "no day is published"
         raise MissingDayError(f"nothing is recorded between {scope.start:%F %R} and {scope.end:%F %R}: {covered}")
-    with answers.showing(_of_days(days)):
-        return _facts(answers, scope, share)
-
-
-def _of_days(days: Sequence[dt.date]) -> dict[str, str]:
-    """Return the SQL, by table, that limits tables which grow with days to some days, so that views read only these."""
+    # Of tables that grow with days, views read only these.
     listed, begin, end = ", ".join(f"DATE '{day}'" for day in days), day_start(days[0]), day_start(days[-1] + _ONE_DAY)
     forms = {
         name: _OF_DAYS if table.cut == ("day",) else _THEN
         for name, table in asked.stored().items()
         if table.cut == ("day",) or "closed_at" in table.columns
     }
-    return {name: form.format(name=name, days=listed, begin=begin, end=end) for name, form in forms.items()}
+    of_days = {name: form.format(name=name, days=listed, begin=begin, end=end) for name, form in forms.items()}
+    with answers.showing(of_days):
+        return _facts(answers, scope, share)
 
 
 def _facts(answers: Answers, scope: Scope, share: Callable[[int, int], None]) -> Facts:
@@ -215,19 +212,15 @@ def _facts(answers: Answers, scope: Scope, share: Callable[[int, int], None]) ->
     facts.end = min(scope.end, max(extent["last"] or scope.end, facts.start) + _A_MOMENT)
     if facts.beats <= MOST_BEATS:
         facts.gaps = rows("gaps")
-    values["events"] = _named(facts)
+    # Events that the page names, those of its tables first.
+    told = ((facts.changes, "event_id"), (facts.stays, "closed_by"), (facts.divergence, "event_id"))
+    all_of = (*told, (facts.incidents, "root_event"), (facts.registry, "opened_by"))
+    named = dict.fromkeys(row[name] for rows, name in all_of for row in rows if row[name] is not None)
+    values["events"] = list(named)[:MOST_PACKETS]
     facts.packets = {row["event_id"]: said_of(row) for row in rows("packets")}
     for row in (*facts.namesrvs, *facts.queues, *facts.gaps):
         row["ns"] = numbers.get(row["namesrv_id"], "NS?")  # short for a phone, where cut addresses would look alike
     return facts
-
-
-def _named(facts: Facts) -> list[str]:
-    """Return the ids of events that a page names, those of its tables first."""
-    told = ((facts.changes, "event_id"), (facts.stays, "closed_by"), (facts.divergence, "event_id"))
-    all_of = (*told, (facts.incidents, "root_event"), (facts.registry, "opened_by"))
-    named = dict.fromkeys(row[name] for rows, name in all_of for row in rows if row[name] is not None)
-    return list(named)[:MOST_PACKETS]
 
 
 def scope_of_incident(answers: Answers, incident: str) -> Scope:

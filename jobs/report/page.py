@@ -167,7 +167,12 @@ def report(facts: Facts) -> str:
     ]
     sections = list(_sections(facts))
     values = {"facts": facts, "tiles": tiles, "sections": sections, "most_incidents": _MOST_INCIDENTS}
-    return page("report.html", title, **values, packets=_packets(facts))
+    texts: dict[str, int] = {}  # the page's script has each text once, and refers to it by number
+    packets = {
+        name: [texts.setdefault(part, len(texts)) for pair in said for part in pair]
+        for name, said in facts.packets.items()
+    }
+    return page("report.html", title, **values, packets=_json({"texts": list(texts), "events": packets}))
 
 
 def _sections(facts: Facts) -> Iterator[Section]:
@@ -187,16 +192,6 @@ def _sections(facts: Facts) -> Iterator[Section]:
         yield _divergence(facts)
     yield _heartbeats(facts)
     yield _source(facts)
-
-
-def _packets(facts: Facts) -> Markup:
-    """Return the recorded events as JSON for the page's script: each text once, referred to by number."""
-    texts: dict[str, int] = {}
-    events = {
-        name: [texts.setdefault(part, len(texts)) for pair in said for part in pair]
-        for name, said in facts.packets.items()
-    }
-    return _json({"texts": list(texts), "events": events})
 
 
 def _json(value: Table) -> Markup:
