@@ -10,7 +10,7 @@ from schemas.dialect import duckdb_body, duckdb_type
 from schemas.queries import queries
 from schemas.sql_files import Said
 from schemas.table import Column, type_name
-from schemas.views import COVERAGE_SPANS, Statement, quoted, statements, stored_tables
+from schemas.views import COVERAGE_SPANS, quoted, statements, stored_tables
 
 # Converts an argument, perhaps a text, to an instant. Without a zone or offset it is UTC, whatever the session's zone.
 _UTC = """CREATE OR REPLACE MACRO utc(_t) AS CASE
@@ -20,18 +20,6 @@ _UTC = """CREATE OR REPLACE MACRO utc(_t) AS CASE
     ELSE timezone('UTC', CAST(_t AS TIMESTAMP))
 END
 """
-
-
-def duckdb_statement(statement: Statement) -> str:
-    """Return the statement that creates the view or function in DuckDB."""
-    name, parameters = statement.name, {one.name: one.type for one in statement.parameters}
-    body = duckdb_body(statement.body, name, parameters)
-    if statement.columns:
-        body = f"SELECT * FROM (\n{body}\n) AS made({', '.join(of.name for of in statement.columns)})"
-    if not parameters:
-        return f"CREATE OR REPLACE VIEW {name} AS\n{body}\n"
-    given = ", ".join(f"_{parameter}" for parameter in parameters)
-    return f"CREATE OR REPLACE MACRO {name}({given}) AS TABLE\n{body}\n"
 
 
 def _commented(kind: str, name: str, text: str, columns: Iterable[Said | Column] = ()) -> str:
@@ -62,10 +50,16 @@ def texts() -> Iterator[tuple[str, str]]:
     yield "tables", json.dumps(tables, indent=1) + "\n"
     yield "utc", _UTC
     for name, statement in statements().items():
-        yield name, duckdb_statement(statement)
-        if statement.parameters:
+        parameters = {one.name: one.type for one in statement.parameters}
+        body = duckdb_body(statement.body, name, parameters)
+        if statement.columns:
+            body = f"SELECT * FROM (\n{body}\n) AS made({', '.join(of.name for of in statement.columns)})"
+        if parameters:
+            given = ", ".join(f"_{parameter}" for parameter in parameters)
+            yield name, f"CREATE OR REPLACE MACRO {name}({given}) AS TABLE\n{body}\n"
             yield f"comment.{name}", _commented("MACRO TABLE", name, statement.comment)
         else:
+            yield name, f"CREATE OR REPLACE VIEW {name} AS\n{body}\n"
             # The columns of `runs` are the table's. If declared, `coverage` among them would be taken for the view of that name.
             columns = gold.RUNS.delta_columns if name == "runs" else statement.columns
             yield f"comment.{name}", _commented("VIEW", name, statement.comment, columns)

@@ -15,7 +15,7 @@ import os
 import shlex
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -173,19 +173,11 @@ class Hook:
 
     def tell(self) -> int:
         """Deliver the pending changes, note that, and return their number. Raises PublishedError if the delivery fails."""
-        with self._alone():
+        with ExitStack() as held:
+            if "://" not in self._warehouse:  # in an object store there is no lock, as for runs (`places.locked`)
+                fcntl.flock(held.enter_context(Path(f"{self._place}.lease").open("a")), fcntl.LOCK_EX)
             self._read()
             return self._deliver()
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Wait until no other run delivers to this target. In an object store there is no lock, as for runs (`places.locked`)."""
-        if "://" in self._warehouse:
-            yield
-            return
-        with Path(f"{self._place}.lease").open("a") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield
 
     def _deliver(self) -> int:
         try:

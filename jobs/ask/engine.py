@@ -143,8 +143,12 @@ class Answers:
         if is_closed:
             for setting in ("enable_external_access = FALSE", "lock_configuration = TRUE"):
                 self._connection.execute(f"SET {setting}")
-        finished_time = lambda: self.known.finished_time  # noqa: E731  asked for when it is needed
-        self._names = Names(self._connection, self._rows_of, finished_time, are_made=ready is not None)
+        self._names = Names(
+            self._connection,
+            lambda name: self._source(self.files(name), name),
+            lambda: self.known.finished_time,
+            are_made=ready is not None,
+        )
         self._run_id = self._noted.run_id if ready is not None and self._noted else self._run_in_force(as_known_at)
         if as_known_at is not None:
             require_kept(self._runs, self._run_id, self.known.versions)
@@ -331,11 +335,6 @@ class Answers:
             published[run] = finished
         require_not_behind(self._noted, self.warehouse, published)
         return run_id_in_force(self.warehouse, published, as_known_at)
-
-    # -- tables that a question reads --------------------------------------------------------------------------------------
-
-    def _rows_of(self, name: str) -> str | None:
-        return self._source(self.files(name), name)
 
 
 def _files_of(table: asked.Stored, delta: DeltaTable) -> Files:

@@ -34,16 +34,7 @@ _A_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 def report(given: argparse.Namespace) -> int:
     """Write the report of a stretch of time and return the exit code."""
     answers = answers_of(given)
-    with waiting() as share:
-        html = page_of(facts_of(answers, _scope(answers, given), share))
-    with opened(Path(given.output)) as file:
-        file.write(html)
-    sys.stdout.write(f"{given.output}\n")
-    return EXIT_OK
-
-
-def _scope(answers: Answers, given: argparse.Namespace) -> Scope:
-    """Return the scope asked for; without a time, the last published day, or the incident's time."""
+    # Without a time it is of the last published day, or of the incident's time.
     if given.incident is not None:
         scope = scope_of_incident(answers, given.incident)
     else:
@@ -60,7 +51,13 @@ def _scope(answers: Answers, given: argparse.Namespace) -> Scope:
         start = start if given.first is not None or start < end else end - _DAY
     if start >= end:
         raise UsageError(f"--from {given.first} lies not before --to {given.last}")
-    return scope._replace(start=start, end=end, topic=given.topic, broker=given.broker, namesrv=given.namesrv)
+    scope = scope._replace(start=start, end=end, topic=given.topic, broker=given.broker, namesrv=given.namesrv)
+    with waiting() as share:
+        html = page_of(facts_of(answers, scope, share))
+    with opened(Path(given.output)) as file:
+        file.write(html)
+    sys.stdout.write(f"{given.output}\n")
+    return EXIT_OK
 
 
 def _a_day_later(at: dt.datetime) -> dt.datetime:

@@ -113,7 +113,6 @@ def own_positions(events: pa.Table) -> dict[str, int]:
 
 _NAMED = (*bronze.RECORDED_TABLES, bronze.QUARANTINE)
 _LIFE = ("started", "stopped", "observed_from", "recording_gap")
-_ONE_DAY = dt.timedelta(days=1)
 
 
 class Addresses:
@@ -238,7 +237,7 @@ def _told_once(warehouse: Warehouse, names: Collection[str], first: dt.date) -> 
             of_days = {
                 file.day
                 for file in warehouse.files(table)
-                if file.day is not None and min(told) <= file.day <= max(told) + _ONE_DAY
+                if file.day is not None and min(told) <= file.day <= max(told) + dt.timedelta(days=1)
             }
             is_answer = (pc.field("namesrv_id") == name) & pc.field("response_code").is_valid()
             rows = warehouse.rows(table, of_days, ["namesrv_addr", "seq"], is_answer)

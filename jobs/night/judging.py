@@ -50,7 +50,7 @@ from namesrv_day.numbers import outcome_counts
 from namesrv_day.registered import Recorded, asked_from
 from namesrv_day.replay import ReplayInput, replay
 from namesrv_day.rules import Measurement, measure
-from namesrv_day.settle import Settled, settle
+from namesrv_day.settle import settle
 from namesrv_day.verify import VerifyInput, map_capacities, verdicts
 from schemas import bronze, gold
 from schemas.findings import Thresholds
@@ -369,9 +369,40 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
     answers = frames[bronze.ROUTE_OBSERVATIONS.name]
     extent, life = extent_of(frames), {bronze.NAMESRV_EVENTS.name: frames[bronze.NAMESRV_EVENTS.name]}
     capacities = work.before.rows(gold.MAP_CAPACITIES)
-    slices, settled, events = _replayed(work, frames, capacities, tell)
-    files = work.write({table: slices[table.name] for table in (*SETTLED, *REPLAYED)})
+    open_rows = work.open_rows([*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE])
+    settled = settle(
+        SettleInput(
+            work.namesrv_id,
+            work.day,
+            frames,
+            work.raw_beats,
+            work.topic_configs,
+            open_rows,
+            work.earlier.rows(bronze.NAMESRV_EVENTS),
+            work.background,
+        )
+    )
     namesrv = settled.context.namesrv
+    done = replay(
+        ReplayInput(
+            settled.context,
+            work.day,
+            hours,
+            settled.others,
+            open_rows,
+            work.topic_configs,
+            partial(work.single_beats, with_answers=settled.context.has_unknown_past),
+            capacities,
+            answers,
+            tell,
+        )
+    )
+    slices = {table.name: conformed(done.tables[table.name], table) for table in (gold.ORDER_DECISIONS, *REPLAYED)}
+    slices[gold.NAMESRV_SETTINGS.name] = conformed(settled.settings, gold.NAMESRV_SETTINGS)
+    slices |= {table.name: done.tables[table.name] for table in (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES)}
+    slices[gold.LAST_HEARTBEATS.name] = beats_of(work.day, slices[gold.BROKER_LIVE_HISTORY.name])
+    slices[gold.MAP_CAPACITIES.name] = map_capacities(slices, capacities, namesrv, work.namesrv_id, work.day)
+    files = work.write({table: slices[table.name] for table in (*SETTLED, *REPLAYED)})
     recorded_rows = Recorded(
         work.raw_beats, work.beats_during, work.topic_configs, work.arrivals, partial(asked_from, answers), work.refused
     )
@@ -412,71 +443,23 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
         )
         for table in gold.INTERVAL_TABLES
     }
-    judged = Judged(
-        work.namesrv_id,
-        {**files, **work.write({table: slices[table.name] for table in JUDGED})},
-        events,
-        intervals,
-        outcome_counts(slices[gold.EVENT_OUTCOMES.name], pc.sum(hours["beats"]).as_py() or 0),
-        settled.reconsidered_since,
-        _compared(work, {**slices, **life}, answers, recorded),
-        recorded,
-    )
-    return judged, slices
-
-
-def _replayed(
-    work: NamesrvWork, frames: Frames, capacities: pa.Table, tell: Callable[[float], None]
-) -> tuple[dict[str, pa.Table], Settled, int]:
-    """Return the slices of a settled and replayed day, the settled facts, and the number of events that the core took.
-
-    `frames`: recorded rows of the day, with condensed heartbeats as `hours`; `capacities`: map_capacities of the day before.
-    """
-    open_rows = work.open_rows([*gold.HISTORY_TABLES, gold.PAST_KNOWLEDGE])
-    settled = settle(
-        SettleInput(
-            work.namesrv_id,
-            work.day,
-            frames,
-            work.raw_beats,
-            work.topic_configs,
-            open_rows,
-            work.earlier.rows(bronze.NAMESRV_EVENTS),
-            work.background,
-        )
-    )
-    done = replay(
-        ReplayInput(
-            settled.context,
-            work.day,
-            frames["hours"],
-            settled.others,
-            open_rows,
-            work.topic_configs,
-            partial(work.single_beats, with_answers=settled.context.has_unknown_past),
-            capacities,
-            frames[bronze.ROUTE_OBSERVATIONS.name],
-            tell,
-        )
-    )
-    found = {table.name: conformed(done.tables[table.name], table) for table in (gold.ORDER_DECISIONS, *REPLAYED)}
-    found[gold.NAMESRV_SETTINGS.name] = conformed(settled.settings, gold.NAMESRV_SETTINGS)
-    found |= {table.name: done.tables[table.name] for table in (*gold.HISTORY_TABLES, gold.EVENT_OUTCOMES)}
-    found[gold.LAST_HEARTBEATS.name] = beats_of(work.day, found[gold.BROKER_LIVE_HISTORY.name])
-    namesrv = settled.context.namesrv
-    found[gold.MAP_CAPACITIES.name] = map_capacities(found, capacities, namesrv, work.namesrv_id, work.day)
-    return found, settled, done.events
-
-
-def _compared(work: NamesrvWork, slices: Frames, answers: pa.Table, recorded: Sequence[dict[str, Any]]) -> Compared:
-    about = About(work.namesrv_id, work.day, work.thresholds)
-    told = work.open_rows([gold.FINDINGS])[gold.FINDINGS.name]
     # A log may not show everything, so nothing is compared with it.
     is_log = is_logged(slices[gold.PAST_KNOWLEDGE.name])
     goes_on = work.start == work.day - dt.timedelta(days=1) and work.background.settings_before.num_rows
     goes_on_from = day_start(work.day) if goes_on else None
-    spans = [] if is_log else served(recorded, next(iter(unsettled(slices)), None), goes_on_from)
-    return compared(slices, told, spans, refused_from(answers), about)
+    spans = [] if is_log else served(recorded, next(iter(unsettled({**slices, **life})), None), goes_on_from)
+    about, told = About(work.namesrv_id, work.day, work.thresholds), before[gold.FINDINGS.name]
+    judged = Judged(
+        work.namesrv_id,
+        {**files, **work.write({table: slices[table.name] for table in JUDGED})},
+        done.events,
+        intervals,
+        outcome_counts(slices[gold.EVENT_OUTCOMES.name], pc.sum(hours["beats"]).as_py() or 0),
+        settled.reconsidered_since,
+        compared({**slices, **life}, told, spans, refused_from(answers), about),
+        recorded,
+    )
+    return judged, slices
 
 
 def _recorded(today: Files, day: dt.date, slices: Frames) -> dict[str, pa.Table]:

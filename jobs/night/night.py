@@ -251,8 +251,6 @@ _UNREAD = """
 SELECT namesrv_id, epoch_us(min(seen.event_time)) AS from_us, epoch_us(min(ends.event_time)) AS until_us
 FROM seen LEFT JOIN ends USING (channel_id) GROUP BY namesrv_id, channel_id ORDER BY from_us
 """
-_EVENTS = frozenset(table.name for table in bronze.EVENT_TABLES)
-_IS_BEGINNING = pc.field("kind").isin(BEGINNINGS)
 
 
 class Night:
@@ -304,7 +302,16 @@ class Night:
             goes_on = is_last_wanted and self._is_as_published(day)
             if is_last_wanted and not goes_on:
                 pending = sorted({*later, *pending})
-            self._note_intervals(day, goes_on=goes_on)
+            # The tables of intervals end with the day, or continue after it as published.
+            for table in gold.INTERVAL_TABLES:
+                written = [done.intervals[table.name] for done in self._judged[day]]
+                closed = [file for of in written for file in of.closed]
+                opened = [file for of in written for file in of.opened]
+                if goes_on and self._ends_here:
+                    go_on_as_published(self._warehouse, table, day, closed)
+                else:
+                    replace_day(self._warehouse, table, day, closed, None if goes_on else opened)
+            self._ends_here = not goes_on
 
     @property
     def replayed(self) -> set[dt.date]:
@@ -430,9 +437,9 @@ class Night:
         read = {file.day for file in warehouse.files(bronze.QUARANTINE) if file.day is not None and file.day >= day}
         today = today.having(self._held([bronze.QUARANTINE], sorted(read)).named)
         carried = self._held(_CARRIED, starts)
-        # Beginnings of name servers.
         earlier = self._held([bronze.NAMESRV_EVENTS], [d for d in recorded if d <= day])
-        begun = set(earlier.rows(bronze.NAMESRV_EVENTS, ["namesrv_id"], _IS_BEGINNING)["namesrv_id"].to_pylist())
+        beginnings = earlier.rows(bronze.NAMESRV_EVENTS, ["namesrv_id"], pc.field("kind").isin(BEGINNINGS))
+        begun = set(beginnings["namesrv_id"].to_pylist())
         told = self._held([gold.EXPIRED_BROKERS], [d for d in recorded if d < day][-_WAITED_DAYS:])
         earlier = earlier.having(told.named)
         unread = self._unread()
@@ -515,8 +522,8 @@ class Night:
 
     def _first_seen(self, name: str) -> int | None:
         """Return the position of a name server's first recorded event."""
-        own_cuts = (cut for cut in self._slices() if cut.namesrv_id == name and cut.table in _EVENTS)
-        days = {cut.day for cut in own_cuts if cut.day is not None}
+        events = {table.name for table in bronze.EVENT_TABLES}
+        days = {cut.day for cut in self._slices() if cut.namesrv_id == name and cut.table in events and cut.day}
         own, first = pc.field("namesrv_id") == name, [min(days)] if days else []
         self._hold(bronze.EVENT_TABLES, first)
         rows = (self._warehouse.rows(table, first, ["seq"], own)["seq"] for table in bronze.EVENT_TABLES)
@@ -532,18 +539,6 @@ class Night:
                 rows = stored(table, files.of(name).on(table, day, still=True))
                 known |= slices_of(table.name, conformed(rows, table))
         return not differing(found, known)
-
-    def _note_intervals(self, day: dt.date, *, goes_on: bool) -> None:
-        """Put a day's closed intervals into the tables. These then end with the day, or continue after it as published."""
-        for table in gold.INTERVAL_TABLES:
-            written = [done.intervals[table.name] for done in self._judged[day]]
-            closed = [file for of in written for file in of.closed]
-            opened = [file for of in written for file in of.opened]
-            if goes_on and self._ends_here:
-                go_on_as_published(self._warehouse, table, day, closed)
-            else:
-                replace_day(self._warehouse, table, day, closed, None if goes_on else opened)
-        self._ends_here = not goes_on
 
     def _unread(self) -> dict[str, list[tuple[int, int | None]]]:
         """Return begin and end of connections that cannot be read, by name server (see `VerifyInput`)."""

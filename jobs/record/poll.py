@@ -241,7 +241,14 @@ class Target:
             for fact in facts:
                 self._segment.write(line_of(fact))
             self._told, self._configured = (connection.namesrv_id, version), ""
-        self._succeed(version)
+        if self.failed is not None:
+            say(f"{self.name}: it answers again")
+            self.failed, self._failed_ns = None, 0
+        is_strange = not _FIRST <= version <= _BEHIND
+        if is_strange != self._strange:
+            known = "none of" if is_strange else "one of"
+            say(f"{self.name}: its release is {version_name(version)}, {known} those that are replayed, 4.3 to 5.9")
+        self._strange, self.has_answered = is_strange, True
         self._last_answer_ns = answered.at_ns
         self._segment.write(line_of(self._observation(question, answered, connection)))
 
@@ -278,18 +285,6 @@ class Target:
         if self._segment is not None:
             segment, self._segment = self._segment, None
             segment.finish()
-
-    # -- what is said --------------------------------------------------------------------------------------------------
-
-    def _succeed(self, version: int) -> None:
-        if self.failed is not None:
-            say(f"{self.name}: it answers again")
-            self.failed, self._failed_ns = None, 0
-        is_strange = not _FIRST <= version <= _BEHIND
-        if is_strange != self._strange:
-            known = "none of" if is_strange else "one of"
-            say(f"{self.name}: its release is {version_name(version)}, {known} those that are replayed, 4.3 to 5.9")
-        self._strange, self.has_answered = is_strange, True
 
     def _hang_up(self) -> None:
         if self._connection is not None:

@@ -91,7 +91,6 @@ _CONDITIONS = {
     "alive": "from_time < $b AND (to_time IS NULL OR to_time > $a)",
 }
 _AROUND = dt.timedelta(minutes=10)
-_A_MOMENT = dt.timedelta(seconds=1)
 _NEAR_THE_LIMIT = 0.5
 _STATEMENTS = 13
 _MOST_GAPS = 1_500
@@ -209,7 +208,7 @@ def _facts(answers: Answers, scope: Scope, share: Callable[[int, int], None]) ->
     (extent,) = rows("extent")
     facts.beats = extent["beats"]
     facts.start = max(scope.start, extent["first"] or scope.start)
-    facts.end = min(scope.end, max(extent["last"] or scope.end, facts.start) + _A_MOMENT)
+    facts.end = min(scope.end, max(extent["last"] or scope.end, facts.start) + dt.timedelta(seconds=1))
     if facts.beats <= MOST_BEATS:
         facts.gaps = rows("gaps")
     # Events that the page names, those of its tables first.

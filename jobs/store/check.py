@@ -214,7 +214,6 @@ class Holder:
 
 # Remains of dead writers, and Hadoop's checksums: no reader looks at them.
 _BESIDE: Final = re.compile(r"_last_checkpoint|\..*|.*\.tmp|.*#\d+")
-_MS: Final = dt.timedelta(milliseconds=1)
 Json = dict[str, Any]
 
 
@@ -561,7 +560,8 @@ def _is_false(of: str, said: Any, column: pa.ChunkedArray) -> bool:
         value = said if isinstance(said, type(low)) else pa.scalar(said).cast(column.type).as_py()
         if of == "minValues":
             return not value <= low
-        return not (value + _MS if isinstance(value, dt.datetime) else value) >= high  # the log has whole milliseconds
+        # The log has whole milliseconds.
+        return not (value + dt.timedelta(milliseconds=1) if isinstance(value, dt.datetime) else value) >= high
     except (pa.ArrowException, TypeError):
         return True
 

@@ -64,7 +64,6 @@ _WORD = re.compile(r"\w+")
 NO_VALUE: Final = "__HIVE_DEFAULT_PARTITION__"
 # Delta's own limit.
 _STATS_CHARS = 32
-_MS = dt.timedelta(milliseconds=1)
 _SHA256 = re.compile(r"-([0-9a-f]{64})\.zstd\.parquet$")
 _CHUNK = 4 << 20
 # A query on one file takes longer than reading a small one.
@@ -379,7 +378,7 @@ def _floor(value: Any) -> Any:
 def _ceiling(value: Any) -> Any:
     """Return an upper bound; None for a longer text."""
     if isinstance(value, dt.datetime) and value.microsecond % 1000:
-        return _floor(value + _MS)
+        return _floor(value + dt.timedelta(milliseconds=1))
     return None if isinstance(value, str) and len(value) > _STATS_CHARS else _floor(value)
 
 
