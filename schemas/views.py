@@ -78,13 +78,12 @@ def stored_tables() -> dict[str, Table]:
 def statements() -> dict[str, Statement]:
     """Return all views and functions by name."""
     known = "SELECT r.* FROM runs_committed AS r WHERE r.finished_time <= (SELECT finished_time FROM known_run)"
-    made = [
-        Statement("runs", "The ledger, up to the run that is read as of", (), (), known),
-        *(_with_derived(table) for table in bronze.TABLES if table.derived),
-        *views(),
-        *functions(),
-    ]
-    return {one.name: one for one in made}
+    made = [Statement("runs", "The ledger, up to the run that is read as of", (), (), known)]
+    for table in (of for of in bronze.TABLES if of.derived):
+        values = ", ".join(f"{of.derived} AS {of.name}" if of.derived else of.name for of in table.columns)
+        columns = tuple(Said(of.name, "", of.comment) for of in table.columns)
+        made.append(Statement(table.name, table.grain, (), columns, f"SELECT {values} FROM {table.name}_stored"))
+    return {one.name: one for one in (*made, *views(), *functions())}
 
 
 def views() -> list[Statement]:
@@ -133,12 +132,6 @@ def _made(name: str, text: str) -> Statement:
     said = headed(text, in_capitals=True)
     columns = said.columns if said.parameters else tuple(of._replace(type="") for of in said.columns)
     return Statement(name, said.words, said.parameters, columns, said.sql)
-
-
-def _with_derived(table: Table) -> Statement:
-    made = ", ".join(f"{of.derived} AS {of.name}" if of.derived else of.name for of in table.columns)
-    columns = tuple(Said(of.name, "", of.comment) for of in table.columns)
-    return Statement(table.name, table.grain, (), columns, f"SELECT {made} FROM {table.name}_stored")
 
 
 def _at(name: str, rows: Statement, comment: str) -> Statement:

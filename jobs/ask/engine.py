@@ -149,7 +149,15 @@ class Answers:
             lambda: self.known.finished_time,
             are_made=ready is not None,
         )
-        self._run_id = self._noted.run_id if ready is not None and self._noted else self._run_in_force(as_known_at)
+        if ready is not None and self._noted:
+            self._run_id = self._noted.run_id
+        else:
+            published = dict[str, dt.datetime]()
+            for run, layout, finished in self.ask(_PUBLISHED).rows:
+                require_layout(warehouse, layout)
+                published[run] = finished
+            require_not_behind(self._noted, warehouse, published)
+            self._run_id = run_id_in_force(warehouse, published, as_known_at)
         if as_known_at is not None:
             require_kept(self._runs, self._run_id, self.known.versions)
         if is_verified:
@@ -327,14 +335,6 @@ class Answers:
                 yield from rows
         except duckdb.Error as error:
             raise self._told(error, sql) from error
-
-    def _run_in_force(self, as_known_at: str | dt.datetime | None) -> str:
-        published = dict[str, dt.datetime]()
-        for run, layout, finished in self.ask(_PUBLISHED).rows:
-            require_layout(self.warehouse, layout)
-            published[run] = finished
-        require_not_behind(self._noted, self.warehouse, published)
-        return run_id_in_force(self.warehouse, published, as_known_at)
 
 
 def _files_of(table: asked.Stored, delta: DeltaTable) -> Files:

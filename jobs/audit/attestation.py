@@ -90,6 +90,22 @@ def attest(
         contents = contents_differing(answers, made)
         rows = {} if at is None else {name: tuple(_rows(of, name, *at) for of in (made, answers)) for name in tables}
     differing = answers_differing(again, known)
+    told, wrong = dict[str, Json](), list(differing)
+    for of in contents:
+        keys = [of.key_of(left or right or {}) for left, right in of.rows]
+        pairs = [{"key": key, "published": row[0], "replayed": row[1]} for key, row in zip(keys, of.rows, strict=True)]
+        told[of.table] = {
+            "same": of.both,
+            "only_published": of.only_left,
+            "only_replayed": of.only_right,
+            "differences": json.loads(json.dumps(pairs, default=str)),
+        }
+        if not of.is_equal:
+            first = ", ".join(f"{name} {value}" for name, value in keys[0].items())
+            wrong.append(
+                f"{of.table}: {of.only_right} row(s) follow from the events and are not published, {of.only_left} the other way; "
+                f"the first: {first}"
+            )
     sources = (path for package in _CODE for path in (_CHECKOUT / package).rglob("*") if path.suffix in _SUFFIXES)
     code = sha256_of((str(path.relative_to(_CHECKOUT)), path.read_bytes().hex()) for path in sorted(sources))
     body = {
@@ -106,9 +122,9 @@ def attest(
         },
         "sources": answers.ask(_SOURCES).dicts(),
         "answers": {**summed(again), "differing": differing[:SHOWN_DIFFERENCES]},
-        "contents": {of.table: _as_json(of) for of in contents},
+        "contents": told,
         "tables": {name: _compared(*of) for name, of in rows.items()},
-        "wrong": [*differing, *(_sentence(one) for one in contents if not one.is_equal)],
+        "wrong": wrong,
     }
     return {**body, _ITSELF: sha256_of([body])}
 
@@ -157,26 +173,6 @@ def _compared(replayed: Rows, published: Rows) -> Json:
             "only_published": [json.loads(text) for text in surplus[:SHOWN_DIFFERENCES]],
         },
     }
-
-
-def _as_json(of: Difference) -> Json:
-    """Return the differences between a published table and that of the night from the events alone, as JSON values."""
-    rows = [{"key": of.key_of(left or right or {}), "published": left, "replayed": right} for left, right in of.rows]
-    told: Json = {
-        "same": of.both,
-        "only_published": of.only_left,
-        "only_replayed": of.only_right,
-        "differences": json.loads(json.dumps(rows, default=str)),
-    }
-    return told
-
-
-def _sentence(of: Difference) -> str:
-    first = ", ".join(f"{name} {value}" for name, value in of.key_of(of.rows[0][0] or of.rows[0][1] or {}).items())
-    return (
-        f"{of.table}: {of.only_right} row(s) follow from the events and are not published, {of.only_left} the other way; "
-        f"the first: {first}"
-    )
 
 
 # -- every recorded answer, asked of the published tables ------------------------------------------------------------

@@ -131,18 +131,12 @@ def bearing_of(
         return Bearing.STEPPED if first_ns < min((first for first, _ in read), default=0) else Bearing.BEHIND
     if before > again and is_read:
         return Bearing.STEPPED
-    if again and is_read and _read_up_to(first_ns, read) >= max(last for _, last in read):
+    until = first_ns  # up to here everything was read from its begin on; a late capture may fill a hole after it
+    for first, last in sorted(read):
+        until = max(until, last) if first <= until + BEAT_NS else until
+    if again and is_read and until >= max(last for _, last in read):
         return Bearing.AGAIN
     return Bearing.BETWEEN if read and again + before else Bearing.EARLIER
-
-
-def _read_up_to(first_ns: int, read: Iterable[tuple[int, int]]) -> int:
-    """Return the time up to which everything from `first_ns` on was read: a late capture may fill a hole after it."""
-    until = first_ns
-    for first, last in sorted(read):
-        if first <= until + BEAT_NS:
-            until = max(until, last)
-    return until
 
 
 def _places(
