@@ -128,12 +128,6 @@ BROKER_RULES = rules("""
 """)
 
 
-def code_of(table: str) -> Rule:
-    """Return the rule that a table has only its own request codes."""
-    codes = sorted(code for code, name in TABLE_OF_CODE.items() if name == table)
-    return Rule("code_belongs_here", is_code("code", codes), f"Request codes of this table: {words(codes)}.")
-
-
 def events(
     name: str, grain: str, *columns: Column, rules: tuple[Rule, ...], derived: Mapping[str, str] | None = None
 ) -> Table:
@@ -155,7 +149,9 @@ def events(
 
 def requests(name: str, grain: str, *columns: Column, rules: tuple[Rule, ...] = (), **more: Any) -> Table:
     """Return a table of requests: events with the columns and rules of all requests, and a broker's rules if `columns` name one."""
-    shared = (*REQUEST_RULES, FIELDS_ARE_READ, *(BROKER_RULES if BROKER[-1] in columns else ()), code_of(name))
+    codes = sorted(code for code, table in TABLE_OF_CODE.items() if table == name)
+    own = Rule("code_belongs_here", is_code("code", codes), f"Request codes of this table: {words(codes)}.")
+    shared = (*REQUEST_RULES, FIELDS_ARE_READ, *(BROKER_RULES if BROKER[-1] in columns else ()), own)
     return events(name, grain, *REQUEST, *columns, rules=(*shared, *rules), **more)
 
 

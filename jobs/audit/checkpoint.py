@@ -101,7 +101,8 @@ def kept_checkpoint(given: str) -> Noted:
 def proofs(warehouse: Warehouse, checkpoint: Noted, name: str, values: Mapping[str, str]) -> Iterator[str]:
     """Yield the proof, a line of JSON, for each row of a table with these values, as of the run of a checkpoint.
 
-    At most 100. Raises UsageError if there is no such row, table or column, TamperedError for a file that is not as published.
+    At most 100. Raises UsageError if there is no such row, table or column, or a text does not fit its column; TamperedError for
+    a file that is not as published.
     """
     table, chain = TABLES.get(name), warehouse.chain()
     if table is None or not is_rooted(table):
@@ -118,7 +119,12 @@ def proofs(warehouse: Warehouse, checkpoint: Noted, name: str, values: Mapping[s
         entry = files[key]
         file = DataFile(entry.path, 0, 0, None)
         rows = pa.concat_tables(batches_of(warehouse.path, table, [file])).select(table.stored_schema.names)
-        if not (matched := _matched(rows, values)):
+        try:
+            same = [pc.equal(rows[column], pa.scalar(text).cast(rows[column].type)) for column, text in values.items()]
+        except pa.ArrowException as error:
+            raise UsageError(f"{dict(values)}: {error}") from error
+        matched = pc.indices_nonzero(pc.fill_null(reduce(pc.and_, same), fill_value=False)).to_pylist()
+        if not matched:
             continue
         leaves, ends = leaves_of(rows), [0, *accumulate(joins_of(warehouse.path, table, file))]
         for place in matched:
@@ -138,13 +144,3 @@ def proofs(warehouse: Warehouse, checkpoint: Noted, name: str, values: Mapping[s
 def _path_of(leaves: Sequence[bytes], index: int) -> tuple[int, int, str]:
     """Return the index of a leaf, the number of leaves, and the nodes beside its way to the root, concatenated."""
     return index, len(leaves), base64.b64encode(nodes_beside(leaves, index)).decode()
-
-
-def _matched(rows: pa.Table, values: Mapping[str, str]) -> list[int]:
-    """Return the indices of rows with these values, given as texts. Raises UsageError if a text does not fit its column."""
-    try:
-        same = [pc.equal(rows[column], pa.scalar(value).cast(rows[column].type)) for column, value in values.items()]
-    except pa.ArrowException as error:
-        raise UsageError(f"{dict(values)}: {error}") from error
-    is_same = pc.fill_null(reduce(pc.and_, same), fill_value=False)
-    return list(pc.indices_nonzero(is_same).to_pylist())

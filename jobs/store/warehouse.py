@@ -245,11 +245,21 @@ class Warehouse:
         A table that is not cut by day is checked as a whole, a history from the first of the days on. Nothing is checked twice.
         """
         published = self.ledger().days
+        last = self.ledger().last
         first = dt.date.min if days is None else min(days, default=None)
         for table in tables:
             held = self._held.setdefault(table.name, set())
             if not table.partition_by:
-                self._hold_whole(table, held)
+                known = None if last is None else last.digests.get(table.name)
+                if known is not None and None not in held:
+                    files = self._files_at(table, self.rearranged(table), None)
+                    if (digest := digest_of(self.path, table, files)) != known:
+                        where = table_path(self.path, table)
+                        raise TamperedError(
+                            f"{table.name}: rows of {where} have digest {digest}, the ledger says {known}"
+                        )
+                    require_intact(self.path, table, files)
+                    held.add(None)
                 continue
             wanted: set[dt.date | None] = {*(published if days is None else published.intersection(days))}
             if table.has_intervals:
@@ -269,19 +279,6 @@ class Warehouse:
             require_same(found, self.slices_in_force(wanted, table=table.name))
             require_intact(self.path, table, files)
             held |= wanted
-
-    def _hold_whole(self, table: Table, held: set[dt.date | None]) -> None:
-        last = self.ledger().last
-        known = None if last is None else last.digests.get(table.name)
-        if known is None or None in held:
-            return
-        files = self._files_at(table, self.rearranged(table), None)
-        found = digest_of(self.path, table, files)
-        if found != known:
-            where = table_path(self.path, table)
-            raise TamperedError(f"{table.name}: rows of {where} have digest {found}, the ledger says {known}")
-        require_intact(self.path, table, files)
-        held.add(None)
 
     def rearranged(self, table: Table) -> int:
         """Return the last version with exactly the published rows, in whatever files they now lie; -1: none are published."""
