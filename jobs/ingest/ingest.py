@@ -60,7 +60,7 @@ def told_once(
     positions of answers in order. `is_up`: whether the server ran before; None: unknown. A fact becomes `address_...` if
     another address has shown it before, or contradicts it by answering at that time.
     """
-    starts = [fact["seq"] for fact in facts if _plain(fact["kind"]) == "started"]
+    starts = [fact["seq"] for fact in facts if fact["kind"].removeprefix(_AT_ADDRESS) == "started"]
 
     def lives_elsewhere(fact: Mapping[str, Any], until_seq: int) -> bool:
         others = (seqs for addr, seqs in answered.items() if addr != fact["namesrv_addr"])
@@ -69,7 +69,7 @@ def told_once(
 
     changed, gap_until = {}, 0
     for fact in facts:
-        kind = _plain(fact["kind"])
+        kind = fact["kind"].removeprefix(_AT_ADDRESS)
         if kind == "stopped":
             at = bisect_right(starts, fact["seq"])
             until_seq = starts[at] if at < len(starts) else _NEVER
@@ -88,10 +88,6 @@ def told_once(
         if wanted != fact["kind"]:
             changed[fact["event_id"]] = wanted
     return changed
-
-
-def _plain(kind: str) -> str:
-    return kind.removeprefix(_AT_ADDRESS)
 
 
 # -- positions ---------------------------------------------------------------------------------------------------------
@@ -125,7 +121,8 @@ class Addresses:
     def __init__(self, warehouse: Warehouse) -> None:
         self._warehouse = warehouse
         self._stored = {row["namesrv_addr"]: row for row in rows_of(warehouse.rows(bronze.ADDRESSES))}
-        self._named, self._renamed_ids = _namesrv_of(self._stored.values()), set[str]()
+        self._named = {address: row["namesrv_id"] for address, row in self._stored.items()}
+        self._renamed_ids = set[str]()
         given = warehouse.conf.namesrv_of
         self._listed = {*given, *(name for name, said in warehouse.conf.namesrvs.items() if said.addresses is not None)}
         self._rows = {address: row for address, row in self._stored.items() if self._holds(row)}
@@ -152,7 +149,7 @@ class Addresses:
     @property
     def namesrv_of(self) -> dict[str, str]:
         """Return the name server of each address that is not an id itself."""
-        return _namesrv_of(self._rows.values())
+        return {address: row["namesrv_id"] for address, row in self._rows.items()}
 
     @property
     def are_new(self) -> bool:
@@ -264,10 +261,6 @@ def note_renamed(warehouse: Warehouse, addresses: Addresses, days: Collection[dt
         "verdict": bronze.ACCEPTED,
     }
     warehouse.write(bronze.SOURCES, table_of([row], bronze.SOURCES, days=sorted(days), ingest_run=warehouse.run_id))
-
-
-def _namesrv_of(rows: Iterable[Values]) -> dict[str, str]:
-    return {row["namesrv_addr"]: row["namesrv_id"] for row in rows}
 
 
 # -- rewriting -------------------------------------------------------------------------------------------------------------

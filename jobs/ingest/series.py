@@ -79,11 +79,6 @@ def peek(path: Path, vxlan_ports: Collection[int] = DEFAULT_VXLAN_PORTS, until_u
     return list(islice((of for of in recorded if FIRST_NS <= of.time_ns <= last_ns), _PEEKED_PACKETS))
 
 
-def _sent(segment: Segment) -> tuple[int, bytes]:
-    """Return the parts of a segment that an address translation does not change."""
-    return segment.seq, segment.payload
-
-
 def beginnings(peeked: Sequence[Segment]) -> dict[tuple[str, str], Stream]:
     """Return the streams of connections that were open before a file began, at its beginning, by source and destination."""
     found, opened = dict[tuple[str, str], Stream](), set[tuple[str, str]]()
@@ -412,12 +407,13 @@ class _Reader:
         if not beside:
             return frozenset()
         run, before = self._series.run, self._before
-        own, mine = _clients_in(peeked, run, before), set(map(_sent, peeked))
+        # What an address translation does not change of segments.
+        own, mine = _clients_in(peeked, run, before), {(one.seq, one.payload) for one in peeked}
         found = set()
         for other in beside:
             meanwhile = [one for one in self._peek(other) if one.time_ns <= last_ns]
             clients = _clients_in(meanwhile, run, before)
-            same = [one for one in meanwhile if one.payload and _sent(one) in mine]
+            same = [one for one in meanwhile if one.payload and (one.seq, one.payload) in mine]
             for of, hosts in own.items():
                 seen = clients.get(of, set())
                 # Captures of several interfaces, or split by client, have no packets in common.

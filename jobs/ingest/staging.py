@@ -605,42 +605,37 @@ def _write_new(warehouse: Warehouse, staging: Staging, table: Table) -> Values:
 
 
 def _refused(staging: Staging, table: Table, rows: pa.Table) -> pa.Array:
-    """Return which rows break rules or have no place, and stage quarantine rows for them."""
+    """Return which rows break rules or have no place, and stage quarantine rows for them; the refused piece is the row as JSON."""
     broken = reasons(rows, table.name)
     is_refused = pc.or_(pc.greater(pc.list_value_length(broken), 0), rows["_seq_is_taken"])
-    if pc.any(is_refused).as_py():
-        for row in rows.append_column("_broken", broken).filter(is_refused).to_pylist():
-            taken = [Reason.SEQ_TAKEN.value] if row["_seq_is_taken"] else []
-            staging.add(_refusal_of(row, table, [*row["_broken"], *taken]), frame=None)
-            staging.broken[staging.count] = row["_n"]
+    for row in rows.append_column("_broken", broken).filter(is_refused).to_pylist():
+        # The address as it was met: which name server it belongs to may become known later.
+        met = {**row, "namesrv_id": row["namesrv_addr"]}
+        said = {name: met[name] for name in table.column_names if name not in _FILLED_IN}
+        piece = json.dumps(
+            _without_nulls(said),
+            ensure_ascii=False,
+            separators=(",", ":"),
+            default=lambda at: f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z",
+        ).encode()
+        taken = [Reason.SEQ_TAKEN.value] if row["_seq_is_taken"] else []
+        reason = taken[0] if taken else BROKEN_RULE
+        identity = f"{reason}\n{table.name}\n".encode() + piece
+        shared = ("namesrv_id", "namesrv_addr", "channel_id", "source_file", "source_offset")
+        values = {
+            **{name: row[name] for name in shared},
+            "quarantine_id": hashlib.sha256(identity).hexdigest()[:32],
+            "reason": reason,
+            "detail": f"{table.name}: {', '.join([*row['_broken'], *taken])}",
+            "length": len(piece),
+            "sha256": hashlib.sha256(piece).hexdigest(),
+            "first_bytes": piece[:FIRST_BYTES].hex(),
+            "decoder_version": DECODER_VERSION,
+            "event_time": times.instant_us(row["event_time"]),
+        }
+        staging.add(Row(bronze.QUARANTINE.name, values), frame=None)
+        staging.broken[staging.count] = row["_n"]
     return is_refused
-
-
-def _refusal_of(row: Values, table: Table, broken: Sequence[str]) -> Row:
-    """Return the quarantine row for a row of `table` that breaks these rules; the refused piece is the row as JSON."""
-    # The address as it was met: which name server it belongs to may become known later.
-    met = {**row, "namesrv_id": row["namesrv_addr"]}
-    said = {name: met[name] for name in table.column_names if name not in _FILLED_IN}
-    piece = json.dumps(
-        _without_nulls(said),
-        ensure_ascii=False,
-        separators=(",", ":"),
-        default=lambda at: f"{at.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z",
-    ).encode()
-    reason = Reason.SEQ_TAKEN.value if Reason.SEQ_TAKEN.value in broken else BROKEN_RULE
-    identity = f"{reason}\n{table.name}\n".encode() + piece
-    values = {
-        "quarantine_id": hashlib.sha256(identity).hexdigest()[:32],
-        "reason": reason,
-        "detail": f"{table.name}: {', '.join(broken)}",
-        "length": len(piece),
-        "sha256": hashlib.sha256(piece).hexdigest(),
-        "first_bytes": piece[:FIRST_BYTES].hex(),
-        "decoder_version": DECODER_VERSION,
-        "event_time": times.instant_us(row["event_time"]),
-    }
-    shared = ("namesrv_id", "namesrv_addr", "channel_id", "source_file", "source_offset")
-    return Row(bronze.QUARANTINE.name, {**{name: row[name] for name in shared}, **values})
 
 
 def _without_nulls(value: Any) -> Any:

@@ -260,7 +260,7 @@ class Sealed:
         place = 1 + [link.run_id for link, *_ in self._changes].index(run_id)
         known = [self._runs[link.run_id] for link, *_ in self._changes[:place] if link.is_published]
         days, ingested = ({of for row in known for of in row[name]} for name in ("days", "ingest_runs"))
-        kept, old = _pieces_in(self._now.values()), _pieces_in(then.values())
+        kept, old = ({piece for entry in of.values() for piece in _set_of(entry)} for of in (self._now, then))
         counted = (Counter(piece for entry in of.values() for piece in _set_of(entry)) for of in (self._now, then))
         for name, folder in sorted({piece[:2] for piece in next(counted) - next(counted) if piece in old}):
             yield f"{name}: published rows are stored twice in {table_path(self._warehouse.path, TABLES[name])}/{folder}"
@@ -389,10 +389,6 @@ def _folder(entry: Entry) -> str:
 def _set_of(entry: Entry) -> set[tuple[str, str, Any]]:
     """Return a file's pieces with their folder: rows do not contain the partition's day."""
     return {(entry.table, posixpath.dirname(entry.path), piece) for piece in entry.pieces}
-
-
-def _pieces_in(entries: Iterable[Entry]) -> set[tuple[str, str, Any]]:
-    return {piece for entry in entries for piece in _set_of(entry)}
 
 
 def _is_in(entry: Entry, pieces: set[tuple[str, str, Any]]) -> bool:
