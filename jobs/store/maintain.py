@@ -32,6 +32,7 @@ from namesrv_day.arrow import Digest, digests_by, sum_of
 from schemas import bronze, gold
 from schemas.table import Table
 
+_ALL_TABLES = (*bronze.TABLES, *gold.TABLES)
 # A day with this many files below this size is rewritten: opening a file costs about as much as reading that much.
 _CROWD, _SMALL_BYTES, _FULL_BYTES = 4, 16 << 20, 128 << 20
 
@@ -80,9 +81,7 @@ def maintain(
     for table in WRITTEN_TABLES:
         warehouse.published_files(table)
     existing = {
-        table.name: Version(root, table, head)
-        for table in (*bronze.TABLES, *gold.TABLES)
-        if (head := delta_log.head_of(root, table)) >= 0
+        table.name: Version(root, table, head) for table in _ALL_TABLES if (head := delta_log.head_of(root, table)) >= 0
     }
     runs = warehouse.rows(gold.RUNS, columns=["finished_time", "versions"], filter=pc.field("status") == "published")
     pinned = [(row["finished_time"], dict(row["versions"] or ())) for row in runs.to_pylist()]
