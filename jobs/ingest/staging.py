@@ -608,6 +608,8 @@ def _refused(staging: Staging, table: Table, rows: pa.Table) -> pa.Array:
     """Return which rows break rules or have no place, and stage quarantine rows for them; the refused piece is the row as JSON."""
     broken = reasons(rows, table.name)
     is_refused = pc.or_(pc.greater(pc.list_value_length(broken), 0), rows["_seq_is_taken"])
+    if not pc.any(is_refused).as_py():
+        return is_refused
     for row in rows.append_column("_broken", broken).filter(is_refused).to_pylist():
         # The address as it was met: which name server it belongs to may become known later.
         met = {**row, "namesrv_id": row["namesrv_addr"]}

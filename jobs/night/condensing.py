@@ -195,13 +195,12 @@ def condensed(
         leases[day] = registered.having(files_of(warehouse, [gold.BROKER_LIVE_HISTORY], last).named)
     count = passes.width * _ROUNDS
     most = max(_WORTH_A_QUERY, sum(file.size for of in files.values() for file in of) // count)
-    pieces = [  # small files of a day, as hourly runs leave them, are put together
-        Piece(name, of, tuple(some))
-        for name, listed in files.items()
-        for of, of_day in groupby(listed, lambda file: file.day)
-        if of is not None
-        for some in groups_of(of_day, most, ASKED_FILES)
-    ]
+    pieces = list[Piece]()
+    for name, listed in files.items():
+        for of, of_day in groupby(listed, lambda file: file.day):
+            assert of is not None
+            # Small files of a day, as hourly runs leave them, are put together.
+            pieces += (Piece(name, of, tuple(some)) for some in groups_of(of_day, most, ASKED_FILES))
     work = [
         CondenseWork(warehouse.path, tuple(some), leases, warehouse.staging)
         for some in _shared_out(pieces, count, lambda piece: sum(file.size for file in piece.files))

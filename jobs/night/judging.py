@@ -429,7 +429,8 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
             is_told_elsewhere=bool(work.suspected.num_rows),
         )
     )
-    recorded = recorded_day(work.namesrv_id, work.day, {**slices, **life}, extent)
+    told = {**slices, **life}
+    recorded = recorded_day(work.namesrv_id, work.day, told, extent)
     # Intervals that closed on the day, and open ones unless a file already has them unchanged.
     intervals = {
         table.name: write_intervals(
@@ -447,8 +448,8 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
     is_log = is_logged(slices[gold.PAST_KNOWLEDGE.name])
     goes_on = work.start == work.day - dt.timedelta(days=1) and work.background.settings_before.num_rows
     goes_on_from = day_start(work.day) if goes_on else None
-    spans = [] if is_log else served(recorded, next(iter(unsettled({**slices, **life})), None), goes_on_from)
-    about, told = About(work.namesrv_id, work.day, work.thresholds), before[gold.FINDINGS.name]
+    spans = [] if is_log else served(recorded, next(iter(unsettled(told)), None), goes_on_from)
+    about = About(work.namesrv_id, work.day, work.thresholds)
     judged = Judged(
         work.namesrv_id,
         {**files, **work.write({table: slices[table.name] for table in JUDGED})},
@@ -456,7 +457,7 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
         intervals,
         outcome_counts(slices[gold.EVENT_OUTCOMES.name], pc.sum(hours["beats"]).as_py() or 0),
         settled.reconsidered_since,
-        compared({**slices, **life}, told, spans, refused_from(answers), about),
+        compared(told, before[gold.FINDINGS.name], spans, refused_from(answers), about),
         recorded,
     )
     return judged, slices
