@@ -356,14 +356,23 @@ def _seen_in(warehouse: Warehouse, gap: Mapping[str, Any]) -> list[int]:
     return sorted(found)
 
 
+_READ_APART, _SIDES = "; read apart from what came ", ("before", "after")
+
+
 def _left_of(gap: Mapping[str, Any], seen: list[int], taken: set[tuple[str, int]]) -> list[dict[str, Any]]:
     """Return the rows for what is left of a gap, at positions not in `taken`, and add these to it."""
-    rows, edges = [], (gap["seq"], _until_ns(gap))
+    rows, edges, said = [], (gap["seq"], _until_ns(gap)), gap["evidence"].partition(_READ_APART)[2]
     for begin, end in pairwise([edges[0], *seen, edges[1]]):
-        if end - begin <= (RECORDING_GAP_NS if begin == edges[0] or end == edges[1] else _SHORTEST_NS):
+        # An end that an event gave it, now or in an earlier night: whatever the nights, what is left is the same.
+        at_event = [
+            side
+            for side, is_inner in zip(_SIDES, (begin != edges[0], end != edges[1]), strict=True)
+            if is_inner or side in said
+        ]
+        if end - begin <= (_SHORTEST_NS if len(at_event) == len(_SIDES) else RECORDING_GAP_NS):
             continue
         row = {**gap, "properties": gap_until(begin, end)}
-        row["evidence"] = f"no packet for {(end - begin) / 1e9:.3f} s; what came before and after was read apart"
+        row["evidence"] = f"no packet for {(end - begin) / 1e9:.3f} s{_READ_APART}{' and '.join(at_event)}"
         if begin != edges[0]:
             at = next(at for at in count(begin + 1) if (gap["namesrv_id"], at) not in taken)
             taken.add((gap["namesrv_id"], at))

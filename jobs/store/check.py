@@ -138,6 +138,7 @@ def require_files(root: str, table: Table, files: Sequence[DataFile], said: str 
             found = "it is not there" if size is None else f"it has {size} bytes, the log says {file.size}"
             raise unreadable(root, table, file.path, found)
         if deep or posixpath.basename(file.path) in said:
+            require_intact(root, table, [file])
             for _ in batches_of(root, table, [file]):
                 pass
 

@@ -13,6 +13,7 @@ import pytest
 from jobs.ask.engine import Answers
 from namesrv_wire.rows import UNTIL_MS
 from schemas import bronze, gold
+from tests.ingest.given import HOUR_MS, START_MS, write
 from tests.night.nights import ANSWERS, Capture, audited, night, rows
 from tests.pcap import capture, records, stretch
 from tests.places import CAPTURE
@@ -63,6 +64,26 @@ def test_what_is_read_late_is_no_gap_any_more(holed: Capture, tmp_path: Path) ->
     assert all(int(fact["properties"].removeprefix(UNTIL_MS)) * 1_000 > fact["effect_time"] for fact in facts)
     told = [row for row in rows(tmp_path / "w", gold.FINDINGS) if row["code"] == "LOG_GAP"]
     assert len(told) == 3
+
+
+def test_a_gap_that_is_filled_in_two_nights_is_that_of_one(tmp_path: Path) -> None:
+    """Ninety seconds between two late events are no gap: a live broker may be silent for as long, whichever was read first."""
+    gap = {"kind": "namesrv", "event": "recording_gap", "properties": f"until_ms={START_MS + HOUR_MS}"}
+    told = [
+        {"kind": "namesrv", "event": "started"},
+        gap,
+        *[{"kind": "namesrv", "event": "identified", "version": 493}] * 2,
+    ]
+    at_ms = (0, 10_000, 1_800_000, 1_890_000)
+    lines = [
+        {"schema": "namesrv-event/1", "namesrv_id": "n", "time": START_MS + ms, **line}
+        for ms, line in zip(at_ms, told, strict=True)
+    ]
+    logs = [write(tmp_path / f"{at}.jsonl", some) for at, some in enumerate((lines[:2], lines[2:3], lines[3:], lines))]
+    for log in logs[:3]:
+        night(tmp_path / "nights", log)
+    night(tmp_path / "once", logs[3])
+    assert gaps(tmp_path / "nights") == gaps(tmp_path / "once") == [(10, 1_800), (1_890, 3_600)]
 
 
 def test_files_that_come_in_later_nights_out_of_order_leave_no_wrong_answer(tmp_path: Path) -> None:
