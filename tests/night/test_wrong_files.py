@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -86,6 +87,23 @@ def test_two_wrong_files_among_many_are_left_out(alone: Capture, tmp_path: Path)
     again, right = night(tmp_path / "w", tmp_path / "in"), night(path, fourth)
     assert (again.days, again.digests, len(again.errors)) == ([FOURTH.isoformat()], right.digests, 2)
     assert check(warehouse_at(tmp_path / "w")).wrong == []
+
+
+def test_a_file_whose_name_is_not_utf8_is_left_out(alone: Capture, tmp_path: Path) -> None:
+    """Named so that it can be found, as is a folder that leads to it; the others are published."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    some_days(folder)
+    Path(os.fsdecode(b"%b/b\xe4d.jsonl" % os.fsencode(folder))).write_text("{}\n", encoding="utf-8")
+    deep = Path(os.fsdecode(b"%b/d\xe4ep" % os.fsencode(folder)))
+    deep.mkdir()
+    (deep / "good.jsonl").write_text("{}\n", encoding="utf-8")
+    said = night(tmp_path / "w", folder)
+    assert (said.status, said.digests) == ("published", alone.summary.digests)
+    assert said.errors == [
+        rf"{folder}/{name}: cannot be read: this path is not UTF-8: rename it"
+        for name in (r"b\xe4d.jsonl", r"d\xe4ep/good.jsonl")
+    ]
 
 
 @pytest.mark.usefixtures("_no_broker_x")
