@@ -89,6 +89,17 @@ def test_two_wrong_files_among_many_are_left_out(alone: Capture, tmp_path: Path)
     assert check(warehouse_at(tmp_path / "w")).wrong == []
 
 
+def test_a_log_to_which_a_shipper_has_added_a_field_is_refused_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which names the field and says what to do with it: an optional field that is mistyped would silently be its default."""
+    said = [{**beat(f"10:{minute:02}:{second:02}"), "hostname": "h"} for minute in range(2) for second in range(60)]
+    assert nightly(tmp_path / "w", "--input", write_log(tmp_path, DAYS[0], said)) == EXIT_INPUT
+    (told,) = [line for line in capsys.readouterr().out.splitlines() if "hostname" in line]
+    assert "120 of 120" in told
+    assert "unknown field 'hostname': it may be a mistyped one of docs/event-log.md; take out what" in told
+
+
 def test_a_file_whose_name_is_not_utf8_is_left_out(alone: Capture, tmp_path: Path) -> None:
     """Named so that it can be found, as is a folder that leads to it; the others are published."""
     folder = tmp_path / "in"
