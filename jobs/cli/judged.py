@@ -52,7 +52,7 @@ def warehouse_at(name: str) -> str:
     if "://" in name:
         return name
     path = str(Path(name).resolve())
-    if found := re.search(r"[%\\\x00-\x1f\x7f]", path):
+    if found := re.search(r"[%\\\x00-\x1f\x7f\ud800-\udfff]", path):
         raise UsageError(
             f"warehouse {path}: Delta cannot read below a folder with {found[0]!r} in its name; take another one"
         )

@@ -178,6 +178,9 @@ def given_files(warehouse: Warehouse, inputs: Sequence[str], passes: Passes) -> 
                 files = {path: _fingerprint(path)}
             else:
                 raise FileNotFoundError(f"input {name}: no such file or folder")
+            if wrong := [file for file in files if _shown(file) != str(file)]:
+                given.errors += [f"{_shown(file)}: cannot be read: this path is not UTF-8: rename it" for file in wrong]
+                files = {file: of for file, of in files.items() if file not in wrong}
             given.known += [known[of] for of in files.values() if of is not None and of in known]
             new = [file for file, of in files.items() if of is None or of not in known]
             looking = InProcess() if path is not None or name == STANDARD_INPUT else passes
@@ -195,12 +198,17 @@ def given_files(warehouse: Warehouse, inputs: Sequence[str], passes: Passes) -> 
         yield given
 
 
+def _shown(path: Path | str) -> str:
+    r"""Return a path, with \xNN for each byte that is not UTF-8, which no table can hold."""
+    return os.fsencode(path).decode(errors="backslashreplace")
+
+
 def _files_below(folder: Path, errors: list[str]) -> Iterator[Path]:
     """Yield the recordings below a folder; add a sentence to `errors` for each that cannot be examined."""
     entered = set[tuple[int, int]]()
 
     def failed(error: OSError) -> None:
-        errors.append(f"{error.filename}: cannot be listed: {error.strerror}")
+        errors.append(f"{_shown(error.filename)}: cannot be listed: {error.strerror}")
 
     for place, folders, names in os.walk(folder, onerror=failed, followlinks=True):
         said = os.stat(place)  # noqa: PTH116  it is a text
@@ -212,7 +220,7 @@ def _files_below(folder: Path, errors: list[str]) -> Iterator[Path]:
             if path.is_file():
                 yield path
             elif path.is_symlink() and not path.exists():
-                errors.append(f"{path.name}: cannot be read: a link that leads nowhere")
+                errors.append(f"{_shown(path.name)}: cannot be read: a link that leads nowhere")
 
 
 def _growing(folder: Path, copies: Path) -> Iterator[Path]:

@@ -432,7 +432,8 @@ def _said_in(value: Values, own: Values) -> _Said:
         raise _bad(f"kind {_shown(value.get('kind'))}, one of {', '.join(KINDS)} expected")
     for name in (*value, *own):
         if name not in COMMON and name not in kind.fields and name not in ("schema", "kind"):
-            raise _bad(f"unknown field {_shown(name)}")
+            why = "it may be a mistyped one of docs/event-log.md; take out what a log shipper has added"
+            raise _bad(f"unknown field {_shown(name)}: {why}")
     columns = {field.column: checked(name, field, value) for name, field in kind.fields.items() if name not in _OWN}
     namesrv_id, proxied_addr = (checked(name, COMMON[name], value) for name in ("namesrv_id", "proxied_addr"))
     if "namesrv_addr" in value:

@@ -177,6 +177,9 @@ class Kind(IntEnum):
     GENEVE = 22
     ETHERIP = 23
     TCP = 24
+    LLC = 25
+    NFLOG = 26
+    PKTAP = 27
     LINK_TYPE = -1
     ETHER_TYPE = -2
     PROTOCOL = -3
@@ -207,6 +210,8 @@ _LINKS: Final = {
     51: Kind.PPPOE,
     104: Kind.HDLC,
     219: Kind.MPLS,
+    239: Kind.NFLOG,
+    258: Kind.PKTAP,
 }
 # Source: IEEE's ether types; 0x6558 is Ethernet in GRE and Geneve, 0x88BE and 0x22EB are ERSPAN's.
 _ETHER_TYPES: Final = {
@@ -263,6 +268,8 @@ _NAMED_TYPES: Final = {0x0806: "ARP", 0x88CC: "LLDP", 0x88E5: "MACsec", 0x8863: 
 _FIRST_TYPE: Final = 0x600
 """Below it an ether type is a length: spanning tree and the like, whose frames say no type. Source: IEEE 802.3."""
 _NSH: Final = 4
+_NFULA_PAYLOAD: Final = 9
+"""Source: Linux, nfnetlink_log.h."""
 _NAMED_PROTOCOLS: Final = {
     1: "ICMP",
     2: "IGMP",
@@ -359,6 +366,9 @@ class Peeled:
         """Take off header by header; return which packets have a TCP header then, at `at`."""
         steps: dict[int, tuple[int, Callable[[Ints], None]]] = {
             **{kind: (size, partial(self._typed, size, at)) for kind, (size, at) in _TYPED.items()},
+            Kind.LLC: (0, self._llc),
+            Kind.NFLOG: (4, self._nflog),
+            Kind.PKTAP: (12, self._pktap),
             Kind.FAMILY: (4, self._family),
             Kind.IP: (1, self._ip),
             Kind.IPV4: (20, self._ipv4),
@@ -404,7 +414,44 @@ class Peeled:
     def _typed(self, size: Ints | int, place: int, which: Ints) -> None:
         """Go on behind a header of so many bytes, with the ether type that stands at a place of it."""
         self.number[which] = ether_type = self.two(self.at[which] + place)
-        self._go(which, size, _BY_ETHER_TYPE[ether_type])
+        self._go(which, size, np.where(ether_type < _FIRST_TYPE, int(Kind.LLC), _BY_ETHER_TYPE[ether_type]))
+
+    def _llc(self, which: Ints) -> None:
+        """Of frames with a length in place of a type, SNAP has the type behind it (RFC 1042); others say none."""
+        at = self.at[which]
+        is_snap = (self.four(at) == 0xAAAA0300) & (self.two(at + 4) == 0) & (at + 8 <= self.end[which])
+        self.kind[which] = Kind.ETHER_TYPE
+        self._typed(8, 6, which[is_snap])
+
+    def _nflog(self, which: Ints) -> None:
+        """Of Netfilter's log (LINKTYPE_NFLOG): IP is in the attribute NFULA_PAYLOAD.
+
+        Length and type of an attribute are in the byte order of the host that wrote them, which the type, a small number, tells.
+        """
+        self._go(which, 4, int(Kind.MALFORMED))
+        for _ in range(MAX_HEADERS):
+            which = which[self.at[which] + 4 <= self.end[which]]
+            at = self.at[which]
+            is_big = self.one(at + 2) & 0x3F == 0
+            size = np.where(is_big, self.two(at), self.one(at) | self.one(at + 1) << 8)
+            is_payload = (np.where(is_big, self.one(at + 3), self.one(at + 2)) == _NFULA_PAYLOAD) & (size >= 4)
+            found = which[is_payload]
+            self.end[found] = np.minimum(self.end[found], (at + size)[is_payload])
+            self._go(found, 4, int(Kind.IP))
+            is_other = ~is_payload & (size >= 4)
+            which = which[is_other]
+            self.at[which] += (size + -size % 4)[is_other]
+
+    def _pktap(self, which: Ints) -> None:
+        """Of Apple (LINKTYPE_PKTAP): its length, 1 if a packet follows, and of which link type, in the order of its host."""
+        at = self.at[which]
+        is_big = self.two(at) == 0
+        size, following, link = (
+            np.where(is_big, self.two(at + n + 2), self.one(at + n) | self.one(at + n + 1) << 8) for n in (0, 4, 8)
+        )
+        self.number[which] = np.where(following == 1, link, 0)
+        self._go(which, size, np.where(following == 1, _BY_LINK[link], int(Kind.ETHER_TYPE)))
+        self.kind[which[size < 12]] = Kind.MALFORMED
 
     def _family(self, which: Ints) -> None:
         """Of the loopback link types: the family in either byte order."""

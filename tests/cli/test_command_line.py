@@ -57,6 +57,7 @@ def test_a_wrong_call_is_a_usage_error(arguments: list[str]) -> None:
         ["nightly", "--from", "2026-03-01", "--conf-file", "not-there.toml"],
         ["nightly", "--from", "2026-03-01", "--summary", "not-there/summary.json"],
         ["nightly", "--from", "2026-03-01", "--namesrv", "x:1=3.2.6"],
+        ["nightly", "--from", "2026-03-01", "--warehouse", "w\udce4"],
         ["sql", "--query", "nope"],
         ["sql", "--file", "not-there.sql"],
         ["sql", "SELECT 1", "--file", "-"],

@@ -17,7 +17,7 @@ from jobs.ingest.ingest import ingest
 from tests.ingest.given import BEAT, at, broker, content, packets, read_in, warehouse_at, write
 from tests.pcap import Record, block, capture, records, section
 from tests.pcap import interface as described
-from tests.wire.wrapped import COMPRESSIONS, ethernet, vxlan
+from tests.wire.wrapped import COMPRESSIONS, COOKED, WRAPPINGS, ethernet, vxlan
 
 pytestmark = pytest.mark.slow
 
@@ -42,6 +42,15 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     (folder / "plain.pcap").write_bytes(DATA)
     assert read_in(folder / "w", folder / "plain.pcap").observations > 100
     return dict(content(folder / "w"))
+
+
+@pytest.mark.parametrize("link", ["NFLOG", "PKTAP", "cooked, SNAP"])
+def test_links_of_other_systems_give_the_same_rows(tmp_path: Path, plain: dict[str, object], link: str) -> None:
+    """Netfilter's log, Apple's `-i any`, and 802.3 frames."""
+    link_type, frame = (WRAPPINGS | COOKED)[link]
+    (tmp_path / "other.pcap").write_bytes(written([(time, frame(ip)) for time, ip in RECORDS], link_type))
+    assert read_in(tmp_path / "w", tmp_path / "other.pcap").errors == []
+    assert content(tmp_path / "w") == plain
 
 
 @pytest.mark.parametrize("first", ["direct", "mirrored"])

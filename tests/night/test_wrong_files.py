@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -86,6 +87,34 @@ def test_two_wrong_files_among_many_are_left_out(alone: Capture, tmp_path: Path)
     again, right = night(tmp_path / "w", tmp_path / "in"), night(path, fourth)
     assert (again.days, again.digests, len(again.errors)) == ([FOURTH.isoformat()], right.digests, 2)
     assert check(warehouse_at(tmp_path / "w")).wrong == []
+
+
+def test_a_log_to_which_a_shipper_has_added_a_field_is_refused_in_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Which names the field and says what to do with it: an optional field that is mistyped would silently be its default."""
+    said = [{**beat(f"10:{minute:02}:{second:02}"), "hostname": "h"} for minute in range(2) for second in range(60)]
+    assert nightly(tmp_path / "w", "--input", write_log(tmp_path, DAYS[0], said)) == EXIT_INPUT
+    (told,) = [line for line in capsys.readouterr().out.splitlines() if "hostname" in line]
+    assert "120 of 120" in told
+    assert "unknown field 'hostname': it may be a mistyped one of docs/event-log.md; take out what" in told
+
+
+def test_a_file_whose_name_is_not_utf8_is_left_out(alone: Capture, tmp_path: Path) -> None:
+    """Named so that it can be found, as is a folder that leads to it; the others are published."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    some_days(folder)
+    Path(os.fsdecode(b"%b/b\xe4d.jsonl" % os.fsencode(folder))).write_text("{}\n", encoding="utf-8")
+    deep = Path(os.fsdecode(b"%b/d\xe4ep" % os.fsencode(folder)))
+    deep.mkdir()
+    (deep / "good.jsonl").write_text("{}\n", encoding="utf-8")
+    said = night(tmp_path / "w", folder)
+    assert (said.status, said.digests) == ("published", alone.summary.digests)
+    assert said.errors == [
+        rf"{folder}/{name}: cannot be read: this path is not UTF-8: rename it"
+        for name in (r"b\xe4d.jsonl", r"d\xe4ep/good.jsonl")
+    ]
 
 
 @pytest.mark.usefixtures("_no_broker_x")

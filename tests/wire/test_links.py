@@ -21,7 +21,7 @@ from namesrv_wire.packets.segments import CaptureStats, LeftOut, Peeled, Segment
 from tests.pcap import block, enhanced, interface, pcap, section
 from tests.places import CAPTURE
 from tests.wire.capture_files import PAYLOADS, V4
-from tests.wire.wrapped import COMPRESSIONS, COOKED, MACS, WRAPPINGS, ethernet, ipv4, ipv6, udp, vxlan
+from tests.wire.wrapped import COMPRESSIONS, COOKED, MACS, WRAPPINGS, ethernet, ipv4, ipv6, pktap, udp, vxlan
 
 ALL = {**WRAPPINGS, **COOKED}
 
@@ -273,6 +273,22 @@ def test_vxlan_to_another_port_is_named_and_read_once_its_port_is(tmp_path: Path
     what = f"{hidden}; 2 in UDP, of which 2 of port 53"
     assert left_out(tmp_path / "a", content) == (0, what)
     assert left_out(tmp_path / "a", content, frozenset({14_789})) == (3, "2 in UDP, of which 2 of port 53")
+
+
+def test_a_length_that_lies_costs_its_packet_only(tmp_path: Path, plain: list[Segment]) -> None:
+    """Of Netfilter's attributes and of Apple's header, too small or beyond the end; Apple's may hold no packet, or another link."""
+    good, short = WRAPPINGS["NFLOG"].frame(PACKETS[0]), 4 + 8
+    lying = [good[:short] + struct.pack("<H", size) + good[short + 2 :] for size in (0, 3, 40_000, 65_535)]
+    endless = good[:4] + struct.pack("<HH", 4, 2) * 20_000
+    frames = [*lying, endless, good[:4], good]
+    found = segments(tmp_path / "a", pcap(frames, 239, stated_snap=1 << 18))
+    assert found == [plain[0]._replace(packet_no=len(frames), time_ns=found[0].time_ns)]
+    assert left_out(tmp_path / "a", pcap(frames, 239, stated_snap=1 << 18)) == (1, "6 in damaged or cut headers")
+    good = WRAPPINGS["PKTAP"].frame(PACKETS[0])
+    lying = [struct.pack("<I", size) + good[4:] for size in (0, 11, 40_000)]
+    frames = [*lying, pktap(1, b"", following=0), pktap(147, bytes(60)), pktap(258, good), good]
+    said = "3 in damaged or cut headers; 1 in frames of link type 147; 1 in no IP"
+    assert left_out(tmp_path / "a", pcap(frames, 258)) == (2, said)
 
 
 def test_what_is_left_out_is_named(tmp_path: Path) -> None:

@@ -121,6 +121,25 @@ def cooked2(ether: bytes, rest: bytes) -> bytes:
     return ether + struct.pack(">HIHBB", 0, 7, 1, 0, 6) + bytes(8) + rest
 
 
+def nflog(ip: bytes, order: str) -> bytes:
+    """Return a packet as Netfilter logs it, between attributes, in a byte order."""
+    family = 2 if ip[0] >> 4 == 4 else 10
+    of = ((1, ether_type(ip) + bytes(2)), (10, b"Registry\x00"), (0x8014, bytes(8)), (9, ip), (3, bytes(4)))
+    each = (struct.pack(order + "HH", 4 + len(data), kind) + data + bytes(-len(data) % 4) for kind, data in of)
+    return struct.pack(">BBH", family, 0, 5) + b"".join(each)
+
+
+def pktap(link_type: int, frame: bytes, order: str = "<", following: int = 1) -> bytes:
+    """Return a frame of a link type behind the header of Apple's PKTAP, in a byte order."""
+    head = struct.pack(order + "III24sIIII", 108, following, link_type, b"en0", 1, 2, 14, 0)
+    return head.ljust(108, b"\x00") + frame
+
+
+def snap(ip: bytes) -> bytes:
+    """Return an IP packet behind LLC and SNAP."""
+    return b"\xaa\xaa\x03\x00\x00\x00" + ether_type(ip) + ip
+
+
 def on_ethernet(tunnel: Callable[[bytes], bytes]) -> Wrapping:
     """Return a tunnel between two hosts on Ethernet."""
     return Wrapping(1, lambda ip: ethernet(tunnel(ip)))
@@ -141,6 +160,14 @@ WRAPPINGS = {
     "PPPoE": Wrapping(1, pppoe),
     "PPP": Wrapping(9, lambda ip: b"\xff\x03" + ppp(ip)),
     "HDLC": Wrapping(104, lambda ip: b"\x0f\x00" + ether_type(ip) + ip),
+    "SNAP": Wrapping(1, lambda ip: (MACS + struct.pack(">H", 8 + len(ip)) + snap(ip)).ljust(60, b"\x00")),
+    "SNAP in VLAN": Wrapping(1, lambda ip: MACS + b"\x81\x00\x00\x05" + struct.pack(">H", 8 + len(ip)) + snap(ip)),
+    "NFLOG": Wrapping(239, lambda ip: nflog(ip, "<")),
+    "NFLOG, big": Wrapping(239, lambda ip: nflog(ip, ">")),
+    "PKTAP": Wrapping(258, lambda ip: pktap(1, ethernet(ip))),
+    "PKTAP, big, loopback": Wrapping(
+        258, lambda ip: pktap(0, b"\0\0\0" + (b"\x02" if ip[0] >> 4 == 4 else b"\x1e") + ip, ">")
+    ),
     "IP in IP": on_ethernet(lambda ip: ipv4(in_ip(ip), ip)),
     "IP in IPv6": on_ethernet(lambda ip: ipv6(in_ip(ip), ip)),
     "IP in IP with options": on_ethernet(lambda ip: ipv4(in_ip(ip), ip, options=b"\x01\x01\x01\x00")),
@@ -170,6 +197,7 @@ WRAPPINGS = {
 COOKED = {
     "cooked": Wrapping(113, lambda ip: cooked(ether_type(ip), ip)),
     "cooked, VLAN": Wrapping(113, lambda ip: cooked(b"\x81\x00", b"\x00\x05" + ether_type(ip) + ip)),
+    "cooked, SNAP": Wrapping(113, lambda ip: cooked(b"\x00\x04", snap(ip))),
     "cooked v2": Wrapping(276, lambda ip: cooked2(ether_type(ip), ip)),
     "cooked v2, VLAN": Wrapping(276, lambda ip: cooked2(b"\x81\x00", b"\x00\x05" + ether_type(ip) + ip)),
     "cooked v2, VXLAN": Wrapping(276, lambda ip: cooked2(b"\x08\x00", vxlan(ethernet(ip)))),
