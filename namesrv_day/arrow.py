@@ -80,7 +80,14 @@ def ask(query: str, tables: Tables | None = None, **values: Any) -> pa.Table:
     # A plan contains its values as SQL, and texts must never become SQL.
     few = _FEW_IN_ORDER if "ASOF" in query else _FEW
     if sum(table.num_rows for table in given.values()) > few or any(map(_has_text, values.values())):
-        return _asked_once(query, given, values)
+        con = connection()
+        for name, table in given.items():
+            con.register(name, table)
+        try:
+            return con.execute(query, values or None).to_arrow_table()
+        finally:
+            for name in given:
+                con.unregister(name)
     return _planned(query, given, values).run(given)
 
 
@@ -147,17 +154,6 @@ def _planned(query: str, tables: Tables, values: Mapping[str, Any]) -> _Planned:
 
 def _has_text(value: object) -> bool:
     return isinstance(value, str) or (isinstance(value, list) and any(map(_has_text, value)))
-
-
-def _asked_once(query: str, tables: Tables, values: Mapping[str, Any]) -> pa.Table:
-    con = connection()
-    for name, table in tables.items():
-        con.register(name, table)
-    try:
-        return con.execute(query, values or None).to_arrow_table()
-    finally:
-        for name in tables:
-            con.unregister(name)
 
 
 Row = Mapping[str, Any]
@@ -375,18 +371,12 @@ class Slice(NamedTuple):
 def slices_of(table: str, rows: Rows) -> dict[Slice, Digest]:
     """Return the digest of each slice in rows of `table`, as in the ledger; digests of parts of a slice can be added."""
     if table in _ENDS:
-        with_day = _with_day(rows, _ENDS[table])
-        return {
-            Slice(table, *key): digest
-            for key, digest in digests_by(with_day, "day", "namesrv_id", without=["day"]).items()
-        }
+        if isinstance(rows, pa.Table):
+            closed = rows.append_column("day", pc.cast(rows[_ENDS[table]], pa.date32()))
+        else:
+            closed = rows.project(f"*, CAST({_ENDS[table]} AS DATE) AS day")
+        found = digests_by(closed, "day", "namesrv_id", without=["day"])
+        return {Slice(table, *key): digest for key, digest in found.items()}
     apart = APART.get(table, ())
     found = digests_by(rows, "day", "namesrv_id", without=UNSAID.get(table, ()), apart=apart)
     return {Slice(table, *key): digest for key, digest in found.items()}
-
-
-def _with_day(rows: Rows, ends: str) -> Rows:
-    """Return intervals with the day on which they closed."""
-    if isinstance(rows, pa.Table):
-        return rows.append_column("day", pc.cast(rows[ends], pa.date32()))
-    return rows.project(f"*, CAST({ends} AS DATE) AS day")

@@ -65,7 +65,9 @@ def as_of(table: Table, rows: pa.Table, day: dt.date, beats: pa.Table) -> pa.Tab
     if pc.any(goes_on).as_py():
         masked = {name: _without(rows[name], goes_on) for name in _ENDS if name in rows.column_names}
         if "evidence" in rows.column_names and "begun_with" in rows.column_names:
-            masked["evidence"] = _first_evidence(rows, goes_on)
+            columns = (values.to_pylist() for values in (rows["evidence"], rows["begun_with"], goes_on))
+            found = [ids[:count] if is_open else ids for ids, count, is_open in zip(*columns, strict=True)]
+            masked["evidence"] = pa.array(found, rows["evidence"].type)
         rows = with_columns(rows, **masked)
     if "known_from" in rows.column_names:
         later = pc.fill_null(pc.greater_equal(rows["known_from"], end), fill_value=False)
@@ -97,12 +99,6 @@ def on_a_day(table: Table) -> pa.Schema:
 
 def _without(values: pa.ChunkedArray, gone: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(gone, pa.scalar(None, values.type), values)
-
-
-def _first_evidence(rows: pa.Table, goes_on: pa.ChunkedArray) -> pa.Array:
-    columns = (values.to_pylist() for values in (rows["evidence"], rows["begun_with"], goes_on))
-    found = [ids[:count] if is_open else ids for ids, count, is_open in zip(*columns, strict=True)]
-    return pa.array(found, rows["evidence"].type)
 
 
 def start_in(table: Table, day: dt.date) -> pa.Scalar:

@@ -225,7 +225,9 @@ class Timed:
         absent = dict.fromkeys(rows.column_names)
         for row in rows_of(self.said):
             event = codec.event_of({**absent, **row}, topic_tables)
-            self.reports.append(_report_of(event, row))
+            broker = (row.get("cluster_name"), row.get("broker_name"), row.get("broker_addr"))
+            told = Report(broker, event.data_version) if isinstance(event, (RegisterBroker, QueryDataVersion)) else None
+            self.reports.append(told)
             self.events.append(RefreshRun(event) if row.get("is_run") else event)  # type: ignore[arg-type]
         self._with_answers = any(type(event) is AnswerObserved for event in self.events)
 
@@ -312,13 +314,6 @@ def _records(lists: pa.ChunkedArray, record: type[TopicConfig | TopicQueueMappin
     of_all: list[Any] = list(map(record, *(pc.struct_field(structs, name).to_pylist() for name in record._fields)))
     ends = np.cumsum(pc.fill_null(found.value_lengths(), 0).to_numpy()).tolist()
     return [of_all[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-
-
-def _report_of(event: Event, row: Mapping[str, Any]) -> Report | None:
-    if not isinstance(event, (RegisterBroker, QueryDataVersion)):
-        return None
-    broker = (row.get("cluster_name"), row.get("broker_name"), row.get("broker_addr"))
-    return Report(broker, event.data_version)
 
 
 def _asked_at(event: Event, request_seq: int | None) -> Event:

@@ -401,7 +401,13 @@ def findings(tables: Frames, news: Frames, told: Frames, about: About) -> pa.Tab
             continue
         stands = standing.filter(pc.field("code") == finding.code)
         if _may_be(finding, tables, news, stands):
-            things.append(_things(finding, {**tables, "standing": stands}, told, values))
+            used = {name: table for name, table in {**tables, "standing": stands}.items() if name in finding.words}
+            if finding.looks_back:
+                earlier = used.keys() & told.keys() & {table.name for table in LOOKED_BACK_AT}
+                used |= {name: pa.concat_tables([told[name], used[name]]) for name in earlier}
+            named = {name: value for name, value in values.items() if f"${name}" in finding.words}
+            rows = ask(finding.sql, used, **named)
+            things.append(rows.append_column("code", pa.repeat(finding.code, rows.num_rows)))
             asked.add(finding.code)
     is_asked = pc.field("code").isin(pa.array(asked, pa.string()))
     told_now = told_of(pa.concat_tables(things, promote_options="default"), standing.filter(is_asked), about)
@@ -426,16 +432,6 @@ def _may_be(finding: Finding, tables: Frames, news: Frames, standing: pa.Table) 
     if any(of_the_day[name].num_rows for name in finding.of):
         return True
     return bool(standing.num_rows) and not news.keys() & finding.of
-
-
-def _things(finding: Finding, tables: Frames, told: Frames, values: Mapping[str, Any]) -> pa.Table:
-    """Return the things that the query of one code yields."""
-    used = {name: table for name, table in tables.items() if name in finding.words}
-    if finding.looks_back:
-        earlier = used.keys() & told.keys() & {table.name for table in LOOKED_BACK_AT}
-        used |= {name: pa.concat_tables([told[name], used[name]]) for name in earlier}
-    rows = ask(finding.sql, used, **{name: value for name, value in values.items() if f"${name}" in finding.words})
-    return rows.append_column("code", pa.repeat(finding.code, rows.num_rows))
 
 
 _SEEN = {name: schema.empty_table() for name, schema in {"heard": HEARD, "suspected": SUSPECTED, **SEEN}.items()}

@@ -110,15 +110,26 @@ def swept_routes(
     unlisted = _values(reported.filter(pc.invert(reported["listed"])), "topic")
     held = _among(held, "topic", moved | unlisted)
     single = {*carried, *unlisted}
-    told, reported = _of_topics(today, held), _among(reported, "topic", single)
+    kept, reported = _values(held, "topic"), _among(reported, "topic", single)
+    confs, mappings = _order_confs(today[gold.KV_CONFIG_HISTORY.name]), today[gold.TOPIC_QUEUE_MAPPING_HISTORY.name]
+    told = {
+        gold.TOPIC_QUEUE_HISTORY.name: held,
+        gold.KV_CONFIG_HISTORY.name: _among(confs, "topic", kept),
+        gold.TOPIC_QUEUE_MAPPING_HISTORY.name: _among(mappings, "topic", kept),
+    }
     for name in (gold.KV_CONFIG_HISTORY.name, gold.TOPIC_QUEUE_MAPPING_HISTORY.name):
         single |= _values(told[name], "topic")
     classes = alike(held, single)
     found: list[tuple[str | None, RouteHistory]] = []
-    shared = route_parts(intervals_in(_of_brokers(today, held)))
+    members = _among(today[gold.BROKER_ADDR_HISTORY.name], "broker_name", _values(held, "broker_name"))
+    addrs, of_addrs = _values(members, "broker_addr"), (gold.BROKER_LIVE_HISTORY.name, gold.FILTER_SERVER_HISTORY.name)
+    of_brokers = {name: _among(today[name], "broker_addr", addrs) for name in of_addrs}
+    shared = route_parts(intervals_in({gold.BROKER_ADDR_HISTORY.name: members, **of_brokers}))
     for topics in _some_at_a_time(classes):
         of_topics = intervals_in({name: _among(rows, "topic", topics) for name, rows in told.items()})
-        of_topics += _reports(_among(reported, "topic", topics))
+        for row in rows_of(_among(reported, "topic", topics)):
+            key, at = (row["topic"], row["broker_name"]), Position(row["seq"], _LAST_IN_STEP)
+            of_topics.append(_stated(REPORTED, key, row["listed"], row["valid_from"], row["opened_by"], at))
         parts = shared._replace(of_topic=route_parts(of_topics).of_topic)
         for topic in topics:
             start_us, before = day_start_us(day), carried.get(topic, ())
@@ -180,28 +191,6 @@ def _served_otherwise(slices: Frames, namesrv: Namesrv) -> set[str | None]:
             _among(slices[gold.TOPIC_QUEUE_HISTORY.name], "broker_name", _values(groups, "broker_name")), "topic"
         )
     return found
-
-
-def _of_topics(slices: Frames, held: pa.Table) -> dict[str, pa.Table]:
-    """Return the rows, by history, from which the routes of the topics in `held` are made: those keyed by topic."""
-    topics = _values(held, "topic")
-    confs, mappings = _order_confs(slices[gold.KV_CONFIG_HISTORY.name]), slices[gold.TOPIC_QUEUE_MAPPING_HISTORY.name]
-    return {
-        gold.TOPIC_QUEUE_HISTORY.name: held,
-        gold.KV_CONFIG_HISTORY.name: _among(confs, "topic", topics),
-        gold.TOPIC_QUEUE_MAPPING_HISTORY.name: _among(mappings, "topic", topics),
-    }
-
-
-def _of_brokers(slices: Frames, held: pa.Table) -> dict[str, pa.Table]:
-    """Return the same for rows of groups and addresses."""
-    members = _among(slices[gold.BROKER_ADDR_HISTORY.name], "broker_name", _values(held, "broker_name"))
-    addrs = _values(members, "broker_addr")
-    of_addrs = (gold.BROKER_LIVE_HISTORY.name, gold.FILTER_SERVER_HISTORY.name)
-    return {
-        gold.BROKER_ADDR_HISTORY.name: members,
-        **{name: _among(slices[name], "broker_addr", addrs) for name in of_addrs},
-    }
 
 
 def alike(held: pa.Table, single: Strings) -> pa.Table:
@@ -271,12 +260,6 @@ def _reported(held: pa.Table, today: Frames, recorded: Recorded) -> pa.Table:
     return ask(query("flags/reported"), tables)
 
 
-def _reports(reported: pa.Table) -> Iterator[Interval]:
-    for row in rows_of(reported):
-        key, at = (row["topic"], row["broker_name"]), Position(row["seq"], _LAST_IN_STEP)
-        yield _stated(REPORTED, key, row["listed"], row["valid_from"], row["opened_by"], at)
-
-
 def _change_rows(changes: Iterable[RouteChange]) -> list[dict[str, Any]]:
     return [
         {
@@ -342,13 +325,19 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
     past = _past(today)
     hears, logged = past is None or past.hears, past is not None and bool(past.is_logged)
     doubtful = unsettled(today)
-    orphans = _settled(orphans, doubtful, given.day)
+    for since_us, until_us in doubtful:  # without intervals of the day that began and ended in it
+        begins, ends = (with_microseconds(orphans)[name] for name in ("valid_from", "valid_to"))
+        certain = pc.or_(pc.greater(ends, until_us), pc.less(begins, max(since_us, day_start_us(given.day))))
+        orphans = orphans.filter(pc.fill_null(certain, fill_value=True))
     if logged:  # routes have brokers that no log line shows
         orphans, changes = orphans.slice(0, 0), changes.slice(0, 0)
     elif not hears:
         orphans = orphans.filter(pc.not_equal(orphans["reason"], "no_live_broker"))
+    # A change is `learned` where an answer only showed an earlier state.
+    shown = outcomes.filter(pc.field("operation") == "observed_answer")["event_id"]
+    kinds = pc.if_else(pc.is_in(changes["caused_by"], shown), "learned", changes["change"])
     found = {
-        ROUTE_CHANGES.name: _of(given.namesrv_id, _with_learned(changes, outcomes), ROUTE_CHANGES),
+        ROUTE_CHANGES.name: _of(given.namesrv_id, with_columns(changes, change=kinds), ROUTE_CHANGES),
         ORPHANED_TOPICS.name: _of(given.namesrv_id, orphans, ORPHANED_TOPICS),
         EXPIRED_BROKERS.name: expired_brokers(today),
         **{
@@ -357,7 +346,7 @@ def flag(given: FlagInput) -> dict[str, pa.Table]:
             if table.sql is not None
         },
     }
-    doubt = _until_start(doubtful[0], today[gold.EVENT_OUTCOMES.name]) if doubtful else None
+    doubt = _until_start(doubtful[0], outcomes) if doubtful else None
     about = About(given.namesrv_id, given.day, given.thresholds, doubt, hears, logged, given.seen_until)
     heard = heard_before(found[EXPIRED_BROKERS.name], outcomes, recorded.beats_during)
     tables = {**today, **found, "heard": heard}
@@ -396,22 +385,6 @@ def _until_start(doubt: Unsettled, outcomes: pa.Table) -> Unsettled:
     """Return `doubt`, ended by the first start of the process after its beginning."""
     starts = with_microseconds(outcomes.filter(pc.field("operation") == "namesrv_started"))["effect_time"].to_pylist()
     return doubt._replace(until_us=min([doubt.until_us, *(us for us in starts if us >= doubt.since_us)]))
-
-
-def _settled(orphans: pa.Table, doubtful: Iterable[Unsettled], day: dt.date) -> pa.Table:
-    """Return the intervals without those of the day that began and ended in a doubtful time."""
-    for since_us, until_us in doubtful:
-        begins, ends = (with_microseconds(orphans)[name] for name in ("valid_from", "valid_to"))
-        kept = pc.or_(pc.greater(ends, until_us), pc.less(begins, max(since_us, day_start_us(day))))
-        orphans = orphans.filter(pc.fill_null(kept, fill_value=True))
-    return orphans
-
-
-def _with_learned(changes: pa.Table, outcomes: pa.Table) -> pa.Table:
-    """Return the route changes, marked as `learned` where an answer only showed an earlier state."""
-    shown = outcomes.filter(pc.field("operation") == "observed_answer")["event_id"]
-    kinds = pc.if_else(pc.is_in(changes["caused_by"], shown), "learned", changes["change"])
-    return with_columns(changes, change=kinds)
 
 
 def _of(namesrv_id: str, rows: pa.Table, table: Table) -> pa.Table:

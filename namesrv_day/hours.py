@@ -11,7 +11,6 @@ and repeats that time beat by beat (`broken`).
 
 from __future__ import annotations
 
-from functools import cache
 from typing import NamedTuple
 
 import duckdb
@@ -32,6 +31,7 @@ from schemas.table import BOOLEAN, LONG, STRING
 
 SLOTS = 60
 """Number of slots in a bucket."""
+# Sixty slots are a bucket, and an hour is a multiple of buckets.
 _SLOT_SECONDS = (60, 30, 20, 15, 12, 10, 6, 5, 4, 3, 2, 1)
 PERIOD_US = 3_600_000_000
 """Within a period, an address's beats are replayed either one by one or as part of runs. It is a multiple of buckets."""
@@ -83,7 +83,11 @@ def leases_from(live: pa.Table, registered: pa.Table) -> pa.Table:
     """
     tables = {"live": live, "registered": registered}
     found = ask(_LEASES, tables, default_ms=BROKER_CHANNEL_EXPIRED_MS, longest_ms=LONGEST_LEASE_MS)
-    slots = [_slot_us(lease_ms) for lease_ms in found["lease_ms"].to_pylist()]
+    # Beats in neighbouring slots are less than two slots apart, so a lease of at least two slots cannot end between them.
+    slots = [
+        next((seconds * _US_PER_S for seconds in _SLOT_SECONDS if 2_000 * seconds <= lease_ms), None)
+        for lease_ms in found["lease_ms"].to_pylist()
+    ]
     return found.select(["namesrv_id", "broker_addr"]).append_column("slot_us", pa.array(slots, LONG))
 
 
@@ -134,16 +138,6 @@ def hours_from(beats: duckdb.DuckDBPyRelation, kind: str, leases: pa.Table) -> p
         "max(seq) AS last_seq",
     ]
     return conformed(beats.aggregate(", ".join(columns)).to_arrow_table(), HOURS, kind=kind)
-
-
-@cache
-def _slot_us(lease_ms: int) -> int | None:
-    """Return the width (us) of a slot for a lease; None: the lease is too short for any.
-
-    Beats in neighbouring slots are less than two slots apart, so a lease of at least two slots cannot end between them.
-    Sixty slots are a bucket, and an hour is a multiple of buckets.
-    """
-    return next((seconds * _US_PER_S for seconds in _SLOT_SECONDS if 2_000 * seconds <= lease_ms), None)
 
 
 PERIODS = pa.schema([("broker_addr", STRING), ("period", LONG)])

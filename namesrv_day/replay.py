@@ -244,16 +244,13 @@ class _State:
             return Notes(context, start, None), None
         unmet, complete = UnmetQueues(self._queues), dict[str | None, TopicTable]()
         if context.namesrv.profile.repairs_missing_topics:
-            rows = _complete(self._given, beats.runs, day_events.topics.later)
+            # It brings back missing topics: of names that have all topics they register in runs, none is missing.
+            queues = frame(self._given.open_rows, gold.TOPIC_QUEUE_HISTORY).select(["broker_name", "topic"])
+            tables = {"runs": beats.runs, "queues": queues, "configs": day_events.topics.later}
+            rows = ask(query("replay/complete"), tables).to_pylist()
             complete = {row["broker_name"]: day_events.topics[row["digest"]] for row in rows}
         start[0].topic_queue_table.begin_with(unmet, complete)
         return Notes(context, start, unmet), unmet
-
-
-def _complete(given: ReplayInput, runs: pa.Table, configs: pa.Table) -> list[dict[str, str]]:
-    """Return broker names that have all topics they register in runs, with the digest: 5.x brings back missing ones."""
-    queues = frame(given.open_rows, gold.TOPIC_QUEUE_HISTORY).select(["broker_name", "topic"])
-    return ask(query("replay/complete"), {"runs": runs, "queues": queues, "configs": configs}).to_pylist()  # type: ignore[no-any-return]
 
 
 def _tables(given: ReplayInput, notes: Notes, unmet: UnmetQueues | None, timed: Timed) -> dict[str, pa.Table]:
@@ -357,7 +354,9 @@ class Notes:
         ):
             if deciding is not None and deciding.has_moved:
                 return
-            kind, turned = type(timed.event), self._turned()
+            kind, past, turned = type(timed.event), self.registry.past, set[Entity]()
+            if past is not None and past.turned:
+                turned, past.turned = past.turned, turned
             if turned and self._runs:
                 self._break_runs_about(turned, before_us, timed)
             before_us = timed.seq // NS_PER_US
@@ -379,14 +378,6 @@ class Notes:
                 self._note_unknown(key, timed, step, of)
             elif kind not in _TELLING or step.changes or step.outcome is Outcome.UNKNOWN_PAST:
                 self._note(timed, step, of, closed if kind in _NAMELESS else [])
-
-    def _turned(self) -> set[Entity]:
-        """Return the entities that became known or doubtful since the last call."""
-        past = self.registry.past
-        if past is None or not past.turned:
-            return set()
-        turned, past.turned = past.turned, set()
-        return turned
 
     def _break_runs_about(self, turned: set[Entity], from_us: int, timed: TimedEvent) -> None:
         """Break the runs during which the knowledge of their broker changed: at `timed`, or unseen since `from_us`."""
@@ -539,7 +530,7 @@ def outcome_rows(outcomes: Sequence[OutcomeOf], timed: Timed, same: Mapping[str,
 
     An event that names no broker gets the first broker that it removed.
     """
-    columns: dict[str, Any] = _columns(outcomes, OutcomeOf._fields)
+    columns: dict[str, Any] = {name: list(map(itemgetter(n), outcomes)) for n, name in enumerate(OutcomeOf._fields)}
     numbers = pa.array(columns["number"], LONG)
     columns |= {name: timed.said[name].take(numbers) for name in _SAID if name in timed.said.column_names}
     kinds = timed.said["channel_kind"].take(numbers).to_pylist()
@@ -557,10 +548,6 @@ SELECT * REPLACE (
     coalesce(cluster_name, brokers_gone[1].cluster_name) AS cluster_name
 ) FROM (SELECT * REPLACE (list_sort(notifications) AS notifications, list_sort(brokers_gone) AS brokers_gone) FROM outcomes)
 """
-
-
-def _columns(rows: Sequence[tuple[Any, ...]], names: Sequence[str]) -> dict[str, list[Any]]:
-    return {name: list(map(itemgetter(number), rows)) for number, name in enumerate(names)}
 
 
 def _table_of(table: Table, columns: Mapping[str, Any], same: Mapping[str, Any]) -> pa.Table:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, reduce
 
@@ -69,12 +69,36 @@ def measure(
     counted. Raises KeyError for a table without rules.
     """
     asked = {name: RULES[name] for name in (frames if only is None else only)}
-    return [
-        found
-        for name in RULES
-        if name in asked
-        for found in _measure_table(frames, name, list(filter(which, asked[name])), days, part)
-    ]
+    measurements: list[Measurement] = []
+    for table in (name for name in RULES if name in asked):
+        found: dict[str, Measurement] = {}
+        passes: dict[str | None, list[Rule]] = {}
+        for rule in filter(which, asked[table]):
+            missing = tuple(name for name in rule.needs if name not in frames)
+            # Rules judge rows of the tables that they read; without such rows no query is needed.
+            judged = [
+                frames[name] for name in {table, *(() if rule.kind == "reference" else rule.needs)} & frames.keys()
+            ]
+            count = None if missing else 0
+            found[rule.name] = measured(table, rule, count, count, missing=missing)
+            if not missing and any(not isinstance(of, pa.Table) or of.num_rows for of in judged):
+                passes.setdefault(rule.over, []).append(rule)
+        for over, together in passes.items():
+            read, others = {name: frames[name] for name in ((table,) if over is None else together[0].needs)}, 0
+            if together[0].kind == "unique" and any(isinstance(of, duckdb.DuckDBPyRelation) for of in read.values()):
+                read, others = _repeated(read, together[0], part)
+            rows = f"FROM ({over or f'FROM {table}'}) AS judged"
+            if days is not None and (over is None or _DAY.search(over)):
+                # Passed as a table: days in the text would make each day's statement a new one to plan.
+                read = {**read, "days": pa.table({"judged": pa.array(sorted(days), pa.date32())})}
+                rows += " WHERE day IN (SELECT judged FROM days)"
+            counts = ", ".join(["count(*)", *(f"count_if({breaks(rule)})" for rule in together)])
+            total, *numbers = (number[0].as_py() for number in _asked(f"SELECT {counts} {rows}", read).columns)
+            for rule, broken in zip(together, numbers, strict=True):
+                sample = _samples(rows, read, table, rule) if broken else []
+                found[rule.name] = measured(table, rule, total + others, broken or 0, sample)
+        measurements += found.values()
+    return measurements
 
 
 def merged(parts: Iterable[Measurement], tables: Collection[str], rows: Mapping[str, int]) -> list[Measurement]:
@@ -123,46 +147,8 @@ def breaks(rule: Rule) -> str:
     return f"NOT coalesce({rule.holds}, FALSE)"
 
 
-def _measure_table(
-    frames: Mapping[str, Rows],
-    table: str,
-    rules: Sequence[Rule],
-    days: Collection[dt.date] | None,
-    part: tuple[int, int],
-) -> list[Measurement]:
-    found: dict[str, Measurement] = {}
-    passes: dict[str | None, list[Rule]] = {}
-    for rule in rules:
-        missing = tuple(name for name in rule.needs if name not in frames)
-        # Rules judge rows of the tables that they read; without such rows no query is needed.
-        judged = (table,) if rule.kind == "reference" else (table, *rule.needs)
-        count = None if missing else 0
-        found[rule.name] = measured(table, rule, count, count, missing=missing)
-        if not missing and any(name in frames and _may_have_rows(frames[name]) for name in judged):
-            passes.setdefault(rule.over, []).append(rule)
-    for over, together in passes.items():
-        read, others = {name: frames[name] for name in ((table,) if over is None else together[0].needs)}, 0
-        if together[0].kind == "unique" and any(isinstance(rows, duckdb.DuckDBPyRelation) for rows in read.values()):
-            read, others = _repeated(read, together[0], part)
-        rows = f"FROM ({over or f'FROM {table}'}) AS judged"
-        if days is not None and (over is None or _DAY.search(over)):
-            # Passed as a table: days in the text would make each day's statement a new one to plan.
-            read = {**read, "days": pa.table({"judged": pa.array(sorted(days), pa.date32())})}
-            rows += " WHERE day IN (SELECT judged FROM days)"
-        counts = ", ".join(["count(*)", *(f"count_if({breaks(rule)})" for rule in together)])
-        count, *numbers = (number[0].as_py() for number in _asked(f"SELECT {counts} {rows}", read).columns)
-        for rule, broken in zip(together, numbers, strict=True):
-            sample = _samples(rows, read, table, rule) if broken else []
-            found[rule.name] = measured(table, rule, count + others, broken or 0, sample)
-    return [found[rule.name] for rule in rules]
-
-
 _DAY = re.compile(r"\bday\b")
 """Found in the query of a rule whose rows have a day."""
-
-
-def _may_have_rows(rows: Rows) -> bool:
-    return not isinstance(rows, pa.Table) or rows.num_rows > 0
 
 
 def _repeated(read: Mapping[str, Rows], rule: Rule, part: tuple[int, int]) -> tuple[dict[str, Rows], int]:

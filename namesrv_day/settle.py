@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from namesrv_core.asking.shown import ShownCluster, shown_by
 from namesrv_core.inference import evidence
-from namesrv_core.inference.evidence import tally
 from namesrv_core.inference.settings import (
     ADDRESSES,
     SCAN_PHASE,
@@ -26,14 +25,12 @@ from namesrv_core.inference.settings import (
     Life,
     Setting,
     Source,
-    Statement,
     Votes,
     namesrv_of,
     reconsidered,
     statement_of,
 )
 from namesrv_core.inference.settings import settle as settle_known
-from namesrv_core.inference.settings import settle as settled_of
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
 from namesrv_core.machine.events import EVER, NS_PER_MS, NS_PER_US
 from namesrv_core.machine.profile import (
@@ -434,7 +431,7 @@ def settle(given: SettleInput) -> Settled:
     known = _with(known, phases)
     context = _context(given, known, closes, stood)
     if frame(given.today, bronze.ROUTE_OBSERVATIONS).num_rows:
-        cast = tally(tick_votes(given, closes, context), known.lives)
+        cast = evidence.tally(tick_votes(given, closes, context), known.lives)
         known = _with(known, cast)
         context = _context(given, known, closes, stood) if cast else context
     of_day = {**given.today, bronze.CHANNEL_EVENTS.name: _ends(given, known, stood)}
@@ -442,13 +439,13 @@ def settle(given: SettleInput) -> Settled:
         settings_table(known, given.namesrv_id, given.day, given.background.addresses),
         context,
         day_events(of_day, tables=OTHERS, with_answers=context.has_unknown_past),
-        min((setting.life_seq for setting in reconsidered(settled_of(known), known.before)), default=None),
+        min((setting.life_seq for setting in reconsidered(settle_known(known), known.before)), default=None),
     )
 
 
 def _context(given: SettleInput, known: Known, closes: Sequence[int], stood: Sequence[Stall]) -> NamesrvDay:
     """Return the day as what is known has it."""
-    return namesrv_day(given, namesrv_on(known, given.day), phases_of(settled_of(known)), closes, stood)
+    return namesrv_day(given, namesrv_on(known, given.day), phases_of(settle_known(known)), closes, stood)
 
 
 def _ends(given: SettleInput, known: Known, stood: Sequence[Stall]) -> pa.Table:
@@ -464,26 +461,47 @@ def _with(known: Known, votes: list[Votes]) -> Known:
 
 def known_settings(given: SettleInput) -> Known:
     """Return what is known of the name server's settings without its answers and closes."""
-    facts = sorted([*rows_of(frame(given.today, bronze.NAMESRV_EVENTS)), *_changes(given)], key=_in_order)
+    is_one = (pc.field("code") == RequestCode.UPDATE_NAMESRV_CONFIG) & ~pc.field("one_way")
+    accepted = is_one & (pc.field("response_code") == ResponseCode.SUCCESS)
+    changes = (
+        {**row, "kind": "changed", "properties": row["config_value"]}
+        for row in rows_of(frame(given.today, bronze.ADMIN_EVENTS).filter(accepted))
+    )
+    facts = sorted(
+        [*rows_of(frame(given.today, bronze.NAMESRV_EVENTS)), *changes],
+        key=lambda fact: (fact["seq"], fact["event_id"]),
+    )
     background = given.background
     before = {setting.name: setting for setting in settings_of(background.settings_before)}
+    # What the first of the later days that did so found out about the start of a process.
+    later = sorted(rows_of(background.settings_later), key=lambda row: row["day"], reverse=True)
+    starts = (row for row in later if row["from_seq"] == row["process_seq"] and row["setting"] != ADDRESSES)
     known = Known(
         _lives(facts, before, frame(given.today, bronze.ROUTE_OBSERVATIONS)),
-        _statements(facts),
+        [
+            statement_of(fact["seq"], fact["event_id"], fact["properties"] or "", changes=fact["kind"] == "changed")
+            for fact in facts
+            if fact["kind"] in ("configured", "changed")
+        ],
         given=background.given,
         before=before,
-        hindsight=_hindsight(background.settings_later),
+        hindsight={
+            (s.name, s.life_seq): s for s in map(setting_of, starts) if s.source in (Source.STATED, Source.INFERRED)
+        },
     )
     last = before.get(VERSION)
     is_carried = last is not None and last.source is not Source.GIVEN
     if not is_carried and is_open(known, VERSION):
-        known = replace(known, fallback_version=_brokers_version(given))
+        # A name server is of its newest broker's generation, or newer.
+        column = "request_version"
+        newest = pc.max(given.raw_beats(bronze.REGISTRATIONS.name, columns=[column])[column]).as_py()
+        known = replace(known, fallback_version=_release(newest or 0))
     return known
 
 
 def is_open(known: Known, name: str) -> bool:
     """Return whether evidence about setting `name` is looked for."""
-    return any(setting.name == name and setting.source.is_open for setting in settled_of(known))
+    return any(setting.name == name and setting.source.is_open for setting in settle_known(known))
 
 
 def phases_of(settings: Iterable[Setting]) -> dict[int, int]:
@@ -493,7 +511,10 @@ def phases_of(settings: Iterable[Setting]) -> dict[int, int]:
 
 def settings_table(known: Known, namesrv_id: str, day: dt.date, addresses: pa.Table) -> pa.Table:
     """Return the rows of `namesrv_settings`. `addresses`: rows of that table that name it; several addresses are one row."""
-    settings = [*settled_of(known), *_addresses(addresses, namesrv_id)]
+    settings = settle_known(known)
+    if others := sorted(row["namesrv_addr"] for row in rows_of(addresses) if row["namesrv_id"] == namesrv_id):
+        value = ", ".join([namesrv_id, *others])
+        settings.append(Setting(ADDRESSES, value, Source.GIVEN, 0, 0, value))
     return table_of(setting_rows(settings, namesrv_id), gold.NAMESRV_SETTINGS, day=day)
 
 
@@ -501,13 +522,6 @@ def settings_of(rows: pa.Table) -> list[Setting]:
     """Return the settings of one day and name server with which it is replayed, in order, of rows of `namesrv_settings`."""
     ordered = sorted(rows_of(rows), key=lambda row: (row["from_seq"], row["setting"]))
     return [setting_of(row) for row in ordered if row["setting"] != ADDRESSES]
-
-
-def _addresses(addresses: pa.Table, namesrv_id: str) -> Iterable[Setting]:
-    """Yield which addresses are the name server's, if that are several."""
-    if others := sorted(row["namesrv_addr"] for row in rows_of(addresses) if row["namesrv_id"] == namesrv_id):
-        value = ", ".join([namesrv_id, *others])
-        yield Setting(ADDRESSES, value, Source.GIVEN, 0, 0, value)
 
 
 def under_idle_limit(given: SettleInput, namesrv: Namesrv, stalls: Iterable[Stall], *, is_given: bool) -> pa.Table:
@@ -547,26 +561,6 @@ _STALLS = pa.schema([("from_seq", pa.int64()), ("until_seq", pa.int64())])
 _LIMITS = _STALLS.append(pa.field("limit_ms", pa.int64()))
 
 
-def _hindsight(later: pa.Table) -> dict[tuple[str, int], Setting]:
-    """Return what the first of the later days that did so found out about the start of a process."""
-    rows = sorted(rows_of(later), key=lambda row: row["day"], reverse=True)
-    starts = (row for row in rows if row["from_seq"] == row["process_seq"] and row["setting"] != ADDRESSES)
-    found = map(setting_of, starts)
-    return {(s.name, s.life_seq): s for s in found if s.source in (Source.STATED, Source.INFERRED)}
-
-
-def _changes(given: SettleInput) -> Iterable[dict[str, Any]]:
-    """Yield the changes of its configuration that the name server accepted, as facts of its life."""
-    is_one = (pc.field("code") == RequestCode.UPDATE_NAMESRV_CONFIG) & ~pc.field("one_way")
-    accepted = is_one & (pc.field("response_code") == ResponseCode.SUCCESS)
-    for row in rows_of(frame(given.today, bronze.ADMIN_EVENTS).filter(accepted)):
-        yield {**row, "kind": "changed", "properties": row["config_value"]}
-
-
-def _in_order(fact: Mapping[str, Any]) -> tuple[int, str]:
-    return fact["seq"], fact["event_id"]
-
-
 def _lives(facts: Facts, before: Mapping[str, Setting], answers: pa.Table) -> list[Life]:
     """Return the processes of a day: the one that ran when it began, if any did, and those that started.
 
@@ -598,21 +592,6 @@ def _first_answer(answers: pa.Table, since_seq: int, until_seq: int | None) -> d
     firsts = own.filter(pc.field("seq") == pc.min(own["seq"])).select(["event_id", "response_version"]).to_pylist()
     first = min(firsts, key=lambda row: row["event_id"], default=None)
     return None if first is None else {"event_id": first["event_id"], "version": first["response_version"]}
-
-
-def _statements(facts: Facts) -> list[Statement]:
-    return [
-        statement_of(fact["seq"], fact["event_id"], fact["properties"] or "", changes=fact["kind"] == "changed")
-        for fact in facts
-        if fact["kind"] in ("configured", "changed")
-    ]
-
-
-def _brokers_version(given: SettleInput) -> str:
-    """Return the version of the newest broker: a name server is of its brokers' generation, or newer."""
-    column = "request_version"
-    newest = pc.max(given.raw_beats(bronze.REGISTRATIONS.name, columns=[column])[column]).as_py()
-    return _release(newest or 0)
 
 
 def _release(version: int) -> str:

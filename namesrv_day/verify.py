@@ -214,7 +214,10 @@ def answers_of(given: VerifyInput) -> pa.Table:
         if table.name in codec.RESPONSE_TABLES:
             codes = pa.array(codec.RESPONSE_TABLES[table.name], INT)
             columns = [name for name in table.column_names if name not in _UNUSED]
-            told = _events(given, table, columns, _is_judged(table) & pc.field("code").isin(codes))
+            is_judged = pc.field("response_fields").is_valid()
+            if table is bronze.REGISTRATIONS:
+                is_judged |= pc.field("refusal").is_valid() & pc.field("response_code").is_valid()
+            told = _events(given, table, columns, is_judged & pc.field("code").isin(codes))
             at_ns = pc.multiply(with_microseconds(told)["event_time"], NS_PER_US)
             said = told.rename_columns([_TOLD.get(name, name) for name in told.column_names])
             said = said.append_column("subject", told["broker_name"]).append_column("request_seq", at_ns)
@@ -223,14 +226,6 @@ def answers_of(given: VerifyInput) -> pa.Table:
             parts.append(_of_kind(said.drop_columns("event_time"), table))
     found = pa.concat_tables([part for part in parts if part.num_rows] or parts[:1], promote_options="default")
     return found.append_column("row", pa.array(np.arange(found.num_rows)))
-
-
-def _is_judged(table: Table) -> pc.Expression:
-    if table is bronze.REGISTRATIONS:
-        return pc.field("response_fields").is_valid() | (
-            pc.field("refusal").is_valid() & pc.field("response_code").is_valid()
-        )
-    return pc.field("response_fields").is_valid()
 
 
 def _without_refusals_told(registrations: pa.Table) -> pa.Table:
@@ -322,7 +317,10 @@ class _Judge:
             "reply": self._reply_of,
             # An answer near a change is judged by itself: which state it shows may depend on earlier answers.
             "version": np.where(version < 0, -1 - row, version),
-            "life": self._life(told),
+            # The number of the name server's configuration.
+            "life": np.searchsorted(
+                np.array([seq for seq, _ in self._given.namesrv.later], dtype=np.int64), told, "right"
+            ),
             "begun_seq": self._under_way.before(asked),
             "row": row,
             "seq": told,
@@ -342,17 +340,15 @@ class _Judge:
         question_of, versions = self._question_of, np.empty_like(asked)
         of_question = np.split(np.argsort(question_of, kind="stable"), np.cumsum(np.bincount(question_of))[:-1])
         for question, own in zip(self._questions, of_question, strict=True):
-            versions[own] = self._versions_of(question, asked[own], told[own])
+            since, until = asked[own], told[own]
+            count, is_near = np.zeros_like(until), np.zeros(len(own), dtype=bool)
+            for part in self._concerns.of(question):
+                effects, arrivals = self._effects_on(part)
+                earlier = np.searchsorted(effects, until)
+                is_near |= (np.searchsorted(effects, since, side="right") < earlier) | (arrivals[earlier] < until)
+                count += earlier  # sums are equal only if each number of changes is
+            versions[own] = np.where(is_near, -1, count)
         return versions
-
-    def _versions_of(self, question: Question | Event, asked: Numbers, told: Numbers) -> Numbers:
-        versions, is_near = np.zeros_like(told), np.zeros(len(told), dtype=bool)
-        for part in self._concerns.of(question):
-            effects, arrivals = self._effects_on(part)
-            earlier = np.searchsorted(effects, told)
-            is_near |= (np.searchsorted(effects, asked, side="right") < earlier) | (arrivals[earlier] < told)
-            versions += earlier  # sums are equal only if each number of changes is
-        return np.where(is_near, -1, versions)
 
     def _effects_on(self, part: TablePart) -> tuple[Numbers, Numbers]:
         """Return the positions of changes of a part of the registry, and for each the earliest arrival of it or a later one."""
@@ -362,12 +358,6 @@ class _Judge:
             first = np.minimum.accumulate(arrivals[::-1])[::-1]
             self._effects[part] = np.array([change.seq for change in changes], dtype=np.int64), first
         return self._effects[part]
-
-    def _life(self, at: Numbers) -> Numbers:
-        """Return the number of the name server's configuration at some positions."""
-        return np.searchsorted(
-            np.array([seq for seq, _ in self._given.namesrv.later], dtype=np.int64), at, side="right"
-        )
 
     def _registry(self) -> Registry:
         """Return the registry at the beginning of the day."""

@@ -67,9 +67,20 @@ def pickup_topic_route_data(registry: Registry, topic: str | None, namesrv: Name
     ]
     if not groups:
         return None
-    if namesrv.profile.live_key_has_cluster and registry.filter_server_table:
-        broken = (any(_has_no_hash(of.cluster_name, a) for _, a in of.broker_addrs) for _, of in groups)
-        groups = groups[: next((n for n, is_last in enumerate(broken, 1) if is_last), None)]
+    servers_by_addr: JavaMap[str | None, tuple[str, ...] | None] = string_map()
+    if registry.filter_server_table:
+        has_cluster = namesrv.profile.live_key_has_cluster
+        if has_cluster:
+            broken = (any(_has_no_hash(of.cluster_name, a) for _, a in of.broker_addrs) for _, of in groups)
+            groups = groups[: next((n for n, is_last in enumerate(broken, 1) if is_last), None)]
+        for _, group in groups:
+            cluster = group.cluster_name if has_cluster else None
+            for _, addr in group.java_addrs():
+                if has_cluster and _has_no_hash(cluster, addr):
+                    break
+                servers = registry.filter_server_table.get(LiveKey(cluster, addr))
+                if servers is not None or namesrv.profile.lists_absent_filter_servers:
+                    servers_by_addr.put(addr, servers)
     acts = acts_for(topic, namesrv)
     brokers = tuple((name, routed(group, table.get(name) if acts else None)) for name, group in groups)
     order_topic_conf = None
@@ -80,7 +91,7 @@ def pickup_topic_route_data(registry: Registry, topic: str | None, namesrv: Name
     return TopicRouteData(
         queue_datas,
         brokers,
-        _filter_servers(registry, groups, namesrv),
+        tuple(servers_by_addr.java_items()),
         order_topic_conf,
         None if mappings is None else tuple(mappings.java_items()),
     )
@@ -154,23 +165,6 @@ def _has_no_hash(cluster_name: str | None, addr: str | None) -> bool:
     Source: RocketMQ 5.4.0 BrokerAddrInfo.hashCode.
     """
     return cluster_name is None or (cluster_name != "" and addr is None)
-
-
-def _filter_servers(
-    registry: Registry, groups: list[tuple[str | None, BrokerData]], namesrv: Namesrv
-) -> tuple[tuple[str | None, tuple[str, ...] | None], ...]:
-    if not registry.filter_server_table:
-        return ()
-    found: JavaMap[str | None, tuple[str, ...] | None] = string_map()
-    for _, group in groups:
-        for _, addr in group.java_addrs():
-            cluster = group.cluster_name if namesrv.profile.live_key_has_cluster else None
-            if namesrv.profile.live_key_has_cluster and _has_no_hash(cluster, addr):
-                break
-            servers = registry.filter_server_table.get(LiveKey(cluster, addr))
-            if servers is not None or namesrv.profile.lists_absent_filter_servers:
-                found.put(addr, servers)
-    return tuple(found.java_items())
 
 
 def all_topic_list(registry: Registry, namesrv: Namesrv) -> list[str | None]:
@@ -299,7 +293,12 @@ def answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
             route, standard = within_zone(route, question.scope, sorted_maps=standard), False
         return Answer(ResponseCode.SUCCESS, route_json(route, namesrv, standard=standard))
     if code == RequestCode.GET_BROKER_CLUSTER_INFO:
-        return Answer(ResponseCode.SUCCESS, _cluster_info(registry, namesrv))
+        # The groups with their true ids, and the cluster sets.
+        write, groups = writer(namesrv), registry.broker_addr_table.java_items()
+        sets = ((name, write.strings(of.java_keys())) for name, of in registry.cluster_addr_table.java_items())
+        by_name = write.mapping((name, broker_data(write, name, routed(group, None))) for name, group in groups)
+        body = write.record([("brokerAddrTable", by_name), ("clusterAddrTable", write.mapping(sets))])
+        return Answer(ResponseCode.SUCCESS, body)
     if code in (RequestCode.GET_KV_CONFIG, RequestCode.GET_KVLIST_BY_NAMESPACE):
         return _kv_answer(registry, question, namesrv)
     if code == RequestCode.GET_BROKER_MEMBER_GROUP:
@@ -366,15 +365,6 @@ def route_json(route: TopicRouteData, namesrv: Namesrv, *, standard: bool) -> st
         mappings = ((name, mapping(write, info)) for name, info in route.topic_queue_mapping_by_broker)
         fields.append(("topicQueueMappingByBroker", write.mapping(mappings)))
     return write.record(fields)
-
-
-def _cluster_info(registry: Registry, namesrv: Namesrv) -> str:
-    """Return the JSON of the cluster info: the groups with their true ids, and the cluster sets."""
-    write = writer(namesrv)
-    groups = registry.broker_addr_table.java_items()
-    sets = ((cluster, write.strings(names.java_keys())) for cluster, names in registry.cluster_addr_table.java_items())
-    by_name = write.mapping((name, broker_data(write, name, routed(group, None))) for name, group in groups)
-    return write.record([("brokerAddrTable", by_name), ("clusterAddrTable", write.mapping(sets))])
 
 
 def kv_list_json(registry: Registry, namespace: str | None, namesrv: Namesrv) -> str | None:

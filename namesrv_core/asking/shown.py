@@ -152,7 +152,15 @@ def entries_shown(answered: Answer) -> dict[str, str | None] | None:
 def _route_of(text: str) -> ShownRoute:
     body = read_json(text)
     return ShownRoute(
-        {_text(data["brokerName"]): _queue_data_of(data) for data in body["queueDatas"]},
+        {
+            _text(data["brokerName"]): QueueData(
+                _integer(data["readQueueNums"]),
+                _integer(data["writeQueueNums"]),
+                _integer(data["perm"]),
+                _integer(data.get("topicSysFlag", data.get("topicSynFlag", 0))),
+            )
+            for data in body["queueDatas"]
+        },
         {_text(group["brokerName"]): _group_of(group) for group in body["brokerDatas"]},
         {
             _name(key): tuple(_required(server) for server in servers)
@@ -176,15 +184,6 @@ def _group_of(value: dict[str, Any]) -> BrokerData:
     addrs = tuple((int(broker_id), _text(addr)) for broker_id, addr in value["brokerAddrs"].items())
     acting = value.get("enableActingMaster") is True
     return BrokerData(_text(value.get("cluster")), addrs, acting, _text(value.get("zoneName")))
-
-
-def _queue_data_of(value: dict[str, Any]) -> QueueData:
-    return QueueData(
-        _integer(value["readQueueNums"]),
-        _integer(value["writeQueueNums"]),
-        _integer(value["perm"]),
-        _integer(value.get("topicSysFlag", value.get("topicSynFlag", 0))),
-    )
 
 
 def _mapping_of(value: dict[str, Any]) -> TopicQueueMappingInfo:

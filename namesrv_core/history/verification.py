@@ -276,7 +276,8 @@ def _is_right_in_parts(one: Judged) -> bool:
         # The server also serializes it without a lock, so a concurrent registration may end that with an exception.
         is_amid = one.window.first < one.window.last or bool(one.window.under_way)
         return answered.code == ResponseCode.SYSTEM_ERROR and is_amid
-    seen = [_shown_by(question, answer) for answer in (answered, *expected)]
+    asked = _ALL_TOPICS if question.code in LIST_CODES else question  # of every kind of topic list, its topics
+    seen = [shown_by(asked, answer) for answer in (answered, *expected)]
     # Half of a single change is visible only without a lock: RocketMQ 4.9.7 and 5.4.0 RouteInfoManager.getAllClusterInfo.
     if None in seen or len(seen) < (3 if isinstance(seen[0], ShownCluster) else 4):
         return False
@@ -286,11 +287,6 @@ def _is_right_in_parts(one: Judged) -> bool:
 
 _TORN = "java.util.ConcurrentModificationException"
 _ALL_TOPICS = Question(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-
-
-def _shown_by(question: Question, answered: Answer) -> Shown | None:
-    """Return the rows that an answer shows; for every kind of topic list, its topics."""
-    return shown_by(_ALL_TOPICS if question.code in LIST_CODES else question, answered)
 
 
 def _parts(shown: Shown) -> dict[tuple[str, object], object]:

@@ -112,10 +112,22 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
     _take_topics(draft, event, namesrv, group, key, first=first)
     if profile.live_key_has_cluster and event.broker_addr is None:
         return _failed(draft)
-    draft.put("broker_live_table", key, _live_of(event, namesrv))
+    timeout_ms = event.heartbeat_timeout_ms if profile.own_heartbeat_timeout else None
+    live = BrokerLiveInfo(
+        None if event.data_version is None else event.data_version.known_to(profile),
+        BROKER_CHANNEL_EXPIRED_MS if timeout_ms is None else timeout_ms,
+        event.channel_id,
+        event.ha_server_addr,
+        event.broker_name,
+    )
+    draft.put("broker_live_table", key, live)
     if event.filter_servers is not None:
         draft.put("filter_server_table", key, event.filter_servers or None)
-    result = _result_for(draft, event, namesrv, group)
+    result, master_addr = RegisterResult(), group.addr_of.get(MASTER_ID)
+    if event.broker_id != MASTER_ID and master_addr is not None:
+        # A slave is told of its master if that is live under the slave's cluster name.
+        master = draft.live(live_key_of(namesrv, event.cluster_name, master_addr))
+        result = RegisterResult() if master is None else RegisterResult(master.ha_server_addr, master_addr)
     notifications: tuple[Notification, ...] = ()
     if lowers_min_id and namesrv.config.notify_min_broker_id_changed:
         notifications = min_broker_id_notifications(group, None, event.ha_server_addr)
@@ -204,28 +216,6 @@ def _take_topics(
     if everything and profile.stores_topic_queue_mapping and not throws:
         for mapping in event.topics.mappings:
             draft.put("topic_queue_mapping_info_table", (mapping.topic, mapping.bname), mapping)
-
-
-def _live_of(event: RegisterBroker, namesrv: Namesrv) -> BrokerLiveInfo:
-    timeout_ms = event.heartbeat_timeout_ms if namesrv.profile.own_heartbeat_timeout else None
-    return BrokerLiveInfo(
-        None if event.data_version is None else event.data_version.known_to(namesrv.profile),
-        BROKER_CHANNEL_EXPIRED_MS if timeout_ms is None else timeout_ms,
-        event.channel_id,
-        event.ha_server_addr,
-        event.broker_name,
-    )
-
-
-def _result_for(draft: Draft, event: RegisterBroker, namesrv: Namesrv, group: BrokerData) -> RegisterResult:
-    """Return the master's address and HA address for a slave whose master is live under the slave's cluster name."""
-    if event.broker_id == MASTER_ID:
-        return RegisterResult()
-    master_addr = group.addr_of.get(MASTER_ID)
-    if master_addr is None:
-        return RegisterResult()
-    live = draft.live(live_key_of(namesrv, event.cluster_name, master_addr))
-    return RegisterResult() if live is None else RegisterResult(live.ha_server_addr, master_addr)
 
 
 _CONCURRENT_MODIFICATION = "java.util.ConcurrentModificationException"
@@ -492,13 +482,21 @@ def change_logged(registry: Registry, event: ChangeLogged) -> Step:
 
 def _take(draft: Draft, row: LoggedRow) -> None:
     registry, (kind, one, other, value, _) = draft.registry, row
-    if kind == "broker_addr":
-        _take_group(draft, row)
+    if kind == "broker_addr" and isinstance(value, tuple):
+        cluster, addr = value
+        group = draft.group(as_text(one))
+        others = () if group is None else tuple(m for m in group.broker_addrs if m[0] != MASTER_ID and m[1] != addr)
+        draft.put("broker_addr_table", (as_text(one),), BrokerData(cluster, ((MASTER_ID, addr), *others)))
+    elif kind == "broker_addr":
+        draft.put("broker_addr_table", (as_text(one),), None)
+        draft.remove_topics_of(as_text(one))
     elif kind == "address":
         # One group loses the address, but the line does not name it: with several candidates nothing follows.
         names = draft.names_of_addr(as_text(one))
-        if len(names) == 1:
-            _without(draft, names[0], as_text(one))
+        if len(names) == 1 and (group := draft.group(names[0])) is not None:
+            left = tuple(member for member in group.broker_addrs if member[1] != as_text(one))
+            # Another line tells when a group is gone: it may have members that no line has shown.
+            draft.put("broker_addr_table", (names[0],), group._replace(broker_addrs=left) if left else None)
     elif kind == "broker_live":
         key = LiveKey(as_text(one) if registry.profile.live_key_has_cluster else None, as_text(other))
         if value is None:
@@ -521,25 +519,6 @@ def _take(draft: Draft, row: LoggedRow) -> None:
                 draft.put("cluster_addr_table", (cluster, name), value)
     else:
         draft.put("kv_config_table", (as_text(one), as_text(other)), value)
-
-
-def _take_group(draft: Draft, row: LoggedRow) -> None:
-    """Remove a group with its queue data, or set its cluster and the address of its master."""
-    name, group = as_text(row.one), draft.group(as_text(row.one))
-    if not isinstance(row.value, tuple):
-        draft.put("broker_addr_table", (name,), None)
-        draft.remove_topics_of(name)
-        return
-    cluster, addr = row.value
-    others = () if group is None else tuple(m for m in group.broker_addrs if m[0] != MASTER_ID and m[1] != addr)
-    draft.put("broker_addr_table", (name,), BrokerData(cluster, ((MASTER_ID, addr), *others)))
-
-
-def _without(draft: Draft, name: str | None, addr: str | None) -> None:
-    group = draft.group(name)
-    left = () if group is None else tuple(member for member in group.broker_addrs if member[1] != addr)
-    # Another line tells when a group is gone: it may have members that no line has shown.
-    draft.put("broker_addr_table", (name,), group._replace(broker_addrs=left) if group is not None and left else None)
 
 
 def start(registry: Registry) -> Step:

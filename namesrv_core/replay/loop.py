@@ -179,19 +179,25 @@ class _Reading:
     def _pairs(self) -> Iterator[Difference]:
         """Yield each row in the registry or the answer with both values, equal ones included."""
         shown = self.shown
+        groups, clusters = self.registry.broker_addr_table, self.registry.cluster_addr_table
         if isinstance(shown, ShownCluster):
-            yield from self._cluster_pairs(shown)
-        elif isinstance(shown, ShownTopics):
-            yield from self._list_pairs(shown)
-        else:
-            for name in shown.queue_datas:
-                if self._may_act(name, shown):
-                    yield from self._acting_pairs(name, shown)
-                else:
-                    yield from _group_pairs(name, self.registry.broker_addr_table.get(name), shown.groups.get(name))
-            yield from self._topic_pairs(shown)
-
-    def _topic_pairs(self, shown: ShownRoute) -> Iterator[Difference]:
+            for name in (*groups, *(name for name in shown.groups if name not in groups)):
+                yield from _group_pairs(name, groups.get(name), shown.groups.get(name))
+            for cluster in (*clusters, *(cluster for cluster in shown.clusters if cluster not in clusters)):
+                names = dict.fromkeys(shown.clusters.get(cluster, ()), True)
+                yield from _pairs("cluster_addr", cluster, clusters.get(cluster), names)
+            return
+        if isinstance(shown, ShownTopics):
+            topics = self.registry.topic_queue_table.keys()
+            for topic in () if topics == shown.topics else (*topics, *(shown.topics - topics)):
+                if (present := topic in shown.topics) != (topic in topics):
+                    yield Difference(Entity(_TOPIC, topic, None), None if present else True, True if present else None)
+            return
+        for name in shown.queue_datas:
+            if self._may_act(name, shown):
+                yield from self._acting_pairs(name, shown)
+            else:
+                yield from _group_pairs(name, groups.get(name), shown.groups.get(name))
         yield from _pairs("topic_queue", self.topic, self._rows_of(self.topic), shown.queue_datas)
         for key in self._keys_of(shown) if self.registry.filter_server_table or shown.filter_servers else ():
             servers = self.registry.filter_server_table.get(key)
@@ -217,36 +223,14 @@ class _Reading:
         if held is None or acting not in held.addr_of.values():
             yield Difference(Entity("broker_addr", name, ANY), None, acting)
 
-    def _cluster_pairs(self, shown: ShownCluster) -> Iterator[Difference]:
-        groups = self.registry.broker_addr_table
-        for name in (*groups, *(name for name in shown.groups if name not in groups)):
-            yield from _group_pairs(name, groups.get(name), shown.groups.get(name))
-        clusters = self.registry.cluster_addr_table
-        for cluster in (*clusters, *(cluster for cluster in shown.clusters if cluster not in clusters)):
-            names = dict.fromkeys(shown.clusters.get(cluster, ()), True)
-            yield from _pairs("cluster_addr", cluster, clusters.get(cluster), names)
-
-    def _list_pairs(self, shown: ShownTopics) -> Iterator[Difference]:
-        held = self.registry.topic_queue_table
-        for topic in (
-            () if held.keys() == shown.topics else (*held, *(topic for topic in shown.topics if topic not in held))
-        ):
-            if (present := topic in shown.topics) == (topic in held):
-                continue
-            yield Difference(Entity(_TOPIC, topic, None), None if present else True, True if present else None)
-
     def is_known(self, difference: Difference) -> bool:
         """Return whether the registry's value is reliable, so that the answer cannot correct it."""
         entity, held, _ = difference
-        if entity.kind == _TOPIC:
-            return self._topic_is_known(entity.one, present=held is not None)
-        return self.belief.is_known(entity, present=held is not None)
-
-    def _topic_is_known(self, topic: Part, *, present: bool) -> bool:
-        """Return whether it is known that a topic exists (one known row suffices), or does not (all must be known)."""
-        if not present:
-            return self.past.hears and self.past.knows_all("topic_queue", topic)
-        rows = (Entity("topic_queue", topic, name) for name in self._rows_of(topic))
+        if entity.kind != _TOPIC:
+            return self.belief.is_known(entity, present=held is not None)
+        if held is None:  # that a topic does not exist is known if all its rows are, that it does if one is
+            return self.past.hears and self.past.knows_all("topic_queue", entity.one)
+        rows = (Entity("topic_queue", entity.one, name) for name in self._rows_of(entity.one))
         return any(self.belief.is_known(row, present=True) for row in rows)
 
     def _rows_of(self, topic: Part) -> Mapping[str | None, QueueData]:
@@ -263,38 +247,34 @@ class _Reading:
 
     def known_by(self) -> Iterator[Key]:
         """Yield the entities that the answer makes known, whether they differ or not."""
-        if isinstance(self.shown, ShownRoute):
-            yield from self._known_by_route(self.shown)
-        elif isinstance(self.shown, ShownCluster):
-            yield from self._known_by_cluster(self.shown)
-
-    def _known_by_route(self, shown: ShownRoute) -> Iterator[Key]:
+        shown = self.shown
+        if isinstance(shown, ShownCluster):
+            for kind in ("broker_addr", GROUP, "cluster_addr"):
+                yield (kind, ANY, ANY)
+            for name, group in shown.groups.items():
+                yield from self._known_members(name, group)
+            for name in self.registry.broker_addr_table:
+                if name not in shown.groups:
+                    yield ("topic_queue", ANY, name)
+            for cluster, names in shown.clusters.items():
+                yield from (("cluster_addr", cluster, name) for name in names)
+        if not isinstance(shown, ShownRoute):
+            return
         yield ("topic_queue", self.topic, ANY)
         for name in shown.queue_datas:
             yield ("topic_queue", self.topic, name)
-            group = self._true_group(name, shown)
-            if group is not None or name not in shown.groups:
+            true = self._true_group(name, shown)
+            if true is not None or name not in shown.groups:
                 yield (GROUP, name, ANY)
                 if not self._may_act(name, shown):
                     yield ("broker_addr", name, ANY)
-                yield from self._known_members(name, group)
+                yield from self._known_members(name, true)
         yield from (("filter_server", *key) for key in self._keys_of(shown) if shown.queue_datas)
         if shown.queue_datas:
             yield ("topic_queue_mapping", self.topic, ANY)
             yield from (("topic_queue_mapping", self.topic, bname) for bname in shown.mappings)
             if self.namesrv.config.order_message_enable:
                 yield ("kv_config", ORDER_TOPIC_CONFIG, self.topic)
-
-    def _known_by_cluster(self, shown: ShownCluster) -> Iterator[Key]:
-        for kind in ("broker_addr", GROUP, "cluster_addr"):
-            yield (kind, ANY, ANY)
-        for name, group in shown.groups.items():
-            yield from self._known_members(name, group)
-        for name in self.registry.broker_addr_table:
-            if name not in shown.groups:
-                yield ("topic_queue", ANY, name)
-        for cluster, names in shown.clusters.items():
-            yield from (("cluster_addr", cluster, name) for name in names)
 
     def _known_members(self, name: str | None, group: BrokerData | None) -> Iterator[Key]:
         for broker_id, addr in () if group is None else group.broker_addrs:
@@ -441,9 +421,17 @@ def assimilate_response(belief: Belief, event: events.ResponseObserved) -> Step:
     if answered.code != expected.code:  # a lone topic is refused only if the id is new to the group
         unknown.append(not past.knows("broker_addr", asked.broker_name, asked.broker_id))
     elif answered.fields != expected.fields:
-        unknown.append(not _knows_master(belief, asked))
-        changes += _master_shown(registry, asked, dict(answered.fields).get("masterAddr"))
-        marks += [Mark(Entity("broker_addr", asked.broker_name, MASTER_ID))] if changes else []
+        # What it shows is known if the group's master is, or its absence, and also the master's live entry.
+        group, shown_addr = registry.broker_addr_table.get(asked.broker_name), dict(answered.fields).get("masterAddr")
+        addr = None if group is None else group.addr_of.get(MASTER_ID)
+        key = live_key_of(namesrv, asked.cluster_name, addr)
+        knows_entry = addr is None or (past.knows("broker_live", *key) and belief.has_settled(key))
+        unknown.append(not (knows_entry and past.knows("broker_addr", asked.broker_name, MASTER_ID)))
+        if group is not None and shown_addr not in (None, addr):
+            slaves = (member for member in group.broker_addrs if member[0] != MASTER_ID)
+            shown_group = group._replace(broker_addrs=((MASTER_ID, shown_addr), *slaves))
+            changes.append(Change("broker_addr_table", (asked.broker_name,), shown_group))
+            marks.append(Mark(Entity("broker_addr", asked.broker_name, MASTER_ID)))
     if not same_json(answered.body, expected.body, ordered=False):
         unknown.append(not past.knows_all("kv_config", ORDER_TOPIC_CONFIG))
     if not all(unknown):
@@ -454,26 +442,6 @@ def assimilate_response(belief: Belief, event: events.ResponseObserved) -> Step:
         marks.append(Mark(Entity("kv_config", ORDER_TOPIC_CONFIG, ANY)))
     outcome = Outcome.UNKNOWN_PAST if unknown else Outcome.NO_EFFECT
     return Step(outcome, tuple(changes), result=Evidence(tuple(marks)))
-
-
-def _knows_master(belief: Belief, asked: events.RegisterBroker) -> bool:
-    """Return whether the group's master, or its absence, is known, and also the master's live entry."""
-    past, group = belief.past, belief.registry.broker_addr_table.get(asked.broker_name)
-    addr = None if group is None else group.addr_of.get(MASTER_ID)
-    key = live_key_of(belief.namesrv, asked.cluster_name, addr)
-    return past.knows("broker_addr", asked.broker_name, MASTER_ID) and (
-        addr is None or (past.knows("broker_live", *key) and belief.has_settled(key))
-    )
-
-
-def _master_shown(registry: Registry, asked: events.RegisterBroker, addr: str | None) -> list[Change]:
-    """Return the change that gives the slave's group the master in the response."""
-    group = registry.broker_addr_table.get(asked.broker_name)
-    if group is None or addr is None or group.addr_of.get(MASTER_ID) == addr:
-        return []
-    slaves = tuple(member for member in group.broker_addrs if member[0] != MASTER_ID)
-    shown = group._replace(broker_addrs=((MASTER_ID, addr), *slaves))
-    return [Change("broker_addr_table", (asked.broker_name,), shown)]
 
 
 def entries_corrected(registry: Registry, namespace: str | None, shown: Mapping[str, str | None]) -> Iterator[Change]:

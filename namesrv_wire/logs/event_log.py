@@ -658,16 +658,12 @@ class _Reader:
             piece = line.rstrip(b"\r\n")[:MAX_LINE_BYTES]
             row = quarantine_row((None, None), (*place, None), error, piece, length, digest_id(content=piece))
         for table in topics:
-            self._tell(table)
+            # Not again if it is the last one that was told with its digest.
+            told = self._told.get(table.values["topic_config_digest"])
+            if told is not table.values and told != table.values:
+                self._told[table.values["topic_config_digest"]] = table.values
+                block.rows.append(table)
         block.rows.append(self._positions.placed(row))
-
-    def _tell(self, topics: AnyRow) -> None:
-        """Add a topic table, unless it is the last one that was told with its digest."""
-        digest = topics.values["topic_config_digest"]
-        told = self._told.get(digest)
-        if told is not topics.values and told != topics.values:
-            self._told[digest] = topics.values
-            self.block.rows.append(topics)
 
 
 def _too_long(length: int) -> NoReturn:

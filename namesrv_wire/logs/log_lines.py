@@ -73,23 +73,10 @@ def _live(found: Match[str], value: BrokerLiveInfo | None = None) -> Rows:
     return [LoggedRow("broker_live", found["cluster"], found["addr5"] or found["addr4"], value, is_new=True)]
 
 
-def _came(found: Match[str]) -> Rows:
-    ha = None if found["ha"] == "null" else found["ha"]
-    return _live(found, BrokerLiveInfo(None, None, UNRECORDED, ha))
-
-
 def _master(found: Match[str]) -> Rows:
     cluster, name = found["of"], found["name"]
     member = LoggedRow("broker_addr", name, None, (cluster, found["addr"]), is_new=found["old"] == "null")
     return [LoggedRow("cluster_addr", cluster, name, value=True), member]
-
-
-def _left(found: Match[str]) -> Rows:
-    return [LoggedRow("address", found["addr5"] or found["addr4"], None)] if found["done"] == "OK" else []
-
-
-def _left_cluster(found: Match[str]) -> Rows:
-    return [LoggedRow("cluster_addr", ANY, found["name"])] if found["done"] == "OK" else []
 
 
 def _topic_of_broker_gone(found: Match[str]) -> Rows:
@@ -128,7 +115,12 @@ KINDS: Final = (
         rf"(?P<topic>.*) OLD: {_QD} NEW: (?P<queues>{_QD})",
         lambda m: _queues(m["topic"], m["queues"], is_new=True),
     ),
-    _kind(_REGISTER, "new broker registered, ", rf"{_BROKER} HA(?:Server|Service): (?P<ha>\S*)", _came),
+    _kind(
+        _REGISTER,
+        "new broker registered, ",
+        rf"{_BROKER} HA(?:Server|Service): (?P<ha>\S*)",
+        lambda m: _live(m, BrokerLiveInfo(None, None, UNRECORDED, None if m["ha"] == "null" else m["ha"])),
+    ),
     _kind(
         UNREGISTERED,
         "unregisterBroker, remove from brokerLiveTable ",
@@ -136,13 +128,18 @@ KINDS: Final = (
         _live,
         begins=True,
     ),
-    _kind(ANY_CALL, "unregisterBroker, remove addr from brokerAddrTable ", rf"(?P<done>OK|Failed), {_BROKER}", _left),
+    _kind(
+        ANY_CALL,
+        "unregisterBroker, remove addr from brokerAddrTable ",
+        rf"(?P<done>OK|Failed), {_BROKER}",
+        lambda m: [LoggedRow("address", m["addr5"] or m["addr4"], None)] if m["done"] == "OK" else [],
+    ),
     _kind(ANY_CALL, "unregisterBroker, remove name from brokerAddrTable OK, ", r"(?P<name>.*)", _group_gone),
     _kind(
         ANY_CALL,
         "unregisterBroker, remove name from clusterAddrTable ",
         r"(?P<done>OK|Failed), (?P<name>.*)",
-        _left_cluster,
+        lambda m: [LoggedRow("cluster_addr", ANY, m["name"])] if m["done"] == "OK" else [],
     ),
     _kind(
         ANY_CALL,

@@ -100,33 +100,29 @@ def read_records(path: Path) -> Iterator[Records]:
             shown = head.hex() or "nothing"
             lines = "lines of logs are JSON objects, or DATE TIME LEVEL THREAD - MESSAGE"
             raise source.error(0, f"not a capture: it starts with {shown}, not with pcap or pcapng; {lines}")
-        yield from _records(source, chain)
-
-
-def _records(source: _Source, chain: _Pcap | _Pcapng) -> Iterator[Records]:
-    number, at, wrong = 1, chain.begin, None
-    while True:
-        packets = array("q")
-        try:
-            at = chain.take(at, packets)
-        except CaptureError as error:
-            wrong = error
-        if packets:
-            columns = np.frombuffer(packets, np.int64).reshape(-1, _FIELDS).T.copy()
-            link_type, start, kept, original, time_ns, interface, is_timed = columns
-            lengths, of = (kept, original), (time_ns, interface, is_timed > 0)
-            yield Records(number, source.data, link_type, start, *lengths, *of, source.read_bytes)
-            number += len(is_timed)
-        if wrong is not None:
-            raise wrong
-        if len(packets) < _FIELDS * CHUNK_PACKETS:  # no further one is there as a whole
-            if source.is_end:
-                wrong = source.ended(at)
-                if wrong is not None:
-                    raise wrong
-                return
-            source.more(at)
-            at = 0
+        number, at, wrong = 1, chain.begin, None
+        while True:
+            packets = array("q")
+            try:
+                at = chain.take(at, packets)
+            except CaptureError as error:
+                wrong = error
+            if packets:
+                columns = np.frombuffer(packets, np.int64).reshape(-1, _FIELDS).T.copy()
+                link_type, start, kept, original, time_ns, interface, is_timed = columns
+                lengths, of = (kept, original), (time_ns, interface, is_timed > 0)
+                yield Records(number, source.data, link_type, start, *lengths, *of, source.read_bytes)
+                number += len(is_timed)
+            if wrong is not None:
+                raise wrong
+            if len(packets) < _FIELDS * CHUNK_PACKETS:  # no further one is there as a whole
+                if source.is_end:
+                    wrong = source.ended(at)
+                    if wrong is not None:
+                        raise wrong
+                    return
+                source.more(at)
+                at = 0
 
 
 def packet_of(path: Path, number: int) -> bytes | None:

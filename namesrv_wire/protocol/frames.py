@@ -183,7 +183,6 @@ _WITH_HEADER: Final = frozenset(
 """Requests whose answers have header fields, even if they are none; an exception's answer has not."""
 _FAQ: Final = {"http": "faq/", "https": "bestPractice/06FAQ"}
 _JAVA: Final = LANGUAGES.index("JAVA")
-_LENGTHS, _INT, _SHORT = Struct(">iI"), Struct(">i"), Struct(">h")
 
 
 def answer_frame(answer: Answer, body: bytes, asked: Frame, opaque: int, namesrv: Namesrv, version: int) -> bytes:

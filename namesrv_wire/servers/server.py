@@ -309,16 +309,13 @@ class Server:
 
     def _add(self, connection: Connection) -> None:
         if len(self.connections) >= MAX_CONNECTIONS:
-            self._make_room()
+            # Some of the oldest go at once, those of no broker first, since strangers may be many.
+            in_order = sorted(self.connections.values(), key=lambda each: each.beats)
+            for old in in_order[: 1 + len(in_order) // _MADE_AT_ONCE]:
+                self._drop(old)
+            self.recording.whole_since_ns = self.ledger.time_ns  # they may be used again
         self.connections[connection.client] = connection
         self.idle.heard(connection, self.ledger.time_ns)
-
-    def _make_room(self) -> None:
-        """Forget some of the oldest connections at once, those of no broker first, since strangers may be many."""
-        in_order = sorted(self.connections.values(), key=lambda connection: connection.beats)
-        for connection in in_order[: 1 + len(in_order) // _MADE_AT_ONCE]:
-            self._drop(connection)
-        self.recording.whole_since_ns = self.ledger.time_ns  # they may be used again
 
     def _drop(self, connection: Connection) -> None:
         self.idle.forget(connection)
