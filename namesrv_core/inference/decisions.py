@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 from math import inf, prod
 from typing import NamedTuple, TypeVar
@@ -86,11 +86,12 @@ class Deciding:
     def decide_next(self, registry: Registry, position: int) -> None:
         """Decide the next race and those that meet it. `registry`: its state after `position`, before the race."""
         fork = _Fork(self.day, registry, self._waiting, position)
-        found, self._waiting = fork.decide(), fork.others
+        taken, found = fork.decide()
+        self._waiting = fork.others
         self.next_seq = self._waiting[0].span[0] if self._waiting else inf
         self._decided += found
-        if moves := [move for each in found for move in each.race.alternatives[each.chosen].moves]:
-            self.day, self.has_moved = self.day._replace(timed_events=ordered(self.day.timed_events, moves)), True
+        if taken:
+            self.day, self.has_moved = self.day._replace(timed_events=ordered(self.day.timed_events, taken)), True
 
     def finish(self, registry: Registry, position: int) -> None:
         """Continue the replay after `position` as far as needed, and decide the remaining races."""
@@ -144,8 +145,8 @@ class _Fork:
         # Typed: requests to wipe and to add write permission compare as equal, since they have equal fields.
         self.part_of = lru_cache(None, typed=True)(self.unit.part_of)
 
-    def decide(self) -> list[Decided]:
-        """Return the decisions; among orders that explain equally many answers, the one nearest to the default wins."""
+    def decide(self) -> tuple[Sequence[Move], list[Decided]]:
+        """Return the order taken, as moves, and the decisions; among equally good ones the nearest to the default."""
         start, nearest = self.unit.own(self._registry), dict.fromkeys(self.races, 0)
         while True:
             courses = [_Course(self, choice, start.copy()) for choice in self._choices(nearest)]
@@ -153,7 +154,7 @@ class _Fork:
             if taken is courses[0] or self._tries_all:
                 break
             nearest = dict(taken.choice)
-        return [each for race in self.races.values() if (each := _decided(race, taken, courses)) is not None]
+        return taken.moves, [one for race in self.races.values() if (one := _decided(race, taken, courses)) is not None]
 
     def _taken(self, courses: Sequence[_Course]) -> _Course:
         """Replay the courses as far as needed, and return the first of those that explain most answers."""
@@ -198,8 +199,8 @@ class _Course:
         self.choice = choice
         self.explained, self.only_this, self.only_others = frozenset[str](), frozenset[str](), frozenset[str]()
         self._fork, self._registry, self._position = fork, registry, fork.start
-        moves = [m for name, number in choice.items() for m in fork.races[name].alternatives[number].moves]
-        self._events = ordered(fork.events, moves)
+        self.moves = [m for name, number in choice.items() for m in fork.races[name].alternatives[number].moves]
+        self._events = ordered(fork.events, self.moves)
         self._changed: Counter[object] = Counter()
         self._has_differed = False
 
@@ -222,6 +223,16 @@ class _Course:
         self._has_differed |= not agrees
         return agrees
 
+    def has(self, race: Race) -> bool:
+        """Return whether its events stand in the order chosen for `race`: another choice may have moved one of them, too."""
+        alone = ordered(race.timed_events, race.alternatives[self.choice[race.decision_id]].moves)
+        places = [self._places[timed.event_id] for timed in alone if timed.event_id in self._places]
+        return places == sorted(places)
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {timed.event_id: place for place, timed in enumerate(self._events)}
+
     def did_the_same_as(self, other: _Course) -> bool:
         """Return whether both made the same changes and explain the same answers."""
         differs = self._has_differed or self.only_this or self.only_others
@@ -229,7 +240,12 @@ class _Course:
 
 
 def _decided(race: Race, taken: _Course, courses: Sequence[_Course]) -> Decided | None:
-    """Return the decision with its evidence; None for the default if other orders are unlikely or change nothing."""
+    """Return the decision with its evidence; None for an order that another decision undoes.
+
+    None, too, for the default if other orders are unlikely or change nothing.
+    """
+    if not taken.has(race):
+        return None
     number = taken.choice[race.decision_id]
     others = [course for course in courses if course.choice[race.decision_id] != number]
     if number == 0 and (race.is_far or (others and all(course.did_the_same_as(taken) for course in others))):
