@@ -10,6 +10,7 @@ import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
@@ -338,7 +339,7 @@ def namesrv_day(
     What is known of when scans run: their phase by the start of the process, closes of the day that they made, stalls.
     """
     life = list(rows_of(given.life.select(["seq", "kind", "day"])))
-    starts = sorted((row for row in life if row["kind"] in BEGINNINGS), key=_by_seq)
+    starts = sorted((row for row in life if row["kind"] in BEGINNINGS), key=itemgetter("seq"))
     return NamesrvDay(
         given.namesrv_id,
         namesrv,
@@ -355,10 +356,6 @@ def namesrv_day(
 def frame(frames: Frames, table: Table) -> pa.Table:
     """Return the rows of `table` among `frames`; none where it is missing."""
     return frames[table.name] if table.name in frames else empty(table)
-
-
-def _by_seq(row: Mapping[str, Any]) -> int:
-    return int(row["seq"])
 
 
 def _epochs(
@@ -380,7 +377,7 @@ def _epochs(
 def _is_halted(outcomes: pa.Table) -> bool:
     """Return whether an exception had ended the periodic scan by the end of the day before."""
     life = (row for row in rows_of(outcomes.select(["seq", "outcome"])) if row["outcome"] in SCAN_LIFE)
-    last = max(life, key=_by_seq, default=None)
+    last = max(life, key=itemgetter("seq"), default=None)
     return last is not None and last["outcome"] == "scan_failed"
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -310,20 +310,16 @@ WHERE kind = 'registrations' AND refusal IS NULL AND broker_id = 0 AND topic_con
 
 
 def _too_long(recorded: Recorded) -> pa.Table:
-    frames = (row | _said_at_first(row) for row in recorded.refused(Reason.FRAME_TOO_LONG).to_pylist())
-    rows = [frame | {"told_time": frame["event_time"]} for frame in frames if frame["is_registration"]]
-    return conformed(pa.Table.from_pylist([{n: row[n] for n in TOO_LONG.names} for row in rows], TOO_LONG), TOO_LONG)
-
-
-def _said_at_first(piece: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a frame's first bytes show: its length, whether it is a registration, and its broker."""
-    said = bytes.fromhex(piece["first_bytes"])
-    fields = {name: _field(said, of) for name, of in (("broker_name", b"brokerName"), ("broker_addr", b"brokerAddr"))}
-    is_json = said[_AFTER_LENGTHS : _AFTER_LENGTHS + 1] == b"{"
-    code = _CODE.search(said) if is_json else None
-    number = int(code[1]) if code else int.from_bytes(said[_AFTER_LENGTHS : _AFTER_LENGTHS + 2], "big")
-    is_registration = number == RequestCode.REGISTER_BROKER
-    return {"bytes": int.from_bytes(said[:4], "big"), "is_registration": is_registration, **fields}
+    rows = list[dict[str, Any]]()
+    for piece in recorded.refused(Reason.FRAME_TOO_LONG).to_pylist():
+        said = bytes.fromhex(piece["first_bytes"])
+        code = _CODE.search(said) if said[_AFTER_LENGTHS : _AFTER_LENGTHS + 1] == b"{" else None
+        number = int(code[1]) if code else int.from_bytes(said[_AFTER_LENGTHS : _AFTER_LENGTHS + 2], "big")
+        if number == RequestCode.REGISTER_BROKER:
+            broker = {"broker_name": _field(said, b"brokerName"), "broker_addr": _field(said, b"brokerAddr")}
+            shown = {"told_time": piece["event_time"], "bytes": int.from_bytes(said[:4], "big")}
+            rows.append({**piece, **broker, **shown})
+    return pa.Table.from_pylist(rows, TOO_LONG)
 
 
 def _field(said: bytes, name: bytes) -> str | None:

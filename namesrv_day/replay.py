@@ -166,7 +166,7 @@ def replay(given: ReplayInput) -> Replayed:
     decisions: pa.Table | None = None
     while True:
         beats = folded(given.hours, given.others, given.open_rows, given.context, broken)
-        day_events = _core_events(given, beats)
+        day_events = _CoreEvents(given, beats)
         notes, unmet = state.begin(beats, day_events)
         deciding = None
         if decisions is None:
@@ -195,29 +195,19 @@ def _moved_beats(read: Callable[[pa.Table], pa.Table], moves: pa.Table, periods:
     return moved(read(periods), moves)
 
 
-@dataclass(frozen=True)
 class _CoreEvents:
-    """The day's events for the core, and the topic tables in them.
+    """The day's events for the core, the topic tables in them, their number, and the requests among them."""
 
-    `requests`: the requests among the events.
-    """
-
-    timed: Timed
-    topics: TopicTables
-    events: int
-    requests: pa.Table
-
-
-def _core_events(given: ReplayInput, beats: Folded) -> _CoreEvents:
-    parts = [given.others, beats.runs]
-    if beats.singles.num_rows:
-        parts.append(given.single_beats(beats.singles))
-    of_runs = topic_digests(beats.runs)
-    now = topic_digests(pa.concat_tables([part.select(["topic_config_digest"]) for part in (parts[0], *parts[2:])]))
-    topics = TopicTables(given.topic_configs(now), lambda: given.topic_configs(of_runs))
-    rows = pa.concat_tables(parts, promote_options="default")
-    requests = rows.filter(pc.field("received_us").is_valid()).select(_REQUEST)
-    return _CoreEvents(Timed(rows, topics), topics, rows.num_rows, requests)
+    def __init__(self, given: ReplayInput, beats: Folded) -> None:
+        parts = [given.others, beats.runs]
+        if beats.singles.num_rows:
+            parts.append(given.single_beats(beats.singles))
+        of_runs = topic_digests(beats.runs)
+        now = topic_digests(pa.concat_tables([part.select(["topic_config_digest"]) for part in (parts[0], *parts[2:])]))
+        self.topics = TopicTables(given.topic_configs(now), lambda: given.topic_configs(of_runs))
+        rows = pa.concat_tables(parts, promote_options="default")
+        self.timed, self.events = Timed(rows, self.topics), rows.num_rows
+        self.requests = rows.filter(pc.field("received_us").is_valid()).select(_REQUEST)
 
 
 class _State:
@@ -411,7 +401,10 @@ class Notes:
             self._record(timed, step)
         if step.refreshed is not None:
             self._histories.refreshed(step.refreshed, timed.effect_us // US_PER_MS)
-            for concerned in _concerns(beat, step.refreshed, report):
+            # It depends on its live entry, its broker's last report, and, if it registers, its broker name.
+            reported = () if report is None else (report.broker,)
+            named = (beat.broker_name,) if isinstance(beat, events.RegisterBroker) else ()
+            for concerned in (step.refreshed, *reported, *named):
                 until = self._runs[concerned]
                 until[beat.broker_addr] = max(until.get(beat.broker_addr, 0), timed.effect_us)
 
@@ -474,16 +467,6 @@ class Notes:
 
 def _only_renews(step: Step) -> bool:
     return step.outcome is Outcome.REFRESHED and not (step.changes or step.notifications)
-
-
-def _concerns(beat: events.Event, key: LiveKey, report: Report | None) -> list[object]:
-    """Return what a beat depends on: its live entry, its broker's last report, and, if it registers, its broker name."""
-    found: list[object] = [key]
-    if report is not None:
-        found.append(report.broker)
-    if isinstance(beat, events.RegisterBroker):
-        found.append(beat.broker_name)
-    return found
 
 
 def _concerned(change: Change) -> object:

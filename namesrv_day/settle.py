@@ -187,7 +187,19 @@ def _deletion_votes(given: SettleInput) -> Iterable[Row]:
     asked = {*pc.unique(routes["subject"]).to_pylist()}
     if not (tables.num_rows and asked):
         return
-    left_out = _left_out(given, tables, asked)
+    listed = topic_tables_of(given.topic_configs(pc.unique(tables["topic_config_digest"])))
+    of_names: dict[str | None, set[str]] = {}
+    for row in rows_of(tables):
+        of_names.setdefault(row["broker_name"], set()).add(row["topic_config_digest"])
+    left_out = []
+    for name, digests in of_names.items():
+        # With static topics none is deleted.
+        if name is None or any(listed[digest].mappings for digest in digests):
+            continue
+        names = [listed[digest].names & asked for digest in digests]
+        for topic in sorted(frozenset[str]().union(*names) - names[0].intersection(*names)):
+            having = [digest for digest in digests if topic in listed[digest].names]
+            left_out.append({"broker_name": name, "topic": topic, "digests": having})
     found = ask(
         query("settle/left_out"),
         {
@@ -208,27 +220,6 @@ def _deletion_votes(given: SettleInput) -> Iterable[Row]:
         gone = ask(query("settle/heard"), {"answers": gone, **beats}, default_ms=BROKER_CHANNEL_EXPIRED_MS)
     for rows, value in ((kept, False), (gone, True)):
         yield from ({**row, "value": value} for row in rows_of(rows))
-
-
-def _left_out(given: SettleInput, tables: pa.Table, asked: set[str | None]) -> list[dict[str, Any]]:
-    """Return the topics asked for that some registrations of a broker name have and others have not, with the tables that do."""
-    listed = topic_tables_of(given.topic_configs(pc.unique(tables["topic_config_digest"])))
-    of_names: dict[str | None, set[str]] = {}
-    for row in rows_of(tables):
-        of_names.setdefault(row["broker_name"], set()).add(row["topic_config_digest"])
-    return [
-        {"broker_name": name, "topic": topic, "digests": [d for d in digests if topic in listed[d].names]}
-        for name, digests in of_names.items()
-        # With static topics none is deleted.
-        if name is not None and not any(listed[digest].mappings for digest in digests)
-        for topic in _in_some(listed[digest].names & asked for digest in digests)
-    ]
-
-
-def _in_some(tables: Iterable[frozenset[str]]) -> list[str]:
-    """Return the topics that are in some of the tables, and not in all."""
-    names = [*tables]
-    return sorted(frozenset[str]().union(*names) - names[0].intersection(*names))
 
 
 def _list_votes(codes: Sequence[int], given: SettleInput) -> Iterable[Row]:
@@ -287,12 +278,6 @@ def _acting_master_votes(given: SettleInput) -> Iterable[Row]:
     kept = frame(given.carried, gold.BROKER_ADDR_HISTORY)
     members = ask(query("settle/members"), {"hours": given.today["hours"], "kept": kept})
     told = [evidence.Membership(**row) for row in rows_of(members)]
-    answers = (evidence.RouteAnswer(**row) for row in rows_of(found))
-    return map(evidence.Vote._asdict, evidence.acting_master_votes(answers, [*told, *_members_shown(given)]))
-
-
-def _members_shown(given: SettleInput) -> Iterable[evidence.Membership]:
-    """Yield the members of groups that allow acting masters as lists of clusters show them, since when each such list does."""
     lists = ask(
         """
         SELECT min(seq) AS seq, text FROM answers JOIN bodies ON body = number
@@ -305,7 +290,9 @@ def _members_shown(given: SettleInput) -> Iterable[evidence.Membership]:
         shown = shown_by(Question(RequestCode.GET_BROKER_CLUSTER_INFO), Answer(ResponseCode.SUCCESS, row["text"]))
         for name, group in shown.groups.items() if isinstance(shown, ShownCluster) else ():
             for broker_id, addr in group.broker_addrs if group.enable_acting_master else ():
-                yield evidence.Membership(row["seq"], name, addr, broker_id)
+                told.append(evidence.Membership(row["seq"], name, addr, broker_id))
+    answers = (evidence.RouteAnswer(**row) for row in rows_of(found))
+    return map(evidence.Vote._asdict, evidence.acting_master_votes(answers, told))
 
 
 def _idle_votes(given: SettleInput) -> Iterable[Row]:

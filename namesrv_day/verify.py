@@ -31,7 +31,7 @@ from namesrv_core.history.verification import (
 )
 from namesrv_core.machine.codes import Question, RequestCode
 from namesrv_core.machine.events import EVER, NS_PER_MS, NS_PER_US, Event
-from namesrv_core.machine.java_map import JavaMap, string_map
+from namesrv_core.machine.java_map import string_map
 from namesrv_core.machine.past import TablePart
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Registry, TableName
@@ -85,61 +85,36 @@ def map_capacities(slices: Frames, before: pa.Table, namesrv: Namesrv, namesrv_i
     outcomes = frame(slices, gold.EVENT_OUTCOMES)
     start_seq = pc.max(outcomes.filter(pc.field("operation") == "namesrv_started")["seq"]).as_py()
     fresh = Registry(namesrv.profile if start_seq is None else namesrv.at(start_seq).profile)
-    told = capacities_in(before)
-    found = (
-        capacity
-        for maps in _MAPS
-        for capacity in _capacities(
-            maps,
-            frame(slices, maps.history),
-            {
-                key: capacity
-                for table, is_inner, key, capacity in told
-                if (table, is_inner) == (maps.table, maps.is_inner)
-            },
-            string_map() if maps.is_inner else getattr(fresh, maps.table),
-            day,
-            start_seq,
+    told, found = capacities_in(before), list[MapCapacity]()
+    for maps in _MAPS:
+        rows, made = frame(slices, maps.history), string_map() if maps.is_inner else getattr(fresh, maps.table)
+        before_by = {of: n for table, is_inner, of, n in told if (table, is_inner) == (maps.table, maps.is_inner)}
+        if not before_by and rows["closed_by"].null_count == rows.num_rows:
+            continue
+        names = {"map": maps.of, "key": maps.key, "is_key": maps.is_key}
+        goes_when_empty = maps.is_inner and maps.history is not gold.KV_CONFIG_HISTORY
+        counted = ask(query("verify/keys_of_maps").format(**names), {"history": rows}, room=made.room)
+        wanted = {*before_by} | {
+            of for of, ever, now in _rows(counted) if made.capacity_of(ever) > made.capacity_of(now)
+        }
+        if not wanted:
+            continue
+        peaks = ask(
+            query("verify/peaks").format(**names),
+            {"history": rows, "wanted": pa.table({"map": pa.array(list(wanted), STRING)})},
+            from_seq=day_start_seq(day),
+            start_seq=start_seq or 0,
+            goes_when_empty=goes_when_empty,
         )
-    )
+        held = {of: counts for of, *counts in _rows(peaks)}
+        for of in wanted:
+            now, peak, is_of_before = held.get(of, (0, 0, True))
+            capacity = made.capacity_of(peak)
+            if is_of_before and start_seq is None:
+                capacity = max(capacity, before_by.get(of, 0))
+            if capacity > made.capacity_of(now) and (now or not goes_when_empty):
+                found.append(MapCapacity(maps.table, maps.is_inner, of, capacity))
     return table_of(map(MapCapacity._asdict, found), gold.MAP_CAPACITIES, namesrv_id=namesrv_id, day=day)
-
-
-def _capacities(
-    maps: _Maps,
-    rows: pa.Table,
-    told: Mapping[str | None, int],
-    empty: JavaMap[Any, Any],
-    day: dt.date,
-    start_seq: int | None,
-) -> Iterator[MapCapacity]:
-    """Yield the capacities of maps of one kind. `rows`: the slice of their history.
-
-    `told`: known capacities of the day before, by outer key; `empty`: a new map; `start_seq`: the day's last start.
-    """
-    if not told and rows["closed_by"].null_count == rows.num_rows:
-        return
-    names = {"map": maps.of, "key": maps.key, "is_key": maps.is_key}
-    goes_when_empty = maps.is_inner and maps.history is not gold.KV_CONFIG_HISTORY
-    counted = ask(query("verify/keys_of_maps").format(**names), {"history": rows}, room=empty.room)
-    wanted = {*told} | {of for of, ever, now in _rows(counted) if empty.capacity_of(ever) > empty.capacity_of(now)}
-    if not wanted:
-        return
-    found = ask(
-        query("verify/peaks").format(**names),
-        {"history": rows, "wanted": pa.table({"map": pa.array(list(wanted), STRING)})},
-        from_seq=day_start_seq(day),
-        start_seq=start_seq or 0,
-        goes_when_empty=goes_when_empty,
-    )
-    held = {of: counts for of, *counts in _rows(found)}
-    for of in wanted:
-        now, peak, is_of_before = held.get(of, (0, 0, True))
-        capacity = empty.capacity_of(peak)
-        if is_of_before and start_seq is None:
-            capacity = max(capacity, told.get(of, 0))
-        if capacity > empty.capacity_of(now) and (now or not goes_when_empty):
-            yield MapCapacity(maps.table, maps.is_inner, of, capacity)
 
 
 def _rows(found: pa.Table) -> Iterator[tuple[Any, ...]]:

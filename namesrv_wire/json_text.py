@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final, NoReturn
 
 from namesrv_core.machine.tables import DataVersion, QueueData
@@ -28,8 +29,6 @@ INT: Final = (-(1 << 31), (1 << 31) - 1)
 LONG: Final = (-(1 << 63), (1 << 63) - 1)
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _PLAIN = re.compile(r"-?[0-9]{1,40}")
-_COMMANDS: Final = frozenset({"@type", "$ref"})
-"""Keys that are instructions to one reader and mere names to the other."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -241,9 +240,5 @@ def data_version_of(record: Record | None) -> DataVersion | None:
 
 def queue_datas_of(records: Sequence[Record] | None) -> tuple[tuple[str | None, QueueData], ...] | None:
     """Return queue data by broker name, in their order; names may repeat."""
-    return None if records is None else tuple((q["broker_name"], queue_data_of(q)) for q in records)
-
-
-def queue_data_of(record: Record) -> QueueData:
-    """Return the core's queue data of a record that has them."""
-    return QueueData(record["read_queue_nums"], record["write_queue_nums"], record["perm"], record["topic_sys_flag"])
+    numbers = itemgetter("read_queue_nums", "write_queue_nums", "perm", "topic_sys_flag")
+    return None if records is None else tuple((one["broker_name"], QueueData(*numbers(one))) for one in records)

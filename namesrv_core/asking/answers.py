@@ -311,7 +311,25 @@ def answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
         members = write.record([("brokerAddrs", addrs), ("brokerName", name), ("cluster", cluster)])
         body = write.record([("brokerMemberGroup", members)])
         return Answer(ResponseCode.SUCCESS, body, "not set any response code")  # a fresh response's remark
-    return _topic_list_answer(registry, question, namesrv)
+    config, broker_addr = namesrv.config, None
+    lists_all = code == RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+    is_enabled = config.enable_all_topic_list if lists_all else config.enable_topic_list
+    if not is_enabled and code != RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS:
+        return Answer(ResponseCode.SYSTEM_ERROR, None, "disable")
+    if lists_all:
+        topics = all_topic_list(registry, namesrv)
+    elif code == RequestCode.GET_TOPICS_BY_CLUSTER:
+        topics = topics_by_cluster(registry, question.subject, namesrv)
+    elif code == RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS:
+        topics, broker_addr = system_topic_list(registry, namesrv)
+    elif code in _UNIT_LISTS:
+        unit, sub = _UNIT_LISTS[code]
+        topics = unit_topic_list(registry, namesrv, unit=unit, sub=sub)
+    else:
+        raise ValueError(f"request code {code}: not a question that the registry answers")
+    write = writer(namesrv)
+    body = write.record([("brokerAddr", write.text(broker_addr)), ("topicList", write.strings(topics))])
+    return Answer(ResponseCode.SUCCESS, body)
 
 
 def _kv_answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
@@ -326,29 +344,6 @@ def _kv_answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answ
         remark = f"No config item, Namespace: {_shown(question.scope)} Key: {_shown(question.subject)}"
         return Answer(ResponseCode.QUERY_NOT_FOUND, None, remark)
     return Answer(ResponseCode.SUCCESS, None, fields=(("value", entry.text),))
-
-
-def _topic_list_answer(registry: Registry, question: Question, namesrv: Namesrv) -> Answer:
-    code, config = question.code, namesrv.config
-    listed = code == RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
-    enabled = config.enable_all_topic_list if listed else config.enable_topic_list
-    if not enabled and code != RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS:
-        return Answer(ResponseCode.SYSTEM_ERROR, None, "disable")
-    broker_addr = None
-    if listed:
-        topics = all_topic_list(registry, namesrv)
-    elif code == RequestCode.GET_TOPICS_BY_CLUSTER:
-        topics = topics_by_cluster(registry, question.subject, namesrv)
-    elif code == RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS:
-        topics, broker_addr = system_topic_list(registry, namesrv)
-    elif code in _UNIT_LISTS:
-        unit, sub = _UNIT_LISTS[code]
-        topics = unit_topic_list(registry, namesrv, unit=unit, sub=sub)
-    else:
-        raise ValueError(f"request code {code}: not a question that the registry answers")
-    write = writer(namesrv)
-    body = write.record([("brokerAddr", write.text(broker_addr)), ("topicList", write.strings(topics))])
-    return Answer(ResponseCode.SUCCESS, body)
 
 
 def route_json(route: TopicRouteData, namesrv: Namesrv, *, standard: bool) -> str:

@@ -66,13 +66,6 @@ class Belief:
         live = registry.broker_live_table.get(key)
         return bool(past.phase_known) or live is None or registry.last_update_ms[key] + live.lease_ms >= past.now_ms
 
-    def has_live_entry(self, key: LiveKey) -> bool:
-        """Return whether there is a marked live entry under `key`.
-
-        An entry without a mark is from before a gap: an answer that shows its address says nothing about it.
-        """
-        return key in self.registry.broker_live_table and self.past.has_mark("broker_live", *key)
-
     def unseen_of(self, name: str | None) -> Unseen:
         """Return the rows of `name` that may go, or have gone, unseen.
 
@@ -178,12 +171,8 @@ def rows_known(marks: Iterable[Mark]) -> set[Entity]:
 
 def certainty_of(known: Iterable[Entity], begun: Iterable[Entity] = ()) -> Certainty:
     """Return the rows known after an event, and those known before it, as rows of histories."""
-    rows = Certainty(frozenset(map(_row_key, known)), frozenset(map(_row_key, begun)))
+    rows = Certainty(*(frozenset((kind, (one, other)) for kind, one, other in some) for some in (known, begun)))
     return rows if rows.known or rows.begun else NOTHING_CERTAIN
-
-
-def _row_key(entity: Entity) -> tuple[str, tuple[object, ...]]:
-    return entity.kind, (entity.one, entity.other)
 
 
 # -- what events tell -------------------------------------------------------------------------------------------------
@@ -405,46 +394,33 @@ class _Registration:
         role, topics, name = self._role(), self.event.topics, self.name
         if role is False or topics is None:
             return
-        writes = self._writes() if role and self._counts() else None
+        certain = bool(role) and self._counts()
+        writes = self._writes() if certain else None
         if self.namesrv.deletes_unlisted_topics and not topics.mappings:
-            yield from self._only_these(certain=bool(role) and self._counts())
+            if certain:
+                unknown = [topic for topic in topics.queue_datas if not self.past.knows("topic_queue", topic, name)]
+                yield _known("topic_queue", ANY, name)
+                yield from (_doubt("topic_queue", topic, name) for topic in unknown)
+            else:
+                held = self.registry.topic_queue_table.topics_of_name(name)
+                yield from (_doubt("topic_queue", topic, name) for topic in held if topic not in topics.queue_datas)
         never = self.profile.prime_slave_never_writes
         read_only = self.broker_id != MASTER_ID and (never or bool(self.event.enable_acting_master))
-        for topic, queue_data in topics.queue_datas.items():
-            written = queue_data._replace(perm=queue_data.perm & ~PERM_WRITE) if read_only else queue_data
+        for topic, queue_data in topics.queue_datas.items() if writes is not False else ():
             if writes:
                 yield _known("topic_queue", topic, name)
-            elif writes is None and not self._same_either_way(topic, written, certain=bool(role) and self._counts()):
+                continue
+            # A row may be known, and the same whether or not it was written. If the registration counts, it brings back a
+            # missing topic (5.x).
+            written = queue_data._replace(perm=queue_data.perm & ~PERM_WRITE) if read_only else queue_data
+            row = self.registry.queue_data(topic, name)
+            is_same = certain and self.profile.repairs_missing_topics if row is None else row == written
+            if not (is_same and self.past.knows("topic_queue", topic, name)):
                 yield _doubt("topic_queue", topic, name)
         for mapping in topics.mappings if self.profile.stores_topic_queue_mapping else ():
             if writes is not False:
                 mark = _known if writes else _doubt
                 yield mark("topic_queue_mapping", mapping.topic, mapping.bname)
-
-    def _same_either_way(self, topic: str, written: object, *, certain: bool) -> bool:
-        """Return whether the row is known and the same whether or not the registration wrote it.
-
-        `certain`: the registration counts, so that it brings back a missing topic (5.x).
-        """
-        if not self.past.knows("topic_queue", topic, self.name):
-            return False
-        held = self.registry.queue_data(topic, self.name)
-        if held is None:
-            return self.profile.repairs_missing_topics and certain
-        return held == written
-
-    def _only_these(self, *, certain: bool) -> Iterator[Mark]:
-        """Yield the marks of a registration that deletes unlisted topics: if it counts, these are known to be absent."""
-        topics = self.event.topics.queue_datas if self.event.topics is not None else {}
-        if not certain:
-            for topic in self.registry.topic_queue_table.topics_of_name(self.name):
-                if topic not in topics:
-                    yield _doubt("topic_queue", topic, self.name)
-            return
-        unknown = [topic for topic in topics if not self.past.knows("topic_queue", topic, self.name)]
-        yield _known("topic_queue", ANY, self.name)
-        for topic in unknown:
-            yield _doubt("topic_queue", topic, self.name)
 
 
 def _unregistration(belief: Belief, event: events.UnregisterBroker, step: Step) -> Iterator[Mark]:

@@ -51,11 +51,17 @@ def assimilate(belief: Belief, event: events.AnswerObserved) -> Step:
     An answer corrects nothing if an event took effect between question and answer: it may show the state before or
     after that. Acting masters are not taken over, because a route shows them under the master's id.
     """
-    if event.question.code == RequestCode.GET_KVLIST_BY_NAMESPACE:
-        return _entries_shown(belief, event)
-    if event.question.code not in SHOWING_CODES:
-        return Step(_judged(belief, event))
     past, question, answered = belief.past, event.question, event.answered
+    if question.code == RequestCode.GET_KVLIST_BY_NAMESPACE:
+        namespace, outcome, entries = question.subject, _judged(belief, event), entries_shown(answered)
+        says_nothing = outcome == Outcome.NO_EFFECT and past.knows_all("kv_config", namespace)
+        if entries is None or says_nothing or past.last_effect_ms >= event.request_seq // NS_PER_MS:
+            return Step(outcome)
+        changes = entries_corrected(belief.registry, namespace, entries) if outcome == Outcome.UNKNOWN_PAST else ()
+        marks = _known(("kv_config", namespace, key) for key in (ANY, None, *entries))
+        return Step(outcome, tuple(changes), result=Evidence(marks, None))
+    if question.code not in SHOWING_CODES:
+        return Step(_judged(belief, event))
     read = past.readings.get(question)
     if isinstance(read, _Read) and read.answered == answered:
         if read.stands(belief):
@@ -116,19 +122,6 @@ def _judged(belief: Belief, event: events.AnswerObserved) -> Literal[Outcome.UNK
     if not differs or belief.knows_all_of(question):
         return Outcome.NO_EFFECT
     return Outcome.UNKNOWN_PAST
-
-
-def _entries_shown(belief: Belief, event: events.AnswerObserved) -> Step:
-    """Return the step of a list of a namespace's KV entries; a list that shows unknown entries corrects them."""
-    past, namespace = belief.past, event.question.subject
-    outcome = _judged(belief, event)
-    shown = entries_shown(event.answered)
-    says_nothing = outcome == Outcome.NO_EFFECT and past.knows_all("kv_config", namespace)
-    if shown is None or says_nothing or past.last_effect_ms >= event.request_seq // NS_PER_MS:
-        return Step(outcome)
-    changes = entries_corrected(belief.registry, namespace, shown) if outcome == Outcome.UNKNOWN_PAST else ()
-    marks = _known(("kv_config", namespace, key) for key in (ANY, None, *shown))
-    return Step(outcome, tuple(changes), result=Evidence(marks, None))
 
 
 class _Reading:
@@ -280,8 +273,9 @@ class _Reading:
         for broker_id, addr in () if group is None else group.broker_addrs:
             yield ("broker_addr", name, broker_id)
             key = live_key_of(self.namesrv, group.cluster_name, addr)  # type: ignore[union-attr]  # it has members
-            if self.belief.has_live_entry(key):
-                # Its registration may have been refused. The address in the answer shows that it was not.
+            if key in self.registry.broker_live_table and self.past.has_mark("broker_live", *key):
+                # Its registration may have been refused. The address in the answer shows that it was not. Of an entry from
+                # before a gap, which has no mark, it says nothing.
                 yield from (("broker_live", *key), (SETTLED, *key))
             elif self.past.now_ms > (gone_ms := self.belief.gone_ms(key)):
                 yield (SETTLED, *key)

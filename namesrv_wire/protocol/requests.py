@@ -270,7 +270,11 @@ class KnownFrames:
         if known is not None:
             return known, opaque
         known = KnownFrame(decode_frame(data))
-        if place is not None and known.frame.opaque == opaque and _is_apart(data, known.frame):
+        # What was taken for the opaque is that and nothing else: in a JSON header that has its name once, and spells no letter
+        # as a number, no other key and no value can be it.
+        header = data[8 : 8 + int.from_bytes(data[5:8], "big")]
+        is_apart = known.frame.serialization == ROCKETMQ or (header.count(b"opaque") == 1 and b"\\u" not in header)
+        if place is not None and known.frame.opaque == opaque and is_apart:
             # A decoded topic table is several times its text.
             factor = 8 if EVENT_TABLES.get(known.frame.code) == "registrations" else 1
             size = sum(map(len, place)) * factor + _OBJECT_BYTES
@@ -293,12 +297,3 @@ def _place_of(data: bytes) -> tuple[tuple[bytes, bytes] | None, int]:
             # Where its body begins its fields say, whatever the length of its header: it is all header here.
             return (data[:13] + data[17:], b""), _OPAQUE.unpack_from(data, 13)[0]
     return None, 0
-
-
-def _is_apart(data: bytes, frame: Frame) -> bool:
-    """Return whether what was taken for the opaque of a frame is that and nothing else.
-
-    In a JSON header that has its name once, and spells no letter as a number, no other key and no value can be it.
-    """
-    header = data[8 : 8 + int.from_bytes(data[5:8], "big")]
-    return frame.serialization == ROCKETMQ or (header.count(b"opaque") == 1 and b"\\u" not in header)

@@ -402,24 +402,17 @@ class Ledger:
             return
         if isinstance(row, FrameRow):
             if row.table == "registrations":
-                row = self._refused_or_not(row)
+                said, refusal = row.said, refused_as(row.said, row.answered, self.version)
+                if refusal != said["refusal"]:  # what equal ones say, with their final `refusal`, stays one object
+                    known = self._said.get((id(said), refusal))
+                    if known is None:
+                        if len(self._said) >= MAX_SAID:
+                            self._said.clear()
+                        known = self._said[id(said), refusal] = (said, {**said, "refusal": refusal})
+                    row = row._replace(said=known[1])
             if self.provisional:
                 self.provisional.pop(row.event_id, None)
         self.out.append(row)
-
-    def _refused_or_not(self, row: FrameRow) -> FrameRow:
-        """Return a registration's row with its final `refusal`; what equal ones say stays one object."""
-        said = row.said
-        refusal = refused_as(said, row.answered, self.version)
-        if refusal == said["refusal"]:
-            return row
-        key = id(said), refusal
-        known = self._said.get(key)
-        if known is None:
-            if len(self._said) >= MAX_SAID:
-                self._said.clear()
-            known = self._said[key] = (said, {**said, "refusal": refusal})
-        return row._replace(said=known[1])
 
     def quarantine(
         self, connection: Connection, cut: Cut, error: DecodeError, length: int, *, from_server: bool
