@@ -11,7 +11,7 @@ import shlex
 import shutil
 import sys
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -59,11 +59,15 @@ from jobs.store.maintain import maintain
 from jobs.store.places import locked, read_locked
 from jobs.store.published import LAST_RUN, Noted
 from jobs.store.warehouse import Warehouse
+from namesrv_core.machine.events import EVER
 from namesrv_day.arrow import rows_of
 from namesrv_wire.logs.event_log import line_of
 from namesrv_wire.rows import Row
 from schemas import bronze, gold
+from schemas.times import day_start_seq
 
+# So many events of a day are objects at one time when it is exported.
+_ROWS_AT_A_TIME = 100_000
 _DEMO_QUESTIONS = (
     ("no_writable_queue", "since=2026-11-21 08:56", "until=2026-11-21 08:59"),
     ("no_route_info", "topic=TopicD", "t=2026-11-21 09:00"),
@@ -435,15 +439,25 @@ def export(warehouse: Warehouse, output: Path, share: Callable[[int, int], None]
             own = pc.field("namesrv_id") == namesrv_id
             for number, day in enumerate(days):
                 share(place * len(days) + number, len(namesrvs) * len(days))
-                found = [
-                    Row(table.name, row)
-                    for table in bronze.RECORDED_TABLES
-                    for row in rows_of(warehouse.rows(table, [day], None, own))
-                ]
-                for row in sorted(found, key=lambda row: (row.values["seq"], row.values["event_id"])):
-                    file.write(line_of(row, configs.get(row.values.get("topic_config_digest"))) + "\n")
-                lines += len(found)
+                rows = sum(of.rows for table in bronze.RECORDED_TABLES for of in warehouse.files(table, [day]))
+                for part in _parts(day, rows):
+                    found = [
+                        Row(table.name, row)
+                        for table in bronze.RECORDED_TABLES
+                        for row in rows_of(warehouse.rows(table, [day], None, own & part))
+                    ]
+                    for row in sorted(found, key=lambda row: (row.values["seq"], row.values["event_id"])):
+                        file.write(line_of(row, configs.get(row.values.get("topic_config_digest"))) + "\n")
+                    lines += len(found)
     return lines
+
+
+def _parts(day: dt.date, rows: int) -> Iterator[pc.Expression]:
+    """Yield conditions for a day's rows, by position, for about so many at a time; a position may lie beside its day."""
+    count = 1 + rows // _ROWS_AT_A_TIME
+    begins = [day_start_seq(day) + 86_400 * 10**9 * number // count for number in range(1, count)]
+    for begin, end in zip([0, *begins], [*begins, EVER], strict=True):
+        yield (pc.field("seq") >= begin) & (pc.field("seq") < end)
 
 
 def _export(command: Command) -> int:

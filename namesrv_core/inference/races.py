@@ -159,17 +159,27 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
         timed for timed in day.timed_events if type(timed.event) is events.ChannelDestroyed or _touched(timed.event)
     ]
     positions = [timed.seq for timed in changing]
+    # In a storm, thousands of others are under way at once: only those about the same rows are looked at.
+    about: dict[_Row, list[int]] = {}
+    for index, timed in enumerate(changing):
+        for row in _written(timed.event, owners):
+            about.setdefault(row, []).append(index)
     holds = _holds(day, changing)
     for index, later in enumerate(changing):
         if type(later.event) is events.ChannelDestroyed or later.event_id not in day.received:
             continue
         received = day.received[later.event_id]
         held = _held_at(holds, received)
-        behind = changing[index + 1 : bisect_right(positions, later.seq + LAG_NS)]
+        firsts = [bisect_left(positions, since) for since in (received, held[0] - REMOVAL_LAG_NS)]
+        last, near = bisect_right(positions, later.seq + LAG_NS), set[int]()
+        for row in _met(later.event, day.namesrv):
+            of = about.get(row, ())
+            near.update(of[bisect_left(of, firsts[row not in (_TABLES, _TOPIC_REQUESTS)]) : bisect_left(of, last)])
+        behind = [changing[number] for number in sorted(near) if number > index]
         yield from _scan_and_registration(day, behind, later, received, owners)
-        for earlier in changing[bisect_left(positions, held[0] - REMOVAL_LAG_NS) : index]:
+        for earlier in (changing[number] for number in sorted(near) if number < index):
             if type(earlier.event) is events.ChannelDestroyed:
-                if first_close[earlier.event.channel_id] is earlier and earlier.seq >= held[0] - REMOVAL_LAG_NS:
+                if first_close[earlier.event.channel_id] is earlier:
                     yield from _close_and_registration(day, earlier, later, received, held, owners)
             elif held[0] < earlier.seq < received:
                 yield from _waiting_and_registration(day, earlier, later, held[1])
@@ -318,7 +328,28 @@ def _related(one: events.Event, other: events.Event) -> bool:
     )
 
 
-def _touched(event: events.Event) -> set[tuple[str | None, ...]]:
+_Row: TypeAlias = "tuple[str | None, ...]"
+_TABLES, _TOPIC_REQUESTS = ("topic tables",), ("topic requests",)
+
+
+def _written(event: events.Event, owners: Owners) -> set[_Row]:
+    """Return the rows under which later events find an event: those that it writes, or a close may remove."""
+    if type(event) is events.ChannelDestroyed:
+        closed = owners.get(event.channel_id, {})
+        return {("live", *key) for key in closed} | {("broker", name) for name in closed.values()}
+    if isinstance(event, events.RegisterBroker):
+        return _touched(event) | {_TABLES}
+    return _touched(event) | ({_TOPIC_REQUESTS} if isinstance(event, (events.DeleteTopic, events.RegisterTopic)) else set())
+
+
+def _met(event: events.Event, namesrv: Namesrv) -> set[_Row]:
+    """Return the rows under which `_written` has the events that a request may race with."""
+    if isinstance(event, events.RegisterBroker):
+        return _touched(event) | {("live", *key_of(namesrv, event)), _TOPIC_REQUESTS}
+    return _touched(event) | ({_TABLES} if isinstance(event, (events.DeleteTopic, events.RegisterTopic)) else set())
+
+
+def _touched(event: events.Event) -> set[_Row]:
     """Return the rows that a request writes, by kind and name; empty for any other event."""
     if isinstance(event, (events.RegisterBroker, events.UnregisterBroker)):
         return {("broker", event.broker_name), ("addr", event.broker_addr)}

@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from jobs.cli import commands
 from jobs.night import night as nights
 from schemas import gold
+from tests.ingest.given import warehouse_at
 from tests.night.nights import ANSWERS, FRAMES, Capture, Counting, night, rows
 
 pytestmark = pytest.mark.slow
@@ -71,6 +73,15 @@ def test_an_exported_event_log_gives_the_tables_of_its_capture(
     from_log = night(tmp_path / "w", log_of_the_capture)
     assert from_log.frames == from_log.events + from_log.observations + from_log.duplicates + from_log.quarantined
     assert from_log.digests == whole.summary.digests
+
+
+def test_a_day_is_exported_in_parts(
+    read_in: Path, log_of_the_capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many events are in memory at one time, the log has the same bytes."""
+    monkeypatch.setattr(commands, "_ROWS_AT_A_TIME", 50)
+    assert commands.export(warehouse_at(read_in), tmp_path / "parts.jsonl") > ANSWERS
+    assert (tmp_path / "parts.jsonl").read_bytes() == log_of_the_capture.read_bytes()
 
 
 def test_midnight_in_between_changes_no_answer(log_of_the_capture: Path, tmp_path: Path) -> None:
