@@ -49,11 +49,13 @@ def assimilate(belief: Belief, event: events.AnswerObserved) -> Step:
     """Return what an answer corrects in the registry; `result` is its Evidence, if there is any.
 
     An answer corrects nothing if an event took effect between question and answer: it may show the state before or
-    after that. Acting masters are not taken over, because a route shows them under the master's id.
+    after that. Nor does a route of one zone: it lacks the brokers of others. Acting masters are not taken over, because a route
+    shows them under the master's id.
     """
     if event.question.code == RequestCode.GET_KVLIST_BY_NAMESPACE:
         return _entries_shown(belief, event)
-    if event.question.code not in SHOWING_CODES:
+    in_zone = event.question.scope is not None and belief.namesrv.profile.filters_routes_by_zone
+    if event.question.code not in SHOWING_CODES or in_zone:
         return Step(_judged(belief, event))
     past, question, answered = belief.past, event.question, event.answered
     read = past.readings.get(question)
