@@ -308,8 +308,12 @@ class SettleInput:
 
     @cached_property
     def answers(self) -> dict[str, pa.Table]:
-        """Return the day's `answers` with numbers as bodies, and the `bodies`, each once: most are told again and again."""
-        answers = frame(self.today, bronze.ROUTE_OBSERVATIONS)
+        """Return the day's `answers` with numbers as bodies, and the `bodies`, each once: most are told again and again.
+
+        Routes of one zone are left out: that a broker is not in them says nothing.
+        """
+        in_zone = (pc.field("code") == RequestCode.GET_ROUTEINFO_BY_TOPIC) & pc.field("scope").is_valid()
+        answers = frame(self.today, bronze.ROUTE_OBSERVATIONS).filter(~in_zone)
         bodies = (
             answers["body"] if pa.types.is_dictionary(answers["body"].type) else answers["body"].dictionary_encode()
         )

@@ -149,7 +149,7 @@ class _Fork:
         """Return the order taken, as moves, and the decisions; among equally good ones the nearest to the default."""
         start, nearest = self.unit.own(self._registry), dict.fromkeys(self.races, 0)
         while True:
-            courses = [_Course(self, choice, start.copy()) for choice in self._choices(nearest)]
+            courses = [_Course(self, choice, start) for choice in self._choices(nearest)]
             taken = self._taken(courses)
             if taken is courses[0] or self._tries_all:
                 break
@@ -195,10 +195,11 @@ class _Course:
     course, explains, as of the last comparison.
     """
 
-    def __init__(self, fork: _Fork, choice: _Choice, registry: Registry) -> None:
-        self.choice = choice
+    def __init__(self, fork: _Fork, choice: _Choice, start: Registry) -> None:
+        self.choice, self._start = choice, start
         self.explained, self.only_this, self.only_others = frozenset[str](), frozenset[str](), frozenset[str]()
-        self._fork, self._registry, self._position = fork, registry, fork.start
+        self._fork, self._registry, self._position = fork, start.copy(), fork.start
+        self._timeline, self._starts = list[StateChange](), list[int]()
         self.moves = [m for name, number in choice.items() for m in fork.races[name].alternatives[number].moves]
         self._events = ordered(fork.events, self.moves)
         self._changed: Counter[object] = Counter()
@@ -207,11 +208,14 @@ class _Course:
     def advance(self, until: int) -> None:
         """Continue the replay until `until`, inclusive."""
         fork, span, self._position = self._fork, (self._position, until), until
-        before = self._registry.copy()
         timeline, starts = replayed(fork.day, self._registry, between(self._events, *span), span)
+        self._timeline += timeline
+        self._starts += starts
         observed = between(fork.day.observations(), *span)
         asked = [seen for seen in observed if fork.part_of(seen.question, seen.answered) is not None]
-        verdicts = judged(before, timeline, asked, fork.day.namesrv, starts=starts, part_of=fork.part_of)
+        # From the start on: a question may have been asked before this span.
+        before, part_of = self._start.copy(), fork.part_of
+        verdicts = judged(before, self._timeline, asked, fork.day.namesrv, starts=self._starts, part_of=part_of)
         self.explained |= {one.observed.event_id for one in chosen(verdicts) if one.matched}
         self._changed.update(change for of in timeline for change in of.changes)
 

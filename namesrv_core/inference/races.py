@@ -130,7 +130,8 @@ def _registrations_and_own_closes(day: Day) -> Iterator[Race]:
 def _ends_of_shared_channels(day: Day, owners: Owners) -> Iterator[Race]:
     """Yield races of the two events that end a connection of several brokers; each takes down one broker that it finds.
 
-    5.x looks the broker up at once and removes it in a batch: the second event may find the same one, and another stays.
+    5.x looks the broker up at once and removes it in a batch: the second event may find the same one, and another stays. So may
+    the end of a connection that a scan closes, beside the scan.
     """
     shared = {channel_id for channel_id, keys in owners.items() if len(keys) > 1}
     ends: dict[str | None, list[TimedEvent]] = {}
@@ -138,7 +139,7 @@ def _ends_of_shared_channels(day: Day, owners: Owners) -> Iterator[Race]:
         if type(timed.event) is events.ChannelDestroyed and timed.event.channel_id in shared:
             ends.setdefault(timed.event.channel_id, []).append(timed)
     for channel_id, (first, *others) in ends.items():
-        second = next((timed for timed in others if timed.seq <= first.seq + LAG_NS), None)
+        second = first if _is_of_scan(day, first) else next((t for t in others if t.seq <= first.seq + LAG_NS), None)
         if second is None or not day.namesrv.at(first.seq).profile.batches_unregistrations:
             continue
         default = Alternative("the first removal, then the second event finds another broker")
@@ -146,7 +147,7 @@ def _ends_of_shared_channels(day: Day, owners: Owners) -> Iterator[Race]:
             Alternative(f"the second event finds {key.broker_addr} again", (Move(second.event_id, second.seq, 0, key),))
             for key in sorted(owners[channel_id], key=repr)[:_MOST_FOUND]  # names may be missing
         ]
-        yield Race("ends_of_shared_channel", (first, second), (default, *again))
+        yield Race("ends_of_shared_channel", (first,) if second is first else (first, second), (default, *again))
 
 
 def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
@@ -253,8 +254,7 @@ def _close_and_registration(
         return
     if key not in closed and later.event.broker_name not in closed.values():
         return
-    is_of_scan = day.schedule.first_tick(close.seq - 2, 0) == close.seq - 1  # the scan expired the broker just before
-    before = Move(later.event_id, close.seq - 2 if is_of_scan else close.seq, -1)
+    before = Move(later.event_id, close.seq - 2 if _is_of_scan(day, close) else close.seq, -1)
     first = Alternative("the registration, then the close", (before,))
     alternatives = [Alternative("the close with the removal, then the registration")]
     if key in closed:
@@ -271,6 +271,11 @@ def _close_and_registration(
         alternatives.append(first)
     is_far = key not in closed or received > close.seq + LAG_NS
     yield Race("removal_and_registration", (close, later), tuple(alternatives), is_far)
+
+
+def _is_of_scan(day: Day, close: TimedEvent) -> bool:
+    """Return whether a scan expired the broker just before."""
+    return day.schedule.first_tick(close.seq - 2, 0) == close.seq - 1
 
 
 def _scan_and_registration(

@@ -8,6 +8,7 @@ and topics, KVConfigManager, start and stop of the process.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from namesrv_core.machine import events
@@ -435,11 +436,16 @@ def unregister_brokers(registry: Registry, requests: Sequence[UnregisterBroker],
         was_min = request.broker_id == min(group.addr_of, default=None)
         # 5.0.0 asks for the id, as 4.x does, later releases for the address.
         by_addr = namesrv.profile.matches_addr
+        # It is compared with one address after the other; one that is missing throws, and ends the batch.
+        ahead = {number for number, _ in takewhile(lambda member: member[1] is not None, group.java_addrs())}
         kept = tuple(
             (broker_id, addr)
             for broker_id, addr in group.broker_addrs
-            if (addr != request.broker_addr if by_addr else broker_id != request.broker_id)
+            if (addr != request.broker_addr or broker_id not in ahead if by_addr else broker_id != request.broker_id)
         )
+        if by_addr and len(ahead) < len(group.broker_addrs):
+            draft.put("broker_addr_table", (name,), group._replace(broker_addrs=kept))
+            return draft.step(Outcome.APPLIED)._replace(swallowed=(NULL_POINTER,))
         if kept:
             draft.put("broker_addr_table", (name,), group._replace(broker_addrs=kept))
             reduced[name] = None

@@ -49,7 +49,8 @@ def assimilate(belief: Belief, event: events.AnswerObserved) -> Step:
     """Return what an answer corrects in the registry; `result` is its Evidence, if there is any.
 
     An answer corrects nothing if an event took effect between question and answer: it may show the state before or
-    after that. Acting masters are not taken over, because a route shows them under the master's id.
+    after that. Nor does a route of one zone: it lacks the brokers of others. Acting masters are not taken over, because a route
+    shows them under the master's id.
     """
     past, question, answered = belief.past, event.question, event.answered
     if question.code == RequestCode.GET_KVLIST_BY_NAMESPACE:
@@ -60,7 +61,8 @@ def assimilate(belief: Belief, event: events.AnswerObserved) -> Step:
         changes = entries_corrected(belief.registry, namespace, entries) if outcome == Outcome.UNKNOWN_PAST else ()
         marks = _known(("kv_config", namespace, key) for key in (ANY, None, *entries))
         return Step(outcome, tuple(changes), result=Evidence(marks, None))
-    if question.code not in SHOWING_CODES:
+    in_zone = question.scope is not None and belief.namesrv.profile.filters_routes_by_zone
+    if question.code not in SHOWING_CODES or in_zone:
         return Step(_judged(belief, event))
     read = past.readings.get(question)
     if isinstance(read, _Read) and read.answered == answered:

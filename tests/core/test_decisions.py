@@ -114,6 +114,12 @@ def registered(ms: float, event_id: str, *channel: str, slave: bool = False, **n
     return timed._replace(event=timed.event._replace(cluster_name=cluster, **role))
 
 
+def shown(ms: float, *names: str, asked: float | None = None) -> Observed:
+    """An answer at `ms`, to a question that came just before, or at `asked`."""
+    (seen,) = polled([(ms, topics(*names))])
+    return seen if asked is None else seen._replace(request_seq=round(asked * MS))
+
+
 LANGUAGE = Language(
     {
         "namesrv": ("namesrv", profile_named),
@@ -123,7 +129,7 @@ LANGUAGE = Language(
         "deleted": ("events", told(lambda ms, name, topic: at(ms, name, events.DeleteTopic(topic, None)))),
         "wiped": ("events", told(lambda ms, name, broker: at(ms, name, events.WipeWritePerm(broker)))),
         "started": ("events", told(lambda ms, name: at(ms, name, events.NamesrvStarted()))),
-        "shown": ("answers", lambda ms, *names: polled([(ms, topics(*names))])),
+        "shown": ("answers", shown),
     },
     {},
     dt.date(1970, 1, 1),

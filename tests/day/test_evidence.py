@@ -59,9 +59,9 @@ def order_conf(ms: float, code: int, **values: Any) -> Row:
     return asked_to(ms, f"conf-{ms}", code, **{**entry, **values})
 
 
-def asked_for(topic: str, ms: float, body: str | None, code: int = 0) -> Row:
-    """Return the answer to a question for a topic's route."""
-    return answered(ms, f"a{ms}", 105, topic, body, response_code=code)
+def asked_for(topic: str, ms: float, body: str | None, code: int = 0, zone: str | None = None) -> Row:
+    """Return the answer to a question for a topic's route, or for what of it is in a zone."""
+    return answered(ms, f"a{ms}", 105, topic, body, response_code=code, scope=zone)
 
 
 def lease(number: int, beat_ms: int, lease_ms: int = 10_000, **values: Any) -> Row:

@@ -18,18 +18,20 @@ NAMES = ("bA", "bB", "bC", "bD")
 """Brokers' names; each has a master and a slave."""
 CLUSTERS = "CD"
 TOPICS = (*(f"Topic{number}" for number in range(14)), "Straße", "a b")
+ZONES = ("z1", "Z1", "z2")
 _ORDER = "ORDER_TOPIC_CONFIG"
 
 
 class Load:
     """Brokers, clients and accidents until an instant (`until`, as `time.time`). `odd`: share of requests that no client makes.
 
-    `names`, `topics`: what clients ask for.
+    `names`, `topics`: what clients ask for. With an odd seed brokers and clients have zones, with an even one brokers have filter
+    servers (`Maker` says why not both).
     """
 
     def __init__(self, seed: int, until: float, odd: float, names: Sequence[str], topics: Sequence[str]) -> None:
         self.chance, self._seed, self.until, self._odd = random.Random(seed), seed, until, odd
-        self.names, self.topics = names, topics
+        self.names, self.topics, self.has_zones = names, topics, seed % 2 == 1
 
     def is_over(self) -> bool:
         """Return whether its time has passed."""
@@ -73,11 +75,23 @@ class Load:
         elif what < 0.985:
             broker.broker_id = self.chance.choice((0, 1, 2))
             await connection.ask(103, *broker.registration(namesrv))
+        else:
+            await self._bursts(broker, connection, namesrv)
         return False
+
+    async def _bursts(self, broker: Broker, connection: Connection, namesrv: NameServer) -> None:
+        """Register and unregister several times at once, mostly without an answer: threads take the requests in any order."""
+        asked = []
+        for _ in range(self.chance.randrange(2, 5)):
+            broker.change()
+            leaves = self.chance.random() < 0.3
+            made: tuple[Any, ...] = (104, broker.identity) if leaves else (103, *broker.registration(namesrv))
+            asked.append(connection.ask(*made, is_one_way=self.chance.random() < 0.6))
+        await asyncio.gather(*asked)
 
     async def _leaves(self, broker: Broker, connection: Connection, what: float) -> None:
         if what < 0.96:
-            await connection.ask(104, broker.identity)
+            await connection.ask(104, broker.identity, is_one_way=what < 0.95)
         if what < 0.97:
             connection.close()
         else:
@@ -85,7 +99,7 @@ class Load:
 
     async def client(self, namesrv: NameServer, number: int, host: Host) -> None:
         """Ask, now and then as an operator, now and then what nobody asks."""
-        maker = Maker(self._seed * 100 + number)
+        maker = Maker(2 * (self._seed * 100 + number) + self.has_zones)
         while not self.is_over():
             try:
                 connection = await Connection.open(namesrv, host)
@@ -118,6 +132,7 @@ class Load:
             (3, pick((304, 311, 312, 313)), {}),
             (3, 101, {"namespace": _ORDER, "key": topic}),
             (2, 219, {"namespace": _ORDER}),
+            (9 * self.has_zones, 105, {"topic": topic, "__ZONE_MODE": "true", "__ZONE_NAME": pick(ZONES)}),
             (4 * (namesrv.is_5x), 901, {"clusterName": pick(CLUSTERS), "brokerName": name}),
             (0.5, 205, {"brokerName": name}),
             (0.5, 327, {"brokerName": name}),
@@ -151,7 +166,7 @@ class Broker:
     """What a broker has, the same at all name servers: by its number a name, a cluster and an id, and some of `topics`."""
 
     def __init__(self, load: Load, number: int, host: Host) -> None:
-        self._chance, self._all_topics = load.chance, load.topics
+        self._chance, self._all_topics, self._has_zones = load.chance, load.topics, load.has_zones
         self.name, self.broker_id, self.host = load.names[number // 2], number % 2, host
         self.cluster = CLUSTERS[number // 2 % 4 // 2]
         self.addr = f"{host.address}:{10_911 + number}"
@@ -160,6 +175,7 @@ class Broker:
         self.topics = {topic: self._queues() for topic in chance.sample(load.topics, chance.randrange(1, most))}
         self.version = {"counter": 0, "stateVersion": 0, "timestamp": time.time_ns() // 10**6}
         self._lease, self._acts = chance.choice((None, "6000", "10000", "20000")), chance.random() < 0.6
+        self._zone = chance.choice((None, *ZONES)) if load.has_zones else None
 
     @property
     def identity(self) -> dict[str, str]:
@@ -173,9 +189,10 @@ class Broker:
         if namesrv.is_5x:
             ext |= {"enableActingMaster": "true"} if self._acts else {}
             ext |= {"heartbeatTimeoutMillis": self._lease} if self._lease else {}
+            ext |= {"__ZONE_NAME": self._zone} if self._zone else {}
         table = {topic: {"topicName": topic, **queues} for topic, queues in self.topics.items()}
         wrapper: dict[str, Any] = {"dataVersion": self.version, "topicConfigTable": table}
-        filters = self._chance.choice(([], [], [f"{self.host.address}:7000"]))
+        filters = [] if self._has_zones else self._chance.choice(([], [], [f"{self.host.address}:7000"]))
         said = {"topicConfigSerializeWrapper": wrapper, "filterServerList": filters}
         return ext, json.dumps(said, ensure_ascii=False).encode()
 
