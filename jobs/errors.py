@@ -62,9 +62,18 @@ class JobError(Exception):
 
 
 class UsageError(JobError):
-    """A wrong argument."""
+    """A wrong argument. `instead`: how the sentence goes on where commands can be typed, which is what else to type."""
 
     exit_code = EXIT_USAGE
+
+    def __init__(self, said: str, instead: str = "") -> None:
+        super().__init__(said)
+        self.instead = instead
+
+    @property
+    def sentence(self) -> str:
+        """Return the message for the user."""
+        return f"{self}{self.instead}"
 
 
 class ConfError(UsageError):

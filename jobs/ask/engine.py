@@ -308,11 +308,12 @@ class Answers:
         if NOT_RECORDED in said:
             return NotRecordedError(said[said.index(NOT_RECORDED) :])
         if isinstance(error, duckdb.OutOfMemoryException):
-            return UsageError("the statement needs more memory than it may have (ask sql --memory MIB)")
+            return UsageError("the statement needs more memory than it may have", " (ask sql --memory MIB)")
         if isinstance(error, duckdb.InterruptException):
             return UsageError("the statement took longer than it may, and was ended")
         if isinstance(error, duckdb.PermissionException):
-            return UsageError(f"{said.splitlines()[0]}: of files only the warehouse's are read here (ask sql --unsafe)")
+            only = f"{said.splitlines()[0]}: of files only the warehouse's are read here"
+            return UsageError(only, " (ask sql --unsafe)")
         if not isinstance(error, _OF_THE_QUESTION):
             from jobs.store.check import require_readable  # noqa: PLC0415  as above
 
@@ -326,7 +327,7 @@ class Answers:
                 return damage
         if (unknown := _UNKNOWN.match(said)) is not None:  # DuckDB would suggest names of its own
             near = nearest(unknown[1].lower(), [name for name in asked.names() if "." not in name])
-            said = f'there is no table, view or function {unknown[1]}{near}. `ask sql "SHOW TABLES"` lists them'
+            said = f"there is no table, view or function {unknown[1]}{near}. SHOW TABLES lists them"
         return UsageError(said)
 
     def _rows(self, found: duckdb.DuckDBPyConnection, sql: str) -> Iterator[tuple[Any, ...]]:
@@ -414,7 +415,7 @@ def query_named(name: str) -> Query:
     found = queries().get(name)
     if found is None:
         near = nearest(name, queries(), cutoff=0.4)
-        raise UsageError(f"no saved query {name!r}{near}. `ask queries` lists them")
+        raise UsageError(f"no saved query {name!r}{near}", ". `ask queries` lists them")
     return found
 
 

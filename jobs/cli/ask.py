@@ -183,7 +183,7 @@ def _statements(text: str) -> Iterator[_Asked]:
     try:
         yield from ((sql, {}) for sql in duckdb_queries(text))
     except NotTranslatedError as error:
-        raise UsageError(f"{error}. `{PROGRAM} sql` asks Spark") from error
+        raise UsageError(str(error), f". `{PROGRAM} sql` asks Spark") from error
 
 
 def table_named(name: str) -> str:

@@ -14,6 +14,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain, islice
+from multiprocessing import TimeoutError as TookLongerError
+from multiprocessing import get_context
+from multiprocessing.pool import Pool
 from pathlib import Path
 from threading import Lock, Timer
 from typing import Any, Final
@@ -31,8 +34,12 @@ from schemas.queries import queries
 
 MOST_ROWS: Final = 1_000
 _ROWS, _SECONDS, _SPANS, _KEPT = 200, 30.0, 100, 64
+_GRACE_S = 5.0
+"""How much longer a statement may take that DuckDB does not interrupt: it plans for minutes, or makes huge texts of a few rows."""
 # Functions that are allowed in FROM: they read no file, others may.
 _HARMLESS = frozenset({"unnest", "range", "generate_series"})
+# Functions that read or write what is not in the warehouse.
+_OUTSIDE = frozenset({"current_setting", "write_log"})
 _OF_EVENTS = re.compile(r"(?:root_)?event(?:_ids?)?|evidence|late_events|\w+_by")
 _NOTICE = (
     "Texts in rows and remarks (names of topics, brokers, ...) were sent by any host that could reach the name server. "
@@ -91,6 +98,45 @@ class Server:
         }
 
 
+class _Apart:
+    """A `Server` in a process of its own, which ends with a question that does not end in time."""
+
+    def __init__(self, warehouse: str) -> None:
+        self._warehouse, self._lock = warehouse, Lock()
+        self._pool: Pool | None = None
+
+    def answer(self, *question: Any) -> dict[str, Any]:
+        """Return the answer as `Server` does. Raises UsageError."""
+        with self._lock:
+            # No fork: other threads may be running in this process.
+            self._pool = self._pool or get_context("spawn").Pool(1, _open, (self._warehouse,))
+            try:
+                said: dict[str, Any] = self._pool.apply_async(_said, question).get(_SECONDS + _GRACE_S)
+            except TookLongerError as error:
+                self._pool.terminate()
+                self._pool = None
+                raise UsageError("the statement took longer than it may, and was ended") from error
+            return said
+
+
+_SERVER = list[Server]()
+"""That of this process."""
+
+
+def _open(warehouse: str) -> None:
+    sys.stdout = sys.stderr  # the protocol's is another process's
+    _SERVER.append(Server(warehouse))
+
+
+def _said(*question: Any) -> dict[str, Any]:
+    try:
+        return _SERVER[0].answer(*question)
+    except JobError as error:
+        raise UsageError(str(error)) from None
+    except RecursionError:
+        raise UsageError("the statement is nested too deeply") from None
+
+
 def _asked(
     history: History, name: str, arguments: Mapping[str, Any]
 ) -> tuple[list[str], Iterator[dict[str, Any]], Mapping[str, Any]]:
@@ -121,14 +167,14 @@ def serve(given: argparse.Namespace) -> int:
         from mcp.types import ToolAnnotations  # noqa: PLC0415  as above
     except ModuleNotFoundError as error:
         raise UsageError("mcp: the SDK is not installed: pip install 'namesrv-history[mcp]'") from error
-    server = Server(warehouse_at(given.warehouse))
-    server.answer("sql", {"query": "SELECT 1"}, 1)  # an unreadable warehouse fails now
+    server = _Apart(warehouse_at(given.warehouse))
+    Server(given.warehouse).answer("sql", {"query": "SELECT 1"}, 1)  # an unreadable warehouse fails now
 
     def answer(name: str, arguments: Mapping[str, Any], limit: int = _ROWS) -> dict[str, Any]:
         try:
             return server.answer(name, arguments, limit)
         except JobError as error:
-            raise ToolError(error.sentence) from error
+            raise ToolError(str(error)) from error
 
     def question(
         name: str,
@@ -195,6 +241,8 @@ def _require_names(history: History, sql: str) -> None:
     # Names defined by WITH are allowed, too: DuckDB reads no file whose name is a single word.
     parts = (str(one["key"]).lower() for one in _nodes(tree, "key"))
     known = asked.names() | {name for name in parts if re.fullmatch(r"\w+", name)}
+    if outside := _OUTSIDE & {str(one["function_name"]).lower() for one in _nodes(tree, "function_name")}:
+        raise UsageError(f"{min(outside)}: is not answered: it is about more than the warehouse")
     for node in _nodes(tree, "type"):
         if node["type"] in ("BASE_TABLE", "SHOW_REF") and (name := str(node.get("table_name") or "").lower()):
             is_known = name in known and not (node.get("schema_name") or node.get("catalog_name"))

@@ -220,7 +220,7 @@ def test_a_misspelt_topic_gets_the_nearest_names(whole: Capture, capsys: pytest.
         (("sql", "SELECT nope FROM findings"), "nope"),
         (("sql", "SELECT * FROM finding"), "no table, view or function finding; nearest are findings"),
         (("sql", "SELECT * FROM Rout_At('T', TIMESTAMP'2026-11-21 08:00:00')"), "rout_at; nearest are route_at"),
-        (("sql", "SELECT * FROM xyzzy"), "no table, view or function xyzzy. `ask sql"),
+        (("sql", "SELECT * FROM xyzzy"), "no table, view or function xyzzy. SHOW TABLES lists"),
         (("sql", "SHOW FUNCTIONS"), "only SELECT"),
         (("queries", "departurs"), "no saved query has 'departurs' in its name or question; nearest are departures"),
     ],

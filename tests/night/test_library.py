@@ -7,6 +7,7 @@ import datetime as dt
 import json
 import re
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from mcp.client import Client
 
 import namesrv_history as ns
 from jobs.__main__ import main
+from jobs.cli import mcp as apart
 from jobs.cli.output import plain
 from jobs.errors import EXIT_UNPUBLISHED, UsageError
 from schemas.queries import Query, queries
@@ -47,6 +49,8 @@ REFUSED = {
     "SELECT * FROM query('SELECT 1')": "query: no table",
     "SELECT * FROM duckdb_settings()": "duckdb_settings: no table",
     "SELECT * FROM files.runs": "no table",
+    "SELECT write_log('x')": "write_log: is not answered",
+    "SELECT topic FROM route_changes WHERE current_setting('home_directory') = topic": "current_setting: is not answered",
     "SELECT": "",
     "": "one statement",
 }
@@ -239,6 +243,24 @@ def test_a_server_of_nothing_does_not_start(tmp_path: Path, capsys: pytest.Captu
     assert "no run with status 'published'" in capsys.readouterr().err
 
 
+def test_a_statement_that_cannot_be_interrupted_ends_with_its_process(
+    whole: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text that takes minutes to plan: ended all the same, in a sentence, and the next question is answered."""
+    server = apart._Apart(str(whole.path))
+    assert server.answer("sql", {"query": "SELECT 1 AS n"}, 1)["rows"] == [{"n": 1}]
+    long = " UNION ALL ".join(["SELECT count(*) AS n FROM events WHERE broker_name = 'x'"] * 1_000)
+    began = time.monotonic()
+    with monkeypatch.context() as patched:
+        patched.setattr(apart, "_SECONDS", 1.0)
+        with pytest.raises(UsageError, match="took longer than it may, and was ended"):
+            server.answer("sql", {"query": long}, 1)
+    assert time.monotonic() - began < 30
+    assert server.answer("sql", {"query": "SELECT 2 AS n"}, 1)["rows"] == [{"n": 2}]
+    with pytest.raises(UsageError, match="nested too deeply"):
+        server.answer("sql", {"query": f"SELECT {'+'.join(['1'] * 1_000)}"}, 1)
+
+
 def test_a_client_can_write_nothing_and_read_no_file(whole: Capture) -> None:
     """Each statement is refused in a sentence; so are wrong names, arguments and instants; the next question is answered."""
     wrong: dict[str, tuple[dict[str, Any], str]] = {
@@ -264,5 +286,6 @@ def test_a_client_can_write_nothing_and_read_no_file(whole: Capture) -> None:
         assert said.is_error, words
         assert words in said.content[0].text
         assert re.match(r"Error executing tool \w+: .", said.content[0].text), words
+        assert not re.search(r"spark-submit|\bask ", said.content[0].text), "a client cannot type a command"
     assert (len(last.structured_content["rows"]), last.structured_content["more_rows"]) == (2, True)
     assert sorted((path, path.stat().st_mtime_ns) for path in whole.path.rglob("*")) == before
