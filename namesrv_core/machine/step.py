@@ -124,11 +124,11 @@ def register_broker(registry: Registry, event: RegisterBroker, namesrv: Namesrv)
     draft.put("broker_live_table", key, live)
     if event.filter_servers is not None:
         draft.put("filter_server_table", key, event.filter_servers or None)
-    result, master_addr = RegisterResult(), group.addr_of.get(MASTER_ID)
-    if event.broker_id != MASTER_ID and master_addr is not None:
+    result = RegisterResult()
+    if event.broker_id != MASTER_ID and (master_addr := group.addr_of.get(MASTER_ID)) is not None:
         # A slave is told of its master if that is live under the slave's cluster name.
         master = draft.live(live_key_of(namesrv, event.cluster_name, master_addr))
-        result = RegisterResult() if master is None else RegisterResult(master.ha_server_addr, master_addr)
+        result = result if master is None else RegisterResult(master.ha_server_addr, master_addr)
     notifications: tuple[Notification, ...] = ()
     if lowers_min_id and namesrv.config.notify_min_broker_id_changed:
         notifications = min_broker_id_notifications(group, None, event.ha_server_addr)
