@@ -68,8 +68,12 @@ def test_what_is_read_late_is_no_gap_any_more(holed: Capture, tmp_path: Path) ->
 
 def test_a_gap_that_is_filled_in_two_nights_is_that_of_one(tmp_path: Path) -> None:
     """Ninety seconds between two late events are no gap: a live broker may be silent for as long, whichever was read first."""
-    gap = {"kind": "namesrv", "event": "recording_gap", "properties": f"until_ms={START_MS + HOUR_MS}"}
-    told = [
+    gap: dict[str, object] = {
+        "kind": "namesrv",
+        "event": "recording_gap",
+        "properties": f"until_ms={START_MS + HOUR_MS}",
+    }
+    told: list[dict[str, object]] = [
         {"kind": "namesrv", "event": "started"},
         gap,
         *[{"kind": "namesrv", "event": "identified", "version": 493}] * 2,
