@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from itertools import product
 from math import inf, prod
@@ -176,16 +176,35 @@ class _Fork:
 
     @property
     def _tries_all(self) -> bool:
-        return prod(len(race.alternatives) for race in self.races.values()) <= MOST_ORDERS
+        return _orders(self.races.values()) <= MOST_ORDERS
 
     def _choices(self, nearest: dict[str, int]) -> list[_Choice]:
-        """Return the orders to try, the default first; if they are too many, `nearest` and orders that vary one race of it."""
+        """Return the orders to try, the default first; if they are too many, `nearest` and some that vary it.
+
+        That is in all races that are not far, if these have few orders, and in one race at a time.
+        """
+        all_of = {name: race for name, race in self.races.items() if self._tries_all or not race.is_far}
+        if _orders(all_of.values()) > MOST_ORDERS:
+            all_of = {}
         numbers = {name: range(len(race.alternatives)) for name, race in self.races.items()}
-        if self._tries_all:
-            tried = [dict(zip(numbers, each, strict=True)) for each in product(*numbers.values())]
-            return sorted(tried, key=lambda choice: sum(map(bool, choice.values())))
-        single = [nearest | {name: n} for name, of_race in numbers.items() for n in of_race if n != nearest[name]]
-        return [nearest, *single[1 - MOST_ORDERS :]]  # the latest races are varied
+        orders = product(*(numbers[name] for name in all_of))
+        tried = [nearest | dict(zip(all_of, each, strict=True)) for each in orders]
+        tried.sort(key=lambda choice: self._distance(choice, nearest))
+        # Of single races those that are far, and then the earliest, are left out first.
+        alone = sorted(self.races.keys() - all_of, key=[*self.races].index)
+        alone.sort(key=lambda name: not self.races[name].is_far)
+        single = [nearest | {name: n} for name in alone for n in numbers[name] if n != nearest[name]]
+        single = single[max(0, len(single) + len(tried) - MOST_ORDERS) :]
+        return [*tried, *sorted(single, key=lambda choice: self._distance(choice, nearest))]
+
+    def _distance(self, choice: _Choice, nearest: _Choice) -> tuple[int, int]:
+        """Return in how many races two orders differ, and in how many of these that are far."""
+        differ = [race.is_far for name, race in self.races.items() if choice[name] != nearest[name]]
+        return len(differ), sum(differ)
+
+
+def _orders(races: Collection[Race]) -> int:
+    return prod(len(race.alternatives) for race in races)
 
 
 class _Course:

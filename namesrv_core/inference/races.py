@@ -167,6 +167,8 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
             about.setdefault(row, []).append(index)
     holds = _holds(day, changing)
     for index, later in enumerate(changing):
+        reach = bisect_right(positions, later.seq + REMOVAL_LAG_NS)
+        yield from _one_way_and_others(day, later, changing[index + 1 : reach], owners)
         if type(later.event) is events.ChannelDestroyed or later.event_id not in day.received:
             continue
         received = day.received[later.event_id]
@@ -189,6 +191,31 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
                 other = Alternative("the other way round", (Move(later.event_id, earlier.seq, -1),))
                 since = max(min(day.received.get(earlier.event_id, received), received), earlier.seq - REMOVAL_LAG_NS)
                 yield Race("overlapping_requests", (earlier, later), (default, other), received=since)
+
+
+def _one_way_and_others(day: Day, one_way: TimedEvent, behind: Sequence[TimedEvent], owners: Owners) -> Iterator[Race]:
+    """Yield races of a request without response with what comes behind it, on its connection, too: it waits for a thread.
+
+    `behind`: what took effect until `REMOVAL_LAG_NS` later. For the end of its own connection see
+    `_registrations_and_own_closes`.
+    """
+    event = one_way.event
+    if type(event) is events.ChannelDestroyed or one_way.event_id in day.answered:
+        return
+    default = Alternative("in the order in which they came")
+    for other in behind:
+        if type(other.event) is not events.ChannelDestroyed:
+            kind, races = "overlapping_requests", _related(event, other.event)
+            races &= day.received.get(other.event_id, 0) > one_way.seq
+        elif isinstance(event, (events.RegisterBroker, events.UnregisterBroker)):
+            kind, channel_id = "register_and_close", other.event.channel_id
+            races = event.broker_name in owners.get(channel_id, {}).values()
+            races &= channel_id != getattr(event, "channel_id", None)
+        else:
+            continue
+        if races:
+            late = Alternative("the other way round", (Move(one_way.event_id, other.seq, 1),))
+            yield Race(kind, (one_way, other), (default, late), is_far=True)
 
 
 def _holds(day: Day, changing: Sequence[TimedEvent]) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ ORDER_DECISIONS = Table(
     columns("""
         namesrv_id
         decision_id* STRING: Deterministic id, 32 hex digits
-        kind* STRING: register_and_close (a request without response on a connection that closes at once),
+        kind* STRING: register_and_close (a request without response, and the end of its connection or of its broker name's),
             removal_and_registration (a broker's new registration while its old connection ends, or its unregistration waits),
             overlapping_requests,
             ends_of_shared_channel (a connection of several brokers ends: each event removes one of them, or the same one again)
