@@ -8,13 +8,15 @@ with it.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import product
 from math import inf, prod
-from typing import NamedTuple, TypeVar
+from operator import itemgetter
+from typing import Generic, NamedTuple, TypeVar
 
 from namesrv_core.asking.shown import ShownRoute, ShownTopics, shown_by, shown_of
 from namesrv_core.history.intervals import StateChange
@@ -80,18 +82,27 @@ class Deciding:
         self.recorded, self.day = day, thawed(day)
         self.has_moved = self.day is not day
         self._decided: list[Decided] = []
-        self._waiting = sorted(races_of(self.day), key=lambda race: (race.span, race.decision_id))
+        found = (_Waiting(race.span, race.decision_id, race) for race in races_of(self.day))
+        self._waiting = sorted(found, key=itemgetter(0, 1))
+        self._named: Named[TimedEvent] | None = None
         self.next_seq = self._waiting[0].span[0] if self._waiting else inf
 
     def decide_next(self, registry: Registry, position: int) -> None:
         """Decide the next race and those that meet it. `registry`: its state after `position`, before the race."""
-        fork = _Fork(self.day, registry, self._waiting, position)
+        if self._named is None:
+            self._named = Named(self.day.timed_events, lambda timed: concerned_by(timed.event))
+        fork = _Fork(self.day, self._named, self._asked, registry, self._waiting, position)
         taken, found = fork.decide()
         self._waiting = fork.others
         self.next_seq = self._waiting[0].span[0] if self._waiting else inf
         self._decided += found
         if taken:
             self.day, self.has_moved = self.day._replace(timed_events=ordered(self.day.timed_events, taken)), True
+            self._named = None
+
+    @cached_property
+    def _asked(self) -> Named[Observed]:
+        return Named(self.day.observations(), lambda seen: _asked_about(seen.question))
 
     def finish(self, registry: Registry, position: int) -> None:
         """Continue the replay after `position` as far as needed, and decide the remaining races."""
@@ -118,32 +129,53 @@ class Deciding:
         ]
 
 
+class _Waiting(NamedTuple):
+    """An undecided race."""
+
+    span: tuple[int, int]
+    decision_id: str
+    race: Race
+
+
 class _Fork:
     """The races of one unit that overlap in time, decided together; `others`: the remaining races."""
 
-    def __init__(self, day: Day, registry: Registry, waiting: Sequence[Race], position: int) -> None:
-        """Start with the first of `waiting`, which are in order. `registry`: its state after `position`, before that race."""
-        last = waiting[0].span[1]
-        ahead = between(day.timed_events, position, _bound(day, last))
-        met = {node for timed in waiting[0].timed_events for node in nodes_of(timed.event)}
-        self.unit = unit_around(registry, met, ahead)
-        self.races, self.others = {waiting[0].decision_id: waiting[0]}, list[Race]()
-        for number, race in enumerate(waiting[1:], 1):
-            if race.span[0] > last:  # all behind it begin later, too
+    def __init__(
+        self,
+        day: Day,
+        named: Named[TimedEvent],
+        asked: Named[Observed],
+        registry: Registry,
+        waiting: Sequence[_Waiting],
+        position: int,
+    ) -> None:
+        """Start with the first of `waiting`, which are in order. `registry`: its state after `position`, before that race.
+
+        `named`, `asked`: the events and the answers of the day.
+        """
+        (_, last), first_id, first = waiting[0]
+        met = {node for timed in first.timed_events for node in nodes_of(timed.event)}
+        self.unit = unit_around(registry, met, named, (position, _bound(day, last)))
+        self.races, self.others = {first_id: first}, list[_Waiting]()
+        for number, one in enumerate(waiting[1:], 1):
+            if one.span[0] > last:  # all behind it begin later, too
                 self.others += waiting[number:]
                 break
-            if any(nodes_of(timed.event) and self.unit.concerns(timed.event) for timed in race.timed_events):
-                self.races[race.decision_id] = race
-                last = max(last, race.span[1])
+            if any(not self.unit.nodes.isdisjoint(nodes_of(timed.event)) for timed in one.race.timed_events):
+                self.races[one.decision_id] = one.race
+                last = max(last, one.span[1])
             else:
-                self.others.append(race)
+                self.others.append(one)
         self.day, self.start, self._registry = day, position, registry
         self._last = last + _ROOM_NS
         self._bound = _bound(day, self._last)
-        ahead = between(day.timed_events, self.start, self._bound)
-        self.events = [timed for timed in ahead if self.unit.concerns(timed.event)]
+        span = self.start, self._bound
+        self.events = named.of({*self.unit.nodes, None}, span)
         # Typed: requests to wipe and to add write permission compare as equal, since they have equal fields.
         self.part_of = lru_cache(None, typed=True)(self.unit.part_of)
+        asked_about = {*self.unit.nodes, None, *(("topic", topic) for topic in self.unit.topics)}
+        seen = asked.of(asked_about, span)
+        self.observed = [one for one in seen if self.part_of(one.question, one.answered) is not None]
 
     def decide(self) -> tuple[Sequence[Move], list[Decided]]:
         """Return the order taken, as moves, and the decisions; among equally good ones the nearest to the default."""
@@ -230,8 +262,7 @@ class _Course:
         timeline, starts = replayed(fork.day, self._registry, between(self._events, *span), span)
         self._timeline += timeline
         self._starts += starts
-        observed = between(fork.day.observations(), *span)
-        asked = [seen for seen in observed if fork.part_of(seen.question, seen.answered) is not None]
+        asked = between(fork.observed, *span)
         # From the start on: a question may have been asked before this span.
         before, part_of = self._start.copy(), fork.part_of
         verdicts = judged(before, self._timeline, asked, fork.day.namesrv, starts=self._starts, part_of=part_of)
@@ -360,27 +391,32 @@ def ordered(timed_events: Iterable[TimedEvent], moves: Iterable[Move]) -> list[T
 # it, on a registry of its rows only, and judged by its part of each answer.
 
 Node = tuple[str, str | None]
-"""A kind (name, addr, channel) and the broker name, address or channel id."""
+"""A kind (name, addr, channel) and the broker name, address or channel id; of a question for a route, topic and its name."""
 _SEEN = (events.AnswerObserved, events.ResponseObserved)
 
 
-class Unit(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Unit:
     """Brokers that belong together. `topics`: all that they register; `own_topics`: those that no other unit registers."""
 
-    names: frozenset[str | None]
-    addrs: frozenset[str | None]
-    channels: frozenset[str | None]
+    nodes: frozenset[Node]
     topics: frozenset[str | None]
-    own_topics: frozenset[str | None]
+    find_own_topics: Callable[[], frozenset[str | None]]
 
-    def concerns(self, event: events.Event) -> bool:
-        """Return whether an event may affect the unit: it names one of the unit's nodes, or no broker at all."""
-        nodes = nodes_of(event)
-        return any(map(self._has, nodes)) if nodes else not isinstance(event, _SEEN)
+    @cached_property
+    def own_topics(self) -> frozenset[str | None]:
+        """Return the topics that no other unit registers, which only lists of topics ask about."""
+        return self.find_own_topics()
 
-    def _has(self, node: Node) -> bool:
-        kind, value = node
-        return value in {"name": self.names, "addr": self.addrs, "channel": self.channels}[kind]
+    @cached_property
+    def names(self) -> frozenset[str | None]:
+        """Return the broker names."""
+        return frozenset(value for kind, value in self.nodes if kind == "name")
+
+    @cached_property
+    def addrs(self) -> frozenset[str | None]:
+        """Return the brokers' addresses."""
+        return frozenset(value for kind, value in self.nodes if kind == "addr")
 
     def own(self, registry: Registry) -> Registry:
         """Return a registry with the rows of this unit, and all KV entries. It counts as completely known."""
@@ -411,7 +447,7 @@ class Unit(NamedTuple):
     def part_of(self, question: Question | events.Event, answered: Answer) -> object | None:
         """Return the part of an answer about this unit alone, for comparisons; None if there is none."""
         if not isinstance(question, Question):
-            if not any(map(self._has, nodes_of(question))):
+            if self.nodes.isdisjoint(nodes_of(question)):
                 return None
             is_registration = isinstance(question, events.RegisterBroker)  # its body shows KV entries
             return answered.code, answered.fields, None if is_registration else answered.body
@@ -429,27 +465,81 @@ class Unit(NamedTuple):
         return own._replace(order_topic_conf=None) if isinstance(own, ShownRoute) else own
 
 
-def unit_around(registry: Registry, met: Iterable[Node], timed_events: Sequence[TimedEvent]) -> Unit:
-    """Return the unit that contains `met`, joined by the registry and by the events after it."""
-    nodes, edges = set(met), {nodes_of(timed.event) for timed in timed_events}
-    for name, group in registry.broker_addr_table.items():
-        edges.add(frozenset({("name", name), *(("addr", addr) for _, addr in group.broker_addrs)}))
+class Named(Generic[_Timed]):
+    """Events or answers in order of `seq`, found by what they are about; None is what concerns everybody.
+
+    Around a race only those of few brokers are looked at: in a storm, thousands of others are near.
+    """
+
+    def __init__(self, items: Sequence[_Timed], about: Callable[[_Timed], Iterable[Node | None]]) -> None:
+        self.items: Sequence[_Timed] = items
+        self._numbers = defaultdict[Node | None, list[int]](list)
+        for number, item in enumerate(items):
+            for node in about(item):
+                self._numbers[node].append(number)
+
+    def of(self, nodes: Iterable[Node | None], span: tuple[int, int]) -> list[_Timed]:
+        """Return the items about any of `nodes` with a position after the first of `span`, up to the second, in order."""
+        first, last = (bisect_right(self.items, seq, key=lambda item: item.seq) for seq in span)
+        found = (self._numbers.get(node, ()) for node in nodes)
+        numbers = {number for of in found for number in of[bisect_left(of, first) : bisect_left(of, last)]}
+        return [self.items[number] for number in sorted(numbers)]
+
+
+def unit_around(registry: Registry, met: Iterable[Node], named: Named[TimedEvent], span: tuple[int, int]) -> Unit:
+    """Return the unit that contains `met`, joined by the registry and by the events of `span` after it."""
+    channels = defaultdict[str | None, set[Node]](set)
     for key, live in registry.broker_live_table.items():
-        edges.add(frozenset({("addr", key.broker_addr), ("channel", live.channel_id)} - {("channel", None)}))
-    while joined := {node for edge in edges if not edge.isdisjoint(nodes) for node in edge} - nodes:
-        nodes |= joined
-    names, addrs, channels = (
-        frozenset(value for kind, value in nodes if kind == wanted) for wanted in ("name", "addr", "channel")
-    )
+        channels[key.broker_addr].add(("channel", live.channel_id))
+    nodes, new = set[Node](), {*met}
+    while new:
+        nodes |= new
+        joined = {node for timed in named.of(new, span) for node in nodes_of(timed.event)}
+        for kind, value in new:
+            if kind == "name" and (group := registry.broker_addr_table.get(value)) is not None:
+                joined |= {("addr", addr) for _, addr in group.broker_addrs}
+            elif kind == "addr":
+                joined |= channels[value] - {("channel", None)}
+                joined |= {("name", name) for name in registry.broker_addr_table.names_of_addr(value)}
+            elif kind == "channel" and value is not None:
+                joined |= {("addr", key.broker_addr) for key in registry.broker_live_table.keys_of_channel(value)}
+        new = joined - nodes
+    names = frozenset(value for kind, value in nodes if kind == "name")
     topics = {topic for name in names for topic in registry.topic_queue_table.topics_of_name(name)}
-    others = set[str | None]()
-    registered = (timed.event for timed in timed_events if isinstance(timed.event, events.RegisterBroker))
     # Read each table of topics once: most registrations share theirs.
-    tables = {(id(one.topics), one.broker_name in names): one.topics for one in registered if one.topics is not None}
-    for (_, is_own), table in tables.items():
-        (topics if is_own else others).update(table.names)
-    own = {t for t in topics if t not in others and names.issuperset(registry.topic_queue_table.names_of_topic(t))}
-    return Unit(names, addrs, channels, frozenset(topics), frozenset(own))
+    tables = {
+        id(of): of for one in _registered(named.of(nodes, span)) if one.broker_name in names and (of := one.topics)
+    }
+    topics.update(topic for table in tables.values() for topic in table.names)
+
+    def own_topics() -> frozenset[str | None]:
+        near = _registered(between(named.items, *span))
+        of_others = {id(of): of for one in near if one.broker_name not in names and (of := one.topics)}
+        others = {topic for table in of_others.values() for topic in table.names}
+        held = registry.topic_queue_table
+        return frozenset(t for t in topics if t not in others and names.issuperset(held.names_of_topic(t)))
+
+    return Unit(frozenset(nodes), frozenset(topics), own_topics)
+
+
+def _registered(timed_events: Iterable[TimedEvent]) -> Iterator[events.RegisterBroker]:
+    return (timed.event for timed in timed_events if isinstance(timed.event, events.RegisterBroker))
+
+
+def concerned_by(event: events.Event) -> Iterable[Node | None]:
+    """Return whom an event may affect: the brokers that it names, or everybody if it names none."""
+    return nodes_of(event) or (() if isinstance(event, _SEEN) else (None,))
+
+
+def _asked_about(question: Question | events.Event) -> Iterable[Node | None]:
+    """Return whom the answer to a question may tell something about."""
+    if not isinstance(question, Question):
+        return nodes_of(question)
+    if question.code == RequestCode.GET_BROKER_MEMBER_GROUP:
+        return (("name", question.subject),)
+    if question.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+        return (("topic", question.subject),)
+    return (None,)
 
 
 def nodes_of(event: events.Event) -> frozenset[Node]:

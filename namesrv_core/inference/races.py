@@ -167,16 +167,20 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
             about.setdefault(row, []).append(index)
     holds = _holds(day, changing)
     for index, later in enumerate(changing):
-        reach = bisect_right(positions, later.seq + REMOVAL_LAG_NS)
-        yield from _one_way_and_others(day, later, changing[index + 1 : reach], owners)
-        if type(later.event) is events.ChannelDestroyed or later.event_id not in day.received:
+        if type(later.event) is events.ChannelDestroyed:
+            continue
+        met = [(row, about[row]) for row in _met(later.event, day.namesrv) if row in about]
+        if later.event_id not in day.answered:
+            last = bisect_right(positions, later.seq + REMOVAL_LAG_NS)
+            near = {number for _, of in met for number in of[bisect_right(of, index) : bisect_left(of, last)]}
+            yield from _one_way_and_others(day, later, [changing[number] for number in sorted(near)], owners)
+        if later.event_id not in day.received:
             continue
         received = day.received[later.event_id]
         held = _held_at(holds, received)
         firsts = [bisect_left(positions, since) for since in (received, held[0] - REMOVAL_LAG_NS)]
-        last, near = bisect_right(positions, later.seq + LAG_NS), set[int]()
-        for row in _met(later.event, day.namesrv):
-            of = about.get(row, ())
+        last, near = bisect_right(positions, later.seq + LAG_NS), set()
+        for row, of in met:
             near.update(of[bisect_left(of, firsts[row not in (_TABLES, _TOPIC_REQUESTS)]) : bisect_left(of, last)])
         behind = [changing[number] for number in sorted(near) if number > index]
         yield from _scan_and_registration(day, behind, later, received, owners)
@@ -196,12 +200,10 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
 def _one_way_and_others(day: Day, one_way: TimedEvent, behind: Sequence[TimedEvent], owners: Owners) -> Iterator[Race]:
     """Yield races of a request without response with what comes behind it, on its connection, too: it waits for a thread.
 
-    `behind`: what took effect until `REMOVAL_LAG_NS` later. For the end of its own connection see
+    `behind`: what took effect about the same rows until `REMOVAL_LAG_NS` later. For the end of its own connection see
     `_registrations_and_own_closes`.
     """
     event = one_way.event
-    if type(event) is events.ChannelDestroyed or one_way.event_id in day.answered:
-        return
     default = Alternative("in the order in which they came")
     for other in behind:
         if type(other.event) is not events.ChannelDestroyed:
@@ -371,7 +373,9 @@ def _written(event: events.Event, owners: Owners) -> set[_Row]:
         return {("live", *key) for key in closed} | {("broker", name) for name in closed.values()}
     if isinstance(event, events.RegisterBroker):
         return _touched(event) | {_TABLES}
-    return _touched(event) | ({_TOPIC_REQUESTS} if isinstance(event, (events.DeleteTopic, events.RegisterTopic)) else set())
+    return _touched(event) | (
+        {_TOPIC_REQUESTS} if isinstance(event, (events.DeleteTopic, events.RegisterTopic)) else set()
+    )
 
 
 def _met(event: events.Event, namesrv: Namesrv) -> set[_Row]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from namesrv_core import V4_9_7, V5_4_0, Answer, Question, Registry
-from namesrv_core.inference.decisions import Unit, nodes_of, unit_around
+from namesrv_core.inference.decisions import Named, Node, Unit, concerned_by, nodes_of
+from namesrv_core.inference.decisions import unit_around as unit_in
 from namesrv_core.machine import events
 from namesrv_core.machine.step import apply_step, step
 from namesrv_core.machine.tables import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
@@ -42,6 +43,16 @@ BOTH = [
 ]
 
 
+def unit_around(registry: Registry, met: set[Node], timed_events: Sequence[TimedEvent]) -> Unit:
+    return unit_in(registry, met, Named(timed_events, lambda timed: nodes_of(timed.event)), (-1, events.EVER))
+
+
+def concerns(unit: Unit, event: events.Event) -> bool:
+    """Return whether an event is replayed with the unit."""
+    named = Named([at(1, "e", event)], lambda timed: concerned_by(timed.event))
+    return bool(named.of({*unit.nodes, None}, (-1, events.EVER)))
+
+
 def both(registry: Registry) -> list[Unit]:
     """Return the units of broker-a and broker-b."""
     return [unit_around(registry, {("name", name)}, []) for name in ("broker-a", "broker-b")]
@@ -50,7 +61,7 @@ def both(registry: Registry) -> list[Unit]:
 def test_units_are_what_shares_no_name_address_or_connection() -> None:
     """A topic of both belongs to neither alone; a static topic's brokers, and two over one connection, are one."""
     one, other = both(registry_of(*BOTH))
-    assert [set(one.names), set(one.addrs), set(one.channels)] == [{"broker-a"}, {A}, {"c1"}]
+    assert set(one.nodes) == {("name", "broker-a"), ("addr", A), ("channel", "c1")}
     assert [set(one.topics), set(one.own_topics), set(other.own_topics)] == [{"T", "S"}, {"T"}, {"TBW102"}]
     queue = QueueData(4, 4, 6, 0)
     joined = at(3, "j", events.RegisterTopic("Static", (("broker-a", queue), ("broker-b", queue))))
@@ -76,12 +87,12 @@ def test_a_unit_has_its_own_rows_and_no_others() -> None:
     assert one.own(registry).holds_the_same_as(registry_of(BOTH[0], kv))
     assert other.own(registry).holds_the_same_as(registry_of(BOTH[1], kv))
     assert one.own(registry).last_update_ms == {key: ms for key, ms in registry.last_update_ms.items() if key[1] == A}
-    assert one.concerns(events.RefreshRun(events.BrokerHeartbeat("C", A)))
-    assert not one.concerns(events.BrokerHeartbeat("C", B))
-    assert one.concerns(events.DeleteTopic("T", None))
-    assert one.concerns(events.RegisterTopic("T", None))
-    assert one.concerns(events.PutKvConfig("N", "k", "v"))
-    assert not one.concerns(events.AnswerObserved(Question(206), topics("T"), 1))
+    assert concerns(one, events.RefreshRun(events.BrokerHeartbeat("C", A)))
+    assert not concerns(one, events.BrokerHeartbeat("C", B))
+    assert concerns(one, events.DeleteTopic("T", None))
+    assert concerns(one, events.RegisterTopic("T", None))
+    assert concerns(one, events.PutKvConfig("N", "k", "v"))
+    assert not concerns(one, events.AnswerObserved(Question(206), topics("T"), 1))
 
 
 def test_parts_of_answers_show_one_unit() -> None:
