@@ -198,7 +198,8 @@ class Hook:
             count = self._told(lines(found))
         except (OSError, subprocess.SubprocessError) as error:
             raise PublishedError(
-                f"--after-publish: {first_line(error).rstrip('.')}. The run is published; the next run tells its changes again",
+                f"--after-publish: {first_line(error).rstrip('.')}. The run is published; the next run with this command tells "
+                f"its changes again (for another one: ask changes --since {self.told})",
                 EXIT_UNTOLD,
             ) from error
         self._note(cursor)

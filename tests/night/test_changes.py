@@ -127,7 +127,9 @@ def test_whatever_ends_a_hook_is_made_good(
     script.write_text("exit 3\n", encoding="utf-8")
     command = f"{shutil.which('sh')} {script} {out}"
     assert hooked("x", command) == EXIT_UNTOLD
-    assert "The run is published" in capsys.readouterr().err
+    err = capsys.readouterr().err
+    assert "The run is published" in err
+    assert f"(for another one: ask changes --since {second})" in err
     script.write_text('cat >>"$1"\n', encoding="utf-8")
     assert hooked("y", command) == EXIT_OK
     assert taken(out) == told(copied, second)[1] != []
