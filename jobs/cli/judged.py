@@ -16,6 +16,8 @@ from jobs.ingest import STANDARD_INPUT
 def judge(arguments: argparse.Namespace) -> None:
     """Replace the texts in `arguments` by values. Raises UsageError or FileNotFoundError for an invalid one."""
     given = vars(arguments)
+    if given.get("input"):
+        given["input"] = [_named(name) for name in given["input"]]
     for name in given.get("input") or []:
         if name != STANDARD_INPUT and "://" not in name and not Path(name).exists():
             raise FileNotFoundError(f"input {name}: no such file or folder")
@@ -49,7 +51,7 @@ def judge(arguments: argparse.Namespace) -> None:
 
 def warehouse_at(name: str) -> str:
     """Return the absolute path of a warehouse. Raises UsageError for a path that Delta's readers would take for another one."""
-    if "://" in name:
+    if "://" in (name := _named(name)):
         return name
     path = str(Path(name).resolve())
     if found := re.search(r"[%\\\x00-\x1f\x7f\ud800-\udfff]", path):
@@ -57,6 +59,11 @@ def warehouse_at(name: str) -> str:
             f"warehouse {path}: Delta cannot read below a folder with {found[0]!r} in its name; take another one"
         )
     return path
+
+
+def _named(name: str) -> str:
+    """Return the path that a `file:` URL names, or a name that is none."""
+    return f"/{name.removeprefix('file:').lstrip('/')}" if name.startswith("file:") else name
 
 
 def _day(text: str) -> dt.date:

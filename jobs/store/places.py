@@ -30,8 +30,6 @@ def table_path(root: str, table: Table) -> str:
 
 def local_path(path: str) -> Path | None:
     """Return `path` as a path on a local disk; None for a remote file system."""
-    if path.startswith("file:"):
-        return Path("/" + path.removeprefix("file:").lstrip("/"))
     return None if "://" in path else Path(path)
 
 

@@ -89,6 +89,16 @@ def test_two_wrong_files_among_many_are_left_out(alone: Capture, tmp_path: Path)
     assert check(warehouse_at(tmp_path / "w")).wrong == []
 
 
+@pytest.mark.parametrize("scheme", ["file:", "file://"])
+def test_a_url_of_a_file_is_its_path(tmp_path: Path, scheme: str) -> None:
+    """Of an input, and of a warehouse, for who writes and for who asks."""
+    log = write_log(tmp_path, DAYS[0], [registration("broker-a", "10:00:00", "T", MONTH_MS)])
+    path = f"{scheme}{tmp_path}/w"
+    assert main(["nightly", "--in-process", "--input", f"{scheme}{log}", "--warehouse", path]) == EXIT_OK
+    assert sorted(of.name for of in tmp_path.iterdir()) == [log.name, "w"]
+    assert main(["ask", "findings", "--warehouse", path]) == EXIT_OK
+
+
 def test_a_log_to_which_a_shipper_has_added_a_field_is_refused_in_one_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

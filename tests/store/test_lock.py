@@ -42,7 +42,7 @@ def test_a_second_run_is_told_who_is_writing(tmp_path: Path) -> None:
         locked(str(tmp_path)),
     ):
         pass
-    with locked(f"file:{tmp_path}"):
+    with locked(str(tmp_path)):
         pass
 
 
