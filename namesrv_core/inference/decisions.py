@@ -433,7 +433,7 @@ class Named(Generic[_Timed]):
     """
 
     def __init__(self, items: Sequence[_Timed], about: Callable[[_Timed], Iterable[Node | None]]) -> None:
-        self.items = items
+        self.items: Sequence[_Timed] = items
         self._numbers = defaultdict[Node | None, list[int]](list)
         for number, item in enumerate(items):
             for node in about(item):

@@ -339,7 +339,9 @@ def _written(event: events.Event, owners: Owners) -> set[_Row]:
         return {("live", *key) for key in closed} | {("broker", name) for name in closed.values()}
     if isinstance(event, events.RegisterBroker):
         return _touched(event) | {_TABLES}
-    return _touched(event) | ({_TOPIC_REQUESTS} if isinstance(event, (events.DeleteTopic, events.RegisterTopic)) else set())
+    return _touched(event) | (
+        {_TOPIC_REQUESTS} if isinstance(event, (events.DeleteTopic, events.RegisterTopic)) else set()
+    )
 
 
 def _met(event: events.Event, namesrv: Namesrv) -> set[_Row]:
