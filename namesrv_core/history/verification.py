@@ -10,14 +10,14 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from itertools import accumulate, takewhile
+from itertools import accumulate, islice, takewhile
 from typing import NamedTuple
 
 from namesrv_core.asking.answers import LIST_CODES, answer, answer_to, remark_matches
 from namesrv_core.asking.shown import Shown, ShownCluster, ShownTopics, read_json, same_json, shown_by, shown_of
 from namesrv_core.history.intervals import StateChange
 from namesrv_core.machine.codes import Answer, Question, RequestCode, ResponseCode
-from namesrv_core.machine.events import EVER, NS_PER_MS, Event, QueryDataVersion
+from namesrv_core.machine.events import EVER, NS_PER_MS, Event, QueryDataVersion, RegisterBroker
 from namesrv_core.machine.past import TablePart, parts_changed
 from namesrv_core.machine.profile import Namesrv
 from namesrv_core.machine.registry import Registry
@@ -73,7 +73,7 @@ _MOST_UNDER_WAY = 8
 
 
 class Judged(NamedTuple):
-    """An answer with its verdicts, by number of changes made before: at states that it matches, and the nominal one.
+    """An answer with its verdicts, by number of changes made before; each holds until the next change that concerns it.
 
     `further`: if it matches none, its verdicts with one, two and more of the changes `under_way` made.
     """
@@ -82,6 +82,10 @@ class Judged(NamedTuple):
     window: _Window
     verdicts: dict[int, Verdict]
     further: list[Verdict]
+
+    def at(self, number: int) -> Verdict:
+        """Return the verdict at a state of the window."""
+        return self.verdicts[max(first for first in self.verdicts if first <= number)]
 
 
 PartOf = Callable[[Question | Event, Answer], object | None]
@@ -113,9 +117,9 @@ def judged(
     part_of: PartOf | None = None,
     in_all: bool = False,
 ) -> list[Judged]:
-    """Return each observation, in the order of the answers, with the states of its window that it matches; see `verify`.
+    """Return each observation, in the order of the answers, with its verdicts at all states of its window; see `verify`.
 
-    `in_all`: with all states of its window.
+    `in_all`: with the changes under way, whether it matches without them or not.
     """
     ordered = sorted(observations, key=lambda observed: (observed.seq, observed.event_id))
     effects, windows = [change.seq for change in timeline], list[_Window]()
@@ -127,27 +131,28 @@ def judged(
             last += 1
         further = takewhile(lambda number: arrivals[number] < observed.seq, range(last, len(timeline)))  # noqa: B023
         under_way = (number for number in further if timeline[number].arrival_seq < observed.seq)
-        windows.append(_Window(first, last, nominal, tuple(under_way)))
-    states = _States(registry, timeline, namesrv, starts, part_of)
-    waiting = sorted(range(len(ordered)), key=lambda i: windows[i].first)
+        windows.append(_Window(first, last, nominal, tuple(islice(under_way, _MOST_UNDER_WAY + 1))))
     found = [Judged(observed, window, {}, []) for observed, window in zip(ordered, windows, strict=True)]
-    active: list[int] = []
-    position = 0
-    for number in range(len(timeline) + 1):
+    concerns, to_judge = Concerns(registry, timeline, starts), defaultdict[int, list[Judged]](list)
+    for one in found:
+        first, last = one.window.first, one.window.last
+        for number in {first, *concerns.between(one.observed.question, first, last), *([last] * _tries_further(one))}:
+            to_judge[number].append(one)
+    states = _States(registry, timeline, namesrv, starts, part_of)
+    for number in sorted(to_judge):
         states.advance_to(number)
-        while position < len(waiting) and windows[waiting[position]].first == number:
-            active.append(waiting[position])
-            position += 1
-        for i in active:
-            verdict = states.judge(ordered[i], nominal=number == windows[i].nominal)
-            if in_all or verdict.matched or number == windows[i].nominal:
-                found[i].verdicts[number] = verdict
-            if number < windows[i].last or not 0 < len(windows[i].under_way) <= _MOST_UNDER_WAY:
+        for one in to_judge[number]:
+            one.verdicts[number] = states.judge(one.observed)
+            if number < one.window.last or not _tries_further(one):
                 continue
-            if in_all or not any(one.matched for one in found[i].verdicts.values()):
-                found[i].further.extend(states.judged_further(ordered[i], windows[i].under_way))
-        active = [i for i in active if number < windows[i].last]
+            if in_all or not any(verdict.matched for verdict in one.verdicts.values()):
+                one.further.extend(states.judged_further(one.observed, one.window.under_way))
+    states.advance_to(len(timeline))
     return found
+
+
+def _tries_further(one: Judged) -> bool:
+    return 0 < len(one.window.under_way) <= _MOST_UNDER_WAY
 
 
 def chosen(answers: Iterable[Judged]) -> list[Verdict]:
@@ -158,17 +163,21 @@ def chosen(answers: Iterable[Judged]) -> list[Verdict]:
     verdicts: list[Verdict] = []
     # Of the answers that showed changes ahead of their responses: their positions, and the most changes shown until then.
     showing, most = list[int](), [0]
-    for observed, window, verdict_at, further in answers:
-        proven = most[bisect_right(showing, observed.request_seq)]
-        possible = [number for number, verdict in verdict_at.items() if verdict.matched and number >= proven]
+    for one in answers:
+        observed, window, verdict_at, further = one
+        proven, nominal = most[bisect_right(showing, observed.request_seq)], one.at(window.nominal)
+        ends = [*verdict_at, window.last + 1][1:]
+        possible = [
+            max(number, proven)
+            for (number, verdict), end in zip(verdict_at.items(), ends, strict=True)
+            if verdict.matched and end > proven
+        ]
         if not possible:
-            nominal = verdict_at[window.nominal]._replace(matched=False)
-            verdicts.append(next((verdict for verdict in further if verdict.matched), nominal))
+            verdicts.append(next((verdict for verdict in further if verdict.matched), nominal._replace(matched=False)))
             continue
-        number = window.nominal if window.nominal in possible else min(possible)
+        number = window.nominal if nominal.matched and window.nominal >= proven else min(possible)
         shown = number if number > window.nominal else 0
-        in_flight = not verdict_at[window.nominal].matched
-        verdicts.append(verdict_at[number]._replace(in_flight=in_flight, shown=shown))
+        verdicts.append(one.at(number)._replace(in_flight=not nominal.matched, shown=shown))
         if shown:
             showing.append(observed.seq)
             most.append(max(most[-1], shown))
@@ -207,8 +216,8 @@ class _States:
         while self._starts and self._starts[-1] < seq:
             self._registry.restart(self._namesrv.at(self._starts.pop()).profile)
 
-    def judge(self, observed: Observed, *, nominal: bool) -> Verdict:
-        return self._compared(observed, self._registry, nominal=nominal)
+    def judge(self, observed: Observed) -> Verdict:
+        return self._compared(observed, self._registry)
 
     def judged_further(self, observed: Observed, under_way: tuple[int, ...]) -> Iterator[Verdict]:
         """Yield the verdicts with the first of the changes `under_way` made, with the first two, and so on."""
@@ -218,15 +227,15 @@ class _States:
                 change = self._timeline[made[-1]]
                 self._further[made] = self._further.get(made[:-1], self._registry).copy()
                 self._further[made].apply(change.changes, change.seq // NS_PER_MS)
-            yield self._compared(observed, self._further[made], nominal=False)
+            yield self._compared(observed, self._further[made])._replace(in_flight=True)
 
-    def _compared(self, observed: Observed, registry: Registry, *, nominal: bool) -> Verdict:
+    def _compared(self, observed: Observed, registry: Registry) -> Verdict:
         expected = answer_of(registry, observed.question, self._namesrv.at(observed.seq))
         if self._part_of is None:
-            return compared(observed, expected)._replace(in_flight=not nominal)
+            return compared(observed, expected)
         question, answered = observed.question, observed.answered
         is_same = self._part_of(question, answered) == self._part_of(question, expected)
-        return Verdict(observed, is_same, False, False, not nominal, expected)
+        return Verdict(observed, is_same, False, False, False, expected)
 
 
 def compared(observed: Observed, expected: Answer) -> Verdict:
@@ -271,7 +280,8 @@ def _is_right_in_parts(one: Judged) -> bool:
     question, answered = one.observed.question, one.observed.answered
     if not isinstance(question, Question):
         return False
-    expected = [verdict.expected for verdict in (*one.verdicts.values(), *one.further)]
+    states = map(one.at, range(one.window.first, one.window.last + 1))
+    expected = [verdict.expected for verdict in (*states, *one.further)]
     if question.code == RequestCode.GET_BROKER_CLUSTER_INFO and (answered.remark or "").startswith(_TORN):
         # The server also serializes it without a lock, so a concurrent registration may end that with an exception.
         is_amid = one.window.first < one.window.last or bool(one.window.under_way)
@@ -314,24 +324,35 @@ class Concerns:
 
     def __init__(self, registry: Registry, timeline: Sequence[StateChange], starts: Sequence[int] = ()) -> None:
         """Parameters as in `verify`, but `registry` is not changed. Cost is linear in the changes of the timeline."""
-        started = set(starts)
-        restarts = [number for number, change in enumerate(timeline, 1) if change.seq in started]
+        restarts = sorted({bisect_left(timeline, seq, key=lambda change: change.seq) + 1 for seq in starts})
         self.numbers: dict[TablePart, Sequence[int]] = {_RESTARTS: restarts, _ALL: range(1, len(timeline) + 1)}
         self._names = {topic: set(rows.java_keys()) for topic, rows in registry.topic_queue_table.java_items()}
+        self._addrs = {name: {*group.addr_of.values()} for name, group in registry.broker_addr_table.items()}
         found = defaultdict[TablePart, list[int]](list)
         for number, change in enumerate(timeline, 1):
             for part in {part for one in change.changes for part in parts_changed(one)}:
                 found[part].append(number)
-            for table, key, _ in change.changes:
+            for table, key, value in change.changes:
                 if table == "topic_queue_table":
                     self._names.setdefault(key[0], set()).add(key[1])
+                elif isinstance(value, BrokerData):
+                    self._addrs.setdefault(key[0], set()).update(value.addr_of.values())
         self.numbers |= found
 
     def of(self, question: Question | Event) -> list[TablePart]:
         """Return the changed parts on which an answer depends: between two of their changes the answer stays the same."""
-        names = self._names.get(question.subject, ()) if isinstance(question, Question) else ()
-        parts = parts_read(question, names)
+        if isinstance(question, RegisterBroker):
+            members: Iterable[Name] = self._addrs.get(question.broker_name, ())
+        else:
+            members = self._names.get(question.subject, ()) if isinstance(question, Question) else ()
+        parts = parts_read(question, members)
         return [part for part in ([_ALL] if parts is None else [_RESTARTS, *parts]) if part in self.numbers]
+
+    def between(self, question: Question | Event, after: int, until: int) -> Iterator[int]:
+        """Yield the numbers of changes that can affect an answer, after one number, up to the other."""
+        for part in self.of(question):
+            numbers = self.numbers[part]
+            yield from numbers[bisect_right(numbers, after) : bisect_right(numbers, until)]
 
 
 _RESTARTS: TablePart = ("restarts",)
@@ -361,19 +382,22 @@ def _topics(answer: Answer) -> frozenset[Name]:
         return frozenset()
 
 
-def parts_read(question: Question | Event, names: Iterable[str | None]) -> list[TablePart] | None:
+def parts_read(question: Question | Event, members: Iterable[str | None]) -> list[TablePart] | None:
     """Return the parts of the registry on which an answer depends. None: it may depend on any.
 
-    `names`: the topic's broker names, for a route.
+    `members`: for a route the topic's broker names, for a registration the addresses of its group.
     """
     if isinstance(question, QueryDataVersion):
         return [("broker_live_table", question.broker_addr)]
+    if isinstance(question, RegisterBroker):  # its response shows the master, and a rival for its id refuses it
+        live: list[TablePart] = [("broker_live_table", addr) for addr in members]
+        return [("broker_addr_table", question.broker_name), *live, ("kv_config_table", ORDER_TOPIC_CONFIG)]
     if not isinstance(question, Question):
         return None
     code, subject = question.code, question.subject
     if code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
         own: list[TablePart] = [("topic_queue_table", subject), ("topic_queue_mapping_info_table", subject)]
-        groups = [("broker_addr_table", name) for name in names]
+        groups = [("broker_addr_table", name) for name in members]
         return [*own, *groups, ("filter_server_table",), ("kv_config_table", ORDER_TOPIC_CONFIG)]
     if code == RequestCode.GET_BROKER_MEMBER_GROUP:
         return [("broker_addr_table", subject)]

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from namesrv_core import V4_9_7, Namesrv, Question, Registry, take
 from namesrv_core.asking.answers import LIST_CODES, answer
 from namesrv_core.history.intervals import StateChange
-from namesrv_core.history.verification import Concerns, Observed, verify
+from namesrv_core.history.verification import Concerns, Observed, answer_of, verify
 from namesrv_core.machine.codes import Answer
-from namesrv_core.machine.events import Event, NamesrvStarted, QueryDataVersion, WipeWritePerm
+from namesrv_core.machine.events import Event, NamesrvStarted, QueryDataVersion, RegisterBroker, WipeWritePerm
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG, step
 from namesrv_core.machine.tables import (
@@ -21,7 +21,9 @@ from namesrv_core.machine.tables import (
     KvValue,
     LiveKey,
     QueueData,
+    TopicConfig,
     TopicQueueMappingInfo,
+    TopicTable,
 )
 from tests.core.adversary import EVENTS, NAMESRVS, understood_by
 from tests.examples import examples
@@ -36,10 +38,19 @@ QUESTIONS = [
     *(Question(101, key, scope=namespace) for key in "kl" for namespace in "NO"),
     *(Question(901, name, scope="C") for name in NAMES),
 ]
+TABLE = TopicTable([TopicConfig(topic, 4, 4, 6, 0) for topic in TOPICS])
 QUERIES = [
     QueryDataVersion(cluster, f"10.0.0.{number}:10911", DataVersion(0, 1, 1))
     for cluster in CLUSTERS
     for number in (1, 2, 3)
+]
+
+
+REGISTRATIONS = [
+    RegisterBroker("C", f"10.0.0.{addr}:10911", name, broker_id, "h:1", DataVersion(0, 1, 1), TABLE, (), "c")
+    for addr in (1, 2, 3)
+    for name in NAMES
+    for broker_id in (0, 1)
 ]
 
 
@@ -60,7 +71,7 @@ def test_between_changes_that_do_not_concern_it_an_answer_stays(namesrv: Namesrv
             starts.append(seq)
     states.append(answers(registry, namesrv))
     concerns = Concerns(before, timeline, starts)
-    assert len({*states[0]}) == len(QUESTIONS) + len(QUERIES)
+    assert len({*states[0]}) == len(QUESTIONS) + len(QUERIES) + len(REGISTRATIONS)
     for asked in states[0]:
         for number in set(range(1, len(states))) - set(numbers_of(concerns, asked)):
             assert states[number][asked] == states[number - 1][asked], (asked, timeline[number - 1])
@@ -72,6 +83,7 @@ def numbers_of(concerns: Concerns, asked: Question | Event) -> list[int]:
 
 def answers(registry: Registry, namesrv: Namesrv) -> dict:
     found: dict = {question: answer(registry, question, namesrv) for question in QUESTIONS}
+    found |= {registration: answer_of(registry, registration, namesrv) for registration in REGISTRATIONS}
     return found | {query: step(registry, query, 1, namesrv).result for query in QUERIES}
 
 
@@ -107,6 +119,8 @@ TIMELINE = [
         (Question(901, "b"), [3, 12]),
         (QueryDataVersion("C", "a:1", None), [5, 12]),
         (QueryDataVersion("C", "a:2", None), [12]),
+        (RegisterBroker("C", "a:1", "b", 0, None, None, None, None, "c"), [3, 5, 8, 12]),
+        (RegisterBroker("C", "a:1", "c", 0, None, None, None, None, "c"), [8, 12]),
         (WipeWritePerm("b"), [*range(1, 13)]),
         *((Question(code), [1, 2, 3, 4, 6, 12]) for code in sorted(LIST_CODES)),
     ],
