@@ -46,6 +46,7 @@ from namesrv_core.machine.profile import (
 )
 from namesrv_core.machine.schedule import STALL_NS, TICK_LATE_NS, Stall, Timer
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
+from namesrv_core.machine.tables import TopicTable
 from namesrv_day.arrow import Row, ask, empty, rows_of, table_of
 from namesrv_day.context import NamesrvDay, SettleInput, frame, namesrv_day
 from namesrv_day.events import BEATS, OTHERS, day_events, topic_tables_of
@@ -190,7 +191,8 @@ def _deletion_votes(given: SettleInput) -> Iterable[Row]:
     asked = {*pc.unique(routes["subject"]).to_pylist()}
     if not (tables.num_rows and asked):
         return
-    left_out = _left_out(given, tables, asked)
+    listed = topic_tables_of(given.topic_configs(pc.unique(tables["topic_config_digest"])))
+    left_out = _left_out(listed, tables, asked)
     found = ask(
         query("settle/left_out"),
         {
@@ -202,6 +204,7 @@ def _deletion_votes(given: SettleInput) -> Iterable[Row]:
             "life": frame(given.today, bronze.NAMESRV_EVENTS),
         },
         of_topics=[RequestCode.DELETE_TOPIC_IN_NAMESRV.value, RequestCode.REGISTER_TOPIC_IN_NAMESRV.value],
+        static=[digest for digest, table in listed.items() if table.mappings],
     )
     told = ask(query("settle/kept"), {"left_out": found, **answers})
     kept, gone = told.filter(pc.field("stands")), told.filter(~pc.field("stands") & pc.field("is_masters"))
@@ -213,17 +216,15 @@ def _deletion_votes(given: SettleInput) -> Iterable[Row]:
         yield from ({**row, "value": value} for row in rows_of(rows))
 
 
-def _left_out(given: SettleInput, tables: pa.Table, asked: set[str | None]) -> list[dict[str, Any]]:
+def _left_out(listed: Mapping[str, TopicTable], tables: pa.Table, asked: set[str | None]) -> list[dict[str, Any]]:
     """Return the topics asked for that some registrations of a broker name have and others have not, with the tables that do."""
-    listed = topic_tables_of(given.topic_configs(pc.unique(tables["topic_config_digest"])))
     of_names: dict[str | None, set[str]] = {}
     for row in rows_of(tables):
         of_names.setdefault(row["broker_name"], set()).add(row["topic_config_digest"])
     return [
         {"broker_name": name, "topic": topic, "digests": [d for d in digests if topic in listed[d].names]}
         for name, digests in of_names.items()
-        # With static topics none is deleted.
-        if name is not None and not any(listed[digest].mappings for digest in digests)
+        if name is not None
         for topic in _in_some(listed[digest].names & asked for digest in digests)
     ]
 
