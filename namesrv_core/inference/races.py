@@ -163,7 +163,7 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
     holds = _holds(day, changing)
     for index, later in enumerate(changing):
         reach = bisect_right(positions, later.seq + REMOVAL_LAG_NS)
-        yield from _one_way_and_others(day, later, changing[index + 1 : reach], owners)
+        yield from _lagging_and_others(day, later, changing[index + 1 : reach], owners, holds)
         if type(later.event) is events.ChannelDestroyed or later.event_id not in day.received:
             continue
         received = day.received[later.event_id]
@@ -183,20 +183,27 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
                 yield Race("overlapping_requests", (earlier, later), (default, other), received=since)
 
 
-def _one_way_and_others(day: Day, one_way: TimedEvent, behind: Sequence[TimedEvent], owners: Owners) -> Iterator[Race]:
-    """Yield races of a request without response with what comes behind it, on its connection, too: it waits for a thread.
+def _lagging_and_others(
+    day: Day, lagging: TimedEvent, behind: Sequence[TimedEvent], owners: Owners, holds: Sequence[tuple[int, int]]
+) -> Iterator[Race]:
+    """Yield races of a request with what comes behind it, on its connection, too, if no response tells when it was done.
 
-    `behind`: what took effect until `REMOVAL_LAG_NS` later. For the end of its own connection see
-    `_registrations_and_own_closes`.
+    That is one without response, which waits for a thread, and in 5.x an unregistration. `behind`: what took effect until
+    `REMOVAL_LAG_NS` later. For the end of its own connection see `_registrations_and_own_closes`, for what waited in `holds`
+    see `_waiting_and_registration`.
     """
-    event = one_way.event
-    if type(event) is events.ChannelDestroyed or one_way.event_id in day.answered:
+    event = lagging.event
+    is_batched = (
+        isinstance(event, events.UnregisterBroker) and day.namesrv.at(lagging.seq).profile.batches_unregistrations
+    )
+    if type(event) is events.ChannelDestroyed or (lagging.event_id in day.answered and not is_batched):
         return
     default = Alternative("in the order in which they came")
     for other in behind:
         if type(other.event) is not events.ChannelDestroyed:
+            received = day.received.get(other.event_id, 0)
             kind, races = "overlapping_requests", _related(event, other.event)
-            races &= day.received.get(other.event_id, 0) > one_way.seq
+            races &= received > lagging.seq and _held_at(holds, received)[0] >= lagging.seq
         elif isinstance(event, (events.RegisterBroker, events.UnregisterBroker)):
             kind, channel_id = "register_and_close", other.event.channel_id
             races = event.broker_name in owners.get(channel_id, {}).values()
@@ -204,8 +211,8 @@ def _one_way_and_others(day: Day, one_way: TimedEvent, behind: Sequence[TimedEve
         else:
             continue
         if races:
-            late = Alternative("the other way round", (Move(one_way.event_id, other.seq, 1),))
-            yield Race(kind, (one_way, other), (default, late), is_far=True)
+            late = Alternative("the other way round", (Move(lagging.event_id, other.seq, 1),))
+            yield Race(kind, (lagging, other), (default, late), is_far=True)
 
 
 def _holds(day: Day, changing: Sequence[TimedEvent]) -> list[tuple[int, int]]:
