@@ -186,11 +186,12 @@ class _Reading:
         elif isinstance(shown, ShownTopics):
             yield from self._list_pairs(shown)
         else:
-            for name in shown.queue_datas:
+            # A name with queue data has a group: a route without it ended with one that has no address (`pickup_topic_route_data`).
+            for name in filter(shown.groups.__contains__, shown.queue_datas):
                 if self._may_act(name, shown):
                     yield from self._acting_pairs(name, shown)
                 else:
-                    yield from _group_pairs(name, self.registry.broker_addr_table.get(name), shown.groups.get(name))
+                    yield from _group_pairs(name, self.registry.broker_addr_table.get(name), shown.groups[name])
             yield from self._topic_pairs(shown)
 
     def _topic_pairs(self, shown: ShownRoute) -> Iterator[Difference]:
@@ -275,7 +276,7 @@ class _Reading:
         for name in shown.queue_datas:
             yield ("topic_queue", self.topic, name)
             group = self._true_group(name, shown)
-            if group is not None or name not in shown.groups:
+            if group is not None:
                 yield (GROUP, name, ANY)
                 if not self._may_act(name, shown):
                     yield ("broker_addr", name, ANY)
