@@ -43,6 +43,7 @@ from namesrv_core.machine.profile import (
 )
 from namesrv_core.machine.schedule import STALL_NS, TICK_LATE_NS, Stall, Timer
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
+from namesrv_core.machine.tables import TopicTable
 from namesrv_day.arrow import Row, ask, empty, rows_of, table_of
 from namesrv_day.context import NamesrvDay, SettleInput, frame, namesrv_day
 from namesrv_day.events import BEATS, OTHERS, day_events, topic_tables_of
@@ -193,8 +194,7 @@ def _deletion_votes(given: SettleInput) -> Iterable[Row]:
         of_names.setdefault(row["broker_name"], set()).add(row["topic_config_digest"])
     left_out = []
     for name, digests in of_names.items():
-        # With static topics none is deleted.
-        if name is None or any(listed[digest].mappings for digest in digests):
+        if name is None:
             continue
         names = [listed[digest].names & asked for digest in digests]
         for topic in sorted(frozenset[str]().union(*names) - names[0].intersection(*names)):
@@ -211,6 +211,7 @@ def _deletion_votes(given: SettleInput) -> Iterable[Row]:
             "life": frame(given.today, bronze.NAMESRV_EVENTS),
         },
         of_topics=[RequestCode.DELETE_TOPIC_IN_NAMESRV.value, RequestCode.REGISTER_TOPIC_IN_NAMESRV.value],
+        static=[digest for digest, table in listed.items() if table.mappings],
     )
     told = ask(query("settle/kept"), {"left_out": found, **answers})
     kept, gone = told.filter(pc.field("stands")), told.filter(~pc.field("stands") & pc.field("is_masters"))

@@ -170,10 +170,14 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
         if type(later.event) is events.ChannelDestroyed:
             continue
         met = [(row, about[row]) for row in _met(later.event, day.namesrv) if row in about]
-        if later.event_id not in day.answered:
+        is_batched = (
+            isinstance(later.event, events.UnregisterBroker)
+            and day.namesrv.at(later.seq).profile.batches_unregistrations
+        )
+        if later.event_id not in day.answered or is_batched:
             last = bisect_right(positions, later.seq + REMOVAL_LAG_NS)
             near = {number for _, of in met for number in of[bisect_right(of, index) : bisect_left(of, last)]}
-            yield from _one_way_and_others(day, later, [changing[number] for number in sorted(near)], owners)
+            yield from _lagging_and_others(day, later, [changing[number] for number in sorted(near)], owners, holds)
         if later.event_id not in day.received:
             continue
         received = day.received[later.event_id]
@@ -197,18 +201,22 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
                 yield Race("overlapping_requests", (earlier, later), (default, other), received=since)
 
 
-def _one_way_and_others(day: Day, one_way: TimedEvent, behind: Sequence[TimedEvent], owners: Owners) -> Iterator[Race]:
-    """Yield races of a request without response with what comes behind it, on its connection, too: it waits for a thread.
+def _lagging_and_others(
+    day: Day, lagging: TimedEvent, behind: Sequence[TimedEvent], owners: Owners, holds: Sequence[tuple[int, int]]
+) -> Iterator[Race]:
+    """Yield races of a request with what comes behind it, on its connection, too, if no response tells when it was done.
 
-    `behind`: what took effect about the same rows until `REMOVAL_LAG_NS` later. For the end of its own connection see
-    `_registrations_and_own_closes`.
+    That is one without response, which waits for a thread, and in 5.x an unregistration. `behind`: what took effect about the
+    same rows until `REMOVAL_LAG_NS` later. For the end of its own connection see `_registrations_and_own_closes`, for what waited
+    in `holds` see `_waiting_and_registration`.
     """
-    event = one_way.event
+    event = lagging.event
     default = Alternative("in the order in which they came")
     for other in behind:
         if type(other.event) is not events.ChannelDestroyed:
+            received = day.received.get(other.event_id, 0)
             kind, races = "overlapping_requests", _related(event, other.event)
-            races &= day.received.get(other.event_id, 0) > one_way.seq
+            races &= received > lagging.seq and _held_at(holds, received)[0] >= lagging.seq
         elif isinstance(event, (events.RegisterBroker, events.UnregisterBroker)):
             kind, channel_id = "register_and_close", other.event.channel_id
             races = event.broker_name in owners.get(channel_id, {}).values()
@@ -216,8 +224,8 @@ def _one_way_and_others(day: Day, one_way: TimedEvent, behind: Sequence[TimedEve
         else:
             continue
         if races:
-            late = Alternative("the other way round", (Move(one_way.event_id, other.seq, 1),))
-            yield Race(kind, (one_way, other), (default, late), is_far=True)
+            late = Alternative("the other way round", (Move(lagging.event_id, other.seq, 1),))
+            yield Race(kind, (lagging, other), (default, late), is_far=True)
 
 
 def _holds(day: Day, changing: Sequence[TimedEvent]) -> list[tuple[int, int]]:

@@ -188,11 +188,12 @@ class _Reading:
                 if (present := topic in shown.topics) != (topic in topics):
                     yield Difference(Entity(_TOPIC, topic, None), None if present else True, True if present else None)
             return
-        for name in shown.queue_datas:
+        # A name with queue data has a group: a route without it ended with one that has no address (`pickup_topic_route_data`).
+        for name in filter(shown.groups.__contains__, shown.queue_datas):
             if self._may_act(name, shown):
                 yield from self._acting_pairs(name, shown)
             else:
-                yield from _group_pairs(name, groups.get(name), shown.groups.get(name))
+                yield from _group_pairs(name, groups.get(name), shown.groups[name])
         yield from _pairs("topic_queue", self.topic, self._rows_of(self.topic), shown.queue_datas)
         for key in self._keys_of(shown) if self.registry.filter_server_table or shown.filter_servers else ():
             servers = self.registry.filter_server_table.get(key)
@@ -259,7 +260,7 @@ class _Reading:
         for name in shown.queue_datas:
             yield ("topic_queue", self.topic, name)
             true = self._true_group(name, shown)
-            if true is not None or name not in shown.groups:
+            if true is not None:
                 yield (GROUP, name, ANY)
                 if not self._may_act(name, shown):
                     yield ("broker_addr", name, ANY)

@@ -137,14 +137,16 @@ def test_what_is_known_survives_the_night() -> None:
 QUEUE = '{"brokerName":"a","readQueueNums":4,"writeQueueNums":4,"perm":6,"topicSysFlag":0}'
 
 
-def test_queue_data_without_a_group_is_taken_as_shown() -> None:
-    """A route may name a broker in its queue data only: the row is known, and so is that the group is not there."""
+def test_queue_data_without_a_group_say_nothing_of_it() -> None:
+    """A route may name a broker in its queue data only, where it ended with one that has no address: only the row is known."""
     server = Server()
     step = server.see(ROUTE, Answer(0, f'{{"queueDatas":[{QUEUE}],"brokerDatas":[]}}'), 10)
     assert step.outcome == Outcome.UNKNOWN_PAST
     assert server.registry.queue_data("T", "a") == FOUR
-    assert "a" not in server.registry.broker_addr_table
-    assert past_of(server).knows("broker_addr", "a", 0)
+    assert not past_of(server).knows("broker_addr", "a", 0)
+    server.take(register(), 20)
+    assert server.see(ROUTE, Answer(0, f'{{"queueDatas":[{QUEUE}],"brokerDatas":[]}}'), 30).outcome == Outcome.NO_EFFECT
+    assert "a" in server.registry.broker_addr_table
 
 
 @pytest.mark.parametrize(

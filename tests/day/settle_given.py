@@ -130,10 +130,16 @@ class Given:
 
 
 def _configs(registrations: pa.Table) -> pa.Table:
+    """Return the topic tables of digests: a topic for each letter, and a mapping of the first if there is a * behind them."""
     queues = {"read_queue_nums": 4, "write_queue_nums": 4, "perm": 6, "topic_sys_flag": 0}
     digests = pc.drop_null(pc.unique(registrations["topic_config_digest"])).to_pylist()
     rows = [
-        {"topic_config_digest": digest, "topics": [{"topic": t, **queues} for t in digest], "mappings": []}
+        {
+            "topic_config_digest": digest,
+            "topics": [{"topic": topic, **queues} for topic in digest.rstrip("*")],
+            "mappings": [{"topic": digest[0], "bname": "b", "total_queues": 4, "epoch": 1, "dirty": False}]
+            * ("*" in digest),
+        }
         for digest in digests
     ]
     return table_of(rows, bronze.TOPIC_CONFIGS_TABLE)

@@ -1,5 +1,5 @@
--- Topics that a master's registration left out although the one before had them (`digests`: topic tables that have them). The span
--- lasts until a registration has them again, or another event may have removed them.
+-- Topics that a master's registration left out although the one before had them (`digests`: topic tables that have them; one of
+-- those with `static` topics deletes none). The span lasts until a registration has them again, or another event may have removed them.
 WITH registered AS (
     SELECT unnest([first_seq, last_seq]) AS seq, broker_name, broker_addr, broker_id, topic_config_digest AS digest, last_seq
     FROM hours WHERE kind = 'registrations' AND refusal IS NULL AND topic_config_digest IS NOT NULL
@@ -19,7 +19,7 @@ WITH registered AS (
     FROM said WINDOW of_topic AS (PARTITION BY topic, broker_name ORDER BY seq)
 ), left_once AS (
     SELECT topic, broker_name, broker_addr, had_id = 0 AND had_addr = broker_addr AS is_masters, had_seq, seq AS since_seq, again_seq
-    FROM placed WHERE begins AND had_until_seq < seq
+    FROM placed WHERE begins AND had_until_seq < seq AND NOT list_contains($static, digest)
 ), names_gone AS (
     SELECT DISTINCT broker_name, ends.seq FROM ends JOIN hours USING (channel_id)
     UNION ALL SELECT broker_name, seq FROM unregistrations
