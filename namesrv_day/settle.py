@@ -43,7 +43,6 @@ from namesrv_core.machine.profile import (
 )
 from namesrv_core.machine.schedule import STALL_NS, TICK_LATE_NS, Stall, Timer
 from namesrv_core.machine.step import ORDER_TOPIC_CONFIG
-from namesrv_core.machine.tables import TopicTable
 from namesrv_day.arrow import Row, ask, empty, rows_of, table_of
 from namesrv_day.context import NamesrvDay, SettleInput, frame, namesrv_day
 from namesrv_day.events import BEATS, OTHERS, day_events, topic_tables_of
