@@ -261,6 +261,7 @@ class Night:
         self.read = Condensed()
         """Result of reading the days."""
         self._condensed: set[dt.date] = set()
+        self._settled: set[dt.date] = set()
         self._touched: frozenset[dt.date] = frozenset()
         self.starts: dict[Slice, Digest] = {}
         self._judged: dict[dt.date, list[Judged]] = {}
@@ -396,6 +397,7 @@ class Night:
         together = (for_files(self._passes) if len(groups) > 1 else self._passes).each(replay_namesrvs, groups)
         judged = [of for group in together for of in group.each]
         self._replace(day, SETTLED, judged)
+        self._settled.add(day)
         since = min((of.reconsidered_since for of in judged if of.reconsidered_since is not None), default=None)
         if since is not None:
             earlier = [d for d in days_of(warehouse.recorded(), first=day_of(since // 1_000)) if d < day]
@@ -426,10 +428,10 @@ class Night:
         start = before(day, replayed)
         starts = [] if start is None else [start]
         heard = self._heard(day)
-        later_days = [d for d in recorded if d > day]
-        self._hold([gold.NAMESRV_SETTINGS], [*starts, *later_days])
+        self._hold([gold.NAMESRV_SETTINGS], starts)
         settings = warehouse.rows(gold.NAMESRV_SETTINGS, starts) if starts else empty(gold.NAMESRV_SETTINGS)
-        later = warehouse.rows(gold.NAMESRV_SETTINGS, later_days)
+        # What a later day found out counts if this run has found it: as published it may come from this day, as it was then.
+        later = warehouse.rows(gold.NAMESRV_SETTINGS, [d for d in self._settled if d > day])
         scan_life, addresses = self._scan_life(day, start), warehouse.rows(bronze.ADDRESSES)
         suspected = self.suspected(day)
         today = files_of(warehouse, [*(t for t in bronze.TABLES if t.partition_by), bronze.TOPIC_CONFIGS_TABLE], [day])
