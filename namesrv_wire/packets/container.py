@@ -189,8 +189,13 @@ class _Pcap:
     def __init__(self, source: _Source, order: str, unit_ns: int, header: int) -> None:
         if source.size < _PCAP_HEADER:
             raise source.ended(0) or source.error(0, "the file ends inside its header")
-        self._source, self._unit_ns, self._header = source, unit_ns, header
-        self._snap_length, link_type = Struct(order + "II").unpack_from(source.data, 16)
+        self._source = source
+        self._begin(0, order, unit_ns, header)
+
+    def _begin(self, at: int, order: str, unit_ns: int, header: int) -> None:
+        """Go on as the header says that is at a byte."""
+        self._unit_ns, self._header = unit_ns, header
+        self._snap_length, link_type = Struct(order + "II").unpack_from(self._source.data, at + 16)
         self._link_type, self._fields = link_type & 0xFFFF, Struct(order + "IIII")
         self._first_s: int | None = None
 
@@ -204,6 +209,13 @@ class _Pcap:
             if kept > MAX_PACKET_BYTES:
                 raise source.error(at, f"a length of {kept} bytes, not 0 to {MAX_PACKET_BYTES}: damaged header")
             if not original:  # neither made of zeros, nor of the ends of two records
+                if (form := _FORMS.get(data[at : at + 4])) is not None:  # the next of captures that `cat` has joined
+                    if at + _PCAP_HEADER > last:
+                        break
+                    self._begin(at, *form)
+                    header, unit_ns, first_s, read = self._header, self._unit_ns, None, self._fields.unpack_from
+                    at += _PCAP_HEADER
+                    continue
                 is_near = first_s is None or first_s - _DAY_S <= seconds <= first_s + _MAX_DAYS * _DAY_S
                 if not seconds or not is_near:
                     what = "a packet of 0 bytes, at a time that cannot be: nothing but zeros, or a damaged header"

@@ -24,6 +24,7 @@ from tests.wire.capture_files import PAYLOADS, V4
 from tests.wire.wrapped import COMPRESSIONS, COOKED, MACS, WRAPPINGS, ethernet, ipv4, ipv6, pktap, udp, vxlan
 
 ALL = {**WRAPPINGS, **COOKED}
+_FRAMES = dict((WRAPPINGS["raw"], WRAPPINGS["ethernet"], COOKED["cooked"]))
 
 
 def ip_packets() -> list[bytes]:
@@ -367,6 +368,22 @@ def test_records_are_those_of_the_libraries(tmp_path: Path) -> None:
     ((records),) = read_records(path)
     assert [each.packet_data for each in blocks] == [packet for _, packet in few]
     assert records.time_ns.tolist() == [time_ns for time_ns, _ in few]
+
+
+def test_captures_that_were_joined_are_read_one_behind_the_other(tmp_path: Path, plain: list[Segment]) -> None:
+    """As `cat` does it, of every byte order, resolution and link; also with nothing behind a header, and with half a header."""
+    forms = [("<", 0xA1B2C3D4, 101), (">", 0xA1B2C3D4, 1), ("<", 0xA1B23C4D, 113), ("<", 0xA1B2C3D4, 101)]
+    parts = [pcap([_FRAMES[link](one) for one in PACKETS], link, order, magic) for order, magic, link in forms]
+    joined = b"".join([*parts, pcap([])])
+    found = segments(tmp_path / "a", joined)
+    assert [segment.packet_no for segment in found] == [*range(1, 17)]
+    assert [segment._replace(packet_no=0, time_ns=0) for segment in found] == 4 * [
+        segment._replace(packet_no=0, time_ns=0) for segment in plain
+    ]
+    seconds = [1_000_000_000 * n for n in range(1, 5)]
+    assert [segment.time_ns // 1_000_000_000 * 1_000_000_000 for segment in found] == 4 * seconds
+    with pytest.raises(CaptureError, match="ends inside a record: 20 bytes"):
+        segments(tmp_path / "a", joined[:-4])
 
 
 # -- compressed files --------------------------------------------------------------------------------------------------------
