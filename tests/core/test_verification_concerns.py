@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from namesrv_core import V4_9_7, Namesrv, Question, Registry, take
 from namesrv_core.asking.answers import LIST_CODES, answer
+from namesrv_core.history import verification
 from namesrv_core.history.intervals import StateChange
 from namesrv_core.history.verification import Concerns, Observed, answer_of, verify
 from namesrv_core.machine.codes import Answer
@@ -156,3 +157,23 @@ def test_a_change_that_concerns_a_question_may_leave_its_answer_as_it_was() -> N
     said = Answer(0, '{"topicList":["T"]}')
     asked = [Observed(str(seq), seq, seq, Question(206), said) for seq in (15, 25)]
     assert [one.matched for one in verify(Registry(V4_9_7), timeline, asked, Namesrv(V4_9_7))] == [True, True]
+
+
+def test_in_a_storm_each_response_is_judged_where_its_own_group_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred registrations under way together: twice each, not once for every change of the others."""
+    asked = [RegisterBroker("C", f"a:{n}", f"b{n}", 0, None, None, TABLE, None, "c") for n in range(100)]
+    groups = [BrokerData("C", ((0, event.broker_addr),)) for event in asked]
+    timeline = [
+        StateChange(1_000 + n, n, (Change("broker_addr_table", (f"b{n}",), group),)) for n, group in enumerate(groups)
+    ]
+    told = answer_of(Registry(V4_9_7), asked[0], Namesrv(V4_9_7))
+    answered = [Observed(f"e{n:03}", n, 1_000 + n, event, told) for n, event in enumerate(asked)]
+    judged: list[Event | Question] = []
+
+    def noted(registry: Registry, question: Event | Question, namesrv: Namesrv) -> Answer:
+        judged.append(question)
+        return answer_of(registry, question, namesrv)
+
+    monkeypatch.setattr(verification, "answer_of", noted)
+    verdicts = verify(Registry(V4_9_7), timeline, answered, Namesrv(V4_9_7))
+    assert (sum(verdict.matched for verdict in verdicts), len(judged)) == (100, 200)
