@@ -27,6 +27,9 @@ from namesrv_core.machine.tables import MASTER_ID, PERM_WRITE, BrokerData, LiveK
 
 _HEARTBEATS = (events.BrokerHeartbeat, events.QueryDataVersion)
 _ABOUT_ONE_NAME = (events.RegisterBroker, events.UnregisterBroker)
+_REMOVALS = (events.UnregisterBroker, events.ChannelDestroyed, events.ScanNotActiveBroker)
+# So long after another thread was to remove a broker an answer may still show it (see `inference.races`).
+_REMOVAL_LAG_MS = 100
 
 
 class Evidence(NamedTuple):
@@ -211,7 +214,8 @@ def learn(belief: Belief, event: events.Event, step: Step, at_ms: int) -> Step:
     begun = {entity for entity in changed if past.knows(*entity)}
     marks = list(_marks_of(belief, event, step))
     if step.changes or not all(mark.known for mark in marks):
-        past.last_effect_ms = past.now_ms
+        until_ms = past.now_ms + (_REMOVAL_LAG_MS if isinstance(event, _REMOVALS) else 0)
+        past.last_effect_ms = max(past.last_effect_ms, until_ms)
     past.note(marks)
     if step.changes:
         past.versions.note(change for change in step.changes if not _is_known_renewal(belief, change))

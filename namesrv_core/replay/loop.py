@@ -351,7 +351,9 @@ class _Reading:
             return group
         held = self.registry.broker_addr_table.get(name)
         acting = group.addr_of[MASTER_ID]
-        believed = () if held is None else tuple(member for member in held.broker_addrs if member[1] == acting)
+        # With other flags a member has registered since, maybe this one as master.
+        is_as_it_was = held is not None and held[2:] == group[2:]
+        believed = tuple(member for member in held.broker_addrs if member[1] == acting) if held and is_as_it_was else ()
         members = (*believed, *(member for member in group.broker_addrs if member[0] != MASTER_ID))
         return group._replace(broker_addrs=members) if members else None
 

@@ -4,9 +4,9 @@ A table is known by its rows and by the SHA-256 of them in order, as `tests.comp
 has what the first version of this software made of five captures; of `network` it did not know that two addresses are one
 process, and took light heartbeats for known to 4.9.7. Of `order_decisions` the evidence is less: the first answers that tell
 decide; orders that another decision undoes are none. Since then heartbeats without a live entry are one outcome until there is
-one, of `v5-lifecycle` answers tell that topics left out are not deleted, a question asked in the first millisecond tells of
-what was there, the changes of an event are numbered over all brokers, and an outer key has the age that it has among all of
-them.
+one, of `v5-lifecycle` answers tell that topics left out are not deleted, an answer right behind a removal makes nothing known,
+a question asked in the first millisecond tells of what was there, the changes of an event are numbered over all brokers, and
+an outer key has the age that it has among all of them.
 Left out are the ledger and `findings`, which are told otherwise now, and `last_heartbeats`, of which the rows of live entries
 tell; histories and orphaned topics are cut by day, as they were then.
 """
