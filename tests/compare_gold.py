@@ -74,45 +74,10 @@ def tables_of(warehouse: Path | str, *, layers: Sequence[str] = ("gold", "intern
         if table.layer not in layers or table is gold.RUNS:
             continue
         rows = _read(root, table, versions.get(table.name), is_pinned=bool(runs))
-        rows = with_whole_routes(rows) if table is gold.ROUTE_CHANGES else rows
         found[table.name] = rows.drop_columns([c for c in (*RUN_COLUMNS, "ingest_runs") if c in rows.column_names])
     if "gold" in layers:
         found["runs"] = pa.Table.from_pylist([_said(number, run) for number, run in enumerate(runs)])
     return found
-
-
-def with_whole_routes(route_changes: pa.Table) -> pa.Table:
-    """Return `route_changes` with the whole routes, which older layouts have, in the place of the parts that differ."""
-    if "parts" not in route_changes.column_names:
-        return route_changes
-    routes: dict[tuple[str, str], dict[tuple[str, str | None], str]] = {}
-    whole: dict[tuple[str, str, int], tuple[str | None, str | None]] = {}
-    keys = route_changes.select(["namesrv_id", "topic", "seq", "parts"]).sort_by("seq").to_pylist()
-    for row in keys:
-        route = routes.setdefault((row["namesrv_id"], row["topic"]), {})
-        before = route_text(route)
-        for part in row["parts"] or ():
-            route[part["part"], part["name"]] = part["text"]
-            if part["text"] is None:
-                del route[part["part"], part["name"]]
-        whole[row["namesrv_id"], row["topic"], row["seq"]] = before, route_text(route)
-    names = route_changes.select(["namesrv_id", "topic", "seq"]).to_pylist()
-    kept = [n for n in route_changes.column_names if n != "parts" and not n.startswith(("groups_", "length_"))]
-    found = route_changes.select(kept)
-    for at, name in enumerate(("route_before", "route_after")):
-        texts = [whole[row["namesrv_id"], row["topic"], row["seq"]][at] for row in names]
-        found = found.append_column(name, pa.array(texts, pa.string()))
-    return found
-
-
-def route_text(parts: Mapping[tuple[str, str | None], str]) -> str | None:
-    """Return a route as JSON, by its parts as `route_changes` has them; None: there is no route."""
-    of: dict[str, list[str]] = {"brokerDatas": [], "filterServerTable": [], "queueDatas": []}
-    for (part, _), text in sorted(parts.items(), key=lambda entry: (entry[0][0], entry[0][1] or "")):
-        of.setdefault(part, []).append(text)
-    shapes = {"brokerDatas": "[{}]", "queueDatas": "[{}]", "orderTopicConf": "{}"}
-    fields = [f'"{part}":' + shapes.get(part, "{{{}}}").format(",".join(texts)) for part, texts in sorted(of.items())]
-    return "{" + ",".join(fields) + "}" if parts else None
 
 
 def _read(root: Path, table: Table, version: int | None, *, is_pinned: bool) -> pa.Table:

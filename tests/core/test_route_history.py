@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from namesrv_core.machine.profile import profile_named
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.tables import KvValue, QueueData, TopicQueueMappingInfo
 from schemas.times import day_start_us, instant_us
-from tests.compare_gold import route_text
 from tests.situations import Language, Situation
 
 DAY = dt.date(2026, 3, 1)
@@ -48,6 +47,16 @@ def row(
     table: str, key: tuple[object, ...], value: object, opened: Event | None = None, closed: Event | None = None
 ) -> Interval:
     return interval(table, key, value, positioned(opened), None if closed is None else positioned(closed))
+
+
+def route_text(parts: Mapping[tuple[str, str | None], str]) -> str | None:
+    """Return a route as JSON, by its parts as `route_changes` has them; None: there is no route."""
+    of: dict[str, list[str]] = {"brokerDatas": [], "filterServerTable": [], "queueDatas": []}
+    for (part, _), text in sorted(parts.items(), key=lambda entry: (entry[0][0], entry[0][1] or "")):
+        of.setdefault(part, []).append(text)
+    shapes = {"brokerDatas": "[{}]", "queueDatas": "[{}]", "orderTopicConf": "{}"}
+    fields = [f'"{part}":' + shapes.get(part, "{{{}}}").format(",".join(texts)) for part, texts in sorted(of.items())]
+    return "{" + ",".join(fields) + "}" if parts else None
 
 
 LANGUAGE = Language(

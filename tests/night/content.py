@@ -7,8 +7,8 @@ decide; orders that another decision undoes are none. Since then heartbeats with
 one, of `v5-lifecycle` answers tell that topics left out are not deleted, an answer right behind a removal makes nothing known,
 a question asked in the first millisecond tells of what was there, the changes of an event are numbered over all brokers, and
 an outer key has the age that it has among all of them.
-Left out are the ledger and `findings`, which are told otherwise now, and `last_heartbeats`, of which the rows of live entries
-tell; histories and orphaned topics are cut by day, as they were then.
+Its rows were put into today's layout: intervals whole, routes by their parts. Left out are the ledger and `findings`, which are
+told otherwise now, and `last_heartbeats`, of which the rows of live entries tell.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ import pyarrow as pa
 from namesrv_day.content import comparable
 from schemas import gold
 from tests.compare_gold import tables_of
-from tests.slices import on_days
 
 EXPECTED = Path(__file__).parent / "expected"
 _LEFT_OUT = {table.name for table in (gold.RUNS, gold.FINDINGS, gold.LAST_HEARTBEATS)}
@@ -31,8 +30,7 @@ _LEFT_OUT = {table.name for table in (gold.RUNS, gold.FINDINGS, gold.LAST_HEARTB
 
 def content_of(warehouse: Path) -> dict[str, str]:
     """Return rows and SHA-256 of each gold table as it was published."""
-    tables = tables_of(warehouse) | {table.name: on_days(warehouse, table) for table in gold.INTERVAL_TABLES}
-    return {name: _sum(rows) for name, rows in tables.items() if name not in _LEFT_OUT}
+    return {name: _sum(rows) for name, rows in tables_of(warehouse).items() if name not in _LEFT_OUT}
 
 
 def _sum(rows: pa.Table) -> str:

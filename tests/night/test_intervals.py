@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from jobs.night.judging import files_of
 from jobs.store import intervals, maintain
 from jobs.store.check import check
 from jobs.store.maintain import maintain as maintained
@@ -20,7 +21,6 @@ from schemas.table import Table
 from tests.ingest.given import BEAT, DAY, FIRST, Line, at, broker, warehouse_at, write
 from tests.night.nights import digests, night, restatements, rows
 from tests.night.test_late import IDENTIFIED, LONG, STARTED, in_order
-from tests.slices import on_days
 
 pytestmark = pytest.mark.slow
 
@@ -62,6 +62,15 @@ def daily(tmp_path_factory: pytest.TempPathFactory) -> Daily:
         found.after.append(Path(shutil.copytree(path, folder / f"after-{number}")))
         found.of_day.append(of_days(path)[number])
     return found
+
+
+def on_days(path: Path, table: Table) -> pa.Table:
+    """Return what intervals were on each published day, as it was known when the day ended, with the `day`."""
+    opened, found = warehouse_at(path), []
+    for day in sorted(opened.ledger().days):
+        rows = files_of(opened, [table, gold.LAST_HEARTBEATS], [day], published=True).on(table, day)
+        found.append(rows.append_column("day", pa.repeat(pa.scalar(day), rows.num_rows)))
+    return pa.concat_tables(found)
 
 
 def of_days(path: Path) -> list[dict[str, list[str]]]:
