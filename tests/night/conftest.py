@@ -14,12 +14,11 @@ import pytest
 
 from jobs.cli import commands, pages
 from jobs.cli.commands import export
-from jobs.conf import PipelineConf
 from jobs.ingest.ingest import ingest
 from jobs.night import gate
 from jobs.night.nightly import Summary
 from tests.ingest.given import warehouse_at
-from tests.night.nights import ANSWERS, Capture, Nights, counted, night
+from tests.night.nights import ANSWERS, JOINED, Capture, Nights, counted, night
 from tests.night.three_days import DAYS, FOURTH, LOGS, beat, write_log
 from tests.places import CAPTURE, recorded
 
@@ -64,12 +63,19 @@ def v5_lifecycle(tmp_path_factory: pytest.TempPathFactory) -> Capture:
     """Return a warehouse that holds a capture of 5.4.0, of a real cluster."""
 
     def v5_capture(folder: Path) -> Capture:
-        return Capture(
-            folder / "w",
-            night(folder / "w", recorded("v5-lifecycle/capture.pcap.gz"), conf=PipelineConf(join_addresses=True)),
-        )
+        return Capture(folder / "w", night(folder / "w", recorded("v5-lifecycle/capture.pcap.gz"), conf=JOINED))
 
     return made_once(tmp_path_factory, v5_capture)
+
+
+@pytest.fixture(scope="session")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Capture:
+    """Return a warehouse that holds a capture of two name servers, of which one has an address of IPv4 and one of IPv6."""
+
+    def network_capture(folder: Path) -> Capture:
+        return Capture(folder / "w", night(folder / "w", recorded("network/host.pcap.gz"), conf=JOINED))
+
+    return made_once(tmp_path_factory, network_capture)
 
 
 @pytest.fixture(scope="session")

@@ -39,6 +39,7 @@ from tests.pcap import stretch
 from tests.places import CAPTURE
 
 FRAMES, ANSWERS = 28_021, 13_877
+JOINED = PipelineConf(join_addresses=True)
 Row = dict[str, Any]
 _numbers = itertools.count()
 

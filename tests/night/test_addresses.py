@@ -13,7 +13,7 @@ from jobs.night.nightly import Summary
 from schemas import bronze, gold
 from tests.ingest.given import warehouse_at, write
 from tests.night.content import content_of
-from tests.night.nights import Capture, night, restatements, rows
+from tests.night.nights import JOINED, Capture, night, restatements, rows
 from tests.night.worlds import (
     BALANCER,
     FIRST,
@@ -49,9 +49,6 @@ def mismatched(summary: Summary) -> int:
 def elsewhere(summary: Summary) -> int:
     """Return how many answers do not match since not all that the name server was told is recorded at its address."""
     return int(summary.verify["explained"].get("other_address", 0))
-
-
-JOINED = PipelineConf(join_addresses=True)
 
 
 @pytest.fixture(scope="module")

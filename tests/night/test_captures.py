@@ -10,10 +10,9 @@ import pytest
 
 from jobs.ask.engine import Answers
 from jobs.audit.attestation import answers_differing, asked_again, published, summed
-from jobs.conf import PipelineConf
 from schemas import gold
 from tests.night.content import EXPECTED, content_of
-from tests.night.nights import Capture, night
+from tests.night.nights import JOINED, Capture, night
 from tests.pcap import stretch
 from tests.places import recorded
 
@@ -23,9 +22,6 @@ FILES = {
     "v5-lifecycle": "v5-lifecycle/capture.pcap.gz",
     "v5-two-namesrv": "v5-two-namesrv/capture.pcap.gz",
 }
-
-JOINED = PipelineConf(join_addresses=True)
-"""In `network` a name server has an address of IPv4 and one of IPv6."""
 
 
 def expected(name: str) -> dict[str, str]:
@@ -56,8 +52,8 @@ def test_other_captures_give_what_they_gave(name: str, request: pytest.FixtureRe
     Every recorded answer, asked of a registry that is rebuilt from the published tables, compares as was published.
     """
     file, path = recorded(FILES[name]), tmp_path / "w"
-    if name == "v5-lifecycle":
-        path = request.getfixturevalue("v5_lifecycle").path
+    if name in ("network", "v5-lifecycle"):
+        path = request.getfixturevalue(name.replace("-", "_")).path
     else:
         night(path, file, conf=JOINED)
     assert of_those_tables(path, name) == expected(name)

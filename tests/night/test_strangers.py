@@ -11,8 +11,7 @@ import pytest
 
 from schemas import bronze
 from tests.compare_gold import compare, tables_of
-from tests.night.nights import Capture, night
-from tests.night.test_captures import JOINED
+from tests.night.nights import JOINED, Capture, night
 from tests.pcap import stretch
 from tests.places import CAPTURE, recorded
 from tests.wire.strangers import ADDRESS, NO_SUCH_TOPIC, strangers, with_strangers
