@@ -89,21 +89,6 @@ def test_what_a_log_does_not_say_is_asked_for(tmp_path: Path, capsys: pytest.Cap
     assert [row["namesrv_id"] for row in rows(tmp_path / "w", bronze.NAMESRV_EVENTS)] == ["1.2.3.4:1"]
 
 
-def test_a_log_of_a_name_server_that_captures_show_is_left_out(tmp_path: Path) -> None:
-    """In the same run, and in one behind it: else nothing would be told of what is not there, since logs do not show that."""
-    capture, log = piece(tmp_path / "a.pcap", 0, 3_000), tmp_path / "namesrv.log"
-    conf = PipelineConf(log=Told("127.0.0.1:9876", "UTC"))
-    night(tmp_path / "alone", capture, conf=conf)
-    for lines, inputs in ((FOURS, (capture, log)), (FOURS + FOURS.splitlines()[0], (capture, log))):
-        log.write_text(lines, encoding="utf-8")
-        said = night(tmp_path / "w", *inputs, conf=conf)
-        assert said.left_out == ["namesrv.log: not read, since captures show more of 127.0.0.1:9876"]
-        assert said.errors == []
-    assert [row["event_id"] for row in rows(tmp_path / "w", bronze.NAMESRV_EVENTS)] == [
-        row["event_id"] for row in rows(tmp_path / "alone", bronze.NAMESRV_EVENTS)
-    ]
-
-
 BROKER = """\
 2026-11-28 12:33:19 INFO main - Set user specified name server address: 10.0.0.1:9876
 2026-11-28 12:33:19 INFO brokerOutApi_thread_1 - register broker[0]to name server 10.0.0.1:9876 OK
@@ -114,6 +99,27 @@ BROKER = """\
 org.apache.rocketmq.remoting.exception.RemotingConnectException: connect to 10.0.0.1:9876 failed
 2026-11-28 12:35:40 INFO ShutdownHook - unregisterBroker OK, NamesrvAddr: 10.0.0.1:9876
 """  # noqa: E501  lines of logs are as long as they are
+
+
+def test_a_log_of_a_name_server_that_captures_show_is_left_out(tmp_path: Path) -> None:
+    """In the same run, and in one behind it: else nothing would be told of what is not there, since logs do not show that.
+
+    A broker's log is given beside it: that, too, tells no rows, whosever log it is said to be.
+    """
+    capture, log, broker = piece(tmp_path / "a.pcap", 0, 3_000), tmp_path / "namesrv.log", tmp_path / "broker.log"
+    broker.write_text(BROKER, encoding="utf-8")
+    conf = PipelineConf(log=Told("127.0.0.1:9876", "UTC"))
+    night(tmp_path / "alone", capture, conf=conf)
+    for lines, others in ((FOURS, [broker]), (FOURS + FOURS.splitlines()[0], [])):
+        log.write_text(lines, encoding="utf-8")
+        said = night(tmp_path / "w", capture, log, *others, conf=conf)
+        told = [line.partition(" lines tell")[0] for line in sorted(said.left_out)]
+        of_others = ["broker.log: 5 of 8"] * len(others)
+        assert told == [*of_others, "namesrv.log: not read, since captures show more of 127.0.0.1:9876"]
+        assert said.errors == []
+    assert [row["event_id"] for row in rows(tmp_path / "w", bronze.NAMESRV_EVENTS)] == [
+        row["event_id"] for row in rows(tmp_path / "alone", bronze.NAMESRV_EVENTS)
+    ]
 
 
 def test_a_log_of_a_broker(tmp_path: Path) -> None:
@@ -129,12 +135,11 @@ def test_a_log_of_a_broker(tmp_path: Path) -> None:
 
 
 def test_a_log_of_a_broker_is_asked_for_nothing(tmp_path: Path) -> None:
-    """Neither whose it is nor its zone matter, alone or beside captures of that name server; nor does what it lacks."""
-    capture, log = piece(tmp_path / "a.pcap", 0, 3_000), tmp_path / "broker.log"
+    """Neither whose it is nor its zone, alone or beside a capture; nor does what it lacks matter."""
+    log = tmp_path / "broker.log"
     log.write_text(BROKER, encoding="utf-8")
-    told = PipelineConf(log=Told("127.0.0.1:9876", "UTC"))
-    for number, (conf, inputs) in enumerate(((None, [log]), (None, [capture, log]), (told, [capture, log]))):
-        summary = night(tmp_path / f"{number}", *inputs, conf=conf)
+    for number, inputs in enumerate(([log], [piece(tmp_path / "a.pcap", 0, 100), log])):
+        summary = night(tmp_path / f"{number}", *inputs)
         assert summary.errors == []
         (said,) = summary.left_out
         assert said.startswith("broker.log: 5 of 8 lines tell what a broker told name servers: no rows.")
