@@ -19,7 +19,7 @@ from tests.wire.test_segments import DATA, WHOLE
 
 pytestmark = pytest.mark.slow
 
-_FILES, _NIGHTS = 24, 8
+_FILES, _NIGHTS = 24, 5
 
 
 class One(NamedTuple):

@@ -63,8 +63,8 @@ def of_both(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 def test_recording_points_are_read_beside_each_other(tmp_path: Path) -> None:
     """Two of two name servers, of two files each: a task each, on so many processes, and what each would give alone."""
     for name, address in (("a", HERE), ("b", THERE)):
-        piece(tmp_path / name, f"{name}-1.pcap", 0, 4_000, address)
-        piece(tmp_path / name, f"{name}-2.pcap", 4_000, 8_000, address)
+        piece(tmp_path / name, f"{name}-1.pcap", 0, 2_000, address)
+        piece(tmp_path / name, f"{name}-2.pcap", 2_000, 4_000, address)
     alone = of_both(read(tmp_path / "w-a", tmp_path / "a"), read(tmp_path / "w-b", tmp_path / "b"))
     noting = Noting()
     assert read(tmp_path / "w1", tmp_path / "a", tmp_path / "b", passes=noting) == alone
@@ -95,8 +95,8 @@ def test_points_that_saw_one_name_server_are_read_as_one(tmp_path: Path) -> None
 def test_a_further_file_goes_on_where_its_point_has_ended(tmp_path: Path) -> None:
     """Two points, a file of each a run: connections go on, and each keeps its own state while the other is read."""
     for name, address in (("a", HERE), ("b", THERE)):
-        piece(tmp_path / "one" / name, f"{name}-1.pcap", 0, 3_000, address)
-        piece(tmp_path / "two" / name, f"{name}-2.pcap", 3_000, 8_000, address)
+        piece(tmp_path / "one" / name, f"{name}-1.pcap", 0, 1_500, address)
+        piece(tmp_path / "two" / name, f"{name}-2.pcap", 1_500, 4_000, address)
     both = read(tmp_path / "w-1", *(tmp_path / f"{n}" / name for n in ("one", "two") for name in "ab"))
     for number, name in enumerate(("one/a", "one/b", "two/b", "two/a")):
         ingest(warehouse_at(tmp_path / "w", f"run-{number}"), [str(tmp_path / name)])
