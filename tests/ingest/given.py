@@ -18,6 +18,7 @@ from tests.pcap import capture, records
 from tests.places import CAPTURE
 
 Line = dict[str, Any]
+Content = dict[str, list[tuple[Any, ...]]]
 NAMESRV = "10.0.0.1:9876"
 FIRST = dt.date(2026, 1, 2)
 START_MS = 1_767_312_000_000  # its midnight
@@ -85,6 +86,6 @@ def stored(warehouse: Path, table: str, *columns: str) -> list[tuple[Any, ...]]:
     return sorted(zip(*rows.to_pydict().values(), strict=True))
 
 
-def content(warehouse: Path) -> dict[str, list[tuple[Any, ...]]]:
+def content(warehouse: Path) -> Content:
     """Return the events and answers of a warehouse, by id."""
     return {name: stored(warehouse, name, "event_id", "seq", "effect_time") for name in EVENTS_AND_ANSWERS}

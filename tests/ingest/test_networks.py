@@ -10,7 +10,7 @@ from scapy.layers.inet import IP, TCP
 
 from jobs.conf import DEFAULT_CONF, load_conf
 from namesrv_wire.packets.segments import ACK, FIN, RST, SYN, Segment
-from tests.ingest.given import content, read_in, stored
+from tests.ingest.given import Content, content, read_in, stored
 from tests.pcap import pcap
 from tests.wire.forge import BROKER, MS_NS, REGISTER, SECOND_NS, Talk, request, response
 from tests.wire.test_sightings import INNER, OUTER, brokers, by_router, numbered
@@ -37,6 +37,14 @@ def written(path: Path, segments: list[Segment], kept: int | None = None) -> Pat
     return path
 
 
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Content:
+    """Give what one capture of all the brokers' connections leaves."""
+    folder = tmp_path_factory.mktemp("alone")
+    read_in(folder / "w", written(folder / "whole.pcap", brokers()))
+    return content(folder / "w")
+
+
 @pytest.mark.parametrize("is_one_run", [True, False], ids=["one run", "two runs"])
 @pytest.mark.parametrize("beat", [1, 2])
 def test_rotated_captures_of_a_router_take_one_side(tmp_path: Path, beat: int, is_one_run: bool) -> None:  # noqa: FBT001
@@ -52,19 +60,18 @@ def test_rotated_captures_of_a_router_take_one_side(tmp_path: Path, beat: int, i
     assert content(tmp_path / "w") == content(tmp_path / "whole")
 
 
-def test_captures_of_other_clients_at_the_same_time_are_all_taken(tmp_path: Path) -> None:
+def test_captures_of_other_clients_at_the_same_time_are_all_taken(tmp_path: Path, alone: Content) -> None:
     """One for each interface, or each client: that one shows more of them than another makes it no better."""
     seen = brokers()
     parts = [[one for one in seen if ("10.0.0.3:40000" in (one.src, one.dst)) == is_own] for is_own in (True, False)]
     (tmp_path / "lo").mkdir()
     files = [written(tmp_path / name, part) for name, part in zip(("lo/lo.pcap", "eth0.pcap"), parts, strict=True)]
-    read_in(tmp_path / "alone", written(tmp_path / "any.pcap", seen))
     read = read_in(tmp_path / "w", *files)
-    found, alone = (
-        {table: [(event_id, time) for event_id, _, time in rows] for table, rows in content(tmp_path / name).items()}
-        for name in ("w", "alone")
+    found, wanted = (
+        {table: [(event_id, time) for event_id, _, time in rows] for table, rows in of.items()}
+        for of in (content(tmp_path / "w"), alone)
     )
-    assert found == alone
+    assert found == wanted
     assert (read.sightings, read.errors, read.left_out) == (0, [], [])
 
 
@@ -72,6 +79,7 @@ def test_captures_of_other_clients_at_the_same_time_are_all_taken(tmp_path: Path
 @pytest.mark.parametrize("is_translated", [True, False], ids=["behind NAT", "plain"])
 def test_what_a_broker_records_beside_the_name_server_is_there_once(
     tmp_path: Path,
+    alone: Content,
     is_translated: bool,  # noqa: FBT001
     ahead_ms: int,
 ) -> None:
@@ -87,9 +95,8 @@ def test_what_a_broker_records_beside_the_name_server_is_there_once(
     ]
     (tmp_path / "broker").mkdir()
     whole, beside = written(tmp_path / "whole.pcap", seen), written(tmp_path / "broker" / "own.pcap", sighted)
-    read_in(tmp_path / "alone", whole)
     read = read_in(tmp_path / "w", whole, beside)
-    assert content(tmp_path / "w") == content(tmp_path / "alone")
+    assert content(tmp_path / "w") == alone
     assert (read.sightings, read.errors, len(read.left_out)) == (len(sighted), [], 1)
 
 

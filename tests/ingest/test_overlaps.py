@@ -15,13 +15,12 @@ import pytest
 from jobs.ingest.series import Bearing
 from namesrv_wire.logs.event_log import Block, read_blocks
 from schemas import bronze
-from tests.ingest.given import BEAT, at, content, piece, read_in, stored, write
+from tests.ingest.given import BEAT, Content, at, content, piece, read_in, stored, write
 from tests.ingest.test_networks import written
 from tests.places import CAPTURE
 from tests.wire.forge import MS_NS, SECOND_NS, Talk, merged
 
 pytestmark = pytest.mark.slow
-Content = dict[str, list[tuple[Any, ...]]]
 
 
 @pytest.fixture(scope="module")
