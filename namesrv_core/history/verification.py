@@ -324,7 +324,9 @@ class Concerns:
 
     def __init__(self, registry: Registry, timeline: Sequence[StateChange], starts: Sequence[int] = ()) -> None:
         """Parameters as in `verify`, but `registry` is not changed. Cost is linear in the changes of the timeline."""
-        restarts = sorted({bisect_left(timeline, seq, key=lambda change: change.seq) + 1 for seq in starts})
+        # A start that changes nothing shows with the next change, if there is one.
+        numbers = (bisect_left(timeline, seq, key=lambda change: change.seq) + 1 for seq in starts)
+        restarts = sorted({number for number in numbers if number <= len(timeline)})
         self.numbers: dict[TablePart, Sequence[int]] = {_RESTARTS: restarts, _ALL: range(1, len(timeline) + 1)}
         self._names = {topic: set(rows.java_keys()) for topic, rows in registry.topic_queue_table.java_items()}
         self._addrs = {name: {*group.addr_of.values()} for name, group in registry.broker_addr_table.items()}

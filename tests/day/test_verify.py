@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from namesrv_core import V5_4_0, Namesrv, NamesrvConfig, Question, Registry, answer, take
@@ -460,6 +460,7 @@ ANSWERS = st.lists(
 @pytest.mark.slow
 @settings(max_examples=examples(30))
 @given(STEPS, ANSWERS)
+@example([(1, STARTED, 0)], [(Question(206), 1, 0, 0)])  # a start behind which nothing changes
 def test_judging_equal_answers_once_changes_no_verdict(
     steps: list[tuple[int, events.Event, int]], asked: list[tuple[Question, int, int, int]]
 ) -> None:
