@@ -120,7 +120,10 @@ async def _work(pid: int, port: int, load_s: float) -> Took:
     for count in (_QUICKLY // 4, _QUICKLY):
         used.append(_cpu_s(pid))
         await asyncio.gather(*(_asked(peer, questions, count // _CLIENTS) for peer in clients))
-    return Took(used[2] - used[1], _QUICKLY / (_cpu_s(pid) - used[4]), said.hexdigest())
+    took = Took(used[2] - used[1], _QUICKLY / (_cpu_s(pid) - used[4]), said.hexdigest())
+    for peer in (*brokers, *clients):
+        peer.transport.abort()
+    return took
 
 
 async def _loaded(
