@@ -263,15 +263,13 @@ def _waiting_and_registration(day: Day, waiting: TimedEvent, later: TimedEvent, 
     That is an unregistration, which is answered before, or a one-way registration.
     """
     one, other = waiting.event, later.event
-    if not isinstance(other, events.RegisterBroker):
-        return
     if isinstance(one, events.UnregisterBroker):
         kind, name, does = "removal_and_registration", "unregistration", "undoes it"
     elif isinstance(one, events.RegisterBroker) and waiting.event_id not in day.answered:
         kind, name, does = "overlapping_requests", "one-way registration", "replaces it"
     else:
         return
-    if one.broker_addr == other.broker_addr:
+    if isinstance(other, events.RegisterBroker) and one.broker_addr == other.broker_addr:
         default = Alternative(f"the {name}, then the registration")
         others = [
             Alternative(f"the registration, then the {name}, which {does} {words}", (Move(waiting.event_id, at, 1),))
@@ -288,8 +286,6 @@ def _close_and_registration(
         return
     key, closed = key_of(day.namesrv, later.event), owners.get(close.event.channel_id, {})
     if later.event.channel_id == close.event.channel_id:
-        return
-    if key not in closed and later.event.broker_name not in closed.values():
         return
     before = Move(later.event_id, close.seq - 2 if _is_of_scan(day, close) else close.seq, -1)
     first = Alternative("the registration, then the close", (before,))

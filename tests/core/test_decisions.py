@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from namesrv_core import V4_9_7, Answer, Namesrv, Profile, Question, Registry
-from namesrv_core.history.verification import Observed, verify
+from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, Profile, Question, Registry
+from namesrv_core.history.verification import Observed, answer_of, verify
 from namesrv_core.inference.decisions import MOST_ORDERS, Decided, Deciding, Placed, replayed, thawed
 from namesrv_core.inference.races import Day, races_of
 from namesrv_core.machine import events
@@ -153,6 +153,22 @@ def test_answers_decide_what_the_wire_leaves_open(situation: Situation) -> None:
         found = [] if placed.looked_up is None else [str(part or "-") for part in placed.looked_up]
         lines.append(" ".join(["moved", placed.event_id, f"{placed.seq // MS}+{placed.seq % MS}", *found]))
     assert [line.split() for line in lines] == [line.split() for line in situation.found]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [Question(105, "T"), Question(901, "broker-a"), events.QueryDataVersion("C", A, DataVersion(0, 1, 1))],
+    ids=["route", "member group", "version"],
+)
+def test_whatever_shows_the_broker_decides(question: Question | events.Event) -> None:
+    """Closed first, then registered on a dead connection: a route, a group, and what it is told itself speak for it."""
+    pair = [registration(1_000, "register"), close(1_001, "close")]
+    there, namesrv = Registry(V5_4_0), Namesrv(V5_4_0)
+    replayed(day(pair, [], profile=V5_4_0), there, pair[:1], (0, 1_000 * MS))
+    seen = Observed("a", 1_500 * MS, 1_500 * MS + 1, question, answer_of(there, question, namesrv))
+    decided, moved = decide(day(pair, [seen], profile=V5_4_0))
+    assert [evidence(each) for each in decided] == [("register_and_close", 1, ("a",), ())]
+    assert [placed.event_id for placed in moved] == ["register"]
 
 
 def test_where_many_orders_are_possible_one_race_at_a_time_is_in_another_one() -> None:

@@ -109,6 +109,21 @@ def test_registration_races_with_the_end_of_the_connection_of_the_day_before() -
     assert kinds(events.ChannelDestroyed("new", "a:50000"), register()) == [], "its own connection had ended before"
 
 
+def test_the_end_of_a_connection_races_with_registrations_of_the_names_that_it_takes_down() -> None:
+    """Of another address, too; requests that only wipe the name stay out of it, answered or not, before or behind."""
+    named = Registry(V5_4_0)
+    named.apply([Change("broker_live_table", LIVE, BrokerLiveInfo(None, 120_000, "old", None, "b"))], 0)
+
+    def raced(one: events.Event, other: events.Event, received: dict[str, int]) -> list[str]:
+        timed = [TimedEvent((1_000 + 5 * no) * MS, f"e{no}", 0, event) for no, event in enumerate((one, other))]
+        return [race.kind for race in races_of(day_of(timed, received)._replace(start=named))]
+
+    closed = events.ChannelDestroyed("old", "a:50000")
+    assert raced(closed, register(addr="a:2"), {"e1": 995 * MS}) == ["removal_and_registration"]
+    assert raced(closed, WIPE, {"e1": 995 * MS}) == []
+    assert raced(WIPE, closed, {}) == []
+
+
 def test_only_the_first_end_of_a_connection_races() -> None:
     """A recording may say twice that a connection ended; what it took down went with the first."""
     again = [TimedEvent((1_000 + no) * MS, f"x{no}", 0, events.ChannelDestroyed("old", "a:50000")) for no in (0, 1)]
