@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
@@ -111,3 +112,31 @@ def test_thresholds_that_are_given_decide_what_is_told(whole: Capture, read_in: 
     assert 0 < losses[0] < losses[1]
     assert "NO_WRITABLE_QUEUE" in told
     assert "NO_WRITABLE_QUEUE" not in {row["code"] for row in found}
+
+
+def test_what_an_earlier_run_told_a_later_day_is_no_evidence_for_the_day_it_came_from(tmp_path: Path) -> None:
+    """A release is stated for the process that seems to run; later a start is read that makes it another process's.
+
+    The next day, which took the release over, says nothing of its own: read at once, the days give the same tables.
+    """
+    start: Line = {"kind": "namesrv", "event": "started"}
+    said: Line = {"kind": "namesrv", "event": "identified", "version": 493}
+    told: list[tuple[int, Line]] = [
+        (10_000, said),
+        (20_000, start),
+        (DAY_MS, {"kind": "admin", "code": 216, "topic": "T", "response_code": 0}),
+    ]
+    late = [(0, start)]
+    days = [told[:2], told[2:], late]
+    lines: list[list[Line]] = [
+        [{"schema": "namesrv-event/1", "namesrv_id": "n", "time": START_MS + ms, **line} for ms, line in some]
+        for some in (*days, sorted(told + late, key=itemgetter(0)))
+    ]
+    for folder in ("nights", "once"):
+        (tmp_path / folder).mkdir()
+    for number, some in enumerate(lines[:3]):
+        said_of_nights = run(tmp_path / "nights", some, str(number))
+    at_once = run(tmp_path / "once", lines[3], "once")
+    versions = [(row["day"], row["source"]) for row in rows(tmp_path / "once" / "w", gold.NAMESRV_SETTINGS)]
+    assert (SECOND, "inherited") in versions
+    assert said_of_nights.digests == at_once.digests
