@@ -186,7 +186,7 @@ def doubt_what_went_silently(belief: Belief, event: events.Event, at_ms: int) ->
     past = belief.past
     past.now_ms = at_ms
     if not past.hears:
-        past.heard_from_ms = at_ms
+        past.heard_from_ms = max(past.heard_from_ms, at_ms)  # a tick may lie in a gap
     belief.settle_the_silent()
     if isinstance(event, _ABOUT_ONE_NAME):
         belief.doubt(event.broker_name)
