@@ -120,6 +120,16 @@ def test_the_later_mark_counts() -> None:
     assert past.knows_all("topic_queue", "T")
 
 
+def test_a_tick_in_a_gap_does_not_bring_its_end_forward() -> None:
+    """Requests count as recorded from the gap's end on: the timer ticks in it, too, and nobody can have been heard by then."""
+    server = server_with(register())
+    server.take(events.RecordingGap(50_000), 10_000)
+    server.take(events.ScanNotActiveBroker(), 20_000)
+    assert past_of(server).heard_from_ms == 50_000
+    server.take(events.ScanNotActiveBroker(), 60_000)
+    assert past_of(server).heard_from_ms == 60_000, "nothing is heard yet"
+
+
 def test_what_is_known_survives_the_night() -> None:
     """A past that was dumped and loaded knows the same, and goes on in the same way."""
     true, server = server_with(register(), register(addr=B, name="b")), Server()
