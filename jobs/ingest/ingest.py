@@ -356,7 +356,7 @@ def _seen_in(warehouse: Warehouse, gap: Mapping[str, Any]) -> list[int]:
     return sorted(found)
 
 
-_READ_APART, _SIDES = "; read apart from what came ", ("before", "after")
+_READ_APART = "; read apart from what came "
 
 
 def _left_of(gap: Mapping[str, Any], seen: list[int], taken: set[tuple[str, int]]) -> list[dict[str, Any]]:
@@ -366,10 +366,10 @@ def _left_of(gap: Mapping[str, Any], seen: list[int], taken: set[tuple[str, int]
         # An end that an event gave it, now or in an earlier night: whatever the nights, what is left is the same.
         at_event = [
             side
-            for side, is_inner in zip(_SIDES, (begin != edges[0], end != edges[1]), strict=True)
+            for side, is_inner in (("before", begin != edges[0]), ("after", end != edges[1]))
             if is_inner or side in said
         ]
-        if end - begin <= (_SHORTEST_NS if len(at_event) == len(_SIDES) else RECORDING_GAP_NS):
+        if end - begin <= (_SHORTEST_NS if len(at_event) == 2 else RECORDING_GAP_NS):
             continue
         row = {**gap, "properties": gap_until(begin, end)}
         row["evidence"] = f"no packet for {(end - begin) / 1e9:.3f} s{_READ_APART}{' and '.join(at_event)}"
