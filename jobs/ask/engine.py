@@ -209,10 +209,6 @@ class Answers:
         said = f"no name server ever had a topic {topic}{nearest(topic, topics, most=5)}"
         return None if topic in topics else printable(said)
 
-    def interrupt(self) -> None:
-        """Interrupt the question of another thread, which raises UsageError there."""
-        self._connection.interrupt()
-
     @property
     def share(self) -> float | None:
         """Return the share of the current question that is done; None: not known. Any thread may call it."""
@@ -309,8 +305,6 @@ class Answers:
             return NotRecordedError(said[said.index(NOT_RECORDED) :])
         if isinstance(error, duckdb.OutOfMemoryException):
             return UsageError("the statement needs more memory than it may have", " (ask sql --memory MIB)")
-        if isinstance(error, duckdb.InterruptException):
-            return UsageError("the statement took longer than it may, and was ended")
         if isinstance(error, duckdb.PermissionException):
             only = f"{said.splitlines()[0]}: of files only the warehouse's are read here"
             return UsageError(only, " (ask sql --unsafe)")

@@ -18,7 +18,7 @@ from multiprocessing import TimeoutError as TookLongerError
 from multiprocessing import get_context
 from multiprocessing.pool import Pool
 from pathlib import Path
-from threading import Lock, Timer
+from threading import Lock
 from typing import Any, Final
 
 from jobs import __version__
@@ -34,8 +34,6 @@ from schemas.queries import queries
 
 MOST_ROWS: Final = 1_000
 _ROWS, _SECONDS, _SPANS, _KEPT = 200, 30.0, 100, 64
-_GRACE_S = 5.0
-"""How much longer a statement may take that DuckDB does not interrupt: it plans for minutes, or makes huge texts of a few rows."""
 # Functions that are allowed in FROM: they read no file, others may.
 _HARMLESS = frozenset({"unnest", "range", "generate_series"})
 # Functions that read or write what is not in the warehouse.
@@ -56,7 +54,7 @@ class Server:
     """A warehouse that answers one question at a time, as of the last run published at the time of the question."""
 
     def __init__(self, warehouse: str) -> None:
-        self._warehouse, self._lock, self._run = warehouse, Lock(), -1.0
+        self._warehouse, self._run = warehouse, -1.0
         self._history: History | None = None
         self._of_run: dict[str, Any] = {}
         # Answers are cached: they do not change for a run, and planning a statement takes longer than reading its rows.
@@ -64,28 +62,22 @@ class Server:
 
     def answer(self, name: str, arguments: Mapping[str, Any], limit: int) -> dict[str, Any]:
         """Return the answer of a question or saved query with run, coverage, evidence and notice. Raises JobError."""
-        with self._lock:
-            # The last run is looked up for each question; in an object store, where that is a request, once a minute.
-            note = Path(self._warehouse, LAST_RUN)
-            run = note.stat().st_mtime_ns if note.is_file() else time.monotonic() // 60
-            if self._history is None or run != self._run:
-                self._history, self._run = History(self._warehouse), run
-                self._kept.cache_clear()
-                known, spans = self._history.known, self._history.answers.ask("SELECT * FROM coverage ORDER BY ALL")
-                said = {"run_id": known.run_id, "published": plain(known.finished_time)}
-                self._of_run = {"known": said, "coverage": [plain(span) for span in spans.dicts()[:_SPANS]]}
-            found = self._found if name == "sql" else self._kept
-            return found(self._history, name, json.dumps(arguments), max(1, min(limit, MOST_ROWS)))
+        # The last run is looked up for each question; in an object store, where that is a request, once a minute.
+        note = Path(self._warehouse, LAST_RUN)
+        run = note.stat().st_mtime_ns if note.is_file() else time.monotonic() // 60
+        if self._history is None or run != self._run:
+            self._history, self._run = History(self._warehouse), run
+            self._kept.cache_clear()
+            known, spans = self._history.known, self._history.answers.ask("SELECT * FROM coverage ORDER BY ALL")
+            said = {"run_id": known.run_id, "published": plain(known.finished_time)}
+            self._of_run = {"known": said, "coverage": [plain(span) for span in spans.dicts()[:_SPANS]]}
+        found = self._found if name == "sql" else self._kept
+        return found(self._history, name, json.dumps(arguments), max(1, min(limit, MOST_ROWS)))
 
     def _found(self, history: History, name: str, arguments: str, most: int) -> dict[str, Any]:
-        timer = Timer(_SECONDS, history.answers.interrupt)
-        timer.start()
-        try:
-            names, rows, values = _asked(history, name, json.loads(arguments))
-            found = list(islice(rows, most + 1))
-            remark = history.answers.remark(values, (row.values() for row in found))
-        finally:
-            timer.cancel()
+        names, rows, values = _asked(history, name, json.loads(arguments))
+        found = list(islice(rows, most + 1))
+        remark = history.answers.remark(values, (row.values() for row in found))
         made = [{of: plain(value) for of, value in row.items()} for row in found[:most]]
         return {
             **self._of_run,
@@ -99,7 +91,10 @@ class Server:
 
 
 class _Apart:
-    """A `Server` in a process of its own, which ends with a question that does not end in time."""
+    """A `Server` in a process of its own, which ends with a question that does not end in time.
+
+    DuckDB can be interrupted while it runs, but not while it plans for minutes, or makes huge texts of a few rows.
+    """
 
     def __init__(self, warehouse: str) -> None:
         self._warehouse, self._lock = warehouse, Lock()
@@ -111,7 +106,7 @@ class _Apart:
             # No fork: other threads may be running in this process.
             self._pool = self._pool or get_context("spawn").Pool(1, _open, (self._warehouse,))
             try:
-                said: dict[str, Any] = self._pool.apply_async(_said, question).get(_SECONDS + _GRACE_S)
+                said: dict[str, Any] = self._pool.apply_async(_said, question).get(_SECONDS)
             except TookLongerError as error:
                 self._pool.terminate()
                 self._pool = None
