@@ -8,7 +8,7 @@ with it.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from functools import cached_property, lru_cache
 from itertools import product
 from math import inf, prod
 from operator import itemgetter
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 from namesrv_core.asking.shown import ShownRoute, ShownTopics, shown_by, shown_of
 from namesrv_core.history.intervals import StateChange
 from namesrv_core.history.verification import Observed, chosen, judged
-from namesrv_core.inference.races import Day, Move, Race, key_of, owners_of, races_of
+from namesrv_core.inference.races import Day, Items, Move, Named, Race, key_of, owners_of, races_of
 from namesrv_core.machine import events
 from namesrv_core.machine.codes import Answer, Question, RequestCode
 from namesrv_core.machine.events import (
@@ -41,7 +41,6 @@ MOST_ORDERS = 20
 """Number of orders that are carried at once. If a unit's races have more, only one race at a time is varied."""
 # Times after a race at which the registries of its orders are compared, in seconds.
 _HORIZONS_S = (0, 1, 5, 20, 60, 150, 600)
-_Timed = TypeVar("_Timed", TimedEvent, Observed)
 _BEATS = (BrokerHeartbeat, QueryDataVersion)
 _FIRST_NS = NS_PER_MS
 """At the end of a stall, events that precede the scans made up for are placed this long before that end."""
@@ -358,7 +357,7 @@ def thawed(day: Day) -> Day:
     return day._replace(timed_events=ordered(day.timed_events, moves)) if moves else day
 
 
-def between(items: Sequence[_Timed], after: int, until: int) -> Sequence[_Timed]:
+def between(items: Sequence[Items], after: int, until: int) -> Sequence[Items]:
     """Return the items with a position after `after`, up to `until`; `items` are in order."""
     first = bisect_right(items, after, key=lambda item: item.seq)
     return items[first : bisect_right(items, until, key=lambda item: item.seq)]
@@ -463,27 +462,6 @@ class Unit:
             return None if shown is None else self.own_topics & shown.topics
         own = shown_of(shown, self.names)
         return own._replace(order_topic_conf=None) if isinstance(own, ShownRoute) else own
-
-
-class Named(Generic[_Timed]):
-    """Events or answers in order of `seq`, found by what they are about; None is what concerns everybody.
-
-    Around a race only those of few brokers are looked at: in a storm, thousands of others are near.
-    """
-
-    def __init__(self, items: Sequence[_Timed], about: Callable[[_Timed], Iterable[Node | None]]) -> None:
-        self.items: Sequence[_Timed] = items
-        self._numbers = defaultdict[Node | None, list[int]](list)
-        for number, item in enumerate(items):
-            for node in about(item):
-                self._numbers[node].append(number)
-
-    def of(self, nodes: Iterable[Node | None], span: tuple[int, int]) -> list[_Timed]:
-        """Return the items about any of `nodes` with a position after the first of `span`, up to the second, in order."""
-        first, last = (bisect_right(self.items, seq, key=lambda item: item.seq) for seq in span)
-        found = (self._numbers.get(node, ()) for node in nodes)
-        numbers = {number for of in found for number in of[bisect_left(of, first) : bisect_left(of, last)]}
-        return [self.items[number] for number in sorted(numbers)]
 
 
 def unit_around(registry: Registry, met: Iterable[Node], named: Named[TimedEvent], span: tuple[int, int]) -> Unit:

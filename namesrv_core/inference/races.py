@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from namesrv_core.history.verification import Observed
 from namesrv_core.machine import events
@@ -33,6 +34,30 @@ REMOVAL_LAG_NS = 100_000_000
 _MOST_FOUND = 8
 
 Owners: TypeAlias = "Mapping[str | None, Mapping[LiveKey, str | None]]"
+
+
+Items = TypeVar("Items", TimedEvent, Observed)
+
+
+class Named(Generic[Items]):
+    """Events or answers in order of `seq`, found by what they are about; None is what concerns everybody.
+
+    In a storm, thousands of others are near a race: only those about the same are looked at.
+    """
+
+    def __init__(self, items: Sequence[Items], about: Callable[[Items], Iterable[Hashable]]) -> None:
+        self.items: Sequence[Items] = items
+        self._numbers = defaultdict[Hashable, list[int]](list)
+        for number, item in enumerate(items):
+            for node in about(item):
+                self._numbers[node].append(number)
+
+    def of(self, nodes: Iterable[Hashable], span: tuple[int, int]) -> list[Items]:
+        """Return the items about any of `nodes` with a position after the first of `span`, up to the second, in order."""
+        first, last = (bisect_right(self.items, seq, key=lambda item: item.seq) for seq in span)
+        found = (self._numbers.get(node, ()) for node in nodes)
+        numbers = {number for of in found for number in of[bisect_left(of, first) : bisect_left(of, last)]}
+        return [self.items[number] for number in sorted(numbers)]
 
 
 class Day(NamedTuple):
@@ -159,36 +184,27 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
     changing = [
         timed for timed in day.timed_events if type(timed.event) is events.ChannelDestroyed or _touched(timed.event)
     ]
-    positions = [timed.seq for timed in changing]
-    # In a storm, thousands of others are under way at once: only those about the same rows are looked at.
-    about: dict[_Row, list[int]] = {}
-    for index, timed in enumerate(changing):
-        for row in _written(timed.event, owners):
-            about.setdefault(row, []).append(index)
+    named = Named(changing, lambda timed: _written(timed.event, owners))
     holds = _holds(day, changing)
-    for index, later in enumerate(changing):
+    for later in changing:
         if type(later.event) is events.ChannelDestroyed:
             continue
-        met = [(row, about[row]) for row in _met(later.event, day.namesrv) if row in about]
+        met = _met(later.event, day.namesrv)
         is_batched = (
             isinstance(later.event, events.UnregisterBroker)
             and day.namesrv.at(later.seq).profile.batches_unregistrations
         )
         if later.event_id not in day.answered or is_batched:
-            last = bisect_right(positions, later.seq + REMOVAL_LAG_NS)
-            near = {number for _, of in met for number in of[bisect_right(of, index) : bisect_left(of, last)]}
-            yield from _lagging_and_others(day, later, [changing[number] for number in sorted(near)], owners, holds)
+            behind = named.of(met, (later.seq, later.seq + REMOVAL_LAG_NS))
+            yield from _lagging_and_others(day, later, behind, owners, holds)
         if later.event_id not in day.received:
             continue
         received = day.received[later.event_id]
         held = _held_at(holds, received)
-        firsts = [bisect_left(positions, since) for since in (received, held[0] - REMOVAL_LAG_NS)]
-        last, near = bisect_right(positions, later.seq + LAG_NS), set()
-        for row, of in met:
-            near.update(of[bisect_left(of, firsts[row not in (_TABLES, _TOPIC_REQUESTS)]) : bisect_left(of, last)])
-        behind = [changing[number] for number in sorted(near) if number > index]
+        near = named.of(met, (held[0] - REMOVAL_LAG_NS - 1, later.seq + LAG_NS))
+        behind = [timed for timed in near if timed.seq > later.seq]
         yield from _scan_and_registration(day, behind, later, received, owners)
-        for earlier in (changing[number] for number in sorted(near) if number < index):
+        for earlier in (timed for timed in near if timed.seq < later.seq):
             if type(earlier.event) is events.ChannelDestroyed:
                 if first_close[earlier.event.channel_id] is earlier:
                     yield from _close_and_registration(day, earlier, later, received, held, owners)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from namesrv_core import V4_9_7, V5_4_0, Answer, Question, Registry
-from namesrv_core.inference.decisions import Named, Node, Unit, concerned_by, nodes_of
+from namesrv_core.inference.decisions import Node, Unit, concerned_by, nodes_of
 from namesrv_core.inference.decisions import unit_around as unit_in
+from namesrv_core.inference.races import Named
 from namesrv_core.machine import events
 from namesrv_core.machine.step import apply_step, step
 from namesrv_core.machine.tables import DataVersion, QueueData, TopicConfig, TopicQueueMappingInfo, TopicTable
