@@ -16,7 +16,7 @@ if not __package__:
 from jobs.cli.arguments import parser
 from jobs.cli.output import Guarded
 from jobs.errors import known_failure
-from jobs.processes import end, rarely_collected
+from jobs.processes import end, end_if_interrupted, rarely_collected
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,6 +78,7 @@ def _run(arguments: argparse.Namespace) -> int:
 def guarded(argv: Sequence[str] | None = None) -> int:
     """Run one job as a process: no output, not even a stack trace, can send control sequences to a terminal."""
     sys.stdout, sys.stderr = Guarded(sys.stdout), Guarded(sys.stderr)
+    end_if_interrupted()
     try:
         with rarely_collected():
             code = main(argv)

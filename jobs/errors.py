@@ -46,6 +46,7 @@ def nobody(*_: object) -> None:
 EXIT_OK, EXIT_FAILED, EXIT_USAGE, EXIT_INPUT, EXIT_GATE, EXIT_BUSY, EXIT_UNPUBLISHED = 0, 1, 2, 3, 4, 5, 6
 EXIT_MISSING_DAY, EXIT_TAMPERED, EXIT_LAYOUT, EXIT_DISK_FULL, EXIT_CLOCK, EXIT_ONGOING = 7, 8, 9, 10, 11, 12
 EXIT_NO_INPUT, EXIT_MISMATCHED, EXIT_UNTOLD = 13, 14, 15
+EXIT_INTERRUPTED = 130  # as shells have it: 128 + SIGINT
 FROM_BACKUP: Final = "Bring the table's folder back from a backup"
 AS_KEPT: Final = "Take the one that was kept"
 

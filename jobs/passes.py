@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 import pyarrow as pa
 
 from jobs.errors import JobError, UsageError, nobody
-from jobs.processes import cores, give_back, rarely_collected
+from jobs.processes import cores, rarely_collected, work_for_parent
 from jobs.session import is_local, is_meant_for_cluster
 from jobs.store.places import local_path, write_text
 
@@ -108,7 +108,7 @@ class Processes(InProcess):
         context.set_forkserver_preload([*_PRELOADED])
         with (
             _reporting(self.share, len(work)) as folder,
-            ProcessPoolExecutor(min(self.width, len(work)), context, give_back) as pool,
+            ProcessPoolExecutor(min(self.width, len(work)), context, work_for_parent) as pool,
         ):
             return _or_raise([*pool.map(partial(_outcome, task, note=None), work, _files_for(folder, len(work)))])
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NoReturn
+
+from jobs.errors import EXIT_INTERRUPTED
 
 _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
@@ -50,6 +53,33 @@ def given_back() -> Iterator[None]:
         yield
     finally:
         pa.set_memory_pool(before)
+
+
+def work_for_parent() -> None:
+    """Set up a process of a pool: Ctrl-C is its parent's affair, and it ends with its parent, even a killed one."""
+    from multiprocessing import parent_process  # noqa: PLC0415  questions go without it
+    from multiprocessing.connection import wait  # noqa: PLC0415
+    from threading import Thread  # noqa: PLC0415
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    give_back()
+    parent = parent_process()
+    if parent is not None:
+        Thread(target=lambda: (wait([parent.sentinel]), os._exit(1)), daemon=True).start()
+
+
+def end_if_interrupted() -> None:
+    """Have Ctrl-C end this process at once, inside a statement of DuckDB or a job of Spark, too."""
+
+    def interrupted(*_: object) -> None:
+        from multiprocessing import active_children  # noqa: PLC0415  as above
+
+        os.write(2, b"namesrv-history: interrupted\n")
+        for child in active_children():  # `end` would wait for them
+            child.kill()
+        end(EXIT_INTERRUPTED)
+
+    signal.signal(signal.SIGINT, interrupted)
 
 
 def end(code: int) -> NoReturn:

@@ -129,7 +129,7 @@ def parser(given: Sequence[str] = ()) -> argparse.ArgumentParser:
         "for is not recorded, 8 rows on disk were changed after they were published, 9 warehouse of another layout, 10 disk full, "
         "11 the captures' clocks jump back too far, 12 an incident is ongoing (ask incidents --fail-on), 13 an "
         "input folder without a file (the rest was published), 14 published, but more answers do not match than [verify] allows, "
-        "15 published, but --after-publish did not take the changes: the next run tells them again.",
+        "15 published, but --after-publish did not take the changes: the next run tells them again, 130 interrupted (Ctrl-C).",
     )
     top.add_argument("--version", action="version", version=f"namesrv-history {__version__}")
     # `prog` is given because argparse takes longer to find it than all of this.

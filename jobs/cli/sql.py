@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import datetime as dt
 import re
+import signal
 import sys
 import textwrap
 import time
@@ -301,6 +302,7 @@ def shell(
     with contextlib.suppress(ImportError):  # not on every system
         import readline  # noqa: F401, PLC0415  gives `input` a line editor with a history
     console.line(_HELP)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # Ctrl-C ends a statement, not the shell
     for text in _asked(read):
         began = time.monotonic()
         wanted = "SHOW TABLES" if text.strip(" ;").lower() == "tables" else text
