@@ -33,7 +33,6 @@ OTHERS = tuple(table for table in bronze.EVENT_TABLES if table not in BEATS)
 RESPONSES, RESPONSE = "responses", "-response"
 """The kind of events that are responses to requests, and the suffix of their ids after those of the requests."""
 _TOLD = [code for table in ("heartbeats", "admin_events") for code in codec.RESPONSE_TABLES[table]]
-RESPONSE_COLUMNS = ("event_time", "response_fields", "response_body", "response_remark")
 _LIFE = pa.array(["started", "stopped", "recording_gap", "logged"])
 _RENAMED = {bronze.CHANNEL_EVENTS.name: "channel_kind", bronze.NAMESRV_EVENTS.name: "namesrv_kind"}
 _LEFT_OUT = {

@@ -36,7 +36,17 @@ from namesrv_core.replay.loop import TimedEvent
 from namesrv_day import hours
 from namesrv_day.arrow import ask, conformed, distinct, empty, rows_of, table_of
 from namesrv_day.context import NamesrvDay, capacities_in, facts_in, frame, intervals_from, intervals_in, started
-from namesrv_day.events import Frames, Report, Timed, TopicTables, moved, observation_rows, topic_digests
+from namesrv_day.events import (
+    RESPONSE,
+    RESPONSES,
+    Frames,
+    Report,
+    Timed,
+    TopicTables,
+    moved,
+    observation_rows,
+    topic_digests,
+)
 from namesrv_day.hours import MARGIN_US, PERIODS, Folded, folded, periods_of
 from schemas import bronze, codec, gold
 from schemas.gold import TOPIC_QUEUE_HISTORY
@@ -127,8 +137,9 @@ class ReplayInput:
 
     `hours`: its condensed beats; `others`: all other events (`day_events`), at their recorded positions; `open_rows`: rows
     open at its beginning, and past_knowledge; `capacities`: map_capacities of the day before. `topic_configs` reads rows by
-    digest; `single_beats` reads the beats (`day_events`, at their recorded positions) of some periods of addresses
-    (`fold.PERIODS`). `answers`: rows of route_observations, which decide races. `tell` is called with the share done.
+    digest; `single_beats` reads the beats and the responses to them (`day_events`, at their recorded positions) of some
+    periods of addresses (`fold.PERIODS`). `answers`: rows of route_observations, which decide races, too. `tell` is called
+    with the share done.
     """
 
     context: NamesrvDay
@@ -171,7 +182,7 @@ def replay(given: ReplayInput) -> Replayed:
         deciding = None
         if decisions is None:
             timed = [timed for _, timed in day_events.timed.numbered()]
-            deciding = Deciding(day_for_races(given.context, notes.registry, timed, day_events.requests, given.answers))
+            deciding = Deciding(day_for_races(given.context, notes.registry, timed, day_events, given.answers))
         notes.take(day_events.timed, deciding, given.tell)
         if deciding is not None:
             decisions, moves = decisions_of(deciding, given.context.namesrv_id, given.day)
@@ -196,7 +207,10 @@ def _moved_beats(read: Callable[[pa.Table], pa.Table], moves: pa.Table, periods:
 
 
 class _CoreEvents:
-    """The day's events for the core, the topic tables in them, their number, and the requests among them."""
+    """The day's events for the core, the topic tables in them, their number, and the requests among them.
+
+    `responses`: what was answered to them, which are events themselves only if they correct an unknown past.
+    """
 
     def __init__(self, given: ReplayInput, beats: Folded) -> None:
         parts = [given.others, beats.runs]
@@ -206,6 +220,9 @@ class _CoreEvents:
         now = topic_digests(pa.concat_tables([part.select(["topic_config_digest"]) for part in (parts[0], *parts[2:])]))
         self.topics = TopicTables(given.topic_configs(now), lambda: given.topic_configs(of_runs))
         rows = pa.concat_tables(parts, promote_options="default")
+        self.responses = rows.filter(pc.field("kind") == RESPONSES)
+        if not given.context.has_unknown_past:
+            rows = rows.filter(pc.field("kind") != RESPONSES)
         self.timed, self.events = Timed(rows, self.topics), rows.num_rows
         self.requests = rows.filter(pc.field("received_us").is_valid()).select(_REQUEST)
 
@@ -554,13 +571,13 @@ _PLACE = ("event_id", "request_seq", "seq")
 
 
 def day_for_races(
-    context: NamesrvDay, start: Registry, timed_events: Sequence[TimedEvent], requests: pa.Table, observations: pa.Table
+    context: NamesrvDay, start: Registry, timed_events: Sequence[TimedEvent], of: _CoreEvents, observations: pa.Table
 ) -> Day:
     """Return the day in the form in which the core decides its races.
 
-    `start`: the registry at its beginning; `requests`: the requests among its events, with the columns of `day_events`;
-    `observations`: its rows of route_observations.
+    `start`: the registry at its beginning; `timed_events`: the events in `of`; `observations`: its rows of route_observations.
     """
+    requests = of.requests
     ids = requests["event_id"].to_pylist()
     received = pc.multiply(requests["received_us"], NS_PER_US).to_pylist()
     return Day(
@@ -568,7 +585,7 @@ def day_for_races(
         timed_events,
         dict(zip(ids, received, strict=True)),
         frozenset(requests.filter(pc.field("arrival_us").is_valid())["event_id"].to_pylist()),
-        cache(lambda: observed_in(observations)),  # a day may have millions
+        cache(lambda: sorted([*observed_in(observations), *_responses_in(of)], key=itemgetter(2, 0))),  # maybe millions
         context.namesrv,
         context.schedule,
         context.namesrv_id,
@@ -600,6 +617,13 @@ def observed_in(answers: pa.Table) -> list[Observed]:
     places = (column.to_pylist() for column in rows.select(_PLACE).take(order).columns)
     of_each = map(contents.__getitem__, numbers[order.to_numpy()].tolist())
     return [Observed(*place, *content) for *place, content in zip(*places, of_each, strict=True)]
+
+
+def _responses_in(of: _CoreEvents) -> Iterator[Observed]:
+    """Yield the responses to events: a version query's shows which registration came last."""
+    asked = dict(zip(of.responses["event_id"].to_pylist(), of.responses["request_seq"].to_pylist(), strict=True))
+    for _, (seq, event_id, _, event) in Timed(of.responses, of.topics).numbered():
+        yield Observed(event_id.removesuffix(RESPONSE), asked[event_id], seq, *event)  # type: ignore[misc]
 
 
 def _decision_row(decided: Decided) -> dict[str, Any]:

@@ -42,7 +42,7 @@ from namesrv_day.context import (
     recorded_day,
     stored,
 )
-from namesrv_day.events import BEATS, EVENTS, OTHERS, RESPONSE_COLUMNS, Frames, day_events, wrong_configs
+from namesrv_day.events import BEATS, EVENTS, OTHERS, Frames, day_events, wrong_configs
 from namesrv_day.findings import About, Compared, compared, refused_from, served
 from namesrv_day.flags import FlagInput, flag, unsettled
 from namesrv_day.hours import HOURS, PERIOD_US
@@ -184,7 +184,7 @@ def files_of(
     return Files(warehouse.path, named)
 
 
-_SAID_OF_BEATS = {*EVENTS.names, "event_time", "effect_time", "response_code", "response_remark"}
+_SAID_OF_BEATS = {*EVENTS.names, "event_time", "effect_time", "response_body", "response_remark"}
 # Consecutive periods of an address are merged into one time.
 _PERIODS = """
 SELECT broker_addr, make_timestamptz(min(period) * $period_us - 1) AS after,
@@ -281,15 +281,14 @@ class NamesrvWork:
         )
         return self.today.few(TABLES[kind], columns, f"SEMI JOIN during ON {same}", {"during": during})
 
-    def single_beats(self, beaten: pa.Table, *, with_answers: bool) -> pa.Table:
-        """Return the single heartbeats of each (broker_addr, period) as events, at their recorded positions."""
+    def single_beats(self, beaten: pa.Table) -> pa.Table:
+        """Return the single heartbeats of each (broker_addr, period) and their responses as events, at their recorded positions."""
         during = ask(_PERIODS, {"beaten": beaten}, period_us=PERIOD_US).cast(DURING)
-        said = {*_SAID_OF_BEATS, *(RESPONSE_COLUMNS if with_answers else ())}
         frames = {}
         for table in BEATS:
-            columns = [name for name in table.column_names if name in said]
+            columns = [name for name in table.column_names if name in _SAID_OF_BEATS]
             frames[table.name] = self.beats_during(table.name, columns, during, "effect_time")
-        return day_events(frames, tables=BEATS, with_answers=with_answers)
+        return day_events(frames, tables=BEATS, with_answers=True)
 
 
 def require_configs(root: str, configs: pa.Table, digests: Collection[str | None] = ()) -> None:
@@ -391,7 +390,7 @@ def _judged(work: NamesrvWork, tell: Callable[[float], None]) -> tuple[Judged, d
             settled.others,
             open_rows,
             work.topic_configs,
-            partial(work.single_beats, with_answers=settled.context.has_unknown_past),
+            work.single_beats,
             capacities,
             answers,
             tell,

@@ -82,7 +82,7 @@ class Deciding:
         self.has_moved = self.day is not day
         self._decided: list[Decided] = []
         found = (_Waiting(race.span, race.decision_id, race) for race in races_of(self.day))
-        self._waiting = sorted(found, key=itemgetter(0, 1))
+        self._waiting = sorted(found, key=itemgetter(0))
         self._named: Named[TimedEvent] | None = None
         self.next_seq = self._waiting[0].span[0] if self._waiting else inf
 

@@ -134,7 +134,8 @@ def races_of(day: Day) -> list[Race]:
     """Return the races of a day by position."""
     owners = owners_of(day.namesrv, day.start, day.timed_events)
     found = [*_registrations_and_own_closes(day), *_ends_of_shared_channels(day, owners), *_overlapping(day, owners)]
-    return sorted(found, key=lambda race: (race.seq, race.decision_id))
+    # Of orders that explain as much the first is taken: not by ids, which differ from one recording of a life to another.
+    return sorted(found, key=lambda race: ([timed.seq for timed in race.timed_events], race.kind))
 
 
 def _registrations_and_own_closes(day: Day) -> Iterator[Race]:
@@ -208,8 +209,8 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
             if type(earlier.event) is events.ChannelDestroyed:
                 if first_close[earlier.event.channel_id] is earlier:
                     yield from _close_and_registration(day, earlier, later, received, held, owners)
-            elif held[0] < earlier.seq < received:
-                yield from _waiting_and_registration(day, earlier, later, held[1])
+            elif found := [*_waiting_and_registration(day, earlier, later, _held_at(holds, earlier.seq)[1])]:
+                yield from found
             elif earlier.seq >= received and _related(earlier.event, later.event):
                 default = Alternative("in the order of their responses")
                 other = Alternative("the other way round", (Move(later.event_id, earlier.seq, -1),))
@@ -274,18 +275,20 @@ def _held_at(holds: Sequence[tuple[int, int]], seq: int) -> tuple[int, int]:
 
 
 def _waiting_and_registration(day: Day, waiting: TimedEvent, later: TimedEvent, until: int) -> Iterator[Race]:
-    """Yield the race of a broker's registration with a request of it that waits for the lock, and that no response shows done.
+    """Yield the race of a registration with a request of its name that waits for the lock, and that no response shows done.
 
-    That is an unregistration, which is answered before, or a one-way registration.
+    That is an unregistration, which is answered before, or a one-way registration. `until`: when the lock is free again.
     """
     one, other = waiting.event, later.event
+    if until <= waiting.seq:
+        return
     if isinstance(one, events.UnregisterBroker):
         kind, name, does = "removal_and_registration", "unregistration", "undoes it"
     elif isinstance(one, events.RegisterBroker) and waiting.event_id not in day.answered:
         kind, name, does = "overlapping_requests", "one-way registration", "replaces it"
     else:
         return
-    if isinstance(other, events.RegisterBroker) and one.broker_addr == other.broker_addr:
+    if isinstance(other, events.RegisterBroker) and one.broker_name == other.broker_name:
         default = Alternative(f"the {name}, then the registration")
         others = [
             Alternative(f"the registration, then the {name}, which {does} {words}", (Move(waiting.event_id, at, 1),))

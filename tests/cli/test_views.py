@@ -22,7 +22,7 @@ from jobs.store.places import table_path
 from schemas import gold
 from schemas.dialect import duckdb_queries
 from schemas.views import functions
-from tests.cli.both import asked, everything, lines, on_spark
+from tests.cli.both import asked, everything, in_memory, lines, on_spark
 from tests.cli.rows import publish, warehouse_at, write
 from tests.cli.two_days import ADDR, ADDR5, DOWN, FULL, GROWN, NOT_RECORDED, NS4, NS5, ROWS, UP, UP5, of_t, route
 from tests.rows import NEXT_DAY, clock
@@ -45,9 +45,7 @@ def warehouse(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def published(spark: SparkSession, warehouse: str) -> SparkSession:
     """Give a session in which all names are registered."""
-    session = for_questions(spark.newSession())
-    register_views(session, warehouse_at(warehouse, "reader"))
-    return session
+    return in_memory(register_views(for_questions(spark.newSession()), warehouse_at(warehouse, "reader")))
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -169,6 +170,29 @@ def test_whatever_shows_the_broker_decides(question: Question | events.Event) ->
     decided, moved = decide(day(pair, [seen], profile=V5_4_0))
     assert [evidence(each) for each in decided] == [("register_and_close", 1, ("a",), ())]
     assert [placed.event_id for placed in moved] == ["register"]
+
+
+def test_a_member_that_waited_without_response_may_come_behind_all_others_that_did() -> None:
+    """Two registrations of the master hold the lock: the slave's flag, which each of them would have taken back, still stands."""
+    held = [registration(8_000, "held"), registration(8_001, "held-too")]
+    slave = registered(6_000, "slave", "c1", addr=B, slave=True)
+    there, namesrv = Registry(V5_4_0), Namesrv(V5_4_0)
+    replayed(day([], [], profile=V5_4_0), there, [*held, slave._replace(seq=8_002 * MS)], (0, 8_002 * MS))
+    route = Question(105, "T")
+    seen = Observed("a", 9_000 * MS, 9_000 * MS + 1, route, answer_of(there, route, namesrv))
+    decided, moved = decide(day([slave, *held], [seen], {"held": 5_000, "held-too": 5_500}, V5_4_0))
+    assert ("a",) in [each.answers_for for each in decided]
+    assert [(placed.event_id, placed.seq) for placed in moved] == [("slave", 8_001 * MS + 1)]
+
+
+def test_a_tie_falls_as_in_another_recording_of_the_same_life() -> None:
+    """Ids differ from recording to recording; which of several orders is taken that explain as much does not."""
+    moved = set()
+    for one, other, back in permutations("abc"):
+        gone = [unregistered(995, one), unregistered(996, other)]
+        given = day([*gone, registration(1_000, back)], polled([(1_500, topics())]), {back: 990})
+        moved.add(tuple(placed.seq for placed in decide(given)[1]))
+    assert moved == {(996 * MS, 996 * MS + 1)}
 
 
 def test_where_many_orders_are_possible_one_race_at_a_time_is_in_another_one() -> None:

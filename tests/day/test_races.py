@@ -74,6 +74,31 @@ def test_an_answer_decides_a_race() -> None:
     assert {row["event_id"]: row["seq"] for row in tables["event_outcomes"].to_pylist()}["a" * 32] == seq_at(4_002) + 1
 
 
+@pytest.mark.parametrize(("counter", "chosen"), [(3, 0), (2, 1)])
+def test_the_answer_to_a_version_query_decides_a_race(counter: int, chosen: int) -> None:
+    """Two registrations of a broker under way together: what it is told of its version later says which came last."""
+    version = {"state_version": 0, "timestamp": 1, "counter": 2}
+    said = {"code": 322, "one_way": False, "request_version": 493, "response_code": 0, "data_version": version}
+    broker = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "10.0.0.2:10911"}
+    told = {"response_fields": f'{{"changed":"{str(counter != 2).lower()}"}}'}
+    told["response_body"] = f'{{"counter":{counter},"stateVersion":0,"timestamp":1}}'
+    given = Given(
+        {
+            "namesrv_events": START,
+            "registrations": [
+                registered(4_000, "a" * 32, "TU", received_ms=3_990),
+                registered(4_001, "b" * 32, "TUV", received_ms=3_991),
+            ],
+            "heartbeats": [row(6_000, "d" * 32, **broker, **said, **told)],
+        }
+    )
+    tables = replayed(given, settle(given.input)).tables
+    (decision,) = tables["order_decisions"].to_pylist()
+    assert (decision["chosen"], decision["evidence_for"]) == (chosen, ["d" * 32])
+    held = [row["data_version"] for row in tables["broker_live_history"].to_pylist() if row["closed_by"] is None]
+    assert held == [{"state_version": 0, "timestamp": 1, "counter": counter}]
+
+
 def test_a_day_without_races_has_no_decisions() -> None:
     """And moves nothing."""
     given = Given({"namesrv_events": START, "registrations": [registered(4_000, "a")]})

@@ -24,7 +24,7 @@ from schemas.asked import statement
 from schemas.queries import queries
 from schemas.table import Table
 from schemas.views import stored_tables
-from tests.cli.both import lines
+from tests.cli.both import in_memory, lines
 from tests.ingest.given import warehouse_at
 from tests.night.nights import Capture
 from tests.night.test_queries import given
@@ -100,7 +100,7 @@ def test_plain_spark_sees_what_ask_sees(spark: SparkSession, whole: Capture, ask
 def test_spark_answers_the_saved_queries_as_ask_does(spark: SparkSession, whole: Capture) -> None:
     """All of them, over the views and functions of a session: every value is equal."""
     session, answers = for_questions(spark.newSession()), Answers(str(whole.path))
-    register_views(session, warehouse_at(whole.path), texts=[query.sql for query in queries().values()])
+    in_memory(register_views(session, warehouse_at(whole.path), texts=[query.sql for query in queries().values()]))
     for query in queries().values():
         values = values_of(query, texts_of(query, given(query)))
         of_duckdb = answers.ask(statement(f"query.{query.name}") or "", **values)

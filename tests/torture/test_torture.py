@@ -17,7 +17,7 @@ from tests.torture.disks import small_disk
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize(("kind", "seeds"), [("flip", 4), ("kill", 2), ("simulation", 12)])
+@pytest.mark.parametrize(("kind", "seeds"), [("flip", 2), ("kill", 2), ("simulation", 6)])
 def test_nothing_is_silent(kind: str, seeds: int, capsys: pytest.CaptureFixture[str]) -> None:
     """Each seed is survived, or refused with what is wrong; the counts are printed."""
     assert main([kind, "--seeds", str(seeds)]) == 0, capsys.readouterr().out

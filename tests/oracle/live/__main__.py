@@ -29,7 +29,7 @@ from tests.oracle.live.connection import Host
 from tests.oracle.live.load import Broker, Load
 from tests.oracle.live.looks import differences, told
 from tests.oracle.live.namespaces import NamespaceError
-from tests.oracle.live.namesrv import NameServer, random_conf
+from tests.oracle.live.namesrv import NameServer, classpath, random_conf
 from tests.oracle.live.recorder import Recorder
 from tests.oracle.live.strangers import Strangers
 
@@ -65,6 +65,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     try:
         given.folder.mkdir(parents=True)
+        for version in given.releases:  # before the load's time begins, and before a server runs that would be left behind
+            classpath(version)
         conf = asyncio.run(_on_a_network(given) if given.network else _on_loopback(given))
     except (PermissionError, FileExistsError, NamespaceError, JvmUnavailableError) as error:
         sys.stderr.write(f"namesrv-history: {error}\n")

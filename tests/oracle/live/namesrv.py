@@ -34,6 +34,11 @@ def random_conf(chance: random.Random, version: str) -> dict[str, Any]:
     return conf | {name: chance.choice(("true", "false")) for name in switches}
 
 
+def classpath(version: str) -> str:
+    """Return the classpath of a release's name server, fetched the first time. Raises JvmUnavailableError if that fails."""
+    return ":".join(map(str, jars(f"org.apache.rocketmq:rocketmq-namesrv:{version}")))
+
+
 class NameServer:
     """One name server, which may be stopped, killed, frozen and started again; its files are in `home`.
 
@@ -60,7 +65,7 @@ class NameServer:
         # 4.9.7 ends at once without it.
         (home / "conf").mkdir()
         (home / "conf" / "logback_namesrv.xml").write_text(_LOGBACK.format(home), encoding="utf-8")
-        self._classpath = ":".join(map(str, jars(f"org.apache.rocketmq:rocketmq-namesrv:{version}")))
+        self._classpath = classpath(version)
         self.process = self._started()
 
     @property
