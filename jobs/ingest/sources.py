@@ -165,13 +165,13 @@ def given_files(warehouse: Warehouse, inputs: Sequence[str], passes: Passes) -> 
                     shutil.copyfileobj(pipe, piped, _CHUNK)
                 files, given.are_copies = {Path(piped.name): None}, True
             elif path is None:
-                files = _objects(name)
+                files = _objects(name, warehouse.path)
                 if not files:
                     given.empty.append(_EMPTY.format(name))
             elif path.is_dir():
                 growing = dict.fromkeys(_growing(path, own))  # first: a log finished in between is then listed below
                 given.are_copies |= bool(growing)
-                files = {file: _fingerprint(file) for file in sorted(_files_below(path, given.errors))} | growing
+                files = {file: _fingerprint(file) for file in sorted(_files_below(path, warehouse.path, given.errors))} | growing
                 if not files:
                     given.empty.append(_EMPTY.format(name))
             elif path.is_file():
@@ -203,24 +203,29 @@ def _shown(path: Path | str) -> str:
     return os.fsencode(path).decode(errors="backslashreplace")
 
 
-def _files_below(folder: Path, errors: list[str]) -> Iterator[Path]:
-    """Yield the recordings below a folder; add a sentence to `errors` for each that cannot be examined."""
-    entered = set[tuple[int, int]]()
+def _files_below(folder: Path, warehouse: str, errors: list[str]) -> Iterator[Path]:
+    """Yield the files below a folder, without a warehouse's own; add a sentence to `errors` for each that cannot be examined."""
+    own = local_path(warehouse)
+    entered = set[tuple[int, int]]() if own is None else {_identity(own)}
 
     def failed(error: OSError) -> None:
         errors.append(f"{_shown(error.filename)}: cannot be listed: {error.strerror}")
 
     for place, folders, names in os.walk(folder, onerror=failed, followlinks=True):
-        said = os.stat(place)  # noqa: PTH116  it is a text
-        if (said.st_dev, said.st_ino) in entered:
+        if (identity := _identity(Path(place))) in entered:
             folders.clear()
             continue
-        entered.add((said.st_dev, said.st_ino))
+        entered.add(identity)
         for path in (Path(place, name) for name in names if not name.startswith(".")):
             if path.is_file():
                 yield path
             elif path.is_symlink() and not path.exists():
                 errors.append(f"{_shown(path.name)}: cannot be read: a link that leads nowhere")
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    found = folder.stat()
+    return found.st_dev, found.st_ino
 
 
 def _growing(folder: Path, copies: Path) -> Iterator[Path]:
@@ -236,8 +241,9 @@ def _growing(folder: Path, copies: Path) -> Iterator[Path]:
                 yield copy
 
 
-def _objects(url: str) -> dict[Path, str | None]:
-    """Return the objects at or below a URL, with the fingerprint of each."""
+def _objects(url: str, warehouse: str) -> dict[Path, str | None]:
+    """Return the objects at or below a URL, without a warehouse's own, with the fingerprint of each."""
+    own = f"{filesystem_of(warehouse.rstrip('/'))[1]}/"
     system, place = filesystem_of(url.rstrip("/"))
     try:
         named = system.get_file_info(place)
@@ -253,7 +259,7 @@ def _objects(url: str) -> dict[Path, str | None]:
             f"{url} {info.path}", info.size, info.mtime_ns or time.time_ns()
         )
         for info in infos
-        if info.is_file and (is_file or not info.base_name.startswith("."))
+        if info.is_file and (is_file or not info.base_name.startswith(".")) and not info.path.startswith(own)
     }
 
 

@@ -107,7 +107,8 @@ def test_nights_in_a_store_give_the_same_tables(store: Any, local: Path, tmp_pat
         summary = str(tmp_path / "summary.json")
         code, _ = run("nightly", "--in-process", "--input", given, "--warehouse", WAREHOUSE, "--summary", summary)
         assert code == 0
-    code, said = run("nightly", "--in-process", "--input", "s3://bucket/in", "--warehouse", WAREHOUSE)
+    # What the warehouse below the input holds is no recording.
+    code, said = run("nightly", "--in-process", "--input", "s3://bucket", "--warehouse", WAREHOUSE)
     assert (code, "Nothing new since run " in said) == (0, True)
     expected = digests(local / "wh", DATA_TABLES)
     assert digests_in(WAREHOUSE) == expected

@@ -282,8 +282,8 @@ def test_a_file_that_vanishes_meanwhile_costs_itself(tmp_path: Path, monkeypatch
     for log in logs:
         shutil.move(log, tmp_path / "in")
 
-    def vanishing(folder: Path, errors: list[str]) -> list[Path]:
-        found = sorted(listed(folder, errors))
+    def vanishing(*given: Any) -> list[Path]:
+        found = sorted(listed(*given))
         found[2].unlink(missing_ok=True)
         return found
 
@@ -291,6 +291,15 @@ def test_a_file_that_vanishes_meanwhile_costs_itself(tmp_path: Path, monkeypatch
     said = night(tmp_path / "w", tmp_path / "in")
     assert (said.status, said.events) == ("published", 2)
     assert [f"{DAYS[1]}.jsonl" in error for error in said.errors] == [True]
+
+
+def test_a_warehouse_below_its_input_is_not_read(tmp_path: Path) -> None:
+    """Recordings and the warehouse may lie in one folder: what a run wrote is no recording of the next one."""
+    (tmp_path / "in").mkdir()
+    some_days(tmp_path / "in")
+    first, again = (night(tmp_path / "in" / "w", tmp_path / "in") for _ in range(2))
+    assert (first.status, first.errors) == ("published", [])
+    assert (again.status, again.events, again.errors) == ("nothing_to_do", 0, [])
 
 
 def test_an_input_folder_without_a_file_has_a_code_of_its_own(
