@@ -282,21 +282,24 @@ def _held_at(holds: Sequence[tuple[int, int]], seq: int) -> tuple[int, int]:
 
 
 def _waiting_and_registration(day: Day, waiting: TimedEvent, later: TimedEvent, until: int) -> Iterator[Race]:
-    """Yield the race of a broker's registration with a request of it that waits for the lock, and that no response shows done.
+    """Yield the race of two requests of a broker of which the earlier waits for the lock, and no response shows when it is done.
 
-    That is an unregistration, which is answered before, or a one-way registration.
+    That is an unregistration, which is answered before, or a one-way registration; one of the two is a registration.
     """
     one, other = waiting.event, later.event
-    if isinstance(one, events.UnregisterBroker):
-        kind, name, does = "removal_and_registration", "unregistration", "undoes it"
-    elif isinstance(one, events.RegisterBroker) and waiting.event_id not in day.answered:
-        kind, name, does = "overlapping_requests", "one-way registration", "replaces it"
-    else:
+    kind, name, what, does = "removal_and_registration", "unregistration", "registration", "undoes it"
+    if isinstance(one, events.RegisterBroker) and waiting.event_id not in day.answered:
+        kind, name = "overlapping_requests", "one-way registration"
+        if isinstance(other, events.UnregisterBroker):
+            what = "unregistration"
+        else:
+            does = "replaces it"
+    elif not isinstance(one, events.UnregisterBroker) or isinstance(other, events.UnregisterBroker):
         return
-    if isinstance(other, events.RegisterBroker) and one.broker_addr == other.broker_addr:
-        default = Alternative(f"the {name}, then the registration")
+    if isinstance(other, (events.RegisterBroker, events.UnregisterBroker)) and one.broker_addr == other.broker_addr:
+        default = Alternative(f"the {name}, then the {what}")
         others = [
-            Alternative(f"the registration, then the {name}, which {does} {words}", (Move(waiting.event_id, at, 1),))
+            Alternative(f"the {what}, then the {name}, which {does} {words}", (Move(waiting.event_id, at, 1),))
             for at, words in {later.seq: "at once", max(until, later.seq): "behind all that waited"}.items()
         ]
         yield Race(kind, (waiting, later), (default, *others), is_far=True)
