@@ -101,7 +101,7 @@ def replayed(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(100))
 @given(NAMESRVS, LOGS)
 def test_what_was_read_of_an_answer_changes_no_result(namesrv: Namesrv, log: list[tuple[int, Any]]) -> None:
     """Every step, interval, mark and row is the same as where each answer is looked at alone."""
