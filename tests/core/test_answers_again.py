@@ -185,8 +185,7 @@ def test_what_has_changed_in_the_registry_is_compared_again(event: events.Event)
 
 
 @pytest.mark.parametrize(
-    ("event", "is_compared"),
-    [(ALTERING["group"], True), (ANOTHER, True), (HARMLESS["version of a live entry"], False)],
+    ("event", "is_compared"), [(ALTERING["group"], True), (ANOTHER, True), (HARMLESS["version of a live entry"], False)]
 )
 def test_cluster_info_hangs_on_all_groups(event: events.Event, *, is_compared: bool) -> None:
     """Any group, and any set of names; not on what a live entry says."""

@@ -19,19 +19,7 @@ from namesrv_day.settle import Settled, settle
 from schemas import gold
 from tests.core.test_decisions import decide
 from tests.day.lives import one_by_one
-from tests.day.settle_given import (
-    DAY,
-    NAMESRV,
-    Given,
-    Row,
-    answered,
-    ended,
-    life,
-    registered,
-    replayed,
-    row,
-    seq_at,
-)
+from tests.day.settle_given import DAY, NAMESRV, Given, Row, answered, ended, life, registered, replayed, row, seq_at
 
 START = [life(1_000, "start", "started"), life(1_001, "version", "identified", version=493)]
 
