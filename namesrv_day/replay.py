@@ -623,7 +623,7 @@ def _responses_in(of: _CoreEvents) -> Iterator[Observed]:
     """Yield the responses to events: a version query's shows which registration came last."""
     asked = dict(zip(of.responses["event_id"].to_pylist(), of.responses["request_seq"].to_pylist(), strict=True))
     for _, (seq, event_id, _, event) in Timed(of.responses, of.topics).numbered():
-        yield Observed(event_id.removesuffix(RESPONSE), asked[event_id], seq, *event)  # type: ignore[misc]
+        yield Observed(event_id.removesuffix(RESPONSE), asked[event_id], seq, *event)
 
 
 def _decision_row(decided: Decided) -> dict[str, Any]:

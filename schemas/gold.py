@@ -105,8 +105,15 @@ TOPIC_QUEUE_HISTORY = _history(
         query(
             "broker_has_a_group",
             "covered",
-            "Queue data exist only while their broker name is in broker_addr_history, unless only a log or an answer shows them.",
-            _covered("topic_queue_history", "broker_addr_history", "broker_name", where=_IS_RECORDED),
+            "Queue data of a named broker exist only while the name is in broker_addr_history, unless only a log or an answer "
+            "shows them.",
+            # In 4.x those without a name may stay: a lost address is looked for further, and only what the last group had goes.
+            _covered(
+                "topic_queue_history",
+                "broker_addr_history",
+                "broker_name",
+                where=f"broker_name IS NOT NULL AND {_IS_RECORDED}",
+            ),
         ),
     ),
 )

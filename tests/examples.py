@@ -23,8 +23,8 @@ def more(number: int) -> int:
 
 
 def great(number: int) -> int:
-    """As `more`; in CI ten times as many: 200,000 fuzzed inputs, as many events beside RocketMQ's own classes."""
-    return more(number) * (10 if os.environ.get("CI") == "true" else 1)
+    """As `more`, in CI; elsewhere a twentieth of it."""
+    return more(number if os.environ.get("CI") == "true" else max(1, number // 20))
 
 
 def first_quick(first: Any, *others: Any) -> list[Any]:

@@ -191,11 +191,7 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
         if type(later.event) is events.ChannelDestroyed:
             continue
         met = _met(later.event, day.namesrv)
-        is_batched = (
-            isinstance(later.event, events.UnregisterBroker)
-            and day.namesrv.at(later.seq).profile.batches_unregistrations
-        )
-        if later.event_id not in day.answered or is_batched:
+        if _is_done_unseen(day, later):
             behind = named.of(met, (later.seq, later.seq + REMOVAL_LAG_NS))
             yield from _lagging_and_others(day, later, behind, owners, holds)
         if later.event_id not in day.received:
@@ -209,13 +205,24 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
             if type(earlier.event) is events.ChannelDestroyed:
                 if first_close[earlier.event.channel_id] is earlier:
                     yield from _close_and_registration(day, earlier, later, received, held, owners)
-            elif found := [*_waiting_and_registration(day, earlier, later, _held_at(holds, earlier.seq)[1])]:
-                yield from found
+            elif held[0] < earlier.seq < received:
+                yield from _waiting_and_registration(day, earlier, later, held[1])
             elif earlier.seq >= received and _related(earlier.event, later.event):
                 default = Alternative("in the order of their responses")
-                other = Alternative("the other way round", (Move(later.event_id, earlier.seq, -1),))
+                others = [Alternative("the other way round", (Move(later.event_id, earlier.seq, -1),))]
+                until = _held_at(holds, earlier.seq)[1]
+                if until > earlier.seq and _is_done_unseen(day, earlier):
+                    behind_all = Move(earlier.event_id, max(until, later.seq), 1)
+                    others.append(Alternative("the other way round, behind all that waited", (behind_all,)))
                 since = max(min(day.received.get(earlier.event_id, received), received), earlier.seq - REMOVAL_LAG_NS)
-                yield Race("overlapping_requests", (earlier, later), (default, other), received=since)
+                yield Race("overlapping_requests", (earlier, later), (default, *others), received=since)
+
+
+def _is_done_unseen(day: Day, request: TimedEvent) -> bool:
+    """Return whether no response tells when a request was done: it got none, or it is an unregistration of 5.x."""
+    is_removal = isinstance(request.event, events.UnregisterBroker)
+    batches = is_removal and day.namesrv.at(request.seq).profile.batches_unregistrations
+    return batches or request.event_id not in day.answered
 
 
 def _lagging_and_others(
@@ -275,23 +282,24 @@ def _held_at(holds: Sequence[tuple[int, int]], seq: int) -> tuple[int, int]:
 
 
 def _waiting_and_registration(day: Day, waiting: TimedEvent, later: TimedEvent, until: int) -> Iterator[Race]:
-    """Yield the race of a registration with a request of its name that waits for the lock, and that no response shows done.
+    """Yield the race of two requests of a broker of which the earlier waits for the lock, and no response shows when it is done.
 
-    That is an unregistration, which is answered before, or a one-way registration. `until`: when the lock is free again.
+    That is an unregistration, which is answered before, or a one-way registration; one of the two is a registration.
     """
     one, other = waiting.event, later.event
-    if until <= waiting.seq:
+    kind, name, what, does = "removal_and_registration", "unregistration", "registration", "undoes it"
+    if isinstance(one, events.RegisterBroker) and waiting.event_id not in day.answered:
+        kind, name = "overlapping_requests", "one-way registration"
+        if isinstance(other, events.UnregisterBroker):
+            what = "unregistration"
+        else:
+            does = "replaces it"
+    elif not isinstance(one, events.UnregisterBroker) or isinstance(other, events.UnregisterBroker):
         return
-    if isinstance(one, events.UnregisterBroker):
-        kind, name, does = "removal_and_registration", "unregistration", "undoes it"
-    elif isinstance(one, events.RegisterBroker) and waiting.event_id not in day.answered:
-        kind, name, does = "overlapping_requests", "one-way registration", "replaces it"
-    else:
-        return
-    if isinstance(other, events.RegisterBroker) and one.broker_name == other.broker_name:
-        default = Alternative(f"the {name}, then the registration")
+    if isinstance(other, (events.RegisterBroker, events.UnregisterBroker)) and one.broker_addr == other.broker_addr:
+        default = Alternative(f"the {name}, then the {what}")
         others = [
-            Alternative(f"the registration, then the {name}, which {does} {words}", (Move(waiting.event_id, at, 1),))
+            Alternative(f"the {what}, then the {name}, which {does} {words}", (Move(waiting.event_id, at, 1),))
             for at, words in {later.seq: "at once", max(until, later.seq): "behind all that waited"}.items()
         ]
         yield Race(kind, (waiting, later), (default, *others), is_far=True)

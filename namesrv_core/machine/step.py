@@ -622,7 +622,7 @@ def put_kv_config(registry: Registry, event: PutKvConfig) -> Step:
     an entry is stored instead; this replay does not keep it.
     """
     if event.namespace is None or event.key is None:
-        if registry.profile.stores_null_kv:  # under a null key, from which no question can read it
+        if registry.profile.stores_null_kv:  # under a null key, which only a question without one reads
             return Step(Outcome.NO_EFFECT)
         return Step(Outcome.REFUSED_REQUEST, result="namespace or key is null")
     changes = []

@@ -140,10 +140,12 @@ class _Reading:
         """Return the step with the corrections and the evidence of the answer."""
         shown = self.shown
         differences = [pair for pair in self._pairs() if pair.held != pair.shown]
-        if any(map(self.is_known, differences)):
+        # Amid an event it may show what is known as it was before that: then the verification judges it, if it is all that differs.
+        is_amid = self.past.last_effect_ms >= self.asked_ms
+        if differences and (all if is_amid else any)(map(self.is_known, differences)):
             return Step(Outcome.NO_EFFECT)
         outcome = Outcome.UNKNOWN_PAST if differences else Outcome.NO_EFFECT
-        if self.past.last_effect_ms >= self.asked_ms:
+        if is_amid:
             return Step(outcome)
         listed = shown.topics if isinstance(shown, ShownTopics) else None
         reordered = tuple(self._reordered(shown)) if isinstance(shown, ShownRoute) else ()

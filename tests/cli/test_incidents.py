@@ -148,9 +148,5 @@ def test_every_code_says_what_to_do(warehouse: Path) -> None:
     rows = {row[0]: row[1:] for row in Answers(str(warehouse)).ask("SELECT * FROM finding_codes").rows}
     assert set(rows) == {finding.code for finding in CATALOGUE}
     assert all(meaning and severity and remedy for meaning, severity, _, remedy, *_ in rows.values())
-    assert {threshold for _, _, threshold, *_ in rows.values()} >= {
-        None,
-        "many_topics = 5",
-        "flapping_within_s = 3600",
-    }
+    assert {threshold for _, _, threshold, *_ in rows.values()} >= {None, "many_topics = 5", "flapping_within_s = 3600"}
     assert {code for code, row in rows.items() if row[-2]} == {"PRIVATE_ADDR", "READ_LT_WRITE", "SINGLE_BROKER_TOPIC"}

@@ -76,11 +76,7 @@ def test_a_history_has_one_row_for_each_interval(answers: Answers) -> None:
 
 def test_topic_queue_table_at_is_half_open(answers: Answers) -> None:
     """At 12:00 exactly the new queues are there; on the next day the other server is not recorded, and says so."""
-    instants = {
-        "before": "2026-03-01 11:59:59.999999",
-        "at": "2026-03-01 12:00:00",
-        "later": "2026-03-02 12:00:00",
-    }
+    instants = {"before": "2026-03-01 11:59:59.999999", "at": "2026-03-01 12:00:00", "later": "2026-03-02 12:00:00"}
     sql = " UNION ALL ".join(
         f"SELECT '{name}' AS asked, namesrv_id, read_queue_nums, known FROM topic_queue_table_at(TIMESTAMP'{t}')"
         for name, t in instants.items()
@@ -224,13 +220,7 @@ def test_every_function_and_view_is_described(published: SparkSession) -> None:
     for name in (function.name for function in functions()):
         words = "\n".join(row[0] for row in published.sql(f"DESCRIBE FUNCTION EXTENDED {name}").collect())
         assert "Comment:" in words
-    for name in (
-        "topic_queue_history",
-        "events",
-        "whole_routes",
-        "route_changes",
-        "heartbeats",
-    ):
+    for name in ("topic_queue_history", "events", "whole_routes", "route_changes", "heartbeats"):
         assert all(row["comment"] for row in published.sql(f"DESCRIBE {name}").collect())
 
 

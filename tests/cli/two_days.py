@@ -71,11 +71,7 @@ def heartbeat(at: Event, offset: int) -> Row:
 
 
 ROWS: dict[Table, list[Row]] = {
-    gold.TOPIC_QUEUE_HISTORY: [
-        of_t(4, UP, GROWN),
-        of_t(8, GROWN, DOWN),
-        of_t(2, UP5, perm=4, namesrv_id=NS5),
-    ],
+    gold.TOPIC_QUEUE_HISTORY: [of_t(4, UP, GROWN), of_t(8, GROWN, DOWN), of_t(2, UP5, perm=4, namesrv_id=NS5)],
     gold.BROKER_ADDR_HISTORY: [
         member("broker-a", 0, ADDR, UP, DOWN),
         member("broker-a", None, None, UP5, namesrv_id=NS5),
@@ -83,8 +79,7 @@ ROWS: dict[Table, list[Row]] = {
     gold.BROKER_LIVE_HISTORY: [
         alive(UP, DOWN, **LIVE, first_update_time=UP[1], last_update_time=BEAT[1]),
         alive(
-            UP5,
-            **{**LIVE, "broker_addr": ADDR5, "cluster_name": "C", "namesrv_id": NS5, "first_update_time": UP[1]},
+            UP5, **{**LIVE, "broker_addr": ADDR5, "cluster_name": "C", "namesrv_id": NS5, "first_update_time": UP[1]}
         ),
     ],
     gold.LAST_HEARTBEATS: [

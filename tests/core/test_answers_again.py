@@ -101,7 +101,7 @@ def replayed(
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(100))
 @given(NAMESRVS, LOGS)
 def test_what_was_read_of_an_answer_changes_no_result(namesrv: Namesrv, log: list[tuple[int, Any]]) -> None:
     """Every step, interval, mark and row is the same as where each answer is looked at alone."""
@@ -185,8 +185,7 @@ def test_what_has_changed_in_the_registry_is_compared_again(event: events.Event)
 
 
 @pytest.mark.parametrize(
-    ("event", "is_compared"),
-    [(ALTERING["group"], True), (ANOTHER, True), (HARMLESS["version of a live entry"], False)],
+    ("event", "is_compared"), [(ALTERING["group"], True), (ANOTHER, True), (HARMLESS["version of a live entry"], False)]
 )
 def test_cluster_info_hangs_on_all_groups(event: events.Event, *, is_compared: bool) -> None:
     """Any group, and any set of names; not on what a live entry says."""

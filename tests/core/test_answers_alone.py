@@ -26,7 +26,7 @@ ASKED = st.sampled_from([*([question] for question in ROUND), ROUND])
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(1_000))
+@settings(max_examples=examples(300))
 @given(NAMESRVS, st.lists(st.one_of(DONE, ASKED), min_size=5, max_size=60))
 def test_answers_alone_invent_nothing(namesrv: Namesrv, log: list[Any]) -> None:
     """Each change that an answer makes is true when it is given, and after a whole round the tables are the server's."""

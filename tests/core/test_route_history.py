@@ -78,10 +78,7 @@ LANGUAGE = Language(
             "namesrvs",
             lambda version, when=None, **config: (Namesrv(profile_named(version), NamesrvConfig(**config)), when),
         ),
-        "carried": (
-            "carried",
-            lambda reason, name, when: Orphan(reason, name, positioned(when).at_us, when[0]),
-        ),
+        "carried": ("carried", lambda reason, name, when: Orphan(reason, name, positioned(when).at_us, when[0])),
     },
     {},
     DAY,

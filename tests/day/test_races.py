@@ -19,19 +19,7 @@ from namesrv_day.settle import Settled, settle
 from schemas import gold
 from tests.core.test_decisions import decide
 from tests.day.lives import one_by_one
-from tests.day.settle_given import (
-    DAY,
-    NAMESRV,
-    Given,
-    Row,
-    answered,
-    ended,
-    life,
-    registered,
-    replayed,
-    row,
-    seq_at,
-)
+from tests.day.settle_given import DAY, NAMESRV, Given, Row, answered, ended, life, registered, replayed, row, seq_at
 
 START = [life(1_000, "start", "started"), life(1_001, "version", "identified", version=493)]
 
@@ -77,10 +65,10 @@ def test_an_answer_decides_a_race() -> None:
 @pytest.mark.parametrize(("counter", "chosen"), [(3, 0), (2, 1)])
 def test_the_answer_to_a_version_query_decides_a_race(counter: int, chosen: int) -> None:
     """Two registrations of a broker under way together: what it is told of its version later says which came last."""
-    version = {"state_version": 0, "timestamp": 1, "counter": 2}
-    said = {"code": 322, "one_way": False, "request_version": 493, "response_code": 0, "data_version": version}
-    broker = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "10.0.0.2:10911"}
-    told = {"response_fields": f'{{"changed":"{str(counter != 2).lower()}"}}'}
+    version: Row = {"state_version": 0, "timestamp": 1, "counter": 2}
+    said: Row = {"code": 322, "one_way": False, "request_version": 493, "response_code": 0, "data_version": version}
+    broker: Row = {"cluster_name": "C", "broker_name": "broker-a", "broker_addr": "10.0.0.2:10911"}
+    told: Row = {"response_fields": f'{{"changed":"{str(counter != 2).lower()}"}}'}
     told["response_body"] = f'{{"counter":{counter},"stateVersion":0,"timestamp":1}}'
     given = Given(
         {

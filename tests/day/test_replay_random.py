@@ -14,7 +14,7 @@ from namesrv_core import V4_9_7, V5_4_0, Namesrv, NamesrvConfig
 from namesrv_day import hours as condense
 from tests.day.lives import HISTORIES, Life, Line, joined, told_apart, unnumbered
 from tests.day.test_scenes import query, registration
-from tests.examples import examples
+from tests.examples import examples, more
 
 FIRST_S, LAST_S = -3_600, 3_600
 NAMESRVS = [
@@ -23,7 +23,7 @@ NAMESRVS = [
     Namesrv(V5_4_0, NamesrvConfig(notify_min_broker_id_changed=True)),
     Namesrv(V5_4_0, NamesrvConfig(delete_topic_with_broker_registration=True)),
 ]
-SEEDS = range(6)
+SEEDS = range(more(3))
 
 
 def told_at_random(seed: int) -> list[tuple[float, Line]]:
@@ -80,7 +80,7 @@ def _broker(dice: random.Random, number: int, calm: int) -> list[tuple[float, Li
 
 
 @pytest.mark.slow
-@settings(max_examples=examples(16))
+@settings(max_examples=examples(8))
 @given(st.integers(0, 10**6), st.sampled_from(NAMESRVS), st.sampled_from([(60, 3_600), (4, 240)]), st.booleans())
 @example(140, NAMESRVS[1], (4, 240), False)  # one event removes rows of two broker names, of which one was met before
 def test_no_table_tells_runs_from_single_beats(

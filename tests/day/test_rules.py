@@ -67,10 +67,14 @@ def test_only_rows_of_the_days_are_judged():
 
 
 def test_queue_data_that_an_answer_shows_need_no_group():
-    """A route does not show which id an acting master has: nothing is known of its group until something else shows it."""
+    """A route does not show which id an acting master has: nothing is known of its group until something else shows it.
+
+    Nor do those that have no name: in 4.x their group may go without them.
+    """
     rows = good_rows()
     shown = row("topic_queue_history", topic="shown", broker_name="nobody", beginning_seen=False)
-    rows["topic_queue_history"] = [shown, row("topic_queue_history", topic="seen", broker_name="nobody")]
+    seen = row("topic_queue_history", topic="seen", broker_name="nobody")
+    rows["topic_queue_history"] = [shown, seen, row("topic_queue_history", topic="seen", broker_name=None)]
 
     judged = {m.rule: m.broken for m in measure(frames(rows), ["topic_queue_history"])}
 

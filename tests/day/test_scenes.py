@@ -75,10 +75,7 @@ LANGUAGE = Language(
 SCENES = [*LANGUAGE.read(Path(__file__).with_name("scenes.txt"))]
 LIVES = [
     pytest.param(
-        scene,
-        profile,
-        id=f"{scene.shows} ({profile.name})",
-        marks=[pytest.mark.slow] if others or number % 3 else [],
+        scene, profile, id=f"{scene.shows} ({profile.name})", marks=[pytest.mark.slow] if others or number % 3 else []
     )
     for number, scene in enumerate(SCENES)
     for others, profile in enumerate(scene.rows.get("profiles") or (V5_4_0, V4_9_7))

@@ -9,13 +9,7 @@ import pytest
 
 from namesrv_core.inference.settings import Known, Life, Setting, Source, Statement, Votes, settle
 from namesrv_day.arrow import empty, table_of
-from namesrv_day.settle import (
-    is_open,
-    known_settings,
-    namesrv_on,
-    settings_of,
-    settings_table,
-)
+from namesrv_day.settle import is_open, known_settings, namesrv_on, settings_of, settings_table
 from schemas import bronze, gold
 from tests.day.settle_given import DAY, NAMESRV, Given, asked_to, life, registered, seq_at
 

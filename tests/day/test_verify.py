@@ -175,12 +175,7 @@ LANGUAGE = Language(
         "sent": ("registrations", sent),
         "listed": ("route_observations", answer_to(206)),
     },
-    {
-        "EMPTY": EMPTY,
-        "LISTED": LISTED,
-        "ONE": '{"topicList":["T"]}',
-        "OTHER": '{"topicList":["V"]}',
-    },
+    {"EMPTY": EMPTY, "LISTED": LISTED, "ONE": '{"topicList":["T"]}', "OTHER": '{"topicList":["V"]}'},
     DAY,
 )
 

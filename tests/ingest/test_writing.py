@@ -12,19 +12,7 @@ from jobs.store.files import together
 from namesrv_wire.rows import REVOKED, Row
 from schemas import bronze
 from tests.compare_gold import compare, tables_of
-from tests.ingest.given import (
-    BEAT,
-    DAY,
-    FIRST,
-    Line,
-    at,
-    broker,
-    piece,
-    read_in,
-    stored,
-    warehouse_at,
-    write,
-)
+from tests.ingest.given import BEAT, DAY, FIRST, Line, at, broker, piece, read_in, stored, warehouse_at, write
 
 NAMED = {"event_id": "a" * 32, "seq": 7}
 

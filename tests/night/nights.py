@@ -104,10 +104,7 @@ def nightly(warehouse: Path, *words: object) -> int:
 
 
 def audited(
-    warehouse: Path,
-    at: tuple[str, dt.datetime] | None = None,
-    tables: Iterable[str] = (),
-    known_at: str | None = None,
+    warehouse: Path, at: tuple[str, dt.datetime] | None = None, tables: Iterable[str] = (), known_at: str | None = None
 ) -> Json:
     """Return the attestation of what is published, and of tables of a name server at an instant."""
     with pytest.MonkeyPatch.context() as patched:

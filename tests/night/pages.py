@@ -122,10 +122,7 @@ def user_folder(folder: Path, page: str, whole: Capture) -> Path:
     (folder / "examples").symlink_to(CHECKOUT / "examples")
     (folder / "no-java").mkdir()
     (folder / "no-java" / "java").symlink_to("/bin/false")
-    others = {
-        "docs/auditors.md": ("old-warehouse",),
-        "docs/data-engineers.md": ("warehouse",),
-    }
+    others = {"docs/auditors.md": ("old-warehouse",), "docs/data-engineers.md": ("warehouse",)}
     places = ("README.md", *FOLLOWED)
     for name in (
         *others.get(page, () if page in places else ("warehouse",)),

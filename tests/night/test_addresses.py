@@ -14,15 +14,7 @@ from schemas import bronze, gold
 from tests.ingest.given import warehouse_at, write
 from tests.night.content import content_of
 from tests.night.nights import JOINED, Capture, night, restatements, rows
-from tests.night.worlds import (
-    BALANCER,
-    FIRST,
-    OTHER,
-    SECOND,
-    alternating,
-    dual_stack,
-    of,
-)
+from tests.night.worlds import BALANCER, FIRST, OTHER, SECOND, alternating, dual_stack, of
 
 pytestmark = pytest.mark.slow
 

@@ -75,10 +75,7 @@ def test_another_process_before_the_day_changes_no_route(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("since_s", "until_s", "damage"),
-    [(176, 342, b"\xff" * 700), (120.8, 208.6, b"")],
-)
+@pytest.mark.parametrize(("since_s", "until_s", "damage"), [(176, 342, b"\xff" * 700), (120.8, 208.6, b"")])
 def test_a_hole_that_hides_a_life_makes_no_answer_wrong(
     tmp_path: Path, since_s: float, until_s: float, damage: bytes
 ) -> None:

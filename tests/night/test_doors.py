@@ -200,11 +200,7 @@ def test_an_emptied_commit_is_noticed_by_whoever_reads(
     reader = {stored.table: name for name, stored in asked.stored().items()}[table.name]
     count = ["ask", "sql", f"SELECT count(*) FROM {reader}"]
     assert said(capsys, *count, "--warehouse", copied)[0] == EXIT_OK
-    for words in (
-        [*count, "--verified"],
-        ["nightly", "--in-process", "--input", nights.logs[-1]],
-        ["check"],
-    ):
+    for words in ([*count, "--verified"], ["nightly", "--in-process", "--input", nights.logs[-1]], ["check"]):
         code, line = said(capsys, *words, "--warehouse", copied)
         assert (code, table.name in line) == (EXIT_TAMPERED, True), words
 

@@ -135,10 +135,7 @@ def test_what_is_told_for_three_days_is_one_row(daily: Daily, tmp_path: Path) ->
     assert seen[0] == seen[1], "nothing is carried from day to day"
     assert files[0] == files[1], "nor written again"
     assert seen[2] == seen[3]
-    ended = (
-        {"valid_to", "closed_by", "closed_month"},
-        {"to_time", "ended_on", "closed_month", "evidence"},
-    )
+    ended = ({"valid_to", "closed_by", "closed_month"}, {"to_time", "ended_on", "closed_month", "evidence"})
     for first, last, changed in zip(seen[0], seen[2], ended, strict=True):
         assert {name for name in first if first[name] != last[name]} == changed
         assert {first[name] for name in changed - {"evidence"}} == {None}

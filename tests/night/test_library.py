@@ -57,11 +57,7 @@ REFUSED = {
 """Statements that write, or read anything by the name of a file, and what is said of them."""
 
 
-_OTHERS = {
-    "incidents": ["incidents"],
-    "changes": ["changes", "--since", "none"],
-    "sql": ["sql", "DESCRIBE findings"],
-}
+_OTHERS = {"incidents": ["incidents"], "changes": ["changes", "--since", "none"], "sql": ["sql", "DESCRIBE findings"]}
 
 
 def given(query: Query) -> dict[str, str]:

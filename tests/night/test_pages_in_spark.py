@@ -17,9 +17,7 @@ TESTED_IN_TEST_REGISTER = ("./spark-submit.sh register", 'eval "$(./spark-submit
 
 
 @pytest.mark.parametrize(
-    "block",
-    [block for block in DIFFERENT if block.needs_java and block.page not in FOLLOWED],
-    ids=named,
+    "block", [block for block in DIFFERENT if block.needs_java and block.page not in FOLLOWED], ids=named
 )
 def test_commands_of_the_pages_end_well(whole: Capture, block: Block, tmp_path: Path) -> None:
     """Line after line, in one folder; where other machines are named, the command that would be started is shown."""

@@ -9,13 +9,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from jobs.errors import (
-    EXIT_BUSY,
-    EXIT_GATE,
-    EXIT_MISSING_DAY,
-    EXIT_OK,
-    EXIT_TAMPERED,
-)
+from jobs.errors import EXIT_BUSY, EXIT_GATE, EXIT_MISSING_DAY, EXIT_OK, EXIT_TAMPERED
 from jobs.night.nightly import Summary
 from jobs.store.places import locked, table_path
 from jobs.store.warehouse import DATA_TABLES

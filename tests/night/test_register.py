@@ -29,7 +29,6 @@ _ASKED = (
     "SELECT count(*) AS rows FROM heartbeats",
     "SELECT code, subject, severity FROM findings ORDER BY code, subject, severity",
     f"SELECT broker_name, perm FROM route_at('TopicA', {_AT}) ORDER BY broker_name",
-    f"SELECT topic, event_id FROM (SELECT 'TopicD' AS topic, caused_by AS event_id FROM why('TopicD', {_AT}))",
 )
 _NAMES = ("'; DROP VIEW findings; --", 'a"b`c', "\u202e\u200b", "\x1b[31m", "=HYPERLINK(1)", "x" * 10_000)
 

@@ -60,11 +60,7 @@ def of(lines: Iterable[Line], *addresses: str) -> list[Line]:
 def dual_stack(seconds: int = LONG_S) -> list[Line]:
     """Return what is recorded of a process with two addresses, at each of which it has a broker, and of another one."""
     one, another = process(), process()
-    ways = {
-        "a": {FIRST: one, SECOND: another},
-        "b": {FIRST: one, SECOND: another},
-        "c": {OTHER: one},
-    }
+    ways = {"a": {FIRST: one, SECOND: another}, "b": {FIRST: one, SECOND: another}, "c": {OTHER: one}}
     return World(ways, [(FIRST, one), (OTHER, one), (SECOND, another)], seconds).run()
 
 

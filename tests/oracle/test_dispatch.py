@@ -150,7 +150,7 @@ class Configured:
         return False
 
 
-@pytest.mark.parametrize("block", range(great(1)))
+@pytest.mark.parametrize("block", range(great(10)))
 def test_random_requests_are_answered_as_by_the_real_processors(oracle: Oracle, block: int) -> None:
     """Code, remark, header fields, body text and the state afterwards are the real ones, for each of 2,000 requests.
 

@@ -33,7 +33,7 @@ from tests.places import CHECKOUT
 from tests.record.recording import Answered, Client, free_port, recording
 
 pytestmark = [pytest.mark.jvm, pytest.mark.slow]
-REQUESTS = great(500)
+REQUESTS = great(10_000)
 _BROKER = ("clusterName", "brokerName", "brokerAddr", "brokerId")
 _OWN = ("kvConfigPath", "configStorePath", "listenPort", "bindAddress", "rocketmqHome")
 

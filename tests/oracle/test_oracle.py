@@ -21,7 +21,7 @@ pytestmark = pytest.mark.jvm
 
 CORE = Path(__file__).resolve().parents[1] / "core"
 KNOWN = toml(Path(__file__).parent / "known_differences.toml")["difference"]
-EVENTS = great(20_000)
+EVENTS = great(200_000)
 SEED = 5_040_907
 
 

@@ -335,13 +335,7 @@ def test_sigterm_through_the_wrapper(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
-    [
-        ("--poll", "10.0.0.1"),
-        ("--poll", "a:9876", "--every", "soon"),
-        ("--poll", "a:9876", "--rate", "0"),
-        (),
-    ],
+    "words", [("--poll", "10.0.0.1"), ("--poll", "a:9876", "--every", "soon"), ("--poll", "a:9876", "--rate", "0"), ()]
 )
 def test_usage(words: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What cannot be meant is said before anything is asked."""

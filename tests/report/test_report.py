@@ -99,10 +99,7 @@ def test_a_day_is_told_as_it_was_known_when_it_ended(tmp_path: Path) -> None:
     """What closed later goes on, what came later is not there; afterwards the same connection sees all days again."""
     down = event("down", "08:00", NEXT_DAY)
     rows = {
-        bronze.REGISTRATIONS: [
-            registered(UP),
-            registered(event("again", "07:00", NEXT_DAY)),
-        ],
+        bronze.REGISTRATIONS: [registered(UP), registered(event("again", "07:00", NEXT_DAY))],
         gold.BROKER_LIVE_HISTORY: [
             live(A, UP, down, broker_name="broker-a"),
             live(B, event("other", "09:30"), broker_name="broker-b"),

@@ -340,10 +340,7 @@ def test_a_time_stamp_is_proven_by_openssl_as_documented(tmp_path: Path) -> None
             capture_output=True,
             text=True,
         ).stdout
-        for wrong, said in (
-            (f"{url}/not", "2 bytes is no time stamp"),
-            ("file:///etc/passwd", "URL of a time stamp"),
-        ):
+        for wrong, said in ((f"{url}/not", "2 bytes is no time stamp"), ("file:///etc/passwd", "URL of a time stamp")):
             with pytest.raises(JobError, match=said):
                 told(checkpoint, None, wrong)
     finally:

@@ -18,21 +18,7 @@ from jobs.store.places import table_path
 from jobs.store.published import LAYOUT, run_id_in_force
 from namesrv_day.arrow import Digest, Slice
 from schemas import gold
-from tests.store.tiny import (
-    DAY,
-    EXPIRED,
-    NEXT,
-    NOW,
-    ONE,
-    TWO,
-    beat,
-    ingest,
-    publish,
-    put,
-    removal,
-    warehouse_at,
-    write,
-)
+from tests.store.tiny import DAY, EXPIRED, NEXT, NOW, ONE, TWO, beat, ingest, publish, put, removal, warehouse_at, write
 
 MINUTE = dt.timedelta(minutes=1)
 

@@ -51,12 +51,7 @@ def test_rows_have_exactly_the_columns_of_their_tables() -> None:
     rows = rows_of(talk.segments)
     later = {"ingest_run", "day", "namesrv_addr", "seq_rest", "request_rest"}
     expected = {table.name: set(table.column_names) - later for table in TABLES}
-    assert {row.table for row in rows} == set(expected) - {
-        "sources",
-        "open_streams",
-        "addresses",
-        "watermarks",
-    }
+    assert {row.table for row in rows} == set(expected) - {"sources", "open_streams", "addresses", "watermarks"}
     for row in rows:
         assert set(row.values) == expected[row.table], row.table
 
