@@ -173,8 +173,7 @@ class _Fork:
         # Typed: requests to wipe and to add write permission compare as equal, since they have equal fields.
         self.part_of = lru_cache(None, typed=True)(self.unit.part_of)
         asked_about = {*self.unit.nodes, None, *(("topic", topic) for topic in self.unit.topics)}
-        seen = asked.of(asked_about, span)
-        self.observed = [one for one in seen if self.part_of(one.question, one.answered) is not None]
+        self.observed = asked.of(asked_about, span)
 
     def decide(self) -> tuple[Sequence[Move], list[Decided]]:
         """Return the order taken, as moves, and the decisions; among equally good ones the nearest to the default."""
@@ -261,7 +260,7 @@ class _Course:
         timeline, starts = replayed(fork.day, self._registry, between(self._events, *span), span)
         self._timeline += timeline
         self._starts += starts
-        asked = between(fork.observed, *span)
+        asked = [one for one in between(fork.observed, *span) if fork.part_of(one.question, one.answered) is not None]
         # From the start on: a question may have been asked before this span.
         before, part_of = self._start.copy(), fork.part_of
         verdicts = judged(before, self._timeline, asked, fork.day.namesrv, starts=self._starts, part_of=part_of)

@@ -12,6 +12,7 @@ import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, Profile, Question, Registry
 from namesrv_core.history.verification import Observed, answer_of, verify
+from namesrv_core.inference import decisions
 from namesrv_core.inference.decisions import MOST_ORDERS, Decided, Deciding, Placed, replayed, thawed
 from namesrv_core.inference.races import Day, races_of
 from namesrv_core.machine import events
@@ -193,6 +194,19 @@ def test_a_tie_falls_as_in_another_recording_of_the_same_life() -> None:
         given = day([*gone, registration(1_000, back)], polled([(1_500, topics())]), {back: 990})
         moved.add(tuple(placed.seq for placed in decide(given)[1]))
     assert moved == {(996 * MS, 996 * MS + 1)}
+
+
+def test_answers_behind_a_decision_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A race costs what its orders differ in, not the ten minutes of answers that come behind it."""
+    read, was = list[Answer](), decisions.shown_by
+    monkeypatch.setattr(decisions, "shown_by", lambda asked, answered: read.append(answered) or was(asked, answered))
+    later = [(1_500.0 + n * 1_000, topics("T", "TBW102", f"U{n}")) for n in range(100)]
+    gone = unregistered(6_000, "gone")  # both orders come to the same from here on
+    decided, _ = decide(day([registration(1_000, "register"), close(1_001, "close"), gone], polled(later)))
+    assert [each.chosen for each in decided] == [1]
+    answers = [answered for _, answered in later]
+    assert answers[0] in read
+    assert {*read}.isdisjoint(answers[25:])
 
 
 def test_where_many_orders_are_possible_one_race_at_a_time_is_in_another_one() -> None:
