@@ -67,7 +67,10 @@ _SETTINGS: Mapping[str, str | bool] = {
 _PUBLISHED = "SELECT run_id, layout, finished_time FROM runs_committed WHERE status = 'published'"
 _RUN = "SELECT run_id, finished_time, versions, digests FROM runs_committed WHERE run_id = $run"
 _BATCH = 1_000
-# Failures that no file can cause. A damaged file causes other classes, whose text does not always name it.
+# What DuckDB raises: its message may quote bytes of a damaged file that are no text.
+_FAILURES = (duckdb.Error, UnicodeDecodeError)
+# Failures that no file can cause, but for columns that it names otherwise. A damaged file causes other classes, whose text does
+# not always name it.
 _OF_THE_QUESTION = (
     *(duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException, duckdb.DataError),
     duckdb.NotImplementedException,
@@ -196,7 +199,7 @@ class Answers:
         importlib.import_module("duckdb")  # it adds the conversion to Arrow
         try:
             return self._executed(sql, values).to_arrow_table()
-        except duckdb.Error as error:
+        except _FAILURES as error:
             raise self._told(error, sql) from error
 
     def remark(self, values: Mapping[str, Any], rows: Iterable[Iterable[Any]]) -> str | None:
@@ -295,10 +298,10 @@ class Answers:
         try:
             self._names.make(sql)
             return self._connection.execute(sql, values or None)
-        except duckdb.Error as error:
+        except _FAILURES as error:
             raise self._told(error, sql) from error
 
-    def _told(self, error: duckdb.Error, sql: str) -> JobError:
+    def _told(self, error: Exception, sql: str) -> JobError:
         """Return the error to raise: an unrecorded instant, an unreadable file, or an invalid question."""
         said = str(error).strip()
         if NOT_RECORDED in said:
@@ -308,13 +311,13 @@ class Answers:
         if isinstance(error, duckdb.PermissionException):
             only = f"{said.splitlines()[0]}: of files only the warehouse's are read here"
             return UsageError(only, " (ask sql --unsafe)")
-        if not isinstance(error, _OF_THE_QUESTION):
+        read = [name for name in touched(sql) if name in asked.stored()]
+        if not isinstance(error, _OF_THE_QUESTION) or not self._have_their_columns(read):
             from jobs.store.check import require_readable  # noqa: PLC0415  as above
 
             try:
-                for name in touched(sql):
-                    if name in asked.stored():
-                        self.files(name)
+                for name in read:
+                    self.files(name)
                 is_of_file = not isinstance(error, duckdb.InvalidInputException) or "Parquet" in said
                 require_readable(self.warehouse, self._opened, said, deep=is_of_file)
             except (BrokenLogError, TamperedError) as damage:
@@ -324,11 +327,20 @@ class Answers:
             said = f"there is no table, view or function {unknown[1]}{near}. SHOW TABLES lists them"
         return UsageError(said)
 
+    def _have_their_columns(self, tables: Sequence[str]) -> bool:
+        """Return whether stored tables can be read by the columns that their files name."""
+        try:
+            for name in tables:
+                self._connection.execute(f"EXPLAIN FROM files.{name}")
+        except _FAILURES:
+            return False
+        return True
+
     def _rows(self, found: duckdb.DuckDBPyConnection, sql: str) -> Iterator[tuple[Any, ...]]:
         try:
             while rows := found.fetchmany(_BATCH):
                 yield from rows
-        except duckdb.Error as error:
+        except _FAILURES as error:
             raise self._told(error, sql) from error
 
 

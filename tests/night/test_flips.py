@@ -6,12 +6,13 @@ Files that maintenance has put together are among those of `torture flip`.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from jobs.ask.engine import Answers
 from jobs.errors import TamperedError
 from jobs.store.check import check
 from jobs.store.places import table_path
@@ -122,3 +123,14 @@ def test_a_footer_over_which_arrow_ends_the_process_is_named(copied: Path, monke
         wrong = check(warehouse_at(copied)).wrong
         assert {sentence.partition(": ")[0] for sentence in wrong} == {"sources"}
         path.write_bytes(whole)
+
+
+@pytest.mark.parametrize(("which", "bit"), [(max, 0), (min, 7)])
+def test_a_column_with_another_name_is_no_mistake_of_the_question(
+    copied: Path, which: Callable[[list[Path]], Path], bit: int
+) -> None:
+    """Of the first file DuckDB says what it says of a wrong question; of another one it quotes the name, which is no text."""
+    path = which(published_files(copied, gold.FINDINGS))
+    flipped(path, path.read_bytes().index(b"subject"), bit)
+    with pytest.raises(TamperedError, match=path.name):
+        list(Answers(str(copied)).ask("SELECT * FROM findings").rows)
