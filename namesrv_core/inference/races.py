@@ -20,7 +20,7 @@ from namesrv_core.machine.registry import Registry
 from namesrv_core.machine.schedule import ScanSchedule
 from namesrv_core.machine.step import live_key_of
 from namesrv_core.machine.tables import LiveKey
-from namesrv_core.replay.loop import TimedEvent
+from namesrv_core.replay.loop import TimedEvent, is_unknown
 
 # An event this soon after another races with it.
 # Measured: one-way requests within 2 ms of a close, batches up to 1 ms after their submission.
@@ -182,8 +182,12 @@ def _overlapping(day: Day, owners: Owners) -> Iterator[Race]:
     for timed in day.timed_events:
         if type(timed.event) is events.ChannelDestroyed:
             first_close.setdefault(timed.event.channel_id, timed)
+    # A request that the release does not know is never answered: it would race with all until its connection ends.
     changing = [
-        timed for timed in day.timed_events if type(timed.event) is events.ChannelDestroyed or _touched(timed.event)
+        timed
+        for timed in day.timed_events
+        if type(timed.event) is events.ChannelDestroyed
+        or (_touched(timed.event) and not is_unknown(timed.event, day.namesrv.at(timed.seq)))
     ]
     named = Named(changing, lambda timed: _written(timed.event, owners))
     holds = _holds(day, changing)

@@ -186,6 +186,25 @@ def test_a_member_that_waited_without_response_may_come_behind_all_others_that_d
     assert [(placed.event_id, placed.seq) for placed in moved] == [("slave", 8_001 * MS + 1)]
 
 
+def test_a_request_may_come_before_several_that_were_under_way() -> None:
+    """Two unregistrations of a master, then two registrations: of many orders, the one in which the first of these is first.
+
+    It says that the group has no acting master, so that topics keep the write bit; one unregistration before it would take that.
+    """
+    before = [registration(1_000, "master"), registered(1_500, "slave", "c1", addr=B, slave=True)]
+    gone = [unregistered(2_000 + n, f"gone-{n}") for n in range(2)]
+    back = [registration(2_002 + n, f"back-{n}", topic="U") for n in range(2)]
+    there, namesrv, route = Registry(V5_4_0), Namesrv(V5_4_0), Question(105, "T")
+    true = [*before, back[0], *gone, back[1]]
+    true = [timed._replace(seq=(1_000 + n) * MS) for n, timed in enumerate(true)]
+    replayed(day([], [], profile=V5_4_0), there, true, (0, 2_010 * MS))
+    seen = Observed("a", 3_000 * MS, 3_000 * MS + 1, route, answer_of(there, route, namesrv))
+    given = day([*before, *gone, *back], [seen], {"master": 999, "slave": 1_499}, V5_4_0)
+    decided, moved = decide(given)
+    assert [(each.chosen, each.answers_for) for each in decided] == [(1, ("a",)), (1, ("a",))]
+    assert [placed.event_id for placed in moved] == ["gone-0", "gone-1"]
+
+
 def test_a_tie_falls_as_in_another_recording_of_the_same_life() -> None:
     """Ids differ from recording to recording; which of several orders is taken that explain as much does not."""
     moved = set()

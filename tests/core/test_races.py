@@ -7,6 +7,7 @@ import pytest
 from namesrv_core import V5_4_0, Namesrv, Registry
 from namesrv_core.inference.races import Day, races_of
 from namesrv_core.machine import events
+from namesrv_core.machine.profile import profile_named
 from namesrv_core.machine.registry import Change
 from namesrv_core.machine.schedule import ScanSchedule
 from namesrv_core.machine.tables import BrokerLiveInfo, LiveKey, QueueData, TopicConfig, TopicTable
@@ -91,6 +92,15 @@ def test_requests_that_touch_different_rows_do_not_race(one: events.Event, other
     """Their order is open, and it makes no difference."""
     assert kinds(one, other) == []
     assert kinds(other, one) == []
+
+
+def test_a_request_that_the_release_does_not_know_races_with_nothing() -> None:
+    """It is never answered, so that it would be under way until its connection ends."""
+    known = day_of(
+        [TimedEvent(1_000 * MS, "e1", 0, register()), TimedEvent(9_000 * MS, "e2", 0, ADD)], {"e2": 995 * MS}
+    )
+    assert [race.kind for race in races_of(known._replace(answered=frozenset()))] == ["overlapping_requests"]
+    assert races_of(known._replace(answered=frozenset(), namesrv=Namesrv(profile_named("4.8.0")))) == []
 
 
 def test_request_that_arrived_after_the_effect_of_another_does_not_race_with_it() -> None:
