@@ -37,6 +37,7 @@ _LESS = (
     # The night of README runs on Spark; what others show of a night does not hang on that.
     (r"nightly (--input (-|rocketmqlogs/|captures/)|--from )", r"nightly --in-process \1"),
     (r"\bsql (?=.*--as-known-at)", "ask sql "),  # as other statements are asked of Spark
+    (r"\bwhy\('TopicD', (?=.*\)\")", "coverage_at("),  # which Spark plans for half a minute: test_views.py
     (r"(oracle) --events .*", r"\1 --help"),  # see test_oracle.py
     (r"(torture rewrite --seeds) \d+", r"\1 1"),
     (r"(torture) flip .*", r"\1 --help"),  # see test_flips.py
