@@ -192,9 +192,9 @@ def test_pages_of_a_night_have_names_of_their_own(warehouse: Path) -> None:
     assert all(re.fullmatch(r"[\w.=,-]+", path.name) for path in warehouse.rglob("*"))
 
 
-@pytest.mark.parametrize("name", ["it's; [a-z]*?{b} --", 'a"<img src=x onerror=b>'])
-def test_files_and_warehouses_may_have_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+def test_files_and_warehouses_may_have_any_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A recording of that name in a folder of that name is read, and so is the warehouse; what is told of it is a name."""
+    name = """it's; [a-z]*?{b} -- a"<img src=x onerror=b>"""
     folder = tmp_path / name
     folder.mkdir()
     log = write_beats(folder / f"{name}.jsonl")
@@ -212,12 +212,9 @@ def test_files_and_warehouses_may_have_any_name(tmp_path: Path, capsys: pytest.C
     assert {path.name for path in folder.iterdir()} == {"w", log.name, page.name}
 
 
-@pytest.mark.parametrize("name", ["\x1b[2J\nz", "%41"])
-def test_of_a_file_with_steering_in_its_name_text_is_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_of_a_file_with_steering_in_its_name_text_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is read; the table and the page have its name as text. A warehouse there Delta could not read: that is said."""
-    log = write_beats(tmp_path / f"{name}.jsonl")
+    log = write_beats(tmp_path / "%41\x1b[2J\nz.jsonl")
     night(tmp_path / "w", log)
     warehouse = str(tmp_path / "w")
     assert main(["ask", "explain", "T", INSTANT, "--warehouse", warehouse]) == EXIT_OK
@@ -225,9 +222,10 @@ def test_of_a_file_with_steering_in_its_name_text_is_shown(
     page = tmp_path / "page.html"
     assert main(["report", "--output", str(page), "--warehouse", warehouse]) == EXIT_OK
     assert not CONTROL.search(page.read_text(encoding="utf-8"))
-    (tmp_path / name).mkdir()
-    assert main(["ask", "findings", "--warehouse", str(tmp_path / name)]) == EXIT_USAGE
-    assert "Delta cannot read below a folder" in capsys.readouterr().err
+    for name in ("\x1b[2J\nz", "%41"):
+        (tmp_path / name).mkdir()
+        assert main(["ask", "findings", "--warehouse", str(tmp_path / name)]) == EXIT_USAGE
+        assert "Delta cannot read below a folder" in capsys.readouterr().err
 
 
 def write_beats(path: Path) -> Path:
