@@ -25,7 +25,9 @@ from jobs.cli.output import plain, write_rows
 from jobs.cli.sql import answer as asked_of_spark
 from jobs.cli.sql import register_views
 from jobs.errors import EXIT_OK, EXIT_USAGE
+from jobs.session import for_questions
 from schemas import asked, bronze, gold
+from tests.cli.both import in_memory
 from tests.html_page import Page
 from tests.ingest.given import Line, at, broker, warehouse_at, write
 from tests.night.nights import night, rows
@@ -235,13 +237,14 @@ def write_beats(path: Path) -> Path:
 
 def test_spark_binds_them(warehouse: Path, spark: SparkSession) -> None:
     """As an argument of a function, and every name in a condition; what is asked is that name and no other."""
-    register_views(spark, warehouse_at(warehouse), texts=["route_at topic_queue_history"])
+    session = for_questions(spark.newSession())
+    in_memory(register_views(session, warehouse_at(warehouse), texts=["route_at topic_queue_history"]))
     sql = "SELECT broker_name FROM route_at(:topic, TIMESTAMP'2026-01-02 01:30:00')"
-    found = asked_of_spark(spark, sql, {"topic": HOSTILE["injection"]}).collect()
+    found = asked_of_spark(session, sql, {"topic": HOSTILE["injection"]}).collect()
     assert [row[0] for row in found] == [HOSTILE["injection"]]
     names = {f"n{number}": name for number, name in enumerate(HOSTILE.values())}
     told = "SELECT topic FROM topic_queue_history WHERE topic IN ({})".format(", ".join(f":{key}" for key in names))
-    assert sorted(row[0] for row in asked_of_spark(spark, told, names).collect()) == sorted(names.values())
+    assert sorted(row[0] for row in asked_of_spark(session, told, names).collect()) == sorted(names.values())
 
 
 # -- library and server ------------------------------------------------------------------------------------------------
