@@ -45,8 +45,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Content:
     return content(folder / "w")
 
 
-@pytest.mark.parametrize("is_one_run", [True, False], ids=["one run", "two runs"])
-@pytest.mark.parametrize("beat", [1, 2])
+@pytest.mark.parametrize(("beat", "is_one_run"), [(1, True), (2, False)], ids=["one run", "two runs"])
 def test_rotated_captures_of_a_router_take_one_side(tmp_path: Path, beat: int, is_one_run: bool) -> None:  # noqa: FBT001
     """The name server's interface is known in the next file: all is there at the instants at which one capture has it."""
     seen = by_router(brokers(), numbered)

@@ -15,8 +15,9 @@ from pyspark.sql import SparkSession
 
 from jobs.passes import InProcess, OnSpark, Passes, Processes, tell
 from tests.examples import more
-from tests.ingest.given import warehouse_at
+from tests.ingest.given import warehouse_at, write
 from tests.night.nights import night
+from tests.night.test_small_days import lines
 from tools.fleet.fleet import Fleet
 from tools.fleet.simulate import simulate
 
@@ -62,11 +63,9 @@ class Watched(InProcess):
 @pytest.mark.slow
 def test_a_day_is_one_pass(tmp_path: Path) -> None:
     """A task carries a name server's day to its end; rules about several rows are counted before, of all days once."""
-    days = [FIRST, FIRST + dt.timedelta(days=1)]
-    fleet = Fleet(FIRST, brokers=3, namesrvs=2, topics=2, beats_per_minute=1, outages=0.1, outage_s=(30, 900))
-    simulate(warehouse_at(tmp_path, "fleet"), fleet, days)
     watched = Watched(2)
-    assert night(tmp_path, passes=watched).status == "published"
+    log = write(tmp_path / "log.jsonl", [*lines(0), *lines(1)])
+    assert night(tmp_path / "w", log, passes=watched).status == "published"
     condensing, *others = (pass_ for pass_ in watched.seen if pass_)
     assert condensing.keys() == {"condense_files"}
     assert others == [{"count_together": 1}, {"replay_namesrvs": 2}, {"replay_namesrvs": 2}]

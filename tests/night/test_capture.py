@@ -79,7 +79,7 @@ def test_a_day_is_exported_in_parts(
     read_in: Path, log_of_the_capture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many events are in memory at one time, the log has the same bytes."""
-    monkeypatch.setattr(commands, "_ROWS_AT_A_TIME", 50)
+    monkeypatch.setattr(commands, "_ROWS_AT_A_TIME", 3_000)
     assert commands.export(warehouse_at(read_in), tmp_path / "parts.jsonl") > ANSWERS
     assert (tmp_path / "parts.jsonl").read_bytes() == log_of_the_capture.read_bytes()
 

@@ -45,14 +45,6 @@ def is_told(said: Summary) -> bool:
     return said.verify["mismatched"] == 0 and said.findings.get("CLOCK_JUMP", 0) > 0
 
 
-def test_rotated_files_behind_a_step_back_are_right(tmp_path: Path) -> None:
-    """Where the times of both do not meet, all has a place of its own and is read; CLOCK_JUMP says what happened."""
-    said = night(tmp_path / "w", *stepped(tmp_path, [6_094], [3_600]))
-    assert is_told(said)
-    assert said.verify["answers"] >= ANSWERS - 2
-    assert said.errors == []
-
-
 def test_three_files_with_steps_between_are_right_or_gaps(tmp_path: Path) -> None:
     """A clock that went back twice, and times that meet: where nothing has a place, which is named, no event fills the gap."""
     said = night(tmp_path / "w", *stepped(tmp_path, [5_000, 25_000], [40, 80]))

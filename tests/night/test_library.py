@@ -187,14 +187,13 @@ def test_code_of_page_and_notebook_runs(
 
 
 def test_a_client_gets_what_ask_gives_with_what_it_rests_on(whole: Capture, told: dict[str, list[Any]]) -> None:
-    """Every saved query and the questions through the server, twice; each with run, coverage, events and the notice."""
+    """Every saved query and the questions through the server, some twice; each with run, coverage, events and the notice."""
 
     async def ask(client: Client) -> dict[str, Any]:
         found = dict[str, Any]()
-        for _ in range(2):
-            for name, query in queries().items():
-                asked = {"name": name, "arguments": given(query), "limit": 1000}
-                found[name] = await client.call_tool("question", asked)
+        for name, query in (*queries().items(), *[*queries().items()][:4]):
+            asked = {"name": name, "arguments": given(query), "limit": 1000}
+            found[name] = await client.call_tool("question", asked)
         route = {"name": "route-at", "arguments": dict(zip(("topic", "time"), TOPIC, strict=True))}
         found["route_at"] = await client.call_tool("question", route)
         found["incidents"] = await client.call_tool("incidents", {})

@@ -23,7 +23,7 @@ from tests.wire.test_namesrv_log import ADDR, FIVES, FOURS
 CONF = PipelineConf(log=Told(ADDR, "UTC"))
 OUT_OF_ORDER_US = 1_500_000
 """A log and a capture disagree by less about when something was."""
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("ungated")]
 
 
 def test_rotated_files_and_copies(tmp_path: Path) -> None:

@@ -18,19 +18,15 @@ from tests.night.three_days import DAYS, MONTH_MS, registration, write_log
 pytestmark = pytest.mark.slow
 
 # At 300 s: ten seconds before, a topic was deleted; brokers hold topics that their registrations do not name.
-BEGINS_S = (300, 464)
+BEGINS_S = 300
 
 
-def capture_from(seconds: int, path: Path) -> Path:
-    """Write the bundled capture without its first `seconds` to `path`."""
-    path.write_bytes(capture_in_two(seconds)[1])
-    return path
-
-
-@pytest.fixture(scope="module", params=BEGINS_S)
-def cut(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Capture:
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Capture:
+    """Give the bundled capture without its first `BEGINS_S`, and what its night has said."""
     folder = tmp_path_factory.mktemp("cut")
-    return Capture(folder / "w", night(folder / "w", capture_from(request.param, folder / "cut.pcap")))
+    (folder / "cut.pcap").write_bytes(capture_in_two(BEGINS_S)[1])
+    return Capture(folder / "w", night(folder / "w", folder / "cut.pcap"))
 
 
 def test_what_was_not_known_is_a_class_of_its_own(cut: Capture) -> None:

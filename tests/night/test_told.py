@@ -84,10 +84,12 @@ def offsets(data: bytes) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("by_s", "reason", "said"),
-    [(FOUR_YEARS_S, "ahead_of_clock", "later than this run"), (-56 * 365 * 86_400, "too_late", "before 2000")],
+    ("where", "by_s", "reason", "said"),
+    [
+        ("middle", -56 * 365 * 86_400, "too_late", "before 2000"),
+        ("last", FOUR_YEARS_S, "ahead_of_clock", "later than this run"),
+    ],
 )
-@pytest.mark.parametrize("where", ["middle", "last"])
 def test_a_packet_at_a_time_that_cannot_be_moves_nothing(
     tmp_path: Path, where: str, by_s: int, reason: str, said: str
 ) -> None:

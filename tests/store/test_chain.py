@@ -31,16 +31,14 @@ from jobs.store.places import table_path
 from jobs.store.published import LAST_RUN
 from namesrv_day.arrow import table_of
 from schemas import gold
+from tests.examples import more
 from tests.places import CHECKOUT
 from tests.store.tiny import DAY, EXPIRED, NOW, opened, publish, warehouse_at, write
 from tests.torture.attacks import ATTACKS
 from tests.torture.rewrites import DAYS, KINDS, everywhere, in_place, in_the_ledger, publish_night, published, rewrite
 
 
-@pytest.mark.parametrize(
-    "seed",
-    [pytest.param(seed, marks=[pytest.mark.slow] if seed >= len(KINDS) else []) for seed in range(2 * len(KINDS))],
-)
+@pytest.mark.parametrize("seed", range(more(len(KINDS))))
 def test_no_rewrite_is_hidden_from_who_has_kept_a_checkpoint(tmp_path: Path, seed: int) -> None:
     """Ledger, notes, data files, Delta logs, and all of them together with hashes made anew by our own code."""
     assert rewrite(seed, tmp_path)

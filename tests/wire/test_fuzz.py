@@ -30,7 +30,7 @@ def test_seeds_pass(name: str) -> None:
     reason="atheris exists for Linux on x86_64 with Python 3.11 or newer only: no fuzzing here",
 )
 def test_many_inputs_raise_nothing_but_documented_errors(tmp_path: Path) -> None:
-    """Over all targets (CI: twenty times as many; `./spark-submit.sh fuzz`: a million): no other exception, 10 s and 1 GiB at most."""
+    """Over all targets (CI: twenty times as many; `./spark-submit.sh fuzz`: a million): no other exception, 10 s, 1 GiB at most."""
     command = [sys.executable, "-m", "tests.wire.fuzz", "--inputs", str(INPUTS), "--findings", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
     print(done.stdout)  # noqa: T201  the figures, shown with -s and on failure

@@ -58,9 +58,9 @@ def peak_of(segments: Iterable[Segment]) -> tuple[int, Tally]:
 def test_more_connections_than_are_watched_take_no_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of four times the connections as many are watched as before, and all frames are accounted for."""
     monkeypatch.setattr("namesrv_wire.servers.server.MAX_CONNECTIONS", 200)
-    (few, _), (many, counts) = (peak_of(connections(count)) for count in (2_400, 9_600))
+    (few, _), (many, counts) = (peak_of(connections(count)) for count in (1_200, 4_800))
     assert many <= 1.2 * few
-    assert (counts.frames, counts.observations) == (1_920, 960)
+    assert (counts.frames, counts.observations) == (960, 480)
     assert counts.frames + counts.pieces == accounted(counts)
 
 
@@ -69,10 +69,10 @@ def test_more_connections_than_are_watched_take_no_more_memory(monkeypatch: pyte
 def test_more_frames_of_a_connection_take_no_more_memory(monkeypatch: pytest.MonkeyPatch, answered: bool) -> None:  # noqa: FBT001
     """Questions that are never answered are forgotten beyond a limit; all frames are accounted for."""
     monkeypatch.setattr("namesrv_wire.servers.exchange.MAX_PENDING", 200)
-    (few, _), (many, counts) = (peak_of(frames(count, answered=answered)) for count in (1_200, 4_800))
+    (few, _), (many, counts) = (peak_of(frames(count, answered=answered)) for count in (800, 3_200))
     assert many <= 1.2 * few
-    assert counts.frames == accounted(counts) == 4_800 * (1 + answered)
-    assert counts.observations == 4_800 * answered
+    assert counts.frames == accounted(counts) == 3_200 * (1 + answered)
+    assert counts.observations == 3_200 * answered
 
 
 def test_more_connections_with_holes_are_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
