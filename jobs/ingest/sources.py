@@ -171,7 +171,9 @@ def given_files(warehouse: Warehouse, inputs: Sequence[str], passes: Passes) -> 
             elif path.is_dir():
                 growing = dict.fromkeys(_growing(path, own))  # first: a log finished in between is then listed below
                 given.are_copies |= bool(growing)
-                files = {file: _fingerprint(file) for file in sorted(_files_below(path, warehouse.path, given.errors))} | growing
+                files = {
+                    file: _fingerprint(file) for file in sorted(_files_below(path, warehouse.path, given.errors))
+                } | growing
                 if not files:
                     given.empty.append(_EMPTY.format(name))
             elif path.is_file():

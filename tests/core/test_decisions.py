@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from namesrv_core import V4_9_7, V5_4_0, Answer, Namesrv, Profile, Question, Registry
+from namesrv_core.asking.shown import shown_by
 from namesrv_core.history.verification import Observed, answer_of, verify
 from namesrv_core.inference import decisions
 from namesrv_core.inference.decisions import MOST_ORDERS, Decided, Deciding, Placed, replayed, thawed
@@ -217,8 +218,13 @@ def test_a_tie_falls_as_in_another_recording_of_the_same_life() -> None:
 
 def test_answers_behind_a_decision_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A race costs what its orders differ in, not the ten minutes of answers that come behind it."""
-    read, was = list[Answer](), decisions.shown_by
-    monkeypatch.setattr(decisions, "shown_by", lambda asked, answered: read.append(answered) or was(asked, answered))
+    read = list[Answer]()
+
+    def reading(asked: Question, answered: Answer) -> object:
+        read.append(answered)
+        return shown_by(asked, answered)
+
+    monkeypatch.setattr(decisions, "shown_by", reading)
     later = [(1_500.0 + n * 1_000, topics("T", "TBW102", f"U{n}")) for n in range(100)]
     gone = unregistered(6_000, "gone")  # both orders come to the same from here on
     decided, _ = decide(day([registration(1_000, "register"), close(1_001, "close"), gone], polled(later)))
