@@ -224,11 +224,12 @@ class _Fork:
         alone = sorted(self.races.keys() - all_of, key=[*self.races].index)
         alone.sort(key=lambda name: not self.races[name].is_far)
         single = [nearest | {name: n} for name in alone for n in numbers[name] if n != nearest[name]]
-        # And each request before all that it races with: of two unregistrations before it, the second would still undo it.
-        later = defaultdict[str, list[str]](list)
+        # And each request before, or behind, all that it races with: of two unregistrations the other one would undo it.
+        ends = defaultdict[tuple[str, int], list[str]](list)
         for name in alone:
-            later[self.races[name].timed_events[-1].event_id].append(name)
-        single = [*(nearest | dict.fromkeys(names, 1) for names in later.values() if len(names) > 1), *single]
+            for end in (0, -1):
+                ends[self.races[name].timed_events[end].event_id, end].append(name)
+        single = [*(nearest | dict.fromkeys(names, 1) for names in ends.values() if len(names) > 1), *single]
         single = single[max(0, len(single) + len(tried) - MOST_ORDERS) :]
         return [*tried, *sorted(single, key=lambda choice: self._distance(choice, nearest))]
 

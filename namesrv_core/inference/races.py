@@ -306,6 +306,8 @@ def _waiting_and_registration(day: Day, waiting: TimedEvent, later: TimedEvent, 
             Alternative(f"the {what}, then the {name}, which {does} {words}", (Move(waiting.event_id, at, 1),))
             for at, words in {later.seq: "at once", max(until, later.seq): "behind all that waited"}.items()
         ]
+        last = Move(waiting.event_id, later.seq, -1)
+        others.append(Alternative(f"the {name} when the lock is free, just before the {what}", (last,)))
         yield Race(kind, (waiting, later), (default, *others), is_far=True)
 
 
